@@ -1,0 +1,19 @@
+#include "base/clock.h"
+
+#include <ctime>
+
+namespace partita {
+namespace {
+
+std::int64_t read_ns(clockid_t id) {
+  timespec t{};
+  clock_gettime(id, &t);
+  return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+}  // namespace
+
+std::int64_t RealClock::now_ns() { return read_ns(CLOCK_MONOTONIC); }
+std::int64_t RealClock::cpu_ns() { return read_ns(CLOCK_PROCESS_CPUTIME_ID); }
+
+}  // namespace partita

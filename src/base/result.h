@@ -1,0 +1,46 @@
+// Result<T>: a value or an Error. Everything the world can cause (bad files, refused drivers, infeasible
+// problems) travels as an Error; our own bugs stop at CHECK (check.h). No exception crosses a module.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace partita {
+
+// What kind of refusal this is; the command line maps it to an exit status (infeasible 1, bad_input 2, the others 3).
+enum class ErrorCode { infeasible, bad_input, environment, limit };
+
+struct Error {
+  ErrorCode code = ErrorCode::bad_input;
+  std::string message;
+  std::string context;  // "FILE:LINE", a flag's name, or empty
+
+  bool operator==(const Error&) const = default;
+};
+
+// "context: message", or the message alone when there is no context.
+inline std::string to_string(const Error& error) {
+  return error.context.empty() ? error.message : error.context + ": " + error.message;
+}
+
+template <class T>
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+ public:
+  using tl::expected<T, Error>::expected;
+};
+
+// Shorthands for the failing side: `return bad_input("services.yaml:3", "rate_rps is negative");`
+inline tl::unexpected<Error> bad_input(std::string context, std::string message) {
+  return tl::unexpected<Error>(
+      Error{ErrorCode::bad_input, std::move(message), std::move(context)});
+}
+inline tl::unexpected<Error> environment_error(std::string context, std::string message) {
+  return tl::unexpected<Error>(
+      Error{ErrorCode::environment, std::move(message), std::move(context)});
+}
+inline tl::unexpected<Error> failed(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
+
+}  // namespace partita

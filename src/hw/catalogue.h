@@ -1,0 +1,30 @@
+// The catalogue of GPU models: compiled in from data/gpus/*.json, replaceable with --catalogue DIR.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "hw/gpu_model.h"
+
+namespace partita::hw {
+
+struct Catalogue {
+  std::vector<GpuModel> gpus;  // sorted by name
+  // The model with this catalogue name (case-insensitive), or null.
+  const GpuModel* find(std::string_view name) const;
+  // find(), or bad_input that lists the nearest names.
+  Result<const GpuModel*> get(std::string_view name) const;
+};
+
+// The compiled-in catalogue. Parsed once; never fails (a test parses every shipped file).
+const Catalogue& builtin_catalogue();
+
+// One catalogue file (a GPU model). Checks ranges, starts, duplicate names, max_instances against placements.
+Result<GpuModel> parse_gpu_model(const std::string& file, std::string_view text);
+
+// The JSON form read by parse_gpu_model (round trip), also what `partita gpus NAME --format json` prints.
+std::string gpu_model_json(const GpuModel& gpu);
+
+}  // namespace partita::hw

@@ -1,0 +1,122 @@
+// The vocabulary of serving: ServingProblem (services, SLO rule, fleet) and ServingPlan (which service runs with
+// which batch and process count on which instance). Both are values; forms are in serving_forms.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "hw/gpu_model.h"
+#include "plan/reason.h"
+#include "profile/workload_profile.h"
+
+namespace partita::plan {
+
+inline constexpr int kDefaultMaxProcesses = 3;  // ParvaGPU, Section III-C
+inline constexpr double kDefaultPercentile = 99;
+
+// execution: the execution latency of a chosen point is < fraction x SLO (batch filling and queueing ignored).
+// queueing:  the predicted end-to-end percentile latency is <= SLO.
+struct SloRule {
+  enum class Kind { execution, queueing };
+  Kind kind = Kind::queueing;
+  double fraction = 0.5;  // execution only
+  bool operator==(const SloRule&) const = default;
+};
+
+// "queueing", "execution:0.45" (a fraction in (0, 1]); bad_input otherwise.
+Result<SloRule> parse_slo_rule(const std::string& text);
+std::string to_string(const SloRule& rule);
+
+struct Service {
+  std::string name;   // unique
+  std::string model;  // key into the profile table
+  Rps rate;
+  Millis slo;
+  double percentile = kDefaultPercentile;
+  int min_replicas = 1;               // at least this many instances
+  bool spread = false;                // anti_affinity: true -- no two instances of it on one GPU
+  std::vector<std::string> avoid;     // anti_affinity: [names] -- never on a GPU with one of these services
+  int line = 0;                       // in its file, for messages; not compared
+  bool operator==(const Service& other) const;
+};
+
+// GPUs of one model that a plan may use, with the profiles measured on that model.
+struct FleetEntry {
+  hw::GpuModel gpu;
+  profile::ProfileTable profiles;
+  std::optional<int> count;  // absent: as many as needed
+  double price = 1;          // per GPU; the objective is the summed price
+};
+
+struct ServingProblem {
+  std::vector<Service> services;
+  std::vector<FleetEntry> fleet;  // at least one; `partita plan --gpu` makes exactly one with price 1
+  SloRule rule;
+  int max_processes = kDefaultMaxProcesses;
+};
+
+// An instance of the plan with the segment (batch size, processes) that runs on it.
+struct PlannedInstance {
+  std::string profile;  // MIG profile name on its GPU's model
+  int start = 0;        // NVML placement start, memory slices
+  std::string service;
+  int batch = 0;
+  int processes = 0;
+  Rps throughput;       // rate that the instance is planned to carry at most under the SLO rule
+  Millis latency;       // execution latency of a full batch
+  bool operator==(const PlannedInstance&) const = default;
+};
+
+struct PlannedGpu {
+  int index = 0;
+  std::string model;  // catalogue name
+  std::vector<PlannedInstance> instances;  // ascending start
+  bool operator==(const PlannedGpu&) const = default;
+};
+
+struct PlannedService {
+  std::string name;
+  Rps rate;
+  Rps planned;               // sum of its instances' throughput
+  Millis slo;
+  Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile latency at its load
+  bool operator==(const PlannedService&) const = default;
+};
+
+struct Objective {
+  int gpus = 0;
+  int gpcs = 0;
+  double cost = 0;  // summed price of the GPUs
+  int lower_bound_gpus = 0;
+  int lower_bound_gpcs = 0;  // given that many GPUs
+  double lower_bound_cost = 0;
+  bool optimal = false;      // proven: (gpus or cost) and gpcs both equal their bounds
+  bool operator==(const Objective&) const = default;
+};
+
+struct PlanStats {
+  double planning_ms = 0;   // CPU time of the planner alone
+  double capacity_ms = 0;   // CPU time of turning profile points into rates (queueing rule), not part of planning_ms
+  long nodes = 0;           // search nodes
+};
+
+struct ServingPlan {
+  std::string gpu_model;  // of the first fleet entry
+  std::string planner;
+  SloRule rule;
+  Objective objective;
+  std::vector<PlannedGpu> gpus;
+  std::vector<PlannedService> services;
+  std::vector<std::string> explanation;  // why: one sentence each, for --explain
+  PlanStats stats;
+  // Equal decisions; stats and explanation do not count.
+  bool operator==(const ServingPlan& other) const;
+};
+
+// How much of its service's rate an instance receives: proportional to its planned throughput.
+Rps share_of(const PlannedService& service, const PlannedInstance& instance);
+
+}  // namespace partita::plan

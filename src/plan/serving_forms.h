@@ -1,0 +1,37 @@
+// Forms of the serving vocabulary: services file (YAML or JSON), plan JSON, text and SVG pictures.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "hw/catalogue.h"
+#include "plan/serving.h"
+
+namespace partita::plan {
+
+// The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or unknown keys, wrong
+// types, rates and SLOs that are not positive and finite, duplicate names, percentiles outside (0, 100), unknown
+// names in anti_affinity, more than kMaxServices.
+inline constexpr int kMaxServices = 1'000'000;
+Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
+
+// Plan JSON, kind ServingPlan, api_version partita/v1. parse(print(plan)) == plan.
+std::string plan_json(const ServingPlan& plan);
+Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
+
+struct PictureOptions {
+  bool colour = false;  // ANSI colours (terminals only)
+  int max_gpus = 64;    // text form stops there and says how many more there are
+  bool explain = false;
+};
+
+// For people: a bar of slices for every GPU, a table of services, the objective with its bound.
+std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
+                      const PictureOptions& options);
+
+// A picture of every GPU's slices: one row per GPU, one box per instance, coloured by service, with a legend.
+std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue);
+
+}  // namespace partita::plan

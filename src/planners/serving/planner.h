@@ -1,0 +1,36 @@
+// The serving planners behind one table: a name, one line, the source, and a pure function.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/serving.h"
+
+namespace partita::planners::serving {
+
+// What a planner may be told besides the problem.
+struct Options {
+  long node_budget = 2'000'000;              // search nodes; at the limit the gap is stated
+  std::function<double()> cpu_ms;            // CPU clock for stats, injected by apps; may be empty
+  std::function<void(const std::string&)> progress;  // a line now and then on long solves; may be empty
+};
+
+// A plan, or the reasons why there is none (every service that cannot be served, with what it misses by).
+struct Outcome {
+  std::optional<plan::ServingPlan> plan;
+  std::vector<plan::Reason> refusals;  // not empty exactly when there is no plan
+};
+
+struct Planner {
+  std::string name;
+  std::string summary;  // one line
+  std::string source;   // paper or "Partita"
+  Outcome (*plan)(const plan::ServingProblem&, const Options&);
+};
+
+// All planners, in the order in which `partita planners` lists them; the first is the default.
+const std::vector<Planner>& planners();
+
+}  // namespace partita::planners::serving

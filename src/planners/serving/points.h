@@ -1,0 +1,37 @@
+// From profiles to what planners choose from: the best point of every service on every MIG profile.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "hw/gpu_model.h"
+#include "plan/serving.h"
+
+namespace partita::planners::serving {
+
+// The segment that carries the highest rate of a service on a MIG profile under the SLO rule.
+struct BestPoint {
+  int batch = 0;
+  int processes = 0;
+  Rps throughput;  // rate it carries under the rule
+  Millis latency;  // execution latency of a full batch
+  bool operator==(const BestPoint&) const = default;
+};
+
+// What each service can get from each MIG profile of one fleet entry.
+struct PointTable {
+  std::vector<int> profiles;  // the MIG profiles used, indices into gpu.profiles, ascending gpcs
+  // best[service][k]: absent when no measured point of profiles[k] meets the rule and the memory.
+  std::vector<std::vector<std::optional<BestPoint>>> best;
+};
+
+// Plain profiles, and the double-memory 1g when a service's memory fits it but not the plain 1g. Equal throughput:
+// lower latency, then fewer processes, then smaller batch.
+PointTable best_points(const plan::ServingProblem& problem, const plan::FleetEntry& entry);
+
+// Why a service cannot be served at all on this fleet: unknown model, no profile points, or the SLO that
+// the fastest point would need.
+std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
+                                     const std::vector<PointTable>& tables);
+
+}  // namespace partita::planners::serving
