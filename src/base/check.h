@@ -1,4 +1,5 @@
-// CHECK(condition): always on. For our own bugs only, never for what the environment or an input can cause.
+// CHECK(condition): always on. For our own bugs only, never for what the environment or an input
+// can cause.
 #pragma once
 
 namespace partita {

@@ -1,5 +1,5 @@
-// The files door: whole-file reads, atomic writes, directory listings. Everything that parses takes text, so
-// that parsers are pure; only apps and drivers hold a Files.
+// The files door: whole-file reads, atomic writes, directory listings. Everything that parses takes
+// text, so that parsers are pure; only apps and drivers hold a Files.
 #pragma once
 
 #include <map>
@@ -19,7 +19,8 @@ class Files {
   virtual ~Files() = default;
   // The whole file. Missing, unreadable or over kMaxFileBytes: an Error whose context is the path.
   virtual Result<std::string> read(const std::string& path) = 0;
-  // Temporary file beside `path`, fsync, rename, fsync of the directory: old or new content, never a mix.
+  // Temporary file beside `path`, fsync, rename, fsync of the directory: old or new content, never
+  // a mix.
   virtual Result<void> write_atomic(const std::string& path, std::string_view content) = 0;
   // Names (not paths) of the regular files in a directory, sorted.
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;

@@ -1,5 +1,6 @@
-// Result<T>: a value or an Error. Everything the world can cause (bad files, refused drivers, infeasible
-// problems) travels as an Error; our own bugs stop at CHECK (check.h). No exception crosses a module.
+// Result<T>: a value or an Error. Everything the world can cause (bad files, refused drivers,
+// infeasible problems) travels as an Error; our own bugs stop at CHECK (check.h). No exception
+// crosses a module.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace partita {
 
-// What kind of refusal this is; the command line maps it to an exit status (infeasible 1, bad_input 2, the others 3).
+// What kind of refusal this is; the command line maps it to an exit status (infeasible 1, bad_input
+// 2, the others 3).
 enum class ErrorCode { infeasible, bad_input, environment, limit };
 
 struct Error {
@@ -32,15 +34,12 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 
 // Shorthands for the failing side: `return bad_input("services.yaml:3", "rate_rps is negative");`
 inline tl::unexpected<Error> bad_input(std::string context, std::string message) {
-  return tl::unexpected<Error>(
-      Error{ErrorCode::bad_input, std::move(message), std::move(context)});
+  return tl::unexpected<Error>(Error{ErrorCode::bad_input, std::move(message), std::move(context)});
 }
 inline tl::unexpected<Error> environment_error(std::string context, std::string message) {
   return tl::unexpected<Error>(
       Error{ErrorCode::environment, std::move(message), std::move(context)});
 }
-inline tl::unexpected<Error> failed(Error error) {
-  return tl::unexpected<Error>(std::move(error));
-}
+inline tl::unexpected<Error> failed(Error error) { return tl::unexpected<Error>(std::move(error)); }
 
 }  // namespace partita

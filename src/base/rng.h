@@ -1,5 +1,6 @@
-// Rng: xoshiro256** seeded through splitmix64. One stream per component: `split(id)` gives an independent
-// stream, so adding a draw in one component never shifts another. Same seed, same numbers, on every machine.
+// Rng: xoshiro256** seeded through splitmix64. One stream per component: `split(id)` gives an
+// independent stream, so adding a draw in one component never shifts another. Same seed, same
+// numbers, on every machine.
 #pragma once
 
 #include <cmath>

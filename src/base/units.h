@@ -1,5 +1,5 @@
-// Strong units: a double that cannot be mixed up with another unit. On the wire the unit stands in the name
-// (latency_ms, rate_rps); inside C++ it stands in the type.
+// Strong units: a double that cannot be mixed up with another unit. On the wire the unit stands in
+// the name (latency_ms, rate_rps); inside C++ it stands in the type.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,14 @@ struct Quantity {
   double value = 0;
 
   constexpr auto operator<=>(const Quantity&) const = default;
-  constexpr Quantity& operator+=(Quantity other) { value += other.value; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value -= other.value; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value += other.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value -= other.value;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return {a.value + b.value}; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return {a.value - b.value}; }
   friend constexpr Quantity operator*(Quantity a, double k) { return {a.value * k}; }
