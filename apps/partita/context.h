@@ -1,0 +1,72 @@
+// Context: what every command of the command line may touch (the doors, standard output and error),
+// and the few things that all commands share: exit statuses, -o and --format, reading inputs, the
+// catalogue. Owned by main(); single-threaded. A command is added by `Command add_x(CLI::App&
+// app)`: flags are described there once, and help, man page and completions are made from that
+// description (docs.h).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "hw/catalogue.h"
+
+namespace partita::cli {
+
+// Exit statuses. no: infeasible, violations found, SLO missed under --require.
+enum class Exit { done = 0, no = 1, bad_input = 2, environment = 3 };
+
+// The exit status that an Error means.
+Exit exit_of(const Error& error);
+
+struct Context {
+  Files& files;
+  Clock& clock;
+  std::FILE* out = stdout;
+  std::FILE* err = stderr;
+  bool out_terminal = false;  // standard output is a terminal
+  bool err_terminal = false;
+  bool colour = false;  // out_terminal, and NO_COLOR is not set
+};
+
+// A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`
+// captures.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<Result<Exit>(Context&)> run;
+};
+
+// The common output flags.
+struct Output {
+  std::string file;  // -o; empty = standard output
+  std::string format = "text";
+};
+
+// Adds -o and --format to a command; `formats` are the words that --format accepts, the first is
+// the default.
+void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats);
+
+// Writes the result of a command where -o says: a file, atomically, or standard output.
+Result<void> deliver(Context& context, const Output& output, std::string_view content);
+
+// A line on standard error, "partita: " before it.
+void complain(Context& context, std::string_view message);
+
+// The input file that `flag` names. What cannot be read is bad input (exit 2) whose context names
+// flag and path.
+Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path);
+
+// The directory of --catalogue, every *.json in it; the compiled-in catalogue when `directory` is
+// empty.
+Result<hw::Catalogue> load_catalogue(Context& context, const std::string& directory);
+
+// Adds --catalogue to a command.
+void add_catalogue(CLI::App& command, std::string& directory);
+
+}  // namespace partita::cli

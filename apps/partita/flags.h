@@ -1,0 +1,34 @@
+// Flags: checks for CLI11 options whose refusals are sentences, and whose value names are what
+// help, man page and completion show. A value name with bars ("text|json") is a closed list; FILE,
+// DIR, PATH, GPU, PLANNER and PLAN complete to what they say. Also: "did you mean".
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace partita::cli {
+
+// Restricts an option to a closed list of words.
+CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words);
+
+// Restricts a numeric option to [least, most]; NaN is refused.
+CLI::Option* within(CLI::Option* option, double least, double most);
+
+// "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
+inline constexpr Seconds kMaxDuration{1e6};
+Result<Seconds> parse_duration(const std::string& flag, const std::string& text);
+
+// The name among `names` that is most like `word`, or empty when none is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& names);
+
+// "; did you mean 'x'?" or empty.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names);
+
+// The parts between commas; empty parts are kept, so that callers can refuse them.
+std::vector<std::string> split(const std::string& text, char separator);
+
+}  // namespace partita::cli
