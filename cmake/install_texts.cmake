@@ -1,0 +1,12 @@
+# Runs at install time.
+set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+function(print_to file)
+  get_filename_component(folder ${prefix}/${file} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  execute_process(COMMAND ${prefix}/bin/partita ${ARGN} OUTPUT_FILE ${prefix}/${file} COMMAND_ERROR_IS_FATAL ANY)
+  message(STATUS "Installing: ${prefix}/${file}")
+endfunction()
+print_to(share/bash-completion/completions/partita completion bash)
+print_to(share/zsh/site-functions/_partita completion zsh)
+print_to(share/fish/vendor_completions.d/partita.fish completion fish)
+print_to(share/man/man1/partita.1 man)
