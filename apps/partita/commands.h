@@ -1,0 +1,29 @@
+// The commands of the command line: one cmd_NAME.cc each. Every function adds its subcommand to the
+// tree and returns what to run when it was chosen.
+#pragma once
+
+#include <vector>
+
+#include "context.h"
+
+namespace partita::cli {
+
+Command add_gpus(CLI::App& app);
+Command add_layouts(CLI::App& app);
+Command add_planners(CLI::App& app);
+Command add_plan(CLI::App& app);
+Command add_verify(CLI::App& app);
+Command add_simulate(CLI::App& app);
+Command add_compare(CLI::App& app);
+Command add_profile(CLI::App& app);
+Command add_demo(CLI::App& app);
+
+// Commands about the command line itself; they read the tree that they are part of.
+Command add_help(CLI::App& app);
+Command add_completion(CLI::App& app);
+Command add_man(CLI::App& app);
+
+// All of the above, in the order in which help lists them.
+std::vector<Command> add_commands(CLI::App& app);
+
+}  // namespace partita::cli

@@ -1,0 +1,18 @@
+// Table: rows of text in aligned columns, for people. Columns whose every cell is a number, a dash
+// or empty are aligned right. Widths are counted in code points.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace partita::cli {
+
+struct Table {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;  // each as long as the header
+};
+
+// The table, every line ending in a newline, columns two spaces apart.
+std::string to_string(const Table& table);
+
+}  // namespace partita::cli
