@@ -1,0 +1,159 @@
+#include "profile/readers.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace partita::profile {
+namespace {
+
+constexpr const char* kHeader = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
+constexpr const char* kParvaHeader = "Mig instance,Batch size,Workload Number,Throughput,Latency\n";
+
+std::string native_error(const std::string& text) {
+  const Result<ProfileTable> table = parse_native_csv("t.csv", text);
+  return table ? "accepted" : to_string(table.error());
+}
+
+TEST(NativeCsv, ReadsPointsSortedAndSkipsRowsThatDidNotRun) {
+  const Result<ProfileTable> table =
+      parse_native_csv("t.csv", std::string(kHeader) +
+                                    "b,2,4,1,100.5,39.8,\na,1,8,2,20,800,512.5\n"
+                                    "a,1,4,2,10,800,\na,1,16,2,0,0,\n");
+  ASSERT_TRUE(table) << to_string(table.error());
+  const ProfileTable expected = {
+      {"a",
+       {"a", {{1, 4, 2, Rps{10}, Millis{800}, {}}, {1, 8, 2, Rps{20}, Millis{800}, Mib{512.5}}}}},
+      {"b", {"b", {{2, 4, 1, Rps{100.5}, Millis{39.8}, {}}}}}};
+  EXPECT_EQ(*table, expected);
+}
+
+TEST(NativeCsv, AcceptsByteOrderMarkCrlfAnyColumnOrderQuotesAndNoMemory) {
+  const Result<ProfileTable> table =
+      parse_native_csv("t.csv",
+                       "\xEF\xBB\xBFlatency_ms, throughput_rps ,processes,batch,gpcs,model\r\n\r\n"
+                       "5, 200 ,1,1,1,\"a, \"\"b\"\"\"\r\n");
+  ASSERT_TRUE(table) << to_string(table.error());
+  const ProfileTable expected = {{"a, \"b\"", {"a, \"b\"", {{1, 1, 1, Rps{200}, Millis{5}, {}}}}}};
+  EXPECT_EQ(*table, expected);
+}
+
+struct BadCase {
+  const char* text;    // below kHeader when it starts with a row
+  const char* reason;  // exact message
+};
+
+TEST(NativeCsv, RefusesBadRowsWithLineAndReason) {
+  const BadCase cases[] = {
+      {"a,1,1,1,-5,5,\n", "t.csv:2: throughput_rps '-5' is outside 0..1000000000"},
+      {"a,1,1,1,nan,5,\n", "t.csv:2: throughput_rps 'nan' is not finite"},
+      {"a,1,1,1,5,inf,\n", "t.csv:2: latency_ms 'inf' is not finite"},
+      {"a,1,1,1,1e999,5,\n", "t.csv:2: throughput_rps '1e999' is out of range"},
+      {"a,1,1,1,1e12,5,\n", "t.csv:2: throughput_rps '1e12' is outside 0..1000000000"},
+      {"a,1,1,1,5x,5,\n", "t.csv:2: throughput_rps '5x' is not a number"},
+      {"a,1,1,1,,5,\n", "t.csv:2: throughput_rps '' is empty"},
+      {"a,1,1,1,5,5,-1\n", "t.csv:2: memory_mib '-1' is outside 0..1000000000"},
+      {"a,1,1.5,1,5,5,\n", "t.csv:2: batch '1.5' is not a whole number"},
+      {"a,0,1,1,5,5,\n", "t.csv:2: gpcs '0' is outside 1..16"},
+      {"a,1,65537,1,5,5,\n", "t.csv:2: batch '65537' is outside 1..65536"},
+      {"a,1,1,65,5,5,\n", "t.csv:2: processes '65' is outside 1..64"},
+      {"a,1,1,99999999999,5,5,\n", "t.csv:2: processes '99999999999' is out of range"},
+      {"a,1,1,1,0,5,\n",
+       "t.csv:2: throughput and latency must both be positive, or both 0 (did not run)"},
+      {"a,1,1,1,5,5,\n\na,1,1,1,6,6,\n", "t.csv:4: 1 GPCs, batch 1, 1 processes appear twice"},
+      {"a,1,1,1,5,5,\na,1,1,1,0,0,\n", "t.csv:3: 1 GPCs, batch 1, 1 processes appear twice"},
+      {",1,1,1,5,5,\n", "t.csv:2: model is empty"},
+      {"a,1,1,1,5,5\n", "t.csv:2: 6 cells, the header has 7"},
+      {"\"a,1,1,1,5,5,\n", "t.csv:2: unterminated quote"},
+      {"a\"b,1,1,1,5,5,\n", "t.csv:2: quote inside a cell"},
+      {"\"a\"b,1,1,1,5,5,\n", "t.csv:2: text after a closing quote"},
+      {"\xFF,1,1,1,5,5,\n", "t.csv:2: invalid UTF-8"},
+      {"\xC0\xAF,1,1,1,5,5,\n", "t.csv:2: invalid UTF-8"},
+      {"\xED\xA0\x80,1,1,1,5,5,\n", "t.csv:2: invalid UTF-8"},
+      {"a\x01,1,1,1,5,5,\n", "t.csv:2: control byte: not a text file"},
+      {"a,1,1,1,0,0,\n", "t.csv:1: no row ran: every row is 0,0"},
+      {"", "t.csv:1: no rows below the header"},
+  };
+  for (const BadCase& c : cases) EXPECT_EQ(native_error(kHeader + std::string(c.text)), c.reason);
+  EXPECT_EQ(native_error(std::string(kHeader) + std::string("a\0,1,1,1,5,5,\n", 14)),
+            "t.csv:2: control byte: not a text file");
+}
+
+TEST(NativeCsv, RefusesBadHeaders) {
+  EXPECT_EQ(native_error(""), "t.csv:1: empty file");
+  EXPECT_EQ(native_error("\n\r\n"), "t.csv:1: empty file");
+  EXPECT_EQ(native_error("model,gpcs\na,1\n"), "t.csv:1: column 'batch' is missing");
+  EXPECT_EQ(native_error("model,model\na,1\n"), "t.csv:1: column 'model' appears twice");
+  EXPECT_EQ(native_error("model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mb\n"
+                         "a,1,1,1,5,5,1\n"),
+            "t.csv:1: unknown column 'memory_mb'");
+}
+
+TEST(ParvaGpuCsv, ThroughputIsPerProcessAndLatencyInSeconds) {
+  const Result<WorkloadProfile> profile = parse_parvagpu_csv("bert.csv", "bert",
+                                                             std::string(kParvaHeader) +
+                                                                 "4,8,3,603.25,0.013\n1,1,5,0,0\n"
+                                                                 "4,8,1,785.75,0.010\n");
+  ASSERT_TRUE(profile) << to_string(profile.error());
+  ASSERT_EQ(profile->points.size(), 2u);
+  EXPECT_EQ(profile->points[1].throughput, Rps{3 * 603.25});
+  EXPECT_DOUBLE_EQ(profile->points[1].latency.value, 13);
+  EXPECT_EQ(profile->points[0].processes, 1);
+  const Result<WorkloadProfile> bad =
+      parse_parvagpu_csv("bert.csv", "bert", std::string(kParvaHeader) + "4,8,3,603.25,-1\n");
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(to_string(bad.error()), "bert.csv:2: Latency '-1' is outside 0..1000000");
+}
+
+RC_GTEST_PROP(NativeCsv, WhatIsPrintedIsReadBack, ()) {
+  const auto positive = [] { return std::ldexp(1.0 + *rc::gen::inRange(0, 1 << 30), -16); };
+  const auto names = *rc::gen::container<std::vector<std::string>>(rc::gen::nonEmpty(
+      rc::gen::container<std::string>(rc::gen::elementOf(std::string("ab ,\"\t.-")))));
+  ProfileTable table;
+  for (const std::string& name : names) {
+    if (name.find('\t') != std::string::npos) continue;
+    WorkloadProfile& profile = table[name];
+    profile = {name, {}};
+    const int count = *rc::gen::inRange(1, 8);
+    for (int i = 1; i <= count; ++i) {
+      ProfilePoint p{1 + i / 4, 1 + i, 1, Rps{positive()}, Millis{positive()}, {}};
+      if (i % 2 == 0) p.memory = Mib{positive()};
+      profile.points.push_back(p);
+    }
+  }
+  RC_PRE(!table.empty());
+  const Result<ProfileTable> again = parse_native_csv("t.csv", native_csv(table));
+  RC_ASSERT(again.has_value());
+  RC_ASSERT(*again == table);
+}
+
+TEST(ParvaGpuCsv, ReadsThePublishedData) {
+  const std::filesystem::path folder = PARTITA_SOURCE_DIR "/../shared/data/parvagpu/prof_data";
+  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no published data";
+  std::size_t points = 0;
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream stream(entry.path());
+    std::stringstream text;
+    text << stream.rdbuf();
+    const Result<WorkloadProfile> profile =
+        parse_parvagpu_csv(entry.path().string(), entry.path().stem().string(), text.str());
+    ASSERT_TRUE(profile) << to_string(profile.error());
+    points += profile->points.size();
+    ++files;
+    for (const ProfilePoint& p : profile->points) {
+      const double derived_ms = 1000.0 * p.batch * p.processes / p.throughput.value;
+      EXPECT_NEAR(p.latency.value, derived_ms, 0.6);  // the column is rounded to 1 ms
+    }
+  }
+  EXPECT_EQ(files, 11);
+  EXPECT_EQ(points, 1747u);  // counted from the files: 2475 rows, 728 of them 0,0
+}
+
+}  // namespace
+}  // namespace partita::profile
