@@ -49,7 +49,7 @@ TEST(Document, RefusesWithFileAndLine) {
   EXPECT_EQ(refusal("a.json", "{} x").substr(0, 25), "a.json:1: not valid JSON:");
   EXPECT_EQ(refusal("a.yaml", "a: [1\nb: 2").substr(0, 7), "a.yaml:");
   EXPECT_EQ(refusal("a.json", std::string(100, '[')), "a.json:1: nested deeper than 64 levels");
-  EXPECT_EQ(refusal("a.yaml", "k: " + std::string(100, '[')),
+  EXPECT_EQ(refusal("a.yaml", "k: " + std::string(100, '[') + std::string(100, ']')),
             "a.yaml:1: nested deeper than 64 levels");
 }
 
