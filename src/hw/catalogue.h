@@ -21,10 +21,10 @@ struct Catalogue {
 // The compiled-in catalogue. Parsed once; never fails (a test parses every shipped file).
 const Catalogue& builtin_catalogue();
 
-// One catalogue file (a GPU model). Checks ranges, starts, duplicate names, max_instances against placements.
+// One catalogue file. Refused with FILE:LINE: ranges, starts, duplicates, impossible max_instances.
 Result<GpuModel> parse_gpu_model(const std::string& file, std::string_view text);
 
-// The JSON form read by parse_gpu_model (round trip), also what `partita gpus NAME --format json` prints.
+// The JSON form read by parse_gpu_model; the shipped files are exactly this text.
 std::string gpu_model_json(const GpuModel& gpu);
 
 }  // namespace partita::hw

@@ -1,4 +1,9 @@
 // Layouts: which sets of placements may exist on one GPU at the same time.
+//
+// Rules: legal starts, no memory slice twice, compute slices add up, max_instances per profile, and
+// media engines add up to those of the whole GPU (so +me exists once per GPU and +me.all leaves
+// room for -me only). Limits: enumeration is exponential in the slices, which the catalogue bounds
+// by kMaxSlices.
 #pragma once
 
 #include <compare>
@@ -19,21 +24,28 @@ struct PlacedProfile {
 
 using Layout = std::vector<PlacedProfile>;  // sorted by start, then profile
 
-// Why a set of placements cannot exist: which rule, which instance(s) of the input, how much is there and needed.
+// Why a set of placements cannot exist: which rule, which instance(s) of the input, how much is
+// there and needed.
 struct Conflict {
-  // "unknown_profile", "illegal_start", "memory_slices" (overlap), "compute_slices" (sum over the GPU),
-  // "max_instances", "media_engines"
+  // "unknown_profile", "illegal_start", "memory_slices" (overlap), "compute_slices" (sum over the
+  // GPU), "max_instances", "media_engines"
   std::string constraint;
-  int first = -1, second = -1;  // indices into the input
+  // Indices into the input; -1 where the rule is about the GPU. memory_slices: `second` wants
+  // slices `first` holds.
+  int first = -1, second = -1;
+  // illegal_start: the start and the nearest legal one. memory_slices: 0 and the slices shared.
+  // Else what the GPU offers and what the input adds up to.
   double have = 0, need = 0;
   bool operator==(const Conflict&) const = default;
 };
 
-// All conflicts of a set of placements on an empty GPU; empty means the layout is legal.
+// All conflicts of a set of placements on an empty GPU; empty means the layout is legal. Instances
+// at illegal starts hold no slices. A few conflicts per instance at most, however many are given.
 std::vector<Conflict> conflicts(const GpuModel& gpu, const std::vector<PlacedProfile>& placed);
 
-// All maximal layouts (no further instance of an allowed profile fits) from the profiles listed (indices into
-// gpu.profiles), each sorted, the list sorted. A100 with its five plain profiles: 19.
+// All maximal layouts (no further instance of an allowed profile fits) from the profiles listed
+// (indices into gpu.profiles), each sorted, the list sorted by the same (start, profile) order.
+// A100 with its five plain profiles: 19.
 std::vector<Layout> maximal_layouts(const GpuModel& gpu, const std::vector<int>& profiles);
 
 // Indices of the plain profiles, ascending gpcs.
