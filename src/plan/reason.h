@@ -1,4 +1,5 @@
-// Reason: one refusal as data. The judge's violations and the planners' infeasibilities are lists of these.
+// Reason: one refusal as data. The judge's violations and the planners' infeasibilities are lists
+// of these.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ struct Reason {
   std::string subject;     // what it is about: "service bert", "gpu 3 instance 1"
   double have = 0;
   double need = 0;
-  std::string detail;      // one sentence for people, with units; may be empty
+  std::string detail;  // one sentence for people, with units; may be empty
   bool operator==(const Reason&) const = default;
 };
 

@@ -1,5 +1,6 @@
-// The vocabulary of serving: ServingProblem (services, SLO rule, fleet) and ServingPlan (which service runs with
-// which batch and process count on which instance). Both are values; forms are in serving_forms.h.
+// The vocabulary of serving: ServingProblem (services, SLO rule, fleet) and ServingPlan (which
+// service runs with which batch and process count on which instance). Both are values; forms are in
+// serving_forms.h.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,8 @@ namespace partita::plan {
 inline constexpr int kDefaultMaxProcesses = 3;  // ParvaGPU, Section III-C
 inline constexpr double kDefaultPercentile = 99;
 
-// execution: the execution latency of a chosen point is < fraction x SLO (batch filling and queueing ignored).
-// queueing:  the predicted end-to-end percentile latency is <= SLO.
+// execution: the execution latency of a chosen point is < fraction x SLO (batch filling and
+// queueing ignored). queueing:  the predicted end-to-end percentile latency is <= SLO.
 struct SloRule {
   enum class Kind { execution, queueing };
   Kind kind = Kind::queueing;
@@ -36,10 +37,11 @@ struct Service {
   Rps rate;
   Millis slo;
   double percentile = kDefaultPercentile;
-  int min_replicas = 1;               // at least this many instances
-  bool spread = false;                // anti_affinity: true -- no two instances of it on one GPU
-  std::vector<std::string> avoid;     // anti_affinity: [names] -- never on a GPU with one of these services
-  int line = 0;                       // in its file, for messages; not compared
+  int min_replicas = 1;  // at least this many instances
+  bool spread = false;   // anti_affinity: true -- no two instances of it on one GPU
+  std::vector<std::string>
+      avoid;     // anti_affinity: [names] -- never on a GPU with one of these services
+  int line = 0;  // in its file, for messages; not compared
   bool operator==(const Service& other) const;
 };
 
@@ -53,7 +55,8 @@ struct FleetEntry {
 
 struct ServingProblem {
   std::vector<Service> services;
-  std::vector<FleetEntry> fleet;  // at least one; `partita plan --gpu` makes exactly one with price 1
+  std::vector<FleetEntry>
+      fleet;  // at least one; `partita plan --gpu` makes exactly one with price 1
   SloRule rule;
   int max_processes = kDefaultMaxProcesses;
 };
@@ -65,14 +68,14 @@ struct PlannedInstance {
   std::string service;
   int batch = 0;
   int processes = 0;
-  Rps throughput;       // rate that the instance is planned to carry at most under the SLO rule
-  Millis latency;       // execution latency of a full batch
+  Rps throughput;  // rate that the instance is planned to carry at most under the SLO rule
+  Millis latency;  // execution latency of a full batch
   bool operator==(const PlannedInstance&) const = default;
 };
 
 struct PlannedGpu {
   int index = 0;
-  std::string model;  // catalogue name
+  std::string model;                       // catalogue name
   std::vector<PlannedInstance> instances;  // ascending start
   bool operator==(const PlannedGpu&) const = default;
 };
@@ -80,9 +83,10 @@ struct PlannedGpu {
 struct PlannedService {
   std::string name;
   Rps rate;
-  Rps planned;               // sum of its instances' throughput
+  Rps planned;  // sum of its instances' throughput
   Millis slo;
-  Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile latency at its load
+  Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile
+                             // latency at its load
   bool operator==(const PlannedService&) const = default;
 };
 
@@ -93,14 +97,15 @@ struct Objective {
   int lower_bound_gpus = 0;
   int lower_bound_gpcs = 0;  // given that many GPUs
   double lower_bound_cost = 0;
-  bool optimal = false;      // proven: (gpus or cost) and gpcs both equal their bounds
+  bool optimal = false;  // proven: (gpus or cost) and gpcs both equal their bounds
   bool operator==(const Objective&) const = default;
 };
 
 struct PlanStats {
-  double planning_ms = 0;   // CPU time of the planner alone
-  double capacity_ms = 0;   // CPU time of turning profile points into rates (queueing rule), not part of planning_ms
-  long nodes = 0;           // search nodes
+  double planning_ms = 0;  // CPU time of the planner alone
+  double capacity_ms =
+      0;  // CPU time of turning profile points into rates (queueing rule), not part of planning_ms
+  long nodes = 0;  // search nodes
 };
 
 struct ServingPlan {

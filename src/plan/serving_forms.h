@@ -11,13 +11,16 @@
 
 namespace partita::plan {
 
-// The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or unknown keys, wrong
-// types, rates and SLOs that are not positive and finite, duplicate names, percentiles outside (0, 100), unknown
-// names in anti_affinity, more than kMaxServices.
+// The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or
+// unknown keys, wrong types, rates and SLOs that are not positive and finite, duplicate names,
+// percentiles outside (0, 100), unknown names in anti_affinity, more than kMaxServices.
 inline constexpr int kMaxServices = 1'000'000;
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
 
-// Plan JSON, kind ServingPlan, api_version partita/v1. parse(print(plan)) == plan.
+// Plan JSON, kind ServingPlan, api_version partita/v1. parse(print(plan)) == plan. Reading needs
+// api_version, kind, gpu_model, gpus and services; planner, slo_rule, objective, stats, explanation
+// and a GPU's model may be missing, and keys it does not know are left alone. It checks types and
+// bounds; whether the plan is right is for the judge.
 std::string plan_json(const ServingPlan& plan);
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 
@@ -31,7 +34,12 @@ struct PictureOptions {
 std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                       const PictureOptions& options);
 
-// A picture of every GPU's slices: one row per GPU, one box per instance, coloured by service, with a legend.
+// A picture of every GPU's slices: one row per GPU (in columns when there are many), one box per
+// instance, coloured by service, all facts on hover, with a legend. Draws kMaxSvgGpus GPUs and
+// names kMaxSvgLegend services, and says how many more there are. Self-contained, well-formed XML
+// for any plan.
+inline constexpr int kMaxSvgGpus = 2000;
+inline constexpr int kMaxSvgLegend = 120;
 std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue);
 
 }  // namespace partita::plan

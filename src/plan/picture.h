@@ -1,0 +1,48 @@
+// What the text and the SVG picture share: where the boxes of a GPU lie, which colour a service
+// has, how numbers are written for people. Internal to the forms. Draws any plan without crashing,
+// also one the judge would refuse.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hw/catalogue.h"
+#include "plan/serving.h"
+
+namespace partita::plan {
+
+struct Box {
+  int start = 0;  // memory slices
+  int size = 0;
+  const PlannedInstance* instance = nullptr;
+};
+
+// One GPU: `slices` memory slices and the boxes on them, ascending and inside. An unknown GPU model
+// gets as many slices as its instances need, an unknown profile one slice.
+struct Strip {
+  int slices = 0;
+  std::vector<Box> boxes;
+};
+Strip strip_of(const PlannedGpu& gpu, const hw::Catalogue& catalogue);
+
+// Position of every service by name: the plan's services first, then strangers named by instances.
+std::map<std::string_view, int> service_order(const ServingPlan& plan);
+
+struct Rgb {
+  int red = 0, green = 0, blue = 0;
+};
+// The colour of the n-th service: the first ones are far apart, none is dark, so that dark text is
+// legible on all.
+Rgb service_colour(int n);
+
+// Four significant digits, thousands in full: "0.5", "12.35", "1235", "123457"; "unbounded" for
+// infinity.
+std::string number_text(double value);
+// "1 GPU", "2 GPUs".
+std::string count_text(long count, std::string_view noun);
+// "12 GPUs, 82 GPCs; lower bound 12 GPUs, 82 GPCs: optimal".
+std::string objective_text(const Objective& objective);
+
+}  // namespace partita::plan

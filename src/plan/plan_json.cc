@@ -1,0 +1,260 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include "plan/fields.h"
+#include "plan/serving_forms.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr std::size_t kMaxGpus = 1'000'000;
+constexpr std::size_t kMaxInstances = 64;  // of one GPU
+constexpr std::size_t kMaxExplanation = 1'000'000;
+constexpr Range kIndices{.high = 1e9};
+constexpr Range kStarts{.high = 1023};
+
+// ---- writing ----
+
+class Writer {
+ public:
+  Writer& raw(std::string_view text) {
+    text_ += text;
+    return *this;
+  }
+  Writer& string(std::string_view value) {
+    text_ += '"';
+    for (const char c : value) {
+      if (static_cast<unsigned char>(c) < 0x20) {
+        fmt::format_to(std::back_inserter(text_), "\\u{:04x}", static_cast<unsigned>(c));
+        continue;
+      }
+      if (c == '"' || c == '\\') text_ += '\\';
+      text_ += c;
+    }
+    text_ += '"';
+    return *this;
+  }
+  // The shortest digits that read back as the same double; JSON has no word for infinity.
+  Writer& number(double value) {
+    if (!std::isfinite(value)) return raw("null");
+    fmt::format_to(std::back_inserter(text_), "{}", value);
+    return *this;
+  }
+  Writer& number(long value) {
+    fmt::format_to(std::back_inserter(text_), "{}", value);
+    return *this;
+  }
+  Writer& boolean(bool value) { return raw(value ? "true" : "false"); }
+  // Items one to a line, separated by commas.
+  template <class Items, class Write>
+  Writer& list(const Items& items, std::string_view indent, Write write) {
+    text_ += '[';
+    bool first = true;
+    for (const auto& item : items) {
+      raw(first ? "\n" : ",\n").raw(indent);
+      write(item);
+      first = false;
+    }
+    text_ += ']';
+    return *this;
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void write(Writer& out, const PlannedInstance& instance) {
+  out.raw("{\"profile\": ").string(instance.profile);
+  out.raw(", \"start\": ").number(long{instance.start});
+  out.raw(", \"service\": ").string(instance.service);
+  out.raw(", \"batch\": ").number(long{instance.batch});
+  out.raw(", \"processes\": ").number(long{instance.processes});
+  out.raw(", \"throughput_rps\": ").number(instance.throughput.value);
+  out.raw(", \"latency_ms\": ").number(instance.latency.value).raw("}");
+}
+
+void write(Writer& out, const PlannedGpu& gpu) {
+  out.raw("{\"index\": ").number(long{gpu.index});
+  out.raw(", \"model\": ").string(gpu.model);
+  out.raw(", \"instances\": ");
+  out.list(gpu.instances, "      ", [&](const PlannedInstance& i) { write(out, i); }).raw("}");
+}
+
+void write(Writer& out, const PlannedService& service) {
+  out.raw("{\"name\": ").string(service.name);
+  out.raw(", \"rate_rps\": ").number(service.rate.value);
+  out.raw(", \"planned_rps\": ").number(service.planned.value);
+  out.raw(", \"slo_ms\": ").number(service.slo.value);
+  out.raw(", \"predicted_latency_ms\": ").number(service.predicted_latency.value).raw("}");
+}
+
+void write(Writer& out, const Objective& objective) {
+  out.raw("{\"gpus\": ").number(long{objective.gpus});
+  out.raw(", \"gpcs\": ").number(long{objective.gpcs});
+  out.raw(", \"cost\": ").number(objective.cost);
+  out.raw(", \"lower_bound_gpus\": ").number(long{objective.lower_bound_gpus});
+  out.raw(", \"lower_bound_gpcs\": ").number(long{objective.lower_bound_gpcs});
+  out.raw(", \"lower_bound_cost\": ").number(objective.lower_bound_cost);
+  out.raw(", \"optimal\": ").boolean(objective.optimal).raw("}");
+}
+
+void write(Writer& out, const PlanStats& stats) {
+  out.raw("{\"planning_ms\": ").number(stats.planning_ms);
+  out.raw(", \"capacity_ms\": ").number(stats.capacity_ms);
+  out.raw(", \"nodes\": ").number(stats.nodes).raw("}");
+}
+
+// ---- reading ----
+
+// An infinite latency is written as null.
+Millis read_latency(Fields& fields, const Node& service) {
+  const Node* node = service.find("predicted_latency_ms");
+  if (!node) return Millis{};
+  if (node->kind == Node::Kind::null) return Millis{std::numeric_limits<double>::infinity()};
+  return Millis{fields.number("predicted_latency_ms", kNotNegative)};
+}
+
+PlannedInstance read_instance(const Document& document, const Node& node, Fields& plan) {
+  Fields fields(document, node);
+  PlannedInstance instance;
+  instance.profile = fields.name("profile");
+  instance.start = fields.integer("start", kStarts);
+  instance.service = fields.name("service");
+  instance.batch = fields.integer("batch", {.low = 1, .high = profile::kMaxBatch});
+  instance.processes = fields.integer("processes", {.low = 1, .high = profile::kMaxProcesses});
+  instance.throughput = Rps{fields.number("throughput_rps", kNotNegative)};
+  instance.latency = Millis{fields.number("latency_ms", kNotNegative)};
+  plan.refuse(fields.error());
+  return instance;
+}
+
+PlannedGpu read_gpu(const Document& document, const Node& node, Fields& plan) {
+  Fields fields(document, node);
+  PlannedGpu gpu;
+  gpu.index = fields.integer("index", kIndices);
+  if (fields.has("model")) gpu.model = fields.name("model");
+  for (const Node& item : fields.list("instances", kMaxInstances)) {
+    gpu.instances.push_back(read_instance(document, item, fields));
+    if (fields.error()) break;
+  }
+  // Stable: of two instances at one start, which the judge refuses, the first one stays first.
+  std::stable_sort(gpu.instances.begin(), gpu.instances.end(),
+                   [](const auto& a, const auto& b) { return a.start < b.start; });
+  plan.refuse(fields.error());
+  return gpu;
+}
+
+PlannedService read_planned_service(const Document& document, const Node& node, Fields& plan) {
+  Fields fields(document, node);
+  PlannedService service;
+  service.name = fields.name("name");
+  service.rate = Rps{fields.number("rate_rps", kNotNegative)};
+  service.planned = Rps{fields.number("planned_rps", kNotNegative)};
+  service.slo = Millis{fields.number("slo_ms", kNotNegative)};
+  service.predicted_latency = read_latency(fields, node);
+  plan.refuse(fields.error());
+  return service;
+}
+
+Objective read_objective(const Document& document, const Node& node, Fields& plan) {
+  constexpr Range kGpcs{.high = 1e9};
+  Fields fields(document, node);
+  Objective objective;
+  objective.gpus = fields.integer("gpus", {.high = kMaxGpus});
+  objective.gpcs = fields.integer("gpcs", kGpcs);
+  objective.lower_bound_gpus = fields.integer("lower_bound_gpus", {.high = kMaxGpus});
+  objective.optimal = fields.boolean("optimal");
+  if (fields.has("cost")) objective.cost = fields.number("cost", kNotNegative);
+  if (fields.has("lower_bound_gpcs"))
+    objective.lower_bound_gpcs = fields.integer("lower_bound_gpcs", kGpcs);
+  if (fields.has("lower_bound_cost"))
+    objective.lower_bound_cost = fields.number("lower_bound_cost", kNotNegative);
+  plan.refuse(fields.error());
+  return objective;
+}
+
+PlanStats read_stats(const Document& document, const Node& node, Fields& plan) {
+  Fields fields(document, node);
+  PlanStats stats;
+  stats.planning_ms = fields.number("planning_ms", kNotNegative);
+  if (fields.has("capacity_ms")) stats.capacity_ms = fields.number("capacity_ms", kNotNegative);
+  if (fields.has("nodes")) stats.nodes = static_cast<long>(fields.number("nodes", kNotNegative));
+  plan.refuse(fields.error());
+  return stats;
+}
+
+SloRule read_rule(const Node& root, Fields& plan) {
+  const std::string text = plan.text("slo_rule");
+  if (plan.error()) return {};
+  const auto rule = parse_slo_rule(text);
+  if (!rule) plan.refuse(*root.find("slo_rule"), "'slo_rule': " + rule.error().message);
+  return rule.value_or(SloRule{});
+}
+
+// Everything but the GPUs and services.
+ServingPlan read_head(const Document& document, Fields& fields) {
+  ServingPlan plan;
+  fields.exactly("api_version", "partita/v1");
+  fields.exactly("kind", "ServingPlan");
+  plan.gpu_model = fields.name("gpu_model");
+  if (fields.has("planner")) plan.planner = fields.name("planner");
+  if (fields.has("slo_rule")) plan.rule = read_rule(document.root, fields);
+  if (fields.has("objective"))
+    plan.objective = read_objective(document, fields.object("objective"), fields);
+  if (fields.has("stats")) plan.stats = read_stats(document, fields.object("stats"), fields);
+  if (fields.has("explanation")) {
+    for (const Node& item : fields.list("explanation", kMaxExplanation)) {
+      if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be a text");
+      plan.explanation.push_back(item.text);
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::string plan_json(const ServingPlan& plan) {
+  Writer out;
+  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"ServingPlan\"");
+  out.raw(",\n  \"gpu_model\": ").string(plan.gpu_model);
+  if (!plan.planner.empty()) out.raw(",\n  \"planner\": ").string(plan.planner);
+  out.raw(",\n  \"slo_rule\": ").string(to_string(plan.rule));
+  out.raw(",\n  \"objective\": ");
+  write(out, plan.objective);
+  out.raw(",\n  \"gpus\": ");
+  out.list(plan.gpus, "    ", [&](const PlannedGpu& gpu) { write(out, gpu); });
+  out.raw(",\n  \"services\": ");
+  out.list(plan.services, "    ", [&](const PlannedService& service) { write(out, service); });
+  out.raw(",\n  \"stats\": ");
+  write(out, plan.stats);
+  if (!plan.explanation.empty()) {
+    out.raw(",\n  \"explanation\": ");
+    out.list(plan.explanation, "    ", [&](const std::string& line) { out.string(line); });
+  }
+  return out.raw("\n}\n").take();
+}
+
+Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
+  const auto document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  Fields fields(*document, document->root);
+  ServingPlan plan = read_head(*document, fields);
+  for (const Node& item : fields.list("gpus", kMaxGpus)) {
+    plan.gpus.push_back(read_gpu(*document, item, fields));
+    if (plan.gpus.back().model.empty()) plan.gpus.back().model = plan.gpu_model;
+    if (fields.error()) break;
+  }
+  for (const Node& item : fields.list("services", kMaxServices)) {
+    plan.services.push_back(read_planned_service(*document, item, fields));
+    if (fields.error()) break;
+  }
+  if (fields.error()) return failed(*fields.error());
+  return plan;
+}
+
+}  // namespace partita::plan

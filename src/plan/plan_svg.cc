@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "plan/picture.h"
+#include "plan/serving_forms.h"
+#include "plan/unicode.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr int kMargin = 28, kRowHeight = 42, kRowGap = 8, kGutter = 32, kHeadGap = 10;
+constexpr int kTitleSize = 20, kNameSize = 13, kSmallSize = 11;
+constexpr int kLegendChip = 12, kLegendLine = 22;
+constexpr const char* kInk = "#1c2430";
+constexpr const char* kFaint = "#667080";
+
+// Text between XML tags or in attributes; what XML cannot hold was replaced by printable().
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : utf8(printable(text))) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+// Rough width of a character in em, on the generous side of common sans-serif fonts.
+double em(char32_t c) {
+  constexpr std::u32string_view kNarrow = U"iljtfrI.,:;'|!()[]-· ", kBroad = U"mwMW@%…";
+  if (columns(c) != 1) return columns(c) == 0 ? 0 : 1.05;
+  if (kNarrow.find(c) != kNarrow.npos) return 0.40;
+  if (kBroad.find(c) != kBroad.npos) return 0.98;
+  return c >= 'A' && c <= 'Z' ? 0.74 : 0.63;
+}
+
+double text_width(std::string_view text, double size) {
+  double width = 0;
+  for (const char32_t c : printable(text)) width += em(c);
+  return width * size;
+}
+
+// The text, cut with an ellipsis so that it fits into `width` pixels.
+std::string cut(std::string_view text, double size, double width) {
+  if (text_width(text, size) <= width) return std::string(text);
+  std::u32string rest = printable(text);
+  const auto too_wide = [&] { return text_width(utf8(rest) + "…", size) > width; };
+  while (!rest.empty() && too_wide()) rest.pop_back();
+  return rest.empty() ? "" : utf8(rest) + "…";
+}
+
+std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
+Rgb darker(Rgb c) { return {c.red * 2 / 3, c.green * 2 / 3, c.blue * 2 / 3}; }
+
+// Where the GPUs go: column after column, each read from the top.
+struct Grid {
+  int columns = 1;
+  int rows = 0;
+  int head = 0;  // pixels for "GPU 17"
+  int bar = 0;   // pixels for the slices of one GPU
+  int width() const { return columns * (head + bar) + (columns - 1) * kGutter; }
+  int height() const { return rows * (kRowHeight + kRowGap) - kRowGap; }
+};
+
+Grid grid_of(const ServingPlan& plan, int shown) {
+  Grid grid;
+  grid.columns = shown <= 16 ? 1 : shown <= 64 ? 2 : shown <= 240 ? 3 : 4;
+  constexpr int kBars[] = {840, 576, 448, 368};
+  grid.bar = kBars[grid.columns - 1];
+  grid.rows = std::max(1, (shown + grid.columns - 1) / grid.columns);
+  int index = 0;
+  for (const PlannedGpu& gpu : plan.gpus) index = std::max(index, gpu.index);
+  grid.head = static_cast<int>(text_width(fmt::format("GPU {}", index), kNameSize)) + kHeadGap;
+  return grid;
+}
+
+class Svg {
+ public:
+  Svg(const ServingPlan& plan, const hw::Catalogue& catalogue);
+  std::string draw() &&;
+
+ private:
+  template <class... Args>
+  void put(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+  }
+  void header();
+  int legend(int y);
+  void gpu(const PlannedGpu& gpu, int left, int y);
+  void instance(const PlannedGpu& gpu, const Box& box, double x, double y, double width);
+  std::string facts(const PlannedGpu& gpu, const PlannedInstance& instance) const;
+
+  const ServingPlan& plan_;
+  const hw::Catalogue& catalogue_;
+  const std::map<std::string_view, int> order_;
+  std::map<std::string_view, const PlannedService*> services_;
+  const int shown_;
+  const Grid grid_;
+  const int width_;
+  std::string text_;
+};
+
+Svg::Svg(const ServingPlan& plan, const hw::Catalogue& catalogue)
+    : plan_(plan),
+      catalogue_(catalogue),
+      order_(service_order(plan)),
+      shown_(static_cast<int>(std::min<std::size_t>(plan.gpus.size(), kMaxSvgGpus))),
+      grid_(grid_of(plan, shown_)),
+      width_(grid_.width() + 2 * kMargin) {
+  for (const PlannedService& service : plan.services) services_.emplace(service.name, &service);
+}
+
+void Svg::header() {
+  put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-weight=\"600\">{}</text>\n", kMargin,
+      kMargin + kTitleSize, kTitleSize, escaped(objective_text(plan_.objective)));
+  put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{} · {} · planner {} · SLO rule "
+      "{}</text>\n",
+      kMargin, kMargin + kTitleSize + 22, kNameSize, kFaint, escaped(plan_.gpu_model),
+      count_text(static_cast<long>(plan_.services.size()), "service"),
+      plan_.planner.empty() ? "unknown" : escaped(plan_.planner), to_string(plan_.rule));
+}
+
+// Chips in lines that wrap at the right edge; returns the y below them.
+int Svg::legend(int y) {
+  double x = kMargin;
+  const auto place = [&](double chip_width) {
+    if (x > kMargin && x + chip_width > width_ - kMargin) {
+      x = kMargin;
+      y += kLegendLine;
+    }
+    return std::exchange(x, x + chip_width);
+  };
+  const auto shown = std::min<std::size_t>(plan_.services.size(), kMaxSvgLegend);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const PlannedService& service = plan_.services[i];
+    const std::string name = cut(service.name, kNameSize, 220);
+    const std::string rate = number_text(service.rate.value) + "/s";
+    const double name_width = text_width(name, kNameSize), rate_x = kLegendChip + 12 + name_width;
+    const double left = place(rate_x + text_width(rate, kSmallSize) + 22);
+    const Rgb colour = service_colour(order_.at(service.name));
+    put("<g class=\"legend\"><title>{}: {} of {} requests/s planned, SLO {} ms, predicted {} "
+        "ms</title><rect x=\"{:.1f}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\" "
+        "stroke=\"{}\"/>",
+        escaped(service.name), number_text(service.planned.value), number_text(service.rate.value),
+        number_text(service.slo.value), number_text(service.predicted_latency.value), left, y,
+        kLegendChip, kLegendChip, hex(colour), hex(darker(colour)));
+    put("<text x=\"{:.1f}\" y=\"{}\" font-size=\"{}\">{}<tspan dx=\"6\" font-size=\"{}\" "
+        "fill=\"{}\">{}</tspan></text></g>\n",
+        left + kLegendChip + 6, y + 11, kNameSize, escaped(name), kSmallSize, kFaint, rate);
+  }
+  if (shown < plan_.services.size()) {
+    const std::string more = fmt::format("... and {} more", plan_.services.size() - shown);
+    const double left = place(text_width(more, kNameSize));
+    put("<text x=\"{:.1f}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", left, y + 11,
+        kNameSize, kFaint, more);
+  }
+  return y + kLegendLine;
+}
+
+// What hovering over an instance shows, escaped.
+std::string Svg::facts(const PlannedGpu& gpu, const PlannedInstance& instance) const {
+  std::string text = fmt::format(
+      "{}\nGPU {}, {} at memory slice {}\nbatch {}, {}\nat most {} requests/s, {} ms for a full "
+      "batch",
+      escaped(instance.service), gpu.index, escaped(instance.profile), instance.start,
+      instance.batch, count_text(instance.processes, "process"),
+      number_text(instance.throughput.value), number_text(instance.latency.value));
+  const auto service = services_.find(instance.service);
+  if (service == services_.end()) return text;
+  return text + fmt::format("\nreceives {} of the service's {} requests/s",
+                            number_text(share_of(*service->second, instance).value),
+                            number_text(service->second->rate.value));
+}
+
+void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, double width) {
+  constexpr double kInset = 1.5, kPadding = 7;
+  const PlannedInstance& i = *box.instance;
+  const Rgb colour = service_colour(order_.at(i.service));
+  put("<g class=\"instance\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
+      "height=\"{:.1f}\" rx=\"4\" fill=\"{}\" stroke=\"{}\"/>",
+      facts(gpu, i), x + kInset, y + kInset, width - 2 * kInset, kRowHeight - 2 * kInset,
+      hex(colour), hex(darker(colour)));
+  const double room = width - 2 * kPadding;
+  const std::string point = fmt::format("b{}×{}", i.batch, i.processes);
+  std::string second = i.profile + " · " + point;
+  if (text_width(second, kSmallSize) > room) second = point;
+  put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"600\">{}</text>",
+      x + kPadding, y + 18, kNameSize, escaped(cut(i.service, kNameSize, room)));
+  put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text></g>\n", x + kPadding, y + 33,
+      kSmallSize, escaped(cut(second, kSmallSize, room)));
+}
+
+void Svg::gpu(const PlannedGpu& gpu, int left, int y) {
+  const Strip strip = strip_of(gpu, catalogue_);
+  const double slice = static_cast<double>(grid_.bar) / strip.slices;
+  const int x = left + grid_.head;
+  put("<g><title>GPU {}: {}, {} memory slices</title><text x=\"{}\" y=\"{}\" font-size=\"{}\" "
+      "fill=\"{}\">GPU {}</text><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\" "
+      "fill=\"#f3f5f7\" stroke=\"#d5dae0\"/>",
+      gpu.index, escaped(gpu.model), strip.slices, left, y + 26, kNameSize, kFaint, gpu.index, x, y,
+      grid_.bar, kRowHeight);
+  put("<path d=\"");
+  for (int i = 1; i < strip.slices; ++i) put("M{:.1f} {}v{}", x + i * slice, y, kRowHeight);
+  put("\" stroke=\"#d5dae0\" stroke-dasharray=\"2 3\"/></g>\n");
+  for (const Box& box : strip.boxes) instance(gpu, box, x + box.start * slice, y, box.size * slice);
+}
+
+std::string Svg::draw() && {
+  header();
+  int y = legend(kMargin + kTitleSize + 44) + 14;
+  for (int i = 0; i < shown_; ++i)
+    gpu(plan_.gpus[static_cast<std::size_t>(i)],
+        kMargin + i / grid_.rows * (grid_.head + grid_.bar + kGutter),
+        y + i % grid_.rows * (kRowHeight + kRowGap));
+  y += grid_.height() + kMargin;
+  if (static_cast<std::size_t>(shown_) < plan_.gpus.size()) {
+    put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">... and {} more GPUs</text>\n",
+        kMargin, y, kNameSize, kFaint, plan_.gpus.size() - static_cast<std::size_t>(shown_));
+    y += kMargin;
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
+      "{1}\" font-family=\"system-ui, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif\" "
+      "fill=\"{2}\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
+      width_, y, kInk, text_);
+}
+
+}  // namespace
+
+std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue) {
+  return Svg(plan, catalogue).draw();
+}
+
+}  // namespace partita::plan

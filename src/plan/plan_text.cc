@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "plan/picture.h"
+#include "plan/serving_forms.h"
+#include "plan/unicode.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr int kBarColumns = 88;
+constexpr int kMinSliceColumns = 5, kMaxSliceColumns = 22;
+
+std::string repeated(std::string_view piece, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += piece;
+  return text;
+}
+
+class Painter {
+ public:
+  explicit Painter(bool colour) : colour_(colour) {}
+  std::string filled(const std::string& text, int service) const {
+    const Rgb c = service_colour(service);
+    const auto level = [](int channel) { return (channel * 5 + 127) / 255; };  // 6x6x6 ANSI cube
+    const int index = 16 + 36 * level(c.red) + 6 * level(c.green) + level(c.blue);
+    return wrapped(fmt::format("\x1b[48;5;{}m\x1b[38;5;16m", index), text);
+  }
+  std::string dim(const std::string& text) const { return wrapped("\x1b[2m", text); }
+  std::string bold(const std::string& text) const { return wrapped("\x1b[1m", text); }
+
+ private:
+  std::string wrapped(const std::string& code, const std::string& text) const {
+    return colour_ ? code + text + "\x1b[0m" : text;
+  }
+  bool colour_;
+};
+
+int slice_columns(int slices) {
+  return std::clamp(kBarColumns / std::max(1, slices), kMinSliceColumns, kMaxSliceColumns);
+}
+
+// The longest description of an instance that fits; at worst its service's name, cut.
+std::string label(const PlannedInstance& instance, int width) {
+  const std::string point = fmt::format("b{}×{}", instance.batch, instance.processes);
+  const std::string name = utf8(printable(instance.service));
+  for (const std::string& text :
+       {fmt::format("{} {} {}", name, instance.profile, point), fmt::format("{} {}", name, point)})
+    if (columns(text) <= width) return fit(text, width);
+  return fit(name, width);
+}
+
+// A ruler over the bars: the number of every memory slice where it begins.
+std::string ruler(int slices) {
+  std::string text;
+  for (int i = 0; i < slices; ++i) {
+    const std::string number = std::to_string(i);
+    text += (i == 0 ? "┌" : "┬") + number +
+            repeated("─", slice_columns(slices) - 1 - static_cast<int>(number.size()));
+  }
+  return text + "┐";
+}
+
+// Every slice is equally wide; an instance owns its slices' columns, the first of which is a
+// border.
+std::string bar(const Strip& strip, const std::map<std::string_view, int>& order,
+                const Painter& painter) {
+  const int width = slice_columns(strip.slices);
+  std::string text;
+  int at = 0;
+  const auto leave_free = [&](int end) {
+    if (end > at) text += "│" + painter.dim(repeated("·", end - at - 1));
+    at = std::max(at, end);
+  };
+  for (const Box& box : strip.boxes) {
+    leave_free(box.start * width);
+    const int end = (box.start + box.size) * width;
+    if (end <= at) continue;  // hidden under another box: a plan that the judge refuses
+    const PlannedInstance& instance = *box.instance;
+    text += "│" + painter.filled(label(instance, end - at - 1), order.at(instance.service));
+    at = end;
+  }
+  leave_free(strip.slices * width);
+  return text + "│";
+}
+
+// The bars, with a ruler wherever the GPU model changes.
+std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
+                      const PictureOptions& options) {
+  const Painter painter(options.colour);
+  const auto order = service_order(plan);
+  const auto shown =
+      std::min(plan.gpus.size(), static_cast<std::size_t>(std::max(0, options.max_gpus)));
+  int head = 0;
+  for (std::size_t i = 0; i < shown; ++i)
+    head = std::max(
+        {head, columns(plan.gpus[i].model), columns(fmt::format("GPU {}", plan.gpus[i].index))});
+  std::string text;
+  const std::string* model = nullptr;
+  int slices = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const PlannedGpu& gpu = plan.gpus[i];
+    const Strip strip = strip_of(gpu, catalogue);
+    if (!model || *model != gpu.model || slices != strip.slices)
+      text += fmt::format("{} {}\n", fit(gpu.model, head), painter.dim(ruler(strip.slices)));
+    model = &gpu.model;
+    slices = strip.slices;
+    text += fmt::format("{} {}\n", fit(fmt::format("GPU {}", gpu.index), head),
+                        bar(strip, order, painter));
+  }
+  if (shown < plan.gpus.size())
+    text += fmt::format("... and {} more GPUs\n", plan.gpus.size() - shown);
+  return text;
+}
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell; the first and the last are text, the others numbers.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<int> widths(rows.front().size());
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  std::string text;
+  for (const Row& row : rows) {
+    text += fit(row.front(), widths.front());
+    for (std::size_t i = 1; i + 1 < row.size(); ++i)
+      text +=
+          "  " + std::string(static_cast<std::size_t>(widths[i] - columns(row[i])), ' ') + row[i];
+    text += "  " + row.back() + "\n";
+  }
+  return text;
+}
+
+// "3: 2 × 1g.10gb, 1 × 4g.40gb" of every service.
+std::map<std::string_view, std::string> instance_counts(const ServingPlan& plan) {
+  std::map<std::string_view, std::map<std::string_view, int>> counts;
+  for (const PlannedGpu& gpu : plan.gpus)
+    for (const PlannedInstance& instance : gpu.instances)
+      ++counts[instance.service][instance.profile];
+  std::map<std::string_view, std::string> texts;
+  for (const auto& [service, profiles] : counts) {
+    int total = 0;
+    std::string list;
+    for (const auto& [profile, count] : profiles) {
+      total += count;
+      list += fmt::format("{}{} × {}", list.empty() ? "" : ", ", count, profile);
+    }
+    texts[service] = fmt::format("{}: {}", total, list);
+  }
+  return texts;
+}
+
+std::string services_text(const ServingPlan& plan, const PictureOptions& options) {
+  constexpr int kNameColumns = 32;
+  const auto counts = instance_counts(plan);
+  const auto shown =
+      std::min(plan.services.size(), static_cast<std::size_t>(std::max(0, options.max_gpus)));
+  std::vector<Row> rows{
+      {"service", "rate/s", "planned/s", "slack", "SLO ms", "latency ms", "instances"}};
+  for (std::size_t i = 0; i < shown; ++i) {
+    const PlannedService& s = plan.services[i];
+    const auto count = counts.find(s.name);
+    const bool rated = s.rate.value > 0;
+    rows.push_back({fit(s.name, std::min(kNameColumns, columns(s.name))), number_text(s.rate.value),
+                    number_text(s.planned.value),
+                    rated ? fmt::format("{:.1f}%", 100 * (s.planned / s.rate - 1)) : "-",
+                    number_text(s.slo.value), number_text(s.predicted_latency.value),
+                    count == counts.end() ? "none" : count->second});
+  }
+  std::string text = aligned(rows);
+  if (shown < plan.services.size())
+    text += fmt::format("... and {} more services\n", plan.services.size() - shown);
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
+                      const PictureOptions& options) {
+  const Painter painter(options.colour);
+  std::string text = gpus_text(plan, catalogue, options);
+  text += "\n" + services_text(plan, options) + "\n";
+  text += painter.bold(objective_text(plan.objective)) + "\n";
+  text += fmt::format("planner {}, SLO rule {}; planned in {} ms of CPU time",
+                      plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
+                      to_string(plan.rule), number_text(plan.stats.planning_ms));
+  if (plan.stats.capacity_ms > 0)
+    text += fmt::format(" after {} ms for the capacities", number_text(plan.stats.capacity_ms));
+  if (plan.stats.nodes > 0) text += ", " + count_text(plan.stats.nodes, "search node");
+  text += "\n";
+  if (options.explain && !plan.explanation.empty()) {
+    text += "\nwhy:\n";
+    for (const std::string& line : plan.explanation) text += "  - " + utf8(printable(line)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,29 @@
+// Text that people wrote, made safe to print: what a name may hold, how many terminal columns it
+// fills, and how to cut it. Internal to the forms of this module. A width is a guess for scripts
+// that join or stack characters.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace partita::plan {
+
+inline constexpr std::size_t kMaxNameBytes = 128;
+
+// Why `text` cannot be a name (1..kMaxNameBytes bytes of UTF-8 without control, line or
+// text-direction characters); empty when it can.
+std::string name_fault(std::string_view text);
+
+// Code points; everything that a name may not hold becomes U+FFFD, so the result is safe in
+// terminals and XML.
+std::u32string printable(std::string_view text);
+std::string utf8(std::u32string_view text);
+
+// Terminal columns: 0 (combining), 1 or 2 (East Asian wide, emoji).
+int columns(char32_t c);
+int columns(std::string_view text);
+
+// Exactly `width` columns: padded with spaces, or cut with an ellipsis.
+std::string fit(std::string_view text, int width);
+
+}  // namespace partita::plan
