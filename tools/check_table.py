@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Fails when the module table of ARCHITECTURE.md differs from the one CMake wrote.
+
+A row is "| module | may include | ...". Rows stand between <!-- modules --> and <!-- /modules -->;
+modules that do not exist yet stand between <!-- planned --> and <!-- /planned --> and move up when
+their first code lands.
+
+usage: check_table.py ARCHITECTURE_MD LAYERS_FILE
+"""
+import re
+import sys
+
+from check_layers import read_layers
+
+
+def read_table(text, name):
+    """{module: [dependencies]} of the table between the two markers."""
+    section = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    if not section:
+        sys.exit(f"no <!-- {name} --> ... <!-- /{name} --> section")
+    rows = [line.split("|")[1:3] for line in section[1].splitlines() if line.startswith("|")]
+    cells = [(row[0].strip(), row[1].strip()) for row in rows[2:]]  # after the heading and its rule
+    return {module: [] if edges == "-" else edges.split(", ") for module, edges in cells}
+
+
+def differences(written, planned, declared):
+    for name in sorted(written.keys() | declared.keys()):
+        if name not in written:
+            yield f"{name}: a module without a row in the table"
+        elif name not in declared:
+            yield f"{name}: a row in the table without a module"
+        elif name in planned:
+            yield f"{name}: exists, so it is no longer planned"
+        elif sorted(written[name]) != sorted(declared[name]):
+            yield f"{name}: the table says {written[name]}, CMake says {declared[name]}"
+
+
+def main(document, layers_file):
+    text = open(document).read()
+    written, declared = read_table(text, "modules"), read_layers(layers_file)
+    errors = list(differences(written, read_table(text, "planned"), declared))
+    for error in errors:
+        print(error)
+    print(f"{len(written)} rows, {len(declared)} modules, {len(errors)} differences")
+    return bool(errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Fails when a file breaks a house rule that a machine can see; each message says what to do.
+
+usage: check_tidy.py ROOT
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+COLUMNS, FUNCTION_LINES, FILE_LINES, README_LINES = 100, 70, 1000, 30
+SKIPPED = re.compile(r"^(build|\.git|\.cache)(/|$)")
+CODE = {".cc", ".h", ".cu", ".py"}
+CPP = {".cc", ".h", ".cu"}
+TEXT = CODE | {".md", ".cmake", ".txt", ".json", ".yaml", ".yml", ".sh", ".csv", ""}
+DECISION_MODULES = re.compile(r"^src/(hw|profile|model|plan|planners|verify|sim)/")
+VENDOR_FOLDERS = re.compile(r"^src/(drivers|remote)/")
+
+# (pattern, where it applies, what to do instead). Split words are not found in this file itself.
+BANNED = [
+    (r"std::endl", CPP, "write '\\n'"),
+    (r"\busing namespace\b(?! \w*_?literals| std::\w*_?literals)", CPP, "name what you use"),
+    (r"\b(std::)?s?rand\(", CPP, "take a base/rng.h stream from the caller"),
+    (r"\bTO" r"DO\b|\bFIX" r"ME\b", CODE, "do it, or write the limit into the header comment"),
+    (r"(?<![\w.}])/wo" r"rk/", TEXT, "no path of one machine in the repository"),
+]
+VENDOR = re.compile(r'#\s*include\s*[<"](nvml|cuda\w*|hip/.*|cupti|rocm_smi/.*)(\.h)?[>"]')
+UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
+
+
+def files(root):
+    for path in sorted(pathlib.Path(root).rglob("*")):
+        name = str(path.relative_to(root))
+        if not SKIPPED.match(name) and path.is_file() and path.suffix in TEXT:
+            yield name, path
+
+
+def lines_of(path):
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return []  # a binary: the corpus of a fuzz target may hold one
+
+
+def check_lines(name, path, lines):
+    for number, line in enumerate(lines, 1):
+        if path.suffix in CODE and len(line) > COLUMNS:
+            yield f"{name}:{number}: {len(line)} columns; {COLUMNS} are the limit"
+        for pattern, suffixes, advice in BANNED:
+            match = path.suffix in suffixes and re.search(pattern, line)
+            if match:
+                yield f"{name}:{number}: {match[0]}: {advice}"
+        if path.suffix in CPP and VENDOR.search(line) and not VENDOR_FOLDERS.match(name):
+            yield f"{name}:{number}: vendor header; only src/drivers and src/remote may include one"
+    if path.suffix in CODE and len(lines) > FILE_LINES:
+        yield f"{name}: {len(lines)} lines; {FILE_LINES} are the limit"
+
+
+def check_unordered(name, path, lines):
+    """Iterating over a hash table gives an order that no seed fixes."""
+    if path.suffix not in CPP or not DECISION_MODULES.match(name):
+        return
+    header = path.with_suffix(".h")
+    declarations = "\n".join(lines + (lines_of(header) if header.exists() else []))
+    for variable in sorted(set(UNORDERED.findall(declarations))):
+        loop = re.compile(rf"for\s*\([^;]*:\s*[\w.>()-]*\b{variable}\s*\)|"
+                          rf"\b{variable}(\.|->)c?begin\(")
+        for number, line in enumerate(lines, 1):
+            if loop.search(line):
+                yield f"{name}:{number}: iterates over the unordered {variable}; use std::map"
+
+
+def check_functions(root, names):
+    """Functions longer than the limit, as universal-ctags sees them."""
+    if not shutil.which("ctags"):
+        sys.exit("check_tidy needs universal-ctags")
+    command = ["ctags", "-x", "--languages=C++", "--langmap=C++:+.h.cu", "--kinds-C++=f",
+               "--fields=+e", "--_xformat=%n\t%e\t%N\t%F", "-L", "-"]
+    listing = subprocess.run(command, input="\n".join(names), cwd=root, check=True,
+                             capture_output=True, text=True)
+    for row in listing.stdout.splitlines():
+        begin, end, function, name = row.split("\t")
+        length = int(end or begin) - int(begin) + 1
+        if length > FUNCTION_LINES:
+            yield f"{name}:{begin}: {function} has {length} lines; {FUNCTION_LINES} are the limit"
+
+
+def check_readmes(root):
+    for cmake in sorted(pathlib.Path(root, "src").rglob("CMakeLists.txt")):
+        readme = cmake.with_name("README.md")
+        name = readme.relative_to(root)
+        if not readme.exists():
+            yield f"{name}: missing; every module says in a few lines what it is"
+        elif len(lines_of(readme)) > README_LINES:
+            yield f"{name}: more than {README_LINES} lines; the headers are the place for details"
+
+
+def main(root):
+    errors, names = [], []
+    for name, path in files(root):
+        lines = lines_of(path)
+        names.append(name)
+        errors += check_lines(name, path, lines)
+        errors += check_unordered(name, path, lines)
+    errors += check_functions(root, [name for name in names if pathlib.Path(name).suffix in CPP])
+    errors += check_readmes(root)
+    for error in errors:
+        print(error)
+    print(f"{len(names)} files checked, {len(errors)} complaints")
+    return bool(errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
