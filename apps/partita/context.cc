@@ -79,14 +79,17 @@ Result<hw::Catalogue> load_catalogue(Context& context, const std::string& direct
     if (!text) return failed(text.error());
     Result<hw::GpuModel> gpu = hw::parse_gpu_model(path, *text);
     if (!gpu) return failed(gpu.error());
-    if (catalogue.find(gpu->name) != nullptr) {
-      return bad_input(path, fmt::format("GPU model '{}' is there twice", gpu->name));
-    }
     catalogue.gpus.push_back(std::move(*gpu));
   }
   if (catalogue.gpus.empty()) return bad_input(where, "there is no .json file in it");
   std::sort(catalogue.gpus.begin(), catalogue.gpus.end(),
             [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(
+      catalogue.gpus.begin(), catalogue.gpus.end(),
+      [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name == b.name; });
+  if (twice != catalogue.gpus.end()) {
+    return bad_input(where, fmt::format("GPU model '{}' is there twice", twice->name));
+  }
   return catalogue;
 }
 

@@ -1,0 +1,46 @@
+// Docs: the tree of commands and flags as data, read from the CLI11 tree. Help, man page and shell
+// completions are all printed from it, so that none of them can say anything else than what the
+// parser accepts.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace partita::cli {
+
+struct FlagDoc {
+  std::vector<std::string> names;  // "-o", "--output"; a positional has one name without dashes
+  std::string value;               // "FILE", "text|json"; empty for a switch
+  std::string text;
+  std::string standard;  // the default, for people; may be empty
+  bool required = false;
+};
+
+struct CommandDoc {
+  std::vector<std::string> path;  // "partita", "profile", "fit"
+  std::string summary;
+  std::vector<FlagDoc> positionals, flags;
+  std::vector<std::string> examples;
+  std::vector<CommandDoc> children;  // hidden commands are left out
+};
+
+CommandDoc describe(const CLI::App& app);
+
+// All commands below and including `root`, parents before children.
+std::vector<const CommandDoc*> flatten(const CommandDoc& root);
+
+// "partita plan --services FILE [options]"
+std::string usage(const CommandDoc& command);
+
+// What --help prints.
+std::string help_text(const CommandDoc& command);
+
+// Gives help_text to CLI11's --help. Set on the root before commands are added: they inherit it.
+std::shared_ptr<CLI::FormatterBase> help_formatter();
+
+// What an exit status means, one line each.
+extern const std::vector<std::string> kExitStatuses;
+
+}  // namespace partita::cli

@@ -1,0 +1,111 @@
+// The command line: describe the commands, choose one, run it, turn what came out into an exit
+// status.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+
+#include "commands.h"
+#include "docs.h"
+#include "flags.h"
+
+namespace partita::cli {
+namespace {
+
+Context real_context(Files& files, Clock& clock) {
+  Context context{files, clock};
+  const char* no_color = std::getenv("NO_COLOR");
+  context.out_terminal = isatty(STDOUT_FILENO) == 1;
+  context.err_terminal = isatty(STDERR_FILENO) == 1;
+  context.colour = context.out_terminal && (no_color == nullptr || *no_color == '\0');
+  return context;
+}
+
+// The deepest command that was chosen before parsing failed.
+const CLI::App& chosen(const CLI::App& app) {
+  const std::vector<CLI::App*> below = app.get_subcommands();
+  return below.empty() ? app : chosen(*below.front());
+}
+
+// "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
+std::string unknown_word(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  if (word.starts_with('-')) {
+    for (const FlagDoc& flag : describe(app).flags) {
+      names.insert(names.end(), flag.names.begin(), flag.names.end());
+    }
+    return fmt::format("{}: unknown flag{}", word, did_you_mean(word, names));
+  }
+  for (const CommandDoc& child : describe(app).children) names.push_back(child.path.back());
+  if (names.empty()) return fmt::format("'{}': unexpected argument", word);
+  return fmt::format("unknown command '{}'{}", word, did_you_mean(word, names));
+}
+
+// CLI11 checks for missing commands and flags before it looks at words that nobody took; the
+// unknown word is the better message, because it is usually the misspelt one.
+Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = chosen(app);
+  const std::vector<std::string> rest = command.remaining();
+  if (rest.empty() && &command == &app && error.get_name() == "RequiredError") {
+    fmt::print(context.err, "{}", app.help());
+    return Exit::bad_input;
+  }
+  const std::string path = fmt::format("{}", fmt::join(describe(command).path, " "));
+  complain(context, rest.empty() ? std::string(error.what()) : unknown_word(command, rest.front()));
+  fmt::print(context.err, "Try 'partita help{}'.\n", path == app.get_name() ? "" : " " + path);
+  return Exit::bad_input;
+}
+
+// Why nothing is to be run; nothing when a command was chosen.
+std::optional<Exit> parse(Context& context, CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    app.exit(wanted);
+    return Exit::done;
+  } catch (const CLI::ParseError& error) {
+    return refuse(context, app, error);
+  }
+}
+
+Exit run(Context& context, const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    const Result<Exit> exit = command.run(context);
+    if (exit) return *exit;
+    complain(context, to_string(exit.error()));
+    return exit_of(exit.error());
+  }
+  return Exit::bad_input;
+}
+
+int run_main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // a reader that has seen enough ends us quietly
+  RealFiles files;
+  RealClock clock;
+  Context context = real_context(files, clock);
+  CLI::App app("Splits GPUs in space and keeps the pieces busy: plans, judges and simulates",
+               "partita");
+  app.formatter(help_formatter());
+  app.set_help_flag("-h,--help", "Explain this command");
+  app.set_version_flag("--version", "partita " PARTITA_VERSION, "Print the version");
+  app.require_subcommand(1);
+  const std::vector<Command> commands = add_commands(app);
+  const std::optional<Exit> refused = parse(context, app, argc, argv);
+  return static_cast<int>(refused ? *refused : run(context, commands));
+}
+
+}  // namespace
+
+std::vector<Command> add_commands(CLI::App& app) {
+  return {add_demo(app),    add_gpus(app),   add_layouts(app),    add_planners(app),
+          add_plan(app),    add_verify(app), add_simulate(app),   add_compare(app),
+          add_profile(app), add_help(app),   add_completion(app), add_man(app)};
+}
+
+}  // namespace partita::cli
+
+int main(int argc, char** argv) { return partita::cli::run_main(argc, argv); }
