@@ -1,0 +1,48 @@
+# The way in. `make` alone lists the targets; README.md tells which two to type first.
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 20
+CLANG_PACKAGES = clang clang-format clang-tidy libclang-rt-14-dev
+SOURCES = $(shell git ls-files '*.cc' '*.h')
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+demo: build  ## plan, judge and simulate a fleet, and explain every step
+	build/release/partita demo
+
+test: packages  ## every test: release, address and undefined-behaviour sanitizers, thread sanitizer
+	tools/run_tests
+
+build: packages  ## the program, at build/release/partita
+	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
+	cmake --build --preset release --target partita
+
+bench: packages  ## build and run the benchmarks
+	cmake --preset release
+	cmake --build --preset release --target benches
+	for program in build/release/bench/*_bench; do $$program || exit 1; done
+
+fuzz:  ## run every fuzz target for FUZZ_SECONDS (20)
+	tools/install_packages $(CLANG_PACKAGES)
+	tools/run_fuzz $(FUZZ_SECONDS)
+
+format:  ## clang-format every tracked source
+	tools/install_packages $(CLANG_PACKAGES)
+	clang-format -i $(SOURCES)
+
+tidy: packages  ## clang-tidy with the short list of .clang-tidy, where every finding is an error
+	tools/install_packages $(CLANG_PACKAGES)
+	cmake --preset release
+	run-clang-tidy -quiet -p build/release '/(src|apps)/.*(?<!_test)\.cc$$'
+
+install: build  ## program, data, completions and man page under PREFIX (/usr/local)
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:  ## remove what the targets above built
+	rm -rf build/release build/dev build/tsan build/fuzz
+
+packages:
+	@mkdir -p build
+	@tools/install_packages $$(cat packages.txt)
+
+.PHONY: help demo test build bench fuzz format tidy install clean packages
