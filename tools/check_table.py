@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails when the module table of ARCHITECTURE.md differs from the one CMake wrote.
 
-A row is "| module | may include | ...". Rows stand between <!-- modules --> and <!-- /modules -->;
+A row is "| module[, module] | may include | ...". Rows stand between <!-- modules --> and <!-- /modules -->;
 modules that do not exist yet stand between <!-- planned --> and <!-- /planned --> and move up when
 their first code lands.
 
@@ -19,8 +19,9 @@ def read_table(text, name):
     if not section:
         sys.exit(f"no <!-- {name} --> ... <!-- /{name} --> section")
     rows = [line.split("|")[1:3] for line in section[1].splitlines() if line.startswith("|")]
-    cells = [(row[0].strip(), row[1].strip()) for row in rows[2:]]  # after the heading and its rule
-    return {module: [] if edges == "-" else edges.split(", ") for module, edges in cells}
+    return {module.strip(): [] if edges.strip() == "-" else edges.strip().split(", ")
+            for modules, edges in rows[2:]  # after the heading and its rule
+            for module in modules.split(",")}
 
 
 def differences(written, planned, declared):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints "N passed, N failed, N skipped" for the JUnit files that ctest wrote; exit status 1 when any
-test failed. A build folder without a file did not build, which counts as one failure.
+"""Prints "N passed, N failed, N skipped" for the JUnit files that ctest wrote; exit status 1 when
+any test failed. A build folder without a file did not build, which counts as one failure.
 
 usage: count_tests.py BUILD_FOLDER...
 """

@@ -99,7 +99,7 @@ class ModuleTable(HouseTest):
 <!-- planned -->
 | module | may include |
 | --- | --- |
-| device | hw |
+| device, observe | hw |
 <!-- /planned -->
 """
     TREE = {"doc.md": DOCUMENT, "layers.txt": "base: \nhw: base\nsim: base hw\n"}
@@ -116,7 +116,7 @@ class ModuleTable(HouseTest):
         self.refused_with({"layers.txt": "base: \nhw: base\n"}, "sim: a row in the table without")
 
     def test_planned_module_that_exists(self):
-        self.refused_with({"doc.md": self.DOCUMENT.replace("| device | hw |", "| sim | hw |")},
+        self.refused_with({"doc.md": self.DOCUMENT.replace("observe", "sim")},
                           "sim: exists, so it is no longer planned")
 
     def test_missing_table(self):
