@@ -27,4 +27,9 @@ Millis latency_percentile(const BatchQueue& queue, Rps load, double percentile);
 // Highest load whose latency_percentile is <= slo; 0 when even an idle system misses it.
 Rps capacity(const BatchQueue& queue, Millis slo, double percentile);
 
+// What a planner may count on: the capacity with the percentile's misses halved (99 -> 99.5). A finite run of
+// traffic scatters around its steady state; with half of the misses to spare even one minute of Poisson arrivals
+// stays above the percentile.
+Rps planning_capacity(const BatchQueue& queue, Millis slo, double percentile);
+
 }  // namespace partita::model
