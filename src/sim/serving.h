@@ -1,8 +1,13 @@
-// Simulated serving: a plan under traffic. Deterministic: same problem, plan and options, same report and log hash.
+// Simulated serving: a plan under traffic. Deterministic: same problem, plan and options, same
+// report and log hash; the order of the problem's services changes the order of the report alone.
+// Every request joins the instance where it should complete first (router.h); every instance is a
+// Batcher that takes the curve's latency for a batch, padded. Limits: kMaxDuration, kMaxArrivals;
+// memory grows with the queues of one overloaded service, never with the duration.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -10,8 +15,13 @@
 
 namespace partita::sim {
 
+inline constexpr Seconds kMaxDuration{1e8};
+inline constexpr double kMaxArrivals = 1e9;  // expected requests of one simulation
+
 enum class ArrivalKind { poisson, uniform, trace };
-enum class BatchingKind { paced, full };  // full: waits for full batches, as execution-only planning assumes
+// full: every process waits for a full batch, as planning by execution latency alone assumes; what
+// remains when arrivals stop is dispatched then and counts with its real latency.
+enum class BatchingKind { paced, full };
 
 // Arrival times of one service, seconds from 0, ascending.
 struct Trace {
@@ -20,8 +30,8 @@ struct Trace {
 };
 
 struct ServingOptions {
-  Seconds duration{60};   // arrivals stop there; what is in the system is finished
-  Seconds warmup{0};      // arrivals before it are not counted
+  Seconds duration{60};  // arrivals stop there; what is in the system is finished
+  Seconds warmup{0};     // arrivals before it are not counted
   ArrivalKind arrivals = ArrivalKind::poisson;
   std::vector<Trace> traces;
   BatchingKind batching = BatchingKind::paced;
@@ -31,16 +41,24 @@ struct ServingOptions {
 struct ServiceReport {
   std::string name;
   long offered = 0, completed = 0;
-  double slo_attainment = 0;  // share of the offered requests that completed within the SLO; 1 when none was offered
-  Millis p50, p95, p99;       // infinite never: 0 when nothing completed
+  double slo_attainment =
+      0;  // share of the offered requests that completed within the SLO; 1 when none was offered
+  Millis p50, p95, p99;  // infinite never: 0 when nothing completed
   bool operator==(const ServiceReport&) const = default;
 };
 
 struct ServingReport {
   std::vector<ServiceReport> services;
-  double internal_slack = 0;          // ParvaGPU Eq. 3: 1 - SM-weighted activity of the instances in use
-  double external_fragmentation = 0;  // 1 - (compute slices of instances in use / compute slices of the GPUs in use)
-  long events = 0;
+  // ParvaGPU Eq. 3 over the instances of the plan: 1 - sum(SM_i A_i) / sum(SM_i). A_i = (sum of the
+  // execution times of the instance's batches within [warmup, duration]) / (its processes x that
+  // window): temporal activity; a process counts as active for all of a padded batch, and the
+  // paper's spatial half of SM activity is not known to a simulation. SM_i are compute slices when
+  // the catalogue lacks the SMs of any instance.
+  double internal_slack = 0;
+  // 1 - (compute slices of the instances / compute slices of the GPUs in use). ParvaGPU Eq. 4 as
+  // printed is the fraction itself, a utilisation; its figures show this complement.
+  double external_fragmentation = 0;
+  long events = 0;  // arrivals, dispatches and completions
   std::uint64_t log_hash = 0;
   bool operator==(const ServingReport&) const = default;
 };
@@ -48,7 +66,9 @@ struct ServingReport {
 // Arrival trace CSV: header `time_s,service`; ascending times.
 Result<std::vector<Trace>> parse_trace(const std::string& file, std::string_view text);
 
-// Bad input: a plan that names services, models or points that the problem does not have (verify first).
+// Bad input: a plan that names services, models or points that the problem does not have (verify
+// first), a trace of an unknown service, a duration or warm-up out of range. A service without an
+// instance is offered its traffic and completes none. ErrorCode::limit beyond kMaxArrivals.
 Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
                                const ServingOptions& options);
 

@@ -1,0 +1,268 @@
+#include "sim/serving.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "sim/arrivals.h"
+#include "sim/service_world.h"
+
+namespace partita::sim {
+namespace {
+
+// Everything the run needs to know about one service, by name: names order the simulation, so that
+// the order of the problem's list cannot matter.
+struct Entry {
+  const plan::Service* service = nullptr;
+  std::size_t index = 0;  // in the problem
+  std::vector<SegmentSpec> segments;
+  std::vector<double> weights;  // SMs (or compute slices) of each segment
+  std::span<const double> trace;
+};
+
+// Half of what int64 nanoseconds hold: room for more arrivals than expected.
+constexpr double kMaxClockSeconds = 4e9;
+
+using Entries = std::map<std::string_view, Entry>;
+
+struct Slices {
+  int used = 0, total = 0;
+};
+
+const plan::FleetEntry* find_fleet(const plan::ServingProblem& problem, const std::string& model) {
+  const auto found = std::find_if(problem.fleet.begin(), problem.fleet.end(),
+                                  [&](const auto& entry) { return entry.gpu.name == model; });
+  return found == problem.fleet.end() ? nullptr : &*found;
+}
+
+std::string place_of(const plan::PlannedGpu& gpu, const plan::PlannedInstance& instance) {
+  return "plan gpu " + std::to_string(gpu.index) + " start " + std::to_string(instance.start);
+}
+
+// True when every instance in use states its SMs; otherwise compute slices weigh them all.
+bool weigh_by_sms(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    const plan::FleetEntry* fleet = find_fleet(problem, gpu.model);
+    for (const plan::PlannedInstance& instance : gpu.instances) {
+      const int profile = fleet == nullptr ? -1 : fleet->gpu.profile_index(instance.profile);
+      if (profile < 0 || !fleet->gpu.profiles[static_cast<std::size_t>(profile)].sms) return false;
+    }
+  }
+  return true;
+}
+
+// The segment that runs on an instance; bad input when the problem does not know its parts.
+Result<SegmentSpec> segment_of(const plan::FleetEntry& fleet, const hw::MigProfile& mig,
+                               const plan::Service& service,
+                               const plan::PlannedInstance& instance) {
+  const auto table = fleet.profiles.find(service.model);
+  if (table == fleet.profiles.end()) {
+    return bad_input("", "no profile of model " + service.model + " on " + fleet.gpu.name);
+  }
+  SegmentSpec segment;
+  segment.throughput = instance.throughput;
+  segment.policy.curve =
+      profile::batch_curve(table->second, mig.gpcs, instance.processes, instance.batch);
+  segment.policy.processes = instance.processes;
+  if (segment.policy.curve.steps.empty()) {
+    return bad_input("", service.model + " was not measured on " + std::to_string(mig.gpcs) +
+                             " GPCs with batch " + std::to_string(instance.batch) + " and " +
+                             std::to_string(instance.processes) + " processes");
+  }
+  if (!(std::isfinite(instance.throughput.value) && instance.throughput.value > 0)) {
+    return bad_input("", "the planned throughput is not positive");
+  }
+  return segment;
+}
+
+// Adds the segments of one GPU to the services that they belong to.
+Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::FleetEntry& fleet,
+                     bool by_sms) {
+  for (const plan::PlannedInstance& instance : gpu.instances) {
+    const int profile = fleet.gpu.profile_index(instance.profile);
+    if (profile < 0) {
+      return bad_input(place_of(gpu, instance), "unknown MIG profile " + instance.profile);
+    }
+    const auto entry = entries.find(instance.service);
+    if (entry == entries.end()) {
+      return bad_input(place_of(gpu, instance), "unknown service " + instance.service);
+    }
+    const hw::MigProfile& mig = fleet.gpu.profiles[static_cast<std::size_t>(profile)];
+    Result<SegmentSpec> segment = segment_of(fleet, mig, *entry->second.service, instance);
+    if (!segment) return bad_input(place_of(gpu, instance), segment.error().message);
+    entry->second.segments.push_back(std::move(*segment));
+    entry->second.weights.push_back(by_sms ? *mig.sms : mig.gpcs);
+  }
+  return {};
+}
+
+Result<Entries> collect(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
+  Entries entries;
+  for (std::size_t i = 0; i < problem.services.size(); ++i) {
+    const plan::Service& service = problem.services[i];
+    if (!entries.emplace(service.name, Entry{&service, i, {}, {}, {}}).second) {
+      return bad_input("service " + service.name, "the name appears twice");
+    }
+  }
+  const bool by_sms = weigh_by_sms(problem, plan);
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    const plan::FleetEntry* fleet = find_fleet(problem, gpu.model);
+    if (fleet == nullptr) {
+      return bad_input("plan gpu " + std::to_string(gpu.index), "unknown GPU model " + gpu.model);
+    }
+    if (auto added = add_gpu(entries, gpu, *fleet, by_sms); !added) return failed(added.error());
+  }
+  return entries;
+}
+
+Result<void> attach_traces(Entries& entries, const std::vector<Trace>& traces) {
+  for (const Trace& trace : traces) {
+    const auto entry = entries.find(trace.service);
+    if (entry == entries.end()) return bad_input("trace", "unknown service " + trace.service);
+    if (!entry->second.trace.empty()) return bad_input("trace", trace.service + " appears twice");
+    if (!std::is_sorted(trace.times_s.begin(), trace.times_s.end()) ||
+        (!trace.times_s.empty() && !(trace.times_s.front() >= 0))) {
+      return bad_input("trace", "times of " + trace.service + " do not ascend from 0");
+    }
+    entry->second.trace = trace.times_s;
+  }
+  return {};
+}
+
+// The requests that a service is expected to be offered.
+double expected_arrivals(const Entry& entry, const ServingOptions& options) {
+  return options.arrivals == ArrivalKind::trace
+             ? static_cast<double>(entry.trace.size())
+             : entry.service->rate.value * options.duration.value;
+}
+
+// Keeps what is simulated within the limits of the clock and of memory.
+Result<void> check_limits(const Entries& entries, const ServingOptions& options) {
+  const double duration = options.duration.value, warmup = options.warmup.value;
+  if (!(duration > 0 && duration <= kMaxDuration.value)) {
+    return bad_input("duration", "must be positive and at most " +
+                                     std::to_string(static_cast<long>(kMaxDuration.value)) + " s");
+  }
+  if (!(warmup >= 0 && warmup < duration)) {
+    return bad_input("warmup", "must be at least 0 and less than the duration");
+  }
+  double arrivals = 0;
+  for (const auto& [name, entry] : entries) {
+    const double rate = entry.service->rate.value;
+    if (!(rate > 0 && std::isfinite(rate)) || !(entry.service->slo.value > 0)) {
+      return bad_input("service " + std::string(name), "rate and SLO must be positive");
+    }
+    const double offered = expected_arrivals(entry, options);
+    arrivals += offered;
+    for (const SegmentSpec& segment : entry.segments) {
+      const Millis slowest = segment.policy.curve.steps.back().latency;
+      if (duration + offered * slowest.value / 1e3 > kMaxClockSeconds) {
+        return failed({ErrorCode::limit, "its requests could outlast the clock",
+                       "service " + std::string(name)});
+      }
+    }
+  }
+  if (arrivals > kMaxArrivals) {
+    return failed({ErrorCode::limit, "more than 10^9 requests would arrive", "duration"});
+  }
+  return {};
+}
+
+ArrivalSource source_of(const Entry& entry, const ServingOptions& options) {
+  const Rng rng = component_rng(options.seed, entry.service->name);
+  switch (options.arrivals) {
+    case ArrivalKind::poisson:
+      return ArrivalSource::poisson(entry.service->rate, rng);
+    case ArrivalKind::uniform:
+      return ArrivalSource::uniform(entry.service->rate, rng);
+    case ArrivalKind::trace:
+      break;
+  }
+  return ArrivalSource::recorded(entry.trace);
+}
+
+Nanos to_nanos(double value, double unit) {
+  return static_cast<Nanos>(std::llround(std::min(value * unit, 9e18)));
+}
+
+ServiceSpec spec_of(const Entry& entry, const ServingOptions& options) {
+  ServiceSpec spec{.arrivals = source_of(entry, options),
+                   .segments = entry.segments,
+                   .slo = to_nanos(entry.service->slo.value, kNanosPerMilli),
+                   .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
+                   .end = to_nanos(options.duration.value, kNanosPerSecond)};
+  if (options.batching == BatchingKind::full) {
+    for (SegmentSpec& segment : spec.segments) {
+      segment.policy.max_wait = kForever;
+      segment.policy.paced = false;
+    }
+  }
+  return spec;
+}
+
+Millis millis(Nanos ns) { return Millis{static_cast<double>(ns) / kNanosPerMilli}; }
+
+ServiceReport report_of(const std::string& name, const ServiceOutcome& outcome) {
+  const double met = static_cast<double>(outcome.within_slo);
+  return {.name = name,
+          .offered = outcome.offered,
+          .completed = outcome.completed,
+          .slo_attainment = outcome.offered == 0 ? 1 : met / static_cast<double>(outcome.offered),
+          .p50 = millis(outcome.p50),
+          .p95 = millis(outcome.p95),
+          .p99 = millis(outcome.p99)};
+}
+
+// 1 - compute slices of the instances in use / compute slices of the GPUs in use; a plan that uses
+// no GPU wastes none.
+double external_fragmentation(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
+  Slices slices;
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    if (gpu.instances.empty()) continue;
+    const hw::GpuModel& model = find_fleet(problem, gpu.model)->gpu;
+    slices.total += model.compute_slices;
+    for (const plan::PlannedInstance& instance : gpu.instances) {
+      const auto profile = static_cast<std::size_t>(model.profile_index(instance.profile));
+      slices.used += model.profiles[profile].gpcs;
+    }
+  }
+  return slices.total == 0 ? 0 : 1 - static_cast<double>(slices.used) / slices.total;
+}
+
+}  // namespace
+
+Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
+                               const ServingOptions& options) {
+  Result<Entries> entries = collect(problem, plan);
+  if (!entries) return failed(entries.error());
+  if (auto traces = attach_traces(*entries, options.traces); !traces) {
+    return failed(traces.error());
+  }
+  if (auto limits = check_limits(*entries, options); !limits) return failed(limits.error());
+
+  ServingReport report;
+  report.services.resize(problem.services.size());
+  ServiceWorld world;
+  EventLog log;
+  double weight = 0, active = 0;
+  for (const auto& [name, entry] : *entries) {
+    const ServiceOutcome outcome = world.run(spec_of(entry, options));
+    report.services[entry.index] = report_of(entry.service->name, outcome);
+    report.events += outcome.events;
+    log.absorb(name_hash(name));
+    log.absorb(outcome.log_hash);
+    for (std::size_t i = 0; i < entry.weights.size(); ++i) {
+      weight += entry.weights[i];
+      active += entry.weights[i] * outcome.activity[i];
+    }
+  }
+  report.internal_slack = weight == 0 ? 0 : 1 - active / weight;
+  report.external_fragmentation = external_fragmentation(problem, plan);
+  report.log_hash = log.hash();
+  return report;
+}
+
+}  // namespace partita::sim
