@@ -9,14 +9,15 @@
 
 namespace partita::profile {
 
-// Native CSV: header model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib (columns in any order,
-// memory_mib optional). Throughput is the total of all processes. Rows with throughput and latency both 0 mean
-// "did not run" and are skipped. Negative, NaN, infinite, fractional counts, duplicates, missing columns,
-// unterminated quotes, binary and empty files are bad input.
+// Native CSV: header model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib (columns in
+// any order, memory_mib optional). Throughput is the total of all processes. Rows with throughput
+// and latency both 0 mean "did not run" and are skipped. Negative, NaN, infinite, fractional
+// counts, duplicates, missing columns, unterminated quotes, binary and empty files are bad input.
 Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view text);
 
-// One ParvaGPU CSV (header Mig instance,Batch size,Workload Number,Throughput,Latency): throughput is per process
-// (req/s), latency is in seconds; rows 0,0 did not run. `model` is the file's name without its extension.
+// One ParvaGPU CSV (header Mig instance,Batch size,Workload Number,Throughput,Latency): throughput
+// is per process (req/s), latency is in seconds; rows 0,0 did not run. `model` is the file's name
+// without its extension.
 Result<WorkloadProfile> parse_parvagpu_csv(const std::string& file, const std::string& model,
                                            std::string_view text);
 

@@ -1,5 +1,6 @@
 // Workload profiles: what a model measured (or is predicted to reach) on a partition.
-// A point is (gpcs, batch, processes) -> total throughput of all processes, execution latency of one batch.
+// A point is (gpcs, batch, processes) -> total throughput of all processes, execution latency of
+// one batch.
 #pragma once
 
 #include <map>
@@ -35,8 +36,9 @@ struct WorkloadProfile {
 // Profiles of one GPU model, by model name.
 using ProfileTable = std::map<std::string, WorkloadProfile>;
 
-// Execution latency against batch size of one (model, gpcs, processes), up to the batch size that a segment uses.
-// A partial batch is padded to the cheapest measured batch that holds it, so `latency` never decreases.
+// Execution latency against batch size of one (model, gpcs, processes), up to the batch size that a
+// segment uses. A partial batch is padded to the cheapest measured batch that holds it, so
+// `latency` never decreases.
 struct BatchCurve {
   struct Step {
     int batch = 0;
