@@ -7,7 +7,7 @@
 
 #include "flags.h"
 #include "plan/serving_forms.h"
-#include "profile/fit.h"
+#include "profile/law.h"
 #include "profile/readers.h"
 
 namespace partita::cli {
@@ -120,7 +120,7 @@ void add_problem_flags(CLI::App& command, ProblemFlags& flags) {
       .add_option("--slo-rule", flags.rule,
                   "When a latency objective holds. queueing: the predicted end-to-end percentile "
                   "latency is <= SLO; execution:F: the execution latency is < F x SLO")
-      ->type_name("queueing|execution:0.45|execution:0.5");
+      ->type_name("RULE");
   within(command.add_option("--max-processes", flags.max_processes,
                             "Most MPS processes on one instance"),
          1, profile::kMaxProcesses)

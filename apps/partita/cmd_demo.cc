@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "commands.h"
+#include "comparison.h"
+#include "flags.h"
+#include "inputs.h"
+#include "plan/serving_forms.h"
+#include "profile/law.h"
+#include "report.h"
+#include "table.h"
+
+namespace partita::cli {
+namespace {
+
+// Compiled in, so that the demo runs from a fresh clone and from an installed binary alike.
+constexpr std::string_view kServices =
+#include "demo_services.inc"
+    ;
+constexpr std::string_view kLaws =
+#include "demo_laws.inc"
+    ;
+constexpr char kServicesFile[] = "data/scenarios/s3.yaml";
+constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
+constexpr char kGpu[] = "A100-80GB";
+constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
+
+struct Flags {
+  std::string picture;  // -o
+  std::uint64_t seed = 1;
+};
+
+void say(Context& context, const std::string& text) { fmt::print(context.out, "{}", text); }
+
+void headline(Context& context, int step, const std::string& text) {
+  const bool colour = context.colour;
+  say(context, fmt::format("\n{}{}. {}{}\n\n", colour ? "\033[1m" : "", step, text,
+                           colour ? "\033[0m" : ""));
+}
+
+Result<plan::ServingProblem> demo_problem() {
+  plan::ServingProblem problem;
+  Result<std::vector<plan::Service>> services = plan::parse_services(kServicesFile, kServices);
+  if (!services) return failed(services.error());
+  problem.services = std::move(*services);
+  const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kGpu);
+  if (!gpu) return failed(gpu.error());
+  const auto laws = profile::parse_laws(kLawsFile, kLaws);
+  if (!laws) return failed(laws.error());
+  Result<profile::ProfileTable> table = profile::table_from_laws(*laws, **gpu);
+  if (!table) return failed(table.error());
+  problem.fleet.push_back({**gpu, std::move(*table), std::nullopt, 1});
+  return problem;
+}
+
+std::string services_table(const plan::ServingProblem& problem) {
+  Table table{{"SERVICE", "MODEL", "req/s", "SLO ms"}, {}};
+  for (const plan::Service& service : problem.services) {
+    table.rows.push_back({service.name, service.model, fmt::format("{:g}", service.rate.value),
+                          fmt::format("{:g}", service.slo.value)});
+  }
+  return to_string(table);
+}
+
+void write_picture(Context& context, const Flags& flags, const plan::ServingPlan& plan) {
+  const std::string file = !flags.picture.empty()                ? flags.picture
+                           : context.files.is_directory("build") ? "build/demo-plan.svg"
+                                                                 : "demo-plan.svg";
+  const auto written =
+      context.files.write_atomic(file, plan::plan_svg(plan, hw::builtin_catalogue()));
+  // The demo goes on without its picture, for instance in a directory that cannot be written.
+  if (written) {
+    say(context, fmt::format("\nThe same as a picture: {}\n", file));
+  } else {
+    complain(context, "no picture: " + to_string(written.error()));
+  }
+}
+
+Result<plan::ServingPlan> show_plan(Context& context, const Flags& flags,
+                                    const plan::ServingProblem& problem) {
+  const Result<const Planner*> planner = find_planner("demo", "exact");
+  if (!planner) return failed(planner.error());
+  Result<Outcome> outcome = make_plan(context, **planner, problem, CompareOptions{}.node_budget);
+  if (!outcome) return failed(outcome.error());
+  if (!outcome->plan) {
+    return environment_error("demo", reasons_text("no plan:", outcome->refusals));
+  }
+  plan::PictureOptions picture;
+  picture.colour = context.colour;
+  picture.explain = true;
+  say(context, plan::plan_text(*outcome->plan, hw::builtin_catalogue(), picture));
+  write_picture(context, flags, *outcome->plan);
+  return std::move(*outcome->plan);
+}
+
+Result<Exit> show_traffic(Context& context, const Flags& flags, const plan::ServingProblem& problem,
+                          const plan::ServingPlan& plan) {
+  sim::ServingOptions options;
+  options.seed = flags.seed;
+  const Result<TimedReport> timed = timed_simulation(context, problem, plan, options);
+  if (!timed) return failed(timed.error());
+  say(context, report_text(problem, timed->report, options));
+  return Exit::done;
+}
+
+Result<Exit> show_comparison(Context& context, const Flags& flags,
+                             const plan::ServingProblem& problem) {
+  const auto contestants = parse_contestants(
+      "demo", fmt::format("exact,exact@{0},parvagpu@{0}", kParvagpuRule), problem.rule);
+  if (!contestants) return failed(contestants.error());
+  CompareOptions options;
+  options.seed = flags.seed;
+  const auto standings = compare(context, problem, *contestants, options);
+  if (!standings) return failed(standings.error());
+  say(context, comparison_text(*standings, options));
+  return Exit::done;
+}
+
+Result<Exit> run(Context& context, const Flags& flags) {
+  const Result<plan::ServingProblem> problem = demo_problem();
+  if (!problem) return failed(problem.error());
+  say(context, fmt::format("Partita in five steps. No GPU is needed: {} performance laws were "
+                           "fitted to measurements\non an {}; the services are scenario S3 of the "
+                           "ParvaGPU paper.\n",
+                           problem->fleet[0].profiles.size(), kGpu));
+  headline(context, 1, "The services: requests per second, each with a latency objective");
+  say(context, services_table(*problem));
+  headline(context, 2, "The plan: the fewest GPUs, with the proof");
+  const Result<plan::ServingPlan> plan = show_plan(context, flags, *problem);
+  if (!plan) return failed(plan.error());
+  headline(context, 3, "The judge: shares no code with the planner");
+  say(context,
+      fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem->services.size(),
+                  plan->gpus.size(), plan::to_string(problem->rule)));
+  headline(context, 4, "A simulated minute of Poisson traffic on that plan");
+  if (auto shown = show_traffic(context, flags, *problem, *plan); !shown) return shown;
+  headline(context, 5, "The same services planned by ParvaGPU's algorithm");
+  if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
+  if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_demo(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "demo", "Tell the whole story on eleven services: plan, proof, verdict, traffic, comparison");
+  auto flags = std::make_shared<Flags>();
+  command
+      ->add_option("-o,--output", flags->picture,
+                   "Where the picture goes; build/demo-plan.svg when there is a build/, else "
+                   "demo-plan.svg")
+      ->type_name("FILE");
+  command->add_option("--seed", flags->seed, "Seed of the arrivals")
+      ->type_name("N")
+      ->default_str("1");
+  return {command, [flags](Context& context) { return run(context, *flags); }};
+}
+
+}  // namespace partita::cli
