@@ -1,5 +1,5 @@
-// The independent judge of serving plans. Recomputes everything from the problem, the profiles and hw alone; shares
-// no code with planners or model.
+// The independent judge of serving plans. Recomputes everything from the problem, the profiles and
+// hw alone; shares no code with planners or model. Pure; keeps nothing between calls.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,46 @@
 
 namespace partita::verify {
 
-// All violations; empty means the plan is right. Constraints reported (the fixed words): see serving.cc's table.
+// The queueing rule is numerical: a percentile may exceed its SLO by this share before it is a
+// violation, and a stated prediction may fall short of the recomputed one by the other.
+inline constexpr double kPercentileTolerance = 1e-3;
+inline constexpr double kPredictionTolerance = 0.1;
+
+// All violations, none twice; empty means the plan is right. The problem's rule counts, not the one
+// that the plan states. Word (Reason::constraint), subject, meaning; (I K) is "gpu I instance K":
+//   unknown_gpu_model  gpu I, plan    the fleet has no such model; the plan names its first one
+//   gpu_index          gpu I          negative
+//   duplicate_gpu      gpu I          the index stands for several GPUs
+//   unknown_profile    (I K)          its GPU model has no MIG profile of that name
+//   illegal_start      (I K)          the profile cannot start at that memory slice
+//   memory_slices      gpu I instances J and K   overlap
+//   compute_slices     gpu I          more than the GPU has
+//   media_engines      gpu I          more than the GPU has
+//   max_instances      (I K)          more of this profile than the GPU allows
+//   unknown_service    (I K)          the problem has no such service
+//   unknown_point      (I K)          batch and processes not measured for that model and size
+//   processes          (I K)          more than the problem allows
+//   memory             (I K)          the processes need more than the instance has
+//   throughput         (I K)          states more than was measured, or nothing at all
+//   latency            (I K)          states another execution latency than was measured
+//   slo                (I K)          execution: latency not below fraction x SLO; queueing: the
+//                                     percentile at its share of the load is above the SLO
+//   overload           (I K)          queueing: its share of the load is more than it can sustain
+//   missing_service    service S      no instance (rate and min_replicas are then left out)
+//   rate               service S      its instances carry less than its rate
+//   min_replicas       service S      fewer instances than wanted
+//   anti_affinity      service S on gpu I        several instances of a service that spreads
+//                      services S and T on gpu I one of them avoids the other
+//   duplicate_service  service S      several rows
+//   service_row        service S      its row is missing, or is of no service of the problem
+//                      service S FIELD           disagrees with the problem or the instances
+//   fleet_count        fleet MODEL    more GPUs than the fleet has
+//   objective          objective FIELD           disagrees with the plan or its bounds
+//   not_finite         SUBJECT FIELD  NaN or infinite; comparisons with it are left out
+// FIELD is the name on the wire. Instances are counted from 0 as their GPU lists them. What an
+// instance carries is what it states, at most what was measured. Numbers are compared with a
+// relative 1e-9. Bounds are checked against the plan only: that they are true is the planner's
+// claim. A cost, or a bound on GPCs, of 0 counts as not stated.
 std::vector<plan::Reason> verify(const plan::ServingProblem& problem,
                                  const plan::ServingPlan& plan);
 

@@ -1,0 +1,479 @@
+#include "verify/serving.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "hw/layout.h"
+#include "verify/paced_queue.h"
+
+namespace partita::verify {
+namespace {
+
+using plan::PlannedGpu;
+using plan::PlannedInstance;
+using plan::PlannedService;
+using plan::Reason;
+using plan::Service;
+
+constexpr double kRelative = 1e-9;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+bool close(double a, double b) {
+  return std::abs(a - b) <= kRelative * std::max(std::abs(a), std::abs(b));
+}
+// a > b by more than rounding.
+bool above(double a, double b) { return a > b && !close(a, b); }
+
+// A planned instance with everything that its words refer to; null where they refer to nothing.
+struct Placed {
+  const PlannedInstance* planned = nullptr;
+  std::size_t gpu = 0;       // position in the plan
+  std::size_t instance = 0;  // position on its GPU
+  const plan::FleetEntry* entry = nullptr;
+  const hw::MigProfile* shape = nullptr;
+  const Service* service = nullptr;
+  const profile::WorkloadProfile* workload = nullptr;
+  const profile::ProfilePoint* point = nullptr;
+
+  // What it really carries: no more than it states, no more than was measured.
+  double carried() const {
+    if (!point) return 0;
+    const double stated = planned->throughput.value;
+    const double measured = point->throughput.value;
+    return std::isfinite(stated) ? std::clamp(stated, 0.0, measured) : measured;
+  }
+  // Its weight when the service's load is shared out.
+  double weight() const {
+    const double stated = planned->throughput.value;
+    return std::isfinite(stated) ? std::max(0.0, stated) : carried();
+  }
+};
+
+// Judgements of the queueing rule, remembered: equal segments under equal load are common.
+struct QueueQuestion {
+  const profile::WorkloadProfile* workload = nullptr;
+  int gpcs = 0, batch = 0, processes = 0;
+  double load = 0, slo = 0, percentile = 0, stated = 0;
+  auto operator<=>(const QueueQuestion&) const = default;
+};
+struct QueueAnswer {
+  bool stable = true, meets_slo = true, states_truth = true;
+  double latency = 0;     // ms; recomputed only when something is wrong
+  double saturation = 0;  // rps
+};
+
+QueueAnswer answer(const QueueQuestion& asked) {
+  const profile::BatchCurve curve =
+      profile::batch_curve(*asked.workload, asked.gpcs, asked.processes, asked.batch);
+  const PacedQueue queue(curve, asked.processes, Rps{asked.load});
+  QueueAnswer result;
+  result.saturation = PacedQueue::saturation(curve, asked.processes).value;
+  result.stable = queue.stable();
+  if (!result.stable) return result;
+  result.meets_slo = queue.within(Millis{asked.slo * (1 + kPercentileTolerance)}, asked.percentile);
+  result.states_truth =
+      !std::isfinite(asked.stated) ||
+      queue.within(Millis{asked.stated * (1 + kPredictionTolerance)}, asked.percentile);
+  if (!result.meets_slo || !result.states_truth)
+    result.latency = queue.latency(asked.percentile).value;
+  return result;
+}
+
+class Judge {
+ public:
+  Judge(const plan::ServingProblem& problem, const plan::ServingPlan& plan)
+      : problem_(problem), plan_(plan), placed_of_(problem.services.size()) {
+    for (std::size_t s = 0; s < problem.services.size(); ++s)
+      service_index_.emplace(problem.services[s].name, s);
+  }
+
+  std::vector<Reason> verdict() {
+    check_numbers();
+    check_gpu_indices();
+    for (std::size_t g = 0; g < plan_.gpus.size(); ++g) check_gpu(g);
+    check_fleet();
+    check_rows();
+    for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
+    check_objective();
+    return std::move(reasons_);
+  }
+
+ private:
+  void report(std::string constraint, std::string subject, double have, double need,
+              std::string detail) {
+    reasons_.push_back({std::move(constraint), std::move(subject), have, need, std::move(detail)});
+  }
+  std::string name_of(std::size_t gpu) const {
+    return fmt::format("gpu {}", plan_.gpus[gpu].index);
+  }
+  std::string name_of(const Placed& placed) const {
+    return fmt::format("{} instance {}", name_of(placed.gpu), placed.instance);
+  }
+  bool by_execution() const { return problem_.rule.kind == plan::SloRule::Kind::execution; }
+
+  // ---- numbers ----
+
+  void check_number(const std::string& subject, std::string_view field, double value) {
+    if (!std::isfinite(value))
+      report("not_finite", fmt::format("{} {}", subject, field), 0, 0, "not a finite number");
+  }
+
+  void check_numbers() {
+    for (const PlannedGpu& gpu : plan_.gpus) {
+      for (std::size_t i = 0; i < gpu.instances.size(); ++i) {
+        const PlannedInstance& instance = gpu.instances[i];
+        if (std::isfinite(instance.throughput.value) && std::isfinite(instance.latency.value))
+          continue;
+        const std::string subject = fmt::format("gpu {} instance {}", gpu.index, i);
+        check_number(subject, "throughput_rps", instance.throughput.value);
+        check_number(subject, "latency_ms", instance.latency.value);
+      }
+    }
+    for (const PlannedService& row : plan_.services) {
+      const std::string subject = "service " + row.name;
+      check_number(subject, "rate_rps", row.rate.value);
+      check_number(subject, "planned_rps", row.planned.value);
+      check_number(subject, "slo_ms", row.slo.value);
+      check_number(subject, "predicted_latency_ms", row.predicted_latency.value);
+    }
+    check_number("objective", "cost", plan_.objective.cost);
+    check_number("objective", "lower_bound_cost", plan_.objective.lower_bound_cost);
+    check_number("plan", "slo_rule", plan_.rule.fraction);
+    check_number("stats", "planning_ms", plan_.stats.planning_ms);
+    check_number("stats", "capacity_ms", plan_.stats.capacity_ms);
+  }
+
+  // ---- GPUs and instances ----
+
+  const plan::FleetEntry* fleet_entry(const std::string& model) const {
+    const auto found = std::ranges::find_if(
+        problem_.fleet, [&](const plan::FleetEntry& entry) { return entry.gpu.name == model; });
+    return found == problem_.fleet.end() ? nullptr : &*found;
+  }
+
+  void check_gpu_indices() {
+    std::map<int, int> count;
+    for (const PlannedGpu& gpu : plan_.gpus) ++count[gpu.index];
+    for (const auto& [index, times] : count) {
+      const std::string subject = fmt::format("gpu {}", index);
+      if (index < 0) report("gpu_index", subject, index, 0, "GPUs are numbered from 0");
+      if (times > 1)
+        report("duplicate_gpu", subject, times, 1, "several GPUs of the plan have this index");
+    }
+  }
+
+  Placed resolve(std::size_t g, std::size_t i) const {
+    const PlannedInstance& planned = plan_.gpus[g].instances[i];
+    Placed placed{.planned = &planned, .gpu = g, .instance = i};
+    placed.entry = fleet_entry(plan_.gpus[g].model);
+    if (placed.entry) {
+      const int profile = placed.entry->gpu.profile_index(planned.profile);
+      if (profile >= 0)
+        placed.shape = &placed.entry->gpu.profiles[static_cast<std::size_t>(profile)];
+    }
+    const auto service = service_index_.find(planned.service);
+    if (service != service_index_.end()) placed.service = &problem_.services[service->second];
+    if (!placed.shape || !placed.service) return placed;
+    const auto workload = placed.entry->profiles.find(placed.service->model);
+    if (workload == placed.entry->profiles.end()) return placed;
+    placed.workload = &workload->second;
+    placed.point =
+        profile::find_point(workload->second, placed.shape->gpcs, planned.batch, planned.processes);
+    return placed;
+  }
+
+  void check_gpu(std::size_t g) {
+    const PlannedGpu& gpu = plan_.gpus[g];
+    std::vector<Placed> placed;
+    for (std::size_t i = 0; i < gpu.instances.size(); ++i) placed.push_back(resolve(g, i));
+    if (const plan::FleetEntry* entry = fleet_entry(gpu.model)) {
+      check_layout(entry->gpu, placed);
+    } else {
+      report("unknown_gpu_model", name_of(g), 0, 0, fmt::format("the fleet has no {}", gpu.model));
+    }
+    for (const Placed& one : placed) {
+      check_instance(one);
+      if (one.service) placed_of_[index_of(*one.service)].push_back(one);
+    }
+    check_neighbours(g, placed);
+  }
+
+  std::size_t index_of(const Service& service) const {
+    return static_cast<std::size_t>(&service - problem_.services.data());
+  }
+
+  void check_layout(const hw::GpuModel& gpu, const std::vector<Placed>& placed) {
+    std::vector<hw::PlacedProfile> known;
+    std::vector<const Placed*> who;
+    for (const Placed& one : placed) {
+      if (!one.shape) {
+        report("unknown_profile", name_of(one), 0, 0,
+               fmt::format("{} has no profile {}", gpu.name, one.planned->profile));
+        continue;
+      }
+      const auto profile = static_cast<int>(one.shape - gpu.profiles.data());
+      known.push_back({profile, one.planned->start});
+      who.push_back(&one);
+    }
+    std::vector<std::pair<std::string, std::string>> said;
+    for (const hw::Conflict& conflict : hw::conflicts(gpu, known)) {
+      const std::string subject = subject_of(conflict, placed.front().gpu, who);
+      if (std::ranges::count(said, std::pair(conflict.constraint, subject)) > 0) continue;
+      said.emplace_back(conflict.constraint, subject);
+      report(conflict.constraint, subject, conflict.have, conflict.need, "on " + gpu.name);
+    }
+  }
+
+  // Conflicts name instances by their place among those of a known profile.
+  std::string subject_of(const hw::Conflict& conflict, std::size_t g,
+                         const std::vector<const Placed*>& who) const {
+    const auto at = [&](int i) { return who[static_cast<std::size_t>(i)]; };
+    if (conflict.first >= 0 && conflict.second >= 0) {
+      const auto [a, b] = std::minmax(at(conflict.first)->instance, at(conflict.second)->instance);
+      return fmt::format("{} instances {} and {}", name_of(g), a, b);
+    }
+    const bool of_gpu = conflict.first < 0 || conflict.constraint == "media_engines";
+    return of_gpu ? name_of(g) : name_of(*at(conflict.first));
+  }
+
+  void check_instance(const Placed& placed) {
+    const PlannedInstance& planned = *placed.planned;
+    if (planned.processes > problem_.max_processes)
+      report("processes", name_of(placed), planned.processes, problem_.max_processes,
+             "more processes on an instance than allowed");
+    if (!placed.service) {
+      report("unknown_service", name_of(placed), 0, 0,
+             fmt::format("the problem has no service {}", planned.service));
+    } else if (placed.shape && !placed.point) {
+      report(
+          "unknown_point", name_of(placed), 0, 0,
+          fmt::format("model {} was not measured on {} GPCs with batch {} and {} processes",
+                      placed.service->model, placed.shape->gpcs, planned.batch, planned.processes));
+    } else if (placed.point) {
+      check_point(placed);
+    }
+  }
+
+  void check_point(const Placed& placed) {
+    const PlannedInstance& planned = *placed.planned;
+    const profile::ProfilePoint& point = *placed.point;
+    if (point.memory && placed.shape->memory && *point.memory > *placed.shape->memory)
+      report("memory", name_of(placed), placed.shape->memory->value, point.memory->value,
+             fmt::format("MiB that {} has and the processes need", placed.shape->name));
+    const double stated = planned.throughput.value;
+    if (std::isfinite(stated) && above(stated, point.throughput.value))
+      report("throughput", name_of(placed), point.throughput.value, stated,
+             "req/s measured, and stated");
+    if (stated <= 0)
+      report("throughput", name_of(placed), stated, 0, "an instance must carry something");
+    if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
+      report("latency", name_of(placed), planned.latency.value, point.latency.value,
+             "ms stated, and measured for a full batch");
+    const double limit = problem_.rule.fraction * placed.service->slo.value;
+    if (by_execution() && !(point.latency.value < limit))
+      report("slo", name_of(placed), point.latency.value, limit,
+             fmt::format("ms of execution; service {} needs less than {:g} x {:g} ms",
+                         placed.service->name, problem_.rule.fraction, placed.service->slo.value));
+  }
+
+  void check_neighbours(std::size_t g, const std::vector<Placed>& placed) {
+    std::map<std::string_view, int> count;
+    for (const Placed& one : placed)
+      if (one.service) ++count[one.service->name];
+    for (const auto& [name, times] : count) {
+      const Service& service = problem_.services[service_index_.at(name)];
+      if (service.spread && times > 1)
+        report("anti_affinity", fmt::format("service {} on {}", name, name_of(g)), times, 1,
+               "its instances must be on different GPUs");
+      for (const auto& [other, unused] : count) {
+        if (other <= name || !(avoids(service, other) || avoids(other, name))) continue;
+        report("anti_affinity", fmt::format("services {} and {} on {}", name, other, name_of(g)), 2,
+               1, "must not share a GPU");
+      }
+    }
+  }
+  static bool avoids(const Service& service, std::string_view other) {
+    return std::ranges::count(service.avoid, other) > 0;
+  }
+  bool avoids(std::string_view service, std::string_view other) const {
+    return avoids(problem_.services[service_index_.at(service)], other);
+  }
+
+  void check_fleet() {
+    for (const plan::FleetEntry& entry : problem_.fleet) {
+      const auto used = std::ranges::count(plan_.gpus, entry.gpu.name, &PlannedGpu::model);
+      if (entry.count && used > *entry.count)
+        report("fleet_count", "fleet " + entry.gpu.name, static_cast<double>(used), *entry.count,
+               "GPUs used, and available");
+    }
+    if (problem_.fleet.empty() || plan_.gpu_model == problem_.fleet.front().gpu.name) return;
+    report("unknown_gpu_model", "plan", 0, 0,
+           fmt::format("'{}' is not the fleet's first model", plan_.gpu_model));
+  }
+
+  // ---- services ----
+
+  void check_rows() {
+    std::map<std::string_view, int> count;
+    for (const PlannedService& row : plan_.services) {
+      rows_.emplace(row.name, &row);
+      if (++count[row.name] == 2)
+        report("duplicate_service", "service " + row.name, 2, 1, "several rows");
+      else if (count[row.name] == 1 && !service_index_.contains(row.name))
+        report("service_row", "service " + row.name, 0, 0, "the problem has no such service");
+    }
+  }
+
+  void check_service(std::size_t s) {
+    const Service& service = problem_.services[s];
+    const std::vector<Placed>& placed = placed_of_[s];
+    const std::string subject = "service " + service.name;
+    const auto replicas = static_cast<int>(placed.size());
+    double carried = 0;
+    for (const Placed& one : placed) carried += one.carried();
+    if (placed.empty()) {
+      report("missing_service", subject, 0, std::max(1, service.min_replicas), "no instance");
+    } else {
+      if (replicas < service.min_replicas)
+        report("min_replicas", subject, replicas, service.min_replicas, "instances");
+      if (above(service.rate.value, carried))
+        report("rate", subject, carried, service.rate.value, "req/s carried, and arriving");
+    }
+    const auto row = rows_.find(service.name);
+    if (row == rows_.end())
+      report("service_row", subject, 0, 0, "no row");
+    else
+      check_row(service, *row->second, placed);
+    if (!by_execution()) check_queues(service, placed);
+  }
+
+  // A field of a service's row against what it must be.
+  void check_field(const Service& service, std::string_view field, Millis stated, Millis right) {
+    if (!std::isfinite(stated.value) || !std::isfinite(right.value)) return;
+    if (!close(stated.value, right.value))
+      report("service_row", fmt::format("service {} {}", service.name, field), stated.value,
+             right.value, "stated, and recomputed");
+  }
+
+  void check_row(const Service& service, const PlannedService& row,
+                 const std::vector<Placed>& placed) {
+    check_field(service, "rate_rps", {row.rate.value}, {service.rate.value});
+    check_field(service, "slo_ms", row.slo, service.slo);
+    double planned = 0;
+    Millis slowest;
+    for (const Placed& one : placed) {
+      planned += one.planned->throughput.value;
+      if (one.point) slowest = std::max(slowest, one.point->latency);
+    }
+    check_field(service, "planned_rps", {row.planned.value}, {planned});
+    if (by_execution() && slowest.value > 0)
+      check_field(service, "predicted_latency_ms", row.predicted_latency, slowest);
+  }
+
+  // The queueing rule: every instance under its share of the load.
+  void check_queues(const Service& service, const std::vector<Placed>& placed) {
+    double total = 0;
+    for (const Placed& one : placed) total += one.weight();
+    const auto row = rows_.find(service.name);
+    const double stated = row == rows_.end() ? kUnknown : row->second->predicted_latency.value;
+    double understated = 0;
+    for (const Placed& one : placed) {
+      const double load = service.rate.value * (one.weight() / total);
+      if (!one.point || !(load > 0)) continue;
+      const QueueAnswer& found =
+          ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
+               service.slo.value, service.percentile, stated});
+      if (!found.stable)
+        report("overload", name_of(one), load, found.saturation,
+               "req/s that arrive, and that full batches back to back would carry");
+      else if (!found.meets_slo)
+        report("slo", name_of(one), found.latency, service.slo.value,
+               fmt::format("ms: p{:g} of service {} at {:.6g} req/s", service.percentile,
+                           service.name, load));
+      if (!found.states_truth) understated = std::max(understated, found.latency);
+    }
+    if (understated > 0)
+      report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
+             understated, "stated, and recomputed");
+    else if (stated > service.slo.value * (1 + kPercentileTolerance) && std::isfinite(stated))
+      report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
+             service.slo.value, "states that it misses the SLO");
+  }
+
+  const QueueAnswer& ask(const QueueQuestion& question) {
+    auto found = answers_.find(question);
+    if (found == answers_.end()) found = answers_.emplace(question, answer(question)).first;
+    return found->second;
+  }
+
+  // ---- objective ----
+
+  void check_objective() {
+    const plan::Objective& stated = plan_.objective;
+    check_sum("gpus", stated.gpus, static_cast<double>(plan_.gpus.size()));
+    double gpcs = 0;
+    double cost = 0;
+    for (const PlannedGpu& gpu : plan_.gpus) {
+      const plan::FleetEntry* entry = fleet_entry(gpu.model);
+      cost += entry ? entry->price : kUnknown;
+      for (const PlannedInstance& instance : gpu.instances) {
+        const int profile = entry ? entry->gpu.profile_index(instance.profile) : -1;
+        gpcs += profile < 0 ? kUnknown
+                            : 1.0 * entry->gpu.profiles[static_cast<std::size_t>(profile)].gpcs;
+      }
+    }
+    check_sum("gpcs", stated.gpcs, gpcs);
+    if (stated.cost != 0) check_sum("cost", stated.cost, cost);
+    check_bound("lower_bound_gpus", stated.lower_bound_gpus, stated.gpus);
+    check_bound("lower_bound_gpcs", stated.lower_bound_gpcs, stated.gpcs);
+    if (stated.cost != 0) check_bound("lower_bound_cost", stated.lower_bound_cost, stated.cost);
+    check_optimal(stated);
+  }
+
+  // Sums over something unknown are NaN and say nothing.
+  void check_sum(const std::string& field, double stated, double right) {
+    if (std::isfinite(stated) && std::isfinite(right) && !close(stated, right))
+      report("objective", "objective " + field, stated, right, "stated, and counted");
+  }
+  void check_bound(const std::string& field, double bound, double value) {
+    if (std::isfinite(bound) && std::isfinite(value) && above(bound, value))
+      report("objective", "objective " + field, bound, value, "a lower bound above the plan's own");
+  }
+  void check_optimal(const plan::Objective& stated) {
+    if (!stated.optimal) return;
+    const bool fewest = stated.gpus == stated.lower_bound_gpus ||
+                        (stated.cost != 0 && close(stated.cost, stated.lower_bound_cost));
+    const bool smallest = stated.lower_bound_gpcs == 0 || stated.gpcs == stated.lower_bound_gpcs;
+    if (!fewest)
+      report("objective", "objective optimal", stated.gpus, stated.lower_bound_gpus,
+             "claims an optimum above its lower bound on GPUs");
+    else if (!smallest)
+      report("objective", "objective optimal", stated.gpcs, stated.lower_bound_gpcs,
+             "claims an optimum above its lower bound on GPCs");
+  }
+
+  const plan::ServingProblem& problem_;
+  const plan::ServingPlan& plan_;
+  std::map<std::string_view, std::size_t> service_index_;
+  std::map<std::string_view, const PlannedService*> rows_;
+  std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
+  std::map<QueueQuestion, QueueAnswer> answers_;
+  std::vector<Reason> reasons_;
+};
+
+}  // namespace
+
+std::vector<Reason> verify(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
+  return Judge(problem, plan).verdict();
+}
+
+}  // namespace partita::verify
