@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -10,8 +11,8 @@ namespace {
 
 constexpr double kNegligible = 0.02;  // of the share of late requests that matters
 
-// The positive root of load * (e^x - 1) = x: leftovers fall as e^-x per request (Cramer-Lundberg; the batch size
-// cancels). Newton from above, where the convex function makes every step safe.
+// The positive root of load * (e^x - 1) = x: leftovers fall as e^-x per request (Cramer-Lundberg;
+// the batch size cancels). Newton from above, where the convex function makes every step safe.
 double decay_rate(double utilisation) {
   double x = std::min(2 * (1 - utilisation) / utilisation, 1 - 2 * std::log(utilisation));
   for (int i = 0; i < 30; ++i) {
@@ -27,7 +28,8 @@ double clamped(double x) { return std::clamp(x, 0.0, 1.0); }
 
 }  // namespace
 
-BatchChain::BatchChain(const BatchQueue& queue, double share) : share_(share) {
+BatchChain::BatchChain(const BatchQueue& queue, double share)
+    : processes_(queue.processes), share_(share) {
   CHECK(queue.processes >= 1 && !queue.curve.steps.empty());
   int first = 1;
   for (const auto& [batch, latency] : queue.curve.steps) {
@@ -35,8 +37,6 @@ BatchChain::BatchChain(const BatchQueue& queue, double share) : share_(share) {
     classes_.push_back({first, batch, latency.value, latency.value / queue.processes});
     first = batch + 1;
   }
-  arrivals_.resize(classes_.size());
-  leftovers_.resize(classes_.size());
 }
 
 double BatchChain::time_to_fall(double factor) const {
@@ -44,25 +44,45 @@ double BatchChain::time_to_fall(double factor) const {
 }
 
 void BatchChain::solve(double load) {
-  for (std::size_t j = 0; j < classes_.size(); ++j) arrivals_[j].reset(load * classes_[j].pace);
+  set_intervals(load);
   choose_grid(load);
   fill_matrix();
   solve_matrix();
+  weigh_intervals();
   count_requests();
 }
 
-// The second slowest mode of the leftovers falls as exp(-r * sqrt(2 pi / B)), so four times sqrt(B) requests further
-// only the slowest, geometric one is left.
+void BatchChain::set_intervals(double load) {
+  const std::vector<Blocking>& blocking = sampler_.sample(classes_, processes_, load);
+  std::size_t used = 0;
+  const auto add = [&](std::size_t j, double length, double share) {
+    if (used == intervals_.size()) intervals_.emplace_back();
+    Interval& interval = intervals_[used++];
+    interval.size_class = j;
+    interval.length = length;
+    interval.share = share;
+    interval.arrivals.reset(load * length);
+  };
+  for (std::size_t j = 0; j < classes_.size(); ++j) {
+    if (blocking[j].share > 0) add(j, blocking[j].length, blocking[j].share);
+    add(j, classes_[j].pace, 1 - blocking[j].share);
+  }
+  intervals_.resize(used);
+}
+
+// The second slowest mode of the leftovers falls as exp(-r * sqrt(2 pi / B)), so four times sqrt(B)
+// requests further only the slowest, geometric one is left.
 void BatchChain::choose_grid(double load) {
   decay_ = decay_rate(std::max(1e-6, load * classes_.back().pace / full()));
   const double root = std::sqrt(full());
   spacing_ = std::max(1, static_cast<int>(root / 4));
   cells_ = static_cast<int>(4 * root / spacing_) + 6;
-  if (arrivals_.back().tail(full() + 1) < kNegligible * share_) cells_ = 1;
+  if (intervals_.back().arrivals.tail(full() + 1) < kNegligible * share_) cells_ = 1;
 }
 
-// Adds the probabilities of every next state when `left` requests wait at a dispatch. A queue between two grid
-// points goes to both, which makes the probability of a point a second difference of excesses.
+// Adds the probabilities of every next state when `left` requests wait at a dispatch. A queue
+// between two grid points goes to both, which makes the probability of a point a second difference
+// of excesses.
 void BatchChain::add_transitions(const Poisson& arrivals, int left, double weight,
                                  double* row) const {
   const std::size_t last = classes_.size() - 1;
@@ -95,14 +115,16 @@ void BatchChain::fill_matrix() {
   const std::size_t size = states();
   const std::size_t last = classes_.size() - 1;
   matrix_.assign(size * size, 0);
-  for (std::size_t j = 0; j < last; ++j) add_transitions(arrivals_[j], 0, 1, &matrix_[j * size]);
-  const Poisson& arrivals = arrivals_.back();
-  for (int i = 0; i < cells_; ++i) {
+  for (const Interval& interval : intervals_)
+    add_transitions(interval.arrivals, 0, interval.share, &matrix_[interval.size_class * size]);
+  const Poisson& arrivals = intervals_.back().arrivals;
+  for (int i = 1; i < cells_; ++i) {
     add_transitions(arrivals, i * spacing_, 1,
                     &matrix_[(last + static_cast<std::size_t>(i)) * size]);
   }
   if (cells_ == 1) return;
-  // The state beyond the border is a geometric mixture, of which only its lowest points can come back.
+  // The state beyond the border is a geometric mixture, of which only its lowest points can come
+  // back.
   const double ratio = std::exp(-decay_ * spacing_);
   double weight = 1 - ratio;
   for (int i = cells_; weight > 1e-9; ++i, weight *= ratio) {
@@ -140,29 +162,44 @@ void BatchChain::solve_matrix() {
   }
 }
 
-// Total weight of the leftovers from grid point `index` on.
-double BatchChain::weight_from(const Leftovers& left, int index) const {
-  const int size = static_cast<int>(left.weights.size());
-  if (index >= size)
-    return left.border > 0 ? left.border * std::exp(-decay_ * spacing_ * (index - size)) : 0;
-  double sum = left.border;
-  for (int i = size; i-- > index;) sum += left.weights[static_cast<std::size_t>(i)];
-  return sum;
+// Distributes the stationary probabilities of the states over the intervals that follow them.
+// Blocking ends when full batches follow each other, so what is left waiting sees the unblocked
+// interval.
+void BatchChain::weigh_intervals() {
+  for (Interval& interval : intervals_) {
+    interval.weights.assign(1, stationary_[interval.size_class] * interval.share);
+    interval.border = 0;
+  }
+  if (cells_ == 1) return;
+  const auto overflow = stationary_.begin() + static_cast<std::ptrdiff_t>(classes_.size());
+  Interval& full_batch = intervals_.back();
+  full_batch.weights.insert(full_batch.weights.end(), overflow, stationary_.end() - 1);
+  full_batch.border = stationary_.back();
 }
 
-// Sum over the leftovers of weight * E[arrivals that stand behind the first `count` of the queue].
-double BatchChain::weighted_excess(const Leftovers& left, const Poisson& arrivals,
+// Total weight from grid point `index` on.
+double BatchChain::weight_from(const Interval& interval, int index) const {
+  const int size = static_cast<int>(interval.weights.size());
+  if (index >= size) {
+    return interval.border > 0 ? interval.border * std::exp(-decay_ * spacing_ * (index - size))
+                               : 0;
+  }
+  return std::accumulate(interval.weights.begin() + index, interval.weights.end(), interval.border);
+}
+
+// Weighted expectation of how many of the arrivals stand behind the first `count` of the queue.
+double BatchChain::weighted_excess(const Interval& interval, const Poisson& arrivals,
                                    int count) const {
-  const int size = static_cast<int>(left.weights.size());
+  const int size = static_cast<int>(interval.weights.size());
   const int begin = std::max(0, (count - arrivals.last()) / spacing_);
   const int end = (count + spacing_ - 1) / spacing_;  // from there on everyone stands behind
-  double sum = arrivals.mean() * weight_from(left, end);
+  double sum = arrivals.mean() * weight_from(interval, end);
   for (int i = begin; i < std::min(end, size); ++i)
-    sum += left.weights[static_cast<std::size_t>(i)] * arrivals.excess(count - i * spacing_);
-  if (left.border > 0 && end > size) {
+    sum += interval.weights[static_cast<std::size_t>(i)] * arrivals.excess(count - i * spacing_);
+  if (interval.border > 0 && end > size) {
     const double ratio = std::exp(-decay_ * spacing_);
     const int from = std::max(begin, size);
-    double weight = weight_from(left, from) * (1 - ratio);
+    double weight = weight_from(interval, from) * (1 - ratio);
     for (int i = from; i < end; ++i, weight *= ratio)
       sum += weight * arrivals.excess(count - i * spacing_);
   }
@@ -171,83 +208,100 @@ double BatchChain::weighted_excess(const Leftovers& left, const Poisson& arrival
 
 void BatchChain::count_requests() {
   const std::size_t size = classes_.size();
-  const auto cells = static_cast<std::size_t>(cells_);
-  for (std::size_t j = 0; j + 1 < size; ++j) leftovers_[j] = {{stationary_[j]}, 0};
-  leftovers_.back().weights.assign(
-      stationary_.begin() + static_cast<std::ptrdiff_t>(size - 1),
-      stationary_.begin() + static_cast<std::ptrdiff_t>(size - 1 + cells));
-  leftovers_.back().border = cells_ == 1 ? 0 : stationary_.back();
-
-  joining_.assign(size * size, 0);
-  joining_full_.assign(size, 0);
+  joining_.assign(intervals_.size() * size, 0);
   leftover_next_.assign(size, 0);
   idle_ = 0;
   requests_ = 0;
-  for (std::size_t j = 0; j < size; ++j) {
-    const Poisson& arrivals = arrivals_[j];
-    const Leftovers& left = leftovers_[j];
-    idle_ += left.weights[0] * (1 - arrivals.tail(1));
-    requests_ += arrivals.mean() * weight_from(left, 0);
-    const int limit = (full() + spacing_ - 1) / spacing_;
-    for (int i = 0; i < limit; ++i) {
-      const double weight = weight_from(left, i) - weight_from(left, i + 1);
-      const int r = i * spacing_;
-      for (std::size_t k = 0; k < size; ++k) {
-        const SizeClass& next = classes_[k];
-        joining_[j * size + k] += weight * arrivals.mean() *
-                                  (arrivals.tail(next.first - 1 - r) - arrivals.tail(next.last - r));
-        if (j + 1 == size)
-          leftover_next_[k] += weight * r * (arrivals.tail(next.first - r) -
-                                             (k + 1 == size ? 0 : arrivals.tail(next.last + 1 - r)));
-      }
-      joining_full_[j] += weight * arrivals.mean() * arrivals.tail(full() - r);
-    }
-    joining_full_[j] += arrivals.mean() * weight_from(left, limit);
+  for (std::size_t i = 0; i < intervals_.size(); ++i) {
+    Interval& interval = intervals_[i];
+    idle_ += interval.weights[0] * (1 - interval.arrivals.tail(1));
+    requests_ += interval.arrivals.mean() * weight_from(interval, 0);
+    count_joining(interval, &joining_[i * size]);
   }
-  leftover_next_[size - 1] += full() * weight_from(leftovers_.back(), (full() + spacing_ - 1) / spacing_);
-  double sum = 0;
-  for (double p : leftover_next_) sum += p;
-  if (sum <= 0) leftover_next_[size - 1] = sum = 1;
-  for (double& p : leftover_next_) p /= sum;
   requests_ += idle_;
+
+  // A leftover leaves with the next dispatch that has room for it; assumed independent of how long
+  // it has waited.
+  const Interval& interval = intervals_.back();
+  const int limit = (full() + spacing_ - 1) / spacing_;
+  double sum = 0;
+  for (int i = 1; i < limit; ++i) {
+    const int left = i * spacing_;
+    const double weight = left * (weight_from(interval, i) - weight_from(interval, i + 1));
+    double at_least = 1;
+    for (std::size_t k = 0; k < size; ++k) {
+      const double more = k + 1 < size ? interval.arrivals.tail(classes_[k].last + 1 - left) : 0;
+      leftover_next_[k] += weight * (at_least - more);
+      at_least = more;
+    }
+    sum += weight;
+  }
+  const double certain = full() * weight_from(interval, limit) + 1e-30;
+  leftover_next_.back() += certain;
+  for (double& p : leftover_next_) p /= sum + certain;
+}
+
+// Requests of the interval by the class of batch in which they leave, for queues that fit into one
+// batch; the expected arrivals when a ... b of them come are mean * P(a - 1 ... b - 1).
+void BatchChain::count_joining(Interval& interval, double* joining) {
+  const Poisson& arrivals = interval.arrivals;
+  const int limit = (full() + spacing_ - 1) / spacing_;
+  interval.joining_full = arrivals.mean() * weight_from(interval, limit);
+  for (int i = 0; i < limit; ++i) {
+    const double requests =
+        arrivals.mean() * (weight_from(interval, i) - weight_from(interval, i + 1));
+    if (requests <= 0) break;
+    const int left = i * spacing_;
+    double at_least = 1;
+    for (std::size_t k = 0; k < classes_.size(); ++k) {
+      const double more = arrivals.tail(classes_[k].last - left);
+      joining[k] += requests * (at_least - more);
+      at_least = more;
+    }
+    interval.joining_full += requests * at_least;
+  }
 }
 
 double BatchChain::late(double t) {
   double count = t < shortest() ? idle_ : 0;
-  for (std::size_t j = 0; j < classes_.size(); ++j) {
-    count += on_time(j, t);
+  for (std::size_t i = 0; i < intervals_.size(); ++i) {
+    count += on_time(i, t);
     for (std::size_t k = 0; k < classes_.size(); ++k) {
-      if (leftover_next_[k] > 1e-3) count += leftover_next_[k] * overtime(j, t - classes_[k].latency);
+      if (leftover_next_[k] > 1e-3)
+        count += leftover_next_[k] * overtime(intervals_[i], t - classes_[k].latency);
     }
   }
   return count / requests_;
 }
 
-double BatchChain::on_time(std::size_t j, double t) {
-  const std::size_t size = classes_.size();
-  const double pace = classes_[j].pace;
+// Requests that leave with the dispatch at the end of their interval and take longer than t.
+double BatchChain::on_time(std::size_t index, double t) {
+  const Interval& interval = intervals_[index];
+  const auto early = [&](const SizeClass& c) {  // share of the interval in which arrivals are late
+    return clamped(1 - (t - c.latency) / interval.length);
+  };
   double count = 0;
-  for (std::size_t k = 0; k < size; ++k)
-    count += joining_[j * size + k] * clamped(1 - (t - classes_[k].latency) / pace);
-  const double early = clamped(1 - (t - classes_.back().latency) / pace);
-  if (early > 0) {
-    partial_.reset(early * arrivals_[j].mean());
-    count += joining_full_[j] * early - weighted_excess(leftovers_[j], partial_, full());
-  }
-  return count;
+  for (std::size_t k = 0; k < classes_.size(); ++k)
+    count += joining_[index * classes_.size() + k] * early(classes_[k]);
+  const double share = early(classes_.back());
+  if (share <= 0 || interval.joining_full <= 0) return count;
+  partial_.reset(share * interval.arrivals.mean());
+  return count + interval.joining_full * share - weighted_excess(interval, partial_, full());
 }
 
-double BatchChain::overtime(std::size_t j, double slack) {
-  const double pace = classes_[j].pace;
-  const double turns = std::max(1.0, std::floor((slack - pace) / classes_.back().pace) + 1);
+// Requests that wait for full batches to be dispatched before theirs, and longer than `slack`
+// before their own.
+double BatchChain::overtime(const Interval& interval, double slack) {
+  const double pace = classes_.back().pace;
+  const double turns = std::max(1.0, std::floor((slack - interval.length) / pace) + 1);
   if (turns * full() > 1e9) return 0;
   const int count = static_cast<int>(turns) * full();
-  const Leftovers& left = leftovers_[j];
-  const double early = clamped(1 - (slack - turns * classes_.back().pace) / pace);
-  if (early >= 1) return weighted_excess(left, arrivals_[j], count);
-  partial_.reset(early * arrivals_[j].mean());
-  return weighted_excess(left, partial_, count) - weighted_excess(left, partial_, count + full()) +
-         weighted_excess(left, arrivals_[j], count + full());
+  const double early = clamped(1 - (slack - turns * pace) / interval.length);
+  if (early >= 1) return weighted_excess(interval, interval.arrivals, count);
+  partial_.reset(early * interval.arrivals.mean());
+  return weighted_excess(interval, partial_, count) -
+         weighted_excess(interval, partial_, count + full()) +
+         weighted_excess(interval, interval.arrivals, count + full());
 }
 
 }  // namespace partita::model

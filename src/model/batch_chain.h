@@ -1,14 +1,17 @@
-// The stationary paced batch queue of queueing.h as an embedded Markov chain, one step per dispatch.
-// A state is the size class of the batch that was dispatched (batches of one class take equally long) and, after a
-// full batch, how many requests were left waiting. After the pace of that batch the queue holds the left ones plus
-// a Poisson number of new ones, which decides the next state. Leftovers are counted on a grid of spacing() requests
-// (mean-preserving, so the spread is never underestimated) up to a border; beyond it they fall geometrically.
-// Exact up to the grid and two independence assumptions, both marked in the source. Single-threaded, reusable.
+// The stationary paced batch queue of queueing.h as an embedded Markov chain, one step per
+// dispatch. A state is the size class of the batch that was dispatched (batches of one class take
+// equally long) and, after a full batch, how many requests were left waiting. After the pace of
+// that batch the queue holds the left ones plus a Poisson number of new ones, which decides the
+// next state. Leftovers are counted on a mean-preserving grid up to a border; beyond it they fall
+// geometrically. With several processes the pace may end before one is idle: how often and for how
+// long a class is blocked that way comes from a short sampled run (blocking.h). Single-threaded,
+// reusable.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
+#include "model/blocking.h"
 #include "model/poisson.h"
 #include "model/queueing.h"
 
@@ -22,7 +25,8 @@ class BatchChain {
   // Finds the stationary state under `load` requests per millisecond, below saturation.
   void solve(double load);
 
-  // Share of the requests whose time from arrival to the end of execution exceeds t (ms). Needs solve().
+  // Share of the requests whose time from arrival to the end of execution exceeds t (ms). Needs
+  // solve().
   double late(double t);
 
   double shortest() const { return classes_.front().latency; }
@@ -32,48 +36,55 @@ class BatchChain {
   double time_to_fall(double factor) const;
 
  private:
-  // Batches of first ... last requests take `latency`; the next dispatch follows after `pace` at the earliest.
-  struct SizeClass {
-    int first = 0;
-    int last = 0;
-    double latency = 0;
-    double pace = 0;
-  };
-  // How many requests a class leaves waiting: weights[i] for i * spacing_, then border * ratio^i.
-  struct Leftovers {
+  // The time until the queue may be dispatched again, after batches of one class: its pace, or
+  // longer when blocked.
+  struct Interval {
+    std::size_t size_class = 0;
+    double length = 0;
+    double share = 0;  // of the class's dispatches that leave nothing waiting
+    Poisson arrivals;
+    // How often such an interval begins with i * spacing_ requests waiting; `border` is the total
+    // beyond.
     std::vector<double> weights;
-    double border = 0;  // total weight beyond `weights`
+    double border = 0;
+    double joining_full = 0;  // its requests, if it ends with more than a batch waiting
   };
 
+  void set_intervals(double load);
   void choose_grid(double load);
   void fill_matrix();
   void add_transitions(const Poisson& arrivals, int left, double weight, double* row) const;
   void solve_matrix();
+  void weigh_intervals();
   void count_requests();
-  double weight_from(const Leftovers& left, int index) const;
-  double on_time(std::size_t j, double t);
-  double overtime(std::size_t j, double slack);
-  double weighted_excess(const Leftovers& left, const Poisson& arrivals, int count) const;
+  void count_joining(Interval& interval, double* joining);
+  double weight_from(const Interval& interval, int index) const;
+  double on_time(std::size_t index, double t);
+  double overtime(const Interval& interval, double slack);
+  double weighted_excess(const Interval& interval, const Poisson& arrivals, int count) const;
 
   int full() const { return classes_.back().last; }
-  std::size_t states() const { return classes_.size() + (cells_ == 1 ? 0 : static_cast<std::size_t>(cells_)); }
+  std::size_t states() const {
+    return classes_.size() + (cells_ == 1 ? 0 : static_cast<std::size_t>(cells_));
+  }
 
   std::vector<SizeClass> classes_;
+  int processes_ = 1;
+  BlockingSampler sampler_;
   double share_ = 0;
   double decay_ = 0;  // the probability of r leftovers falls as exp(-decay_ * r)
   int spacing_ = 1;
   int cells_ = 1;  // grid points of leftovers; 1 = overflow is negligible
 
-  std::vector<Poisson> arrivals_;      // by class: during its pace
-  std::vector<double> matrix_;         // states() x states()
-  std::vector<double> stationary_;     // states()
-  std::vector<Leftovers> leftovers_;   // by class
-  std::vector<double> joining_;        // [class][next class]: requests that join a batch of that class
-  std::vector<double> joining_full_;   // [class]: requests of intervals after which more than a batch waits
-  std::vector<double> leftover_next_;  // [next class]: distribution of a leftover's own batch
-  double idle_ = 0;                    // requests that find the queue idle, per dispatch
-  double requests_ = 0;                // requests per dispatch
-  Poisson partial_;                    // scratch of late()
+  std::vector<Interval> intervals_;  // the last one is the unblocked one of the last class
+  std::vector<double> matrix_;       // states() x states()
+  std::vector<double> stationary_;   // states()
+  std::vector<double> joining_;      // [interval][class]: requests that join a batch of that class
+  std::vector<double>
+      leftover_next_;    // [class]: distribution of the class in which leftovers leave
+  double idle_ = 0;      // requests that find the queue idle, per dispatch
+  double requests_ = 0;  // requests per dispatch
+  Poisson partial_;      // scratch of late()
 };
 
 }  // namespace partita::model

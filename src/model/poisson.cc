@@ -16,7 +16,8 @@ void Poisson::reset(double mean) {
   tail_.resize(size + 1);
   excess_.resize(size + 1);
 
-  // Weights relative to the mode, outwards; their sum normalises them, which spares a logarithm of a factorial.
+  // Weights relative to the mode, outwards; their sum normalises them, which spares a logarithm of
+  // a factorial.
   const auto mode = static_cast<std::size_t>(static_cast<int>(mean) - first_);
   tail_[mode] = 1;
   for (std::size_t i = mode; i > 0; --i)

@@ -1,6 +1,7 @@
-// A Poisson distribution tabulated over the counts that matter: tail probabilities and expected excesses, each O(1)
-// after reset(). Owned by one computation and reused, so that a solver does not allocate at every step.
-// Limit: counts further than kPoissonSpread standard deviations from the mean count as impossible (< 1e-9).
+// A Poisson distribution tabulated over the counts that matter: tail probabilities and expected
+// excesses, each O(1) after reset(). Owned by one computation and reused, so that a solver does not
+// allocate at every step. Limit: counts further than kPoissonSpread standard deviations from the
+// mean count as impossible (< 1e-9).
 #pragma once
 
 #include <vector>

@@ -12,9 +12,11 @@ namespace partita::model {
 namespace {
 
 constexpr double kMsPerSecond = 1000;
-constexpr double kPercentileAccuracy = 2e-4;  // relative; the percentile is rounded up by at most that
-constexpr double kCapacityAccuracy = 5e-4;    // relative; the capacity is rounded down by at most that
-constexpr double kFullestLoad = 1 - 1e-6;     // of saturation; a fuller queue counts as unstable
+constexpr double kPercentileAccuracy =
+    2e-4;  // relative; the percentile is rounded up by at most that
+constexpr double kCapacityAccuracy =
+    5e-4;                                  // relative; the capacity is rounded down by at most that
+constexpr double kFullestLoad = 1 - 1e-6;  // of saturation; a fuller queue counts as unstable
 constexpr int kLoadGrid = 8;
 
 double late_share(double percentile) {
