@@ -1,0 +1,282 @@
+"""The command line as the contract describes it: keys, exit statuses, atomic output, determinism, help."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import unittest
+
+from harness import PROGRAM, CliTest
+
+
+class Plans(CliTest):
+    def test_plan_has_the_contract_keys(self):
+        plan = json.loads(self.ok(*self.plan_args("--format", "json")))
+        self.assertEqual((plan["api_version"], plan["kind"]), ("partita/v1", "ServingPlan"))
+        self.assertEqual((plan["gpu_model"], plan["planner"], plan["slo_rule"]),
+                         ("A100-80GB", "exact", "queueing"))
+        self.assertLessEqual({"gpus", "gpcs", "lower_bound_gpus", "optimal"}, plan["objective"].keys())
+        self.assertEqual(plan["objective"]["gpus"], len(plan["gpus"]))
+        self.assertEqual([s["name"] for s in plan["services"]], ["chat", "search"])
+        self.assertLessEqual({"profile", "start", "service", "batch", "processes", "throughput_rps",
+                              "latency_ms"}, plan["gpus"][0]["instances"][0].keys())
+        self.assertIn("planning_ms", plan["stats"])
+
+    def test_every_planner_makes_a_plan_that_the_judge_accepts(self):
+        planners = json.loads(self.ok("planners", "--format", "json"))["planners"]
+        self.assertEqual(planners[0]["name"], "exact")
+        for planner in planners:
+            with self.subTest(planner["name"]):
+                self.ok(*self.plan_args("--planner", planner["name"], "--format", "json", "-o", "p.json"))
+                self.assertIn("ok", self.ok(*self.on_plan("verify", "p.json")))
+
+    def test_verify_says_no(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        plan = json.loads(self.read("plan.json"))
+        plan["gpus"][0]["instances"][0]["start"] += 1
+        self.write("broken.json", json.dumps(plan))
+        verdict = json.loads(self.ok(*self.on_plan("verify", "broken.json", "--format", "json"), status=1))
+        self.assertEqual((verdict["kind"], verdict["ok"]), ("Verdict", False))
+        self.assertTrue(verdict["violations"])
+        self.ok(*self.on_plan("simulate", "broken.json"), status=1)
+
+    def test_infeasible_is_explained(self):
+        self.write("services.yaml", "services:\n- {name: a, model: large, rate_rps: 1, slo_ms: 1}\n")
+        done = self.run_partita(*self.plan_args("--format", "json", "-o", "plan.json"))
+        self.assertEqual(done.returncode, 1)
+        refusal = json.loads(done.stdout)
+        self.assertEqual(refusal["kind"], "Refusal")
+        self.assertIn("a", refusal["reasons"][0]["subject"])
+        self.assertIn(b"service a", done.stderr)
+        self.assertFalse(os.path.exists(self.path("plan.json")))
+
+    def test_max_gpus_states_the_bound(self):
+        self.write("services.yaml",
+                   "services:\n- {name: a, model: large, rate_rps: 1500, slo_ms: 500}\n")
+        plan = json.loads(self.ok(*self.plan_args("--format", "json")))
+        need = plan["objective"]["gpus"]
+        self.assertGreater(need, 1)
+        self.ok(*self.plan_args("--max-gpus", str(need)))
+        done = self.run_partita(*self.plan_args("--max-gpus", str(need - 1)))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), f"fleet_count.*have {need - 1}, need {need}.*lower bound")
+
+    def test_fleet(self):
+        self.write("fleet.yaml", "gpus:\n- {gpu: A100-80GB, profiles: profiles.csv, price: 3}\n"
+                                 "- {gpu: H100-80GB-SXM5, profiles: profiles.csv, price: 2, count: 4}\n")
+        arguments = ("--services", "services.yaml", "--fleet", "fleet.yaml")
+        self.ok("plan", *arguments, "--format", "json", "-o", "plan.json")
+        self.ok("verify", "plan.json", *arguments)
+        models = {gpu["model"] for gpu in json.loads(self.read("plan.json"))["gpus"]}
+        self.assertEqual(models, {"H100-80GB-SXM5"})
+
+    def test_svg(self):
+        import xml.etree.ElementTree
+        root = xml.etree.ElementTree.fromstring(self.ok(*self.plan_args("--format", "svg")))
+        self.assertTrue(root.tag.endswith("svg"))
+
+
+class Simulations(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+
+    def report(self, *more):
+        report = json.loads(self.ok(*self.on_plan("simulate", "plan.json", "--format", "json", *more)))
+        self.assertEqual(report["kind"], "ServingReport")
+        self.assertGreater(report.pop("events_per_second"), 0)  # measured: differs from run to run
+        return report
+
+    def test_same_seed_same_report(self):
+        self.assertEqual(self.report("--seed", "7"), self.report("--seed", "7"))
+        self.assertNotEqual(self.report("--seed", "7")["log_hash"], self.report("--seed", "8")["log_hash"])
+
+    def test_text_is_the_same_bytes(self):
+        arguments = self.on_plan("simulate", "plan.json", "--seed", "3")
+        self.assertEqual(self.ok(*arguments), self.ok(*arguments))
+
+    def test_durations(self):
+        for text in ("10", "10s", "10000ms"):
+            offered = [s["offered"] for s in self.report("--duration", text, "--arrivals", "uniform")["services"]]
+            self.assertEqual(offered, [1000, 300], text)
+
+    def test_require(self):
+        self.ok(*self.on_plan("simulate", "plan.json", "--require", "0.5"))
+        self.write("strict.csv", "time_s,service\n" + "1,chat\n" * 5000)  # a burst that nobody can serve in time
+        done = self.run_partita(*self.on_plan("simulate", "plan.json", "--require", "0.99",
+                                              "--arrivals", "strict.csv"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"service chat: slo_attainment", done.stderr)
+
+    def test_compare(self):
+        arguments = ("compare", *self.plan_args()[1:], "--duration", "5s")
+        comparison = json.loads(self.ok(*arguments, "--format", "json",
+                                        "--planners", "exact,parvagpu@execution:0.45"))
+        self.assertEqual(comparison["kind"], "Comparison")
+        rows = comparison["planners"]
+        self.assertEqual([(r["planner"], r["slo_rule"]) for r in rows],
+                         [("exact", "queueing"), ("parvagpu", "execution:0.45")])
+        self.assertIn("exact", self.ok(*arguments))
+
+    def test_compare_finds_batches_that_cannot_be_filled(self):
+        # 0.5 req/s and an SLO of 2 s: a batch of 8 takes 14 s to fill, yet executes quickly.
+        self.write("services.yaml", "services:\n- {name: rare, model: small, rate_rps: 0.5, slo_ms: 2000}\n")
+        comparison = json.loads(self.ok("compare", *self.plan_args()[1:], "--format", "json", "--planners",
+                                        "exact,parvagpu@execution:0.45"))
+        exact, parvagpu = comparison["planners"]
+        self.assertEqual(exact["unfillable"] and exact["worst_paced"]["slo_attainment"] < 0.99, [])
+        (item,) = parvagpu["unfillable"]
+        self.assertEqual(item["service"], "rare")
+        self.assertAlmostEqual(item["fill_ms"], (item["batch"] - 1) / 0.5 * 1000)
+        self.assertLess(parvagpu["worst_full"]["slo_attainment"], 0.5)
+
+
+class Catalogue(CliTest):
+    def test_names(self):
+        names = {gpu["name"] for gpu in json.loads(self.ok("gpus", "--format", "json"))["gpus"]}
+        self.assertLessEqual({"A30-24GB", "A100-40GB", "A100-80GB", "H100-80GB-SXM5", "H100-80GB-PCIe",
+                              "H200-141GB", "B200-180GB", "RTX-PRO-6000-96GB"}, names)
+        for name in names:
+            self.assertIn(name, self.ok("gpus"))
+            self.assertIn(name, self.ok("gpus", name))
+
+    def test_a_catalogue_folder_replaces_the_built_in_one(self):
+        os.mkdir(self.path("gpus"))
+        self.write("gpus/one.json", self.ok("gpus", "A30-24GB", "--format", "json"))
+        self.assertEqual(json.loads(self.ok("gpus", "A30-24GB", "--format", "json")),
+                         json.loads(self.ok("gpus", "A30-24GB", "--format", "json", "--catalogue", "gpus")))
+        self.ok("gpus", "A100-80GB", "--catalogue", "gpus", status=2)
+
+    def test_layouts(self):
+        for arguments, count in ((["A100-80GB"], 19), (["A100-80GB", "--with", "double-memory"], 78),
+                                 (["A100-80GB", "--with", "double-memory,me"], 239), (["A30-24GB"], 5)):
+            document = json.loads(self.ok("layouts", *arguments, "--format", "json"))
+            self.assertEqual((document["kind"], document["count"]), ("Layouts", count))
+            self.assertEqual(len(document["layouts"]), count)
+            self.assertEqual(len(self.ok("layouts", *arguments).splitlines()), count + 1)
+
+
+class Output(CliTest):
+    def test_unwritable_places(self):
+        for place in ("nowhere/plan.json", ".", "/proc/plan.json"):
+            with self.subTest(place):
+                done = self.run_partita(*self.plan_args("--format", "json", "-o", place))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertEqual(done.stdout, b"")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["profiles.csv", "services.yaml"])
+
+    def test_a_refused_run_keeps_the_old_file(self):
+        self.write("plan.json", "old")
+        self.ok(*self.plan_args("--planner", "nobody", "-o", "plan.json"), status=2)
+        self.assertEqual(self.read("plan.json"), "old")
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        self.assertEqual(json.loads(self.read("plan.json"))["kind"], "ServingPlan")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["plan.json", "profiles.csv", "services.yaml"])
+
+    def test_full_device(self):
+        with open("/dev/full", "wb") as full:
+            done = self.run_partita("gpus", stdout=full)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"No space left", done.stderr)
+
+    def test_a_closed_pipe_is_quiet(self):
+        done = subprocess.run(["bash", "-c", '"$0" gpus --format json | head -c 1; exit ${PIPESTATUS[1]}', PROGRAM],
+                              capture_output=True, check=True, timeout=60)
+        self.assertEqual((done.stdout, done.stderr), (b"{", b""))
+
+    def on_terminal(self, **environment):
+        master, slave = pty.openpty()
+        process = subprocess.Popen([PROGRAM, *self.plan_args()], stdout=slave, stderr=slave, cwd=self.folder,
+                                   env={**os.environ, **environment})
+        os.close(slave)
+        output = b""
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:
+                break
+            output += part
+        os.close(master)
+        self.assertEqual(process.wait(timeout=60), 0)
+        return output
+
+    def test_colour_only_on_terminals_and_not_against_the_user(self):
+        self.assertIn(b"\033[", self.on_terminal(NO_COLOR=""))
+        self.assertNotIn(b"m", b"".join(self.on_terminal(NO_COLOR="1").split(b"\033[")[1:])[:0])
+        self.assertNotRegex(self.on_terminal(NO_COLOR="1").decode(), "\033\\[[0-9;]*m")
+        self.assertNotIn("\033", self.ok(*self.plan_args()))
+
+
+class Help(CliTest):
+    def commands(self):
+        lines = self.ok("--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()
+        return [line.split()[0] for line in lines]
+
+    def flags(self, *command):
+        lines = self.ok(*command, "--help").splitlines()
+        return [word.strip(",") for line in lines if line.startswith("  -") for word in line.split()
+                if word.startswith("-")]
+
+    def test_help_is_the_same_from_both_sides(self):
+        for command in self.commands():
+            text = self.ok("help", command)
+            self.assertEqual(text, self.ok(command, "--help"))
+            self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), command)
+
+    def test_version(self):
+        self.assertRegex(self.ok("--version"), r"^partita \d+\.\d+\.\d+\n$")
+
+    def test_man_and_completions_know_every_flag(self):
+        texts = {"man": self.ok("man").replace("\\-", "-")}
+        texts.update({shell: self.ok("completion", shell) for shell in ("bash", "zsh", "fish")})
+        for command in self.commands():
+            for flag in self.flags(command):
+                for name, text in texts.items():
+                    spelling = flag
+                    if name == "fish":
+                        spelling = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+                    if flag not in ("-h", "--help") or name != "man":
+                        self.assertIn(spelling, text, f"{name}: {command} {flag}")
+
+    def test_man_page_is_clean(self):
+        if shutil.which("groff") is None:
+            self.skipTest("groff is not installed")
+        done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8"], input=self.ok("man").encode(),
+                              capture_output=True, check=True)
+        self.assertEqual(done.stderr, b"")
+
+    def complete(self, *words):
+        script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  'COMPREPLY=(); _partita; printf "%s\\n" "${COMPREPLY[@]}"')
+        return subprocess.run(["bash", "-c", script, PROGRAM, "partita", *words], capture_output=True,
+                              check=True, text=True).stdout.split()
+
+    def test_bash_completion(self):
+        self.assertEqual(self.complete("pla"), ["planners", "plan"])
+        self.assertEqual(self.complete("plan", "--form"), ["--format"])
+        self.assertEqual(self.complete("plan", "--format", ""), ["text", "json", "svg"])
+        self.assertIn("H200-141GB", self.complete("plan", "--gpu", "H2"))
+        self.assertEqual(self.complete("plan", "--planner", "exa"), ["exact"])
+        self.assertEqual(self.complete("plan", "--services", "no-such-word"), [])
+
+    def test_shells_can_read_their_scripts(self):
+        for shell in ("bash", "zsh", "fish"):
+            if shutil.which(shell) is None:
+                continue
+            done = subprocess.run([shell, "-n"], input=self.ok("completion", shell), text=True,
+                                  capture_output=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
+
+
+class Demo(CliTest):
+    def test_the_demo_needs_nothing(self):
+        text = self.ok("demo")
+        self.assertTrue(os.path.exists(self.path("demo-plan.svg")))
+        self.assertIn("optimal", text)
+        os.mkdir(self.path("build"))
+        self.assertIn("build/demo-plan.svg", self.ok("demo"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+"""What the tests of the command line share: run the program in an empty folder, and small valid inputs.
+
+The program is named by the environment variable PARTITA (an absolute path)."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ.get("PARTITA", "")
+
+SERVICES = """services:
+  - name: chat
+    model: small
+    rate_rps: 100
+    slo_ms: 200
+  - {name: search, model: large, rate_rps: 30, slo_ms: 500}
+"""
+
+
+def profiles():
+    """Throughput and latency of two invented models: latency grows with the batch and shrinks with the size."""
+    rows = ["model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib"]
+    for model, work in (("small", 4.0), ("large", 20.0)):
+        for gpcs in (1, 2, 3, 4, 7):
+            for batch in (1, 2, 4, 8):
+                for processes in (1, 2):
+                    latency = (2 + work * batch * processes / gpcs) * 1.0
+                    throughput = 1000 * batch * processes / latency
+                    rows.append(f"{model},{gpcs},{batch},{processes},{throughput!r},{latency!r},")
+    return "\n".join(rows) + "\n"
+
+
+class CliTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.write("services.yaml", SERVICES)
+        self.write("profiles.csv", profiles())
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        if isinstance(content, str):
+            content = content.encode()
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def run_partita(self, *args, **options):
+        options.setdefault("cwd", self.folder)
+        options.setdefault("timeout", 120)
+        environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        return subprocess.run(
+            [PROGRAM, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=options.pop("stdout", subprocess.PIPE),
+            stderr=subprocess.PIPE,
+            env=environment,
+            **options,
+        )
+
+    def ok(self, *args, status=0):
+        """Standard output of a run that must end with `status`."""
+        done = self.run_partita(*args)
+        self.assertEqual(done.returncode, status, done.stderr.decode(errors="replace"))
+        return done.stdout.decode()
+
+    def plan_args(self, *more):
+        inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
+        return ("plan", *inputs, "--gpu", "A100-80GB", *more)
+
+    def on_plan(self, command, plan, *more):
+        inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
+        return (command, plan, *inputs, *more)
