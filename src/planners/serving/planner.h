@@ -12,12 +12,14 @@ namespace partita::planners::serving {
 
 // What a planner may be told besides the problem.
 struct Options {
-  long node_budget = 2'000'000;              // search nodes; at the limit the gap is stated
-  std::function<double()> cpu_ms;            // CPU clock for stats, injected by apps; may be empty
-  std::function<void(const std::string&)> progress;  // a line now and then on long solves; may be empty
+  long node_budget = 2'000'000;    // search nodes; at the limit the gap is stated
+  std::function<double()> cpu_ms;  // CPU clock for stats, injected by apps; may be empty
+  std::function<void(const std::string&)>
+      progress;  // a line now and then on long solves; may be empty
 };
 
-// A plan, or the reasons why there is none (every service that cannot be served, with what it misses by).
+// A plan, or the reasons why there is none (every service that cannot be served, with what it
+// misses by).
 struct Outcome {
   std::optional<plan::ServingPlan> plan;
   std::vector<plan::Reason> refusals;  // not empty exactly when there is no plan

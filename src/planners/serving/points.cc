@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "hw/layout.h"
 #include "model/queueing.h"
 
 namespace partita::planners::serving {

@@ -25,12 +25,12 @@ struct PointTable {
   std::vector<std::vector<std::optional<BestPoint>>> best;
 };
 
-// Plain profiles, and the double-memory 1g when a service's memory fits it but not the plain 1g. Equal throughput:
-// lower latency, then fewer processes, then smaller batch.
+// Plain profiles, and the double-memory 1g when a service's memory fits it but not the plain 1g.
+// Equal throughput: lower latency, then fewer processes, then smaller batch.
 PointTable best_points(const plan::ServingProblem& problem, const plan::FleetEntry& entry);
 
-// Why a service cannot be served at all on this fleet: unknown model, no profile points, or the SLO that
-// the fastest point would need.
+// Why a service cannot be served at all on this fleet: unknown model, no profile points, or the SLO
+// that the fastest point would need.
 std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
                                      const std::vector<PointTable>& tables);
 

@@ -1,0 +1,65 @@
+// Covers: how many instances of each class a service runs on so that they carry its rate. The
+// covering problem of one service is a knapsack with a handful of items; the planner asks it many
+// times under different prices. A class is a MIG profile of one GPU model of the fleet; instances
+// of a class are interchangeable.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace partita::planners::serving {
+
+// Classes of all GPU models of a fleet together; larger fleets are refused.
+inline constexpr int kMaxClasses = 24;
+
+using Counts = std::array<std::int32_t, kMaxClasses>;  // instances per class; unused entries are 0
+using Prices = std::array<double, kMaxClasses>;        // per instance of a class, >= 0
+
+double cost(const Counts& counts, const Prices& prices, int classes);
+int total(const Counts& counts);
+
+// What the planner needs to know of a service; services that agree in all of this are one kind with
+// copies.
+struct Kind {
+  std::array<double, kMaxClasses>
+      rate{};                 // requests/s that one instance carries; 0 = the class cannot serve it
+  double demand = 0;          // requests/s
+  int min_count = 1;          // instances at least
+  int max_count = INT32_MAX;  // instances at most (a spread service: one per GPU)
+  int copies = 1;
+};
+
+bool covers(const Kind& kind, const Counts& counts, int classes);
+
+struct PricedCover {
+  double bound =
+      0;  // no cover is cheaper; equals the cost of `counts` unless the search limit was reached
+  Counts counts{};
+};
+
+// The cheapest cover under prices (max_count is ignored). Exact within kPricingNodes. The kind must
+// have a usable class.
+inline constexpr int kPricingNodes = 50'000;
+PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);
+
+// Which classes can stand in for which: smaller[k] lists classes j whose instances fit wherever one
+// of class k does and count for no more, in every row of the packing rules.
+using Smaller = std::vector<std::vector<int>>;
+
+struct Enumeration {
+  std::vector<Counts> covers;
+  bool complete = true;  // false when the limit was reached
+};
+
+// All covers that cost at most `budget` and cannot be shrunk: no instance can be left out, none can
+// be replaced by a smaller class. Whoever needs a cover of least resources finds one among them.
+struct EnumerationLimits {
+  double budget = 0;
+  std::size_t covers = 0;  // stop after that many
+};
+Enumeration enumerate_covers(const Kind& kind, const Prices& prices, const Smaller& smaller,
+                             const EnumerationLimits& limits);
+
+}  // namespace partita::planners::serving

@@ -1,0 +1,396 @@
+#include "planners/serving/exact.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "planners/serving/finish.h"
+#include "planners/serving/fleet.h"
+#include "planners/serving/place.h"
+#include "planners/serving/search.h"
+
+namespace partita::planners::serving {
+namespace {
+
+using Verdict = SearchResult::Verdict;
+using GpuCounts = std::vector<int>;  // per model
+
+// Price of a GPU beyond the fixed number while slices are minimised: dearer than any slices it
+// could save.
+constexpr double kExtraGpuPrice = 1000;
+// Numbers of GPUs per model that are tried for a fleet of several models.
+constexpr std::size_t kMaxFleetTrials = 3000;
+
+double round_up(double bound) {
+  return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3));
+}
+
+class ExactPlanner {
+ public:
+  ExactPlanner(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+               Fleet fleet, const Options& options)
+      : problem_(problem),
+        tables_(tables),
+        fleet_(std::move(fleet)),
+        options_(options),
+        table_(make_kinds(problem, tables, fleet_)),
+        nodes_(options.node_budget) {}
+
+  Outcome plan() {
+    bound_gpus();
+    if (!search_gpus()) return refuse();
+    search_gpcs();
+    return finish();
+  }
+
+ private:
+  bool single() const { return problem_.fleet.size() == 1; }
+  double price(const GpuCounts& gpus) const {
+    double sum = 0;
+    for (std::size_t m = 0; m < gpus.size(); ++m) sum += gpus[m] * problem_.fleet[m].price;
+    return sum;
+  }
+  int gpcs_of(const Choice& choice) const {
+    return static_cast<int>(std::lround(cost(sum_of(choice), fleet_.gpcs, fleet_.classes)));
+  }
+  void say(std::string sentence) {
+    if (options_.progress) options_.progress(sentence);
+    explanation_.push_back(std::move(sentence));
+  }
+
+  MasterProblem master_problem() const {
+    MasterProblem master;
+    master.classes = fleet_.classes;
+    master.kinds = &table_.kinds;
+    master.rows = &fleet_.rows;
+    master.gpcs = fleet_.gpcs;
+    return master;
+  }
+
+  void bound_gpus() {
+    MasterProblem master = master_problem();
+    for (const plan::FleetEntry& entry : problem_.fleet) {
+      Supply supply;
+      supply.price = single() ? 1 : entry.price;
+      if (!single() && entry.count) supply.most = *entry.count;
+      master.supply.push_back(supply);
+    }
+    const bool whole = single();
+    gpu_master_ = solve_master(master, {}, [whole](double bound, double value) {
+      return whole ? round_up(bound) >= round_up(value) : value - bound < 1e-7 * (1 + value);
+    });
+    bound_ = whole ? round_up(gpu_master_.bound)
+                   : gpu_master_.bound - kBoundSlack * (1 + gpu_master_.bound);
+    const int spread = most_spread();
+    if (whole && spread > bound_) bound_ = spread;
+    say(
+        fmt::format("lower bound: {:.6g} {} from the convexified services after {} pricing rounds "
+                    "({} kinds of service, {} covers); so at least {:g}",
+                    gpu_master_.bound, whole ? "GPUs" : "price", gpu_master_.rounds,
+                    table_.kinds.size(), gpu_master_.columns.size(), bound_));
+  }
+
+  // A spread service needs as many GPUs as it has replicas.
+  int most_spread() const {
+    int most = 0;
+    for (const plan::Service& service : problem_.services)
+      if (service.spread) most = std::max(most, service.min_replicas);
+    return most;
+  }
+
+  // The rows of the packing for fixed numbers of GPUs.
+  SearchProblem search_problem(const GpuCounts& gpus) {
+    const int all = std::accumulate(gpus.begin(), gpus.end(), 0);
+    for (std::size_t i = 0; i < table_.kinds.size(); ++i)
+      if (problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread)
+        table_.kinds[i].max_count = all;
+    SearchProblem search;
+    search.classes = fleet_.classes;
+    search.kinds = &table_.kinds;
+    search.smaller = &fleet_.smaller;
+    for (const Row& row : fleet_.rows)
+      search.rows.push_back({row.weight, row.capacity * gpus[static_cast<std::size_t>(row.model)]});
+    return search;
+  }
+
+  // Searches with growing candidate sets; a choice counts only when it can be placed.
+  SearchResult search(const SearchProblem& problem, const std::vector<Column>& columns,
+                      const Choice& start, const GpuCounts& gpus) {
+    bool placed_all = true;
+    for (const Search::Reach reach :
+         {Search::Reach::columns, Search::Reach::near, Search::Reach::all}) {
+      Search search(problem, columns, reach);
+      if (search.refuted()) return {Verdict::none, {}};
+      if (auto choice = search.improve(start)) {
+        if (placeable(*choice, gpus)) return {Verdict::found, std::move(*choice)};
+        placed_all = false;
+      }
+      if (reach != Search::Reach::all) continue;
+      long share = nodes_ / 2;
+      nodes_ -= share;
+      SearchResult result = search.exhaust(share);
+      nodes_ += share;
+      if (result.verdict != Verdict::found) return result;
+      if (placeable(result.choice, gpus)) return result;
+    }
+    // Something fits by counting but could not be placed: no proof either way.
+    return {placed_all ? Verdict::unknown : Verdict::unknown, {}};
+  }
+
+  std::vector<Counts> per_service(const Choice& choice) const {
+    std::vector<Counts> counts(problem_.services.size(), Counts{});
+    for (std::size_t i = 0; i < choice.size(); ++i)
+      for (std::size_t copy = 0; copy < choice[i].size(); ++copy)
+        counts[static_cast<std::size_t>(table_.services[i][copy])] = choice[i][copy];
+    return counts;
+  }
+
+  bool placeable(const Choice& choice, const GpuCounts& gpus) {
+    auto placed = place(problem_, tables_, fleet_, per_service(choice), gpus);
+    if (!placed) return false;
+    placed_ = std::move(*placed);
+    return true;
+  }
+
+  // Numbers of GPUs worth trying below the incumbent, in ascending price.
+  std::vector<GpuCounts> trials(const std::optional<GpuCounts>& incumbent);
+
+  bool search_gpus() {
+    const Choice start = round_columns(table_.kinds, gpu_master_.columns);
+    std::optional<GpuCounts> incumbent = accept_rounded(start);
+    bool proven = true;
+    for (const GpuCounts& gpus : trials(incumbent)) {
+      if (incumbent && price(gpus) >= price(*incumbent) - 1e-9) break;
+      SearchProblem problem = search_problem(gpus);
+      problem.certificates.push_back({gpu_master_.multipliers});
+      SearchResult result = search(problem, gpu_master_.columns, start, gpus);
+      if (result.verdict == Verdict::found) {
+        incumbent = gpus;
+        choice_ = std::move(result.choice);
+        break;
+      }
+      proven = proven && result.verdict == Verdict::none;
+      if (proven && single()) bound_ = std::max(bound_, gpus[0] + 1.0);
+    }
+    if (!incumbent) return false;
+    gpus_ = *incumbent;
+    gpu_proven_ = single() ? gpus_[0] <= bound_ : proven && trials_complete_;
+    if (!single() && gpu_proven_) bound_ = price(gpus_);
+    return true;
+  }
+
+  // The rounded master as a first plan, with as many GPUs as its counts need.
+  std::optional<GpuCounts> accept_rounded(const Choice& start) {
+    const Counts sum = sum_of(start);
+    GpuCounts gpus;
+    int spread = most_spread();
+    for (std::size_t i = 0; i < start.size(); ++i)
+      if (problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread)
+        for (const Counts& counts : start[i]) spread = std::max(spread, total(counts));
+    for (std::size_t m = 0; m < problem_.fleet.size(); ++m)
+      gpus.push_back(hw::gpus_needed(fleet_.rules[m], fleet_.counts_of(static_cast<int>(m), sum)));
+    if (single()) gpus[0] = std::max(gpus[0], spread);
+    // Services that keep apart may need more GPUs than their counts.
+    const int tries = 1 + static_cast<int>(problem_.services.size());
+    for (int extra = 0; extra < tries; ++extra, ++gpus[0]) {
+      for (std::size_t m = 0; m < gpus.size(); ++m)
+        if (problem_.fleet[m].count && gpus[m] > *problem_.fleet[m].count) return std::nullopt;
+      if (!placeable(start, gpus)) continue;
+      choice_ = start;
+      return gpus;
+    }
+    return std::nullopt;
+  }
+
+  void search_gpcs() {
+    best_gpcs_ = gpcs_of(choice_);
+    std::vector<plan::PlannedGpu> placed = placed_;
+    Choice cheapest(table_.kinds.size());
+    double least = 0;
+    for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
+      const PricedCover cover = cheapest_cover(table_.kinds[i], fleet_.gpcs, fleet_.classes);
+      cheapest[i].assign(static_cast<std::size_t>(table_.kinds[i].copies), cover.counts);
+      least += table_.kinds[i].copies * cover.bound;
+    }
+    gpc_bound_ = static_cast<int>(round_up(least));
+    std::vector<double> packing_free(fleet_.rows.size(), 0);
+    if (gpc_bound_ < best_gpcs_ &&
+        try_gpcs(gpc_bound_, packing_free, gpu_master_.columns, cheapest))
+      placed = placed_;
+    if (gpc_bound_ < best_gpcs_) {
+      improve_gpcs();
+      if (!placed_gpcs_.empty()) placed = std::move(placed_gpcs_);
+    }
+    placed_ = std::move(placed);
+    say(fmt::format("compute slices: at least {}, found {}", gpc_bound_, best_gpcs_));
+  }
+
+  // Prices the packing against the slices, then tries totals from the bound upwards.
+  void improve_gpcs() {
+    MasterProblem master = master_problem();
+    master.gpc_price = 1;
+    for (const int gpus : gpus_)
+      master.supply.push_back({static_cast<double>(gpus), kExtraGpuPrice});
+    const int most = best_gpcs_;
+    const MasterSolution solution =
+        solve_master(master, gpu_master_.columns, [most](double bound, double value) {
+          return round_up(bound) >= round_up(value) || round_up(bound) >= most;
+        });
+    gpc_bound_ = std::max(gpc_bound_, static_cast<int>(round_up(solution.bound)));
+    const Choice start = round_columns(table_.kinds, solution.columns);
+    for (int target = gpc_bound_, step = 1; target < best_gpcs_; target += step) {
+      const Verdict verdict =
+          try_gpcs_verdict(target, solution.multipliers, solution.columns, start);
+      if (verdict == Verdict::found) placed_gpcs_ = placed_;
+      if (verdict == Verdict::none && target == gpc_bound_) gpc_bound_ = target + 1;
+      if (verdict == Verdict::unknown) step *= 2;
+    }
+  }
+
+  bool try_gpcs(int target, const std::vector<double>& multipliers,
+                const std::vector<Column>& columns, const Choice& start) {
+    return try_gpcs_verdict(target, multipliers, columns, start) == Verdict::found;
+  }
+
+  Verdict try_gpcs_verdict(int target, std::vector<double> multipliers,
+                           const std::vector<Column>& columns, const Choice& start) {
+    SearchProblem problem = search_problem(gpus_);
+    SearchRow slices{{}, target};
+    for (std::size_t k = 0; k < static_cast<std::size_t>(fleet_.classes); ++k)
+      slices.weight[k] = std::lround(fleet_.gpcs[k]);
+    problem.rows.push_back(slices);
+    multipliers.push_back(1);
+    problem.certificates.push_back({std::move(multipliers)});
+    SearchResult result = search(problem, columns, start, gpus_);
+    if (result.verdict == Verdict::found) {
+      choice_ = std::move(result.choice);
+      best_gpcs_ = gpcs_of(choice_);
+    }
+    return result.verdict;
+  }
+
+  Outcome refuse() const {
+    Outcome outcome;
+    for (std::size_t m = 0; m < problem_.fleet.size() && single(); ++m) {
+      const int have = problem_.fleet[m].count.value_or(0);
+      const bool certain = bound_ > have;
+      outcome.refusals.push_back(
+          {"fleet_count", problem_.fleet[m].gpu.name, static_cast<double>(have), bound_,
+           fmt::format("{} GPUs are allowed; {} {:g} are needed", have,
+                       certain ? "at least" : "no plan was found; at least", bound_)});
+    }
+    if (!single())
+      outcome.refusals.push_back({"fleet_count", "fleet", 0, bound_,
+                                  "the fleet's GPUs do not suffice for the services' rates"});
+    return outcome;
+  }
+
+  Outcome finish() {
+    plan::ServingPlan plan;
+    plan.objective.gpus = std::accumulate(gpus_.begin(), gpus_.end(), 0);
+    plan.objective.gpus = static_cast<int>(placed_.size());
+    plan.objective.gpcs = best_gpcs_;
+    plan.objective.cost = price(gpus_);
+    plan.objective.lower_bound_gpcs = std::min(gpc_bound_, best_gpcs_);
+    if (single()) {
+      plan.objective.lower_bound_gpus = std::min(static_cast<int>(bound_), plan.objective.gpus);
+      plan.objective.lower_bound_cost = plan.objective.lower_bound_gpus * problem_.fleet[0].price;
+    } else {
+      double dearest = 0;
+      for (const plan::FleetEntry& entry : problem_.fleet) dearest = std::max(dearest, entry.price);
+      plan.objective.lower_bound_cost = std::min(bound_, plan.objective.cost);
+      plan.objective.lower_bound_gpus =
+          std::min(plan.objective.gpus,
+                   static_cast<int>(round_up(plan.objective.lower_bound_cost / dearest)));
+    }
+    plan.objective.optimal = gpu_proven_ && best_gpcs_ <= gpc_bound_;
+    plan.gpus = std::move(placed_);
+    plan.explanation = std::move(explanation_);
+    plan.stats.nodes = options_.node_budget - nodes_;
+    return {std::move(plan), {}};
+  }
+
+  const plan::ServingProblem& problem_;
+  const std::vector<PointTable>& tables_;
+  const Fleet fleet_;
+  const Options& options_;
+  KindTable table_;
+  long nodes_;
+
+  MasterSolution gpu_master_;
+  double bound_ = 0;  // of GPUs, or of the price of a fleet of several models
+  bool gpu_proven_ = false;
+  bool trials_complete_ = true;
+  GpuCounts gpus_;
+  Choice choice_;
+  std::vector<plan::PlannedGpu> placed_;       // of the last placeable choice
+  std::vector<plan::PlannedGpu> placed_gpcs_;  // of the best choice by slices
+  int gpc_bound_ = 0;
+  int best_gpcs_ = 0;
+  std::vector<std::string> explanation_;
+};
+
+std::vector<GpuCounts> ExactPlanner::trials(const std::optional<GpuCounts>& incumbent) {
+  std::vector<GpuCounts> result;
+  if (single()) {
+    const int most = incumbent ? (*incumbent)[0] - 1 : problem_.fleet[0].count.value_or(0);
+    for (int gpus = static_cast<int>(bound_); gpus <= most; ++gpus) result.push_back({gpus});
+    return result;
+  }
+  // Per model: up to its count, and to what the incumbent's price buys.
+  GpuCounts most;
+  double size = 1;
+  for (const plan::FleetEntry& entry : problem_.fleet) {
+    int limit = entry.count.value_or(INT32_MAX);
+    if (incumbent && entry.price > 0)
+      limit = std::min(limit, static_cast<int>(price(*incumbent) / entry.price + 1e-9));
+    most.push_back(limit);
+    size *= limit + 1.0;
+  }
+  if (size > 1e6) {
+    trials_complete_ = false;
+    return result;
+  }
+  GpuCounts gpus(most.size(), 0);
+  while (true) {
+    const double p = price(gpus);
+    if (p >= bound_ - 1e-9 && (!incumbent || p < price(*incumbent) - 1e-9)) result.push_back(gpus);
+    std::size_t m = 0;
+    while (m < gpus.size() && gpus[m] == most[m]) gpus[m++] = 0;
+    if (m == gpus.size()) break;
+    ++gpus[m];
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [&](const GpuCounts& a, const GpuCounts& b) { return price(a) < price(b); });
+  if (result.size() > kMaxFleetTrials) {
+    result.resize(kMaxFleetTrials);
+    trials_complete_ = false;
+  }
+  return result;
+}
+
+}  // namespace
+
+Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {
+  Stopwatch watch(options);
+  std::vector<PointTable> tables;
+  for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));
+  watch.points_done(problem.rule);
+  if (auto reasons = unservable(problem, tables); !reasons.empty())
+    return {std::nullopt, std::move(reasons)};
+  if (problem.services.empty()) {
+    plan::ServingPlan nothing;
+    nothing.objective.optimal = true;
+    return complete({nothing, {}}, problem, "exact", watch);
+  }
+  auto fleet = make_fleet(problem, tables);
+  if (!fleet)
+    return {std::nullopt, {{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}}};
+  Outcome outcome = ExactPlanner(problem, tables, std::move(*fleet), options).plan();
+  return complete(std::move(outcome), problem, "exact", watch);
+}
+
+}  // namespace partita::planners::serving

@@ -1,0 +1,89 @@
+#include "planners/serving/fleet.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+namespace partita::planners::serving {
+namespace {
+
+// Class j is smaller than k when every row of its model and the slices count it for no more, and
+// one for less.
+bool is_smaller(const Fleet& fleet, std::size_t j, std::size_t k) {
+  if (j == k || fleet.model_of[j] != fleet.model_of[k]) return false;
+  bool less = fleet.gpcs[j] < fleet.gpcs[k];
+  if (fleet.gpcs[j] > fleet.gpcs[k]) return false;
+  for (const Row& row : fleet.rows) {
+    if (row.weight[j] > row.weight[k]) return false;
+    less = less || row.weight[j] < row.weight[k];
+  }
+  return less;
+}
+
+}  // namespace
+
+std::vector<int> Fleet::counts_of(int model, const Counts& counts) const {
+  const auto m = static_cast<std::size_t>(model);
+  const auto begin = counts.begin() + first_class[m];
+  return {begin, begin + static_cast<std::ptrdiff_t>(rules[m].profiles.size())};
+}
+
+Result<Fleet> make_fleet(const plan::ServingProblem& problem,
+                         const std::vector<PointTable>& tables) {
+  Fleet fleet;
+  for (std::size_t m = 0; m < tables.size(); ++m) {
+    const hw::GpuModel& gpu = problem.fleet[m].gpu;
+    fleet.first_class.push_back(fleet.classes);
+    fleet.classes += static_cast<int>(tables[m].profiles.size());
+    if (fleet.classes > kMaxClasses)
+      return failed({ErrorCode::limit,
+                     fmt::format("the fleet has more than {} instance shapes", kMaxClasses), ""});
+    fleet.rules.push_back(hw::packing_rules(gpu, tables[m].profiles));
+    for (std::size_t k = 0; k < tables[m].profiles.size(); ++k) {
+      const auto at = static_cast<std::size_t>(fleet.first_class[m]) + k;
+      fleet.gpcs[at] = gpu.profiles[static_cast<std::size_t>(tables[m].profiles[k])].gpcs;
+      fleet.model_of.push_back(static_cast<int>(m));
+    }
+    for (const hw::Facet& facet : fleet.rules[m].facets) {
+      Row row{{}, facet.capacity, static_cast<int>(m)};
+      for (std::size_t k = 0; k < facet.weight.size(); ++k)
+        row.weight[static_cast<std::size_t>(fleet.first_class[m]) + k] = facet.weight[k];
+      fleet.rows.push_back(row);
+    }
+  }
+  fleet.smaller.resize(static_cast<std::size_t>(fleet.classes));
+  for (std::size_t k = 0; k < fleet.smaller.size(); ++k)
+    for (std::size_t j = 0; j < fleet.smaller.size(); ++j)
+      if (is_smaller(fleet, j, k)) fleet.smaller[k].push_back(static_cast<int>(j));
+  return fleet;
+}
+
+KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                     const Fleet& fleet) {
+  KindTable table;
+  using Key = std::tuple<std::array<double, kMaxClasses>, double, int, bool>;
+  std::map<Key, std::size_t> known;
+  for (std::size_t s = 0; s < problem.services.size(); ++s) {
+    const plan::Service& service = problem.services[s];
+    Kind kind;
+    kind.demand = service.rate.value;
+    kind.min_count = service.min_replicas;
+    for (std::size_t m = 0; m < tables.size(); ++m)
+      for (std::size_t k = 0; k < tables[m].profiles.size(); ++k)
+        if (const auto& point = tables[m].best[s][k])
+          kind.rate[static_cast<std::size_t>(fleet.first_class[m]) + k] = point->throughput.value;
+    const Key key{kind.rate, kind.demand, kind.min_count, service.spread};
+    const auto [at, fresh] = known.emplace(key, table.kinds.size());
+    if (fresh) {
+      table.kinds.push_back(kind);
+      table.services.emplace_back();
+    } else {
+      ++table.kinds[at->second].copies;
+    }
+    table.services[at->second].push_back(static_cast<int>(s));
+  }
+  return table;
+}
+
+}  // namespace partita::planners::serving

@@ -1,0 +1,348 @@
+#include "planners/serving/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace partita::planners::serving {
+namespace {
+
+constexpr double kSlackTolerance = 1e-7;
+constexpr std::size_t kTabuCandidates = 40;  // per kind
+
+// A set of 128-bit fingerprints; open addressing, never iterated.
+class FingerprintSet {
+ public:
+  struct Fingerprint {
+    std::uint64_t low = 0, high = 0;
+    bool operator==(const Fingerprint&) const = default;
+  };
+  bool contains(const Fingerprint& f) const { return slots_[find(f)] == f; }
+  void insert(const Fingerprint& f) {
+    if (2 * ++count_ > slots_.size()) grow();
+    slots_[find(f)] = f;
+  }
+
+ private:
+  std::size_t find(const Fingerprint& f) const {
+    std::size_t at = f.low & (slots_.size() - 1);
+    while (slots_[at] != Fingerprint{} && slots_[at] != f) at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+  void grow() {
+    std::vector<Fingerprint> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Fingerprint& f : old)
+      if (f != Fingerprint{}) slots_[find(f)] = f;
+  }
+  std::vector<Fingerprint> slots_ = std::vector<Fingerprint>(1024);
+  std::size_t count_ = 0;
+};
+
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+FingerprintSet::Fingerprint fingerprint(std::size_t unit, std::size_t first,
+                                        const std::vector<std::int64_t>& load) {
+  FingerprintSet::Fingerprint f{mix(unit * 0x9e3779b97f4a7c15ULL + first + 1),
+                                mix(first * 0xd1342543de82ef95ULL + unit + 7)};
+  for (const std::int64_t x : load) {
+    f.low = mix(f.low + static_cast<std::uint64_t>(x) * 0x9e3779b97f4a7c15ULL + 1);
+    f.high = mix(f.high ^ (static_cast<std::uint64_t>(x) * 0xda942042e4dd58b5ULL + 3));
+  }
+  return f;
+}
+
+}  // namespace
+
+Counts sum_of(const Choice& choice) {
+  Counts sum{};
+  for (const auto& copies : choice)
+    for (const Counts& counts : copies)
+      for (std::size_t k = 0; k < counts.size(); ++k) sum[k] += counts[k];
+  return sum;
+}
+
+Choice round_columns(const std::vector<Kind>& kinds, const std::vector<Column>& columns) {
+  const auto groups = static_cast<std::size_t>(group_count(kinds.size()));
+  std::vector<std::vector<const Column*>> of_group(groups);
+  for (const Column& column : columns)
+    if (column.weight > 1e-9) of_group[static_cast<std::size_t>(column.group)].push_back(&column);
+  Choice choice(kinds.size());
+  for (std::size_t g = 0; g < groups; ++g) {
+    CHECK(!of_group[g].empty());
+    double members = 0;
+    for (std::size_t i = g; i < kinds.size(); i += groups) members += kinds[i].copies;
+    double position = 0.5;
+    std::size_t at = 0;
+    double reached = of_group[g][0]->weight;
+    for (std::size_t i = g; i < kinds.size(); i += groups) {
+      for (int copy = 0; copy < kinds[i].copies; ++copy, position += 1) {
+        while (position / members > reached && at + 1 < of_group[g].size())
+          reached += of_group[g][++at]->weight;
+        choice[i].push_back(of_group[g][at]->covers[i / groups]);
+      }
+    }
+  }
+  return choice;
+}
+
+Search::Search(const SearchProblem& problem, const std::vector<Column>& columns, Reach reach)
+    : problem_(problem) {
+  make_certificates();
+  possible_ = !refuted_;
+  if (!possible_) return;
+  collect(columns, reach);
+  const auto& kinds = *problem_.kinds;
+  std::vector<std::size_t> order(kinds.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return candidates_[a].size() < candidates_[b].size();
+  });
+  for (const std::size_t kind : order) {
+    if (candidates_[kind].empty()) possible_ = false;
+    for (int copy = 0; copy < kinds[kind].copies; ++copy) units_.push_back({kind, copy > 0});
+  }
+  if (!possible_) return;
+  least_.assign(units_.size() + 1, std::vector<std::int64_t>(problem_.rows.size(), 0));
+  for (std::size_t u = units_.size(); u-- > 0;) {
+    for (std::size_t r = 0; r < problem_.rows.size(); ++r) {
+      std::int64_t least = std::numeric_limits<std::int64_t>::max();
+      for (const Candidate& c : candidates_[units_[u].kind]) least = std::min(least, c.load[r]);
+      least_[u][r] = least_[u + 1][r] + least;
+    }
+  }
+}
+
+void Search::make_certificates() {
+  std::vector<std::vector<double>> all;
+  for (const Certificate& certificate : problem_.certificates)
+    all.push_back(certificate.multipliers);
+  for (std::size_t r = 0; r < problem_.rows.size(); ++r) {
+    std::vector<double> unit(problem_.rows.size(), 0);
+    unit[r] = 1;
+    all.push_back(std::move(unit));
+  }
+  const auto& kinds = *problem_.kinds;
+  for (const auto& multipliers : all) {
+    Prices prices{};
+    double limit = 0;
+    for (std::size_t r = 0; r < problem_.rows.size(); ++r) {
+      const SearchRow& row = problem_.rows[r];
+      limit += multipliers[r] * static_cast<double>(row.limit);
+      for (std::size_t k = 0; k < static_cast<std::size_t>(problem_.classes); ++k)
+        prices[k] += multipliers[r] * static_cast<double>(row.weight[k]);
+    }
+    std::vector<double> cheapest;
+    for (const Kind& kind : kinds) {
+      cheapest.push_back(cheapest_cover(kind, prices, problem_.classes).bound);
+      limit -= kind.copies * cheapest.back();
+    }
+    limit += kSlackTolerance * (1 + std::abs(limit));
+    if (limit < 0) refuted_ = true;
+    prices_.push_back(prices);
+    cheapest_.push_back(std::move(cheapest));
+    slack_.push_back(limit);
+  }
+}
+
+Search::Candidate Search::candidate(std::size_t kind, const Counts& counts) const {
+  Candidate result{counts, {}, {}};
+  for (const SearchRow& row : problem_.rows) {
+    std::int64_t load = 0;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(problem_.classes); ++k)
+      load += row.weight[k] * counts[k];
+    result.load.push_back(load);
+  }
+  for (std::size_t z = 0; z < prices_.size(); ++z)
+    result.excess.push_back(cost(counts, prices_[z], problem_.classes) - cheapest_[z][kind]);
+  return result;
+}
+
+bool Search::admissible(const Candidate& candidate) const {
+  for (std::size_t z = 0; z < slack_.size(); ++z)
+    if (candidate.excess[z] > slack_[z]) return false;
+  return true;
+}
+
+// Covers whose price under the first certificate leaves them a place in some solution.
+std::vector<std::vector<Counts>> Search::enumerate(Reach reach) {
+  const auto& kinds = *problem_.kinds;
+  std::vector<std::vector<Counts>> found(kinds.size());
+  if (reach == Reach::columns || kinds.size() > kMaxExactKinds) return found;
+  complete_ = reach == Reach::all;
+  const double slack = reach == Reach::all ? slack_[0] : slack_[0] / 8;
+  const std::size_t most = reach == Reach::all ? kMaxCovers : 4 * kTabuCandidates;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const EnumerationLimits limits{cheapest_[0][i] + slack, most};
+    Enumeration all = enumerate_covers(kinds[i], prices_[0], *problem_.smaller, limits);
+    complete_ = complete_ && all.complete;
+    found[i] = std::move(all.covers);
+  }
+  return found;
+}
+
+void Search::collect(const std::vector<Column>& columns, Reach reach) {
+  const auto& kinds = *problem_.kinds;
+  const auto groups = static_cast<std::size_t>(group_count(kinds.size()));
+  std::vector<std::vector<Counts>> found = enumerate(reach);
+  for (const Column& column : columns)
+    for (std::size_t j = 0; j < column.covers.size(); ++j)
+      found[static_cast<std::size_t>(column.group) + j * groups].push_back(column.covers[j]);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    std::sort(found[i].begin(), found[i].end());
+    found[i].erase(std::unique(found[i].begin(), found[i].end()), found[i].end());
+    std::vector<Candidate> list;
+    for (const Counts& counts : found[i]) {
+      Candidate c = candidate(i, counts);
+      if (admissible(c) && total(counts) <= kinds[i].max_count) list.push_back(std::move(c));
+    }
+    std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+      return a.excess[0] < b.excess[0];
+    });
+    candidates_.push_back(std::move(list));
+  }
+}
+
+double Search::violation(const std::vector<std::int64_t>& load) const {
+  double sum = 0;
+  for (std::size_t r = 0; r < load.size(); ++r) {
+    const SearchRow& row = problem_.rows[r];
+    if (load[r] > row.limit)
+      sum += static_cast<double>(load[r] - row.limit) / static_cast<double>(1 + row.limit);
+  }
+  return sum;
+}
+
+Choice Search::to_choice(const std::vector<std::size_t>& chosen) const {
+  Choice choice(problem_.kinds->size());
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    choice[units_[u].kind].push_back(candidates_[units_[u].kind][chosen[u]].counts);
+  return choice;
+}
+
+std::optional<Choice> Search::improve(const Choice& start) {
+  if (!possible_) return std::nullopt;
+  const std::size_t rows = problem_.rows.size();
+  std::vector<std::size_t> chosen(units_.size(), 0);
+  std::vector<std::int64_t> load(rows, 0);
+  std::vector<std::size_t> copy(problem_.kinds->size(), 0);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const auto& list = candidates_[units_[u].kind];
+    const Counts& wanted = start[units_[u].kind][copy[units_[u].kind]++];
+    const auto at = std::find_if(list.begin(), list.end(),
+                                 [&](const Candidate& c) { return c.counts == wanted; });
+    chosen[u] = at == list.end() ? 0 : static_cast<std::size_t>(at - list.begin());
+    for (std::size_t r = 0; r < rows; ++r) load[r] += list[chosen[u]].load[r];
+  }
+  double best = violation(load);
+  const std::size_t patience = 30 + std::min<std::size_t>(units_.size() * 2, 200);
+  std::vector<std::size_t> free_at(units_.size(), 0);  // step from which a unit may change again
+  std::vector<std::int64_t> next(rows);
+  for (std::size_t step = 1, idle = 0; best > 0 && idle < patience; ++step, ++idle) {
+    double least = std::numeric_limits<double>::infinity();
+    std::size_t unit = 0, to = 0;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      if (free_at[u] > step) continue;
+      if (units_[u].repeats && chosen[u] == chosen[u - 1] && free_at[u - 1] <= step) continue;
+      const auto& list = candidates_[units_[u].kind];
+      const std::size_t count = std::min(list.size(), kTabuCandidates);
+      for (std::size_t c = 0; c < count; ++c) {
+        if (c == chosen[u]) continue;
+        for (std::size_t r = 0; r < rows; ++r)
+          next[r] = load[r] - list[chosen[u]].load[r] + list[c].load[r];
+        const double v = violation(next) + 1e-6 * list[c].excess[0];
+        if (v >= least) continue;
+        least = v;
+        unit = u;
+        to = c;
+      }
+    }
+    if (!std::isfinite(least)) break;
+    const auto& list = candidates_[units_[unit].kind];
+    for (std::size_t r = 0; r < rows; ++r) load[r] += list[to].load[r] - list[chosen[unit]].load[r];
+    chosen[unit] = to;
+    free_at[unit] = step + 3 + units_.size() / 6 % 12;
+    const double now = violation(load);
+    if (now < best - 1e-12) {
+      best = now;
+      idle = 0;
+    }
+  }
+  if (best > 0) return std::nullopt;
+  return to_choice(chosen);
+}
+
+// The state of the depth-first search: what is chosen up to `unit`.
+struct Search::Frame {
+  std::size_t unit = 0;
+  std::vector<std::int64_t> load;
+  std::vector<double> slack;
+  std::vector<std::size_t> chosen;
+  FingerprintSet failed;
+  long nodes = 0;
+  bool exhausted = false;
+};
+
+bool Search::enter(Frame& frame, std::size_t c) const {
+  const Candidate& next = candidates_[units_[frame.unit].kind][c];
+  for (std::size_t r = 0; r < frame.load.size(); ++r)
+    if (frame.load[r] + next.load[r] + least_[frame.unit + 1][r] > problem_.rows[r].limit)
+      return false;
+  for (std::size_t z = 0; z < frame.slack.size(); ++z)
+    if (next.excess[z] > frame.slack[z]) return false;
+  for (std::size_t r = 0; r < frame.load.size(); ++r) frame.load[r] += next.load[r];
+  for (std::size_t z = 0; z < frame.slack.size(); ++z) frame.slack[z] -= next.excess[z];
+  frame.chosen[frame.unit++] = c;
+  return true;
+}
+
+bool Search::descend(Frame& frame) {
+  if (frame.unit == units_.size()) return true;
+  if (--frame.nodes < 0) {
+    frame.exhausted = true;
+    return false;
+  }
+  // Copies of a kind are interchangeable: their candidates go in ascending order.
+  const Unit& unit = units_[frame.unit];
+  const std::size_t first = unit.repeats ? frame.chosen[frame.unit - 1] : 0;
+  const auto key = fingerprint(frame.unit, first, frame.load);
+  if (frame.failed.contains(key)) return false;
+  for (std::size_t c = first; c < candidates_[unit.kind].size(); ++c) {
+    const Candidate& candidate = candidates_[unit.kind][c];
+    if (candidate.excess[0] > frame.slack[0]) break;  // sorted by it
+    if (!enter(frame, c)) continue;
+    if (descend(frame)) return true;
+    --frame.unit;
+    for (std::size_t r = 0; r < frame.load.size(); ++r) frame.load[r] -= candidate.load[r];
+    for (std::size_t z = 0; z < frame.slack.size(); ++z) frame.slack[z] += candidate.excess[z];
+    if (frame.exhausted) return false;
+  }
+  frame.failed.insert(key);
+  return false;
+}
+
+SearchResult Search::exhaust(long& nodes) {
+  if (!possible_)
+    return {refuted_ || complete_ ? SearchResult::Verdict::none : SearchResult::Verdict::unknown,
+            {}};
+  if (units_.size() > kMaxExactUnits) return {};
+  Frame frame;
+  frame.load.assign(problem_.rows.size(), 0);
+  frame.slack = slack_;
+  frame.chosen.assign(units_.size(), 0);
+  frame.nodes = nodes;
+  const bool found = descend(frame);
+  nodes = std::max(0L, frame.nodes);
+  if (found) return {SearchResult::Verdict::found, to_choice(frame.chosen)};
+  const bool proved = complete_ && !frame.exhausted;
+  return {proved ? SearchResult::Verdict::none : SearchResult::Verdict::unknown, {}};
+}
+
+}  // namespace partita::planners::serving

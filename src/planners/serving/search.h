@@ -1,0 +1,105 @@
+// Integer search: one cover for every copy of every kind so that all rows hold. First a tabu search
+// from a rounded master solution, then depth-first search that is exhaustive: its "none" is a
+// proof.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planners/serving/cover.h"
+#include "planners/serving/master.h"
+
+namespace partita::planners::serving {
+
+// weight . N <= limit, N the summed counts of all chosen covers.
+struct SearchRow {
+  std::array<std::int64_t, kMaxClasses> weight{};
+  std::int64_t limit = 0;
+};
+
+// Non-negative multipliers of the rows: prices under which a solution may cost at most the summed
+// limits. What a choice costs above the cheapest cover is charged against that slack.
+struct Certificate {
+  std::vector<double> multipliers;  // per row
+};
+
+struct SearchProblem {
+  int classes = 0;
+  const std::vector<Kind>* kinds = nullptr;
+  std::vector<SearchRow> rows;
+  std::vector<Certificate> certificates;  // the first one guides; every row counts as one more
+  const Smaller* smaller = nullptr;
+};
+
+// covers[kind][copy]
+using Choice = std::vector<std::vector<Counts>>;
+
+Counts sum_of(const Choice& choice);
+
+// Covers in the proportions of the master's columns, rounded.
+Choice round_columns(const std::vector<Kind>& kinds, const std::vector<Column>& columns);
+
+struct SearchResult {
+  enum class Verdict { found, none, unknown } verdict = Verdict::unknown;
+  Choice choice;  // when found
+};
+
+class Search {
+ public:
+  // Covers per kind and search nodes beyond which the search gives up (deterministic).
+  static constexpr std::size_t kMaxCovers = 20'000;
+  // Kinds and copies beyond which nothing is enumerated and nothing proved.
+  static constexpr std::size_t kMaxExactKinds = 400;
+  static constexpr std::size_t kMaxExactUnits = 5'000;
+
+  // Which covers are candidates besides those of `columns`: none, the nearly cheapest, or all that
+  // can matter.
+  enum class Reach { columns, near, all };
+  Search(const SearchProblem& problem, const std::vector<Column>& columns, Reach reach);
+
+  // The certificates alone show that nothing can be found.
+  bool refuted() const { return refuted_; }
+
+  // Tabu search from `start`; a choice that satisfies all rows, or nothing (no proof).
+  std::optional<Choice> improve(const Choice& start);
+
+  // Exhaustive within `nodes`; counts them down.
+  SearchResult exhaust(long& nodes);
+
+ private:
+  struct Candidate {
+    Counts counts{};
+    std::vector<std::int64_t> load;  // per row
+    std::vector<double> excess;      // per certificate: price above the kind's cheapest cover
+  };
+  struct Unit {
+    std::size_t kind;
+    bool repeats;  // the unit before is of the same kind
+  };
+  struct Frame;
+
+  void make_certificates();
+  std::vector<std::vector<Counts>> enumerate(Reach reach);
+  void collect(const std::vector<Column>& columns, Reach reach);
+  Candidate candidate(std::size_t kind, const Counts& counts) const;
+  bool admissible(const Candidate& candidate) const;
+  bool descend(Frame& frame);
+  bool enter(Frame& frame, std::size_t c) const;
+  double violation(const std::vector<std::int64_t>& load) const;
+  Choice to_choice(const std::vector<std::size_t>& chosen) const;
+
+  const SearchProblem& problem_;
+  std::vector<Prices> prices_;                      // per certificate
+  std::vector<double> slack_;                       // per certificate
+  std::vector<std::vector<double>> cheapest_;       // [certificate][kind]
+  std::vector<std::vector<Candidate>> candidates_;  // [kind], cheapest excess first
+  std::vector<Unit> units_;
+  std::vector<std::vector<std::int64_t>>
+      least_;              // [unit][row]: least load of the units from there on
+  bool refuted_ = false;   // by the certificates: a proof
+  bool possible_ = true;   // false too when a kind has no candidate
+  bool complete_ = false;  // the candidates are all that can matter
+};
+
+}  // namespace partita::planners::serving
