@@ -26,14 +26,19 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "; did you mean 'rate_rps'?" when a key is near enough, else the list of what is known.
+// How far a mistyped key is from a known one; a known key that was only written in part is near.
+std::size_t distance(std::string_view key, std::string_view known) {
+  const bool part = key.size() >= 3 && known.find(key) != known.npos;
+  return part ? 1 : edits(key, known);
+}
+
+// "; did you mean 'rate_rps'?" when a known key is near enough, else all of them.
 std::string hint(std::string_view key, std::initializer_list<std::string_view> known) {
   const std::string_view nearest =
       *std::min_element(known.begin(), known.end(), [&](std::string_view a, std::string_view b) {
-        return std::pair(edits(key, a), a) < std::pair(edits(key, b), b);
+        return std::pair(distance(key, a), a) < std::pair(distance(key, b), b);
       });
-  const bool part = !key.empty() && nearest.find(key) != std::string_view::npos;
-  if (part || edits(key, nearest) <= nearest.size() / 3 + 1)
+  if (distance(key, nearest) <= nearest.size() / 3 + 1)
     return fmt::format("; did you mean '{}'?", nearest);
   return fmt::format("; known keys: {}", fmt::join(known, ", "));
 }
@@ -61,12 +66,15 @@ T Fields::take(Result<T> value) {
 }
 
 void Fields::check(std::string_view key, double value, Range range) {
-  const bool high_enough = range.above ? value > range.low : value >= range.low;
-  const bool low_enough = range.below ? value < range.high : value <= range.high;
-  if (error_ || (high_enough && low_enough)) return;
-  refuse(*object_.find(key), fmt::format("'{}' is {}, must be {} {} and {} {}", key, value,
-                                         range.above ? "above" : "at least", range.low,
-                                         range.below ? "below" : "at most", range.high));
+  if (error_) return;
+  const auto demand = [&](std::string_view relation, double bound) {
+    refuse(*object_.find(key),
+           fmt::format("'{}' is {}, must be {} {:g}", key, value, relation, bound));
+  };
+  if (range.above ? value <= range.low : value < range.low)
+    demand(range.above ? "above" : "at least", range.low);
+  if (range.below ? value >= range.high : value > range.high)
+    demand(range.below ? "below" : "at most", range.high);
 }
 
 double Fields::number(std::string_view key, Range range) {

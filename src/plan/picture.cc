@@ -86,7 +86,7 @@ std::string count_text(long count, std::string_view noun) {
 std::string objective_text(const Objective& objective) {
   const auto part = [](int gpus, int gpcs, double cost) {
     std::string text = count_text(gpus, "GPU");
-    if (gpcs > 0) text += ", " + count_text(gpcs, "GPC");
+    if (gpcs > 0) text.append(", ").append(count_text(gpcs, "GPC"));
     if (cost > 0 && cost != gpus) text += fmt::format(", cost {}", number_text(cost));
     return text;
   };

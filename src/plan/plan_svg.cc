@@ -59,13 +59,8 @@ double text_width(std::string_view text, double size) {
   return width * size;
 }
 
-// The text, cut with an ellipsis so that it fits into `width` pixels.
 std::string cut(std::string_view text, double size, double width) {
-  if (text_width(text, size) <= width) return std::string(text);
-  std::u32string rest = printable(text);
-  const auto too_wide = [&] { return text_width(utf8(rest) + "…", size) > width; };
-  while (!rest.empty() && too_wide()) rest.pop_back();
-  return rest.empty() ? "" : utf8(rest) + "…";
+  return elided(text, width / size, em);
 }
 
 std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
@@ -201,10 +196,12 @@ void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, do
       hex(colour), hex(darker(colour)));
   const double room = width - 2 * kPadding;
   const std::string point = fmt::format("b{}×{}", i.batch, i.processes);
+  constexpr double kBold = 1.1;  // bold letters are that much wider
+  const int name_size = text_width(i.service, kNameSize * kBold) <= room ? kNameSize : kSmallSize;
   std::string second = i.profile + " · " + point;
   if (text_width(second, kSmallSize) > room) second = point;
   put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"600\">{}</text>",
-      x + kPadding, y + 18, kNameSize, escaped(cut(i.service, kNameSize, room)));
+      x + kPadding, y + 18, name_size, escaped(cut(i.service, name_size * kBold, room)));
   put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text></g>\n", x + kPadding, y + 33,
       kSmallSize, escaped(cut(second, kSmallSize, room)));
 }

@@ -72,7 +72,7 @@ std::string bar(const Strip& strip, const std::map<std::string_view, int>& order
   std::string text;
   int at = 0;
   const auto leave_free = [&](int end) {
-    if (end > at) text += "│" + painter.dim(repeated("·", end - at - 1));
+    if (end > at) text.append("│").append(painter.dim(repeated("·", end - at - 1)));
     at = std::max(at, end);
   };
   for (const Box& box : strip.boxes) {
@@ -80,7 +80,8 @@ std::string bar(const Strip& strip, const std::map<std::string_view, int>& order
     const int end = (box.start + box.size) * width;
     if (end <= at) continue;  // hidden under another box: a plan that the judge refuses
     const PlannedInstance& instance = *box.instance;
-    text += "│" + painter.filled(label(instance, end - at - 1), order.at(instance.service));
+    text.append("│").append(
+        painter.filled(label(instance, end - at - 1), order.at(instance.service)));
     at = end;
   }
   leave_free(strip.slices * width);
@@ -127,9 +128,8 @@ std::string aligned(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     text += fit(row.front(), widths.front());
     for (std::size_t i = 1; i + 1 < row.size(); ++i)
-      text +=
-          "  " + std::string(static_cast<std::size_t>(widths[i] - columns(row[i])), ' ') + row[i];
-    text += "  " + row.back() + "\n";
+      text.append(static_cast<std::size_t>(2 + widths[i] - columns(row[i])), ' ').append(row[i]);
+    text.append("  ").append(row.back()).append("\n");
   }
   return text;
 }
@@ -163,10 +163,10 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
   for (std::size_t i = 0; i < shown; ++i) {
     const PlannedService& s = plan.services[i];
     const auto count = counts.find(s.name);
-    const bool rated = s.rate.value > 0;
+    const double slack = 100 * (s.planned / s.rate - 1);
     rows.push_back({fit(s.name, std::min(kNameColumns, columns(s.name))), number_text(s.rate.value),
                     number_text(s.planned.value),
-                    rated ? fmt::format("{:.1f}%", 100 * (s.planned / s.rate - 1)) : "-",
+                    s.rate.value > 0 ? fmt::format("{:.{}f}%", slack, slack < 100 ? 1 : 0) : "-",
                     number_text(s.slo.value), number_text(s.predicted_latency.value),
                     count == counts.end() ? "none" : count->second});
   }
@@ -182,18 +182,19 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                       const PictureOptions& options) {
   const Painter painter(options.colour);
   std::string text = gpus_text(plan, catalogue, options);
-  text += "\n" + services_text(plan, options) + "\n";
+  text += fmt::format("\n{}\n", services_text(plan, options));
   text += painter.bold(objective_text(plan.objective)) + "\n";
   text += fmt::format("planner {}, SLO rule {}; planned in {} ms of CPU time",
                       plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                       to_string(plan.rule), number_text(plan.stats.planning_ms));
   if (plan.stats.capacity_ms > 0)
     text += fmt::format(" after {} ms for the capacities", number_text(plan.stats.capacity_ms));
-  if (plan.stats.nodes > 0) text += ", " + count_text(plan.stats.nodes, "search node");
+  if (plan.stats.nodes > 0) text.append(", ").append(count_text(plan.stats.nodes, "search node"));
   text += "\n";
   if (options.explain && !plan.explanation.empty()) {
     text += "\nwhy:\n";
-    for (const std::string& line : plan.explanation) text += "  - " + utf8(printable(line)) + "\n";
+    for (const std::string& line : plan.explanation)
+      text += fmt::format("  - {}\n", utf8(printable(line)));
   }
   return text;
 }

@@ -112,21 +112,24 @@ int columns(std::string_view text) {
   return sum;
 }
 
+std::string elided(std::string_view text, double width, double (*measure)(char32_t)) {
+  const std::u32string all = printable(text);
+  double used = 0;
+  for (const char32_t c : all) used += measure(c);
+  if (used <= width) return utf8(all);
+  // Take characters away right of the head: two thirds of what is left stay in front, one third
+  // behind.
+  used += measure(U'…');
+  std::size_t head = all.size() - all.size() / 3, tail = head;
+  while (used > width && (head > 0 || tail < all.size()))
+    used -=
+        measure(2 * (all.size() - tail) > head && tail < all.size() ? all[tail++] : all[--head]);
+  return used > width ? "" : utf8(all.substr(0, head) + U'…' + all.substr(tail));
+}
+
 std::string fit(std::string_view text, int width) {
-  std::u32string result = printable(text);
-  int used = 0;
-  for (const char32_t c : result) used += columns(c);
-  if (used > width) {
-    while (!result.empty() && used > width - 1) {
-      used -= columns(result.back());
-      result.pop_back();
-    }
-    if (width > 0) {
-      result += U'…';
-      ++used;
-    }
-  }
-  return utf8(result) + std::string(static_cast<std::size_t>(std::max(0, width - used)), ' ');
+  const std::string result = elided(text, width, [](char32_t c) { return double{1} * columns(c); });
+  return result + std::string(static_cast<std::size_t>(std::max(0, width - columns(result))), ' ');
 }
 
 }  // namespace partita::plan

@@ -23,7 +23,12 @@ std::string utf8(std::u32string_view text);
 int columns(char32_t c);
 int columns(std::string_view text);
 
-// Exactly `width` columns: padded with spaces, or cut with an ellipsis.
+// `text` without what a name may not hold, and without as much of its middle as makes it `width`
+// wide: names often differ at their ends. `measure` gives the width of one character. Empty when
+// not even the ellipsis fits.
+std::string elided(std::string_view text, double width, double (*measure)(char32_t));
+
+// Exactly `width` columns: padded with spaces or elided.
 std::string fit(std::string_view text, int width);
 
 }  // namespace partita::plan
