@@ -35,7 +35,7 @@ class TreeBuilder {
     Open& open = stack_.back();
     if (!open.has_key) return refuse(node.line, "a key must be a string");
     open.has_key = false;
-    parent.members.emplace_back(std::move(open.key), std::move(node));
+    parent.members.push_back({std::move(open.key), std::move(node)});
     return true;
   }
 

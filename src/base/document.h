@@ -6,7 +6,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -18,17 +17,23 @@ inline constexpr int kMaxDocumentDepth = 64;
 class Node {
  public:
   enum class Kind { null, boolean, number, string, list, object };
+  struct Member;
 
   Kind kind = Kind::null;
   bool boolean = false;
-  double number = 0;        // Kind::number; never NaN or infinite
-  std::string text;         // Kind::string, and the spelling of a YAML scalar
-  std::vector<Node> items;  // Kind::list
-  std::vector<std::pair<std::string, Node>> members;  // Kind::object, in file order, keys unique
-  int line = 0;                                       // 1-based
+  double number = 0;            // Kind::number; never NaN or infinite
+  std::string text;             // Kind::string, and the spelling of a YAML scalar
+  std::vector<Node> items;      // Kind::list
+  std::vector<Member> members;  // Kind::object, in file order, keys unique
+  int line = 0;                 // 1-based
 
   // The member named `key`, or null when this is no object or has none.
   const Node* find(std::string_view key) const;
+};
+
+struct Node::Member {
+  std::string key;
+  Node value;
 };
 
 struct Document {
