@@ -1,7 +1,7 @@
 # The way in. `make` alone lists the targets; README.md tells which two to type first.
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
-CLANG_PACKAGES = clang clang-format clang-tidy libclang-rt-14-dev
+CLANG_PACKAGES = clang-16 clang-format clang-tidy-16 libclang-rt-16-dev
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 help:  ## this list
@@ -33,7 +33,7 @@ format:  ## clang-format every tracked source
 tidy: packages  ## clang-tidy with the short list of .clang-tidy, where every finding is an error
 	tools/install_packages $(CLANG_PACKAGES)
 	cmake --preset release
-	run-clang-tidy -quiet -p build/release '/(src|apps)/.*(?<!_test)\.cc$$'
+	run-clang-tidy-16 -quiet -p build/release '/(src|apps)/.*(?<!_test)\.cc$$'
 
 install: build  ## program, data, completions and man page under PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)

@@ -2,8 +2,8 @@
 """Fails when the module table of ARCHITECTURE.md differs from the one CMake wrote.
 
 A row is "| module[, module] | may include | ...". Rows stand between <!-- modules --> and
-<!-- /modules -->; modules that do not exist yet stand between <!-- planned --> and <!-- /planned -->
-and move up when their first code lands.
+<!-- /modules -->; modules that do not exist yet stand between <!-- planned --> and
+<!-- /planned --> and move up when their first code lands.
 
 usage: check_table.py ARCHITECTURE_MD LAYERS_FILE
 """

@@ -203,6 +203,27 @@ class Tidy(HouseTest):
                           "src/plan/README.md: missing", "src/hw/README.md: more than 30 lines")
 
 
+class Counting(HouseTest):
+    CHECK = ["count_tests.py", "one", "two"]
+    TREE = {
+        "one/junit.xml": '<testsuite tests="9" failures="0" disabled="1" skipped="2"/>',
+        "two/junit.xml": '<testsuite tests="3" failures="0" disabled="0" skipped="0"/>',
+    }
+
+    def test_passing(self):
+        self.assertEqual(self.check(), (0, "9 passed, 0 failed, 3 skipped\n"))
+
+    def test_failed_test(self):
+        report = self.TREE["two/junit.xml"].replace('failures="0"', 'failures="2"')
+        self.refused_with({"two/junit.xml": report}, "7 passed, 2 failed, 3 skipped")
+
+    def test_build_without_a_report_or_without_tests(self):
+        self.refused_with({"two/junit.xml": self.TREE["two/junit.xml"].replace("3", "0")},
+                          "two: no tests", "6 passed, 1 failed, 3 skipped")
+        (self.root / "two/junit.xml").unlink()
+        self.refused(self.check(), "two: did not build", "6 passed, 1 failed, 3 skipped")
+
+
 class Purity(HouseTest):
     PURE = """
 #include <algorithm>
