@@ -1,5 +1,6 @@
 #include "planners/serving/parvagpu.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -23,6 +24,21 @@ constexpr plan::SloRule kReleased{plan::SloRule::Kind::execution, 0.45};
 
 const hw::GpuModel& model(const std::string& name) { return **hw::builtin_catalogue().get(name); }
 
+plan::FleetEntry fleet_of(const hw::GpuModel& gpu, profile::ProfileTable profiles) {
+  plan::FleetEntry entry;
+  entry.gpu = gpu;
+  entry.profiles = std::move(profiles);
+  return entry;
+}
+
+plan::Service service_of(const std::string& name, double rate, double slo) {
+  plan::Service service;
+  service.name = service.model = name;
+  service.rate = {rate};
+  service.slo = {slo};
+  return service;
+}
+
 // The published profiles, read once; empty without the data.
 const profile::ProfileTable& published() {
   static const profile::ProfileTable table = [] {
@@ -43,10 +59,20 @@ plan::ServingProblem scenario(int number, int max_processes = 3) {
   const std::string name = "/data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
   problem.services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
-  problem.fleet.push_back({.gpu = model("A100-80GB"), .profiles = published()});
+  problem.fleet.push_back(fleet_of(model("A100-80GB"), published()));
   problem.rule = kReleased;
   problem.max_processes = max_processes;
   return problem;
+}
+
+// "GPU:SIZE@START" of every instance, with its service's name when that is not "m".
+std::vector<std::string> places(const Outcome& outcome) {
+  std::vector<std::string> found;
+  for (const plan::PlannedGpu& gpu : outcome.plan->gpus)
+    for (const plan::PlannedInstance& i : gpu.instances)
+      found.push_back(fmt::format("{}:{}@{}{}", gpu.index, i.profile.substr(0, 2), i.start,
+                                  i.service == "m" ? "" : " " + i.service));
+  return found;
 }
 
 using Planning = Outcome (*)(const plan::ServingProblem&, const Options&);
@@ -82,8 +108,9 @@ void expect_right(const plan::ServingProblem& problem, const plan::ServingPlan& 
       EXPECT_LE(instance.processes, problem.max_processes);
       EXPECT_EQ(instance.latency, point->latency);
       EXPECT_LE(instance.throughput, point->throughput);
-      if (problem.rule.kind == plan::SloRule::Kind::execution)
+      if (problem.rule.kind == plan::SloRule::Kind::execution) {
         EXPECT_LT(point->latency, problem.rule.fraction * service->slo);
+      }
       carried[service->name] += instance.throughput.value;
       ++replicas[service->name];
       gpcs += shape.gpcs;
@@ -130,7 +157,9 @@ TEST(ParvaGpu, PlansOfThePublishedScenariosAreRight) {
 }
 
 // The paper prints SLOs in whole milliseconds, its code cuts the fraction off (418.5: 419 and 418).
-TEST(ParvaGpu, TruncatedSlosGiveTheSamePlans) {
+// Only batch and processes of resnet50 differ, in S5, where 32 ms is below 0.45 x 72 ms but not
+// 0.45 x 71 ms.
+TEST(ParvaGpu, TruncatedSlosGiveTheSameLayouts) {
   RealFiles files;
   const auto text = files.read(kData + "SLO/SLO_latency.csv");
   if (!text || published().empty()) GTEST_SKIP() << "no published scenarios";
@@ -150,7 +179,7 @@ TEST(ParvaGpu, TruncatedSlosGiveTheSamePlans) {
       differing += service.slo != rounded.services[s - 1].slo;
     }
     EXPECT_EQ(s, rounded.services.size());
-    EXPECT_EQ(plan_parvagpu(truncated, {}).plan->gpus, plan_parvagpu(rounded, {}).plan->gpus);
+    EXPECT_EQ(places(plan_parvagpu(truncated, {})), places(plan_parvagpu(rounded, {})));
   }
   EXPECT_GT(differing, 0);
 }
@@ -161,19 +190,10 @@ plan::ServingProblem problem_of(std::map<int, double> throughput, double rate) {
   for (const auto& [gpcs, total] : throughput)
     profile.points.push_back({gpcs, 8, 1, Rps{total}, Millis{10}, {}});
   plan::ServingProblem problem;
-  problem.services.push_back({.name = "s", .model = "m", .rate = {rate}, .slo = {100}});
-  problem.fleet.push_back({.gpu = model("A100-80GB"), .profiles = {{"m", profile}}});
+  problem.services.push_back(service_of("m", rate, 100));
+  problem.fleet.push_back(fleet_of(model("A100-80GB"), {{"m", profile}}));
   problem.rule = {plan::SloRule::Kind::execution, 0.5};
   return problem;
-}
-
-std::vector<std::string> places(const Outcome& outcome) {
-  std::vector<std::string> found;
-  for (const plan::PlannedGpu& gpu : outcome.plan->gpus)
-    for (const plan::PlannedInstance& instance : gpu.instances)
-      found.push_back(std::to_string(gpu.index) + ":" + instance.profile.substr(0, 2) + "@" +
-                      std::to_string(instance.start));
-  return found;
 }
 
 const std::map<int, double> kBestIs3g = {{1, 100}, {2, 210}, {3, 330}, {4, 400}, {7, 600}};
@@ -216,7 +236,7 @@ TEST(ParvaGpu, RefusesWhatItCannotKeepAndSaysBy) {
   EXPECT_FALSE(outcome.plan);
   ASSERT_EQ(outcome.refusals.size(), 1u);
   EXPECT_EQ(outcome.refusals[0].constraint, "slo");
-  EXPECT_EQ(outcome.refusals[0].subject, "service s");
+  EXPECT_EQ(outcome.refusals[0].subject, "service m");
   EXPECT_EQ(outcome.refusals[0].have, 10);
   EXPECT_EQ(outcome.refusals[0].need, 8);
 
@@ -226,16 +246,16 @@ TEST(ParvaGpu, RefusesWhatItCannotKeepAndSaysBy) {
   outcome = plan_parvagpu(problem, {});
   ASSERT_FALSE(outcome.plan);
   EXPECT_EQ(outcome.refusals[0].constraint, "anti_affinity");
-  EXPECT_EQ(outcome.refusals[0].subject, "service s on gpu 0");
+  EXPECT_EQ(outcome.refusals[0].subject, "service m on gpu 0");
   EXPECT_EQ(outcome.refusals[0].have, 2);
 
   problem = problem_of(kBestIs3g, 100);
   problem.services.push_back(problem.services[0]);
   problem.services[1].name = "t";
-  problem.services[1].avoid = {"s"};
+  problem.services[1].avoid = {"m"};
   outcome = plan_parvagpu(problem, {});
   ASSERT_EQ(outcome.refusals.size(), 1u);
-  EXPECT_EQ(outcome.refusals[0].subject, "services t and s on gpu 0");
+  EXPECT_EQ(outcome.refusals[0].subject, "services t and m on gpu 0");
 
   problem = problem_of(kBestIs3g, 6000);
   problem.fleet[0].count = 2;
@@ -273,17 +293,14 @@ RC_GTEST_PROP(ParvaGpu, RandomServicesAreAllCoveredOnLegalPlacements, (const std
   Rng rng(seed);
   const auto& gpus = hw::builtin_catalogue().gpus;
   plan::ServingProblem problem;
-  problem.fleet.push_back({.gpu = gpus[rng.below(gpus.size())], .profiles = {}});
+  problem.fleet.push_back(fleet_of(gpus[rng.below(gpus.size())], {}));
   plan::FleetEntry& entry = problem.fleet.front();
   problem.rule = kReleased;
   std::vector<std::string> infeasible;
   for (std::uint64_t k = 0, count = 1 + rng.below(8); k < count; ++k) {
     const std::string name(1, static_cast<char>('a' + k));
     const auto& profile = entry.profiles[name] = random_profile(name, entry.gpu, rng);
-    plan::Service service{.name = name,
-                          .model = name,
-                          .rate = {1 + 9000 * rng.uniform()},
-                          .slo = {5 + 500 * rng.uniform()}};
+    plan::Service service = service_of(name, 1 + 9000 * rng.uniform(), 5 + 500 * rng.uniform());
     service.min_replicas = 1 + static_cast<int>(rng.below(5));
     const auto feasible = [&](const profile::ProfilePoint& point) {
       return point.latency < problem.rule.fraction * service.slo;
