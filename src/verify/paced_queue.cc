@@ -18,15 +18,16 @@ constexpr double kLatencyPrecision = 1e-4;
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Lundberg's exponent: with full batches only, P(backlog >= r) <= exp(-theta r), where theta > 0
-// solves mean (e^theta - 1) = theta B. The function is convex with a growing curvature, so twice
-// its minimum lies beyond the root and Newton's steps from there never cross it.
+// solves mean (e^theta - 1) = theta B. The function is convex with a growing curvature, so the root
+// lies between its minimum and twice that, and Newton's steps from above never cross it.
 double backlog_exponent(double mean, int max_batch) {
-  double theta = 2 * std::log(max_batch / mean);
+  const double minimum = std::log(max_batch / mean);
+  double theta = 2 * minimum;
   for (int i = 0; i < 60; ++i) {
     const double step =
         (mean * std::expm1(theta) - theta * max_batch) / (mean * std::exp(theta) - max_batch);
+    if (!(theta - step > minimum && step > 1e-9 * theta)) break;
     theta -= step;
-    if (!(std::abs(step) > 1e-9 * theta)) break;
   }
   return theta;
 }
@@ -288,10 +289,11 @@ double PacedQueue::late_at_most(Millis limit) const {
 }
 
 double PacedQueue::late(Millis limit) const {
+  if (!stable_) return 1;
   double spared = 0;
   for (std::size_t c = 0; c < classes_.size(); ++c)
     if (mass_[c] > kRareEvent) spared += spared_in_cycles(c, limit.value);
-  return stable_ ? late_at_most(limit) - spared / arrivals_ : 1;
+  return late_at_most(limit) - spared / arrivals_;
 }
 
 bool PacedQueue::within(Millis limit, double percentile) const {

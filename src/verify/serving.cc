@@ -273,7 +273,7 @@ class Judge {
     if (std::isfinite(stated) && above(stated, point.throughput.value))
       report("throughput", name_of(placed), point.throughput.value, stated,
              "req/s measured, and stated");
-    if (stated <= 0)
+    if (std::isfinite(stated) && stated <= 0)
       report("throughput", name_of(placed), stated, 0, "an instance must carry something");
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
@@ -356,27 +356,26 @@ class Judge {
     if (!by_execution()) check_queues(service, placed);
   }
 
-  // A field of a service's row against what it must be.
-  void check_field(const Service& service, std::string_view field, Millis stated, Millis right) {
-    if (!std::isfinite(stated.value) || !std::isfinite(right.value)) return;
-    if (!close(stated.value, right.value))
-      report("service_row", fmt::format("service {} {}", service.name, field), stated.value,
-             right.value, "stated, and recomputed");
+  // A field of a service's row against what it must be; silent about what is not finite.
+  void check_field(const Service& service, std::string_view field, double stated, double right) {
+    if (std::isfinite(stated) && std::isfinite(right) && !close(stated, right))
+      report("service_row", fmt::format("service {} {}", service.name, field), stated, right,
+             "stated, and recomputed");
   }
 
   void check_row(const Service& service, const PlannedService& row,
                  const std::vector<Placed>& placed) {
-    check_field(service, "rate_rps", {row.rate.value}, {service.rate.value});
-    check_field(service, "slo_ms", row.slo, service.slo);
+    check_field(service, "rate_rps", row.rate.value, service.rate.value);
+    check_field(service, "slo_ms", row.slo.value, service.slo.value);
     double planned = 0;
-    Millis slowest;
+    double slowest = 0;
     for (const Placed& one : placed) {
       planned += one.planned->throughput.value;
-      if (one.point) slowest = std::max(slowest, one.point->latency);
+      slowest = one.point ? std::max(slowest, one.point->latency.value) : kUnknown;
     }
-    check_field(service, "planned_rps", {row.planned.value}, {planned});
-    if (by_execution() && slowest.value > 0)
-      check_field(service, "predicted_latency_ms", row.predicted_latency, slowest);
+    check_field(service, "planned_rps", row.planned.value, planned);
+    if (by_execution() && slowest > 0)
+      check_field(service, "predicted_latency_ms", row.predicted_latency.value, slowest);
   }
 
   // The queueing rule: every instance under its share of the load.
