@@ -74,7 +74,9 @@ class Pricer {
     chosen_[i] = 0;
   }
 
-  bool improves(double bound) const { return bound < best_ - 1e-12 * (1 + std::abs(best_)); }
+  bool improves(double bound) const {
+    return bound < best_ - 1e-12 * (1 + std::abs(bound));
+  }
 
   void finish(double spent, int taken) {
     const int extra = std::max(0, kind_.min_count - taken);
