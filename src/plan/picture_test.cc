@@ -39,9 +39,9 @@ const hw::Catalogue& catalogue() { return hw::builtin_catalogue(); }
 // ---- text ----
 
 TEST(PlanText, DrawsTheSmallPlan) {
-  EXPECT_EQ(
-      plan_text(small_plan(), catalogue(), {.explain = true}),
-      R"GOLD(A100-80GB ┌0─────────┬1─────────┬2─────────┬3─────────┬4─────────┬5─────────┬6─────────┬7─────────┐
+  EXPECT_EQ(fmt::format("\n{}", plan_text(small_plan(), catalogue(), {.explain = true})),
+            R"GOLD(
+A100-80GB ┌0─────────┬1─────────┬2─────────┬3─────────┬4─────────┬5─────────┬6─────────┬7─────────┐
 GPU 0     │bert 4g.40gb b8×2                          │<&>"' 3g.40gb b8×2                         │
 GPU 1     │··········│bert b8×2 │·····················│日本語 2g.20gb b8×2  │·····················│
 A30-24GB  ┌0────────────────────┬1────────────────────┬2────────────────────┬3────────────────────┐
@@ -53,7 +53,8 @@ bert         50         60   20.0%    6434        5120  3: 1 × 1g.10gb, 1 × 4g
 日本語    0.125         20  15900%     205          12  1: 1 × 2g.20gb
 
 3 GPUs, 15 GPCs; lower bound 2 GPUs, 14 GPCs: not proven optimal
-planner exact, SLO rule queueing; planned in 0.4217 ms of CPU time after 11.2 ms for the capacities, 1234 search nodes
+planner exact, SLO rule queueing
+planned in 0.4217 ms of CPU time after 11.2 ms for the capacities; 1234 search nodes
 
 why:
   - bert needs three instances

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -114,8 +115,8 @@ void write(Writer& out, const PlanStats& stats) {
 // An infinite latency is written as null.
 Millis read_latency(Fields& fields, const Node& service) {
   const Node* node = service.find("predicted_latency_ms");
-  if (!node) return Millis{};
-  if (node->kind == Node::Kind::null) return Millis{std::numeric_limits<double>::infinity()};
+  if (node && node->kind == Node::Kind::null)
+    return Millis{std::numeric_limits<double>::infinity()};
   return Millis{fields.number("predicted_latency_ms", kNotNegative)};
 }
 
@@ -175,6 +176,24 @@ Objective read_objective(const Document& document, const Node& node, Fields& pla
   if (fields.has("lower_bound_cost"))
     objective.lower_bound_cost = fields.number("lower_bound_cost", kNotNegative);
   plan.refuse(fields.error());
+  return objective;
+}
+
+// The compute slices in a MIG profile's name: 3 of "3g.40gb", 0 of another kind of name.
+int gpcs_of(std::string_view profile) {
+  int gpcs = 0;
+  const auto [end, error] = std::from_chars(profile.data(), profile.data() + profile.size(), gpcs);
+  const bool named = error == std::errc() && profile.substr(end - profile.data()).starts_with("g.");
+  return named && gpcs > 0 && gpcs <= profile::kMaxGpcs ? gpcs : 0;
+}
+
+// What a plan uses, for plans that do not state it; nothing is claimed about bounds.
+Objective counted(const ServingPlan& plan) {
+  Objective objective;
+  objective.gpus = static_cast<int>(plan.gpus.size());
+  for (const PlannedGpu& gpu : plan.gpus)
+    for (const PlannedInstance& instance : gpu.instances)
+      objective.gpcs += gpcs_of(instance.profile);
   return objective;
 }
 
@@ -254,6 +273,7 @@ Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
     if (fields.error()) break;
   }
   if (fields.error()) return failed(*fields.error());
+  if (!fields.has("objective")) plan.objective = counted(plan);
   return plan;
 }
 

@@ -142,10 +142,22 @@ TEST(PlanJson, AcceptsTheRequiredKeysAlone) {
   EXPECT_EQ(plan->gpus[0].instances[0].start, 0);  // sorted
   EXPECT_EQ(plan->gpus[0].instances[1].throughput, Rps{10});
   EXPECT_EQ(plan->rule, SloRule{});
-  EXPECT_EQ(plan->objective, Objective{});
+  EXPECT_EQ(plan->objective, (Objective{1, 7, 0, 0, 0, 0, false}));  // counted
   const auto again = parse_plan("p.json", plan_json(*plan));
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, *plan);
+}
+
+TEST(PlanJson, CountsTheComputeSlicesOfEveryKnownProfile) {
+  for (const hw::GpuModel& gpu : hw::builtin_catalogue().gpus) {
+    for (const hw::MigProfile& profile : gpu.profiles) {
+      std::string text(kByHand);
+      text.replace(text.find("3g.40gb"), 7, profile.name);
+      const auto plan = parse_plan("p.json", text);
+      ASSERT_TRUE(plan) << to_string(plan.error());
+      EXPECT_EQ(plan->objective.gpcs, 4 + profile.gpcs) << gpu.name << " " << profile.name;
+    }
+  }
 }
 
 // The refusal of the plan above with one piece of text replaced.
@@ -223,6 +235,7 @@ TEST(PlanJson, RefusesGpusAndInstances) {
       {"\"rate_rps\": 20", "\"rate_rps\": -20", "p.json:11: 'rate_rps' is -20, must be at least 0"},
       {"\"planned_rps\": 21", "\"planned_rps\": []",
        "p.json:12: 'planned_rps' must be a finite number"},
+      {", \"predicted_latency_ms\": 80", "", "p.json:11: 'predicted_latency_ms' is missing"},
       {"\"slo_ms\": 100, ", "", "p.json:11: 'slo_ms' is missing"},
       {"\"predicted_latency_ms\": 80", "\"predicted_latency_ms\": \"soon\"",
        "p.json:12: 'predicted_latency_ms' must be a finite number"},

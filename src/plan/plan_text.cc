@@ -184,12 +184,13 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   std::string text = gpus_text(plan, catalogue, options);
   text += fmt::format("\n{}\n", services_text(plan, options));
   text += painter.bold(objective_text(plan.objective)) + "\n";
-  text += fmt::format("planner {}, SLO rule {}; planned in {} ms of CPU time",
+  text += fmt::format("planner {}, SLO rule {}\nplanned in {} ms of CPU time",
                       plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                       to_string(plan.rule), number_text(plan.stats.planning_ms));
   if (plan.stats.capacity_ms > 0)
     text += fmt::format(" after {} ms for the capacities", number_text(plan.stats.capacity_ms));
-  if (plan.stats.nodes > 0) text.append(", ").append(count_text(plan.stats.nodes, "search node"));
+  if (plan.stats.nodes > 0)
+    text += fmt::format("; {}", count_text(plan.stats.nodes, "search node"));
   text += "\n";
   if (options.explain && !plan.explanation.empty()) {
     text += "\nwhy:\n";

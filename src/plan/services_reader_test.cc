@@ -130,12 +130,5 @@ TEST(Services, RefusesNames) {
             "s.yaml:3: service 'a' is already defined in line 2");
 }
 
-TEST(Services, BoundsItsSize) {
-  std::string text = "{\"services\": [1";
-  for (int i = 0; i < kMaxServices; ++i) text += ",1";
-  EXPECT_EQ(refusal(text + "]}"),
-            "s.yaml:1: 'services' has 1000001 items, at most 1000000 are allowed");
-}
-
 }  // namespace
 }  // namespace partita::plan

@@ -18,9 +18,9 @@ inline constexpr int kMaxServices = 1'000'000;
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
 
 // Plan JSON, kind ServingPlan, api_version partita/v1. parse(print(plan)) == plan. Reading needs
-// api_version, kind, gpu_model, gpus and services; planner, slo_rule, objective, stats, explanation
-// and a GPU's model may be missing, and keys it does not know are left alone. It checks types and
-// bounds; whether the plan is right is for the judge.
+// api_version, kind, gpu_model, gpus and services; a missing objective is counted, and planner,
+// slo_rule (queueing), stats, explanation and a GPU's model may be missing too. Unknown keys are
+// left alone. Types and bounds are checked; whether the plan is right is for the judge.
 std::string plan_json(const ServingPlan& plan);
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 
