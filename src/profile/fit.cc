@@ -19,7 +19,7 @@ constexpr double kLongestStep = 1;  // e-folds per iteration
 constexpr double kDifference = 1e-4;  // of the numeric derivative, in e-folds
 constexpr double kConverged = 1e-7;   // relative gain of an iteration
 constexpr int kIterations = 200;
-constexpr int kRefitIterations = 20;
+constexpr int kRefitIterations = 6;
 constexpr int kDampings = 10;
 
 // A measured point and where it was measured.
