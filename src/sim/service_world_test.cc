@@ -66,12 +66,12 @@ TEST(ServiceWorld, PacingMakesTheEntryASingleServer) {
 // Mean number waiting in M/D/c: the number in the system, watched every service time D, is the
 // Markov chain n -> max(n - c, 0) + Poisson(arrivals in D), and its law is the stationary one.
 double mdc_mean_queue(int servers, double arrivals_in_service) {
-  const int states = 400;
+  const int states = 150;
   std::vector<double> poisson(states), p(states), next(states);
   poisson[0] = std::exp(-arrivals_in_service);
   for (int k = 1; k < states; ++k) poisson[k] = poisson[k - 1] * arrivals_in_service / k;
   p[0] = 1;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 800; ++round) {
     std::fill(next.begin(), next.end(), 0);
     for (int n = 0; n < states; ++n) {
       const int left = std::max(0, n - servers);
@@ -97,7 +97,7 @@ TEST(ServiceWorld, ProcessesWithoutPacingAreMDc) {
 // go (one arrival is waited for when X = 0) and Poisson(rate L(b)) join meanwhile. Mean latency by
 // renewal reward: waiting time accrues over a cycle, requests leave at its start.
 double batch_queue_mean_ms(const profile::BatchCurve& curve, double rate_per_ms) {
-  const int states = 300;
+  const int states = 200;
   std::vector<std::vector<double>> joining;  // by batch: how many arrive while it holds the entry
   for (int b = 1; b <= curve.max_batch(); ++b) {
     std::vector<double>& p = joining.emplace_back(states);
@@ -107,7 +107,7 @@ double batch_queue_mean_ms(const profile::BatchCurve& curve, double rate_per_ms)
   }
   std::vector<double> p(states), next(states);
   p[0] = 1;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 800; ++round) {
     std::fill(next.begin(), next.end(), 0);
     for (int x = 0; x < states; ++x) {
       const int b = std::clamp(x, 1, curve.max_batch());
