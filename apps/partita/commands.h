@@ -2,6 +2,7 @@
 // tree and returns what to run when it was chosen.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <vector>
 
 #include "context.h"

@@ -181,8 +181,9 @@ std::string comparison_text(const std::vector<Standing>& standings, const Compar
   for (const Standing& standing : standings) {
     const std::string name = fmt::format("{} ({})", standing.contestant.planner->name,
                                          plan::to_string(standing.contestant.rule));
-    if (!standing.plan)
-      text += "\n" + reasons_text(name + " has no plan:", standing.refusals) + "\n";
+    if (!standing.plan) {
+      text += fmt::format("\n{}\n", reasons_text(name + " has no plan:", standing.refusals));
+    }
     if (standing.unfillable.empty()) continue;
     text += fmt::format("\n{} plans batches that miss the SLO by filling alone:\n", name);
     for (const Unfillable& item : standing.unfillable) text += unfillable_text(item);

@@ -5,7 +5,6 @@
 // description (docs.h).
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -16,6 +15,10 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "hw/catalogue.h"
+
+namespace CLI {
+class App;
+}
 
 namespace partita::cli {
 

@@ -1,6 +1,7 @@
 #include "docs.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "flags.h"
 

@@ -3,10 +3,14 @@
 // parser accepts.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+class FormatterBase;
+}  // namespace CLI
 
 namespace partita::cli {
 

@@ -3,12 +3,15 @@
 // DIR, PATH, GPU, PLANNER and PLAN complete to what they say. Also: "did you mean".
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+
+namespace CLI {
+class Option;
+}
 
 namespace partita::cli {
 

@@ -1,5 +1,7 @@
 #include "judge.h"
 
+#include <CLI/CLI.hpp>
+
 #include "verify/serving.h"
 
 namespace partita::cli {

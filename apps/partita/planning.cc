@@ -1,6 +1,7 @@
 #include "planning.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <nlohmann/json.hpp>
 
