@@ -78,8 +78,8 @@ struct Grid {
 
 Grid grid_of(const ServingPlan& plan, int shown) {
   Grid grid;
-  grid.columns = shown <= 16 ? 1 : shown <= 64 ? 2 : shown <= 240 ? 3 : 4;
-  constexpr int kBars[] = {840, 576, 448, 368};
+  grid.columns = shown <= 16 ? 1 : shown <= 64 ? 2 : 3;
+  constexpr int kBars[] = {840, 576, 448};
   grid.bar = kBars[grid.columns - 1];
   grid.rows = std::max(1, (shown + grid.columns - 1) / grid.columns);
   int index = 0;
@@ -187,22 +187,23 @@ std::string Svg::facts(const PlannedGpu& gpu, const PlannedInstance& instance) c
 }
 
 void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, double width) {
-  constexpr double kInset = 1.5, kPadding = 7;
+  constexpr double kInset = 1.5;
+  const double padding = width < 80 ? 4.5 : 7;
   const PlannedInstance& i = *box.instance;
   const Rgb colour = service_colour(order_.at(i.service));
   put("<g class=\"instance\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
       "height=\"{:.1f}\" rx=\"4\" fill=\"{}\" stroke=\"{}\"/>",
       facts(gpu, i), x + kInset, y + kInset, width - 2 * kInset, kRowHeight - 2 * kInset,
       hex(colour), hex(darker(colour)));
-  const double room = width - 2 * kPadding;
+  const double room = width - 2 * padding;
   const std::string point = fmt::format("b{}×{}", i.batch, i.processes);
   constexpr double kBold = 1.1;  // bold letters are that much wider
   const int name_size = text_width(i.service, kNameSize * kBold) <= room ? kNameSize : kSmallSize;
   std::string second = i.profile + " · " + point;
   if (text_width(second, kSmallSize) > room) second = point;
-  put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"600\">{}</text>",
-      x + kPadding, y + 18, name_size, escaped(cut(i.service, name_size * kBold, room)));
-  put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text></g>\n", x + kPadding, y + 33,
+  put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"600\">{}</text>", x + padding,
+      y + 18, name_size, escaped(cut(i.service, name_size * kBold, room)));
+  put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text></g>\n", x + padding, y + 33,
       kSmallSize, escaped(cut(second, kSmallSize, room)));
 }
 
