@@ -119,14 +119,12 @@ class ExactPlanner {
   // Searches with growing candidate sets; a choice counts only when it can be placed.
   SearchResult search(const SearchProblem& problem, const std::vector<Column>& columns,
                       const Choice& start, const GpuCounts& gpus) {
-    bool placed_all = true;
     for (const Search::Reach reach :
          {Search::Reach::columns, Search::Reach::near, Search::Reach::all}) {
       Search search(problem, columns, reach);
       if (search.refuted()) return {Verdict::none, {}};
       if (auto choice = search.improve(start)) {
         if (placeable(*choice, gpus)) return {Verdict::found, std::move(*choice)};
-        placed_all = false;
       }
       if (reach != Search::Reach::all) continue;
       long share = nodes_ / 2;
@@ -137,7 +135,7 @@ class ExactPlanner {
       if (placeable(result.choice, gpus)) return result;
     }
     // Something fits by counting but could not be placed: no proof either way.
-    return {placed_all ? Verdict::unknown : Verdict::unknown, {}};
+    return {Verdict::unknown, {}};
   }
 
   std::vector<Counts> per_service(const Choice& choice) const {
@@ -193,9 +191,10 @@ class ExactPlanner {
     for (std::size_t m = 0; m < problem_.fleet.size(); ++m)
       gpus.push_back(hw::gpus_needed(fleet_.rules[m], fleet_.counts_of(static_cast<int>(m), sum)));
     if (single()) gpus[0] = std::max(gpus[0], spread);
-    // Services that keep apart may need more GPUs than their counts.
-    const int tries = 1 + static_cast<int>(problem_.services.size());
-    for (int extra = 0; extra < tries; ++extra, ++gpus[0]) {
+    // Services that keep apart may need more GPUs than their counts; with one per instance there is
+    // always a place.
+    const int most = gpus[0] + total(sum);
+    for (int extra = 1; gpus[0] <= most; gpus[0] += extra, extra *= 2) {
       for (std::size_t m = 0; m < gpus.size(); ++m)
         if (problem_.fleet[m].count && gpus[m] > *problem_.fleet[m].count) return std::nullopt;
       if (!placeable(start, gpus)) continue;
@@ -290,10 +289,11 @@ class ExactPlanner {
 
   Outcome finish() {
     plan::ServingPlan plan;
-    plan.objective.gpus = std::accumulate(gpus_.begin(), gpus_.end(), 0);
     plan.objective.gpus = static_cast<int>(placed_.size());
     plan.objective.gpcs = best_gpcs_;
-    plan.objective.cost = price(gpus_);
+    for (const plan::PlannedGpu& gpu : placed_)
+      for (const plan::FleetEntry& entry : problem_.fleet)
+        if (entry.gpu.name == gpu.model) plan.objective.cost += entry.price;
     plan.objective.lower_bound_gpcs = std::min(gpc_bound_, best_gpcs_);
     if (single()) {
       plan.objective.lower_bound_gpus = std::min(static_cast<int>(bound_), plan.objective.gpus);

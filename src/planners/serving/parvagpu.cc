@@ -206,7 +206,7 @@ bool Planner::match_demand(DeploymentMap& map) {
       return false;
     }
     for (int k = 0; k < static_cast<int>(count); ++k) map.enqueue(best);
-    const double left = rate - count * throughput(best);
+    const double left = std::min(rate - count * throughput(best), throughput(best));
     if (left > kRounding * rate) map.enqueue({s, smallest_column(s, left, hw::kMaxSlices)});
   }
   return true;
@@ -222,7 +222,7 @@ void Planner::split(DeploymentMap& map, const Segment& segment, double& freed) c
   const Segment smallest{segment.service, smallest_column(segment.service, 0, kSmallGpcs)};
   freed += throughput(segment);
   while (freed > kRounding * throughput(segment)) {
-    const Segment next = throughput(best) <= freed ? best : smallest;
+    const Segment next = throughput(best) <= freed * (1 + kRounding) ? best : smallest;
     map.enqueue(next);
     freed -= throughput(next);
   }

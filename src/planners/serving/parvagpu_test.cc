@@ -215,6 +215,17 @@ TEST(ParvaGpu, HandWorkedPlans) {
             (Places{"0:2g@0", "0:1g@2", "0:1g@3", "0:3g@4", "1:2g@0", "1:1g@2"}));
 }
 
+// Rates that are whole multiples, but for the last bit: no segment too many, none too few.
+TEST(ParvaGpu, WholeMultiplesNeedNoSpareSegment) {
+  for (const double each : {0.1, 1.0 / 3, 0.7, 17.3, 1e4 / 7})
+    for (int count = 1; count <= 300; ++count)
+      for (const double towards : {0.0, count * each, 1e9}) {
+        const auto problem = problem_of({{1, each}}, std::nextafter(count * each, towards));
+        for (const Planning planning : {plan_parvagpu, plan_parvagpu_unoptimized})
+          EXPECT_EQ(planning(problem, {}).plan->objective.gpcs, count) << each << " x " << count;
+      }
+}
+
 TEST(ParvaGpu, ServicesWithoutSmallSegmentsKeepTheirs) {
   const auto problem = problem_of({{4, 400}}, 700);
   EXPECT_EQ(places(plan_parvagpu(problem, {})), (std::vector<std::string>{"0:4g@0", "1:4g@0"}));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -61,91 +63,93 @@ std::vector<int> counts_on(const Fleet& fleet, const Gpu& gpu) {
   return counts;
 }
 
-// Without services to keep apart: pack the summed counts, then let services take the slots in
-// order.
-std::optional<std::vector<Gpu>> place_freely(const Fleet& fleet, const std::vector<Counts>& counts,
-                                             const std::vector<int>& gpus) {
-  Counts sum{};
-  for (const Counts& c : counts)
-    for (std::size_t k = 0; k < c.size(); ++k) sum[k] += c[k];
-  std::vector<Gpu> result;
-  std::vector<std::vector<std::size_t>> slots(at(fleet.classes));  // per class, GPUs that offer one
-  for (std::size_t m = 0; m < fleet.rules.size(); ++m) {
-    const auto fills = hw::pack(fleet.rules[m], fleet.counts_of(static_cast<int>(m), sum), gpus[m]);
-    if (!fills) return std::nullopt;
-    for (const auto& [fill, times] : *fills)
-      for (int t = 0; t < times; ++t) {
-        const auto& offered = fleet.rules[m].fills[at(fill)].counts;
-        for (std::size_t k = 0; k < offered.size(); ++k)
-          slots[at(fleet.first_class[m]) + k].insert(slots[at(fleet.first_class[m]) + k].end(),
-                                                     at(offered[k]), result.size());
-        result.push_back({m, {}});
-      }
-  }
-  for (std::size_t k = 0; k < slots.size(); ++k) {
-    std::size_t next = 0;
-    for (std::size_t s = 0; s < counts.size(); ++s)
-      for (int n = 0; n < counts[s][k]; ++n)
-        result[slots[k][next++]].tenants.push_back({k, static_cast<int>(s)});
-  }
-  return result;
+// Whether a service may join the tenants of a GPU.
+bool may_join(const Apart& apart, const Gpu& gpu, int service) {
+  const auto others = apart.find(service);
+  return others == apart.end() ||
+         std::none_of(gpu.tenants.begin(), gpu.tenants.end(), [&](const Tenant& present) {
+           return others->second.contains(present.service);
+         });
 }
 
-// With services to keep apart: instances in descending size, each tries the GPUs in order; GPUs
-// that look alike to the instance are tried once.
-class ApartSearch {
- public:
-  ApartSearch(const Fleet& fleet, const Apart& apart, const std::vector<int>& gpus)
-      : fleet_(fleet), apart_(apart) {
-    for (std::size_t m = 0; m < gpus.size(); ++m)
-      for (int g = 0; g < gpus[m]; ++g) gpus_.push_back({m, {}});
-  }
+// Tenants of services that keep apart come first, those of the largest such service first.
+std::vector<Tenant> tied_tenants(const Apart& apart, const std::vector<Counts>& counts) {
+  std::vector<Tenant> tenants;
+  for (const auto& [service, others] : apart)
+    for (std::size_t k = 0; k < counts[at(service)].size(); ++k)
+      tenants.insert(tenants.end(), at(counts[at(service)][k]), {k, service});
+  std::stable_sort(tenants.begin(), tenants.end(), [&](const Tenant& a, const Tenant& b) {
+    const int total_a = total(counts[at(a.service)]), total_b = total(counts[at(b.service)]);
+    return total_a != total_b ? total_a > total_b : a.cls > b.cls;
+  });
+  return tenants;
+}
 
-  bool run(const std::vector<Counts>& counts) {
-    for (std::size_t s = 0; s < counts.size(); ++s)
-      for (std::size_t k = 0; k < at(fleet_.classes); ++k)
-        for (int n = 0; n < counts[s][k]; ++n) tenants_.push_back({k, static_cast<int>(s)});
-    std::stable_sort(tenants_.begin(), tenants_.end(), [&](const Tenant& a, const Tenant& b) {
-      const bool tied_a = apart_.contains(a.service), tied_b = apart_.contains(b.service);
-      const double size_a = fleet_.gpcs[a.cls], size_b = fleet_.gpcs[b.cls];
-      return size_a != size_b ? size_a > size_b : tied_a && !tied_b;
-    });
-    return visit(0);
+// Packs the summed counts, then lets services take the slots: those that keep apart by search, the
+// others in order.
+class SlotPlacer {
+ public:
+  SlotPlacer(const Fleet& fleet, const Apart& apart) : fleet_(fleet), apart_(apart) {}
+
+  bool run(const std::vector<Counts>& counts, const std::vector<int>& gpus) {
+    if (!pack_slots(counts, gpus)) return false;
+    tied_ = tied_tenants(apart_, counts);
+    if (!visit(0)) return false;
+    for (std::size_t k = 0; k < slots_.size(); ++k) {
+      std::size_t next = 0;
+      for (std::size_t s = 0; s < counts.size(); ++s) {
+        if (apart_.contains(static_cast<int>(s))) continue;
+        for (int n = 0; n < counts[s][k]; ++n) {
+          while (taken_[k][next]) ++next;
+          gpus_[slots_[k][next++]].tenants.push_back({k, static_cast<int>(s)});
+        }
+      }
+    }
+    return true;
   }
 
   std::vector<Gpu> gpus() && { return std::move(gpus_); }
 
  private:
-  bool welcome(const Gpu& gpu, const Tenant& tenant) const {
-    if (at(fleet_.model_of[tenant.cls]) != gpu.model) return false;
-    const auto others = apart_.find(tenant.service);
-    if (others != apart_.end())
-      for (const Tenant& present : gpu.tenants)
-        if (others->second.contains(present.service)) return false;
-    Gpu with = gpu;
-    with.tenants.push_back(tenant);
-    return fill_for(fleet_.rules[gpu.model], counts_on(fleet_, with)) != nullptr;
+  bool pack_slots(const std::vector<Counts>& counts, const std::vector<int>& gpus) {
+    Counts sum{};
+    for (const Counts& c : counts)
+      for (std::size_t k = 0; k < c.size(); ++k) sum[k] += c[k];
+    slots_.resize(at(fleet_.classes));
+    for (std::size_t m = 0; m < fleet_.rules.size(); ++m) {
+      const hw::PackingRules& rules = fleet_.rules[m];
+      const auto fills = hw::pack(rules, fleet_.counts_of(static_cast<int>(m), sum), gpus[m]);
+      if (!fills) return false;
+      for (const auto& [fill, times] : *fills)
+        for (int t = 0; t < times; ++t) add_gpu(m, rules.fills[at(fill)].counts);
+    }
+    for (const auto& slots : slots_) taken_.emplace_back(slots.size(), false);
+    return true;
   }
 
-  // What later decisions can see of a GPU.
-  std::pair<std::vector<int>, std::set<int>> look(const Gpu& gpu) const {
-    std::set<int> tied;
-    for (const Tenant& tenant : gpu.tenants)
-      if (apart_.contains(tenant.service)) tied.insert(tenant.service);
-    std::vector<int> counts = counts_on(fleet_, gpu);
-    counts.push_back(static_cast<int>(gpu.model));
-    return {std::move(counts), std::move(tied)};
+  void add_gpu(std::size_t model, const std::vector<int>& offered) {
+    for (std::size_t k = 0; k < offered.size(); ++k) {
+      auto& slots = slots_[at(fleet_.first_class[model]) + k];
+      slots.insert(slots.end(), at(offered[k]), gpus_.size());
+    }
+    gpus_.push_back({model, {}});
   }
 
   bool visit(std::size_t i) {
-    if (i == tenants_.size()) return true;
+    if (i == tied_.size()) return true;
     if (++nodes_ > kPlaceNodes) return false;
-    std::set<std::pair<std::vector<int>, std::set<int>>> tried;
-    for (Gpu& gpu : gpus_) {
-      if (!welcome(gpu, tenants_[i]) || !tried.insert(look(gpu)).second) continue;
-      gpu.tenants.push_back(tenants_[i]);
+    const Tenant& tenant = tied_[i];
+    const auto& slots = slots_[tenant.cls];
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+      Gpu& gpu = gpus_[slots[slot]];
+      const bool like_last =
+          slot > 0 && slots[slot - 1] == slots[slot] && !taken_[tenant.cls][slot - 1];
+      if (taken_[tenant.cls][slot] || like_last || !may_join(apart_, gpu, tenant.service)) continue;
+      taken_[tenant.cls][slot] = true;
+      gpu.tenants.push_back(tenant);
       if (visit(i + 1)) return true;
       gpu.tenants.pop_back();
+      taken_[tenant.cls][slot] = false;
     }
     return false;
   }
@@ -153,6 +157,74 @@ class ApartSearch {
   const Fleet& fleet_;
   const Apart& apart_;
   std::vector<Gpu> gpus_;
+  std::vector<std::vector<std::size_t>> slots_;  // per class, the GPU of every slot
+  std::vector<std::vector<bool>> taken_;
+  std::vector<Tenant> tied_;
+  int nodes_ = 0;
+};
+
+// When the packing leaves no room to keep services apart: all instances in descending size, each on
+// any GPU where the layout stays possible. GPUs that look alike to the instance are tried once.
+class ApartSearch {
+ public:
+  ApartSearch(const Fleet& fleet, const Apart& apart, const std::vector<int>& gpus)
+      : fleet_(fleet), apart_(apart) {
+    for (std::size_t m = 0; m < gpus.size(); ++m)
+      for (int g = 0; g < gpus[m]; ++g) {
+        gpus_.push_back({m, {}});
+        counts_.emplace_back(fleet.rules[m].profiles.size(), 0);
+      }
+  }
+
+  enum class Order { size, tied_first };
+  bool run(const std::vector<Counts>& counts, Order order) {
+    tenants_ = tied_tenants(apart_, counts);
+    const std::size_t tied = order == Order::tied_first ? tenants_.size() : 0;
+    for (std::size_t s = 0; s < counts.size(); ++s)
+      for (std::size_t k = 0; k < at(fleet_.classes) && !apart_.contains(static_cast<int>(s)); ++k)
+        tenants_.insert(tenants_.end(), at(counts[s][k]), {k, static_cast<int>(s)});
+    const auto larger = [&](const Tenant& a, const Tenant& b) {
+      return fleet_.gpcs[a.cls] > fleet_.gpcs[b.cls];
+    };
+    std::stable_sort(tenants_.begin() + static_cast<std::ptrdiff_t>(tied), tenants_.end(), larger);
+    return visit(0);
+  }
+
+  std::vector<Gpu> gpus() && { return std::move(gpus_); }
+
+ private:
+  // What later decisions can see of a GPU.
+  using Look = std::tuple<std::size_t, std::vector<int>, std::set<int>>;
+  Look look(std::size_t g) const {
+    std::set<int> tied;
+    for (const Tenant& tenant : gpus_[g].tenants)
+      if (apart_.contains(tenant.service)) tied.insert(tenant.service);
+    return {gpus_[g].model, counts_[g], std::move(tied)};
+  }
+
+  bool visit(std::size_t i) {
+    if (i == tenants_.size()) return true;
+    if (++nodes_ > kPlaceNodes) return false;
+    const Tenant& tenant = tenants_[i];
+    const auto model = at(fleet_.model_of[tenant.cls]);
+    const std::size_t k = tenant.cls - at(fleet_.first_class[model]);
+    std::set<Look> tried;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      if (gpus_[g].model != model || !may_join(apart_, gpus_[g], tenant.service)) continue;
+      if (!tried.insert(look(g)).second) continue;
+      ++counts_[g][k];
+      gpus_[g].tenants.push_back(tenant);
+      if (fill_for(fleet_.rules[model], counts_[g]) && visit(i + 1)) return true;
+      gpus_[g].tenants.pop_back();
+      --counts_[g][k];
+    }
+    return false;
+  }
+
+  const Fleet& fleet_;
+  const Apart& apart_;
+  std::vector<Gpu> gpus_;
+  std::vector<std::vector<int>> counts_;  // per GPU, per class of its model
   std::vector<Tenant> tenants_;
   int nodes_ = 0;
 };
@@ -192,11 +264,14 @@ std::optional<std::vector<plan::PlannedGpu>> place(const plan::ServingProblem& p
                                                    const std::vector<int>& gpus) {
   const Apart apart = make_apart(problem.services);
   std::optional<std::vector<Gpu>> filled;
-  if (apart.empty()) {
-    filled = place_freely(fleet, counts, gpus);
-  } else {
-    ApartSearch search(fleet, apart, gpus);
-    if (search.run(counts)) filled = std::move(search).gpus();
+  if (SlotPlacer placer(fleet, apart); placer.run(counts, gpus)) {
+    filled = std::move(placer).gpus();
+  } else if (!apart.empty()) {
+    for (const auto order : {ApartSearch::Order::size, ApartSearch::Order::tied_first}) {
+      ApartSearch search(fleet, apart, gpus);
+      if (filled || !search.run(counts, order)) continue;
+      filled = std::move(search).gpus();
+    }
   }
   if (!filled) return std::nullopt;
   std::vector<plan::PlannedGpu> result;
