@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -195,6 +196,24 @@ Result<std::vector<std::string>> quality_row(const PerformanceLaw& law,
   return row;
 }
 
+// "resnet50: 2g batch 32 x 4" for every point that is faster than it can be.
+Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfile& workload,
+                                  const hw::GpuModel& gpu) {
+  const Result<std::vector<ProfilePoint>> points = profile::suspects(law, workload, gpu);
+  if (!points) return failed(points.error());
+  if (points->empty()) return std::string();
+  std::vector<std::string> names;
+  for (const ProfilePoint& p : *points) {
+    names.push_back(fmt::format("{}g {} x {}", p.gpcs, p.batch, p.processes));
+  }
+  return fmt::format("  {}: {}\n", law.model, fmt::join(names, ", "));
+}
+
+constexpr char kFitNotes[] =
+    "Relative error of the throughput: of the points fitted, and of every point under the law "
+    "fitted to all others.\nRUNS told: combinations for which the memory law is right about "
+    "whether they ran.\n";
+
 Result<Exit> run_fit(Context& context, const Flags& flags) {
   const Result<std::optional<PerformanceLaws>> present = load_laws(context, flags.path);
   if (!present) return failed(present.error());
@@ -206,21 +225,27 @@ Result<Exit> run_fit(Context& context, const Flags& flags) {
   PerformanceLaws laws{gpu->name, flags.source, {}};
   Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS told"},
                {}};
+  std::string suspicious;
   for (const auto& [model, workload] : *table) {
     Result<PerformanceLaw> law = profile::fit(workload, *gpu);
     if (!law) return failed(law.error());
     Result<std::vector<std::string>> row = quality_row(*law, workload, *gpu);
     if (!row) return failed(row.error());
+    const Result<std::string> suspects = suspects_text(*law, workload, *gpu);
+    if (!suspects) return failed(suspects.error());
     laws.laws.push_back(std::move(*law));
     report.rows.push_back(std::move(*row));
+    suspicious += *suspects;
   }
-  Result<Exit> done = finish(context, flags.output, profile::laws_json(laws));
+  const Result<Exit> done = finish(context, flags.output, profile::laws_json(laws));
   if (!done) return done;
-  fmt::print(context.err,
-             "{}\nRelative error of the throughput: of the points fitted, and of every point under "
-             "the law fitted to all others.\nRUNS told: combinations for which the memory law is "
-             "right about whether they ran.\n",
-             to_string(report));
+  fmt::print(context.err, "{}\n{}", to_string(report), kFitNotes);
+  if (!suspicious.empty()) {
+    fmt::print(context.err,
+               "More than {} % faster than the law; perhaps a process had died there and was "
+               "counted (size, batch x processes):\n{}",
+               std::lround(100 * (profile::kSuspect - 1)), suspicious);
+  }
   return done;
 }
 

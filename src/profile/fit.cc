@@ -352,6 +352,18 @@ Result<std::vector<double>> leave_one_out(const PerformanceLaw& law, const Workl
   return result;
 }
 
+Result<std::vector<ProfilePoint>> suspects(const PerformanceLaw& law,
+                                           const WorkloadProfile& profile,
+                                           const hw::GpuModel& gpu) {
+  const Result<Partitions> partitions = partitions_of(profile, gpu);
+  if (!partitions) return failed(partitions.error());
+  std::vector<ProfilePoint> result;
+  for (const Sample& sample : samples_of(profile, *partitions)) {
+    if (residual(law, sample) < -std::log(kSuspect)) result.push_back(sample.point);
+  }
+  return result;
+}
+
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

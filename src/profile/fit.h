@@ -36,6 +36,13 @@ Result<std::vector<double>> errors(const PerformanceLaw& law, const WorkloadProf
 Result<std::vector<double>> leave_one_out(const PerformanceLaw& law, const WorkloadProfile& profile,
                                           const hw::GpuModel& gpu);
 
+// Points that measured more than kSuspect times the law's throughput. Most often a process had run
+// out of memory there and was counted all the same: 3 x 1353 req/s, where two processes reach 2707
+// together.
+inline constexpr double kSuspect = 1.25;
+Result<std::vector<ProfilePoint>> suspects(const PerformanceLaw& law,
+                                           const WorkloadProfile& profile, const hw::GpuModel& gpu);
+
 // The value below which `share` (0..1) of the values lie; 0 for no values.
 double quantile(std::vector<double> values, double share);
 
