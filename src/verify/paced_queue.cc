@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 
 namespace partita::verify {
 namespace {
@@ -278,6 +279,18 @@ double PacedQueue::spared_at(std::size_t c, double u, int full_batches, int batc
     sum += chance * later.cdf(batch - 1 - place);
   }
   return sum;
+}
+
+double PacedQueue::mixture() const {
+  double all = 0;
+  double most = 0;
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    double mass = mass_[c];
+    if (c + 1 == classes_.size()) mass = std::accumulate(backlog_.begin(), backlog_.end(), mass);
+    all += mass;
+    most = std::max(most, mass);
+  }
+  return 1 - most / all;
 }
 
 double PacedQueue::late_at_most(Millis limit) const {

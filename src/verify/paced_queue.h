@@ -3,8 +3,8 @@
 //
 // P processes, batches of at most B, Poisson arrivals, FIFO. After a batch of b the entry is busy
 // for L(b)/P; then min(queue, B) requests leave together, at once or, from an empty queue, with the
-// next arrival, and are done L later. As in the policy's contract, a process is taken to be idle
-// whenever the pace has passed.
+// next arrival, and are done L later. A process is taken to be idle whenever the pace has
+// passed (segment.h looks at what that leaves out).
 //
 // Method: the stationary law of the queue at the ends of the pace, on the full lattice (no grouping
 // of queue lengths), then for every kind of cycle the expected number of late requests by the Mecke
@@ -34,6 +34,9 @@ class PacedQueue {
 
   // False when the load is too close to saturation or above it; then every request counts as late.
   bool stable() const { return stable_; }
+
+  // Share of the dispatches that do not take as long as most do. Needs stable().
+  double mixture() const;
 
   // Share of the requests whose time from arrival to end of execution exceeds `limit`.
   double late(Millis limit) const;

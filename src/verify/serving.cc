@@ -14,6 +14,7 @@
 
 #include "hw/layout.h"
 #include "verify/paced_queue.h"
+#include "verify/segment.h"
 
 namespace partita::verify {
 namespace {
@@ -72,19 +73,23 @@ struct QueueAnswer {
 };
 
 QueueAnswer answer(const QueueQuestion& asked) {
-  const profile::BatchCurve curve =
-      profile::batch_curve(*asked.workload, asked.gpcs, asked.processes, asked.batch);
-  const PacedQueue queue(curve, asked.processes, Rps{asked.load});
+  const Segment segment{
+      profile::batch_curve(*asked.workload, asked.gpcs, asked.processes, asked.batch),
+      asked.processes, Rps{asked.load}};
+  const PacedQueue queue(segment.curve, segment.processes, segment.load);
   QueueAnswer result;
-  result.saturation = PacedQueue::saturation(curve, asked.processes).value;
+  result.saturation = PacedQueue::saturation(segment.curve, segment.processes).value;
   result.stable = queue.stable();
   if (!result.stable) return result;
-  result.meets_slo = queue.within(Millis{asked.slo * (1 + kPercentileTolerance)}, asked.percentile);
+  const auto keeps = [&](double ms) { return meets(segment, queue, Millis{ms}, asked.percentile); };
+  const double limit = asked.slo * (1 + kPercentileTolerance);
+  const double stated = asked.stated * (1 + kPredictionTolerance);
+  result.meets_slo = keeps(limit);
+  // Of two limits only the smaller one needs to be asked when it is kept.
   result.states_truth =
-      !std::isfinite(asked.stated) ||
-      queue.within(Millis{asked.stated * (1 + kPredictionTolerance)}, asked.percentile);
+      !std::isfinite(asked.stated) || (result.meets_slo && stated >= limit) || keeps(stated);
   if (!result.meets_slo || !result.states_truth)
-    result.latency = queue.latency(asked.percentile).value;
+    result.latency = latency(segment, queue, asked.percentile).value;
   return result;
 }
 
