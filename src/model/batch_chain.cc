@@ -39,8 +39,8 @@ BatchChain::BatchChain(const BatchQueue& queue, double share)
   }
 }
 
-double BatchChain::time_to_fall(double factor) const {
-  return classes_.back().pace * (1 + std::log(factor) / (decay_ * full()));
+double BatchChain::time_to_fall(double logarithm) const {
+  return classes_.back().pace * (1 + logarithm / (decay_ * full()));
 }
 
 void BatchChain::solve(double load) {
@@ -64,8 +64,12 @@ void BatchChain::set_intervals(double load) {
     interval.arrivals.reset(load * length);
   };
   for (std::size_t j = 0; j < classes_.size(); ++j) {
-    if (blocking[j].share > 0) add(j, blocking[j].length, blocking[j].share);
-    add(j, classes_[j].pace, 1 - blocking[j].share);
+    const auto& [blocked, length, spread] = blocking[j];
+    if (blocked > 0) {
+      add(j, length - spread, blocked / 2);
+      add(j, length + spread, blocked / 2);
+    }
+    add(j, classes_[j].pace, 1 - blocked);
   }
   intervals_.resize(used);
 }
@@ -250,7 +254,7 @@ void BatchChain::count_joining(Interval& interval, double* joining) {
   for (int i = 0; i < limit; ++i) {
     const double requests =
         arrivals.mean() * (weight_from(interval, i) - weight_from(interval, i + 1));
-    if (requests <= 0) break;
+    if (requests <= 0) continue;
     const int left = i * spacing_;
     double at_least = 1;
     for (std::size_t k = 0; k < classes_.size(); ++k) {
@@ -266,6 +270,7 @@ double BatchChain::late(double t) {
   double count = t < shortest() ? idle_ : 0;
   for (std::size_t i = 0; i < intervals_.size(); ++i) {
     count += on_time(i, t);
+    if (intervals_[i].joining_full < 1e-5 * share_ * requests_) continue;  // nobody waits longer
     for (std::size_t k = 0; k < classes_.size(); ++k) {
       if (leftover_next_[k] > 1e-3)
         count += leftover_next_[k] * overtime(intervals_[i], t - classes_[k].latency);

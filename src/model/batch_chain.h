@@ -32,8 +32,8 @@ class BatchChain {
   double shortest() const { return classes_.front().latency; }
   // Longest time of a request that waits for no full batch.
   double longest_step() const { return classes_.back().latency + classes_.back().pace; }
-  // About how much longer t must be for late(t), far out, to fall by `factor` > 1.
-  double time_to_fall(double factor) const;
+  // About how much longer t must be for late(t), far out, to fall by e^logarithm.
+  double time_to_fall(double logarithm) const;
 
  private:
   // The time until the queue may be dispatched again, after batches of one class: its pace, or

@@ -22,7 +22,8 @@ struct SizeClass {
 // After a dispatch of the class that leaves nothing waiting.
 struct Blocking {
   double share = 0;   // probability that no process is idle when the pace has passed
-  double length = 0;  // mean time from dispatch to dispatch permission in that case, > pace
+  double length = 0;  // from the dispatch until one is, in that case: mean, > pace
+  double spread = 0;  // and standard deviation, <= length - pace
 };
 
 class BlockingSampler {
@@ -37,6 +38,8 @@ class BlockingSampler {
   std::vector<double> busy_until_;  // per process
   std::vector<int> visits_;         // per class
   std::vector<int> blocked_;        // per class
+  std::vector<double> sums_;        // per class, of the blocked waits
+  std::vector<double> squares_;
   std::vector<Blocking> blocking_;
 };
 

@@ -1,0 +1,95 @@
+// The model of queueing latency against two witnesses that share nothing with it: the serving
+// simulator and the judge's own solution of the paced queue.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "model/queueing.h"
+#include "sim/serving.h"
+#include "verify/paced_queue.h"
+
+namespace partita {
+namespace {
+
+model::BatchQueue doubling(int max_batch, int processes) {
+  model::BatchQueue queue{.curve = {}, .processes = processes};
+  for (int b = 1; b <= max_batch; b *= 2) queue.curve.steps.push_back({b, Millis{5 + 0.9 * b}});
+  return queue;
+}
+
+// One segment on one GPU that receives all traffic of its only service.
+sim::ServiceReport simulated(const model::BatchQueue& queue, Rps load, double seconds) {
+  const int batch = queue.curve.max_batch();
+  const Millis latency = queue.curve.steps.back().latency;
+  plan::FleetEntry fleet;
+  fleet.gpu.name = std::string("G");
+  fleet.gpu.compute_slices = 1;
+  hw::MigProfile mig;
+  mig.name = std::string("1g");
+  mig.gpcs = 1;
+  mig.sms = 14;
+  fleet.gpu.profiles = {mig};
+  profile::WorkloadProfile& workload = fleet.profiles["m"];
+  workload.model = std::string("m");
+  for (const auto& step : queue.curve.steps) {
+    workload.points.push_back({1, step.batch, queue.processes, Rps{1}, step.latency, {}});
+  }
+  plan::Service service;
+  service.name = std::string("s");
+  service.model = std::string("m");
+  service.rate = load;
+  service.slo = Millis{1000};
+
+  plan::ServingPlan plan;
+  plan.gpus = {{0, "G", {{"1g", 0, "s", batch, queue.processes, load, latency}}}};
+  plan::ServingProblem problem;
+  problem.fleet = {fleet};
+  problem.services = {service};
+  sim::ServingOptions options;
+  options.duration = Seconds{seconds};
+  options.warmup = Seconds{5};
+  const auto report = sim::simulate(problem, plan, options);
+  EXPECT_TRUE(report) << to_string(report.error());
+  return report ? report->services.at(0) : sim::ServiceReport{};
+}
+
+TEST(QueueingModel, AgreesWithTheSimulator) {
+  for (const int processes : {1, 2, 3}) {
+    for (const int batch : {1, 4, 32, 128}) {
+      for (const double utilisation : {0.2, 0.8}) {
+        const model::BatchQueue queue = doubling(batch, processes);
+        const Rps load = model::saturation(queue) * utilisation;
+        const sim::ServiceReport report = simulated(queue, load, 200'000 / load.value);
+        const auto check = [&](double percentile, Millis witness) {
+          const Millis predicted = model::latency_percentile(queue, load, percentile);
+          EXPECT_LT(predicted / witness, 1.10)
+              << processes << " x " << batch << ": " << utilisation;
+          EXPECT_GT(predicted / witness, 0.95)
+              << processes << " x " << batch << ": " << utilisation;
+        };
+        check(95, report.p95);
+        check(99, report.p99);
+      }
+    }
+  }
+}
+
+// With one process nothing is ever blocked, so both solutions describe the same queue.
+TEST(QueueingModel, AgreesWithTheJudge) {
+  for (const int batch : {1, 2, 8, 32, 128}) {
+    for (const double utilisation : {0.1, 0.5, 0.8, 0.95}) {
+      const model::BatchQueue queue = doubling(batch, 1);
+      const Rps load = model::saturation(queue) * utilisation;
+      const verify::PacedQueue judge(queue.curve, 1, load);
+      for (const double percentile : {90.0, 99.0, 99.9}) {
+        EXPECT_NEAR(model::latency_percentile(queue, load, percentile) / judge.latency(percentile),
+                    1, 0.02)
+            << batch << " at " << utilisation << " p" << percentile;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita
