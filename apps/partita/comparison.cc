@@ -46,7 +46,9 @@ std::string bound(const plan::Objective& objective) {
 
 std::string attainment(const sim::ServingReport& report) {
   const sim::ServiceReport* worst = worst_service(report);
-  return worst == nullptr ? "-" : fmt::format("{} {}", percent(worst->slo_attainment), worst->name);
+  if (worst == nullptr) return "-";
+  if (worst->slo_attainment == 1) return percent(1);
+  return fmt::format("{} {}", percent(worst->slo_attainment), worst->name);
 }
 
 std::vector<std::string> row_of(const Standing& standing) {

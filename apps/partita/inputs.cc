@@ -71,7 +71,7 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Context& context, const Problem
   std::vector<plan::FleetEntry> fleet;
   for (const FleetLine& line : lines) {
     const std::string where =
-        flags.fleet.empty() ? "--gpu" : fmt::format("{}:{}", flags.fleet, line.line);
+        flags.fleet.empty() ? flags.gpu_source : fmt::format("{}:{}", flags.fleet, line.line);
     Result<plan::FleetEntry> entry = load_entry(context, *catalogue, line, where);
     if (!entry) return failed(entry.error());
     fleet.push_back(std::move(*entry));

@@ -14,8 +14,9 @@ namespace partita::cli {
 
 struct ProblemFlags {
   std::string services, profiles, gpu, fleet, catalogue;
-  std::string rule;       // empty: the command's default
-  int max_processes = 0;  // 0: the command's default
+  std::string gpu_source = "--gpu";  // what names the GPU model, for messages
+  std::string rule;                  // empty: the command's default
+  int max_processes = 0;             // 0: the command's default
 };
 
 // --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes.

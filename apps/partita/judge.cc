@@ -19,6 +19,7 @@ Result<Judged> judge(Context& context, const PlanFlags& flags) {
   if (!plan) return failed(plan.error());
   ProblemFlags completed = flags.problem;
   completed.gpu = plan->gpu_model;
+  completed.gpu_source = flags.plan;
   if (completed.rule.empty()) completed.rule = plan::to_string(plan->rule);
   if (completed.max_processes == 0) completed.max_processes = profile::kMaxProcesses;
   Result<plan::ServingProblem> problem = load_problem(context, completed);
