@@ -1,9 +1,9 @@
-// Router: which instance of its service a request joins -- the one where it is expected to complete
-// first: max(now, entry free again) + (queued + 1) / planned throughput, the lowest index among
-// equals. A kinetic tournament: instances whose entry is free rank by their queue, the others by
-// the time at which they would be done, and a subtree is looked at again only when one of its
-// entries has become free. O(log instances) per request. Single-threaded; time never runs
-// backwards.
+// Router: which instance of its service a request joins -- the one that is expected to have worked
+// it off first: max(now, entry free again) + (queued + 1) / planned throughput, the lowest index
+// among equals. Execution latencies are not compared: the SLO rule has passed every instance.
+// A kinetic tournament: instances whose entry is free rank by their queue, the others by the time
+// at which they would be done, and a subtree is looked at again only when one of its entries has
+// become free. O(log instances) per request. Single-threaded; time never runs backwards.
 #pragma once
 
 #include <cstddef>

@@ -205,6 +205,19 @@ TEST(ServiceWorld, TheRouterMakesTwoEqualInstancesOneMD2Queue) {
   EXPECT_NEAR(out.mean_latency / kMilli - latency_ms, wait_ms, 0.02 * wait_ms);
 }
 
+TEST(ServiceWorld, TheRouterCountsEntryWorkPerProcess) {
+  // The second request finds the four-process entry busy for 9 ms more: 9 + 10 beats an idle 20.
+  const std::vector<double> times = {0, 0.001};
+  ServiceSpec spec{.arrivals = ArrivalSource::recorded(times),
+                   .segments = {{{flat(1, 40), 4}, Rps{100}}, {{flat(1, 16), 1}, Rps{50}}},
+                   .slo = kForever,
+                   .warmup = 0,
+                   .end = static_cast<Nanos>(100 * kMilli)};
+  const auto out = ServiceWorld().run(spec);
+  EXPECT_DOUBLE_EQ(out.mean_latency / kMilli, (40 + 49) / 2.0);
+  EXPECT_EQ(out.activity[1], 0);
+}
+
 TEST(ServiceWorld, RunsDoNotInfluenceEachOther) {
   const Load load{{flat(4, 10), 2}, 300, 1e4};
   ServiceSpec spec{.arrivals = ArrivalSource::poisson(Rps{load.rate}, Rng(load.seed)),

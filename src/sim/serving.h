@@ -1,8 +1,8 @@
 // Simulated serving: a plan under traffic. Deterministic: same problem, plan and options, same
 // report and log hash; the order of the problem's services changes the order of the report alone.
-// Every request joins the instance where it should complete first (router.h); every instance is a
-// Batcher that takes the curve's latency for a batch, padded. Limits: kMaxDuration, kMaxArrivals;
-// memory grows with the queues of one overloaded service, never with the duration.
+// Every request joins the instance that should have worked it off first (router.h); every instance
+// is a Batcher that takes the curve's latency for a batch, padded. Limits: kMaxDuration,
+// kMaxArrivals; memory grows with the queues of one overloaded service, never with the duration.
 #pragma once
 
 #include <cstdint>
