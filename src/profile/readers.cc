@@ -12,10 +12,10 @@ namespace partita::profile {
 namespace {
 
 // Generous bounds: what lies beyond is a unit mistake or damage, not a measurement.
-constexpr double kMaxThroughputRps = 1e9;
-constexpr double kMaxLatencyMs = 1e9;
-constexpr double kMaxMemoryMib = 1e9;
-constexpr std::size_t kMaxModelName = 200;
+constexpr double kMaxThroughputRps = 1e12;
+constexpr double kMaxLatencyMs = 1e12;
+constexpr double kMaxMemoryMib = 1e12;
+constexpr std::size_t kMaxModelName = 128;
 
 // Where a format keeps the columns of a point, and its units. Memory is -1 when the format has
 // none.

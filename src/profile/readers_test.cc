@@ -50,14 +50,14 @@ struct BadCase {
 
 TEST(NativeCsv, RefusesBadRowsWithLineAndReason) {
   const BadCase cases[] = {
-      {"a,1,1,1,-5,5,\n", "t.csv:2: throughput_rps '-5' is outside 0..1000000000"},
+      {"a,1,1,1,-5,5,\n", "t.csv:2: throughput_rps '-5' is outside 0..1000000000000"},
       {"a,1,1,1,nan,5,\n", "t.csv:2: throughput_rps 'nan' is not finite"},
       {"a,1,1,1,5,inf,\n", "t.csv:2: latency_ms 'inf' is not finite"},
       {"a,1,1,1,1e999,5,\n", "t.csv:2: throughput_rps '1e999' is out of range"},
-      {"a,1,1,1,1e12,5,\n", "t.csv:2: throughput_rps '1e12' is outside 0..1000000000"},
+      {"a,1,1,1,1e13,5,\n", "t.csv:2: throughput_rps '1e13' is outside 0..1000000000000"},
       {"a,1,1,1,5x,5,\n", "t.csv:2: throughput_rps '5x' is not a number"},
       {"a,1,1,1,,5,\n", "t.csv:2: throughput_rps '' is empty"},
-      {"a,1,1,1,5,5,-1\n", "t.csv:2: memory_mib '-1' is outside 0..1000000000"},
+      {"a,1,1,1,5,5,-1\n", "t.csv:2: memory_mib '-1' is outside 0..1000000000000"},
       {"a,1,1.5,1,5,5,\n", "t.csv:2: batch '1.5' is not a whole number"},
       {"a,0,1,1,5,5,\n", "t.csv:2: gpcs '0' is outside 1..16"},
       {"a,1,65537,1,5,5,\n", "t.csv:2: batch '65537' is outside 1..65536"},
@@ -107,7 +107,7 @@ TEST(ParvaGpuCsv, ThroughputIsPerProcessAndLatencyInSeconds) {
   const Result<WorkloadProfile> bad =
       parse_parvagpu_csv("bert.csv", "bert", std::string(kParvaHeader) + "4,8,3,603.25,-1\n");
   ASSERT_FALSE(bad);
-  EXPECT_EQ(to_string(bad.error()), "bert.csv:2: Latency '-1' is outside 0..1000000");
+  EXPECT_EQ(to_string(bad.error()), "bert.csv:2: Latency '-1' is outside 0..1000000000");
 }
 
 RC_GTEST_PROP(NativeCsv, WhatIsPrintedIsReadBack, ()) {
