@@ -226,6 +226,17 @@ TEST(ParvaGpu, WholeMultiplesNeedNoSpareSegment) {
       }
 }
 
+// The rest of this rate comes out above the segment's throughput: it must neither crash nor go
+// missing.
+TEST(ParvaGpu, RestsThatRoundUpKeepTheirSegment) {
+  const double each = 1604.294306624883, rate = 192515.31679498593;
+  ASSERT_GT(rate - std::floor(rate / each) * each, each);
+  const auto problem = problem_of({{1, each}}, rate);
+  const Outcome outcome = plan_parvagpu(problem, {});
+  EXPECT_EQ(outcome.plan->objective.gpcs, 120);
+  expect_right(problem, *outcome.plan);
+}
+
 TEST(ParvaGpu, ServicesWithoutSmallSegmentsKeepTheirs) {
   const auto problem = problem_of({{4, 400}}, 700);
   EXPECT_EQ(places(plan_parvagpu(problem, {})), (std::vector<std::string>{"0:4g@0", "1:4g@0"}));
