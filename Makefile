@@ -10,7 +10,7 @@ help:  ## this list
 demo: build  ## plan, judge and simulate a fleet, and explain every step
 	build/release/partita demo
 
-test: packages  ## every test: release, address and undefined-behaviour sanitizers, thread sanitizer
+test: packages  ## every test, in release and under sanitizers
 	tools/run_tests
 
 build: packages  ## the program, at build/release/partita
