@@ -301,8 +301,10 @@ Result<Exit> run_predict(Context& context, const Flags& flags) {
   if (!law) return failed(law.error());
   const ProfilePoint point = profile::predict(*law, *on, flags.batch, flags.processes);
   const bool fits = profile::fits(*law, *on, flags.batch, flags.processes);
+  Output output = flags.output;
+  if (!fits) output.file.clear();  // -o names the place of a prediction that holds
   Result<Exit> done =
-      finish(context, flags.output,
+      finish(context, output,
              flags.json() ? prediction_json(flags, point, fits) : prediction_text(flags, point));
   if (!done || fits) return done;
   complain(context, fmt::format("it does not fit: {:.0f} MiB are needed, the instance has {:.0f}",
