@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -83,7 +84,7 @@ QueueAnswer answer(const QueueQuestion& asked) {
   if (!result.stable) return result;
   const auto keeps = [&](double ms) { return meets(segment, queue, Millis{ms}, asked.percentile); };
   const double limit = asked.slo * (1 + kPercentileTolerance);
-  const double stated = asked.stated * (1 + kPredictionTolerance);
+  const double stated = asked.stated * kPredictionFactor;
   result.meets_slo = keeps(limit);
   // Of two limits only the smaller one needs to be asked when it is kept.
   result.states_truth =
@@ -115,7 +116,9 @@ class Judge {
  private:
   void report(std::string constraint, std::string subject, double have, double need,
               std::string detail) {
-    reasons_.push_back({std::move(constraint), std::move(subject), have, need, std::move(detail)});
+    if (said_.emplace(constraint, subject).second)
+      reasons_.push_back(
+          {std::move(constraint), std::move(subject), have, need, std::move(detail)});
   }
   std::string name_of(std::size_t gpu) const {
     return fmt::format("gpu {}", plan_.gpus[gpu].index);
@@ -229,13 +232,9 @@ class Judge {
       known.push_back({profile, one.planned->start});
       who.push_back(&one);
     }
-    std::vector<std::pair<std::string, std::string>> said;
-    for (const hw::Conflict& conflict : hw::conflicts(gpu, known)) {
-      const std::string subject = subject_of(conflict, placed.front().gpu, who);
-      if (std::ranges::count(said, std::pair(conflict.constraint, subject)) > 0) continue;
-      said.emplace_back(conflict.constraint, subject);
-      report(conflict.constraint, subject, conflict.have, conflict.need, "on " + gpu.name);
-    }
+    for (const hw::Conflict& conflict : hw::conflicts(gpu, known))
+      report(conflict.constraint, subject_of(conflict, placed.front().gpu, who), conflict.have,
+             conflict.need, "on " + gpu.name);
   }
 
   // Conflicts name instances by their place among those of a known profile.
@@ -471,6 +470,7 @@ class Judge {
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
   std::map<QueueQuestion, QueueAnswer> answers_;
+  std::set<std::pair<std::string, std::string>> said_;  // constraint and subject of the reasons
   std::vector<Reason> reasons_;
 };
 
