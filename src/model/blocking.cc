@@ -8,7 +8,7 @@
 namespace partita::model {
 namespace {
 
-constexpr int kDispatches = 500;  // of each run; the first tenth is not counted. 6000 are no closer
+constexpr int kDispatches = 500;  // of each run; the first tenth is not counted
 
 // A Poisson number with this mean: by inversion, or for large means by the second-order
 // Cornish-Fisher formula.
