@@ -287,7 +287,7 @@ std::vector<Mutation> point_mutations() {
   };
 }
 
-std::vector<Mutation> service_mutations() {
+std::vector<Mutation> rate_mutations() {
   return {
       {"a rate just above what is carried",
        [](Case& c) { c.plan.services[1].rate = c.problem.services[1].rate = Rps{3846.16}; },
@@ -321,6 +321,11 @@ std::vector<Mutation> service_mutations() {
       {"another fraction",
        [](Case& c) { c.problem.rule.fraction = 0.15; },
        {"slo: gpu 1 instance 1"}},
+  };
+}
+
+std::vector<Mutation> row_mutations() {
+  return {
       {"an instance is dropped",
        [](Case& c) { c.plan.gpus[1].instances.erase(c.plan.gpus[1].instances.begin() + 1); },
        {"service_row: service dogs planned_rps", "service_row: service dogs predicted_latency_ms",
@@ -356,6 +361,11 @@ std::vector<Mutation> service_mutations() {
       {"a wrong prediction",
        [](Case& c) { c.plan.services[0].predicted_latency.value += 1e-5; },
        {"service_row: service cats predicted_latency_ms"}},
+  };
+}
+
+std::vector<Mutation> replica_mutations() {
+  return {
       {"too few replicas",
        [](Case& c) { c.problem.services[0].min_replicas = 2; },
        {"min_replicas: service cats"}},
@@ -441,7 +451,9 @@ void expect_exactly(const std::vector<Mutation>& mutations) {
 
 TEST(Verify, LayoutMutations) { expect_exactly(layout_mutations()); }
 TEST(Verify, PointMutations) { expect_exactly(point_mutations()); }
-TEST(Verify, ServiceMutations) { expect_exactly(service_mutations()); }
+TEST(Verify, RateMutations) { expect_exactly(rate_mutations()); }
+TEST(Verify, RowMutations) { expect_exactly(row_mutations()); }
+TEST(Verify, ReplicaMutations) { expect_exactly(replica_mutations()); }
 TEST(Verify, ObjectiveMutations) { expect_exactly(objective_mutations()); }
 
 TEST(Verify, NumbersThatAreNone) {
