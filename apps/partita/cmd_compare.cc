@@ -59,9 +59,7 @@ Command add_compare(CLI::App& app) {
                    "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
       ->type_name("TIME")
       ->default_str(flags->duration);
-  command->add_option("--seed", flags->options.seed, "Seed of the arrivals")
-      ->type_name("N")
-      ->default_str("1");
+  add_seed(*command, flags->options.seed);
   add_node_budget(*command, flags->options.node_budget);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

@@ -152,9 +152,7 @@ Command add_demo(CLI::App& app) {
                    "Where the picture goes; build/demo-plan.svg when there is a build/, else "
                    "demo-plan.svg")
       ->type_name("FILE");
-  command->add_option("--seed", flags->seed, "Seed of the arrivals")
-      ->type_name("N")
-      ->default_str("1");
+  add_seed(*command, flags->seed);
   return {command, [flags](Context& context) { return run(context, *flags); }};
 }
 

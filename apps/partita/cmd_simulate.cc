@@ -111,9 +111,7 @@ Command add_simulate(CLI::App& app) {
                              "it is full, which planning by execution latency assumes"),
          {"paced", "full"})
       ->default_str(flags->batching);
-  command->add_option("--seed", flags->seed, "Seed of the arrivals; same seed, same report")
-      ->type_name("N")
-      ->default_str("1");
+  add_seed(*command, flags->seed);
   within(command->add_option("--require", flags->require,
                              "Exit 1 when a service attains its SLO for a smaller share of its "
                              "requests than this"),

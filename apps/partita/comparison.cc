@@ -36,7 +36,9 @@ Result<Standing> stand(Context& context, plan::ServingProblem problem, const Con
     if (!report) return failed(report.error());
     (kind == sim::BatchingKind::paced ? standing.paced : standing.full) = std::move(*report);
   }
-  standing.unfillable = unfillable_batches(*standing.plan);
+  if (contestant.rule.kind == plan::SloRule::Kind::execution) {
+    standing.unfillable = unfillable_batches(*standing.plan);
+  }
   return standing;
 }
 

@@ -24,6 +24,8 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const
                                                   const plan::SloRule& default_rule);
 
 // A planned batch that cannot be filled at the rate of its instance and executed within the SLO.
+// Looked for under the execution rule only: it counts on full batches, the queueing rule never
+// waits for one.
 struct Unfillable {
   std::string service;
   int batch = 0;

@@ -48,6 +48,13 @@ CLI::Option* within(CLI::Option* option, double least, double most) {
   });
 }
 
+void add_seed(CLI::App& command, std::uint64_t& seed) {
+  within(command.add_option("--seed", seed, "Seed of the arrivals; same seed, same report"), 0,
+         1.8e19)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", seed));
+}
+
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {
   double value = 0;
   const char* const end = text.data() + text.size();

@@ -3,6 +3,7 @@
 // DIR, PATH, GPU, PLANNER and PLAN complete to what they say. Also: "did you mean".
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@
 #include "base/units.h"
 
 namespace CLI {
+class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace partita::cli {
 
@@ -20,6 +22,9 @@ CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words);
 
 // Restricts a numeric option to [least, most]; NaN is refused.
 CLI::Option* within(CLI::Option* option, double least, double most);
+
+// Adds --seed: 0 .. 1.8e19. (CLI11 alone would wrap a negative number around.)
+void add_seed(CLI::App& command, std::uint64_t& seed);
 
 // "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
 inline constexpr Seconds kMaxDuration{1e6};

@@ -270,7 +270,7 @@ class BadInput(CliTest):
                 (["--seed", "x"], "--seed"), (["--require", "1.5"], "--require"),
                 (["--require", "nan"], "--require"), (["--batching", "half"], "--batching"),
                 (["--arrivals", "nowhere"], "--arrivals"),
-                (["--arrivals", "services.yaml"], r"services\.yaml:1")):
+                (["--arrivals", "services.yaml"], r"services\.yaml:\d")):
             with self.subTest(" ".join(arguments)):
                 self.assert_refused(self.on_plan("simulate", "plan.json", *arguments), pattern)
 

@@ -99,7 +99,7 @@ class Simulations(CliTest):
     def test_durations(self):
         for text in ("10", "10s", "10000ms"):
             offered = [s["offered"] for s in self.report("--duration", text, "--arrivals", "uniform")["services"]]
-            self.assertEqual(offered, [1000, 300], text)
+            self.assertEqual(offered, [1200, 300], text)
 
     def test_require(self):
         self.ok(*self.on_plan("simulate", "plan.json", "--require", "0.5"))
@@ -125,7 +125,8 @@ class Simulations(CliTest):
         comparison = json.loads(self.ok("compare", *self.plan_args()[1:], "--format", "json", "--planners",
                                         "exact,parvagpu@execution:0.45"))
         exact, parvagpu = comparison["planners"]
-        self.assertEqual(exact["unfillable"] and exact["worst_paced"]["slo_attainment"] < 0.99, [])
+        self.assertEqual(exact["unfillable"], [])
+        self.assertGreaterEqual(exact["worst_paced"]["slo_attainment"], 0.99)
         (item,) = parvagpu["unfillable"]
         self.assertEqual(item["service"], "rare")
         self.assertAlmostEqual(item["fill_ms"], (item["batch"] - 1) / 0.5 * 1000)
@@ -203,7 +204,6 @@ class Output(CliTest):
 
     def test_colour_only_on_terminals_and_not_against_the_user(self):
         self.assertIn(b"\033[", self.on_terminal(NO_COLOR=""))
-        self.assertNotIn(b"m", b"".join(self.on_terminal(NO_COLOR="1").split(b"\033[")[1:])[:0])
         self.assertNotRegex(self.on_terminal(NO_COLOR="1").decode(), "\033\\[[0-9;]*m")
         self.assertNotIn("\033", self.ok(*self.plan_args()))
 

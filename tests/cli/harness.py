@@ -8,11 +8,13 @@ import tempfile
 import unittest
 
 PROGRAM = os.environ.get("PARTITA", "")
+if not os.access(PROGRAM, os.X_OK):
+    raise SystemExit(f"PARTITA must name the program: '{PROGRAM}' does not")
 
 SERVICES = """services:
   - name: chat
     model: small
-    rate_rps: 100
+    rate_rps: 120
     slo_ms: 200
   - {name: search, model: large, rate_rps: 30, slo_ms: 500}
 """
