@@ -9,7 +9,9 @@
 namespace partita::model {
 namespace {
 
-constexpr double kNegligible = 0.02;  // of the share of late requests that matters
+constexpr int kRounds = 6;              // of alternating classes and blocking
+constexpr double kRareBlocking = 1e-4;  // parts with a smaller share are left out
+constexpr double kNegligible = 0.02;    // of the share of late requests that matters
 
 // The positive root of load * (e^x - 1) = x: leftovers fall as e^-x per request (Cramer-Lundberg;
 // the batch size cancels). Newton from above, where the convex function makes every step safe.
@@ -44,34 +46,60 @@ double BatchChain::time_to_fall(double logarithm) const {
 }
 
 void BatchChain::solve(double load) {
-  set_intervals(load);
-  choose_grid(load);
-  fill_matrix();
-  solve_matrix();
+  const bool blocks = processes_ > 1 && classes_.size() > 1 && load > 0;
+  blocking_.assign(classes_.size(), {});
+  if (blocks) pools_.start(classes_, processes_, load);
+  for (int round = 0;; ++round) {
+    set_intervals(load);
+    choose_grid(load);
+    fill_matrix();
+    solve_matrix();
+    if (!blocks || round == kRounds) break;
+    refine_blocking();
+  }
   weigh_intervals();
   count_requests();
 }
 
-void BatchChain::set_intervals(double load) {
-  const std::vector<Blocking>& blocking = sampler_.sample(classes_, processes_, load);
-  std::size_t used = 0;
-  const auto add = [&](std::size_t j, double length, double share) {
-    if (used == intervals_.size()) intervals_.emplace_back();
-    Interval& interval = intervals_[used++];
-    interval.size_class = j;
-    interval.length = length;
-    interval.share = share;
-    interval.arrivals.reset(load * length);
-  };
-  for (std::size_t j = 0; j < classes_.size(); ++j) {
-    const auto& [blocked, length, spread] = blocking[j];
-    if (blocked > 0) {
-      add(j, length - spread, blocked / 2);
-      add(j, length + spread, blocked / 2);
+void BatchChain::refine_blocking() {
+  const std::size_t size = classes_.size();
+  const Poisson& arrivals = unblocked_full().arrivals;
+  backlog_.assign(size, 0);
+  for (std::size_t i = size; i < stationary_.size(); ++i) {
+    const int left = static_cast<int>(i - size + 1) * spacing_;
+    double at_least = 1;
+    for (std::size_t k = 0; k < size; ++k) {
+      const double more = k + 1 < size ? arrivals.tail(classes_[k].last + 1 - left) : 0;
+      backlog_[k] += stationary_[i] * (at_least - more);
+      at_least = more;
     }
-    add(j, classes_[j].pace, 1 - blocked);
   }
-  intervals_.resize(used);
+  pools_.refine(stationary_, backlog_);
+  blocking_ = pools_.blocking();
+}
+
+// The unblocked intervals of all classes come first, so that later rounds find them tabulated.
+void BatchChain::set_intervals(double load) {
+  const std::size_t size = classes_.size();
+  std::size_t used = size;
+  intervals_.resize(std::max(intervals_.size(), size * (1 + kBlockingParts)));
+  const auto set = [&](std::size_t index, std::size_t j, const Blocking& part) {
+    Interval& interval = intervals_[index];
+    interval.size_class = j;
+    interval.length = part.length;
+    interval.share = part.share;
+    interval.arrivals.reset(load * part.length);
+  };
+  for (std::size_t j = 0; j < size; ++j) {
+    double unblocked = 1;
+    for (const Blocking& part : blocking_[j]) {
+      if (part.share < kRareBlocking) continue;
+      set(used++, j, part);
+      unblocked -= part.share;
+    }
+    set(j, j, {std::max(0.0, unblocked), classes_[j].pace});
+  }
+  used_ = used;
 }
 
 // The second slowest mode of the leftovers falls as exp(-r * sqrt(2 pi / B)), so four times sqrt(B)
@@ -81,7 +109,7 @@ void BatchChain::choose_grid(double load) {
   const double root = std::sqrt(full());
   spacing_ = std::max(1, static_cast<int>(root / 4));
   cells_ = static_cast<int>(4 * root / spacing_) + 6;
-  if (intervals_.back().arrivals.tail(full() + 1) < kNegligible * share_) cells_ = 1;
+  if (unblocked_full().arrivals.tail(full() + 1) < kNegligible * share_) cells_ = 1;
 }
 
 // Adds the probabilities of every next state when `left` requests wait at a dispatch. A queue
@@ -119,9 +147,9 @@ void BatchChain::fill_matrix() {
   const std::size_t size = states();
   const std::size_t last = classes_.size() - 1;
   matrix_.assign(size * size, 0);
-  for (const Interval& interval : intervals_)
+  for (const Interval& interval : used_intervals())
     add_transitions(interval.arrivals, 0, interval.share, &matrix_[interval.size_class * size]);
-  const Poisson& arrivals = intervals_.back().arrivals;
+  const Poisson& arrivals = unblocked_full().arrivals;
   for (int i = 1; i < cells_; ++i) {
     add_transitions(arrivals, i * spacing_, 1,
                     &matrix_[(last + static_cast<std::size_t>(i)) * size]);
@@ -164,19 +192,21 @@ void BatchChain::solve_matrix() {
     for (std::size_t i = start; i < k; ++i)
       stationary_[k] += stationary_[i] * matrix_[i * size + k];
   }
+  const double sum = std::accumulate(stationary_.begin(), stationary_.end(), 0.0);
+  for (double& p : stationary_) p /= sum;
 }
 
 // Distributes the stationary probabilities of the states over the intervals that follow them.
 // Blocking ends when full batches follow each other, so what is left waiting sees the unblocked
 // interval.
 void BatchChain::weigh_intervals() {
-  for (Interval& interval : intervals_) {
+  for (Interval& interval : used_intervals()) {
     interval.weights.assign(1, stationary_[interval.size_class] * interval.share);
     interval.border = 0;
   }
   if (cells_ == 1) return;
   const auto overflow = stationary_.begin() + static_cast<std::ptrdiff_t>(classes_.size());
-  Interval& full_batch = intervals_.back();
+  Interval& full_batch = unblocked_full();
   full_batch.weights.insert(full_batch.weights.end(), overflow, stationary_.end() - 1);
   full_batch.border = stationary_.back();
 }
@@ -212,11 +242,11 @@ double BatchChain::weighted_excess(const Interval& interval, const Poisson& arri
 
 void BatchChain::count_requests() {
   const std::size_t size = classes_.size();
-  joining_.assign(intervals_.size() * size, 0);
+  joining_.assign(used_ * size, 0);
   leftover_next_.assign(size, 0);
   idle_ = 0;
   requests_ = 0;
-  for (std::size_t i = 0; i < intervals_.size(); ++i) {
+  for (std::size_t i = 0; i < used_; ++i) {
     Interval& interval = intervals_[i];
     idle_ += interval.weights[0] * (1 - interval.arrivals.tail(1));
     requests_ += interval.arrivals.mean() * weight_from(interval, 0);
@@ -226,7 +256,7 @@ void BatchChain::count_requests() {
 
   // A leftover leaves with the next dispatch that has room for it; assumed independent of how long
   // it has waited.
-  const Interval& interval = intervals_.back();
+  const Interval& interval = unblocked_full();
   const int limit = (full() + spacing_ - 1) / spacing_;
   double sum = 0;
   for (int i = 1; i < limit; ++i) {
@@ -268,7 +298,7 @@ void BatchChain::count_joining(Interval& interval, double* joining) {
 
 double BatchChain::late(double t) {
   double count = t < shortest() ? idle_ : 0;
-  for (std::size_t i = 0; i < intervals_.size(); ++i) {
+  for (std::size_t i = 0; i < used_; ++i) {
     count += on_time(i, t);
     if (intervals_[i].joining_full < 1e-5 * share_ * requests_) continue;  // nobody waits longer
     for (std::size_t k = 0; k < classes_.size(); ++k) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "model/blocking.h"
@@ -50,6 +51,7 @@ class BatchChain {
     double joining_full = 0;  // its requests, if it ends with more than a batch waiting
   };
 
+  void refine_blocking();
   void set_intervals(double load);
   void choose_grid(double load);
   void fill_matrix();
@@ -64,22 +66,27 @@ class BatchChain {
   double weighted_excess(const Interval& interval, const Poisson& arrivals, int count) const;
 
   int full() const { return classes_.back().last; }
+  Interval& unblocked_full() { return intervals_[classes_.size() - 1]; }
+  std::span<Interval> used_intervals() { return std::span(intervals_).first(used_); }
   std::size_t states() const {
     return classes_.size() + (cells_ == 1 ? 0 : static_cast<std::size_t>(cells_));
   }
 
   std::vector<SizeClass> classes_;
   int processes_ = 1;
-  BlockingSampler sampler_;
+  BlockingPools pools_;
+  std::vector<BlockingParts> blocking_;  // by class
+  std::vector<double> backlog_;          // scratch of refine_blocking()
   double share_ = 0;
   double decay_ = 0;  // the probability of r leftovers falls as exp(-decay_ * r)
   int spacing_ = 1;
   int cells_ = 1;  // grid points of leftovers; 1 = overflow is negligible
 
-  std::vector<Interval> intervals_;  // the last one is the unblocked one of the last class
-  std::vector<double> matrix_;       // states() x states()
-  std::vector<double> stationary_;   // states()
-  std::vector<double> joining_;      // [interval][class]: requests that join a batch of that class
+  std::vector<Interval> intervals_;  // unblocked ones by class, blocked ones, unused ones
+  std::size_t used_ = 0;
+  std::vector<double> matrix_;      // states() x states()
+  std::vector<double> stationary_;  // states()
+  std::vector<double> joining_;     // [interval][class]: requests that join a batch of that class
   std::vector<double>
       leftover_next_;    // [class]: distribution of the class in which leftovers leave
   double idle_ = 0;      // requests that find the queue idle, per dispatch

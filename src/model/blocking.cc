@@ -3,93 +3,145 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/rng.h"
+#include "base/check.h"
 
 namespace partita::model {
 namespace {
 
-constexpr int kDispatches = 500;  // of each run; the first tenth is not counted
-
-// A Poisson number with this mean: by inversion, or for large means by the second-order
-// Cornish-Fisher formula.
-int poisson_number(Rng& rng, double mean) {
-  if (mean < 12) {
-    double u = rng.uniform();
-    double p = std::exp(-mean);
-    int n = 0;
-    for (; u >= p && n < 64; ++n) {
-      u -= p;
-      p *= mean / (n + 1);
-    }
-    return n;
-  }
-  // Four uniform numbers of 16 bits make a normal one.
-  const std::uint64_t word = rng.next();
-  double sum = -2;
-  for (int i = 0; i < 64; i += 16) sum += static_cast<double>((word >> i) & 0xffff) * 0x1p-16;
-  const double z = sum * std::sqrt(3.0);
-  const double n = mean + std::sqrt(mean) * z + (z * z - 1) / 6;
-  return std::max(0, static_cast<int>(n + 0.5));
-}
+constexpr std::size_t kSamples = 32;    // per class
+constexpr double kNeverSeen = 1e-7;     // what happens at fewer dispatches cannot matter
+constexpr std::size_t kIntervals = 24;  // grid of interval lengths, geometric
 
 }  // namespace
 
-const std::vector<Blocking>& BlockingSampler::sample(const std::vector<SizeClass>& classes,
-                                                     int processes, double load) {
+void BlockingPools::start(const std::vector<SizeClass>& classes, int processes, double load) {
+  CHECK(classes.size() >= 2 && processes >= 2);
+  classes_ = classes;
+  processes_ = processes;
+  load_ = load;
   blocking_.assign(classes.size(), {});
-  if (processes == 1 || classes.size() == 1 || load <= 0) return blocking_;
-  visits_.assign(classes.size(), 0);
-  blocked_.assign(classes.size(), 0);
-  sums_.assign(classes.size(), 0);
-  squares_.assign(classes.size(), 0);
-  busy_until_.resize(static_cast<std::size_t>(processes));
-  // From an empty and from a full queue, since a queue with steep steps may stay where it is for
-  // long.
-  play(classes, load, 1, 1);
-  play(classes, load, classes.back().last, 2);
-  for (std::size_t j = 0; j < classes.size(); ++j) {
-    if (blocked_[j] == 0) continue;
-    const double mean = sums_[j] / blocked_[j];
-    const double spread = std::sqrt(std::max(0.0, squares_[j] / blocked_[j] - mean * mean));
-    blocking_[j] = {.share = static_cast<double>(blocked_[j]) / visits_[j],
-                    .length = mean,
-                    .spread = std::min(spread, mean - classes[j].pace)};
+  candidates_.resize(classes.size());
+  pools_.clear();
+  for (const SizeClass& c : classes) {
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      for (std::size_t p = 1; p <= others(); ++p) pools_.push_back(static_cast<double>(p) * c.pace);
+    }
   }
-  return blocking_;
+  tabulate_next_classes(load);
 }
 
-void BlockingSampler::play(const std::vector<SizeClass>& classes, double load, int queued,
-                           std::uint64_t seed) {
-  Rng rng(seed);
-  double now = 0;
-  std::fill(busy_until_.begin(), busy_until_.end(), now);
-  auto idle = busy_until_.begin();
-  for (int i = 0; i < kDispatches; ++i) {
-    const int batch = std::min(queued, classes.back().last);
-    const auto found = std::lower_bound(classes.begin(), classes.end(), batch,
-                                        [](const SizeClass& c, int n) { return c.last < n; });
-    const auto j = static_cast<std::size_t>(found - classes.begin());
-    queued -= batch;
-    *idle = now + found->latency;
-    idle = std::min_element(busy_until_.begin(), busy_until_.end());
+void BlockingPools::tabulate_next_classes(double load) {
+  const std::size_t size = classes_.size();
+  next_.assign((kIntervals + 1) * size, 0);
+  none_.assign(kIntervals + 1, 0);
+  const double ratio = classes_.back().latency / classes_.front().pace;
+  for (std::size_t i = 0; i <= kIntervals; ++i) {
+    const double share = static_cast<double>(i) / static_cast<double>(kIntervals);
+    poisson_.reset(load * classes_.front().pace * std::pow(ratio, share));
+    double at_least = 1;
+    for (std::size_t k = 0; k < size; ++k) {
+      const double more = k + 1 < size ? poisson_.tail(classes_[k].last + 1) : 0;
+      next_[i * size + k] = at_least - more;
+      at_least = more;
+    }
+    none_[i] = 1 - poisson_.tail(1);
+  }
+}
 
-    const double wait = *idle - now;
-    const bool blocked = wait > found->pace * (1 + 1e-9);
-    if (i >= kDispatches / 10 && queued == 0) {
-      ++visits_[j];
-      if (blocked) {
-        ++blocked_[j];
-        sums_[j] += wait;
-        squares_[j] += wait * wait;
-      }
+void BlockingPools::refine(const std::vector<double>& empty, const std::vector<double>& backlog) {
+  const std::size_t size = classes_.size();
+  moved_.clear();
+  for (auto& list : candidates_) list.clear();
+  for (std::size_t j = 0; j < size; ++j) {
+    if (empty[j] <= 0) continue;
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      const double rank = (static_cast<double>(i) + 0.5) / static_cast<double>(kSamples);
+      add_followers(j, &pools_[(j * kSamples + i) * others()],
+                    empty[j] / static_cast<double>(kSamples), -std::log(rank) / load_);
     }
-    const double length = std::max(found->pace, wait);
-    now += length;
-    queued += poisson_number(rng, load * length);
-    if (queued == 0) {
-      queued = 1;
-      now += rng.exponential() / load;
+  }
+  // Full batches in a row: the processes end one after the other, a pace apart.
+  for (std::size_t p = 1; p <= others(); ++p)
+    moved_.push_back(static_cast<double>(p) * classes_.back().pace);
+  for (std::size_t k = 0; k < size; ++k) add_moved(k, backlog[k]);
+  measure();
+  for (std::size_t k = 0; k < size; ++k) resample(k);
+}
+
+// Adds what follows one sample of a class; a queue that is empty then stays so for `idle`.
+void BlockingPools::add_followers(std::size_t size_class, const double* others_left, double weight,
+                                  double idle) {
+  const SizeClass& c = classes_[size_class];
+  scratch_.assign(others_left, others_left + others());
+  scratch_.push_back(c.latency);
+  const auto first = std::min_element(scratch_.begin(), scratch_.end());
+  const double length = std::max(c.pace, *first);
+  std::swap(*first, scratch_.back());  // that process takes the next batch
+  scratch_.pop_back();
+
+  const double ratio = classes_.back().latency / classes_.front().pace;
+  const double position =
+      std::clamp(std::log(length / classes_.front().pace) / std::log(ratio), 0.0, 1.0) *
+      static_cast<double>(kIntervals);
+  const std::size_t below = std::min(static_cast<std::size_t>(position), kIntervals - 1);
+  const double high = position - static_cast<double>(below);
+  const std::size_t size = classes_.size();
+  const double none = weight * ((1 - high) * none_[below] + high * none_[below + 1]);
+
+  for (const double left : scratch_) moved_.push_back(std::max(0.0, left - length));
+  for (std::size_t k = 0; k < size; ++k) {
+    double share =
+        weight * ((1 - high) * next_[below * size + k] + high * next_[(below + 1) * size + k]);
+    if (k == 0) share -= none;
+    add_moved(k, share);
+  }
+  if (none > 0) {
+    for (const double left : scratch_) moved_.push_back(std::max(0.0, left - length - idle));
+    add_moved(0, none);
+  }
+}
+
+void BlockingPools::add_moved(std::size_t size_class, double weight) {
+  if (weight > kNeverSeen)
+    candidates_[size_class].push_back({moved_.size() - others(), weight, size_class});
+}
+
+void BlockingPools::measure() {
+  for (std::size_t k = 0; k < classes_.size(); ++k) {
+    const auto& [first, last, latency, pace] = classes_[k];
+    BlockingParts& parts = blocking_[k];
+    parts = {};
+    double all = 0;
+    for (const Candidate& candidate : candidates_[k]) {
+      const double* left = &moved_[candidate.others];
+      const double wait = std::min(latency, *std::min_element(left, left + others()));
+      all += candidate.weight;
+      if (wait <= pace * (1 + 1e-9)) continue;
+      const double place = (wait - pace) / (latency - pace) * static_cast<double>(kBlockingParts);
+      Blocking& part = parts[std::min(static_cast<std::size_t>(place), kBlockingParts - 1)];
+      part.share += candidate.weight;
+      part.length += candidate.weight * wait;
     }
+    for (auto& [share, length] : parts) {
+      if (share > 0) length /= share;
+      share = all > 0 ? share / all : 0;
+    }
+  }
+}
+
+// Replaces the pool of a class by candidates at equal distances of cumulated weight.
+void BlockingPools::resample(std::size_t size_class) {
+  const std::vector<Candidate>& list = candidates_[size_class];
+  if (list.empty()) return;
+  double total = 0;
+  for (const Candidate& candidate : list) total += candidate.weight;
+  double passed = list[0].weight;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    const double mark = total * (static_cast<double>(i) + 0.5) / static_cast<double>(kSamples);
+    while (passed < mark && at + 1 < list.size()) passed += list[++at].weight;
+    std::copy_n(&moved_[list[at].others], others(),
+                &pools_[(size_class * kSamples + i) * others()]);
   }
 }
 

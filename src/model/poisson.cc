@@ -9,6 +9,7 @@ namespace partita::model {
 
 void Poisson::reset(double mean) {
   CHECK(mean >= 0 && mean < 1e8);
+  if (mean == mean_) return;
   mean_ = mean;
   const double reach = kPoissonSpread * std::sqrt(mean);
   first_ = static_cast<int>(std::max(0.0, std::floor(mean - reach)));
@@ -19,11 +20,12 @@ void Poisson::reset(double mean) {
   // Weights relative to the mode, outwards; their sum normalises them, which spares a logarithm of
   // a factorial.
   const auto mode = static_cast<std::size_t>(static_cast<int>(mean) - first_);
+  const double inverse = 1 / mean;
+  double n = std::floor(mean);
   tail_[mode] = 1;
-  for (std::size_t i = mode; i > 0; --i)
-    tail_[i - 1] = tail_[i] * static_cast<double>(first_ + static_cast<int>(i)) / mean;
-  for (std::size_t i = mode + 1; i < size; ++i)
-    tail_[i] = tail_[i - 1] * mean / static_cast<double>(first_ + static_cast<int>(i));
+  for (std::size_t i = mode; i > 0; --i, --n) tail_[i - 1] = tail_[i] * (n * inverse);
+  n = std::floor(mean);
+  for (std::size_t i = mode + 1; i < size; ++i) tail_[i] = tail_[i - 1] * (mean / ++n);
   tail_[size] = 0;
   excess_[size] = 0;
 
