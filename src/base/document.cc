@@ -16,6 +16,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/unicode.h"
+
 namespace partita {
 namespace {
 
@@ -27,14 +29,16 @@ class TreeBuilder {
       root_ = std::move(node);
       return true;
     }
-    Node& parent = stack_.back().node;
+    Open& open = stack_.back();
+    Node& parent = open.node;
     if (parent.kind == Node::Kind::list) {
       parent.items.push_back(std::move(node));
       return true;
     }
-    Open& open = stack_.back();
     if (!open.has_key) return refuse(node.line, "a key must be a string");
     open.has_key = false;
+    // The YAML parser gives an empty value the place of the token behind it.
+    if (node.kind == Node::Kind::null) node.line = open.key_line;
     parent.members.push_back({std::move(open.key), std::move(node)});
     return true;
   }
@@ -45,6 +49,7 @@ class TreeBuilder {
     if (!open.keys.insert(text).second)
       return refuse(line, fmt::format("duplicate key '{}'", text));
     open.key = std::move(text);
+    open.key_line = line;
     open.has_key = true;
     return true;
   }
@@ -60,7 +65,7 @@ class TreeBuilder {
     Node node;
     node.kind = kind;
     node.line = line;
-    stack_.push_back({std::move(node), {}, {}, false});
+    stack_.push_back({.node = std::move(node)});
     return true;
   }
   bool close() {
@@ -86,9 +91,10 @@ class TreeBuilder {
  private:
   struct Open {
     Node node;
-    std::string key;
-    std::set<std::string> keys;
-    bool has_key;
+    std::string key = {};
+    int key_line = 0;
+    bool has_key = false;
+    std::set<std::string> keys = {};
   };
   Node root_;
   std::vector<Open> stack_;
@@ -313,28 +319,6 @@ Result<Document> parse_yaml(const std::string& file, std::string_view text) {
   return builder.finish(file);
 }
 
-// The length of the UTF-8 sequence at `i`, 0 when it is not valid.
-std::size_t utf8_length(std::string_view text, std::size_t i) {
-  const auto byte = [&](std::size_t k) {
-    return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u;
-  };
-  const auto continues = [&](std::size_t k) { return (byte(k) & 0xC0) == 0x80; };
-  const unsigned first = byte(i);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(i + 1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!continues(i + 1) || !continues(i + 2)) return 0;
-    if (first == 0xE0 && byte(i + 1) < 0xA0) return 0;
-    return first == 0xED && byte(i + 1) > 0x9F ? 0 : 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!continues(i + 1) || !continues(i + 2) || !continues(i + 3)) return 0;
-    if (first == 0xF0 && byte(i + 1) < 0x90) return 0;
-    return first == 0xF4 && byte(i + 1) > 0x8F ? 0 : 4;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Result<void> check_text(const std::string& file, std::string_view text) {
@@ -342,15 +326,15 @@ Result<void> check_text(const std::string& file, std::string_view text) {
   bool blank = true;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
-    const std::size_t length = utf8_length(text, i);
+    const Decoded next = decode(text.substr(i));
     const bool control =
         static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r';
-    if (length == 0 || control || c == 0x7f)
+    if (!next.valid() || control || c == 0x7f)
       return bad_input(fmt::format("{}:{}", file, line),
-                       length == 0 ? "not text: invalid UTF-8" : "not text: a control character");
+                       !next.valid() ? "not text: invalid UTF-8" : "not text: a control character");
     line += c == '\n';
     blank = blank && (c == ' ' || c == '\n' || c == '\t' || c == '\r');
-    i += length;
+    i += next.bytes;
   }
   if (blank) return bad_input(file + ":1", "the file is empty");
   return {};

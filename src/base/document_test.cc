@@ -34,6 +34,17 @@ TEST(Document, YamlGivesTheSameTree) {
   EXPECT_TRUE((*services)->items[1].find("on")->boolean);
 }
 
+TEST(Document, AnEmptyValueStandsWhereItsKeyDoes) {
+  const auto document = parse_document("a.yaml", "a:\n  b:\n  c: ~\n\n  d:\n\n# end\ne: 1\n");
+  ASSERT_TRUE(document) << to_string(document.error());
+  const Node& a = *document->root.find("a");
+  EXPECT_EQ(a.find("b")->kind, Node::Kind::null);
+  EXPECT_EQ(a.find("b")->line, 2);
+  EXPECT_EQ(a.find("c")->line, 3);
+  EXPECT_EQ(a.find("d")->line, 5);
+  EXPECT_EQ(document->root.find("e")->line, 8);
+}
+
 TEST(Document, RefusesWithFileAndLine) {
   EXPECT_EQ(refusal("a.yaml", ""), "a.yaml:1: the file is empty");
   EXPECT_EQ(refusal("a.yaml", " \n\n"), "a.yaml:1: the file is empty");

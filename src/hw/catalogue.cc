@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/nearest.h"
 
 namespace partita::hw {
 namespace {
@@ -24,21 +25,6 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-// Levenshtein distance.
-int edits(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = static_cast<int>(j);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    int diagonal = std::exchange(row[0], static_cast<int>(i) + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const int changed = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 const GpuModel* Catalogue::find(std::string_view name) const {
@@ -49,8 +35,8 @@ const GpuModel* Catalogue::find(std::string_view name) const {
 
 Result<const GpuModel*> Catalogue::get(std::string_view name) const {
   if (const GpuModel* gpu = find(name)) return gpu;
-  const std::string wanted = lower_case(name.substr(0, 64));
-  std::vector<std::pair<int, std::string>> nearest;
+  const std::string wanted = lower_case(name.substr(0, kMaxWordBytes));
+  std::vector<std::pair<std::size_t, std::string>> nearest;
   for (const GpuModel& gpu : gpus)
     nearest.emplace_back(edits(wanted, lower_case(gpu.name)), gpu.name);
   std::ranges::sort(nearest);

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/document.h"
+#include "base/fields.h"
 #include "hw/catalogue.h"
 
 namespace partita::hw {
@@ -15,124 +14,41 @@ namespace {
 constexpr std::string_view kApiVersion = "partita/v1";
 constexpr std::string_view kKind = "GpuModel";
 constexpr std::string_view kCertainties = "ABCDU";  // in the order of the enum
-constexpr int kMost = 1 << 30;                      // bound of counts that have no other
+constexpr double kMost = 1e9;                       // bound of counts that have no other
+constexpr Range kCounts{.high = kMost};
 
-// Reads typed members and keeps the first refusal, so that a reader of forty fields stays a list of
-// forty lines.
-class Reader {
- public:
-  explicit Reader(const Document& document) : document_(document) {}
-
-  const std::optional<Error>& error() const { return error_; }
-
-  void refuse(const Node& at, std::string message) {
-    if (!error_) error_ = Error{ErrorCode::bad_input, std::move(message), document_.at(at)};
-  }
-
-  // Refuses members that nobody would read: most often a misspelt optional key.
-  void allow_only(const Node& object, std::initializer_list<std::string_view> keys) {
-    for (const auto& [key, value] : object.members)
-      if (std::ranges::find(keys, key) == keys.end())
-        refuse(value, fmt::format("unknown key '{}'", key));
-  }
-
-  std::string text(const Node& object, std::string_view key) {
-    const std::string value = take(string_member(document_, object, key));
-    if (value.empty()) refuse(object, fmt::format("'{}' is empty", key));
-    return value;
-  }
-
-  int integer(const Node& object, std::string_view key, int low, int high) {
-    const int value = take(integer_member(document_, object, key));
-    if (value < low || value > high)
-      refuse(at(object, key), fmt::format("'{}' is {}, not in {}..{}", key, value, low, high));
-    return value;
-  }
-
-  // Null or missing means unknown.
-  std::optional<int> known_integer(const Node& object, std::string_view key, int high) {
-    if (!known(object, key)) return std::nullopt;
-    return integer(object, key, 1, high);
-  }
-  bool known(const Node& object, std::string_view key) const {
-    const Node* node = object.find(key);
-    return node != nullptr && node->kind != Node::Kind::null;
-  }
-
-  Seconds seconds(const Node& object, std::string_view key) {
-    const double value = take(number_member(document_, object, key));
-    if (value < 0) refuse(at(object, key), fmt::format("'{}' is negative", key));
-    return {value};
-  }
-
-  const std::vector<Node>& list(const Node& object, std::string_view key) {
-    const auto node = list_member(document_, object, key);
-    if (!node) keep(node.error());
-    return node ? (*node)->items : nothing_.items;
-  }
-
-  const Node& object(const Node& parent, std::string_view key) {
-    const Node* node = parent.find(key);
-    if (node != nullptr && node->kind == Node::Kind::object) return *node;
-    refuse(node != nullptr ? *node : parent, fmt::format("'{}' must be an object", key));
-    return nothing_;
-  }
-
-  std::vector<std::string> texts(const Node& object, std::string_view key) {
-    std::vector<std::string> values;
-    for (const Node& item : list(object, key)) {
-      if (item.kind != Node::Kind::string || item.text.empty())
-        refuse(item, fmt::format("'{}' must list strings", key));
-      values.push_back(item.text);
-    }
-    return values;
-  }
-
-  Certainty certainty(const Node& object, std::string_view key) {
-    const std::string letter = text(object, key);
-    const auto index = kCertainties.find(letter);
-    if (letter.size() == 1 && index != std::string::npos) return static_cast<Certainty>(index);
-    refuse(at(object, key), fmt::format("'{}' is '{}', not one of A, B, C, D, U", key, letter));
-    return Certainty::U;
-  }
-
- private:
-  const Node& at(const Node& object, std::string_view key) const {
-    const Node* node = object.find(key);
-    return node != nullptr ? *node : object;
-  }
-  void keep(const Error& error) {
-    if (!error_) error_ = error;
-  }
-  template <class T>
-  T take(const Result<T>& result) {
-    if (!result) keep(result.error());
-    return result ? *result : T{};
-  }
-
-  const Document& document_;
-  const Node nothing_ = {};
-  std::optional<Error> error_;
-};
-
-Engines read_engines(Reader& in, const Node& node) {
-  in.allow_only(node, {"copy", "decode", "encode", "jpeg", "optical_flow"});
-  return {.copy = in.integer(node, "copy", 0, kMost),
-          .decode = in.integer(node, "decode", 0, kMost),
-          .encode = in.integer(node, "encode", 0, kMost),
-          .jpeg = in.integer(node, "jpeg", 0, kMost),
-          .optical_flow = in.integer(node, "optical_flow", 0, kMost)};
+// Null or missing means unknown.
+std::optional<int> known_integer(Fields& in, std::string_view key, double high) {
+  if (!in.known(key)) return std::nullopt;
+  return in.integer(key, {.low = 1, .high = high});
 }
 
-void read_certainty(Reader& in, const Node& node, MigProfile& profile) {
-  in.allow_only(node, {"name", "id", "placements", "max_instances", "sms", "memory", "engines"});
-  profile.name_mark = in.certainty(node, "name");
-  profile.id_mark = in.certainty(node, "id");
-  profile.placement_mark = in.certainty(node, "placements");
-  profile.max_mark = in.certainty(node, "max_instances");
-  profile.sms_mark = in.certainty(node, "sms");
-  profile.memory_mark = in.certainty(node, "memory");
-  profile.engine_mark = in.certainty(node, "engines");
+Certainty read_certainty(Fields& in, std::string_view key) {
+  const std::string letter = in.text(key);
+  const auto index = kCertainties.find(letter);
+  if (letter.size() == 1 && index != std::string::npos) return static_cast<Certainty>(index);
+  in.refuse(key, fmt::format("'{}' is not one of A, B, C, D, U", key));
+  return Certainty::U;
+}
+
+Engines read_engines(Fields in) {
+  in.only({"copy", "decode", "encode", "jpeg", "optical_flow"});
+  return {.copy = in.integer("copy", kCounts),
+          .decode = in.integer("decode", kCounts),
+          .encode = in.integer("encode", kCounts),
+          .jpeg = in.integer("jpeg", kCounts),
+          .optical_flow = in.integer("optical_flow", kCounts)};
+}
+
+void read_marks(Fields in, MigProfile& profile) {
+  in.only({"name", "id", "placements", "max_instances", "sms", "memory", "engines"});
+  profile.name_mark = read_certainty(in, "name");
+  profile.id_mark = read_certainty(in, "id");
+  profile.placement_mark = read_certainty(in, "placements");
+  profile.max_mark = read_certainty(in, "max_instances");
+  profile.sms_mark = read_certainty(in, "sms");
+  profile.memory_mark = read_certainty(in, "memory");
+  profile.engine_mark = read_certainty(in, "engines");
 }
 
 // Instances of this profile alone that an empty GPU can hold.
@@ -146,10 +62,10 @@ int most_instances(const GpuModel& gpu, const MigProfile& profile) {
   return std::min(count, gpu.compute_slices / std::max(1, profile.gpcs));
 }
 
-void read_placements(Reader& in, const Node& node, const GpuModel& gpu, MigProfile& profile) {
-  in.allow_only(node, {"starts", "size"});
-  profile.size = in.integer(node, "size", 1, gpu.memory_slices);
-  for (const Node& item : in.list(node, "starts")) {
+void read_placements(Fields in, const GpuModel& gpu, MigProfile& profile) {
+  in.only({"starts", "size"});
+  profile.size = in.integer("size", {.low = 1, .high = 1.0 * gpu.memory_slices});
+  for (const Node& item : in.list("starts")) {
     const int last = profile.starts.empty() ? -1 : profile.starts.back();
     const int start = static_cast<int>(std::clamp(item.number, -1.0, 1.0 * kMaxSlices));
     if (item.kind != Node::Kind::number || start != item.number || start <= last)
@@ -159,46 +75,44 @@ void read_placements(Reader& in, const Node& node, const GpuModel& gpu, MigProfi
                                   profile.size, gpu.memory_slices));
     profile.starts.push_back(start);
   }
-  if (profile.starts.empty()) in.refuse(node, "'starts' is empty");
+  if (profile.starts.empty()) in.refuse("starts", "'starts' is empty");
 }
 
 // A mark says unknown exactly when the value is absent.
-void check_mark(Reader& in, const Node& node, std::string_view key, Certainty mark) {
-  if (in.known(node, key) == (mark == Certainty::U))
-    in.refuse(node, fmt::format("'{}' and its certainty disagree about being unknown", key));
+void check_mark(Fields& in, std::string_view key, Certainty mark) {
+  if (in.known(key) == (mark == Certainty::U))
+    in.refuse(key, fmt::format("'{}' and its certainty disagree about being unknown", key));
 }
 
-MigProfile read_profile(Reader& in, const Node& node, const GpuModel& gpu) {
-  in.allow_only(node, {"name", "aliases", "nvml_enum", "profile_id", "gpcs", "placements",
-                       "max_instances", "sms", "memory_mib", "engines", "certainty"});
+MigProfile read_profile(Fields in, const GpuModel& gpu) {
+  in.only({"name", "aliases", "nvml_enum", "profile_id", "gpcs", "placements", "max_instances",
+           "sms", "memory_mib", "engines", "certainty"});
   MigProfile profile;
-  profile.name = in.text(node, "name");
-  if (in.known(node, "aliases")) profile.aliases = in.texts(node, "aliases");
-  profile.nvml_enum = in.integer(node, "nvml_enum", 0, kMaxMigProfiles - 1);
-  profile.profile_id = in.integer(node, "profile_id", 0, kMost);
-  profile.gpcs = in.integer(node, "gpcs", 1, gpu.compute_slices);
-  read_placements(in, in.object(node, "placements"), gpu, profile);
-  profile.max_instances = in.integer(node, "max_instances", 1, most_instances(gpu, profile));
-  profile.sms = in.known_integer(node, "sms", gpu.total_sms.value_or(kMost));
-  if (const auto mib = in.known_integer(node, "memory_mib", kMost))
-    profile.memory = Mib{1.0 * *mib};
+  profile.name = in.text("name");
+  if (in.known("aliases")) profile.aliases = in.texts("aliases");
+  profile.nvml_enum = in.integer("nvml_enum", {.high = kMaxMigProfiles - 1});
+  profile.profile_id = in.integer("profile_id", kCounts);
+  profile.gpcs = in.integer("gpcs", {.low = 1, .high = 1.0 * gpu.compute_slices});
+  read_placements(in.object("placements"), gpu, profile);
+  profile.max_instances =
+      in.integer("max_instances", {.low = 1, .high = 1.0 * most_instances(gpu, profile)});
+  profile.sms = known_integer(in, "sms", gpu.total_sms.value_or(kMost));
+  if (const auto mib = known_integer(in, "memory_mib", kMost)) profile.memory = Mib{1.0 * *mib};
   if (profile.memory && gpu.total_memory && *profile.memory > *gpu.total_memory)
-    in.refuse(node, "'memory_mib' is more than the GPU has");
-  if (in.known(node, "engines")) profile.engines = read_engines(in, in.object(node, "engines"));
-  read_certainty(in, in.object(node, "certainty"), profile);
-  check_mark(in, node, "sms", profile.sms_mark);
-  check_mark(in, node, "memory_mib", profile.memory_mark);
-  check_mark(in, node, "engines", profile.engine_mark);
+    in.refuse("memory_mib", "'memory_mib' is more than the GPU has");
+  if (in.known("engines")) profile.engines = read_engines(in.object("engines"));
+  read_marks(in.object("certainty"), profile);
+  check_mark(in, "sms", profile.sms_mark);
+  check_mark(in, "memory_mib", profile.memory_mark);
+  check_mark(in, "engines", profile.engine_mark);
   return profile;
 }
 
-void read_profiles(Reader& in, const Node& root, GpuModel& gpu) {
+void read_profiles(Fields& in, GpuModel& gpu) {
   std::set<std::string> names;
   std::set<int> enums, ids;
-  for (const Node& node : in.list(root, "profiles")) {
-    if (gpu.profiles.size() == kMaxMigProfiles)
-      return in.refuse(node, fmt::format("more than {} profiles", kMaxMigProfiles));
-    MigProfile profile = read_profile(in, node, gpu);
+  for (const Node& node : in.list("profiles", kMaxMigProfiles)) {
+    MigProfile profile = read_profile({in, node}, gpu);
     if (!enums.insert(profile.nvml_enum).second)
       in.refuse(node, fmt::format("duplicate nvml_enum {}", profile.nvml_enum));
     if (!ids.insert(profile.profile_id).second)
@@ -214,15 +128,19 @@ void read_profiles(Reader& in, const Node& root, GpuModel& gpu) {
   }
 }
 
-void read_reconfiguration(Reader& in, const Node& node, GpuModel& gpu) {
-  in.allow_only(node, {"source", "times"});
-  gpu.reconfiguration_source = in.text(node, "source");
+ReconfigurationTime read_time(Fields in, const GpuModel& gpu) {
+  in.only({"gpcs", "create_s", "destroy_s"});
+  return {.gpcs = in.integer("gpcs", {.low = 1, .high = 1.0 * gpu.compute_slices}),
+          .create = {in.number("create_s", kNotNegative)},
+          .destroy = {in.number("destroy_s", kNotNegative)}};
+}
+
+void read_reconfiguration(Fields in, GpuModel& gpu) {
+  in.only({"source", "times"});
+  gpu.reconfiguration_source = in.text("source");
   std::set<int> sizes;
-  for (const Node& item : in.list(node, "times")) {
-    in.allow_only(item, {"gpcs", "create_s", "destroy_s"});
-    gpu.reconfiguration.push_back({.gpcs = in.integer(item, "gpcs", 1, gpu.compute_slices),
-                                   .create = in.seconds(item, "create_s"),
-                                   .destroy = in.seconds(item, "destroy_s")});
+  for (const Node& item : in.list("times")) {
+    gpu.reconfiguration.push_back(read_time({in, item}, gpu));
     const int gpcs = gpu.reconfiguration.back().gpcs;
     if (!sizes.empty() && gpcs <= *sizes.rbegin())
       in.refuse(item, "'times' must be in ascending order of gpcs");
@@ -230,31 +148,29 @@ void read_reconfiguration(Reader& in, const Node& node, GpuModel& gpu) {
   }
   for (const MigProfile& profile : gpu.profiles)
     if (!sizes.contains(profile.gpcs))
-      in.refuse(node,
+      in.refuse("times",
                 fmt::format("'times' lacks {} gpcs, which '{}' needs", profile.gpcs, profile.name));
 }
 
-GpuModel read_gpu_model(Reader& in, const Node& root) {
-  in.allow_only(root, {"api_version", "kind", "name", "nvml_names", "pci_device_ids",
-                       "architecture", "sms", "memory_mib", "compute_slices", "memory_slices",
-                       "profiles", "reconfiguration", "sources", "notes"});
-  if (in.text(root, "api_version") != kApiVersion)
-    in.refuse(root, fmt::format("'api_version' is not '{}'", kApiVersion));
-  if (in.text(root, "kind") != kKind) in.refuse(root, fmt::format("'kind' is not '{}'", kKind));
+GpuModel read_gpu_model(Fields& in) {
+  in.only({"api_version", "kind", "name", "nvml_names", "pci_device_ids", "architecture", "sms",
+           "memory_mib", "compute_slices", "memory_slices", "profiles", "reconfiguration",
+           "sources", "notes"});
+  in.exactly("api_version", kApiVersion);
+  in.exactly("kind", kKind);
   GpuModel gpu;
-  gpu.name = in.text(root, "name");
-  gpu.nvml_names = in.texts(root, "nvml_names");
-  gpu.pci_device_ids = in.texts(root, "pci_device_ids");
-  gpu.architecture = in.text(root, "architecture");
-  gpu.total_sms = in.known_integer(root, "sms", kMost);
-  if (const auto mib = in.known_integer(root, "memory_mib", kMost))
-    gpu.total_memory = Mib{1.0 * *mib};
-  gpu.compute_slices = in.integer(root, "compute_slices", 1, kMaxSlices);
-  gpu.memory_slices = in.integer(root, "memory_slices", 1, kMaxSlices);
-  read_profiles(in, root, gpu);
-  read_reconfiguration(in, in.object(root, "reconfiguration"), gpu);
-  gpu.sources = in.texts(root, "sources");
-  gpu.notes = in.texts(root, "notes");
+  gpu.name = in.text("name");
+  gpu.nvml_names = in.texts("nvml_names");
+  gpu.pci_device_ids = in.texts("pci_device_ids");
+  gpu.architecture = in.text("architecture");
+  gpu.total_sms = known_integer(in, "sms", kMost);
+  if (const auto mib = known_integer(in, "memory_mib", kMost)) gpu.total_memory = Mib{1.0 * *mib};
+  gpu.compute_slices = in.integer("compute_slices", {.low = 1, .high = kMaxSlices});
+  gpu.memory_slices = in.integer("memory_slices", {.low = 1, .high = kMaxSlices});
+  read_profiles(in, gpu);
+  read_reconfiguration(in.object("reconfiguration"), gpu);
+  gpu.sources = in.texts("sources");
+  gpu.notes = in.texts("notes");
   return gpu;
 }
 
@@ -322,8 +238,8 @@ std::string profile_json(const MigProfile& p) {
 Result<GpuModel> parse_gpu_model(const std::string& file, std::string_view text) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
-  Reader in(*document);
-  GpuModel gpu = read_gpu_model(in, document->root);
+  Fields in(*document);
+  GpuModel gpu = read_gpu_model(in);
   if (in.error()) return failed(*in.error());
   return gpu;
 }

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "plan/serving_forms.h"
-#include "plan/unicode.h"
+#include "base/unicode.h"
 
 namespace partita::plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <limits>
 
-#include "plan/fields.h"
+#include "base/fields.h"
 #include "plan/serving_forms.h"
 
 namespace partita::plan {
@@ -113,15 +113,14 @@ void write(Writer& out, const PlanStats& stats) {
 // ---- reading ----
 
 // An infinite latency is written as null.
-Millis read_latency(Fields& fields, const Node& service) {
-  const Node* node = service.find("predicted_latency_ms");
-  if (node && node->kind == Node::Kind::null)
+Millis read_latency(Fields& fields) {
+  constexpr std::string_view kKey = "predicted_latency_ms";
+  if (fields.has(kKey) && !fields.known(kKey))
     return Millis{std::numeric_limits<double>::infinity()};
-  return Millis{fields.number("predicted_latency_ms", kNotNegative)};
+  return Millis{fields.number(kKey, kNotNegative)};
 }
 
-PlannedInstance read_instance(const Document& document, const Node& node, Fields& plan) {
-  Fields fields(document, node);
+PlannedInstance read_instance(Fields fields) {
   PlannedInstance instance;
   instance.profile = fields.name("profile");
   instance.start = fields.integer("start", kStarts);
@@ -130,41 +129,35 @@ PlannedInstance read_instance(const Document& document, const Node& node, Fields
   instance.processes = fields.integer("processes", {.low = 1, .high = profile::kMaxProcesses});
   instance.throughput = Rps{fields.number("throughput_rps", kNotNegative)};
   instance.latency = Millis{fields.number("latency_ms", kNotNegative)};
-  plan.refuse(fields.error());
   return instance;
 }
 
-PlannedGpu read_gpu(const Document& document, const Node& node, Fields& plan) {
-  Fields fields(document, node);
+PlannedGpu read_gpu(Fields fields) {
   PlannedGpu gpu;
   gpu.index = fields.integer("index", kIndices);
   if (fields.has("model")) gpu.model = fields.name("model");
   for (const Node& item : fields.list("instances", kMaxInstances)) {
-    gpu.instances.push_back(read_instance(document, item, fields));
+    gpu.instances.push_back(read_instance({fields, item}));
     if (fields.error()) break;
   }
   // Stable: of two instances at one start, which the judge refuses, the first one stays first.
   std::stable_sort(gpu.instances.begin(), gpu.instances.end(),
                    [](const auto& a, const auto& b) { return a.start < b.start; });
-  plan.refuse(fields.error());
   return gpu;
 }
 
-PlannedService read_planned_service(const Document& document, const Node& node, Fields& plan) {
-  Fields fields(document, node);
+PlannedService read_planned_service(Fields fields) {
   PlannedService service;
   service.name = fields.name("name");
   service.rate = Rps{fields.number("rate_rps", kNotNegative)};
   service.planned = Rps{fields.number("planned_rps", kNotNegative)};
   service.slo = Millis{fields.number("slo_ms", kNotNegative)};
-  service.predicted_latency = read_latency(fields, node);
-  plan.refuse(fields.error());
+  service.predicted_latency = read_latency(fields);
   return service;
 }
 
-Objective read_objective(const Document& document, const Node& node, Fields& plan) {
+Objective read_objective(Fields fields) {
   constexpr Range kGpcs{.high = 1e9};
-  Fields fields(document, node);
   Objective objective;
   objective.gpus = fields.integer("gpus", {.high = kMaxGpus});
   objective.gpcs = fields.integer("gpcs", kGpcs);
@@ -175,7 +168,6 @@ Objective read_objective(const Document& document, const Node& node, Fields& pla
     objective.lower_bound_gpcs = fields.integer("lower_bound_gpcs", kGpcs);
   if (fields.has("lower_bound_cost"))
     objective.lower_bound_cost = fields.number("lower_bound_cost", kNotNegative);
-  plan.refuse(fields.error());
   return objective;
 }
 
@@ -197,35 +189,30 @@ Objective counted(const ServingPlan& plan) {
   return objective;
 }
 
-PlanStats read_stats(const Document& document, const Node& node, Fields& plan) {
-  Fields fields(document, node);
+PlanStats read_stats(Fields fields) {
   PlanStats stats;
   stats.planning_ms = fields.number("planning_ms", kNotNegative);
   if (fields.has("capacity_ms")) stats.capacity_ms = fields.number("capacity_ms", kNotNegative);
   if (fields.has("nodes")) stats.nodes = static_cast<long>(fields.number("nodes", kNotNegative));
-  plan.refuse(fields.error());
   return stats;
 }
 
-SloRule read_rule(const Node& root, Fields& plan) {
-  const std::string text = plan.text("slo_rule");
-  if (plan.error()) return {};
-  const auto rule = parse_slo_rule(text);
-  if (!rule) plan.refuse(*root.find("slo_rule"), "'slo_rule': " + rule.error().message);
+SloRule read_rule(Fields& plan) {
+  const auto rule = parse_slo_rule(plan.text("slo_rule"));
+  if (!rule) plan.refuse("slo_rule", "'slo_rule': " + rule.error().message);
   return rule.value_or(SloRule{});
 }
 
 // Everything but the GPUs and services.
-ServingPlan read_head(const Document& document, Fields& fields) {
+ServingPlan read_head(Fields& fields) {
   ServingPlan plan;
   fields.exactly("api_version", "partita/v1");
   fields.exactly("kind", "ServingPlan");
   plan.gpu_model = fields.name("gpu_model");
   if (fields.has("planner")) plan.planner = fields.name("planner");
-  if (fields.has("slo_rule")) plan.rule = read_rule(document.root, fields);
-  if (fields.has("objective"))
-    plan.objective = read_objective(document, fields.object("objective"), fields);
-  if (fields.has("stats")) plan.stats = read_stats(document, fields.object("stats"), fields);
+  if (fields.has("slo_rule")) plan.rule = read_rule(fields);
+  if (fields.has("objective")) plan.objective = read_objective(fields.object("objective"));
+  if (fields.has("stats")) plan.stats = read_stats(fields.object("stats"));
   if (fields.has("explanation")) {
     for (const Node& item : fields.list("explanation", kMaxExplanation)) {
       if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be a text");
@@ -261,15 +248,15 @@ std::string plan_json(const ServingPlan& plan) {
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
-  Fields fields(*document, document->root);
-  ServingPlan plan = read_head(*document, fields);
+  Fields fields(*document);
+  ServingPlan plan = read_head(fields);
   for (const Node& item : fields.list("gpus", kMaxGpus)) {
-    plan.gpus.push_back(read_gpu(*document, item, fields));
+    plan.gpus.push_back(read_gpu({fields, item}));
     if (plan.gpus.back().model.empty()) plan.gpus.back().model = plan.gpu_model;
     if (fields.error()) break;
   }
   for (const Node& item : fields.list("services", kMaxServices)) {
-    plan.services.push_back(read_planned_service(*document, item, fields));
+    plan.services.push_back(read_planned_service({fields, item}));
     if (fields.error()) break;
   }
   if (fields.error()) return failed(*fields.error());

@@ -6,7 +6,7 @@
 
 #include "plan/picture.h"
 #include "plan/serving_forms.h"
-#include "plan/unicode.h"
+#include "base/unicode.h"
 
 namespace partita::plan {
 namespace {

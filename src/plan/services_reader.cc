@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "plan/fields.h"
+#include "base/fields.h"
 #include "plan/serving_forms.h"
 
 namespace partita::plan {
@@ -32,12 +32,11 @@ void read_anti_affinity(Fields& fields, const Node& node, Service& service) {
   }
 }
 
-Result<Service> read_service(const Document& document, const Node& node) {
-  Fields fields(document, node);
+Service read_service(Fields fields) {
   fields.only(
       {"name", "model", "rate_rps", "slo_ms", "percentile", "min_replicas", "anti_affinity"});
   Service service;
-  service.line = node.line;
+  service.line = fields.node().line;
   service.name = fields.name("name");
   service.model = fields.name("model");
   service.rate = Rps{fields.number("rate_rps", kPositive)};
@@ -45,8 +44,8 @@ Result<Service> read_service(const Document& document, const Node& node) {
   if (fields.has("percentile")) service.percentile = fields.number("percentile", kPercentiles);
   if (fields.has("min_replicas"))
     service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
-  if (const Node* rule = node.find("anti_affinity")) read_anti_affinity(fields, *rule, service);
-  if (fields.error()) return failed(*fields.error());
+  if (const Node* rule = fields.node().find("anti_affinity"))
+    read_anti_affinity(fields, *rule, service);
   return service;
 }
 
@@ -77,22 +76,20 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
-  Fields fields(*document, document->root);
+  Fields fields(*document);
   fields.only({"api_version", "kind", "services"});
   if (fields.has("api_version")) fields.exactly("api_version", "partita/v1");
   if (fields.has("kind")) fields.exactly("kind", "Services");
   const std::vector<Node>& items = fields.list("services", kMaxServices);
-  if (!fields.error() && items.empty())
-    fields.refuse(*document->root.find("services"), "'services' is empty");
-  if (fields.error()) return failed(*fields.error());
+  if (items.empty()) fields.refuse("services", "'services' is empty");
 
   std::vector<Service> services;
   services.reserve(items.size());
   for (const Node& item : items) {
-    auto service = read_service(*document, item);
-    if (!service) return failed(service.error());
-    services.push_back(*std::move(service));
+    services.push_back(read_service({fields, item}));
+    if (fields.error()) break;
   }
+  if (fields.error()) return failed(*fields.error());
   if (auto ok = check_names(*document, services); !ok) return failed(ok.error());
   return services;
 }

@@ -135,14 +135,14 @@ std::string laws_error(std::string text, const std::string& from, const std::str
 TEST(LawsJson, RefusesWhatItCannotTrust) {
   const std::string good = laws_json({"A100-80GB", "", {simple_law()}});
   EXPECT_EQ(laws_error(good, "partita/v1", "partita/v2"),
-            "l.json:1: 'api_version' is 'partita/v2', not 'partita/v1'");
+            "l.json:2: 'api_version' is 'partita/v2', must be 'partita/v1'");
   EXPECT_EQ(laws_error(good, "PerformanceLaws", "ServingPlan"),
-            "l.json:1: 'kind' is 'ServingPlan', not 'PerformanceLaws'");
+            "l.json:3: 'kind' is 'ServingPlan', must be 'PerformanceLaws'");
   EXPECT_EQ(laws_error(good, "\"launch_ms\": 3.0", "\"launch_ms\": -3"),
-            "l.json:8: 'launch_ms' is -3, not in 1e-09..1000000000");
+            "l.json:8: 'launch_ms' is -3, must be at least 1e-09");
   EXPECT_EQ(laws_error(good, "\"launch_ms\": 3.0", "\"lunch_ms\": 3"),
-            "l.json:8: unknown key 'lunch_ms'");
-  EXPECT_EQ(laws_error(good, "\"model\": \"m\"", "\"model\": \"\""), "l.json:6: 'model' is empty");
+            "l.json:8: unknown key 'lunch_ms'; did you mean 'launch_ms'?");
+  EXPECT_EQ(laws_error(good, "\"model\": \"m\"", "\"model\": \"\""), "l.json:7: 'model' is empty");
   EXPECT_EQ(laws_error(good, "\"A100-80GB\"", "7").substr(0, 9), "l.json:4:");
   EXPECT_EQ(laws_error(good, "\"launch_ms\": 3.0", "\"launch_ms\": \"x\"").substr(0, 9),
             "l.json:8:");

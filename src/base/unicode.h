@@ -1,14 +1,22 @@
 // Text that people wrote, made safe to print: what a name may hold, how many terminal columns it
-// fills, and how to cut it. Internal to the forms of this module. A width is a guess for scripts
-// that join or stack characters.
+// fills, and how to cut it. Limit: a width is a guess for scripts that join or stack characters.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace partita::plan {
+namespace partita {
 
 inline constexpr std::size_t kMaxNameBytes = 128;
+
+// The code point that starts `text` (not empty), and its bytes. What is not UTF-8, surrogates
+// included, is U+FFFD of one byte.
+struct Decoded {
+  char32_t c;
+  std::size_t bytes;
+  bool valid() const { return bytes > 1 || c < 0x80; }
+};
+Decoded decode(std::string_view text);
 
 // Why `text` cannot be a name (1..kMaxNameBytes bytes of UTF-8 without control, line or
 // text-direction characters); empty when it can.
@@ -31,4 +39,4 @@ std::string elided(std::string_view text, double width, double (*measure)(char32
 // Exactly `width` columns: padded with spaces or elided.
 std::string fit(std::string_view text, int width);
 
-}  // namespace partita::plan
+}  // namespace partita

@@ -1,11 +1,11 @@
-#include "plan/unicode.h"
+#include "base/unicode.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 
-namespace partita::plan {
+namespace partita {
 namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
@@ -23,8 +23,8 @@ bool contains(const Span (&spans)[n], char32_t c) {
 
 // Controls, line and paragraph separators, direction overrides, and what XML cannot hold.
 constexpr Span kForbidden[] = {{0, 0x1F},        {0x7F, 0x9F},     {0x200E, 0x200F},
-                               {0x2028, 0x202E}, {0x2066, 0x2069}, {0xD800, 0xDFFF},
-                               {0xFEFF, 0xFEFF}, {0xFFFE, 0xFFFF}, {0x110000, 0xFFFFFFFF}};
+                               {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFEFF, 0xFEFF},
+                               {0xFFFE, 0xFFFF}};
 constexpr Span kCombining[] = {{0x300, 0x36F},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},
                                {0x200B, 0x200D}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F},
                                {0xFE20, 0xFE2F}};
@@ -32,28 +32,6 @@ constexpr Span kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4C
                           {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},
                           {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},   {0x1F300, 0x1F64F},
                           {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
-
-struct Decoded {
-  char32_t c;
-  std::size_t bytes;
-};
-
-// The code point that starts `text` (not empty); U+FFFD and one byte when it is not UTF-8.
-Decoded decode(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {kReplacement, 1};
-  char32_t c = lead & (0x7Fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {kReplacement, 1};
-    c = c << 6 | (byte(i) & 0x3Fu);
-  }
-  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (c < kSmallest[bytes]) return {kReplacement, 1};
-  return {c, bytes};
-}
 
 void append(std::string& text, char32_t c) {
   const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
@@ -75,15 +53,33 @@ void append(std::string& text, char32_t c) {
 
 }  // namespace
 
+Decoded decode(std::string_view text) {
+  constexpr Decoded kInvalid{kReplacement, 1};
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return kInvalid;
+  char32_t c = lead & (0x7Fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return kInvalid;
+    c = c << 6 | (byte(i) & 0x3Fu);
+  }
+  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = c >= 0xD800 && c <= 0xDFFF;
+  if (c < kSmallest[bytes] || surrogate || c > 0x10FFFF) return kInvalid;
+  return {c, bytes};
+}
+
 std::string name_fault(std::string_view text) {
   if (text.empty()) return "is empty";
   if (text.size() > kMaxNameBytes) return fmt::format("is longer than {} bytes", kMaxNameBytes);
   for (std::size_t i = 0; i < text.size();) {
-    const auto [c, bytes] = decode(text.substr(i));
-    if (c == kReplacement && bytes == 1) return "is not UTF-8";
-    if (contains(kForbidden, c))
-      return fmt::format("holds the control character U+{:04X}", static_cast<unsigned>(c));
-    i += bytes;
+    const Decoded next = decode(text.substr(i));
+    if (!next.valid()) return "is not UTF-8";
+    if (contains(kForbidden, next.c))
+      return fmt::format("holds the control character U+{:04X}", static_cast<unsigned>(next.c));
+    i += next.bytes;
   }
   return {};
 }
@@ -132,4 +128,4 @@ std::string fit(std::string_view text, int width) {
   return result + std::string(static_cast<std::size_t>(std::max(0, width - columns(result))), ' ');
 }
 
-}  // namespace partita::plan
+}  // namespace partita

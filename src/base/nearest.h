@@ -1,0 +1,22 @@
+// Nearest: what a person may have meant by a word that is not known. Used by every refusal that
+// says "did you mean". Limit: only the first kMaxWordBytes bytes of a word are compared.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace partita {
+
+inline constexpr std::size_t kMaxWordBytes = 64;
+
+// Levenshtein distance in bytes.
+std::size_t edits(std::string_view a, std::string_view b);
+
+// The name that is most like `word`, or empty when none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& names);
+
+// "; did you mean 'x'?", or empty when no name is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names);
+
+}  // namespace partita
