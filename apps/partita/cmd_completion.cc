@@ -151,7 +151,10 @@ std::string zsh_function(const CommandDoc& command) {
 std::string zsh_script(const CommandDoc& root) {
   std::string text = "#compdef partita\n# zsh completion; printed by `partita completion zsh`\n";
   for (const CommandDoc* command : flatten(root)) text += zsh_function(*command);
-  return text + "compdef _partita partita\n";
+  // The first call of an autoloaded file runs the file itself.
+  return text +
+         "if [[ $funcstack[1] == _partita ]]; then\n  _partita \"$@\"\nelse\n"
+         "  compdef _partita partita\nfi\n";
 }
 
 std::string fish_flag(const FlagDoc& flag, const std::string& condition) {

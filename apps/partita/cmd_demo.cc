@@ -21,7 +21,7 @@ constexpr std::string_view kServices =
 constexpr std::string_view kLaws =
 #include "demo_laws.inc"
     ;
-constexpr char kServicesFile[] = "data/scenarios/s3.yaml";
+constexpr char kServicesFile[] = "data/scenarios/s4.yaml";
 constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
 constexpr char kGpu[] = "A100-80GB";
 constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
@@ -121,7 +121,7 @@ Result<Exit> run(Context& context, const Flags& flags) {
   const Result<plan::ServingProblem> problem = demo_problem();
   if (!problem) return failed(problem.error());
   say(context, fmt::format("Partita in five steps. No GPU is needed: {} performance laws were "
-                           "fitted to measurements\non an {}; the services are scenario S3 of the "
+                           "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
                            problem->fleet[0].profiles.size(), kGpu));
   headline(context, 1, "The services: requests per second, each with a latency objective");

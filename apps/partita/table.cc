@@ -11,7 +11,7 @@ std::size_t width(const std::string& text) {
 }
 
 bool looks_numeric(const std::string& cell) {
-  return cell.empty() || cell == "-" || (cell[0] >= '0' && cell[0] <= '9') || cell[0] == '>';
+  return cell == "none" || cell.find_first_not_of("0123456789.+-% ") == std::string::npos;
 }
 
 void append_cell(std::string& line, const std::string& cell, std::size_t columns, bool right) {

@@ -1,5 +1,5 @@
-// Table: rows of text in aligned columns, for people. Columns whose every cell is a number, a dash
-// or empty are aligned right. Widths are counted in code points.
+// Table: rows of text in aligned columns, for people. Columns whose every cell is a number, a dash,
+// "none" or empty are aligned right. Widths are counted in code points.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-"""Everything that people can get wrong: exit status 2, FILE:LINE or the flag in the message, and nothing written."""
+"""All that people can get wrong: exit status 2, FILE:LINE or the flag named, nothing written."""
 
 import json
 import os
@@ -84,7 +84,8 @@ PROFILE_FILES = {
     "binary": (b"\x7fELF" + bytes(64), r"profiles\.csv:1"),
     "missing column": (b"model,gpcs,batch,processes,latency_ms\nsmall,1,1,1,100\n",
                        r"profiles\.csv:1.*throughput_rps"),
-    "unknown column": (b"model,gpcs,batch,processes,throughput_rps,latency_ms,watts\nsmall,1,1,1,10,100,9\n",
+    "unknown column": (b"model,gpcs,batch,processes,throughput_rps,latency_ms,watts\n"
+                       b"small,1,1,1,10,100,9\n",
                        r"profiles\.csv:1.*watts"),
     "repeated column": (b"model,gpcs,gpcs,batch,processes,throughput_rps,latency_ms\n",
                         r"profiles\.csv:1.*gpcs"),
@@ -242,7 +243,8 @@ class BadInput(CliTest):
 
     def test_paths(self):
         os.mkdir(self.path("empty"))
-        for flag, value in (("--services", "nowhere"), ("--services", "."), ("--profiles", "nowhere"),
+        for flag, value in (("--services", "nowhere"), ("--services", "."),
+                            ("--profiles", "nowhere"),
                             ("--profiles", "empty"), ("--gpu", "A100")):
             with self.subTest(f"{flag} {value}"):
                 arguments = list(self.plan_args())
@@ -284,8 +286,8 @@ class BadInput(CliTest):
                 ("stranger", "time_s,service\n1,cat\n", r"--arrivals.*cat.*chat")):
             with self.subTest(name):
                 self.write("trace.csv", content)
-                self.assert_refused(self.on_plan("simulate", "plan.json", "--arrivals", "trace.csv"),
-                                    pattern)
+                trace = ("--arrivals", "trace.csv")
+                self.assert_refused(self.on_plan("simulate", "plan.json", *trace), pattern)
 
     def test_comparison_flags(self):
         arguments = ("compare", *self.plan_args()[1:])
@@ -294,9 +296,11 @@ class BadInput(CliTest):
                 self.assert_refused((*arguments, "--planners", planners), "--planners")
 
     def test_commands(self):
-        for arguments, pattern in (([], "Usage"), (["plna"], "plna.*plan"), (["--wrong"], "--wrong"),
+        for arguments, pattern in (([], "Usage"), (["plna"], "plna.*plan"),
+                                   (["--wrong"], "--wrong"),
                                    (["gpus", "A100"], "NAME.*A100"),
-                                   (["layouts"], "NAME"), (["layouts", "A30-24GB", "--with", "x"], "--with"),
+                                   (["layouts"], "NAME"),
+                                   (["layouts", "A30-24GB", "--with", "x"], "--with"),
                                    (["help", "plna"], "plna.*plan"), (["completion", "csh"], "csh"),
                                    (["completion"], "SHELL"), (["verify"], "PLAN|--services")):
             with self.subTest(" ".join(arguments)):

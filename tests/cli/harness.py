@@ -1,7 +1,8 @@
-"""What the tests of the command line share: run the program in an empty folder, and small valid inputs.
+"""What the tests of the command line share: runs in an empty folder, and small valid inputs.
 
 The program is named by the environment variable PARTITA (an absolute path)."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ SERVICES = """services:
 
 
 def profiles():
-    """Throughput and latency of two invented models: latency grows with the batch and shrinks with the size."""
+    """Two invented models: latency grows with the batch and shrinks with the size."""
     rows = ["model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib"]
     for model, work in (("small", 4.0), ("large", 20.0)):
         for gpcs in (1, 2, 3, 4, 7):
@@ -74,6 +75,13 @@ class CliTest(unittest.TestCase):
         done = self.run_partita(*args)
         self.assertEqual(done.returncode, status, done.stderr.decode(errors="replace"))
         return done.stdout.decode()
+
+    def json(self, *args, status=0):
+        """The same, read as JSON."""
+        return json.loads(self.ok(*args, "--format", "json", status=status))
+
+    def write_services(self, *services):
+        self.write("services.yaml", "services:\n" + "".join(f"- {{{one}}}\n" for one in services))
 
     def plan_args(self, *more):
         inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
