@@ -3,8 +3,8 @@
 // fitted on one GPU predicts another.
 //   device  = (batch + ramp) (compute / SMs + serial + traffic / bandwidth)
 //   alone   = softmax(launch + contention (processes - 1), device) + host x batch
-//   latency = alone for one process, softmax(alone, processes x device) for more;  softmax(x, y) =
-//   (x^s + y^s)^(1/s)
+//   latency = alone for one process, softmax(alone, processes x device) for more,
+//             where softmax(x, y) = (x^s + y^s)^(1/s)
 // Assumed on other GPUs: the host is as fast, an SM does the same work per millisecond (newer SMs
 // are not credited), bandwidth is the memory slices' share of the vendor's figure. A value; pure
 // functions; no limits but kMax* of workload_profile.h.
@@ -30,11 +30,10 @@ struct PerformanceLaw {
   double compute_sm_ms = 0;  // SM-milliseconds per request
   double serial_ms = 0;      // device time per request that no instance size shortens
   double traffic_mb = 0;     // megabytes (10^6 bytes) to and from device memory per request
-  double ramp_requests =
-      0;  // an underfilled batch costs as much as a batch with this many more requests
-  double sharpness = 1;    // s of the soft maximum
-  double process_mib = 0;  // memory of a process, and of each request in its batch;
-  double request_mib = 0;  // both 0: unknown, everything fits
+  double ramp_requests = 0;  // an underfilled batch costs as much as one of this many more requests
+  double sharpness = 1;      // s of the soft maximum
+  double process_mib = 0;    // memory of a process, and of each request in its batch;
+  double request_mib = 0;    // both 0: unknown, everything fits
   bool operator==(const PerformanceLaw&) const = default;
 
   bool knows_memory() const { return process_mib > 0 || request_mib > 0; }

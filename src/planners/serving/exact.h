@@ -2,15 +2,12 @@
 // with a proof.
 //
 // 1. Every service is reduced to its best point per instance shape (points.h); what is left is to
-// choose counts per
-//    shape that carry its rate (a covering knapsack, cover.h) so that all counts together pack onto
-//    the fewest GPUs.
+//    choose counts per shape that carry its rate (a covering knapsack, cover.h) so that all counts
+//    together pack onto the fewest GPUs.
 // 2. The packing is described exactly by facets (hw/packing.h); the master over convexified
-// services gives a bound
-//    whose rounding up is nearly always the optimum (master.h).
+//    services gives a bound whose rounding up is nearly always the optimum (master.h).
 // 3. An integral plan that meets the bound is searched (search.h): rounded master, tabu search,
-// exhaustive search.
-//    Where none exists that is proved, and the next number of GPUs is tried.
+//    exhaustive search. Where none exists that is proved, and the next number of GPUs is tried.
 // 4. With the GPUs fixed, the same for the compute slices.
 // Limits: Options::node_budget search nodes; when it is reached the gap stands in the objective.
 // Services that must keep apart are placed after counting, so with them a bound may stay open. In a

@@ -1,13 +1,11 @@
-// What every serving planner does at its end: rows of services, predicted latencies, names and
-// timings.
+// What every serving planner does at its end: rows of services, predicted latencies, timings.
 #pragma once
 
 #include "planners/serving/planner.h"
 
 namespace partita::planners::serving {
 
-// CPU time of a planner, apart from the time that turning points into rates took under the queueing
-// rule.
+// CPU time of a planner, apart from what turning points into rates took under the queueing rule.
 class Stopwatch {
  public:
   explicit Stopwatch(const Options& options) : options_(options), start_(now()) {}

@@ -29,8 +29,7 @@ struct Row {
   int model = 0;
 };
 
-// GPUs of one model: how many are there for nothing, at what price there are more, and how many
-// more.
+// GPUs of one model: how many cost nothing, and how many more there are at what price.
 struct Supply {
   double free = 0;
   double price = 1;

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "hw/layout.h"
-#include "model/queueing.h"
+#include "planners/serving/finish.h"
 #include "planners/serving/points.h"
 
 namespace partita::planners::serving {
@@ -134,17 +134,19 @@ class DeploymentMap {
 // What one call works on. The problem is restricted to what ParvaGPU uses.
 class Planner {
  public:
-  Planner(const plan::ServingProblem& problem, const Variant& variant)
-      : problem_(problem), variant_(variant), gpu_(problem.fleet.front().gpu) {}
+  explicit Planner(const plan::ServingProblem& problem)
+      : problem_(problem), gpu_(problem.fleet.front().gpu) {}
 
-  Outcome run(const Options& options);
+  // Without optimize: as far as the Segment Allocator.
+  Outcome run(bool optimize, Stopwatch& watch);
 
  private:
   int columns() const { return static_cast<int>(table_.profiles.size()); }
-  int gpcs(int column) const {
-    const int profile = table_.profiles[static_cast<std::size_t>(column)];
-    return gpu_.profiles[static_cast<std::size_t>(profile)].gpcs;
+  const hw::MigProfile& profile(int column) const {
+    const int index = table_.profiles[static_cast<std::size_t>(column)];
+    return gpu_.profiles[static_cast<std::size_t>(index)];
   }
+  int gpcs(int column) const { return profile(column).gpcs; }
   const std::optional<BestPoint>& point(int service, int column) const {
     return table_.best[static_cast<std::size_t>(service)][static_cast<std::size_t>(column)];
   }
@@ -156,16 +158,14 @@ class Planner {
   int best_column(int service, int max_gpcs) const;
   int smallest_column(int service, double rate, int max_gpcs) const;
   bool match_demand(DeploymentMap& map);
-  void optimize(DeploymentMap& map) const;
+  void dissolve(DeploymentMap& map) const;
   void split(DeploymentMap& map, const Segment& segment, double& freed) const;
   void top_up(DeploymentMap& map) const;
   plan::ServingPlan to_plan(const DeploymentMap& map) const;
-  plan::PlannedService to_row(int service, Rps planned, const std::vector<bool>& used) const;
   void check_apart(const DeploymentMap& map);
   void check_fleet(const plan::ServingPlan& plan);
 
   const plan::ServingProblem& problem_;
-  const Variant& variant_;
   const hw::GpuModel& gpu_;
   PointTable table_;
   std::vector<plan::Reason> refusals_;
@@ -229,7 +229,7 @@ void Planner::split(DeploymentMap& map, const Segment& segment, double& freed) c
 }
 
 // ALLOCATIONOPTIMIZATION.
-void Planner::optimize(DeploymentMap& map) const {
+void Planner::dissolve(DeploymentMap& map) const {
   const int threshold = gpu_.compute_slices * kThresholdGpcs / kThresholdOfGpcs;
   std::vector<double> freed(problem_.services.size());  // negative: surplus
   for (std::size_t gpu = map.gpus(); gpu-- > 0;) {
@@ -263,45 +263,16 @@ void Planner::top_up(DeploymentMap& map) const {
   map.allocate();
 }
 
-// The row of a service that runs on the used columns.
-plan::PlannedService Planner::to_row(int s, Rps planned, const std::vector<bool>& used) const {
-  const plan::Service& wanted = service(s);
-  plan::PlannedService row{wanted.name, wanted.rate, planned, wanted.slo, {}};
-  const auto& profile = problem_.fleet.front().profiles.at(wanted.model);
-  for (int column = 0; column < columns(); ++column) {
-    if (!used[static_cast<std::size_t>(column)]) continue;
-    const BestPoint& best = *point(s, column);
-    Millis latency = best.latency;
-    if (problem_.rule.kind == plan::SloRule::Kind::queueing)
-      latency = model::latency_percentile(
-          {profile::batch_curve(profile, gpcs(column), best.processes, best.batch), best.processes},
-          wanted.rate * (best.throughput / planned), wanted.percentile);
-    row.predicted_latency = std::max(row.predicted_latency, latency);
-  }
-  return row;
-}
-
+// The GPUs in use and what they add up to; the rest of a plan is complete()'s.
 plan::ServingPlan Planner::to_plan(const DeploymentMap& map) const {
   plan::ServingPlan plan;
-  plan.gpu_model = gpu_.name;
-  plan.planner = variant_.name;
-  plan.rule = problem_.rule;
-  const std::size_t services = problem_.services.size();
-  std::vector<Rps> planned(services);
-  std::vector<std::vector<bool>> used(services, std::vector<bool>(table_.profiles.size()));
   for (std::size_t g = 0; g < map.gpus(); ++g) {
     if (map.placed(g).empty()) continue;
     plan::PlannedGpu gpu{static_cast<int>(plan.gpus.size()), gpu_.name, {}};
     for (const auto& [segment, start] : map.placed(g)) {
-      const std::size_t s = static_cast<std::size_t>(segment.service);
-      const std::size_t column = static_cast<std::size_t>(segment.column);
-      const BestPoint& best = *table_.best[s][column];
-      const int profile = table_.profiles[column];
-      gpu.instances.push_back({gpu_.profiles[static_cast<std::size_t>(profile)].name, start,
-                               problem_.services[s].name, best.batch, best.processes,
-                               best.throughput, best.latency});
-      planned[s] += best.throughput;
-      used[s][column] = true;
+      const BestPoint& best = *point(segment.service, segment.column);
+      gpu.instances.push_back({profile(segment.column).name, start, service(segment.service).name,
+                               best.batch, best.processes, best.throughput, best.latency});
     }
     std::ranges::sort(gpu.instances, {}, &plan::PlannedInstance::start);
     plan.objective.gpcs += map.gpcs(g);
@@ -309,8 +280,6 @@ plan::ServingPlan Planner::to_plan(const DeploymentMap& map) const {
   }
   plan.objective.gpus = static_cast<int>(plan.gpus.size());
   plan.objective.cost = plan.objective.gpus * problem_.fleet.front().price;
-  for (std::size_t s = 0; s < services; ++s)
-    plan.services.push_back(to_row(static_cast<int>(s), planned[s], used[s]));
   return plan;
 }
 
@@ -349,30 +318,21 @@ void Planner::check_fleet(const plan::ServingPlan& plan) {
                          1.0 * plan.objective.gpus, "ParvaGPU needs more GPUs than there are"});
 }
 
-Outcome Planner::run(const Options& options) {
-  const auto cpu_ms = [&] { return options.cpu_ms ? options.cpu_ms() : 0; };
-  const double begin = cpu_ms();
+Outcome Planner::run(bool optimize, Stopwatch& watch) {
   table_ = best_points(problem_, problem_.fleet.front());
-  const double have_rates = cpu_ms();
+  watch.points_done(problem_.rule);
   refusals_ = unservable(problem_, {table_});
   if (!refusals_.empty()) return {std::nullopt, refusals_};
 
   DeploymentMap map(shapes_of(gpu_, table_.profiles), gpu_.compute_slices);
   if (!match_demand(map)) return {std::nullopt, refusals_};
   map.allocate();
-  if (variant_.optimize) optimize(map);
+  if (optimize) dissolve(map);
   top_up(map);
   check_apart(map);
-  const double planned = cpu_ms();
   plan::ServingPlan plan = to_plan(map);
   check_fleet(plan);
   if (!refusals_.empty()) return {std::nullopt, refusals_};
-  const double end = cpu_ms();
-  // Percentiles are the queueing rule's own effort, not the planner's.
-  if (problem_.rule.kind == plan::SloRule::Kind::queueing)
-    plan.stats = {planned - have_rates, have_rates - begin + end - planned, 0};
-  else
-    plan.stats = {end - begin, 0, 0};
   return {std::move(plan), {}};
 }
 
@@ -386,7 +346,9 @@ Outcome plan_variant(const plan::ServingProblem& problem, const Variant& variant
       .rule = problem.rule,
       .max_processes = std::min(problem.max_processes, variant.max_processes)};
   std::erase_if(used.fleet.front().gpu.profiles, [](const auto& p) { return !p.plain(); });
-  return Planner(used, variant).run(options);
+  Stopwatch watch(options);
+  Outcome outcome = Planner(used).run(variant.optimize, watch);
+  return complete(std::move(outcome), used, variant.name, watch);
 }
 
 }  // namespace

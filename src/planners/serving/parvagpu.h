@@ -1,5 +1,4 @@
-// The ParvaGPU planners (Lee et al., SC24, Algorithms 1 and 2): a baseline whose every plan is
-// legal.
+// The ParvaGPU planners (Lee et al., SC24, Algorithms 1 and 2): a baseline of legal plans only.
 //
 // Segment Configurator: per service the segment of most throughput per GPC, as often as it is fully
 // used, then the smallest one that carries the rest. Segment Allocator: segments in descending
@@ -10,21 +9,17 @@
 // Where the paper leaves a choice, or its released code is wrong:
 //  - Latency: the problem's SLO rule decides (the paper halves the SLO; its code takes 0.45 of it).
 //  - Starts: only those which strand no compute slice, so size 3 goes to slot 4 only, as in the
-//  code ("priority"
-//    in the paper); size 2 to 0, 2, 4 (5 is no legal start). The code's overlaps and lost segments
-//    cannot occur.
+//    code ("priority" in the paper); size 2 to 0, 2, 4 (5 is no legal start). The code's overlaps
+//    and lost segments cannot occur.
 //  - No last segment is queued when nothing is left of the rate.
 //  - SMALLSEGMENTS is not spelt out: here the better of sizes 1 and 2 per GPC while it is fully
-//  used, then the
-//    smaller one. This gives the GPU and GPC counts of the code for all its scenarios. Surplus is
-//    carried over.
+//    used, then the smaller one. This gives the GPU and GPC counts of the code for all its
+//    scenarios. Surplus is carried over.
 //  - A segment is freed at its own throughput (the code credits some with another's), and put back
-//  whole when its
-//    service cannot run on sizes 1 and 2 (the code crashes).
+//    whole when its service cannot run on sizes 1 and 2 (the code crashes).
 //  - The threshold of 4 GPCs is for GPUs of 7; others take the same share.
 //  - A service without a feasible segment is refused (the code drops it); min_replicas is met by
-//  adding smallest
-//    segments at the end; anti_affinity and GPU counts are not planned for, only checked.
+//    adding smallest segments at the end; anti_affinity and GPU counts are only checked.
 // Only the first fleet entry and its plain profiles are used. Lower bounds are not claimed.
 #pragma once
 
