@@ -103,10 +103,15 @@ Rps capacity(const BatchQueue& queue, Millis slo, double percentile) {
   return Rps{low.x};
 }
 
+double spent_percentile(double percentile) { return 100 - (100 - percentile) / 2; }
+
+Rps minute_margin(Rps load, Rps saturation) {
+  const double scatter = std::sqrt(load.value / kPlanningRun);
+  return Rps{std::max(0.0, load.value - 2 * scatter * load.value / saturation.value)};
+}
+
 Rps planning_capacity(const BatchQueue& queue, Millis slo, double percentile) {
-  const double limit = capacity(queue, slo, 100 - (100 - percentile) / 2).value;
-  const double scatter = std::sqrt(limit / kPlanningRun);
-  return Rps{std::max(0.0, limit - 2 * scatter * limit / saturation(queue).value)};
+  return minute_margin(capacity(queue, slo, spent_percentile(percentile)), saturation(queue));
 }
 
 }  // namespace partita::model

@@ -44,4 +44,8 @@ Rps capacity(const BatchQueue& queue, Millis slo, double percentile);
 // the worst with 98.3 %.
 Rps planning_capacity(const BatchQueue& queue, Millis slo, double percentile);
 
+// The two parts of that margin.
+double spent_percentile(double percentile);
+Rps minute_margin(Rps load, Rps saturation);
+
 }  // namespace partita::model

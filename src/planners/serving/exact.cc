@@ -21,6 +21,8 @@ using GpuCounts = std::vector<int>;  // per model
 // Price of a GPU beyond the fixed number while slices are minimised: dearer than any slices it
 // could save.
 constexpr double kExtraGpuPrice = 1000;
+// Choices that are placed at most when services must keep apart, which is slow; further ones count as unknown.
+constexpr int kMaxQuestions = 150;
 // Numbers of GPUs per model that are tried for a fleet of several models.
 constexpr std::size_t kMaxFleetTrials = 3000;
 
@@ -37,6 +39,8 @@ class ExactPlanner {
         fleet_(std::move(fleet)),
         options_(options),
         table_(make_kinds(problem, tables, fleet_)),
+        tied_(std::any_of(problem.services.begin(), problem.services.end(),
+                          [](const plan::Service& s) { return s.spread || !s.avoid.empty(); })),
         nodes_(options.node_budget) {}
 
   Outcome plan() {
@@ -93,12 +97,16 @@ class ExactPlanner {
                     table_.kinds.size(), gpu_master_.columns.size(), bound_));
   }
 
-  // A spread service needs as many GPUs as it has replicas.
+  // A spread service needs as many GPUs as it has replicas, and as its largest instances carry its rate.
   int most_spread() const {
-    int most = 0;
-    for (const plan::Service& service : problem_.services)
-      if (service.spread) most = std::max(most, service.min_replicas);
-    return most;
+    double most = 0;
+    for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
+      const Kind& kind = table_.kinds[i];
+      if (!problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread) continue;
+      const double rate = *std::max_element(kind.rate.begin(), kind.rate.end());
+      most = std::max({most, round_up(kind.demand / rate), static_cast<double>(kind.min_count)});
+    }
+    return static_cast<int>(most);
   }
 
   // The rows of the packing for fixed numbers of GPUs.
@@ -129,12 +137,11 @@ class ExactPlanner {
       if (reach != Search::Reach::all) continue;
       long share = nodes_ / 2;
       nodes_ -= share;
-      SearchResult result = search.exhaust(share);
+      const Accept accept = [&](const Choice& choice) { return acceptable(choice, gpus); };
+      SearchResult result = search.exhaust(share, tied_ ? accept : Accept{});
       nodes_ += share;
-      if (result.verdict != Verdict::found) return result;
-      if (placeable(result.choice, gpus)) return result;
+      if (result.verdict != Verdict::found || placeable(result.choice, gpus)) return result;
     }
-    // Something fits by counting but could not be placed: no proof either way.
     return {Verdict::unknown, {}};
   }
 
@@ -147,10 +154,14 @@ class ExactPlanner {
   }
 
   bool placeable(const Choice& choice, const GpuCounts& gpus) {
-    auto placed = place(problem_, tables_, fleet_, per_service(choice), gpus);
-    if (!placed) return false;
-    placed_ = std::move(*placed);
-    return true;
+    return acceptable(choice, gpus) == Acceptance::yes;
+  }
+  Acceptance acceptable(const Choice& choice, const GpuCounts& gpus) {
+    if (tied_ && ++questions_ > kMaxQuestions) return Acceptance::unknown;
+    Placement placement = place(problem_, tables_, fleet_, per_service(choice), gpus);
+    if (!placement.gpus) return placement.proven ? Acceptance::no : Acceptance::unknown;
+    placed_ = std::move(*placement.gpus);
+    return Acceptance::yes;
   }
 
   // Numbers of GPUs worth trying below the incumbent, in ascending price.
@@ -158,26 +169,50 @@ class ExactPlanner {
 
   bool search_gpus() {
     const Choice start = round_columns(table_.kinds, gpu_master_.columns);
-    std::optional<GpuCounts> incumbent = accept_rounded(start);
-    bool proven = true;
-    for (const GpuCounts& gpus : trials(incumbent)) {
-      if (incumbent && price(gpus) >= price(*incumbent) - 1e-9) break;
-      SearchProblem problem = search_problem(gpus);
-      problem.certificates.push_back({gpu_master_.multipliers});
-      SearchResult result = search(problem, gpu_master_.columns, start, gpus);
-      if (result.verdict == Verdict::found) {
-        incumbent = gpus;
-        choice_ = std::move(result.choice);
-        break;
-      }
-      proven = proven && result.verdict == Verdict::none;
-      if (proven && single()) bound_ = std::max(bound_, gpus[0] + 1.0);
-    }
-    if (!incumbent) return false;
-    gpus_ = *incumbent;
+    incumbent_ = accept_rounded(start);
+    const bool proven = tied_ && single() && incumbent_ ? bisect(start) : climb(start);
+    if (!incumbent_) return false;
+    gpus_ = *incumbent_;
     gpu_proven_ = single() ? gpus_[0] <= bound_ : proven && trials_complete_;
     if (!single() && gpu_proven_) bound_ = price(gpus_);
     return true;
+  }
+
+  Verdict try_gpus(const GpuCounts& gpus, const Choice& start) {
+    SearchProblem problem = search_problem(gpus);
+    problem.certificates.push_back({gpu_master_.multipliers});
+    SearchResult result = search(problem, gpu_master_.columns, start, gpus);
+    if (result.verdict == Verdict::found) {
+      incumbent_ = gpus;
+      choice_ = std::move(result.choice);
+    }
+    return result.verdict;
+  }
+
+  // Upwards from the bound until a plan is found; whether everything cheaper was refuted.
+  bool climb(const Choice& start) {
+    bool proven = true;
+    for (const GpuCounts& gpus : trials(incumbent_)) {
+      const Verdict verdict = try_gpus(gpus, start);
+      if (verdict == Verdict::found) break;
+      proven = proven && verdict == Verdict::none;
+      if (proven && single()) bound_ = std::max(bound_, gpus[0] + 1.0);
+    }
+    return proven;
+  }
+
+  // Services that keep apart can need many more GPUs than counting says, and a trial is slow: halve the gap. What has no
+  // place on some number of GPUs has none on fewer.
+  bool bisect(const Choice& start) {
+    int low = static_cast<int>(bound_);
+    while (low < (*incumbent_)[0]) {
+      const int middle = low + ((*incumbent_)[0] - low) / 2;
+      const Verdict verdict = try_gpus({middle}, start);
+      if (verdict == Verdict::found) continue;
+      low = middle + 1;
+      if (verdict == Verdict::none) bound_ = std::max(bound_, static_cast<double>(low));
+    }
+    return (*incumbent_)[0] <= bound_;
   }
 
   // The rounded master as a first plan, with as many GPUs as its counts need.
@@ -195,6 +230,7 @@ class ExactPlanner {
     // always a place.
     const int most = gpus[0] + total(sum);
     for (int extra = 1; gpus[0] <= most; gpus[0] += extra, extra *= 2) {
+      questions_ = 0;
       for (std::size_t m = 0; m < gpus.size(); ++m)
         if (problem_.fleet[m].count && gpus[m] > *problem_.fleet[m].count) return std::nullopt;
       if (!placeable(start, gpus)) continue;
@@ -318,12 +354,15 @@ class ExactPlanner {
   const Fleet fleet_;
   const Options& options_;
   KindTable table_;
+  const bool tied_;  // some services must keep apart, so counting is not all
   long nodes_;
+  int questions_ = 0;
 
   MasterSolution gpu_master_;
   double bound_ = 0;  // of GPUs, or of the price of a fleet of several models
   bool gpu_proven_ = false;
   bool trials_complete_ = true;
+  std::optional<GpuCounts> incumbent_;
   GpuCounts gpus_;
   Choice choice_;
   std::vector<plan::PlannedGpu> placed_;       // of the last placeable choice

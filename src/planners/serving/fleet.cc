@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 namespace partita::planners::serving {
@@ -19,6 +21,16 @@ bool is_smaller(const Fleet& fleet, std::size_t j, std::size_t k) {
     less = less || row.weight[j] < row.weight[k];
   }
   return less;
+}
+
+// Services of an avoid list, and those that have one: they are not interchangeable with others.
+std::set<std::string> named_in_avoid(const std::vector<plan::Service>& services) {
+  std::set<std::string> names;
+  for (const plan::Service& service : services) {
+    if (!service.avoid.empty()) names.insert(service.name);
+    names.insert(service.avoid.begin(), service.avoid.end());
+  }
+  return names;
 }
 
 }  // namespace
@@ -62,7 +74,8 @@ Result<Fleet> make_fleet(const plan::ServingProblem& problem,
 KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
                      const Fleet& fleet) {
   KindTable table;
-  using Key = std::tuple<std::array<double, kMaxClasses>, double, int, bool>;
+  const std::set<std::string> apart = named_in_avoid(problem.services);
+  using Key = std::tuple<std::array<double, kMaxClasses>, double, int, bool, std::string>;
   std::map<Key, std::size_t> known;
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const plan::Service& service = problem.services[s];
@@ -73,7 +86,8 @@ KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<Poin
       for (std::size_t k = 0; k < tables[m].profiles.size(); ++k)
         if (const auto& point = tables[m].best[s][k])
           kind.rate[static_cast<std::size_t>(fleet.first_class[m]) + k] = point->throughput.value;
-    const Key key{kind.rate, kind.demand, kind.min_count, service.spread};
+    const Key key{kind.rate, kind.demand, kind.min_count, service.spread,
+                  apart.contains(service.name) ? service.name : ""};
     const auto [at, fresh] = known.emplace(key, table.kinds.size());
     if (fresh) {
       table.kinds.push_back(kind);

@@ -191,6 +191,8 @@ class ApartSearch {
   }
 
   std::vector<Gpu> gpus() && { return std::move(gpus_); }
+  // Every possibility was tried.
+  bool exhausted() const { return nodes_ <= kPlaceNodes; }
 
  private:
   // What later decisions can see of a GPU.
@@ -204,12 +206,12 @@ class ApartSearch {
 
   bool visit(std::size_t i) {
     if (i == tenants_.size()) return true;
-    if (++nodes_ > kPlaceNodes) return false;
     const Tenant& tenant = tenants_[i];
     const auto model = at(fleet_.model_of[tenant.cls]);
     const std::size_t k = tenant.cls - at(fleet_.first_class[model]);
     std::set<Look> tried;
     for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      if (++nodes_ > kPlaceNodes) return false;
       if (gpus_[g].model != model || !may_join(apart_, gpus_[g], tenant.service)) continue;
       if (!tried.insert(look(g)).second) continue;
       ++counts_[g][k];
@@ -257,30 +259,31 @@ plan::PlannedGpu settle(const plan::ServingProblem& problem, const std::vector<P
 
 }  // namespace
 
-std::optional<std::vector<plan::PlannedGpu>> place(const plan::ServingProblem& problem,
-                                                   const std::vector<PointTable>& tables,
-                                                   const Fleet& fleet,
-                                                   const std::vector<Counts>& counts,
-                                                   const std::vector<int>& gpus) {
+Placement place(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                const Fleet& fleet, const std::vector<Counts>& counts,
+                const std::vector<int>& gpus) {
   const Apart apart = make_apart(problem.services);
   std::optional<std::vector<Gpu>> filled;
+  bool proven = true;
   if (SlotPlacer placer(fleet, apart); placer.run(counts, gpus)) {
     filled = std::move(placer).gpus();
   } else if (!apart.empty()) {
+    proven = false;
     for (const auto order : {ApartSearch::Order::size, ApartSearch::Order::tied_first}) {
+      if (filled || proven) continue;
       ApartSearch search(fleet, apart, gpus);
-      if (filled || !search.run(counts, order)) continue;
-      filled = std::move(search).gpus();
+      if (search.run(counts, order)) filled = std::move(search).gpus();
+      proven = search.exhausted();
     }
   }
-  if (!filled) return std::nullopt;
+  if (!filled) return {std::nullopt, proven};
   std::vector<plan::PlannedGpu> result;
   for (const Gpu& gpu : *filled) {
     if (gpu.tenants.empty()) continue;
     result.push_back(settle(problem, tables, fleet, gpu));
     result.back().index = static_cast<int>(result.size()) - 1;
   }
-  return result;
+  return {std::move(result), true};
 }
 
 }  // namespace partita::planners::serving

@@ -9,14 +9,17 @@
 
 namespace partita::planners::serving {
 
-// counts[service]: its instances per class. Uses at most gpus[model] GPUs of each model. With
-// services that must keep apart (spread, avoid) every instance is placed by a search of
-// kPlaceNodes; nothing when that finds no place or the counts do not pack.
-inline constexpr int kPlaceNodes = 5'000;
-std::optional<std::vector<plan::PlannedGpu>> place(const plan::ServingProblem& problem,
-                                                   const std::vector<PointTable>& tables,
-                                                   const Fleet& fleet,
-                                                   const std::vector<Counts>& counts,
-                                                   const std::vector<int>& gpus);
+struct Placement {
+  std::optional<std::vector<plan::PlannedGpu>> gpus;
+  bool proven =
+      true;  // without gpus: there is no place (a search that stopped early proves nothing)
+};
+
+// counts[service]: its instances per class. Uses at most gpus[model] GPUs of each model. Services
+// that must keep apart (spread, avoid) are placed by searches of kPlaceNodes each.
+inline constexpr int kPlaceNodes = 20'000;
+Placement place(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                const Fleet& fleet, const std::vector<Counts>& counts,
+                const std::vector<int>& gpus);
 
 }  // namespace partita::planners::serving

@@ -6,9 +6,10 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "hw/layout.h"
-#include "model/queueing.h"
+#include "model/capacity_table.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -36,6 +37,7 @@ class RateOracle {
 
  private:
   using Key = std::tuple<std::string, int, double, double>;
+  using PointKey = std::tuple<std::string, int, int, int, double>;
 
   bool usable(const ProfilePoint& point, const hw::MigProfile& shape) const {
     return point.gpcs == shape.gpcs && point.processes <= problem_.max_processes &&
@@ -62,7 +64,7 @@ class RateOracle {
   // ends early.
   std::optional<BestPoint> best_by_queueing(const WorkloadProfile& profile,
                                             const plan::Service& service,
-                                            const hw::MigProfile& shape) const {
+                                            const hw::MigProfile& shape) {
     std::vector<const ProfilePoint*> points;
     for (const ProfilePoint& point : profile.points)
       if (usable(point, shape) && point.latency <= service.slo) points.push_back(&point);
@@ -73,20 +75,29 @@ class RateOracle {
     std::optional<BestPoint> best;
     for (const ProfilePoint* point : points) {
       if (best && point->throughput <= best->throughput) break;
-      const model::BatchQueue queue{
-          profile::batch_curve(profile, point->gpcs, point->processes, point->batch),
-          point->processes};
-      const Rps rate = std::min(point->throughput,
-                                model::planning_capacity(queue, service.slo, service.percentile));
+      model::CapacityTable& capacities = capacities_of(profile, *point, service.percentile);
+      if (best && !capacities.may_exceed(best->throughput, service.slo)) continue;
+      const Rps rate = std::min(point->throughput, capacities.at(service.slo));
       if (rate.value > 0 && (!best || rate > best->throughput))
         best = BestPoint{point->batch, point->processes, rate, point->latency};
     }
     return best;
   }
 
+  model::CapacityTable& capacities_of(const WorkloadProfile& profile, const ProfilePoint& point,
+                                      double percentile) {
+    const PointKey key{profile.model, point.gpcs, point.processes, point.batch, percentile};
+    const auto known = tables_.find(key);
+    if (known != tables_.end()) return known->second;
+    model::BatchQueue queue{profile::batch_curve(profile, point.gpcs, point.processes, point.batch),
+                            point.processes};
+    return tables_.emplace(key, model::CapacityTable(std::move(queue), percentile)).first->second;
+  }
+
   const plan::ServingProblem& problem_;
   const plan::FleetEntry& entry_;
   std::map<Key, std::optional<BestPoint>> known_;
+  std::map<PointKey, model::CapacityTable> tables_;
 };
 
 // The double-memory 1g is worth considering when some point of a service fits only there.

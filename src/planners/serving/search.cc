@@ -286,8 +286,10 @@ struct Search::Frame {
   std::vector<double> slack;
   std::vector<std::size_t> chosen;
   FingerprintSet failed;
+  const Accept* accept = nullptr;
   long nodes = 0;
   bool exhausted = false;
+  bool doubtful = false;  // an answer of `accept` was unknown
 };
 
 bool Search::enter(Frame& frame, std::size_t c) const {
@@ -303,8 +305,16 @@ bool Search::enter(Frame& frame, std::size_t c) const {
   return true;
 }
 
+bool Search::accepted(Frame& frame) const {
+  if (!*frame.accept) return true;
+  frame.nodes -= kNodesPerQuestion;
+  const Acceptance answer = (*frame.accept)(to_choice(frame.chosen));
+  frame.doubtful = frame.doubtful || answer == Acceptance::unknown;
+  return answer == Acceptance::yes;
+}
+
 bool Search::descend(Frame& frame) {
-  if (frame.unit == units_.size()) return true;
+  if (frame.unit == units_.size()) return accepted(frame);
   if (--frame.nodes < 0) {
     frame.exhausted = true;
     return false;
@@ -313,7 +323,8 @@ bool Search::descend(Frame& frame) {
   const Unit& unit = units_[frame.unit];
   const std::size_t first = unit.repeats ? frame.chosen[frame.unit - 1] : 0;
   const auto key = fingerprint(frame.unit, first, frame.load);
-  if (frame.failed.contains(key)) return false;
+  // What `accept` looks at is more than the loads, so with it failures are not remembered.
+  if (!*frame.accept && frame.failed.contains(key)) return false;
   for (std::size_t c = first; c < candidates_[unit.kind].size(); ++c) {
     const Candidate& candidate = candidates_[unit.kind][c];
     if (candidate.excess[0] > frame.slack[0]) break;  // sorted by it
@@ -328,7 +339,7 @@ bool Search::descend(Frame& frame) {
   return false;
 }
 
-SearchResult Search::exhaust(long& nodes) {
+SearchResult Search::exhaust(long& nodes, const Accept& accept) {
   if (!possible_)
     return {refuted_ || complete_ ? SearchResult::Verdict::none : SearchResult::Verdict::unknown,
             {}};
@@ -338,10 +349,11 @@ SearchResult Search::exhaust(long& nodes) {
   frame.slack = slack_;
   frame.chosen.assign(units_.size(), 0);
   frame.nodes = nodes;
+  frame.accept = &accept;
   const bool found = descend(frame);
   nodes = std::max(0L, frame.nodes);
   if (found) return {SearchResult::Verdict::found, to_choice(frame.chosen)};
-  const bool proved = complete_ && !frame.exhausted;
+  const bool proved = complete_ && !frame.exhausted && !frame.doubtful;
   return {proved ? SearchResult::Verdict::none : SearchResult::Verdict::unknown, {}};
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,10 @@ Counts sum_of(const Choice& choice);
 // Covers in the proportions of the master's columns, rounded.
 Choice round_columns(const std::vector<Kind>& kinds, const std::vector<Column>& columns);
 
+// Whether a choice that satisfies all rows is acceptable in other respects too.
+enum class Acceptance { yes, no, unknown };
+using Accept = std::function<Acceptance(const Choice&)>;
+
 struct SearchResult {
   enum class Verdict { found, none, unknown } verdict = Verdict::unknown;
   Choice choice;  // when found
@@ -64,8 +69,10 @@ class Search {
   // Tabu search from `start`; a choice that satisfies all rows, or nothing (no proof).
   std::optional<Choice> improve(const Choice& start);
 
-  // Exhaustive within `nodes`; counts them down.
-  SearchResult exhaust(long& nodes);
+  // Exhaustive within `nodes`; counts them down. With `accept`, the first acceptable choice; asking
+  // costs kNodesPerQuestion nodes.
+  static constexpr long kNodesPerQuestion = 2'000;
+  SearchResult exhaust(long& nodes, const Accept& accept);
 
  private:
   struct Candidate {
@@ -84,6 +91,7 @@ class Search {
   void collect(const std::vector<Column>& columns, Reach reach);
   Candidate candidate(std::size_t kind, const Counts& counts) const;
   bool admissible(const Candidate& candidate) const;
+  bool accepted(Frame& frame) const;
   bool descend(Frame& frame);
   bool enter(Frame& frame, std::size_t c) const;
   double violation(const std::vector<std::int64_t>& load) const;
