@@ -2,9 +2,9 @@
 
 #include <memory>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "docs.h"
-#include "flags.h"
 
 namespace partita::cli {
 namespace {

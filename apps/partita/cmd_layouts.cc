@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "flags.h"
 #include "hw/layout.h"

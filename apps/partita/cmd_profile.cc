@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "flags.h"
 #include "inputs.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "flags.h"
 #include "judge.h"

@@ -5,27 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
+
+#include "base/nearest.h"
 
 namespace partita::cli {
-namespace {
-
-// Levenshtein distance, one row at a time.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
 
 CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) {
   option->type_name(fmt::format("{}", fmt::join(words, "|")));
@@ -74,26 +57,6 @@ Result<Seconds> parse_duration(const std::string& flag, const std::string& text)
                                        kMaxDuration.value));
   }
   return duration;
-}
-
-std::string nearest(const std::string& word, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(word.size() / 2, 1) + 1;
-  for (const std::string& name : names) {
-    // A name that the word begins is near, however long it is.
-    const bool begins = word.size() >= 2 && name.starts_with(word);
-    const std::size_t d = begins ? 1 : distance(word, name);
-    if (d < least) {
-      least = d;
-      best = name;
-    }
-  }
-  return best;
-}
-
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
-  const std::string name = nearest(word, names);
-  return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {

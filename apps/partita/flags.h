@@ -1,6 +1,6 @@
 // Flags: checks for CLI11 options whose refusals are sentences, and whose value names are what
 // help, man page and completion show. A value name with bars ("text|json") is a closed list; FILE,
-// DIR, PATH, GPU, PLANNER and PLAN complete to what they say. Also: "did you mean".
+// DIR, PATH, GPU, PLANNER and PLAN complete to what they say.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,6 @@ void add_seed(CLI::App& command, std::uint64_t& seed);
 // "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
 inline constexpr Seconds kMaxDuration{1e6};
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text);
-
-// The name among `names` that is most like `word`, or empty when none is near.
-std::string nearest(const std::string& word, const std::vector<std::string>& names);
-
-// "; did you mean 'x'?" or empty.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& names);
 
 // The parts between commas; empty parts are kept, so that callers can refuse them.
 std::vector<std::string> split(const std::string& text, char separator);

@@ -2,62 +2,24 @@
 
 #include <algorithm>
 
-#include "base/document.h"
-#include "flags.h"
+#include "base/fields.h"
 #include "inputs.h"
 
 namespace partita::cli {
 namespace {
 
 constexpr std::size_t kMaxFleetLines = 1000;
-constexpr int kMaxFleetGpus = 1'000'000;
-constexpr double kMaxPrice = 1e9;
+constexpr Range kCounts{.low = 1, .high = 1e6};
+constexpr Range kPrices{.high = 1e9, .above = true};
 
-// Refuses members other than those in `known`.
-Result<void> only_known(const Document& document, const Node& object,
-                        const std::vector<std::string>& known) {
-  for (const auto& [key, value] : object.members) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    return bad_input(document.at(value),
-                     fmt::format("unknown key '{}'{}", key, did_you_mean(key, known)));
-  }
-  return {};
-}
-
-Result<FleetLine> parse_line(const Document& document, const Node& node) {
-  if (node.kind != Node::Kind::object) {
-    return bad_input(document.at(node), "an entry has keys: gpu, profiles, count, price");
-  }
+FleetLine read_line(Fields fields) {
+  fields.only({"gpu", "profiles", "count", "price"});
   FleetLine line;
-  line.line = node.line;
-  if (auto known = only_known(document, node, {"gpu", "profiles", "count", "price"}); !known) {
-    return failed(known.error());
-  }
-  const Result<std::string> gpu = string_member(document, node, "gpu");
-  if (!gpu) return failed(gpu.error());
-  const Result<std::string> profiles = string_member(document, node, "profiles");
-  if (!profiles) return failed(profiles.error());
-  if (profiles->empty()) return bad_input(document.at(node), "profiles: a path is needed");
-  line.gpu = *gpu;
-  line.profiles = *profiles;
-  if (const Node* count = node.find("count")) {
-    const Result<int> value = integer_member(document, node, "count");
-    if (!value) return failed(value.error());
-    if (*value < 1 || *value > kMaxFleetGpus) {
-      return bad_input(document.at(*count),
-                       fmt::format("count: {} is not between 1 and {}", *value, kMaxFleetGpus));
-    }
-    line.count = *value;
-  }
-  if (const Node* price = node.find("price")) {
-    const Result<double> value = number_member(document, node, "price");
-    if (!value) return failed(value.error());
-    if (!(*value > 0 && *value <= kMaxPrice)) {
-      return bad_input(document.at(*price),
-                       fmt::format("price: {} is not above 0 and at most {}", *value, kMaxPrice));
-    }
-    line.price = *value;
-  }
+  line.line = fields.node().line;
+  line.gpu = fields.text("gpu");
+  line.profiles = fields.text("profiles");
+  if (fields.has("count")) line.count = fields.integer("count", kCounts);
+  if (fields.has("price")) line.price = fields.number("price", kPrices);
   return line;
 }
 
@@ -66,29 +28,18 @@ Result<FleetLine> parse_line(const Document& document, const Node& node) {
 Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_view text) {
   const Result<Document> document = parse_document(file, text);
   if (!document) return failed(document.error());
-  const Node& root = document->root;
-  if (auto known = only_known(*document, root, {"api_version", "kind", "gpus"}); !known) {
-    return failed(known.error());
-  }
-  const Result<const Node*> list = list_member(*document, root, "gpus");
-  if (!list) return failed(list.error());
-  const std::vector<Node>& items = (*list)->items;
-  if (items.empty() || items.size() > kMaxFleetLines) {
-    return bad_input(document->at(**list),
-                     fmt::format("gpus: between 1 and {} entries are needed", kMaxFleetLines));
-  }
+  Fields fields(*document);
+  fields.only({"api_version", "kind", "gpus"});
   std::vector<FleetLine> lines;
-  for (const Node& item : items) {
-    Result<FleetLine> line = parse_line(*document, item);
-    if (!line) return failed(line.error());
-    for (const FleetLine& other : lines) {
-      if (other.gpu == line->gpu) {
-        return bad_input(document->at(item),
-                         fmt::format("gpu '{}' is already in line {}", other.gpu, other.line));
-      }
-    }
-    lines.push_back(std::move(*line));
+  for (const Node& item : fields.list("gpus", kMaxFleetLines)) {
+    FleetLine line = read_line({fields, item});
+    const auto same = std::ranges::find(lines, line.gpu, &FleetLine::gpu);
+    if (same != lines.end())
+      fields.refuse(item, fmt::format("gpu '{}' is already in line {}", same->gpu, same->line));
+    lines.push_back(std::move(line));
   }
+  if (lines.empty()) fields.refuse("gpus", "'gpus' is empty");
+  if (fields.error()) return failed(*fields.error());
   return lines;
 }
 

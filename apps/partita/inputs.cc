@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/nearest.h"
 #include "flags.h"
 #include "plan/serving_forms.h"
 #include "profile/law.h"

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "docs.h"
-#include "flags.h"
 
 namespace partita::cli {
 namespace {

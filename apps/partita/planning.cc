@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "flags.h"
 #include "verify/serving.h"
 
