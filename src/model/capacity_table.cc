@@ -1,14 +1,17 @@
 #include "model/capacity_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace partita::model {
 namespace {
 
-// Shares of the saturation: dense where latency bends.
-constexpr std::array<double, 18> kShares = {0.001, 0.1,  0.2,  0.3,  0.4,  0.5,  0.58, 0.65, 0.71,
-                                            0.76,  0.80, 0.84, 0.88, 0.91, 0.94, 0.96, 0.98, 0.99};
+// Loads below this share of the saturation go up by a constant factor, those above close in on it quadratically.
+constexpr double kLowShare = 0.03;
+constexpr std::size_t kLowLoads = 8;
+// A cell in which latency grows by more than this factor holds a jump.
+constexpr double kJump = 1.1;
 
 }  // namespace
 
@@ -17,7 +20,12 @@ CapacityTable::CapacityTable(BatchQueue queue, double percentile)
       percentile_(spent_percentile(percentile)),
       saturation_(saturation(queue_).value) {}
 
-double CapacityTable::load(std::size_t i) const { return kShares[i] * saturation_; }
+double CapacityTable::load(std::size_t i) const {
+  if (i < kLowLoads)
+    return saturation_ * kLowShare * std::pow(2, static_cast<double>(i) - kLowLoads);
+  const double rest = static_cast<double>(kLoads - i) / (kLoads - kLowLoads);
+  return saturation_ * (1 - (1 - kLowShare) * rest * rest);
+}
 
 double CapacityTable::latency(std::size_t i) {
   if (!latency_[i]) latency_[i] = latency_percentile(queue_, Rps{load(i)}, percentile_).value;
@@ -36,7 +44,7 @@ Rps CapacityTable::at(Millis slo) {
     (latency(middle) <= slo.value ? low : high) = middle;
   }
   double limit = load(low);
-  if (high < kLoads) {
+  if (high < kLoads && latency(high) < kJump * latency(low)) {
     const double part = (slo.value - latency(low)) / (latency(high) - latency(low));
     limit += part * (load(high) - load(low));
   }
@@ -45,7 +53,7 @@ Rps CapacityTable::at(Millis slo) {
 
 bool CapacityTable::may_exceed(Rps rate, Millis slo) {
   std::size_t i = 0;
-  while (i + 1 < kLoads && with_margin(load(i + 1)) <= rate.value) ++i;
+  while (i + 1 < kLoads && with_margin(load(i + 1)) <= rate.value) ++i;  // no latency is asked for
   return with_margin(load(kLoads - 1)) > rate.value && latency(i) <= slo.value;
 }
 

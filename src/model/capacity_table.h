@@ -1,7 +1,6 @@
 // CapacityTable: planning capacities of one queue for many latency objectives. The percentile latency at a fixed grid of
-// loads does not depend on the objective, so it is computed once, when first asked for; between two loads the
-// chord is taken, which lies above the latency wherever that is convex in the load. The margin of planning_capacity
-// is in. Not thread-safe.
+// loads does not depend on the objective, so it is computed once, when first asked for. Between two loads the chord is
+// taken where it is flat; over a jump, the lower load. The margin of planning_capacity is in. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ class CapacityTable {
   bool may_exceed(Rps rate, Millis slo);
 
  private:
-  static constexpr std::size_t kLoads = 18;
+  static constexpr std::size_t kLoads = 72;
   double load(std::size_t i) const;  // requests/s
   double latency(std::size_t i);     // ms at load(i)
   double with_margin(double load) const;
