@@ -1,6 +1,5 @@
 #include "sim/arrivals.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>

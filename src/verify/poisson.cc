@@ -1,7 +1,6 @@
 #include "verify/poisson.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 namespace partita::verify {

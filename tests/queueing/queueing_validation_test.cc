@@ -2,7 +2,6 @@
 // simulator and the judge's own solution of the paced queue.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 
 #include "model/queueing.h"

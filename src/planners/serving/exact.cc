@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/check.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
 #include "planners/serving/place.h"
