@@ -7,7 +7,8 @@
 namespace partita::model {
 namespace {
 
-// Loads below this share of the saturation go up by a constant factor, those above close in on it quadratically.
+// Loads below this share of the saturation go up by a constant factor, those above
+// close in on it quadratically.
 constexpr double kLowShare = 0.03;
 constexpr std::size_t kLowLoads = 8;
 // A cell in which latency grows by more than this factor holds a jump.

@@ -1,6 +1,7 @@
-// CapacityTable: planning capacities of one queue for many latency objectives. The percentile latency at a fixed grid of
-// loads does not depend on the objective, so it is computed once, when first asked for. Between two loads the chord is
-// taken where it is flat; over a jump, the lower load. The margin of planning_capacity is in. Not thread-safe.
+// CapacityTable: planning capacities of one queue for many latency objectives. The percentile
+// latency at a fixed grid of loads does not depend on the objective, so it is computed once, when
+// first asked for. Between two loads the chord is taken where it is flat; over a jump, the lower
+// load. The margin of planning_capacity is in. Not thread-safe.
 #pragma once
 
 #include <array>

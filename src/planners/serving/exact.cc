@@ -20,7 +20,8 @@ using GpuCounts = std::vector<int>;  // per model
 // Price of a GPU beyond the fixed number while slices are minimised: dearer than any slices it
 // could save.
 constexpr double kExtraGpuPrice = 1000;
-// Choices that are placed at most when services must keep apart, which is slow; further ones count as unknown.
+// Choices that are placed at most when services must keep apart, which is slow; further ones
+// count as unknown.
 constexpr int kMaxQuestions = 150;
 // Numbers of GPUs per model that are tried for a fleet of several models.
 constexpr std::size_t kMaxFleetTrials = 3000;
@@ -96,7 +97,8 @@ class ExactPlanner {
                     table_.kinds.size(), gpu_master_.columns.size(), bound_));
   }
 
-  // A spread service needs as many GPUs as it has replicas, and as its largest instances carry its rate.
+  // A spread service needs as many GPUs as it has replicas, and as its largest instances
+  // carry its rate.
   int most_spread() const {
     double most = 0;
     for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
@@ -200,8 +202,8 @@ class ExactPlanner {
     return proven;
   }
 
-  // Services that keep apart can need many more GPUs than counting says, and a trial is slow: halve the gap. What has no
-  // place on some number of GPUs has none on fewer.
+  // Services that keep apart can need many more GPUs than counting says, and a trial is slow:
+  // halve the gap. What has no place on some number of GPUs has none on fewer.
   bool bisect(const Choice& start) {
     int low = static_cast<int>(bound_);
     while (low < (*incumbent_)[0]) {
