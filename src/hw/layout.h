@@ -7,7 +7,6 @@
 #pragma once
 
 #include <compare>
-#include <optional>
 #include <string>
 #include <vector>
 

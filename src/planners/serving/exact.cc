@@ -95,6 +95,21 @@ class ExactPlanner {
                     "({} kinds of service, {} covers); so at least {:g}",
                     gpu_master_.bound, whole ? "GPUs" : "price", gpu_master_.rounds,
                     table_.kinds.size(), gpu_master_.columns.size(), bound_));
+    say_prices();
+  }
+
+  // What an instance of every shape is worth at the bound: the scarce shapes are dear.
+  void say_prices() {
+    std::string prices;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(fleet_.classes); ++k) {
+      const auto m = static_cast<std::size_t>(fleet_.model_of[k]);
+      const auto local = k - static_cast<std::size_t>(fleet_.first_class[m]);
+      const auto profile = static_cast<std::size_t>(fleet_.rules[m].profiles[local]);
+      prices += fmt::format("{}{} {:.3g}", k == 0 ? "" : ", ",
+                            problem_.fleet[m].gpu.profiles[profile].name, gpu_master_.prices[k]);
+    }
+    say(fmt::format("prices of the shapes at that bound, in {}: {}",
+                    single() ? "GPUs" : "the price of the fleet", prices));
   }
 
   // A spread service needs as many GPUs as it has replicas, and as its largest instances

@@ -12,7 +12,6 @@
 
 #include <functional>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "hw/packing.h"

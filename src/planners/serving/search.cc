@@ -227,56 +227,78 @@ Choice Search::to_choice(const std::vector<std::size_t>& chosen) const {
   return choice;
 }
 
-std::optional<Choice> Search::improve(const Choice& start) {
-  if (!possible_) return std::nullopt;
-  const std::size_t rows = problem_.rows.size();
-  std::vector<std::size_t> chosen(units_.size(), 0);
-  std::vector<std::int64_t> load(rows, 0);
+// A point of the tabu search: a candidate per unit.
+struct Search::Point {
+  std::vector<std::size_t> chosen;
+  std::vector<std::int64_t> load;
+  std::vector<std::size_t> free_at;  // per unit, the step from which it may change again
+};
+
+Search::Point Search::point_at(const Choice& start) const {
+  Point point{std::vector<std::size_t>(units_.size(), 0),
+              std::vector<std::int64_t>(problem_.rows.size(), 0),
+              std::vector<std::size_t>(units_.size(), 0)};
   std::vector<std::size_t> copy(problem_.kinds->size(), 0);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const auto& list = candidates_[units_[u].kind];
     const Counts& wanted = start[units_[u].kind][copy[units_[u].kind]++];
     const auto at = std::find_if(list.begin(), list.end(),
                                  [&](const Candidate& c) { return c.counts == wanted; });
-    chosen[u] = at == list.end() ? 0 : static_cast<std::size_t>(at - list.begin());
-    for (std::size_t r = 0; r < rows; ++r) load[r] += list[chosen[u]].load[r];
+    point.chosen[u] = at == list.end() ? 0 : static_cast<std::size_t>(at - list.begin());
+    for (std::size_t r = 0; r < point.load.size(); ++r)
+      point.load[r] += list[point.chosen[u]].load[r];
   }
-  double best = violation(load);
+  return point;
+}
+
+// The change of one unit that leaves the least violation (the first that leaves none), cheaper covers on ties.
+std::optional<Search::Move> Search::best_move(const Point& point, std::size_t step) const {
+  std::optional<Move> best;
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<std::int64_t> next(point.load.size());
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    if (point.free_at[u] > step) continue;
+    const std::size_t now = point.chosen[u];
+    // Copies of a kind that are alike need one look.
+    if (units_[u].repeats && now == point.chosen[u - 1] && point.free_at[u - 1] <= step) continue;
+    const auto& list = candidates_[units_[u].kind];
+    const std::size_t count = std::min(list.size(), kTabuCandidates);
+    for (std::size_t c = 0; c < count; ++c) {
+      if (c == now) continue;
+      for (std::size_t r = 0; r < next.size(); ++r)
+        next[r] = point.load[r] - list[now].load[r] + list[c].load[r];
+      const double left = violation(next);
+      if (left == 0) return Move{u, c};
+      const double value = left + 1e-6 * list[c].excess[0];
+      if (value >= least) continue;
+      least = value;
+      best = Move{u, c};
+    }
+  }
+  return best;
+}
+
+std::optional<Choice> Search::improve(const Choice& start) {
+  if (!possible_) return std::nullopt;
+  Point point = point_at(start);
+  double best = violation(point.load);
   const std::size_t patience = 30 + std::min<std::size_t>(units_.size() * 2, 200);
-  std::vector<std::size_t> free_at(units_.size(), 0);  // step from which a unit may change again
-  std::vector<std::int64_t> next(rows);
   for (std::size_t step = 1, idle = 0; best > 0 && idle < patience; ++step, ++idle) {
-    double least = std::numeric_limits<double>::infinity();
-    std::size_t unit = 0, to = 0;
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      if (free_at[u] > step) continue;
-      if (units_[u].repeats && chosen[u] == chosen[u - 1] && free_at[u - 1] <= step) continue;
-      const auto& list = candidates_[units_[u].kind];
-      const std::size_t count = std::min(list.size(), kTabuCandidates);
-      for (std::size_t c = 0; c < count; ++c) {
-        if (c == chosen[u]) continue;
-        for (std::size_t r = 0; r < rows; ++r)
-          next[r] = load[r] - list[chosen[u]].load[r] + list[c].load[r];
-        const double v = violation(next) + 1e-6 * list[c].excess[0];
-        if (v >= least) continue;
-        least = v;
-        unit = u;
-        to = c;
-      }
-    }
-    if (!std::isfinite(least)) break;
-    const auto& list = candidates_[units_[unit].kind];
-    for (std::size_t r = 0; r < rows; ++r) load[r] += list[to].load[r] - list[chosen[unit]].load[r];
-    chosen[unit] = to;
-    free_at[unit] = step + 3 + units_.size() / 6 % 12;
-    const double now = violation(load);
-    if (now < best - 1e-12) {
-      best = now;
-      idle = 0;
-    }
+    const auto move = best_move(point, step);
+    if (!move) break;
+    const auto& list = candidates_[units_[move->unit].kind];
+    std::size_t& chosen = point.chosen[move->unit];
+    for (std::size_t r = 0; r < point.load.size(); ++r)
+      point.load[r] += list[move->to].load[r] - list[chosen].load[r];
+    chosen = move->to;
+    point.free_at[move->unit] = step + 3 + units_.size() / 6 % 12;
+    const double now = violation(point.load);
+    if (now >= best - 1e-12) continue;
+    best = now;
+    idle = 0;
   }
   if (best > 0) return std::nullopt;
-  return to_choice(chosen);
+  return to_choice(point.chosen);
 }
 
 // The state of the depth-first search: what is chosen up to `unit`.

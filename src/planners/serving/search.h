@@ -84,6 +84,10 @@ class Search {
     std::size_t kind;
     bool repeats;  // the unit before is of the same kind
   };
+  struct Move {
+    std::size_t unit, to;
+  };
+  struct Point;
   struct Frame;
 
   void make_certificates();
@@ -91,6 +95,8 @@ class Search {
   void collect(const std::vector<Column>& columns, Reach reach);
   Candidate candidate(std::size_t kind, const Counts& counts) const;
   bool admissible(const Candidate& candidate) const;
+  Point point_at(const Choice& start) const;
+  std::optional<Move> best_move(const Point& point, std::size_t step) const;
   bool accepted(Frame& frame) const;
   bool descend(Frame& frame);
   bool enter(Frame& frame, std::size_t c) const;
