@@ -1,6 +1,7 @@
 #include "profile/readers.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <iterator>
 #include <map>
@@ -33,7 +34,9 @@ Result<ProfilePoint> parse_point(const Csv& csv, const CsvRow& row, const Column
   if (!batch) return failed(batch.error());
   const Result<int> processes = csv_integer(csv, row, at.processes, {1, kMaxProcesses});
   if (!processes) return failed(processes.error());
-  const Result<double> throughput = csv_number(csv, row, at.throughput, {0, kMaxThroughputRps});
+  const double share = at.throughput_per_process ? *processes : 1;  // the limit is on the total
+  const Result<double> throughput =
+      csv_number(csv, row, at.throughput, {0, kMaxThroughputRps / share});
   if (!throughput) return failed(throughput.error());
   const Result<double> latency =
       csv_number(csv, row, at.latency, {0, kMaxLatencyMs / at.latency_unit_ms});
@@ -42,7 +45,7 @@ Result<ProfilePoint> parse_point(const Csv& csv, const CsvRow& row, const Column
     return bad_input(csv.at(row),
                      "throughput and latency must both be positive, or both 0 (did not run)");
   }
-  const double total = *throughput * (at.throughput_per_process ? *processes : 1);
+  const double total = std::min(*throughput * share, kMaxThroughputRps);
   ProfilePoint point{*gpcs, *batch, *processes, Rps{total}, Millis{*latency * at.latency_unit_ms},
                      {}};
   if (at.memory >= 0 && !row.cells[static_cast<std::size_t>(at.memory)].empty()) {
