@@ -251,8 +251,8 @@ Search::Point Search::point_at(const Choice& start) const {
   return point;
 }
 
-// The change of one unit that leaves the least violation, the first one that leaves none; on ties the
-// cheaper cover.
+// The change of one unit that leaves the least violation, or the first one that leaves none; on
+// ties the cheaper cover.
 std::optional<Search::Move> Search::best_move(const Point& point, std::size_t step) const {
   std::optional<Move> best;
   double least = std::numeric_limits<double>::infinity();
