@@ -156,7 +156,9 @@ class ExactPlanner {
       const Accept accept = [&](const Choice& choice) { return acceptable(choice, gpus); };
       SearchResult result = search.exhaust(share, tied_ ? accept : Accept{});
       nodes_ += share;
-      if (result.verdict != Verdict::found || placeable(result.choice, gpus)) return result;
+      // With services to keep apart, `accept` has placed it already.
+      if (result.verdict != Verdict::found || tied_ || placeable(result.choice, gpus))
+        return result;
     }
     return {Verdict::unknown, {}};
   }
@@ -258,7 +260,6 @@ class ExactPlanner {
 
   void search_gpcs() {
     best_gpcs_ = gpcs_of(choice_);
-    std::vector<plan::PlannedGpu> placed = placed_;
     Choice cheapest(table_.kinds.size());
     double least = 0;
     for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
@@ -267,15 +268,11 @@ class ExactPlanner {
       least += table_.kinds[i].copies * cover.bound;
     }
     gpc_bound_ = static_cast<int>(round_up(least));
-    std::vector<double> packing_free(fleet_.rows.size(), 0);
-    if (gpc_bound_ < best_gpcs_ &&
-        try_gpcs(gpc_bound_, packing_free, gpu_master_.columns, cheapest))
-      placed = placed_;
     if (gpc_bound_ < best_gpcs_) {
-      improve_gpcs();
-      if (!placed_gpcs_.empty()) placed = std::move(placed_gpcs_);
+      const std::vector<double> packing_free(fleet_.rows.size(), 0);
+      try_gpcs(gpc_bound_, packing_free, gpu_master_.columns, cheapest);
     }
-    placed_ = std::move(placed);
+    if (gpc_bound_ < best_gpcs_) improve_gpcs();
     say(fmt::format("compute slices: at least {}, found {}", gpc_bound_, best_gpcs_));
   }
 
@@ -293,21 +290,15 @@ class ExactPlanner {
     gpc_bound_ = std::max(gpc_bound_, static_cast<int>(round_up(solution.bound)));
     const Choice start = round_columns(table_.kinds, solution.columns);
     for (int target = gpc_bound_, step = 1; target < best_gpcs_; target += step) {
-      const Verdict verdict =
-          try_gpcs_verdict(target, solution.multipliers, solution.columns, start);
-      if (verdict == Verdict::found) placed_gpcs_ = placed_;
+      const Verdict verdict = try_gpcs(target, solution.multipliers, solution.columns, start);
       if (verdict == Verdict::none && target == gpc_bound_) gpc_bound_ = target + 1;
       if (verdict == Verdict::unknown) step *= 2;
     }
   }
 
-  bool try_gpcs(int target, const std::vector<double>& multipliers,
-                const std::vector<Column>& columns, const Choice& start) {
-    return try_gpcs_verdict(target, multipliers, columns, start) == Verdict::found;
-  }
-
-  Verdict try_gpcs_verdict(int target, std::vector<double> multipliers,
-                           const std::vector<Column>& columns, const Choice& start) {
+  // With the GPUs fixed: a plan of at most `target` slices becomes the choice.
+  Verdict try_gpcs(int target, std::vector<double> multipliers, const std::vector<Column>& columns,
+                   const Choice& start) {
     SearchProblem problem = search_problem(gpus_);
     SearchRow slices{{}, target};
     for (std::size_t k = 0; k < static_cast<std::size_t>(fleet_.classes); ++k)
@@ -381,8 +372,7 @@ class ExactPlanner {
   std::optional<GpuCounts> incumbent_;
   GpuCounts gpus_;
   Choice choice_;
-  std::vector<plan::PlannedGpu> placed_;       // of the last placeable choice
-  std::vector<plan::PlannedGpu> placed_gpcs_;  // of the best choice by slices
+  std::vector<plan::PlannedGpu> placed_;  // of choice_: set whenever a choice is accepted
   int gpc_bound_ = 0;
   int best_gpcs_ = 0;
   std::vector<std::string> explanation_;
