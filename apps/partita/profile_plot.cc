@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/unicode.h"
 #include "table.h"
 
 namespace partita::cli {
@@ -69,26 +70,6 @@ std::string extremes(const std::vector<Sample>& samples) {
       std::minmax_element(samples.begin(), samples.end(),
                           [](const Sample& a, const Sample& b) { return a.value < b.value; });
   return fmt::format("{:.4g} to {:.4g}", low->value, high->value);
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
 }
 
 // Colour-blind safe (Okabe and Ito), as many as A100 sizes and then again.
@@ -207,7 +188,7 @@ std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {:.0f} {:.0f}' "
       "font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' "
       "fill='white'/>\n<text x='{}' y='22' font-size='15'>{}, {} process{}</text>\n",
-      third + 90, kTop + kPanelHeight + 52, kLeft, escaped(profile.model), processes,
+      third + 90, kTop + kPanelHeight + 52, kLeft, xml_escaped(profile.model), processes,
       processes == 1 ? "" : "es");
   svg += panel_frame(left, "Throughput, requests/s") + panel_lines(left);
   svg += panel_frame(right, "Latency of a batch, ms") + panel_lines(right);

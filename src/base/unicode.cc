@@ -128,4 +128,30 @@ std::string fit(std::string_view text, int width) {
   return result + std::string(static_cast<std::size_t>(std::max(0, width - columns(result))), ' ');
 }
 
+std::string xml_escaped(std::string_view text) {
+  std::string result;
+  for (const char c : utf8(printable(text))) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
 }  // namespace partita

@@ -39,4 +39,7 @@ std::string elided(std::string_view text, double width, double (*measure)(char32
 // Exactly `width` columns: padded with spaces or elided.
 std::string fit(std::string_view text, int width);
 
+// Text for between XML tags or in attributes; what XML cannot hold is replaced as printable() does.
+std::string xml_escaped(std::string_view text);
+
 }  // namespace partita

@@ -66,5 +66,12 @@ RC_GTEST_PROP(Printable, IsAlwaysANameAgain, (const std::string& any)) {
   RC_ASSERT(utf8(printable(text)) == text);
 }
 
+TEST(XmlEscaped, LeavesNothingThatXmlWouldRead) {
+  EXPECT_EQ(xml_escaped("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c&#39;");
+  EXPECT_EQ(xml_escaped(std::string_view("a\0b", 3)),
+            "a\xEF\xBF\xBD"
+            "b");
+}
+
 }  // namespace
 }  // namespace partita

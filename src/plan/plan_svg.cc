@@ -4,9 +4,9 @@
 #include <iterator>
 #include <map>
 
+#include "base/unicode.h"
 #include "plan/picture.h"
 #include "plan/serving_forms.h"
-#include "base/unicode.h"
 
 namespace partita::plan {
 namespace {
@@ -16,33 +16,6 @@ constexpr int kTitleSize = 20, kNameSize = 13, kSmallSize = 11;
 constexpr int kLegendChip = 12, kLegendLine = 22;
 constexpr const char* kInk = "#1c2430";
 constexpr const char* kFaint = "#667080";
-
-// Text between XML tags or in attributes; what XML cannot hold was replaced by printable().
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : utf8(printable(text))) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 // Rough width of a character in em, on the generous side of common sans-serif fonts.
 double em(char32_t c) {
@@ -126,12 +99,12 @@ Svg::Svg(const ServingPlan& plan, const hw::Catalogue& catalogue)
 
 void Svg::header() {
   put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-weight=\"600\">{}</text>\n", kMargin,
-      kMargin + kTitleSize, kTitleSize, escaped(objective_text(plan_.objective)));
+      kMargin + kTitleSize, kTitleSize, xml_escaped(objective_text(plan_.objective)));
   put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{} · {} · planner {} · SLO rule "
       "{}</text>\n",
-      kMargin, kMargin + kTitleSize + 22, kNameSize, kFaint, escaped(plan_.gpu_model),
+      kMargin, kMargin + kTitleSize + 22, kNameSize, kFaint, xml_escaped(plan_.gpu_model),
       count_text(static_cast<long>(plan_.services.size()), "service"),
-      plan_.planner.empty() ? "unknown" : escaped(plan_.planner), to_string(plan_.rule));
+      plan_.planner.empty() ? "unknown" : xml_escaped(plan_.planner), to_string(plan_.rule));
 }
 
 // Chips in lines that wrap at the right edge; returns the y below them.
@@ -155,12 +128,13 @@ int Svg::legend(int y) {
     put("<g class=\"legend\"><title>{}: {} of {} requests/s planned, SLO {} ms, predicted {} "
         "ms</title><rect x=\"{:.1f}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\" "
         "stroke=\"{}\"/>",
-        escaped(service.name), number_text(service.planned.value), number_text(service.rate.value),
-        number_text(service.slo.value), number_text(service.predicted_latency.value), left, y,
-        kLegendChip, kLegendChip, hex(colour), hex(darker(colour)));
+        xml_escaped(service.name), number_text(service.planned.value),
+        number_text(service.rate.value), number_text(service.slo.value),
+        number_text(service.predicted_latency.value), left, y, kLegendChip, kLegendChip,
+        hex(colour), hex(darker(colour)));
     put("<text x=\"{:.1f}\" y=\"{}\" font-size=\"{}\">{}<tspan dx=\"6\" font-size=\"{}\" "
         "fill=\"{}\">{}</tspan></text></g>\n",
-        left + kLegendChip + 6, y + 11, kNameSize, escaped(name), kSmallSize, kFaint, rate);
+        left + kLegendChip + 6, y + 11, kNameSize, xml_escaped(name), kSmallSize, kFaint, rate);
   }
   if (shown < plan_.services.size()) {
     const std::string more = fmt::format("... and {} more", plan_.services.size() - shown);
@@ -176,7 +150,7 @@ std::string Svg::facts(const PlannedGpu& gpu, const PlannedInstance& instance) c
   std::string text = fmt::format(
       "{}\nGPU {}, {} at memory slice {}\nbatch {}, {}\nat most {} requests/s, {} ms for a full "
       "batch",
-      escaped(instance.service), gpu.index, escaped(instance.profile), instance.start,
+      xml_escaped(instance.service), gpu.index, xml_escaped(instance.profile), instance.start,
       instance.batch, count_text(instance.processes, "process"),
       number_text(instance.throughput.value), number_text(instance.latency.value));
   const auto service = services_.find(instance.service);
@@ -202,9 +176,9 @@ void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, do
   std::string second = i.profile + " · " + point;
   if (text_width(second, kSmallSize) > room) second = point;
   put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"600\">{}</text>", x + padding,
-      y + 18, name_size, escaped(cut(i.service, name_size * kBold, room)));
+      y + 18, name_size, xml_escaped(cut(i.service, name_size * kBold, room)));
   put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text></g>\n", x + padding, y + 33,
-      kSmallSize, escaped(cut(second, kSmallSize, room)));
+      kSmallSize, xml_escaped(cut(second, kSmallSize, room)));
 }
 
 void Svg::gpu(const PlannedGpu& gpu, int left, int y) {
@@ -214,8 +188,8 @@ void Svg::gpu(const PlannedGpu& gpu, int left, int y) {
   put("<g><title>GPU {}: {}, {} memory slices</title><text x=\"{}\" y=\"{}\" font-size=\"{}\" "
       "fill=\"{}\">GPU {}</text><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\" "
       "fill=\"#f3f5f7\" stroke=\"#d5dae0\"/>",
-      gpu.index, escaped(gpu.model), strip.slices, left, y + 26, kNameSize, kFaint, gpu.index, x, y,
-      grid_.bar, kRowHeight);
+      gpu.index, xml_escaped(gpu.model), strip.slices, left, y + 26, kNameSize, kFaint, gpu.index,
+      x, y, grid_.bar, kRowHeight);
   put("<path d=\"");
   for (int i = 1; i < strip.slices; ++i) put("M{:.1f} {}v{}", x + i * slice, y, kRowHeight);
   put("\" stroke=\"#d5dae0\" stroke-dasharray=\"2 3\"/></g>\n");
