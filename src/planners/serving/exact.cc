@@ -90,11 +90,11 @@ class ExactPlanner {
                    : gpu_master_.bound - kBoundSlack * (1 + gpu_master_.bound);
     const int spread = most_spread();
     if (whole && spread > bound_) bound_ = spread;
-    say(
-        fmt::format("lower bound: {:.6g} {} from the convexified services after {} pricing rounds "
-                    "({} kinds of service, {} covers); so at least {:g}",
-                    gpu_master_.bound, whole ? "GPUs" : "price", gpu_master_.rounds,
-                    table_.kinds.size(), gpu_master_.columns.size(), bound_));
+    say(fmt::format(
+        "lower bound: the convexified services need {} {:.6g}{} ({} kinds of service, {} covers, "
+        "pricing rounds: {}), so a plan needs at least {:.6g}",
+        whole ? "at least" : "a price of at least", gpu_master_.bound, whole ? " GPUs" : "",
+        table_.kinds.size(), gpu_master_.columns.size(), gpu_master_.rounds, bound_));
     say_prices();
   }
 
