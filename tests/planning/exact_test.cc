@@ -166,6 +166,31 @@ TEST(Exact, SpreadReplicasNeedAsManyGpus) {
   EXPECT_TRUE(objective.optimal);
 }
 
+TEST(Exact, ManySpreadReplicasFindTheirPlace) {
+  Rng rng(11);
+  auto problem = random_problem(rng, "A100-80GB", 1, 0.1);
+  problem.services[0].min_replicas = 300;
+  problem.services[0].spread = true;
+  EXPECT_EQ(planned(problem).objective.gpus, 300);
+}
+
+// The cheaper model does not suffice and has a count; the other has none.
+TEST(Exact, AScarceModelIsFilledUpFromAnUnboundedOne) {
+  Rng rng(12);
+  for (int round = 0; round < 30; ++round) {
+    auto problem = random_problem(rng, "A100-80GB", 6, 20);
+    plan::FleetEntry other = problem.fleet[0];
+    other.gpu = *hw::builtin_catalogue().find("H100-80GB-SXM5");
+    problem.fleet[0].count = static_cast<int>(rng.below(3));
+    other.price = 1.5;
+    problem.fleet.push_back(other);
+    const int alone = planned({problem.services, {other}, problem.rule}).objective.gpus;
+    const plan::Objective objective = planned(problem).objective;
+    // Both models pack alike, so the fleet needs as many GPUs as one model alone.
+    EXPECT_NEAR(objective.cost, 1.5 * alone - 0.5 * std::min(alone, *problem.fleet[0].count), 1e-9);
+  }
+}
+
 TEST(Exact, MemoryPutsAPointOntoTheDoubleMemoryShape) {
   plan::ServingProblem problem;
   problem.rule = {plan::SloRule::Kind::execution, 0.5};

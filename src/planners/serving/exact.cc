@@ -188,6 +188,7 @@ class ExactPlanner {
   bool search_gpus() {
     const Choice start = round_columns(table_.kinds, gpu_master_.columns);
     incumbent_ = accept_rounded(start);
+    if (!incumbent_ && !single()) accept_all(start);
     const bool proven = tied_ && single() && incumbent_ ? bisect(start) : climb(start);
     if (!incumbent_) return false;
     gpus_ = *incumbent_;
@@ -231,6 +232,19 @@ class ExactPlanner {
       if (verdict == Verdict::none) bound_ = std::max(bound_, static_cast<double>(low));
     }
     return (*incumbent_)[0] <= bound_;
+  }
+
+  // A first plan on all GPUs that there are; an unbounded model gets one per instance.
+  void accept_all(const Choice& start) {
+    GpuCounts gpus;
+    for (const plan::FleetEntry& entry : problem_.fleet)
+      gpus.push_back(entry.count.value_or(total(sum_of(start))));
+    if (try_gpus(gpus, start) != Verdict::found) return;
+    for (std::size_t m = 0; m < gpus.size(); ++m)
+      gpus[m] = static_cast<int>(std::count_if(
+          placed_.begin(), placed_.end(),
+          [&](const plan::PlannedGpu& g) { return g.model == problem_.fleet[m].gpu.name; }));
+    incumbent_ = gpus;
   }
 
   // The rounded master as a first plan, with as many GPUs as its counts need.
@@ -317,7 +331,12 @@ class ExactPlanner {
   Outcome refuse() const {
     Outcome outcome;
     for (std::size_t m = 0; m < problem_.fleet.size() && single(); ++m) {
-      const int have = problem_.fleet[m].count.value_or(0);
+      if (!problem_.fleet[m].count) {
+        outcome.refusals.push_back({"anti_affinity", problem_.fleet[m].gpu.name, 0, bound_,
+                                    "no place was found that keeps all services apart"});
+        continue;
+      }
+      const int have = *problem_.fleet[m].count;
       const bool certain = bound_ > have;
       outcome.refusals.push_back(
           {"fleet_count", problem_.fleet[m].gpu.name, static_cast<double>(have), bound_,

@@ -187,12 +187,15 @@ class ApartSearch {
       return fleet_.gpcs[a.cls] > fleet_.gpcs[b.cls];
     };
     std::stable_sort(tenants_.begin() + static_cast<std::ptrdiff_t>(tied), tenants_.end(), larger);
+    // Enough for one straight descent, and some more to come back from mistakes.
+    budget_ = kPlaceNodes + 2 * static_cast<long>(tenants_.size() * gpus_.size());
+    if (tenants_.size() > kMaxApartTenants) budget_ = 0;
     return visit(0);
   }
 
   std::vector<Gpu> gpus() && { return std::move(gpus_); }
   // Every possibility was tried.
-  bool exhausted() const { return nodes_ <= kPlaceNodes; }
+  bool exhausted() const { return nodes_ <= budget_; }
 
  private:
   // What later decisions can see of a GPU.
@@ -211,7 +214,7 @@ class ApartSearch {
     const std::size_t k = tenant.cls - at(fleet_.first_class[model]);
     std::set<Look> tried;
     for (std::size_t g = 0; g < gpus_.size(); ++g) {
-      if (++nodes_ > kPlaceNodes) return false;
+      if (++nodes_ > budget_) return false;
       if (gpus_[g].model != model || !may_join(apart_, gpus_[g], tenant.service)) continue;
       if (!tried.insert(look(g)).second) continue;
       ++counts_[g][k];
@@ -228,7 +231,8 @@ class ApartSearch {
   std::vector<Gpu> gpus_;
   std::vector<std::vector<int>> counts_;  // per GPU, per class of its model
   std::vector<Tenant> tenants_;
-  int nodes_ = 0;
+  long nodes_ = 0;
+  long budget_ = 0;
 };
 
 // Starts for the tenants of a GPU, from a layout that offers their classes.

@@ -18,6 +18,8 @@ struct Placement {
 // counts[service]: its instances per class. Uses at most gpus[model] GPUs of each model. Services
 // that must keep apart (spread, avoid) are placed by searches of kPlaceNodes each.
 inline constexpr int kPlaceNodes = 20'000;
+// Instances beyond which services that keep apart are not placed instance by instance.
+inline constexpr std::size_t kMaxApartTenants = 5'000;
 Placement place(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
                 const Fleet& fleet, const std::vector<Counts>& counts,
                 const std::vector<int>& gpus);
