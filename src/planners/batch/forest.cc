@@ -1,0 +1,241 @@
+#include "planners/batch/forest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "hw/layout.h"
+
+namespace partita::planners::batch {
+namespace {
+
+// A placement of a GPU model with the memory slices that it covers.
+struct Place {
+  int profile = 0;
+  int start = 0;
+  int size = 0;
+  int gpcs = 0;
+  int end() const { return start + size; }
+  bool contains(const Place& other) const { return start <= other.start && other.end() <= end(); }
+  bool meets(const Place& other) const { return start < other.end() && other.start < end(); }
+};
+
+// The nodes of one GPU of a model, with columns and parents counted from 0.
+struct Tree {
+  std::vector<Node> nodes;
+  int columns = 0;
+};
+
+// All plain placements, larger ones first where they nest: by start, falling size, falling gpcs.
+std::vector<Place> places_of(const hw::GpuModel& model) {
+  std::vector<Place> places;
+  for (const int index : hw::plain_profiles(model)) {
+    const hw::MigProfile& profile = model.profiles[static_cast<std::size_t>(index)];
+    for (const int start : profile.starts) {
+      places.push_back({index, start, profile.size, profile.gpcs});
+    }
+  }
+  std::ranges::sort(
+      places, {}, [](const Place& p) { return std::tuple(p.start, -p.size, -p.gpcs, p.profile); });
+  return places;
+}
+
+// Whether the places nest or are disjoint, and all disjoint ones may exist together: then every set
+// of pairwise disjoint ones is part of a set of disjoint leaves and inner nodes, each legal.
+Result<void> check_nesting(const hw::GpuModel& model, const std::vector<Place>& places) {
+  for (const Place& a : places) {
+    for (const Place& b : places) {
+      if (a.meets(b) && !a.contains(b) && !b.contains(a)) {
+        return bad_input(model.name,
+                         fmt::format("instances at memory slices {} and {} overlap without one "
+                                     "containing the other: no batches on this GPU model",
+                                     a.start, b.start));
+      }
+    }
+  }
+  // Every set of disjoint places is legal when every largest one is.
+  std::vector<hw::PlacedProfile> chosen;
+  const auto legal = [&](auto&& self, int from) -> bool {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (places[i].start < from) continue;
+      chosen.push_back({places[i].profile, places[i].start});
+      const bool fine = hw::conflicts(model, chosen).empty() && self(self, places[i].end());
+      chosen.pop_back();
+      if (!fine) return false;
+    }
+    return true;
+  };
+  if (legal(legal, 0)) return {};
+  return bad_input(model.name,
+                   "some disjoint instances cannot exist together: no batches on "
+                   "this GPU model");
+}
+
+// Per memory slice its column, or -1: a slice gets a column unless an earlier or more crowded slice
+// is covered by all instances that cover it.
+std::vector<int> columns_of(const hw::GpuModel& model, const std::vector<Place>& places) {
+  const auto slices = static_cast<std::size_t>(model.memory_slices);
+  std::vector<std::vector<bool>> covers(slices, std::vector<bool>(places.size()));
+  for (std::size_t s = 0; s < slices; ++s) {
+    for (std::size_t p = 0; p < places.size(); ++p) {
+      covers[s][p] =
+          places[p].start <= static_cast<int>(s) && static_cast<int>(s) < places[p].end();
+    }
+  }
+  const auto within = [&](std::size_t a, std::size_t b) {
+    for (std::size_t p = 0; p < places.size(); ++p) {
+      if (covers[a][p] && !covers[b][p]) return false;
+    }
+    return true;
+  };
+  std::vector<int> column(slices, -1);
+  int next = 0;
+  for (std::size_t s = 0; s < slices; ++s) {
+    bool dominated = false;
+    for (std::size_t t = 0; t < slices; ++t) {
+      if (t != s && within(s, t) && (!within(t, s) || t < s)) dominated = true;
+    }
+    if (!dominated) column[s] = next++;
+  }
+  return column;
+}
+
+Nanos reconfiguration_time(const hw::GpuModel& model, int gpcs, bool create) {
+  for (const hw::ReconfigurationTime& time : model.reconfiguration) {
+    if (time.gpcs == gpcs) return plan::nanos(create ? time.create : time.destroy);
+  }
+  return 0;
+}
+
+Result<Tree> tree_of(const hw::GpuModel& model) {
+  const std::vector<Place> places = places_of(model);
+  if (auto nested = check_nesting(model, places); !nested) return failed(nested.error());
+  const std::vector<int> column = columns_of(model, places);
+  Tree tree;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    Node node{.profile = place.profile, .start = place.start};
+    node.first_column = -1;
+    for (int s = place.start; s < place.end(); ++s) {
+      const int c = column[static_cast<std::size_t>(s)];
+      if (c < 0) continue;
+      if (node.first_column < 0) node.first_column = c;
+      ++node.columns;
+    }
+    CHECK(node.columns > 0);
+    for (std::size_t k = 0; k < i; ++k) {  // the last earlier place that contains it is smallest
+      if (places[k].contains(place)) node.parent = static_cast<int>(k);
+    }
+    node.create = reconfiguration_time(model, place.gpcs, true);
+    node.destroy = reconfiguration_time(model, place.gpcs, false);
+    tree.nodes.push_back(node);
+  }
+  tree.columns = static_cast<int>(std::ranges::count_if(column, [](int c) { return c >= 0; }));
+  return tree;
+}
+
+}  // namespace
+
+bool Forest::conflict(int a, int b) const {
+  const Node& x = nodes[static_cast<std::size_t>(a)];
+  const Node& y = nodes[static_cast<std::size_t>(b)];
+  return x.first_column < y.first_column + y.columns && y.first_column < x.first_column + x.columns;
+}
+
+namespace {
+
+// Numbers the (model, size) pairs, and fills in Forest::times.
+std::vector<std::map<int, int>> fill_times(Forest& forest, const plan::BatchProblem& problem) {
+  std::vector<std::map<int, int>> class_of(problem.models.size());
+  std::vector<std::pair<std::size_t, int>> classes;
+  for (std::size_t m = 0; m < problem.models.size(); ++m) {
+    for (const int index : hw::plain_profiles(problem.models[m])) {
+      const int gpcs = problem.models[m].profiles[static_cast<std::size_t>(index)].gpcs;
+      if (!class_of[m].emplace(gpcs, static_cast<int>(classes.size())).second) continue;
+      classes.emplace_back(m, gpcs);
+    }
+  }
+  forest.tasks = static_cast<int>(problem.tasks.size());
+  forest.classes = static_cast<int>(classes.size());
+  forest.class_columns.assign(classes.size(), 0);
+  forest.times.reserve(problem.tasks.size() * classes.size());
+  for (const plan::Task& task : problem.tasks) {
+    CHECK(task.times.size() == problem.models.size());
+    for (const auto& [model, gpcs] : classes) {
+      const Nanos time = task.times[model][gpcs];
+      forest.times.push_back(time > 0 ? time : kNever);
+    }
+  }
+  return class_of;
+}
+
+}  // namespace
+
+Result<Forest> make_forest(const plan::BatchProblem& problem) {
+  std::vector<Tree> trees;
+  for (const hw::GpuModel& model : problem.models) {
+    Result<Tree> tree = tree_of(model);
+    if (!tree) return failed(tree.error());
+    trees.push_back(std::move(*tree));
+  }
+  Forest forest;
+  const std::vector<std::map<int, int>> class_of = fill_times(forest, problem);
+  forest.gpus = static_cast<int>(problem.gpus.size());
+  forest.first_node.push_back(0);
+  forest.first_column.push_back(0);
+  for (std::size_t gpu = 0; gpu < problem.gpus.size(); ++gpu) {
+    const auto model = static_cast<std::size_t>(problem.gpus[gpu]);
+    const int base = forest.first_node.back();
+    for (Node node : trees[model].nodes) {
+      node.gpu = static_cast<int>(gpu);
+      node.first_column += forest.first_column.back();
+      if (node.parent >= 0) node.parent += base;
+      const hw::MigProfile& profile =
+          problem.models[model].profiles[static_cast<std::size_t>(node.profile)];
+      node.size_class = class_of[model].at(profile.gpcs);
+      int& columns = forest.class_columns[static_cast<std::size_t>(node.size_class)];
+      columns = columns == 0 ? node.columns : std::min(columns, node.columns);
+      forest.nodes.push_back(node);
+    }
+    forest.first_node.push_back(static_cast<int>(forest.nodes.size()));
+    forest.first_column.push_back(forest.first_column.back() + trees[model].columns);
+  }
+  forest.children.resize(forest.nodes.size());
+  for (std::size_t i = 0; i < forest.nodes.size(); ++i) {
+    const int parent = forest.nodes[i].parent;
+    if (parent >= 0) {
+      forest.children[static_cast<std::size_t>(parent)].push_back(static_cast<int>(i));
+    }
+  }
+  return forest;
+}
+
+Nanos least_area(const Forest& forest, int task) {
+  Nanos least = kNever;
+  for (int k = 0; k < forest.classes; ++k) {
+    const Nanos time = forest.times[static_cast<std::size_t>(task * forest.classes + k)];
+    const int columns = forest.class_columns[static_cast<std::size_t>(k)];
+    if (time < kNever && columns > 0) least = std::min(least, time * columns);
+  }
+  return least;
+}
+
+Nanos area_bound(const Forest& forest) {
+  __int128 area = 0;
+  Nanos longest = 0;
+  for (int task = 0; task < forest.tasks; ++task) {
+    area += least_area(forest, task);
+    Nanos shortest = kNever;
+    for (std::size_t v = 0; v < forest.nodes.size(); ++v) {
+      const Nanos time = forest.time(task, static_cast<int>(v));
+      if (time < kNever) shortest = std::min(shortest, time + forest.nodes[v].create);
+    }
+    longest = std::max(longest, shortest);
+  }
+  const int columns = forest.columns();
+  return std::max(longest, static_cast<Nanos>((area + columns - 1) / columns));
+}
+
+}  // namespace partita::planners::batch

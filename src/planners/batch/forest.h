@@ -1,0 +1,62 @@
+// Forest: a batch problem flattened for search. Every legal placement of a plain MIG profile on
+// every GPU is a node; placements are nested or disjoint, so the nodes of a GPU form trees. A
+// column is a memory slice that decides something: the last memory slice of an A100 is covered only
+// together with the one before, so it has none of its own. Nodes whose columns meet cannot exist at
+// the same time; a node's ancestors and descendants are exactly those. Immutable once made.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/batch.h"
+
+namespace partita::planners::batch {
+
+using plan::Nanos;
+
+// A time that is longer than any schedule; three of them can be added.
+inline constexpr Nanos kNever = INT64_MAX / 4;
+
+struct Node {
+  int gpu = 0;
+  int profile = 0;       // index into its GPU model's profiles
+  int start = 0;         // memory slices
+  int size_class = 0;    // column of Forest::times; one per GPU model and size
+  int parent = -1;       // the smallest node that contains it, or -1
+  int first_column = 0;  // global number of its first column
+  int columns = 0;       // how many it covers, consecutive
+  Nanos create = 0, destroy = 0;
+};
+
+struct Forest {
+  std::vector<Node> nodes;  // by GPU; within one, parents before children, left before right
+  std::vector<std::vector<int>> children;  // per node, left to right
+  std::vector<int> first_node;             // per GPU, and one past the last
+  std::vector<int> first_column;           // per GPU, and one past the last
+  int gpus = 0;
+  int tasks = 0;
+  int classes = 0;
+  std::vector<int> class_columns;  // per class the fewest columns that a node of it covers
+  std::vector<Nanos> times;        // tasks x classes, kNever where the task does not fit
+
+  Nanos time(int task, int node) const {
+    return times[static_cast<std::size_t>(task * classes) +
+                 static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)].size_class)];
+  }
+  int columns() const { return first_column.back(); }
+  bool conflict(int a, int b) const;  // a column in common
+};
+
+// The forest of a problem. Unsupported when instances of a GPU model overlap without one containing
+// the other, or when disjoint ones cannot exist together (no GPU of the catalogue).
+Result<Forest> make_forest(const plan::BatchProblem& problem);
+
+// Least area of a task, in column nanoseconds: over the sizes that it fits, time x columns.
+Nanos least_area(const Forest& forest, int task);
+
+// Seconds that no schedule can undercut, by areas and longest tasks alone (with the creation of the
+// instance they run on): max(sum of least areas / columns, max over tasks of min over sizes).
+Nanos area_bound(const Forest& forest);
+
+}  // namespace partita::planners::batch
