@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/unicode.h"
+
 namespace partita::plan {
 namespace {
 
@@ -29,6 +31,15 @@ Rgb from_oklch(double lightness, double chroma, double hue) {
   return {srgb(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
           srgb(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
           srgb(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+}
+
+// Rough width of a character in em, on the generous side of common sans-serif fonts.
+double em(char32_t c) {
+  constexpr std::u32string_view kNarrow = U"iljtfrI.,:;'|!()[]-· ", kBroad = U"mwMW@%…";
+  if (columns(c) != 1) return columns(c) == 0 ? 0 : 1.05;
+  if (kNarrow.find(c) != kNarrow.npos) return 0.40;
+  if (kBroad.find(c) != kBroad.npos) return 0.98;
+  return c >= 'A' && c <= 'Z' ? 0.74 : 0.63;
 }
 
 }  // namespace
@@ -97,6 +108,46 @@ std::string objective_text(const Objective& objective) {
       "{}; lower bound {}: {}", text,
       part(objective.lower_bound_gpus, objective.lower_bound_gpcs, objective.lower_bound_cost),
       objective.optimal ? "optimal" : "not proven optimal");
+}
+
+Rgb darker(Rgb c) { return {c.red * 2 / 3, c.green * 2 / 3, c.blue * 2 / 3}; }
+
+double text_width(std::string_view text, double size) {
+  double width = 0;
+  for (const char32_t c : printable(text)) width += em(c);
+  return width * size;
+}
+
+std::string cut(std::string_view text, double size, double width) {
+  return elided(text, width / size, em);
+}
+
+std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
+
+std::string repeated(std::string_view piece, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += piece;
+  return text;
+}
+
+std::string Painter::filled(const std::string& text, Rgb c) const {
+  const auto level = [](int channel) { return (channel * 5 + 127) / 255; };  // 6x6x6 ANSI cube
+  const int index = 16 + 36 * level(c.red) + 6 * level(c.green) + level(c.blue);
+  return wrapped(fmt::format("\x1b[48;5;{}m\x1b[38;5;16m", index), text);
+}
+
+std::string aligned(const std::vector<TextRow>& rows) {
+  std::vector<int> widths(rows.front().size());
+  for (const TextRow& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  std::string text;
+  for (const TextRow& row : rows) {
+    text += fit(row.front(), widths.front());
+    for (std::size_t i = 1; i + 1 < row.size(); ++i)
+      text.append(static_cast<std::size_t>(2 + widths[i] - columns(row[i])), ' ').append(row[i]);
+    text.append("  ").append(row.back()).append("\n");
+  }
+  return text;
 }
 
 }  // namespace partita::plan

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <iterator>
 #include <limits>
 
 #include "base/fields.h"
+#include "plan/json_writer.h"
 #include "plan/serving_forms.h"
 
 namespace partita::plan {
@@ -20,56 +19,7 @@ constexpr Range kStarts{.high = 1023};
 
 // ---- writing ----
 
-class Writer {
- public:
-  Writer& raw(std::string_view text) {
-    text_ += text;
-    return *this;
-  }
-  Writer& string(std::string_view value) {
-    text_ += '"';
-    for (const char c : value) {
-      if (static_cast<unsigned char>(c) < 0x20) {
-        fmt::format_to(std::back_inserter(text_), "\\u{:04x}", static_cast<unsigned>(c));
-        continue;
-      }
-      if (c == '"' || c == '\\') text_ += '\\';
-      text_ += c;
-    }
-    text_ += '"';
-    return *this;
-  }
-  // The shortest digits that read back as the same double; JSON has no word for infinity.
-  Writer& number(double value) {
-    if (!std::isfinite(value)) return raw("null");
-    fmt::format_to(std::back_inserter(text_), "{}", value);
-    return *this;
-  }
-  Writer& number(long value) {
-    fmt::format_to(std::back_inserter(text_), "{}", value);
-    return *this;
-  }
-  Writer& boolean(bool value) { return raw(value ? "true" : "false"); }
-  // Items one to a line, separated by commas.
-  template <class Items, class Write>
-  Writer& list(const Items& items, std::string_view indent, Write write) {
-    text_ += '[';
-    bool first = true;
-    for (const auto& item : items) {
-      raw(first ? "\n" : ",\n").raw(indent);
-      write(item);
-      first = false;
-    }
-    text_ += ']';
-    return *this;
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-void write(Writer& out, const PlannedInstance& instance) {
+void write(JsonWriter& out, const PlannedInstance& instance) {
   out.raw("{\"profile\": ").string(instance.profile);
   out.raw(", \"start\": ").number(long{instance.start});
   out.raw(", \"service\": ").string(instance.service);
@@ -79,14 +29,14 @@ void write(Writer& out, const PlannedInstance& instance) {
   out.raw(", \"latency_ms\": ").number(instance.latency.value).raw("}");
 }
 
-void write(Writer& out, const PlannedGpu& gpu) {
+void write(JsonWriter& out, const PlannedGpu& gpu) {
   out.raw("{\"index\": ").number(long{gpu.index});
   out.raw(", \"model\": ").string(gpu.model);
   out.raw(", \"instances\": ");
   out.list(gpu.instances, "      ", [&](const PlannedInstance& i) { write(out, i); }).raw("}");
 }
 
-void write(Writer& out, const PlannedService& service) {
+void write(JsonWriter& out, const PlannedService& service) {
   out.raw("{\"name\": ").string(service.name);
   out.raw(", \"rate_rps\": ").number(service.rate.value);
   out.raw(", \"planned_rps\": ").number(service.planned.value);
@@ -94,7 +44,7 @@ void write(Writer& out, const PlannedService& service) {
   out.raw(", \"predicted_latency_ms\": ").number(service.predicted_latency.value).raw("}");
 }
 
-void write(Writer& out, const Objective& objective) {
+void write(JsonWriter& out, const Objective& objective) {
   out.raw("{\"gpus\": ").number(long{objective.gpus});
   out.raw(", \"gpcs\": ").number(long{objective.gpcs});
   out.raw(", \"cost\": ").number(objective.cost);
@@ -104,7 +54,7 @@ void write(Writer& out, const Objective& objective) {
   out.raw(", \"optimal\": ").boolean(objective.optimal).raw("}");
 }
 
-void write(Writer& out, const PlanStats& stats) {
+void write(JsonWriter& out, const PlanStats& stats) {
   out.raw("{\"planning_ms\": ").number(stats.planning_ms);
   out.raw(", \"capacity_ms\": ").number(stats.capacity_ms);
   out.raw(", \"nodes\": ").number(stats.nodes).raw("}");
@@ -225,7 +175,7 @@ ServingPlan read_head(Fields& fields) {
 }  // namespace
 
 std::string plan_json(const ServingPlan& plan) {
-  Writer out;
+  JsonWriter out;
   out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"ServingPlan\"");
   out.raw(",\n  \"gpu_model\": ").string(plan.gpu_model);
   if (!plan.planner.empty()) out.raw(",\n  \"planner\": ").string(plan.planner);

@@ -14,30 +14,6 @@ namespace {
 constexpr int kMargin = 28, kRowHeight = 42, kRowGap = 8, kGutter = 32, kHeadGap = 10;
 constexpr int kTitleSize = 20, kNameSize = 13, kSmallSize = 11;
 constexpr int kLegendChip = 12, kLegendLine = 22;
-constexpr const char* kInk = "#1c2430";
-constexpr const char* kFaint = "#667080";
-
-// Rough width of a character in em, on the generous side of common sans-serif fonts.
-double em(char32_t c) {
-  constexpr std::u32string_view kNarrow = U"iljtfrI.,:;'|!()[]-· ", kBroad = U"mwMW@%…";
-  if (columns(c) != 1) return columns(c) == 0 ? 0 : 1.05;
-  if (kNarrow.find(c) != kNarrow.npos) return 0.40;
-  if (kBroad.find(c) != kBroad.npos) return 0.98;
-  return c >= 'A' && c <= 'Z' ? 0.74 : 0.63;
-}
-
-double text_width(std::string_view text, double size) {
-  double width = 0;
-  for (const char32_t c : printable(text)) width += em(c);
-  return width * size;
-}
-
-std::string cut(std::string_view text, double size, double width) {
-  return elided(text, width / size, em);
-}
-
-std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
-Rgb darker(Rgb c) { return {c.red * 2 / 3, c.green * 2 / 3, c.blue * 2 / 3}; }
 
 // Where the GPUs go: column after column, each read from the top.
 struct Grid {

@@ -14,31 +14,6 @@ namespace {
 constexpr int kBarColumns = 88;
 constexpr int kMinSliceColumns = 5, kMaxSliceColumns = 22;
 
-std::string repeated(std::string_view piece, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) text += piece;
-  return text;
-}
-
-class Painter {
- public:
-  explicit Painter(bool colour) : colour_(colour) {}
-  std::string filled(const std::string& text, int service) const {
-    const Rgb c = service_colour(service);
-    const auto level = [](int channel) { return (channel * 5 + 127) / 255; };  // 6x6x6 ANSI cube
-    const int index = 16 + 36 * level(c.red) + 6 * level(c.green) + level(c.blue);
-    return wrapped(fmt::format("\x1b[48;5;{}m\x1b[38;5;16m", index), text);
-  }
-  std::string dim(const std::string& text) const { return wrapped("\x1b[2m", text); }
-  std::string bold(const std::string& text) const { return wrapped("\x1b[1m", text); }
-
- private:
-  std::string wrapped(const std::string& code, const std::string& text) const {
-    return colour_ ? code + text + "\x1b[0m" : text;
-  }
-  bool colour_;
-};
-
 int slice_columns(int slices) {
   return std::clamp(kBarColumns / std::max(1, slices), kMinSliceColumns, kMaxSliceColumns);
 }
@@ -81,7 +56,7 @@ std::string bar(const Strip& strip, const std::map<std::string_view, int>& order
     if (end <= at) continue;  // hidden under another box: a plan that the judge refuses
     const PlannedInstance& instance = *box.instance;
     text.append("│").append(
-        painter.filled(label(instance, end - at - 1), order.at(instance.service)));
+        painter.filled(label(instance, end - at - 1), service_colour(order.at(instance.service))));
     at = end;
   }
   leave_free(strip.slices * width);
@@ -117,23 +92,6 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   return text;
 }
 
-using Row = std::vector<std::string>;
-
-// Columns as wide as their widest cell; the first and the last are text, the others numbers.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<int> widths(rows.front().size());
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
-  std::string text;
-  for (const Row& row : rows) {
-    text += fit(row.front(), widths.front());
-    for (std::size_t i = 1; i + 1 < row.size(); ++i)
-      text.append(static_cast<std::size_t>(2 + widths[i] - columns(row[i])), ' ').append(row[i]);
-    text.append("  ").append(row.back()).append("\n");
-  }
-  return text;
-}
-
 // "3: 2 × 1g.10gb, 1 × 4g.40gb" of every service.
 std::map<std::string_view, std::string> instance_counts(const ServingPlan& plan) {
   std::map<std::string_view, std::map<std::string_view, int>> counts;
@@ -158,7 +116,7 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
   const auto counts = instance_counts(plan);
   const auto shown =
       std::min(plan.services.size(), static_cast<std::size_t>(std::max(0, options.max_gpus)));
-  std::vector<Row> rows{
+  std::vector<TextRow> rows{
       {"service", "rate/s", "planned/s", "slack", "SLO ms", "latency ms", "instances"}};
   for (std::size_t i = 0; i < shown; ++i) {
     const PlannedService& s = plan.services[i];

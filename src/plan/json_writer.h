@@ -1,0 +1,64 @@
+// Writes JSON piece by piece, in the order and line breaks of its caller. Internal to the forms.
+// Limit: punctuation is the caller's; nothing checks that the result is JSON.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace partita::plan {
+
+class JsonWriter {
+ public:
+  JsonWriter& raw(std::string_view text) {
+    text_ += text;
+    return *this;
+  }
+  JsonWriter& string(std::string_view value) {
+    text_ += '"';
+    for (const char c : value) {
+      if (static_cast<unsigned char>(c) < 0x20) {
+        fmt::format_to(std::back_inserter(text_), "\\u{:04x}", static_cast<unsigned>(c));
+        continue;
+      }
+      if (c == '"' || c == '\\') text_ += '\\';
+      text_ += c;
+    }
+    text_ += '"';
+    return *this;
+  }
+  // The shortest digits that read back as the same double; JSON has no word for infinity.
+  JsonWriter& number(double value) {
+    if (!std::isfinite(value)) return raw("null");
+    fmt::format_to(std::back_inserter(text_), "{}", value);
+    return *this;
+  }
+  JsonWriter& number(long value) {
+    fmt::format_to(std::back_inserter(text_), "{}", value);
+    return *this;
+  }
+  JsonWriter& boolean(bool value) { return raw(value ? "true" : "false"); }
+  // Items one to a line, separated by commas.
+  template <class Items, class Write>
+  JsonWriter& list(const Items& items, std::string_view indent, Write write) {
+    text_ += '[';
+    bool first = true;
+    for (const auto& item : items) {
+      raw(first ? "\n" : ",\n").raw(indent);
+      write(item);
+      first = false;
+    }
+    text_ += ']';
+    return *this;
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace partita::plan
