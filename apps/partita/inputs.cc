@@ -75,6 +75,12 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Context& context, const Problem
         flags.fleet.empty() ? flags.gpu_source : fmt::format("{}:{}", flags.fleet, line.line);
     Result<plan::FleetEntry> entry = load_entry(context, *catalogue, line, where);
     if (!entry) return failed(entry.error());
+    const auto same = [&entry](const plan::FleetEntry& other) {
+      return other.gpu.name == entry->gpu.name;
+    };
+    if (std::any_of(fleet.begin(), fleet.end(), same)) {
+      return bad_input(where, fmt::format("GPU model '{}' is there twice", entry->gpu.name));
+    }
     fleet.push_back(std::move(*entry));
   }
   return fleet;

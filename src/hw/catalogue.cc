@@ -25,24 +25,43 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+// The models that a name stands for: the one with that name, or all whose names begin with it and a
+// dash. Both in lower case.
+std::vector<const GpuModel*> named(const std::vector<GpuModel>& gpus, const std::string& wanted) {
+  std::vector<const GpuModel*> begun;
+  for (const GpuModel& gpu : gpus) {
+    const std::string name = lower_case(gpu.name);
+    if (name == wanted) return {&gpu};
+    if (name.starts_with(wanted + "-")) begun.push_back(&gpu);
+  }
+  return begun;
+}
+
 }  // namespace
 
 const GpuModel* Catalogue::find(std::string_view name) const {
-  const auto same = [&](const GpuModel& gpu) { return lower_case(gpu.name) == lower_case(name); };
-  const auto found = std::ranges::find_if(gpus, same);
-  return found == gpus.end() ? nullptr : &*found;
+  const std::vector<const GpuModel*> found = named(gpus, lower_case(name));
+  return found.size() == 1 ? found.front() : nullptr;
 }
 
 Result<const GpuModel*> Catalogue::get(std::string_view name) const {
-  if (const GpuModel* gpu = find(name)) return gpu;
+  const std::vector<const GpuModel*> found = named(gpus, lower_case(name));
+  if (found.size() == 1) return found.front();
+  std::string names;
+  const auto list = [&names](const std::string& known) {
+    names += (names.empty() ? "" : ", ") + known;
+  };
+  if (!found.empty()) {
+    for (const GpuModel* gpu : found) list(gpu->name);
+    return bad_input("", fmt::format("GPU model '{}' may be any of {}", name, names));
+  }
   const std::string wanted = lower_case(name.substr(0, kMaxWordBytes));
   std::vector<std::pair<std::size_t, std::string>> nearest;
   for (const GpuModel& gpu : gpus)
     nearest.emplace_back(edits(wanted, lower_case(gpu.name)), gpu.name);
   std::ranges::sort(nearest);
   nearest.resize(std::min(nearest.size(), kNearestNames));
-  std::string names;
-  for (const auto& [distance, known] : nearest) names += (names.empty() ? "" : ", ") + known;
+  for (const auto& [distance, known] : nearest) list(known);
   return bad_input("",
                    fmt::format("unknown GPU model '{}'; the nearest names are {}", name, names));
 }

@@ -104,6 +104,26 @@ TEST(Catalogue, UnknownNamesListTheNearest) {
   EXPECT_EQ(builtin_catalogue().find(""), nullptr);
 }
 
+TEST(Catalogue, ALeadingPartIsEnoughWhenOnlyOneModelHasIt) {
+  const Catalogue& catalogue = builtin_catalogue();
+  for (const auto& [part, name] :
+       {std::pair{"A30", "A30-24GB"}, {"h200", "H200-141GB"}, {"RTX-PRO", "RTX-PRO-6000-96GB"}}) {
+    const auto found = catalogue.get(part);
+    ASSERT_TRUE(found) << part;
+    EXPECT_EQ((*found)->name, name);
+    EXPECT_EQ(catalogue.find(part), *found);
+  }
+  const auto several = catalogue.get("A100");
+  ASSERT_FALSE(several);
+  EXPECT_EQ(several.error().message, "GPU model 'A100' may be any of A100-40GB, A100-80GB");
+  EXPECT_EQ(catalogue.find("A100"), nullptr);
+  // Parts end at a dash, and a whole name wins over longer ones.
+  for (const char* part : {"A3", "H20", "A30-", "-24GB"}) EXPECT_FALSE(catalogue.get(part)) << part;
+  Catalogue nested;
+  for (const char* name : {"X1", "X1-24GB"}) nested.gpus.emplace_back().name = name;
+  EXPECT_EQ(nested.find("x1"), &nested.gpus[0]);
+}
+
 struct Broken {
   std::string from, to, context, message;  // one edit of A30-24GB.json, and the refusal
 };
