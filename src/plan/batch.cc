@@ -49,10 +49,11 @@ std::vector<LateTask> late_tasks(const BatchProblem& problem, const BatchSchedul
 
 void put_in_order(BatchSchedule& schedule) {
   std::ranges::sort(schedule.tasks, {}, [](const ScheduledTask& t) {
-    return std::tuple(t.begin, t.gpu, t.start, std::string_view(t.task));
+    return std::tuple(t.begin, t.gpu, t.start, std::string_view(t.task),
+                      std::string_view(t.profile), t.end);
   });
   std::ranges::sort(schedule.reconfigurations, {}, [](const Reconfiguration& r) {
-    return std::tuple(r.begin, r.gpu, r.start, r.op, std::string_view(r.profile));
+    return std::tuple(r.begin, r.gpu, r.start, r.op, std::string_view(r.profile), r.end);
   });
   schedule.makespan = 0;
   for (const ScheduledTask& task : schedule.tasks) {

@@ -25,7 +25,8 @@ Result<BatchProblem> parse_tasks(const std::string& file, std::string_view text,
                                  const std::vector<hw::GpuModel>& models,
                                  const std::vector<int>& gpus);
 
-// The tasks of a problem as CSV that parse_tasks reads back to the same tasks.
+// The tasks of a problem as CSV that parse_tasks reads back to the same tasks, for times up to 46
+// days and names without ';' at which `after` could point.
 std::string tasks_csv(const BatchProblem& problem);
 
 // What is odd but allowed, for a warning each: times that grow with the size of the instance (by
