@@ -15,9 +15,9 @@ namespace partita::batch_test {
 // and destroyed again. With `all_profiles` also on +me, -me and double-memory instances.
 plan::BatchSchedule random_schedule(Rng& rng, const plan::BatchProblem& problem, bool all_profiles);
 
-// The least, over all assignments of tasks to instances, of the longest slice: its load, all creates
-// of used instances that cover it, and their destroys but the largest. No schedule of a problem
-// without releases and predecessors is shorter. Tries all assignments: for 5 tasks or so.
+// The least, over all assignments of tasks to instances, of the longest slice: its load, all
+// creates of used instances that cover it, and their destroys but the largest. No schedule is
+// shorter. Tries all assignments: for 5 tasks or so.
 plan::Nanos bound_by_brute_force(const plan::BatchProblem& problem);
 
 // The same in seconds by CBC; nothing when CBC is not built in or does not finish in time.

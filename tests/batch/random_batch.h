@@ -86,8 +86,8 @@ class RandomBatch {
     return task;
   }
 
-  // Kinds: 0 not monotone, 1 the same on all sizes, 2 needs memory, 3 one size only, others: between
-  // no speedup and more than the slices account for.
+  // Kinds: 0 not monotone, 1 the same on all sizes, 2 needs memory, 3 one size only, others:
+  // between no speedup and more than the slices account for.
   plan::SizeTimes times(const hw::GpuModel& model, double base, int kind) {
     std::vector<int> sizes;
     for (const int p : hw::plain_profiles(model))
