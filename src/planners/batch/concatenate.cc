@@ -77,9 +77,8 @@ class Refitting {
 
   Nanos time(int task, int spot) const { return forest_.time(task, seam_.spots()[at(spot)].node); }
 
-  // Whether what was done since is better than before: an earlier end, or fewer columns that reach
-  // it.
-  std::pair<Nanos, long> rank() const {
+  // Less is better: the end, then how many columns reach it.
+  std::pair<Nanos, long> rank() {
     const Nanos end = seam_.end();
     return {end, std::ranges::count(seam_.ends(), end)};
   }
@@ -97,7 +96,7 @@ class Refitting {
     const auto before = rank();
     seam_.move(best, to);
     if (rank() < before) return true;
-    seam_.move(best, from);
+    seam_.revert();
     return false;
   }
 
@@ -122,7 +121,7 @@ class Refitting {
     const auto before = rank();
     seam_.swap(best.first, best.second);
     if (rank() < before) return true;
-    seam_.swap(best.first, best.second);
+    seam_.revert();
     return false;
   }
 

@@ -11,7 +11,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-constexpr double kHottest = 0.05, kColdest = 0.001;  // of the height of the batch
+constexpr double kHottest = 0.03, kColdest = 0.001;  // of the height of the batch
 constexpr std::uint64_t kGreedySpots = 200;          // more than these: a random choice of so many
 
 class Annealing {
@@ -72,7 +72,7 @@ class Annealing {
     const int to = static_cast<int>(rng_.below(seam_.spots().size()));
     if (to == from || !seam_.fits(task, to)) return;
     seam_.move(task, to);
-    if (!accept(temperature)) seam_.move(task, from);
+    if (!accept(temperature)) seam_.revert();
   }
 
   void try_swap(double temperature) {
@@ -82,7 +82,7 @@ class Annealing {
     const int spot_b = seam_.spot(b);
     if (spot_a == spot_b || !seam_.fits(a, spot_b) || !seam_.fits(b, spot_a)) return;
     seam_.swap(a, b);
-    if (!accept(temperature)) seam_.swap(a, b);
+    if (!accept(temperature)) seam_.revert();
   }
 
   bool accept(double temperature) {

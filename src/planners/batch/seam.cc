@@ -112,24 +112,42 @@ void Seam::remove(int task) {
   update(gpu);
 }
 
+void Seam::remember(int a, int b, int other_gpu) {
+  const int gpu = gpu_of(spot(a));
+  change_ = {a,     b,         spot(a),        b < 0 ? -1 : spot(b),
+             gpu,   other_gpu, edge_[at(gpu)], edge_[at(other_gpu)],
+             area_, squares_};
+}
+
 void Seam::move(int task, int spot) {
-  const int from = gpu_of(spot_[at(task)]);
-  const int to = gpu_of(spot);
+  remember(task, -1, gpu_of(spot));
   take(task);
   add(task, spot);
-  update(to);
-  if (from != to) update(from);
+  update(change_.gpu_b);
+  if (change_.gpu_a != change_.gpu_b) update(change_.gpu_a);
 }
 
 void Seam::swap(int a, int b) {
-  const int spot_a = spot(a);
-  const int spot_b = spot(b);
+  remember(a, b, gpu_of(spot(b)));
   take(a);
   take(b);
-  add(a, spot_b);
-  add(b, spot_a);
-  update(gpu_of(spot_a));
-  if (gpu_of(spot_a) != gpu_of(spot_b)) update(gpu_of(spot_b));
+  add(a, change_.spot_b);
+  add(b, change_.spot_a);
+  update(change_.gpu_a);
+  if (change_.gpu_a != change_.gpu_b) update(change_.gpu_b);
+}
+
+void Seam::revert() {
+  take(change_.a);
+  if (change_.b >= 0) {
+    take(change_.b);
+    add(change_.b, change_.spot_b);
+  }
+  add(change_.a, change_.spot_a);
+  edge_[at(change_.gpu_a)] = change_.edge_a;
+  edge_[at(change_.gpu_b)] = change_.edge_b;
+  area_ = change_.area;
+  squares_ = change_.squares;
 }
 
 void Seam::place_all(const std::vector<int>& spots) {
@@ -193,6 +211,11 @@ Nanos Seam::end() const {
   Nanos latest = 0;
   for (const Edge& edge : edge_) latest = std::max(latest, edge.end);
   return latest;
+}
+
+std::vector<Nanos> Seam::ends() {
+  for (int gpu = 0; gpu < forest_.gpus; ++gpu) update(gpu);
+  return free_;
 }
 
 Nanos Seam::end_with(int spot, Nanos more) {

@@ -43,16 +43,17 @@ class Seam {
   void remove(int task);           // a placed task
   void move(int task, int spot);   // a placed task
   void swap(int a, int b);         // two placed tasks
+  void revert();                   // takes back the latest move or swap, once
   void place_all(const std::vector<int>& spots);  // the assignment, whatever was before
 
   int spot(int task) const { return spot_[static_cast<std::size_t>(task)]; }
   const std::vector<int>& assignment() const { return spot_; }  // task -> spot; -1 = unplaced
   std::vector<int> nodes() const;                               // task -> node; all are placed
 
-  Nanos end() const;                                        // of the latest column
-  double area() const { return area_; }                     // as in Edge, over all columns
-  double squares() const { return squares_; }               //
-  const std::vector<Nanos>& ends() const { return free_; }  // per column
+  Nanos end() const;                           // of the latest column
+  double area() const { return area_; }        // as in Edge, over all columns
+  double squares() const { return squares_; }  // likewise
+  std::vector<Nanos> ends();                   // per column
 
   // When the latest column ended if so much more work ran at a spot in use.
   Nanos end_with(int spot, Nanos more);
@@ -66,6 +67,15 @@ class Seam {
     Nanos create = 0, destroy = 0;
   };
 
+  struct Change {
+    int a = -1, b = -1;            // tasks; b = -1: a move
+    int spot_a = 0, spot_b = 0;    // where they were
+    int gpu_a = 0, gpu_b = 0;      // which GPUs it touched
+    Edge edge_a, edge_b;           // and their edges before
+    double area = 0, squares = 0;  // over all columns before
+  };
+
+  void remember(int a, int b, int other_gpu);
   void add(int task, int spot);
   void take(int task);
   void update(int gpu);
@@ -86,6 +96,7 @@ class Seam {
   std::vector<int> count_;           // per spot
   std::vector<Edge> edge_;           // per GPU
   double area_ = 0, squares_ = 0;
+  Change change_;                      // the latest move or swap
   std::vector<Nanos> free_, destroy_;  // per column, after the latest update of its GPU
   std::vector<int> alive_;
 };

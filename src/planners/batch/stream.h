@@ -29,8 +29,8 @@ const char* to_string(StreamMethod method);
 
 struct StreamOptions {
   StreamMethod method = StreamMethod::best;
-  long steps = 1'500;  // of search per task planned, by `best`; about 0.1 us each
-  int replanned = 20;  // so many planned tasks at most are planned anew, by `best`; 0 = none
+  long steps = 1'000;  // of search per task planned, by `best`; about 0.1 us each
+  int replanned = 10;  // so many planned tasks at most are planned anew, by `best`; 0 = none
   std::uint64_t seed = 1;
 };
 
