@@ -42,18 +42,28 @@ Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view t
 
 struct GanttOptions {
   bool colour = false;  // ANSI colours (terminals only)
-  int width = 100;      // columns of the terminal
+  int width = 100;      // columns of the terminal; at least kMinGanttColumns are taken
   bool explain = false;
 };
 
 // For people: per GPU one line per memory slice against time, a table of the tasks, the makespan
-// with its bound, and who is late.
+// with its bound, and who is late. Draws kMaxTextGpus GPUs, lists kMaxTextTasks tasks and as many
+// late ones, and says how many more there are. Draws any schedule without crashing.
+inline constexpr int kMinGanttColumns = 40;
+inline constexpr int kMaxGanttColumns = 400;
+inline constexpr int kMaxTextGpus = 16;
+inline constexpr int kMaxTextTasks = 60;
 std::string schedule_text(const BatchSchedule& schedule, const std::vector<LateTask>& late,
                           const hw::Catalogue& catalogue, const GanttOptions& options);
 
 // A self-contained SVG: time across, memory slices down, one box per task, creates and destroys as
-// narrow boxes in two colours, all facts on hover. Several schedules stand side by side on one
-// time scale, each under its scheduler's name and makespan. Draws any schedule without crashing.
+// narrow boxes in two colours, all facts on hover. Several schedules stand below each other on one
+// time scale, each under its scheduler's name and makespan. Draws kMaxSvgSchedules schedules, of
+// each kMaxGanttGpus GPUs, kMaxGanttTasks tasks and as many reconfigurations, and says how many
+// more there are. Well-formed XML for any schedule.
+inline constexpr int kMaxSvgSchedules = 16;
+inline constexpr int kMaxGanttGpus = 64;
+inline constexpr int kMaxGanttTasks = 5'000;
 std::string schedules_svg(const std::vector<BatchSchedule>& schedules,
                           const hw::Catalogue& catalogue);
 
