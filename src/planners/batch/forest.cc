@@ -234,8 +234,11 @@ Nanos area_bound(const Forest& forest) {
     }
     longest = std::max(longest, shortest);
   }
+  if (forest.tasks == 0) return 0;
+  Nanos create = kNever;
+  for (const Node& node : forest.nodes) create = std::min(create, node.create);
   const int columns = forest.columns();
-  return std::max(longest, static_cast<Nanos>((area + columns - 1) / columns));
+  return std::max(longest, create + static_cast<Nanos>((area + columns - 1) / columns));
 }
 
 }  // namespace partita::planners::batch

@@ -55,8 +55,9 @@ Result<Forest> make_forest(const plan::BatchProblem& problem);
 // Least area of a task, in column nanoseconds: over the sizes that it fits, time x columns.
 Nanos least_area(const Forest& forest, int task);
 
-// Seconds that no schedule can undercut, by areas and longest tasks alone (with the creation of the
-// instance they run on): max(sum of least areas / columns, max over tasks of min over sizes).
+// A time that no schedule undercuts, by areas and long tasks alone: the larger of the mean column
+// (least areas over all columns, and the shortest create: a column that is used needs one, one that
+// is not leaves more to the others) and, for each task, its shortest time with the instance's create.
 Nanos area_bound(const Forest& forest);
 
 }  // namespace partita::planners::batch

@@ -1,0 +1,141 @@
+#include "planners/batch/best.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planners/batch/anneal.h"
+#include "planners/batch/far.h"
+#include "planners/batch/fifo.h"
+#include "planners/batch/played.h"
+#include "planners/batch/search.h"
+#include "planners/batch/timed.h"
+
+namespace partita::planners::batch {
+namespace {
+
+constexpr int kFarStarts = 6;           // allocations of FAR's family to start from
+constexpr long kQuickProof = 100'000;   // search nodes: what `best` spends on a proof
+constexpr long kFullProof = 8'000'000;  // search nodes: what `exact` spends
+constexpr std::size_t kFinishes = 2;    // assignments that are finished on real times
+constexpr long kFinishCost = 8;         // annealing moves that one on real times costs
+constexpr double kFinishEnough = 1e-4;  // a finish is left out when so little is to be gained
+
+struct Effort {
+  long heuristic_steps = 0;
+  long proof_steps = 0;
+  long finish_steps = 0;  // moves on real times, per assignment
+};
+
+struct Best {
+  Physical physical;
+  Nanos bound = 0;
+  bool complete = false;  // the shortest columns are proven
+  long steps = 0;
+  Nanos far = 0;  // FAR's makespan
+};
+
+// The shortest of what the pool gives on real times, or FAR's schedule.
+Physical finish(const Forest& forest, const plan::BatchProblem& problem, const Found& found,
+                const FarResult& far, const Effort& effort) {
+  Physical shortest = far.physical;
+  const auto consider = [&](const Played& played) {
+    if (played.longest() >= shortest.makespan) return;
+    const Visits visits = played.visits(smith_order(forest, problem, played.assignment()));
+    shortest = *realise(forest, visits, Service::longest_tail);
+  };
+  for (const std::vector<int>& assignment : found.pool) consider(Played(forest, assignment));
+  const auto enough = [&] {
+    const auto gap = static_cast<double>(shortest.makespan - found.lower_bound);
+    return gap <= kFinishEnough * static_cast<double>(found.lower_bound);
+  };
+  for (std::size_t i = 0; i < std::min(kFinishes, found.pool.size()) && !enough(); ++i) {
+    const AnnealOptions cooling{
+        .seed = i + 1, .steps = effort.finish_steps, .hot = 0.01, .cold = 0.0001, .area_share = 1};
+    consider(Played(forest, anneal_played(forest, found.pool[i], cooling)));
+  }
+  return shortest;
+}
+
+Best find(const Forest& forest, const plan::BatchProblem& problem, const Options& options,
+          const Effort& effort) {
+  const FarResult far = far_on(forest);
+  std::vector<std::vector<int>> starts = {far.assignment};
+  for (ListSchedule& list : far_assignments(forest, kFarStarts)) {
+    starts.push_back(std::move(list.assignment));
+  }
+  starts.push_back(greedy(forest));
+  const Found found = search(forest, starts,
+                             {.seed = options.seed,
+                              .heuristic_steps = effort.heuristic_steps,
+                              .proof_steps = effort.proof_steps});
+  return {.physical = finish(forest, problem, found, far, effort),
+          .bound = found.lower_bound,
+          .complete = found.lower_bound == found.length,
+          .steps = found.steps,
+          .far = far.makespan};
+}
+
+std::string seconds_text(Nanos time) { return fmt::format("{:.3f} s", plan::seconds(time).value); }
+
+std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best& best) {
+  std::vector<std::string> lines;
+  const auto above = [](Nanos a, Nanos b) {
+    return 100.0 * static_cast<double>(a - b) / static_cast<double>(std::max(b, Nanos{1}));
+  };
+  lines.push_back(fmt::format("FAR's schedule takes {}: {:.2f} % longer.", seconds_text(best.far),
+                              above(best.far, schedule.makespan)));
+  Nanos reconfiguring = 0;
+  for (const plan::Reconfiguration& r : schedule.reconfigurations) reconfiguring += r.end - r.begin;
+  lines.push_back(fmt::format("{} creates and destroys take {}, one at a time per GPU.",
+                              schedule.reconfigurations.size(), seconds_text(reconfiguring)));
+  if (schedule.optimal) {
+    lines.push_back(
+        fmt::format("No schedule is shorter than {}: proven.", seconds_text(schedule.lower_bound)));
+  } else if (best.complete) {
+    lines.push_back(fmt::format(
+        "No schedule is shorter than {}: on every assignment of tasks to instances some slice is "
+        "busy that long. The {:.3f} % beyond are creates and destroys waiting for each other.",
+        seconds_text(best.bound), above(schedule.makespan, best.bound)));
+  } else {
+    lines.push_back(
+        fmt::format("No schedule is shorter than {}; the shortest one may be up to "
+                    "{:.3f} % shorter than this one.",
+                    seconds_text(best.bound), above(schedule.makespan, best.bound)));
+  }
+  return lines;
+}
+
+Outcome solve(const plan::BatchProblem& problem, const Options& options, bool exact) {
+  Opened opened = open_problem(problem);
+  if (!opened.forest) return opened.refusal;
+  const Forest& forest = *opened.forest;
+  if (plan::timed(problem)) {
+    return timed_from(problem, options, {far_on(forest).assignment, greedy(forest)});
+  }
+  const long usual = usual_steps(forest);
+  const long steps = options.budget > 0 && !exact ? options.budget : usual;
+  const long proof = options.budget > 0 && exact ? options.budget : kFullProof;
+  const Best best = find(forest, problem, options,
+                         {.heuristic_steps = steps,
+                          .proof_steps = exact ? proof : std::min(steps, kQuickProof),
+                          .finish_steps = steps / (4 * kFinishCost)});
+  plan::BatchSchedule schedule = to_schedule(forest, problem, best.physical);
+  schedule.lower_bound = best.bound;
+  schedule.optimal = schedule.makespan <= best.bound;
+  schedule.stats.nodes = best.steps;
+  schedule.explanation = explain(schedule, best);
+  return {.schedule = std::move(schedule), .refusals = {}};
+}
+
+}  // namespace
+
+Outcome best(const plan::BatchProblem& problem, const Options& options) {
+  return solve(problem, options, false);
+}
+
+Outcome exact(const plan::BatchProblem& problem, const Options& options) {
+  return solve(problem, options, true);
+}
+
+}  // namespace partita::planners::batch
