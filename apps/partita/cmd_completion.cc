@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "batch_scheduling.h"
 #include "commands.h"
 #include "docs.h"
 #include "flags.h"
@@ -26,6 +27,8 @@ Values values_of(const FlagDoc& flag) {
       for (const hw::GpuModel& gpu : hw::builtin_catalogue().gpus) values.words.push_back(gpu.name);
     } else if (part == "PLANNER" || part == "PLANNERS") {
       for (const std::string& name : planner_names()) values.words.push_back(name);
+    } else if (part == "SCHEDULER" || part == "SCHEDULERS") {
+      for (const std::string& name : scheduler_names()) values.words.push_back(name);
     } else if (part == "RULE") {
       values.words.insert(values.words.end(), {"queueing", "execution:0.45", "execution:0.5"});
     } else if (!std::all_of(part.begin(), part.end(),

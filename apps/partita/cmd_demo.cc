@@ -2,10 +2,12 @@
 
 #include <memory>
 
+#include "batch_comparison.h"
 #include "commands.h"
 #include "comparison.h"
 #include "flags.h"
 #include "inputs.h"
+#include "plan/batch_forms.h"
 #include "plan/serving_forms.h"
 #include "profile/law.h"
 #include "report.h"
@@ -21,9 +23,14 @@ constexpr std::string_view kServices =
 constexpr std::string_view kLaws =
 #include "demo_laws.inc"
     ;
+constexpr std::string_view kTasks =
+#include "demo_tasks.inc"
+    ;
 constexpr char kServicesFile[] = "data/scenarios/s4.yaml";
 constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
+constexpr char kTasksFile[] = "data/batches/rodinia-a30.csv";
 constexpr char kGpu[] = "A100-80GB";
+constexpr char kBatchGpu[] = "A30-24GB";
 constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
 
 struct Flags {
@@ -117,10 +124,35 @@ Result<Exit> show_comparison(Context& context, const Flags& flags,
   return Exit::done;
 }
 
+Result<Exit> show_batch(Context& context, const Flags& flags) {
+  const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kBatchGpu);
+  if (!gpu) return failed(gpu.error());
+  const Result<plan::BatchProblem> problem = plan::parse_tasks(kTasksFile, kTasks, {**gpu}, {0});
+  if (!problem) return failed(problem.error());
+  const auto contestants = parse_batch_contestants("demo", "best,far,miso,fixed-best");
+  if (!contestants) return failed(contestants.error());
+  SearchFlags search;
+  search.seed = flags.seed;
+  const BatchComparison comparison = compare_schedulers(context, *problem, *contestants, search);
+  for (const BatchStanding& standing : comparison.standings) {
+    if (standing.result.violations.empty()) continue;
+    return failed(internal_error(standing.name, standing.result.violations));
+  }
+  plan::GanttOptions gantt;
+  gantt.colour = context.colour;
+  gantt.width = context.width;
+  const std::vector<plan::BatchSchedule> schedules = schedules_of(comparison);
+  if (!schedules.empty()) {
+    say(context, plan::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
+  }
+  say(context, batch_comparison_text(*problem, comparison));
+  return Exit::done;
+}
+
 Result<Exit> run(Context& context, const Flags& flags) {
   const Result<plan::ServingProblem> problem = demo_problem();
   if (!problem) return failed(problem.error());
-  say(context, fmt::format("Partita in five steps. No GPU is needed: {} performance laws were "
+  say(context, fmt::format("Partita in six steps. No GPU is needed: {} performance laws were "
                            "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
                            problem->fleet[0].profiles.size(), kGpu));
@@ -137,6 +169,8 @@ Result<Exit> run(Context& context, const Flags& flags) {
   if (auto shown = show_traffic(context, flags, *problem, *plan); !shown) return shown;
   headline(context, 5, "The same services planned by ParvaGPU's algorithm");
   if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
+  headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
+  if (auto shown = show_batch(context, flags); !shown) return shown;
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
 }
@@ -145,7 +179,8 @@ Result<Exit> run(Context& context, const Flags& flags) {
 
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "demo", "Tell the whole story on eleven services: plan, proof, verdict, traffic, comparison");
+      "demo",
+      "Tell the whole story on eleven services and a queue of jobs: plan, proof, verdict, traffic");
   auto flags = std::make_shared<Flags>();
   command
       ->add_option("-o,--output", flags->picture,

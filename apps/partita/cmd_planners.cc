@@ -8,6 +8,9 @@
 namespace partita::cli {
 namespace {
 
+constexpr char kElsewhere[] =
+    "\nBatches of tasks have schedulers instead: partita batch schedulers\n";
+
 Result<Exit> run(Context& context, const Output& output) {
   nlohmann::ordered_json document{{"api_version", "partita/v1"}, {"kind", "Planners"}};
   document["planners"] = nlohmann::ordered_json::array();
@@ -17,7 +20,8 @@ Result<Exit> run(Context& context, const Output& output) {
         {{"name", planner.name}, {"summary", planner.summary}, {"source", planner.source}});
     table.rows.push_back({planner.name, planner.summary, planner.source});
   }
-  const std::string content = output.format == "json" ? document.dump(2) + "\n" : to_string(table);
+  const std::string content =
+      output.format == "json" ? document.dump(2) + "\n" : to_string(table) + kElsewhere;
   if (auto written = deliver(context, output, content); !written) return failed(written.error());
   return Exit::done;
 }
@@ -25,9 +29,11 @@ Result<Exit> run(Context& context, const Output& output) {
 }  // namespace
 
 Command add_planners(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("planners", "List the planners with their sources");
+  CLI::App* command =
+      app.add_subcommand("planners", "List the planners of services with their sources");
   auto output = std::make_shared<Output>();
   add_output(*command, *output, {"text", "json"});
+  command->footer("partita planners\npartita batch schedulers");
   return {command, [output](Context& context) { return run(context, *output); }};
 }
 

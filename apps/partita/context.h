@@ -36,6 +36,7 @@ struct Context {
   bool out_terminal = false;  // standard output is a terminal
   bool err_terminal = false;
   bool colour = false;  // out_terminal, and NO_COLOR is not set
+  int width = 100;      // columns of the terminal; 100 where there is none
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`

@@ -32,7 +32,7 @@ CLI::Option* within(CLI::Option* option, double least, double most) {
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed) {
-  within(command.add_option("--seed", seed, "Seed of the arrivals; same seed, same report"), 0,
+  within(command.add_option("--seed", seed, "Seed of everything random; same seed, same result"), 0,
          1.8e19)
       ->type_name("N")
       ->default_str(fmt::format("{}", seed));

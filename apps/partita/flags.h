@@ -1,6 +1,6 @@
 // Flags: checks for CLI11 options whose refusals are sentences, and whose value names are what
 // help, man page and completion show. A value name with bars ("text|json") is a closed list; FILE,
-// DIR, PATH, GPU, PLANNER and PLAN complete to what they say.
+// DIR, PATH, GPU, PLANNER, SCHEDULER and PLAN complete to what they say.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // The command line: describe the commands, choose one, run it, turn what came out into an exit
 // status.
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +21,10 @@ Context real_context(Files& files, Clock& clock) {
   context.out_terminal = isatty(STDOUT_FILENO) == 1;
   context.err_terminal = isatty(STDERR_FILENO) == 1;
   context.colour = context.out_terminal && (no_color == nullptr || *no_color == '\0');
+  winsize size{};
+  if (context.out_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    context.width = size.ws_col;
+  }
   return context;
 }
 
@@ -101,9 +106,10 @@ int run_main(int argc, char** argv) {
 }  // namespace
 
 std::vector<Command> add_commands(CLI::App& app) {
-  return {add_demo(app),    add_gpus(app),   add_layouts(app),    add_planners(app),
-          add_plan(app),    add_verify(app), add_simulate(app),   add_compare(app),
-          add_profile(app), add_help(app),   add_completion(app), add_man(app)};
+  return {add_demo(app),  add_gpus(app),    add_layouts(app),  add_planners(app),
+          add_plan(app),  add_verify(app),  add_simulate(app), add_compare(app),
+          add_batch(app), add_profile(app), add_help(app),     add_completion(app),
+          add_man(app)};
 }
 
 }  // namespace partita::cli

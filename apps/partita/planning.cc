@@ -7,34 +7,10 @@
 
 #include "base/nearest.h"
 #include "flags.h"
+#include "progress.h"
 #include "verify/serving.h"
 
 namespace partita::cli {
-namespace {
-
-// A line of progress on a terminal that removes itself.
-class Progress {
- public:
-  explicit Progress(Context& context) : context_(context) {}
-  ~Progress() {
-    if (shown_) fmt::print(context_.err, "\r\033[2K");
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(const std::string& line) {
-    if (!context_.err_terminal) return;
-    fmt::print(context_.err, "\r\033[2K{}", line);
-    std::fflush(context_.err);
-    shown_ = true;
-  }
-
- private:
-  Context& context_;
-  bool shown_ = false;
-};
-
-}  // namespace
 
 std::vector<std::string> planner_names() {
   std::vector<std::string> names;

@@ -252,12 +252,6 @@ class Help(CliTest):
                               input=self.ok("man").encode(), capture_output=True, check=True)
         self.assertEqual(done.stderr, b"")
 
-    def complete(self, *words):
-        script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-                  'COMPREPLY=(); _partita; printf "%s\\n" "${COMPREPLY[@]}"')
-        return subprocess.run(["bash", "-c", script, PROGRAM, "partita", *words],
-                              capture_output=True, check=True, text=True).stdout.split()
-
     def test_bash_completion(self):
         self.assertEqual(self.complete("pla"), ["planners", "plan"])
         self.assertEqual(self.complete("plan", "--form"), ["--format"])

@@ -90,3 +90,10 @@ class CliTest(unittest.TestCase):
     def on_plan(self, command, plan, *more):
         inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
         return (command, plan, *inputs, *more)
+
+    def complete(self, *words):
+        """What the bash completion offers for the last word."""
+        script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  'COMPREPLY=(); _partita; printf "%s\\n" "${COMPREPLY[@]}"')
+        return subprocess.run(["bash", "-c", script, PROGRAM, "partita", *words],
+                              capture_output=True, check=True, text=True).stdout.split()
