@@ -199,7 +199,6 @@ void OnlineScheduler::settle(Nanos cut) {
   for (const Op& op : plan_.ops) {
     if (op.begin >= cut) continue;
     done.ops.push_back(op);
-    occupy(forest_, base_, op.node, op.end);
     Nanos& free = base_.reconfigurer[at(forest_.nodes[at(op.node)].gpu)];
     free = std::max(free, op.end);
     if (op.op == plan::Reconfiguration::Op::destroy) {
