@@ -1,4 +1,4 @@
-"""What people can get wrong with batches: exit status 2, FILE:LINE or the flag named, nothing written."""
+"""What people can get wrong with batches: exit status 2, FILE:LINE or the flag, nothing written."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 """What the tests of the batch commands share: small inputs, and a judge of schedules of their own.
 
-The judge is written from the format's contract alone, in whole nanoseconds: every task once and for its
-time, reconfigurations of a GPU one after the other with the catalogue's times, instances that exist
-together on slices of their own, tasks inside the life of their instance."""
+The judge is written from the format's contract alone, in whole nanoseconds: every task once and for
+its time, reconfigurations of a GPU one after the other with the catalogue's times, instances that
+exist together on slices of their own, tasks inside the life of their instance."""
 
 import csv
 import io

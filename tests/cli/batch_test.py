@@ -1,4 +1,4 @@
-"""The batch commands as their contract says; every schedule is judged by batch_harness.py as well."""
+"""The batch commands as their contract says; batch_harness.py judges every schedule as well."""
 
 import csv
 import io
@@ -204,7 +204,7 @@ class Verdicts(BatchTest):
                 self.assertTrue(words if word is None else word in words, words)
                 text = self.ok("batch", "verify", "schedule.json", "--tasks", "tasks.csv", status=1)
                 self.assertRegex(text, r"^schedule\.json: \d+ violations:")
-                with self.assertRaises((AssertionError, KeyError)):  # so the tests' judge sees it too
+                with self.assertRaises((AssertionError, KeyError)):
                     self.check_schedule(broken, TASKS)
 
     def test_a_hand_made_schedule(self):
@@ -260,8 +260,8 @@ class Simulations(BatchTest):
         schedule = self.schedule(tasks="one.csv")
         spans = self.report(schedule, "--spread", "0.2", tasks="one.csv")["makespan_s"]
         self.assertEqual(spans["planned"], 10.13)
-        # The mean of 1,000 lognormal times has a standard error of 0.063 s, their 95th percentile is
-        # 10 exp(1.645 s - s^2/2) with s^2 = log(1.04).
+        # The mean of 1,000 lognormal times has a standard error of 0.063 s; their 95th percentile
+        # is 10 exp(1.645 s - s^2/2) with s^2 = log(1.04).
         self.assertAlmostEqual(spans["mean"], 10.13, delta=0.25)
         self.assertAlmostEqual(spans["p95"], 0.13 + 13.55, delta=0.5)
 
@@ -396,6 +396,21 @@ class Generated(BatchTest):
                     "--deadlines", "4", "-o", "generated.csv")
             self.check_schedule(self.schedule(tasks="generated.csv", gpu=gpu),
                                 self.read("generated.csv"))
+
+
+class Readme(BatchTest):
+    def test_the_commands_run_as_they_stand(self):
+        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
+            commands = [line.split() for line in file if line.startswith(
+                "    build/release/partita batch ")]
+        self.assertGreaterEqual(len(commands), 6)
+        os.mkdir(self.path("build"))
+        os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
+        for _, *arguments in commands:
+            with self.subTest(" ".join(arguments)):
+                self.ok(*arguments)
+                if "-o" in arguments:
+                    self.assertTrue(self.read(arguments[-1]))
 
 
 class Words(BatchTest):
