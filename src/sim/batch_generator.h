@@ -1,7 +1,7 @@
 // Synthetic batches after FAR, Section 6.3 (Villarrubia et al., JPDC 204, 2025): a task runs well
 // up to the size of its class and badly beyond it. What the paper leaves open is a named option;
-// the defaults are the readings that fit its text best. Times are generated for every size up to the
-// largest of the GPU models and those that a model does not have are dropped, so a batch is the
+// the defaults are the readings that fit its text best. Times are generated for every size up to
+// the largest of the GPU models and those that a model does not have are dropped, so a batch is the
 // same on all models of one largest size. Deterministic: same recipe, models and seed, same batch.
 #pragma once
 

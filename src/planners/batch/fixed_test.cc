@@ -72,6 +72,19 @@ TEST(Fixed, FirstInFirstOutOnTheFirstFreeInstance) {
   EXPECT_EQ(fixed_best(problem, {}).schedule->makespan, s(10.12));
 }
 
+TEST(Fixed, CreatesAndTheLayoutsOrderDecideWhatIsFreeFirst) {
+  // Free at 0.12 + 4.11 on the left and 0.24 + 4 on the right: the third task goes left.
+  plan::BatchProblem problem = empty_batch({"A30-24GB"}, {0});
+  for (const double time : {4.11, 4.0, 1.0}) add_task(problem, {{2, time}});
+  const auto last = [&] { return fixed(problem, with_argument("2+2")).schedule->tasks.back(); };
+  EXPECT_EQ(last().task, "t3");
+  EXPECT_EQ(last().start, 0);
+  for (auto& time : problem.models[0].reconfiguration) time.create = Seconds{0};
+  EXPECT_EQ(last().start, 2);
+  problem.tasks[1].times[0][2] = s(4.11);
+  EXPECT_EQ(last().start, 0);
+}
+
 TEST(Fixed, ATaskWaitsForAnInstanceThatItFits) {
   plan::BatchProblem problem = empty_batch({"A100-80GB"}, {0});
   add_task(problem, {{4, 10}});

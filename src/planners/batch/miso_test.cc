@@ -73,6 +73,17 @@ TEST(Miso, BarrierAndPerSlice) {
   EXPECT_EQ(barrier->reconfigurations.size(), 2u);
 }
 
+// A30: 10 and 2 s on the halves, 5 s on the whole, 1 s on a half. Per slice the last one may not
+// begin before the whole has ended either.
+TEST(Miso, AnInstanceWaitsForAllItsSlices) {
+  plan::BatchProblem problem = empty_batch({"A30-24GB"}, {0});
+  for (const double time : {10, 2}) add_task(problem, {{2, time}});
+  add_task(problem, {{4, 5}});
+  add_task(problem, {{2, 1}});
+  EXPECT_EQ(miso_ideal(problem, MisoReading::per_slice), s(16));
+  EXPECT_EQ(miso_ideal(problem, MisoReading::barrier), s(16));
+}
+
 // Barrier, A30: 4g for 5 s, then 2g+2g. Created at 0.13, ends 5.13; destroyed by 5.23, creates by
 // 5.35 and 5.47, 4 s on each.
 TEST(Miso, ReconfigurationsTakeTheirTime) {
