@@ -113,6 +113,7 @@ Aim::Aim(const Forest& forest, const Start& start, Outlook outlook)
     area += static_cast<double>(least_area(forest, task));
   }
   height_ = std::max(1.0, area / columns_);
+  tolerance_ = std::max(height_, kFewTasks * area / std::max(1, forest.tasks));
   level_ = height_ + edge_of(column_ends(forest, start), 0).area / columns_;
 }
 
@@ -122,7 +123,7 @@ double Aim::cost(const Seam& seam) const {
 }
 
 double Aim::cost(const Edge& edge) const {
-  if (outlook_ == Outlook::more) return edge.area + kRagged / height_ * edge.squares;
+  if (outlook_ == Outlook::more) return edge.area + kRagged / tolerance_ * edge.squares;
   return 0.1 * edge.area + 0.9 * columns_ * (static_cast<double>(edge.end) - level_);
 }
 
