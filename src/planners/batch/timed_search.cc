@@ -16,6 +16,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr double kHottest = 1.2, kColdest = 0.02;
 // Price of exceeding what earlier stages reached; weights of what later ones will lower.
 constexpr double kPrice = 20, kNext = 0.1, kLast = 0.02;
+// How often a step is sought among the tasks on the slices of the one that ends last.
+constexpr double kCritical = 0.7;
 
 enum class Stage { lateness, makespan, finishing };
 
@@ -52,10 +54,11 @@ class Annealer {
         good.push_back(starts[i]);
     }
     if (batch_.forest.tasks == 0) return best_;
-    const long each = search_.steps / 3;
-    anneal_all(Stage::lateness, good, each);
-    anneal_all(Stage::makespan, good, each);
-    anneal_all(Stage::finishing, {best_.choice}, each);
+    // What a stage that ends early leaves goes to the next.
+    const long end = best_.steps + search_.steps;
+    anneal_all(Stage::lateness, good, (end - best_.steps) * 2 / 5);
+    anneal_all(Stage::makespan, good, (end - best_.steps) * 3 / 4);
+    anneal_all(Stage::finishing, {best_.choice}, end - best_.steps);
     return best_;
   }
 
@@ -115,6 +118,7 @@ class Annealer {
     }
     const Energy energy = energy_of(stage);
     double level = energy.of(decoder_.play(current_));
+    find_last();
     const double hottest = kHottest / static_cast<double>(batch_.weight.size());
     const double cooling = std::log(kColdest / kHottest) / static_cast<double>(std::max(1L, steps));
     for (long step = 0; step < steps; ++step) {
@@ -127,6 +131,7 @@ class Annealer {
         continue;
       }
       level = energy.of(decoder_.worth());
+      find_last();
       if (decoder_.worth() < best_.worth) {
         best_.worth = decoder_.worth();
         best_.choice = current_;
@@ -137,6 +142,24 @@ class Annealer {
 
   int draw(std::size_t bound) { return static_cast<int>(rng_.below(bound)); }
   int any_task() { return draw(current_.order.size()); }
+
+  void find_last() {
+    last_ = 0;
+    for (int t = 1; t < batch_.forest.tasks; ++t) {
+      if (decoder_.end(t) > decoder_.end(last_)) last_ = t;
+    }
+  }
+
+  // Often one that the last task may wait for: one on the same slices.
+  int worthwhile_task() {
+    const bool critical = rng_.uniform() < kCritical;
+    int task = any_task();
+    for (int tries = 0; critical && tries < 8; ++tries) {
+      if (batch_.forest.conflict(current_.node[at(task)], current_.node[at(last_)])) break;
+      task = any_task();
+    }
+    return task;
+  }
 
   // The first and last position that predecessors and successors leave to a task.
   std::pair<int, int> window(int task) const {
@@ -160,7 +183,7 @@ class Annealer {
   }
 
   Change propose() {
-    const int task = any_task();
+    const int task = worthwhile_task();
     Change change{.task = task, .node = current_.node[at(task)], .from = position_[at(task)]};
     change.to = change.from;
     const double kind = rng_.uniform();
@@ -217,6 +240,7 @@ class Annealer {
   std::vector<std::vector<int>> fits_;  // per task the nodes that it fits
   Choice current_;
   std::vector<int> position_;  // per task, in the current order
+  int last_ = 0;               // the task that ends last in it
   TimedFound best_;
 };
 
