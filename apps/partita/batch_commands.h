@@ -8,6 +8,7 @@ namespace partita::cli {
 
 Command add_batch_generate(CLI::App& batch);
 Command add_batch_schedule(CLI::App& batch);
+Command add_batch_stream(CLI::App& batch);
 Command add_batch_verify(CLI::App& batch);
 Command add_batch_compare(CLI::App& batch);
 Command add_batch_simulate(CLI::App& batch);

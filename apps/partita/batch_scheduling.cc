@@ -49,6 +49,14 @@ Scheduled make_schedule(Context& context, const planners::batch::Chosen& chosen,
   return result;
 }
 
+std::optional<Error> misuse(const std::string& flag, const std::vector<plan::Reason>& refusals) {
+  for (const plan::Reason& reason : refusals) {
+    if (reason.constraint != "argument" && reason.constraint != "layout") continue;
+    return Error{ErrorCode::bad_input, reason.subject + ": " + reason.detail, flag};
+  }
+  return std::nullopt;
+}
+
 Error internal_error(const std::string& scheduler, const std::vector<plan::Reason>& violations) {
   return {ErrorCode::environment,
           reasons_text(fmt::format("scheduler '{}' made a schedule that the judge refuses; it is "

@@ -50,6 +50,9 @@ Result<Exit> run(Context& context, const Flags& flags) {
   warn_about(context, flags.tasks, *problem);
   const BatchComparison comparison =
       compare_schedulers(context, *problem, *contestants, flags.search);
+  for (const BatchStanding& standing : comparison.standings) {
+    if (const auto wrong = misuse("--schedulers", standing.result.refusals)) return failed(*wrong);
+  }
   const Result<std::string> content = render(context, flags, *problem, comparison);
   if (!content) return failed(content.error());
   if (auto written = deliver(context, flags.output, *content); !written) {

@@ -77,6 +77,7 @@ Result<Exit> run(Context& context, const Flags& flags) {
   const Result<Robust> robust = make(context, flags, *chosen, *problem);
   if (!robust) return failed(robust.error());
   const Scheduled& made = robust->made;
+  if (const auto wrong = misuse("--scheduler", made.refusals)) return failed(*wrong);
   if (!made.schedule) return refuse(context, flags, made.refusals);
   if (!made.violations.empty()) return failed(internal_error(flags.scheduler, made.violations));
   const Result<std::string> content = render(context, flags, *problem, *robust);

@@ -74,7 +74,7 @@ class HelpFormatter final : public CLI::FormatterBase {
 
 const std::vector<std::string> kExitStatuses = {
     "0  done",
-    "1  the answer is no: infeasible, violations found, SLO missed under --require",
+    "1  the answer is no: infeasible, violations found, SLO or deadline missed under --require",
     "2  bad usage or bad input: FILE:LINE or the flag is named, nothing is written",
     "3  the environment refused: driver, file system, network",
 };

@@ -63,6 +63,11 @@ FLAGS = {
     "--gpus text": (["--gpu", "A30", "--gpus", "two"], r"--gpus"),
     "unknown scheduler": (["--gpu", "A30", "--scheduler", "besst"], r"--scheduler.*besst.*best"),
     "stray argument": (["--gpu", "A30", "--scheduler", "best:4g"], r"--scheduler.*best"),
+    "unknown argument": (["--gpu", "A30", "--scheduler", "far:nonsense"],
+                         r"--scheduler.*far.*nonsense"),
+    "missing layout": (["--gpu", "A30", "--scheduler", "fixed"], r"--scheduler.*fixed.*layout"),
+    "impossible layout": (["--gpu", "A30", "--scheduler", "fixed:9g"],
+                          r"--scheduler.*A30-24GB.*9g.*2g\+2g"),
     "unknown format": (["--gpu", "A30", "--format", "png"], r"--format.*png"),
     "negative seed": (["--gpu", "A30", "--seed", "-1"], r"--seed"),
     "budget 0": (["--gpu", "A30", "--budget", "0"], r"--budget"),
@@ -189,7 +194,7 @@ class BadInput(BatchTest):
                 self.assert_refused(command, arguments, pattern)
 
     def test_compare(self):
-        for schedulers in ("", "best,", "best,nobody", "far,best:x"):
+        for schedulers in ("", "best,", "best,nobody", "far,best:x", "best,fixed:9g"):
             with self.subTest(schedulers):
                 self.assert_refused("compare", ["--tasks", "tasks.csv", "--gpu", "A30",
                                                 "--schedulers", schedulers], "--schedulers")
