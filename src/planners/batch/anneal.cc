@@ -31,10 +31,12 @@ class Annealer {
         rng_(options.seed),
         best_(state_.assignment()),
         best_length_(state_.longest()),
-        energy_(energy()) {}
+        energy_(energy()) {
+    rank_sizes();
+  }
 
   std::vector<int> run() {
-    const double scale = static_cast<double>(std::max(best_length_, Nanos{1}));
+    const double scale = mean_time();
     const double factor = std::pow(options_.cold / options_.hot,
                                    64.0 / static_cast<double>(std::max(options_.steps, 64L)));
     double temperature = options_.hot * scale;
@@ -50,6 +52,15 @@ class Annealer {
   }
 
  private:
+  // Of a task where it starts.
+  double mean_time() const {
+    double sum = 0;
+    for (int task = 0; task < forest_.tasks; ++task) {
+      sum += static_cast<double>(forest_.time(task, best_[at(task)]));
+    }
+    return sum / forest_.tasks;
+  }
+
   double energy() const {
     return static_cast<double>(state_.longest()) +
            options_.area_share * static_cast<double>(state_.area()) / forest_.columns();
@@ -70,10 +81,39 @@ class Annealer {
   void move(double temperature) {
     const int task = static_cast<int>(rng_.below(static_cast<std::uint64_t>(forest_.tasks)));
     const int from = state_.node_of(task);
-    const int to = static_cast<int>(rng_.below(forest_.nodes.size()));
-    if (to == from || forest_.time(task, to) >= kNever) return;
+    const int to = target(task);
+    if (to == from) return;
     state_.move(task, to);
     if (!accept(temperature)) state_.move(task, from);
+  }
+
+  // A node for the task: of one of its sizes, more often of those that cost it little area.
+  int target(int task) {
+    const int first = size_first_[at(task)];
+    const auto count = static_cast<std::uint64_t>(size_first_[at(task + 1)] - first);
+    const auto rank = std::min(rng_.below(count), rng_.below(count));
+    const std::vector<int>& nodes = class_nodes_[at(sizes_[at(first) + rank])];
+    return nodes[rng_.below(nodes.size())];
+  }
+
+  // Per task the classes that it fits, by rising area.
+  void rank_sizes() {
+    class_nodes_.resize(at(forest_.classes));
+    for (std::size_t v = 0; v < forest_.nodes.size(); ++v) {
+      class_nodes_[at(forest_.nodes[v].size_class)].push_back(static_cast<int>(v));
+    }
+    for (int task = 0; task < forest_.tasks; ++task) {
+      size_first_.push_back(static_cast<int>(sizes_.size()));
+      const Nanos* times = &forest_.times[at(task * forest_.classes)];
+      for (int k = 0; k < forest_.classes; ++k) {
+        if (times[k] < kNever && !class_nodes_[at(k)].empty()) sizes_.push_back(k);
+      }
+      std::sort(sizes_.begin() + size_first_.back(), sizes_.end(), [&](int a, int b) {
+        return std::pair(times[a] * forest_.class_columns[at(a)], a) <
+               std::pair(times[b] * forest_.class_columns[at(b)], b);
+      });
+    }
+    size_first_.push_back(static_cast<int>(sizes_.size()));
   }
 
   void swap(double temperature) {
@@ -94,6 +134,9 @@ class Annealer {
   std::vector<int> best_;
   Nanos best_length_;
   double energy_;
+  std::vector<std::vector<int>> class_nodes_;
+  std::vector<int> sizes_;       // classes, task after task
+  std::vector<int> size_first_;  // per task where its classes begin, and the end
 };
 
 }  // namespace

@@ -13,9 +13,9 @@ namespace partita::planners::batch {
 struct AnnealOptions {
   std::uint64_t seed = 1;
   long steps = 100'000;
-  double hot = 0.03;     // first temperature, as a share of the length at the start
-  double cold = 0.0003;  // last one
-  double area_share = 0.3;
+  double hot = 0.1;     // first temperature, as a share of the mean time of a task at the start
+  double cold = 0.001;  // last one
+  double area_share = 2;
 };
 
 // The best assignment met, by length of the longest column; never longer than `start`, a complete

@@ -15,7 +15,8 @@ namespace partita::planners::batch {
 namespace {
 
 constexpr int kFarStarts = 6;           // allocations of FAR's family to start from
-constexpr long kQuickProof = 100'000;   // search nodes: what `best` spends on a proof
+constexpr int kQuickTasks = 17;         // larger batches `best` does not try to prove
+constexpr long kQuickProof = 100'000;   // search nodes that it spends on it
 constexpr long kFullProof = 8'000'000;  // search nodes: what `exact` spends
 constexpr std::size_t kFinishes = 2;    // assignments that are finished on real times
 constexpr long kFinishCost = 8;         // annealing moves that one on real times costs
@@ -50,8 +51,7 @@ Physical finish(const Forest& forest, const plan::BatchProblem& problem, const F
     return gap <= kFinishEnough * static_cast<double>(found.lower_bound);
   };
   for (std::size_t i = 0; i < std::min(kFinishes, found.pool.size()) && !enough(); ++i) {
-    const AnnealOptions cooling{
-        .seed = i + 1, .steps = effort.finish_steps, .hot = 0.01, .cold = 0.0001, .area_share = 1};
+    const AnnealOptions cooling{.seed = i + 1, .steps = effort.finish_steps};
     consider(Played(forest, anneal_played(forest, found.pool[i], cooling)));
   }
   return shortest;
@@ -116,10 +116,13 @@ Outcome solve(const plan::BatchProblem& problem, const Options& options, bool ex
   const long usual = usual_steps(forest);
   const long steps = options.budget > 0 && !exact ? options.budget : usual;
   const long proof = options.budget > 0 && exact ? options.budget : kFullProof;
-  const Best best = find(forest, problem, options,
-                         {.heuristic_steps = steps,
-                          .proof_steps = exact ? proof : std::min(steps, kQuickProof),
-                          .finish_steps = steps / (4 * kFinishCost)});
+  const Best best =
+      find(forest, problem, options,
+           {.heuristic_steps = steps,
+            .proof_steps = exact                         ? proof
+                           : forest.tasks <= kQuickTasks ? std::min(steps, kQuickProof)
+                                                         : 0,
+            .finish_steps = steps / (4 * kFinishCost)});
   plan::BatchSchedule schedule = to_schedule(forest, problem, best.physical);
   schedule.lower_bound = best.bound;
   schedule.optimal = schedule.makespan <= best.bound;

@@ -146,6 +146,7 @@ void Branch::take_back(int task, int node_index, const Undo& undo) {
 // How long a task on each node may be, exclusively, for the result to stay below the cutoff.
 void Branch::find_room() {
   std::ranges::fill(class_room_, 0);
+  class_rooms_.clear();
   for (const int v : active_nodes_) {
     const Node& node = forest_.nodes[at(v)];
     Nanos room = kNever;
@@ -155,6 +156,7 @@ void Branch::find_room() {
       room = std::min(room, cutoff_ - length);
     }
     room_[at(v)] = room;
+    class_rooms_.push_back({node.size_class, room});
     Nanos& best = class_room_[at(node.size_class)];
     best = std::max(best, room);
   }
@@ -178,9 +180,7 @@ int Branch::choose(int left) {
     if (area == kNever) return -1;
     need += area;
     int ways = 0;
-    for (const int v : active_nodes_) {
-      ways += times[forest_.nodes[at(v)].size_class] < room_[at(v)];
-    }
+    for (const ClassRoom& node : class_rooms_) ways += times[node.size_class] < node.room;
     if (ways < fewest || (ways == fewest && area > most)) {
       fewest = ways;
       most = area;

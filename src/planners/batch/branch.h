@@ -39,6 +39,10 @@ class Branch {
 
  private:
   struct Undo;
+  struct ClassRoom {
+    int size_class = 0;
+    Nanos room = 0;
+  };
   struct Choice {
     int node = 0;
     Nanos area = 0;
@@ -65,6 +69,7 @@ class Branch {
   std::vector<Nanos> busy_;                   // per column: tasks, creates, destroys
   std::vector<Nanos> saved_;                  // per column: the longest destroy
   std::vector<Nanos> room_;                   // per node: a task must be shorter than this
+  std::vector<ClassRoom> class_rooms_;        // the rooms of the active nodes
   std::vector<Nanos> class_room_;             // per class
   std::vector<Nanos> shortest_;               // per class, of the tasks left that fit
   Nanos slack_ = 0;                           // room for the tasks left, less their least areas

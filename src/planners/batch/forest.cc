@@ -55,17 +55,21 @@ Result<void> check_nesting(const hw::GpuModel& model, const std::vector<Place>& 
       }
     }
   }
-  // Every set of disjoint places is legal when every largest one is.
+  // A set of disjoint places is legal when a larger one is: try those that leave no gap which a
+  // place could fill.
   std::vector<hw::PlacedProfile> chosen;
   const auto legal = [&](auto&& self, int from) -> bool {
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      if (places[i].start < from) continue;
-      chosen.push_back({places[i].profile, places[i].start});
-      const bool fine = hw::conflicts(model, chosen).empty() && self(self, places[i].end());
+    const auto next = std::ranges::find_if(places, [&](const Place& p) { return p.start >= from; });
+    if (next == places.end()) return hw::conflicts(model, chosen).empty();
+    bool fills = false;  // a place of one slice: never worse than a gap
+    for (auto place = next; place != places.end() && place->start == next->start; ++place) {
+      chosen.push_back({place->profile, place->start});
+      const bool fine = self(self, place->end());
       chosen.pop_back();
       if (!fine) return false;
+      fills = fills || place->size == 1;
     }
-    return true;
+    return fills || self(self, next->start + 1);
   };
   if (legal(legal, 0)) return {};
   return bad_input(model.name,

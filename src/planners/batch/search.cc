@@ -142,16 +142,20 @@ class Reinsertion {
   Loads loads_;
 };
 
-// Shares of the mean column in the energy of successive annealings, and how the steps are spent.
+// How the steps are spent: one annealing after the other, each followed by re-insertions. Figures
+// found by trial on synthetic batches: with many tasks or GPUs the length alone says little.
 struct Round {
-  double area_share;
-  double anneal;    // share of the steps
-  double reinsert;  // share of the steps
+  double hot;         // see AnnealOptions
+  double area_share;  //
+  double anneal;      // share of the steps
+  double reinsert;    // share of the steps
 };
-constexpr Round kSmall[] = {{1, 0.04, 0.06}};  // before branch and bound
-constexpr Round kMedium[] = {{2, 0.15, 0.1}, {1, 0.15, 0.1}, {3, 0.15, 0.1}};
-constexpr Round kLarge[] = {{3, 0.6, 0.15}};
-constexpr int kLargeTasks = 60;
+constexpr Round kSmall[] = {{0.1, 2, 0.04, 0.06}};  // before branch and bound
+constexpr Round kMedium[] = {{0.1, 5, 0.15, 0.1}, {0.1, 10, 0.15, 0.1}, {0.1, 2, 0.15, 0.1}};
+constexpr Round kLarge[] = {{0.03, 30, 0.6, 0.15}};
+constexpr int kSmallTasks = 16;  // branch and bound soon ends
+constexpr int kLargeTasks = 60;  // or more than one GPU
+constexpr double kCooling = 0.01;
 
 long portion(long steps, double share) {
   return static_cast<long>(static_cast<double>(steps) * share);
@@ -209,7 +213,7 @@ std::vector<int> greedy(const Forest& forest) {
 
 long usual_steps(const Forest& forest) {
   const double size = std::max(1.0, forest.tasks / 100.0);
-  return static_cast<long>(250'000 * std::pow(size, 0.75));
+  return static_cast<long>(280'000 * std::pow(size, 0.65));
 }
 
 namespace {
@@ -228,10 +232,11 @@ class Searcher {
   Found run(const std::vector<std::vector<int>>& starts) {
     for (const std::vector<int>& start : starts) pool_.add(length_of(forest_, start), start);
     const bool provable = options_.proof_steps > 0 && forest_.tasks <= kBranchTasks;
+    const bool large = forest_.tasks > kLargeTasks || forest_.gpus > 1;
     if (!closed() && forest_.tasks > 0) {
-      look_around(provable                      ? std::span<const Round>(kSmall)
-                  : forest_.tasks > kLargeTasks ? std::span<const Round>(kLarge)
-                                                : std::span<const Round>(kMedium));
+      look_around(large                                      ? std::span(kLarge)
+                  : provable && forest_.tasks <= kSmallTasks ? std::span<const Round>(kSmall)
+                                                             : std::span<const Round>(kMedium));
       if (provable) prove(pool_.length(), options_.proof_steps);
       const long left = options_.heuristic_steps - steps_;
       if (!closed() && left > 0) steps_ += reinsertion_.run(pool_.best(), 6, 10, left);
@@ -249,6 +254,8 @@ class Searcher {
     for (const Round& round : rounds) {
       const AnnealOptions cooling{.seed = seed++,
                                   .steps = portion(options_.heuristic_steps, round.anneal),
+                                  .hot = round.hot,
+                                  .cold = round.hot * kCooling,
                                   .area_share = round.area_share};
       const std::vector<int> cool = anneal(forest_, start, cooling);
       pool_.add(length_of(forest_, cool), cool);

@@ -155,7 +155,8 @@ Result<void> OnlineScheduler::admit(const std::vector<plan::Task>& tasks, Nanos 
   for (const plan::Task& task : tasks) {
     for (const std::string& name : task.after) {
       if (names.contains(name) || ends_.contains(name)) continue;
-      return bad_input(task.name, fmt::format("comes after '{}', which nobody submitted", name));
+      return bad_input(task.name,
+                       fmt::format("comes after '{}', which has not been submitted", name));
     }
   }
   if (predecessors_first(tasks).size() < tasks.size()) {
