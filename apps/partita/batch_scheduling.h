@@ -33,8 +33,8 @@ struct Scheduled {
 Scheduled make_schedule(Context& context, const planners::batch::Chosen& chosen,
                         const plan::BatchProblem& problem, const SearchFlags& search);
 
-// Refusals of the scheduler's argument rather than of the problem ("far:nonsense", a layout that the
-// GPU does not have) as bad input of `flag`; nothing for all others.
+// Refusals of the scheduler's argument rather than of the problem ("far:nonsense", a layout that
+// the GPU does not have) as bad input of `flag`; nothing for all others.
 std::optional<Error> misuse(const std::string& flag, const std::vector<plan::Reason>& refusals);
 
 // What to say of a schedule that the judge refuses: our own bug.
