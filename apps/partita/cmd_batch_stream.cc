@@ -7,6 +7,7 @@
 #include "batch_commands.h"
 #include "batch_inputs.h"
 #include "batch_scheduling.h"
+#include "commands.h"
 #include "flags.h"
 #include "plan/batch_forms.h"
 #include "planners/batch/stream.h"
