@@ -19,8 +19,8 @@ namespace partita::plan {
 inline constexpr int kMaxTasks = 100'000;
 inline constexpr int kMaxBatchGpus = 1'000;
 inline constexpr Nanos kNanosInSecond = 1'000'000'000;
-inline constexpr Nanos kMaxTaskTime = 10'000'000 * kNanosInSecond;      // 116 days
-inline constexpr Nanos kMaxBatchTime = 4'000'000'000 * kNanosInSecond;  // 127 years
+inline constexpr Nanos kMaxTaskTime = 10'000'000 * kNanosInSecond;    // 116 days
+inline constexpr Nanos kMaxBatchTime = 500'000'000 * kNanosInSecond;  // 16 years
 
 // Seconds as nanoseconds, rounded to the nearest; and back.
 Nanos nanos(Seconds time);

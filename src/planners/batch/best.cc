@@ -106,13 +106,18 @@ std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best
   return lines;
 }
 
+// Assignments that would be good if nothing had a time of its own.
+std::vector<std::vector<int>> untimed_starts(const Forest& forest, const Options& options) {
+  const std::vector<int> far = far_on(forest).assignment;
+  const SearchOptions effort{.seed = options.seed, .heuristic_steps = usual_steps(forest) / 4};
+  return {far, search(forest, {far, greedy(forest)}, effort).pool.front()};
+}
+
 Outcome solve(const plan::BatchProblem& problem, const Options& options, bool exact) {
   Opened opened = open_problem(problem);
   if (!opened.forest) return opened.refusal;
   const Forest& forest = *opened.forest;
-  if (plan::timed(problem)) {
-    return timed_from(problem, options, {far_on(forest).assignment, greedy(forest)});
-  }
+  if (plan::timed(problem)) return timed_from(problem, options, untimed_starts(forest, options));
   const long usual = usual_steps(forest);
   const long steps = options.budget > 0 && !exact ? options.budget : usual;
   const long proof = options.budget > 0 && exact ? options.budget : kFullProof;

@@ -198,7 +198,8 @@ int Branch::choose(int left) {
     }
   }
   for (const int c : active_columns_) {
-    if (usable_[at(c)]) room += cutoff_ - 1 - (busy_[at(c)] - saved_[at(c)]);
+    if (!usable_[at(c)]) continue;
+    room = std::min(kNever, room + cutoff_ - 1 - (busy_[at(c)] - saved_[at(c)]));
   }
   slack_ = room - need;
   chosen_area_ = most;

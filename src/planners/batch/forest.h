@@ -57,7 +57,7 @@ Nanos least_area(const Forest& forest, int task);
 
 // A time that no schedule undercuts, by areas and long tasks alone: the larger of the mean column
 // (least areas over all columns, and the shortest create: a column that is used needs one, one that
-// is not leaves more to the others) and, for each task, its shortest time with the instance's create.
+// is not leaves more to the others) and, for each task, its shortest time with its create.
 Nanos area_bound(const Forest& forest);
 
 }  // namespace partita::planners::batch

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
+#include <utility>
 
 #include "base/rng.h"
 
@@ -21,7 +23,6 @@ class Annealing {
 
   Visits run(long steps) {
     place_greedily();
-    best_ = seam_.assignment();
     best_cost_ = cost_;
     const double columns = static_cast<double>(forest_.columns());
     const double unit = aim_.height() * columns;
@@ -36,7 +37,7 @@ class Annealing {
       }
       temperature *= cooling;
     }
-    seam_.place_all(best_);
+    seam_.place_all(best());
     return seam_.visits(longest_first(forest_, seam_.nodes()));
   }
 
@@ -72,7 +73,11 @@ class Annealing {
     const int to = static_cast<int>(rng_.below(seam_.spots().size()));
     if (to == from || !seam_.fits(task, to)) return;
     seam_.move(task, to);
-    if (!accept(temperature)) seam_.revert();
+    if (accept(temperature)) {
+      keep({{task, from}});
+    } else {
+      seam_.revert();
+    }
   }
 
   void try_swap(double temperature) {
@@ -82,25 +87,48 @@ class Annealing {
     const int spot_b = seam_.spot(b);
     if (spot_a == spot_b || !seam_.fits(a, spot_b) || !seam_.fits(b, spot_a)) return;
     seam_.swap(a, b);
-    if (!accept(temperature)) seam_.revert();
+    if (accept(temperature)) {
+      keep({{a, spot_a}, {b, spot_b}});
+    } else {
+      seam_.revert();
+    }
   }
 
   bool accept(double temperature) {
     const double cost = aim_.cost(seam_);
     if (cost > cost_ && cost > cost_ + temperature * rng_.exponential()) return false;
     cost_ = cost;
-    if (cost < best_cost_) {
-      best_cost_ = cost;
-      best_ = seam_.assignment();
-    }
     return true;
+  }
+
+  // Remembers how to get back to the best assignment: by the changes since, or, when they are more
+  // than there are tasks, by a copy. So a new best one costs nothing, however many tasks there are.
+  void keep(std::initializer_list<std::pair<int, int>> before) {
+    if (cost_ < best_cost_) {
+      best_cost_ = cost_;
+      since_best_.clear();
+      best_.clear();
+    } else if (best_.empty()) {
+      since_best_.insert(since_best_.end(), before);
+      if (since_best_.size() > seam_.assignment().size()) best_ = best();
+    }
+  }
+
+  std::vector<int> best() const {
+    if (!best_.empty()) return best_;
+    std::vector<int> assignment = seam_.assignment();
+    for (auto change = since_best_.rbegin(); change != since_best_.rend(); ++change) {
+      assignment[at(change->first)] = change->second;
+    }
+    return assignment;
   }
 
   const Forest& forest_;
   const Aim& aim_;
   Seam seam_;
   Rng rng_;
-  std::vector<int> best_;
+  std::vector<int> best_;                        // or empty: undo the changes
+  std::vector<std::pair<int, int>> since_best_;  // task and its spot before
   double cost_ = 0, best_cost_ = 0;
 };
 

@@ -290,7 +290,7 @@ std::vector<Visits> OnlineScheduler::proposals(const Start& start, const Aim& ai
     all.push_back(whole(direction));
     all.push_back(refit(forest_, far, start, direction).visits);
   }
-  const long steps = options_.steps * forest_.tasks;
+  const long steps = std::min(options_.steps * forest_.tasks, kMaxStreamSteps);
   all.push_back(
       plan_onto(forest_, start, aim, steps, options_.seed + static_cast<std::uint64_t>(batches_)));
   return all;

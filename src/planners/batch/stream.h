@@ -1,8 +1,8 @@
 // Streams: batches or single tasks that arrive over time are planned one after the other onto what
 // the earlier ones leave behind. What has begun is never changed; planned tasks that have not begun
-// may be planned anew with the arrivals. Methods: those of Section 4 of Villarrubia et al., JPDC 204
-// (2025) on FAR's schedules (concatenate.h), and Partita's own (onto.h), which takes the better of
-// its plan and both directions of the paper's. Releases and predecessors are obeyed, not planned
+// may be planned anew with the arrivals. Methods: those of Section 4 of Villarrubia et al., JPDC
+// 204 (2025) on FAR's schedules (concatenate.h), and Partita's own (onto.h), which takes the better
+// of its plan and both directions of the paper's. Releases and predecessors are obeyed, not planned
 // for; deadlines and priorities count for nothing. Besides the record of what was decided, memory
 // and the time of a submission do not grow with the number of earlier ones.
 #pragma once
@@ -18,6 +18,8 @@
 #include "planners/batch/physical.h"
 
 namespace partita::planners::batch {
+
+inline constexpr long kMaxStreamSteps = 10'000'000;  // of search in one submission
 
 enum class StreamMethod {
   trivial,  // FAR's schedule after the last task before
@@ -40,8 +42,8 @@ class OnlineScheduler {
   static Result<OnlineScheduler> create(std::vector<hw::GpuModel> models, std::vector<int> gpus,
                                         const StreamOptions& options);
 
-  // Plans tasks that arrive at `now`; Task::times as in a BatchProblem of these models. Outlook::last
-  // says that nothing follows, so that the end alone matters. bad_input, and nothing changes: a
+  // Plans tasks that arrive at `now`; Task::times as in a BatchProblem of these models.
+  // Outlook::last says that nothing follows, so that the end alone matters. bad_input, and nothing changes: a
   // name known already, a task that fits nowhere, an unknown predecessor or a circle of them, a
   // time before the latest submission.
   Result<void> submit(std::vector<plan::Task> tasks, Nanos now, Outlook outlook = Outlook::more);
