@@ -43,7 +43,7 @@ class OnlineScheduler {
                                         const StreamOptions& options);
 
   // Plans tasks that arrive at `now`; Task::times as in a BatchProblem of these models.
-  // Outlook::last says that nothing follows, so that the end alone matters. bad_input, and nothing changes: a
+  int replanned = 10;  // planned tasks that are planned anew at most, by `best`; 0 = none
   // name known already, a task that fits nowhere, an unknown predecessor or a circle of them, a
   // time before the latest submission.
   Result<void> submit(std::vector<plan::Task> tasks, Nanos now, Outlook outlook = Outlook::more);
