@@ -43,9 +43,9 @@ class OnlineScheduler {
                                         const StreamOptions& options);
 
   // Plans tasks that arrive at `now`; Task::times as in a BatchProblem of these models.
-  int replanned = 10;  // planned tasks that are planned anew at most, by `best`; 0 = none
-  // name known already, a task that fits nowhere, an unknown predecessor or a circle of them, a
-  // time before the latest submission.
+  // Outlook::last says that nothing follows, so that the end alone matters. bad_input, and nothing
+  // changes: a name known already, a task that fits nowhere, an unknown predecessor or a circle of
+  // them, a time before the latest submission.
   Result<void> submit(std::vector<plan::Task> tasks, Nanos now, Outlook outlook = Outlook::more);
 
   // Everything submitted so far, as planned now; lower_bound is 0.
