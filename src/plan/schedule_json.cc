@@ -14,7 +14,7 @@ namespace {
 constexpr Range kGpuIndices{.high = 1e9};
 constexpr Range kStarts{.high = 1023};
 // The judge says which times are wrong; here they only have to be times.
-constexpr double kMaxSeconds = static_cast<double>(kMaxBatchTime / kNanosInSecond);
+constexpr double kMaxSeconds = static_cast<double>(2 * kMaxBatchTime / kNanosInSecond);
 constexpr Range kTimes{.low = -kMaxSeconds, .high = kMaxSeconds};
 
 // ---- writing ----

@@ -166,10 +166,10 @@ TEST(Tasks, NamesTheCircle) {
 
 TEST(Tasks, BoundsTheSumOfTimes) {
   std::string text = "task,time_s_1g\n";
-  for (int i = 0; i < 400; ++i) text += fmt::format("t{},1e7\n", i);
+  for (int i = 0; i < 50; ++i) text += fmt::format("t{},1e7\n", i);
   EXPECT_EQ(refusal(text), "accepted");
   EXPECT_EQ(refusal(text + "one more,1e-9\n"),
-            "t.csv:402: the times of the tasks up to here sum up to more than 4000000000 s");
+            "t.csv:52: the times of the tasks up to here sum up to more than 500000000 s");
 }
 
 // A chain as long as a batch may be: a walk with recursion or a quadratic check would not end here.
