@@ -84,6 +84,28 @@ TEST(BatchValidity, BoundsAndProofsHold) {
   EXPECT_GT(proofs, 0);
 }
 
+// Tasks about as long as a reconfiguration: what must wait for what decides. The bound stays below
+// the true optimum, and mostly meets it.
+TEST(BatchValidity, BoundsHoldWhereReconfigurationsDecide) {
+  const NamedScheduler exact = named_scheduler("exact");
+  Rng rng(12);
+  int proofs = 0;
+  for (int round = 0; round < 150; ++round) {
+    BatchProblem problem = random_batch(
+        rng, {.most_tasks = 4, .most_gpus = 1, .extreme = false, .gpus = {"A30-24GB"}});
+    for (plan::Task& task : problem.tasks) {
+      for (Nanos& time : task.times[0].by_gpcs) time = time == 0 ? 0 : 1 + time / 100;
+    }
+    const Nanos best = optimum(problem);
+    const auto schedule = exact.run(problem, 0).schedule;
+    ASSERT_TRUE(schedule);
+    EXPECT_LE(schedule->lower_bound, best) << round;
+    EXPECT_GE(schedule->makespan, best) << round;
+    proofs += schedule->optimal;
+  }
+  EXPECT_GT(proofs, 75);
+}
+
 // The default is never longer than FAR.
 TEST(BatchValidity, BestIsNeverWorseThanFar) {
   const NamedScheduler ours = all_schedulers().front();

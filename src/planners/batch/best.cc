@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "planners/batch/anneal.h"
+#include "planners/batch/branch.h"
 #include "planners/batch/far.h"
 #include "planners/batch/fifo.h"
 #include "planners/batch/played.h"
@@ -18,14 +20,17 @@ constexpr int kFarStarts = 6;           // allocations of FAR's family to start 
 constexpr int kQuickTasks = 17;         // larger batches `best` does not try to prove
 constexpr long kQuickProof = 100'000;   // search nodes that it spends on it
 constexpr long kFullProof = 8'000'000;  // search nodes: what `exact` spends
-constexpr std::size_t kFinishes = 2;    // assignments that are finished on real times
-constexpr long kFinishCost = 8;         // annealing moves that one on real times costs
-constexpr double kFinishEnough = 1e-4;  // a finish is left out when so little is to be gained
+constexpr long kFullSettling = 2'000'000;
+constexpr long kQuickSettling = 20'000;  // search nodes on real times, once columns are proven
+constexpr std::size_t kFinishes = 2;     // assignments that are finished on real times
+constexpr long kFinishCost = 8;          // annealing moves that one on real times costs
+constexpr double kFinishEnough = 1e-4;   // a finish is left out when so little is to be gained
 
 struct Effort {
   long heuristic_steps = 0;
   long proof_steps = 0;
   long finish_steps = 0;  // moves on real times, per assignment
+  long settle_steps = 0;  // search nodes on real times, once the columns are proven
 };
 
 struct Best {
@@ -57,6 +62,31 @@ Physical finish(const Forest& forest, const plan::BatchProblem& problem, const F
   return shortest;
 }
 
+// Every assignment whose columns are shorter than the best schedule, on real times: a shorter
+// schedule, or a higher bound, or both. Nothing changes when the budget does not suffice.
+void settle(const Forest& forest, const plan::BatchProblem& problem, long budget, Best& best) {
+  std::vector<int> all(static_cast<std::size_t>(forest.tasks));
+  std::iota(all.begin(), all.end(), 0);
+  Played played(forest, best.physical.node);
+  Nanos unsettled = best.physical.makespan;
+  const auto real = [&](const std::vector<int>& assignment) {
+    played.assign(assignment);
+    unsettled = std::min(unsettled, played.bound());
+    return played.longest();
+  };
+  const BranchResult result = Branch(forest).run(
+      Loads(forest),
+      {.free = all, .gpus = {}, .cutoff = best.physical.makespan, .budget = budget, .real = real});
+  best.steps += result.steps;
+  if (result.found) {
+    played.assign(result.nodes);
+    const Visits visits = played.visits(smith_order(forest, problem, result.nodes));
+    best.physical = *realise(forest, visits, Service::longest_tail);
+  }
+  if (result.complete)
+    best.bound = std::max(best.bound, std::min(unsettled, best.physical.makespan));
+}
+
 Best find(const Forest& forest, const plan::BatchProblem& problem, const Options& options,
           const Effort& effort) {
   const FarResult far = far_on(forest);
@@ -69,11 +99,15 @@ Best find(const Forest& forest, const plan::BatchProblem& problem, const Options
                              {.seed = options.seed,
                               .heuristic_steps = effort.heuristic_steps,
                               .proof_steps = effort.proof_steps});
-  return {.physical = finish(forest, problem, found, far, effort),
-          .bound = found.lower_bound,
-          .complete = found.lower_bound == found.length,
-          .steps = found.steps,
-          .far = far.makespan};
+  Best best = {.physical = finish(forest, problem, found, far, effort),
+               .bound = found.lower_bound,
+               .complete = found.lower_bound == found.length,
+               .steps = found.steps,
+               .far = far.makespan};
+  if (best.complete && best.physical.makespan > best.bound && effort.settle_steps > 0) {
+    settle(forest, problem, effort.settle_steps, best);
+  }
+  return best;
 }
 
 std::string seconds_text(Nanos time) { return fmt::format("{:.3f} s", plan::seconds(time).value); }
@@ -95,7 +129,8 @@ std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best
   } else if (best.complete) {
     lines.push_back(fmt::format(
         "No schedule is shorter than {}: on every assignment of tasks to instances some slice is "
-        "busy that long. The {:.3f} % beyond are creates and destroys waiting for each other.",
+        "busy or waits that long. The {:.3f} % beyond are creates and destroys waiting for each "
+        "other in this one.",
         seconds_text(best.bound), above(schedule.makespan, best.bound)));
   } else {
     lines.push_back(
@@ -127,7 +162,8 @@ Outcome solve(const plan::BatchProblem& problem, const Options& options, bool ex
             .proof_steps = exact                         ? proof
                            : forest.tasks <= kQuickTasks ? std::min(steps, kQuickProof)
                                                          : 0,
-            .finish_steps = steps / (4 * kFinishCost)});
+            .finish_steps = steps / (4 * kFinishCost),
+            .settle_steps = exact ? kFullSettling : kQuickSettling});
   plan::BatchSchedule schedule = to_schedule(forest, problem, best.physical);
   schedule.lower_bound = best.bound;
   schedule.optimal = schedule.makespan <= best.bound;

@@ -3,9 +3,10 @@
 // `exact`: the same with branch and bound to the end, for small batches. Both state a bound that no
 // schedule at all undercuts, whatever its order and however often instances come and go: instances
 // that cover one slice exclude each other, so the slice is busy with their tasks, creates and all
-// destroys but one. Creates and destroys of a GPU also wait for each other, which the bound leaves
-// out: that is the gap that may remain after a proof. Batches with times of their own go to
-// timed.h. Tasks run by Smith's rule within an instance, which costs no makespan.
+// destroys but one. Once the shortest columns are proven, the assignments that remain are tried on
+// real times, with the waiting that each cannot avoid (played.h). What gap is left is stated.
+// Batches with times of their own go to timed.h. Tasks run by Smith's rule within an instance,
+// which costs no makespan.
 #pragma once
 
 #include "planners/batch/scheduler.h"

@@ -242,7 +242,7 @@ std::vector<Branch::Choice>& Branch::choices_of(int task, int depth) {
 void Branch::search(int left) {
   if (++result_.steps > task_->budget) return;
   if (left == 0) {
-    if (longest() < cutoff_) keep();
+    if (longest() < cutoff_) reach_leaf();
     return;
   }
   find_room();
@@ -250,7 +250,7 @@ void Branch::search(int left) {
   if (chosen < 0) return;
   std::swap(free_[at(chosen)], free_[at(left - 1)]);
   const int task = free_[at(left - 1)];
-  if (left == 1) {
+  if (left == 1 && !task_->real) {
     place_last(task);
   } else {
     for (const Choice& choice : choices_of(task, left)) {
@@ -274,7 +274,7 @@ void Branch::place_last(int task) {
   if (best < 0) return;
   Undo undo;
   place(task, best, undo);
-  if (longest() < cutoff_) keep();
+  if (longest() < cutoff_) reach_leaf();
   take_back(task, best, undo);
 }
 
@@ -284,11 +284,14 @@ Nanos Branch::longest() const {
   return length;
 }
 
-void Branch::keep() {
+void Branch::reach_leaf() {
+  leaf_.clear();
+  for (const int task : task_->free) leaf_.push_back(node_of_[at(task)]);
+  const Nanos length = task_->real ? task_->real(leaf_) : longest();
+  if (length >= cutoff_) return;
   result_.found = true;
-  result_.nodes.clear();
-  for (const int task : task_->free) result_.nodes.push_back(node_of_[at(task)]);
-  result_.length = cutoff_ = longest();
+  result_.nodes = leaf_;
+  result_.length = cutoff_ = length;
 }
 
 }  // namespace partita::planners::batch

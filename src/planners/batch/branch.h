@@ -8,6 +8,7 @@
 // the same content) are tried once.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "planners/batch/loads.h"
@@ -19,12 +20,15 @@ struct BranchTask {
   std::vector<int> gpus;  // GPUs on which to place them, each once; empty = all
   Nanos cutoff = 0;       // only assignments whose longest column on these GPUs is shorter count
   long budget = 0;        // search nodes
+  // The real length of an assignment, if it is to count instead of its longest column, which must
+  // not exceed it: given the node of each free task. Empty: the longest column.
+  std::function<Nanos(const std::vector<int>&)> real = {};
 };
 
 struct BranchResult {
   bool found = false;      // an assignment below the cutoff
   std::vector<int> nodes;  // per free task the node of the shortest one found
-  Nanos length = 0;        // its longest column on these GPUs
+  Nanos length = 0;        // its longest column on these GPUs, or its real length
   bool complete = false;   // searched to the end: no other is shorter
   long steps = 0;          // search nodes
 };
@@ -56,7 +60,7 @@ class Branch {
   int choose(int left);
   bool twin_was_tried(int node) const;
   bool same_content(int a, int b) const;
-  void keep();
+  void reach_leaf();
   Nanos longest() const;
   std::vector<Choice>& choices_of(int task, int depth);
 
@@ -78,6 +82,7 @@ class Branch {
   std::vector<int> active_nodes_, active_columns_;
   std::vector<int> free_;                     // tasks to place; the first `left` are unplaced
   std::vector<int> node_of_;                  // per task
+  std::vector<int> leaf_;                     // per free task, at a leaf
   std::vector<std::vector<Choice>> choices_;  // per depth
   const BranchTask* task_ = nullptr;
   Nanos cutoff_ = 0;

@@ -1,6 +1,8 @@
 #include "planners/batch/played.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 namespace partita::planners::batch {
 namespace {
@@ -29,6 +31,14 @@ void Played::move(int task, int node) {
   const int to = forest_.nodes[at(node)].gpu;
   play(to);
   if (from != to) play(from);
+}
+
+void Played::assign(const std::vector<int>& assignment) {
+  for (int task = 0; task < forest_.tasks; ++task) {
+    const int node = assignment[at(task)];
+    if (loads_.node_of(task) != node) loads_.move(task, node);
+  }
+  for (int gpu = 0; gpu < forest_.gpus; ++gpu) play(gpu);
 }
 
 void Played::swap(int a, int b) {
@@ -62,6 +72,37 @@ void Played::play(int gpu) {
   const Nanos reverse = play_reverse();
   direction_[at(gpu)] = reverse < forward ? Direction::reverse : Direction::forward;
   length_[at(gpu)] = std::min(forward, reverse);
+}
+
+Nanos Played::bound() {
+  Nanos bound = 0;
+  for (int gpu = 0; gpu < forest_.gpus; ++gpu) {
+    gather(gpu);
+    bound = std::max(bound, bound_below(-1, 0));
+  }
+  return bound;
+}
+
+// The same for the used nodes directly below `above`; `saved` is the longest destroy around them.
+Nanos Played::bound_below(int above, Nanos saved) {
+  std::array<Nanos, hw::kMaxSlices> lengths;
+  std::size_t groups = 0;
+  Nanos create = kNever;
+  for (const int v : used_) {
+    const Node& node = forest_.nodes[at(v)];
+    const bool below = above < 0 || (v > above && forest_.conflict(v, above));
+    if (below) create = std::min(create, node.create);
+    if (above_[at(v)] != above) continue;
+    const Nanos busy = node.create + loads_.load(v) + node.destroy;
+    const Nanos kept = std::max(saved, node.destroy);
+    lengths[groups++] = busy + (below_[at(v)] > 0 ? bound_below(v, kept) : -kept);
+  }
+  std::sort(lengths.begin(), lengths.begin() + groups, std::greater{});
+  Nanos bound = 0;
+  for (std::size_t i = 0; i < groups; ++i) {
+    bound = std::max(bound, lengths[i] + static_cast<Nanos>(i) * create);
+  }
+  return bound;
 }
 
 // The used nodes of the GPU, parents first, and how they hang together.

@@ -15,6 +15,7 @@ class Played {
  public:
   Played(const Forest& forest, const std::vector<int>& assignment);  // complete; keeps the forest
 
+  void assign(const std::vector<int>& assignment);  // another complete one
   void move(int task, int node);
   void swap(int a, int b);  // that fit each other's nodes
   int node_of(int task) const { return loads_.node_of(task); }
@@ -22,6 +23,14 @@ class Played {
   Nanos longest() const;  // over all GPUs
   Nanos area() const { return loads_.area(); }
   Direction direction(int gpu) const { return direction_[static_cast<std::size_t>(gpu)]; }
+
+  // What no schedule of this assignment undercuts, in any order and with instances created as often
+  // as one likes: the longest column, and the waiting that cannot be avoided. Take used nodes that
+  // are disjoint and directly below the same used one (or below none). The first create inside each
+  // comes at another time, one at a time, and while it runs nothing can run inside those whose first
+  // create comes later, nor on anything around them. So the last of k waits for k - 1 creates,
+  // besides what it waits inside.
+  Nanos bound();
 
   // The visits that take so long: every GPU in its direction, tasks in the order of `task_order`.
   Visits visits(const std::vector<int>& task_order) const;
@@ -37,6 +46,7 @@ class Played {
   Nanos play_forward();
   Nanos play_reverse();
   Request serve(Nanos& now);
+  Nanos bound_below(int above, Nanos saved);
 
   const Forest& forest_;
   Loads loads_;
