@@ -1,6 +1,6 @@
-// FAR's single-batch tables (Villarrubia et al., JPDC 204, 2025: Tables 4, 5, 6) with the paper's
-// figures beside ours, and what Partita aims at: the distance from proven optima, the gain over FAR,
-// times. All on a synthetic A100 batch unless said; CPU times in ms per schedule. Every schedule is
+// Tables 4, 5 and 6 of FAR (Villarrubia et al., JPDC 204, 2025: one batch at a time) beside ours,
+// and what Partita aims at: the distance from proven optima, the gain over FAR, CPU times.
+// Synthetic batches on an A100 unless said; CPU times in ms per schedule. Every schedule is
 // judged; a violation ends in exit 1. Tables 7 to 9: batch_stream_bench.
 //   batch_bench [WHAT [SEEDS [N...]]]   WHAT: one of kMeasurements below; none or "all": each with
 //   few seeds, some 15 s. N: numbers of tasks instead of the usual ones.

@@ -41,51 +41,65 @@ struct Best {
   Nanos far = 0;  // FAR's makespan
 };
 
-// The shortest of what the pool gives on real times, or FAR's schedule.
-Physical finish(const Forest& forest, const plan::BatchProblem& problem, const Found& found,
-                const FarResult& far, const Effort& effort) {
-  Physical shortest = far.physical;
-  const auto consider = [&](const Played& played) {
-    if (played.longest() >= shortest.makespan) return;
-    const Visits visits = played.visits(smith_order(forest, problem, played.assignment()));
-    shortest = *realise(forest, visits, Service::longest_tail);
-  };
-  for (const std::vector<int>& assignment : found.pool) consider(Played(forest, assignment));
-  const auto enough = [&] {
-    const auto gap = static_cast<double>(shortest.makespan - found.lower_bound);
-    return gap <= kFinishEnough * static_cast<double>(found.lower_bound);
-  };
-  for (std::size_t i = 0; i < std::min(kFinishes, found.pool.size()) && !enough(); ++i) {
-    const AnnealOptions cooling{.seed = i + 1, .steps = effort.finish_steps};
-    consider(Played(forest, anneal_played(forest, found.pool[i], cooling)));
-  }
-  return shortest;
-}
+// From assignments to the shortest schedule on real times, FAR's to begin with.
+class Finish {
+ public:
+  Finish(const Forest& forest, const plan::BatchProblem& problem, const FarResult& far)
+      : forest_(forest), problem_(problem), best_{.physical = far.physical, .far = far.makespan} {}
 
-// Every assignment whose columns are shorter than the best schedule, on real times: a shorter
-// schedule, or a higher bound, or both. Nothing changes when the budget does not suffice.
-void settle(const Forest& forest, const plan::BatchProblem& problem, long budget, Best& best) {
-  std::vector<int> all(static_cast<std::size_t>(forest.tasks));
-  std::iota(all.begin(), all.end(), 0);
-  Played played(forest, best.physical.node);
-  Nanos unsettled = best.physical.makespan;
-  const auto real = [&](const std::vector<int>& assignment) {
-    played.assign(assignment);
-    unsettled = std::min(unsettled, played.bound());
-    return played.longest();
-  };
-  const BranchResult result = Branch(forest).run(
-      Loads(forest),
-      {.free = all, .gpus = {}, .cutoff = best.physical.makespan, .budget = budget, .real = real});
-  best.steps += result.steps;
-  if (result.found) {
-    played.assign(result.nodes);
-    const Visits visits = played.visits(smith_order(forest, problem, result.nodes));
-    best.physical = *realise(forest, visits, Service::longest_tail);
+  Best run(const Found& found, const Effort& effort) {
+    best_.bound = found.lower_bound;
+    best_.complete = found.lower_bound == found.length;
+    best_.steps = found.steps;
+    for (const std::vector<int>& assignment : found.pool) consider(Played(forest_, assignment));
+    if (best_.complete && gap() > 0 && settle(effort.settle_steps)) return std::move(best_);
+    for (std::size_t i = 0; i < std::min(kFinishes, found.pool.size()); ++i) {
+      if (gap() <= kFinishEnough * static_cast<double>(best_.bound)) break;
+      const AnnealOptions cooling{.seed = i + 1, .steps = effort.finish_steps};
+      consider(Played(forest_, anneal_played(forest_, found.pool[i], cooling)));
+    }
+    return std::move(best_);
   }
-  if (result.complete)
-    best.bound = std::max(best.bound, std::min(unsettled, best.physical.makespan));
-}
+
+ private:
+  double gap() const { return static_cast<double>(best_.physical.makespan - best_.bound); }
+
+  void consider(const Played& played) {
+    if (played.longest() >= best_.physical.makespan) return;
+    const Visits visits = played.visits(smith_order(forest_, problem_, played.assignment()));
+    best_.physical = *realise(forest_, visits, Service::longest_tail);
+  }
+
+  // Every assignment whose columns are shorter than the best schedule, on real times: a shorter
+  // schedule, or a higher bound, or both. Whether the budget of search nodes sufficed.
+  bool settle(long budget) {
+    std::vector<int> all(static_cast<std::size_t>(forest_.tasks));
+    std::iota(all.begin(), all.end(), 0);
+    Played played(forest_, best_.physical.node);
+    Nanos unsettled = best_.physical.makespan;
+    const auto real = [&](const std::vector<int>& assignment) {
+      played.assign(assignment);
+      unsettled = std::min(unsettled, played.bound());
+      return played.longest();
+    };
+    const Nanos cutoff = best_.physical.makespan;
+    const BranchResult result = Branch(forest_).run(
+        Loads(forest_),
+        {.free = all, .gpus = {}, .cutoff = cutoff, .budget = budget, .real = real});
+    best_.steps += result.steps;
+    if (result.found) {
+      played.assign(result.nodes);
+      consider(played);
+    }
+    if (!result.complete) return false;
+    best_.bound = std::max(best_.bound, std::min(unsettled, best_.physical.makespan));
+    return true;
+  }
+
+  const Forest& forest_;
+  const plan::BatchProblem& problem_;
+  Best best_;
+};
 
 Best find(const Forest& forest, const plan::BatchProblem& problem, const Options& options,
           const Effort& effort) {
@@ -99,15 +113,7 @@ Best find(const Forest& forest, const plan::BatchProblem& problem, const Options
                              {.seed = options.seed,
                               .heuristic_steps = effort.heuristic_steps,
                               .proof_steps = effort.proof_steps});
-  Best best = {.physical = finish(forest, problem, found, far, effort),
-               .bound = found.lower_bound,
-               .complete = found.lower_bound == found.length,
-               .steps = found.steps,
-               .far = far.makespan};
-  if (best.complete && best.physical.makespan > best.bound && effort.settle_steps > 0) {
-    settle(forest, problem, effort.settle_steps, best);
-  }
-  return best;
+  return Finish(forest, problem, far).run(found, effort);
 }
 
 std::string seconds_text(Nanos time) { return fmt::format("{:.3f} s", plan::seconds(time).value); }
