@@ -160,7 +160,9 @@ Outcome solve(const plan::BatchProblem& problem, const Options& options, bool ex
   const Forest& forest = *opened.forest;
   if (plan::timed(problem)) return timed_from(problem, options, untimed_starts(forest, options));
   const long usual = usual_steps(forest);
-  const long steps = options.budget > 0 && !exact ? options.budget : usual;
+  // A small budget of `exact` is small for all that it does.
+  const long asked = exact ? std::min(usual, options.budget * kBranchCost) : options.budget;
+  const long steps = options.budget > 0 ? asked : usual;
   const long proof = options.budget > 0 && exact ? options.budget : kFullProof;
   const Best best =
       find(forest, problem, options,
@@ -169,7 +171,7 @@ Outcome solve(const plan::BatchProblem& problem, const Options& options, bool ex
                            : forest.tasks <= kQuickTasks ? std::min(steps, kQuickProof)
                                                          : 0,
             .finish_steps = steps / (4 * kFinishCost),
-            .settle_steps = exact ? kFullSettling : kQuickSettling});
+            .settle_steps = exact ? std::min(proof, kFullSettling) : kQuickSettling});
   plan::BatchSchedule schedule = to_schedule(forest, problem, best.physical);
   schedule.lower_bound = best.bound;
   schedule.optimal = schedule.makespan <= best.bound;

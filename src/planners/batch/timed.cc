@@ -12,8 +12,8 @@ namespace partita::planners::batch {
 namespace {
 
 // Work of the default budget: tasks appended by all neighbours together, and neighbours at most.
-constexpr long kAppends = 6'000'000;
-constexpr long kMaxSteps = 300'000;
+constexpr long kAppends = 20'000'000;
+constexpr long kMaxSteps = 1'000'000;
 // Work of the list schedules: tasks x GPUs that one rule looks at, and in all.
 constexpr long kLooks = 40'000'000;
 
