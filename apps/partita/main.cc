@@ -57,9 +57,12 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
     fmt::print(context.err, "{}", app.help());
     return Exit::bad_input;
   }
-  const std::string path = fmt::format("{}", fmt::join(describe(command).path, " "));
+  std::string path;  // below the program itself
+  for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
+    path = " " + part->get_name() + path;
+  }
   complain(context, rest.empty() ? std::string(error.what()) : unknown_word(command, rest.front()));
-  fmt::print(context.err, "Try 'partita help{}'.\n", path == app.get_name() ? "" : " " + path);
+  fmt::print(context.err, "Try 'partita help{}'.\n", path);
   return Exit::bad_input;
 }
 
