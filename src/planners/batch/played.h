@@ -27,9 +27,9 @@ class Played {
   // What no schedule of this assignment undercuts, in any order and with instances created as often
   // as one likes: the longest column, and the waiting that cannot be avoided. Take used nodes that
   // are disjoint and directly below the same used one (or below none). The first create inside each
-  // comes at another time, one at a time, and while it runs nothing can run inside those whose first
-  // create comes later, nor on anything around them. So the last of k waits for k - 1 creates,
-  // besides what it waits inside.
+  // comes at another time, and while it runs nothing can run inside those whose first create comes
+  // later, nor on anything around them. So the last of k waits for k - 1 creates, besides what it
+  // waits inside.
   Nanos bound();
 
   // The visits that take so long: every GPU in its direction, tasks in the order of `task_order`.
