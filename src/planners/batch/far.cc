@@ -254,6 +254,7 @@ Outcome far(const plan::BatchProblem& problem, const Options& options) {
   if (plan::timed(problem)) physical = realise_timed(forest, problem, result);
   CHECK(physical.has_value());
   Outcome outcome{.schedule = to_schedule(forest, problem, *physical), .refusals = {}};
+  outcome.schedule->lower_bound = area_bound(forest);
   outcome.schedule->stats.nodes = result.listed;
   outcome.schedule->explanation = {fmt::format(
       "List schedules placed {} tasks; the shortest was refined by {} moves and {} swaps.",

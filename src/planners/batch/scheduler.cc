@@ -60,8 +60,8 @@ Outcome run(const Chosen& chosen, const plan::BatchProblem& problem, Options opt
   if (options.cpu_ms) schedule.stats.scheduling_ms = options.cpu_ms() - before;
   schedule.scheduler = chosen.scheduler->name;
   if (!chosen.argument.empty()) schedule.scheduler += ":" + chosen.argument;
-  if (auto forest = make_forest(problem)) {
-    schedule.lower_bound = std::max(schedule.lower_bound, area_bound(*forest));
+  if (schedule.lower_bound == 0) {
+    if (auto forest = make_forest(problem)) schedule.lower_bound = area_bound(*forest);
   }
   // Where there are deadlines the makespan is not all that counts.
   if (schedule.makespan <= schedule.lower_bound && !plan::timed(problem)) schedule.optimal = true;
