@@ -90,6 +90,7 @@ Reconfiguration read_reconfiguration(Fields fields) {
 std::vector<std::string> read_gpu_models(Fields& fields) {
   const std::string model = fields.name("gpu_model");
   const int gpus = fields.integer("gpus", {.low = 1, .high = kMaxBatchGpus});
+  if (fields.error()) return {};  // a refused number comes back as it is
   if (!fields.has("gpu_models")) return std::vector(static_cast<std::size_t>(gpus), model);
   std::vector<std::string> models;
   for (const Node& item : fields.list("gpu_models", kMaxBatchGpus))

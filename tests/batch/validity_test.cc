@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "all_schedulers.h"
+#include "planners/batch/search.h"
 #include "problems.h"
 #include "verify/batch.h"
 
@@ -120,7 +121,17 @@ TEST(BatchValidity, BestIsNeverWorseThanFar) {
   }
 }
 
-// What `exact` searched to the end bounds as well as trying all assignments does.
+// The shortest longest column that branch and bound finds, searched to the end.
+Nanos columns_by_branch(const BatchProblem& problem) {
+  const auto forest = planners::batch::make_forest(problem);
+  const auto found =
+      planners::batch::search(*forest, {planners::batch::greedy(*forest)},
+                              {.seed = 1, .heuristic_steps = 5000, .proof_steps = 10'000'000});
+  EXPECT_EQ(found.length, found.lower_bound);
+  return found.length;
+}
+
+// Branch and bound finds what trying all assignments finds; `exact` states at least that.
 TEST(BatchValidity, ExactFindsTheBoundOfAssignments) {
   const NamedScheduler exact = named_scheduler("exact");
   Rng rng(8);
@@ -132,7 +143,9 @@ TEST(BatchValidity, ExactFindsTheBoundOfAssignments) {
     const BatchProblem problem = random_batch(rng, shape);
     const Outcome outcome = exact.run(problem, 0);
     ASSERT_TRUE(outcome.schedule);
-    EXPECT_GE(outcome.schedule->lower_bound, bound_by_brute_force(problem)) << round;
+    const Nanos bound = bound_by_brute_force(problem);
+    EXPECT_EQ(columns_by_branch(problem), bound) << round;
+    EXPECT_GE(outcome.schedule->lower_bound, bound) << round;
   }
 }
 
@@ -152,6 +165,8 @@ TEST(BatchValidity, ExactAgreesWithCbc) {
     ++compared;
     const Outcome outcome = exact.run(problem, 0);
     ASSERT_TRUE(outcome.schedule);
+    const double columns = plan::seconds(columns_by_branch(problem)).value;
+    EXPECT_NEAR(columns, *bound, 1e-5 * std::max(1.0, *bound)) << round;
     EXPECT_GE(plan::seconds(outcome.schedule->lower_bound).value, *bound - 1e-5) << round;
     EXPECT_GE(plan::seconds(outcome.schedule->makespan).value, *bound - 1e-5) << round;
   }
