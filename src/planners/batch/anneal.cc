@@ -10,8 +10,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // exp(-x) for x >= 0, within a few percent: accepting needs no more.
 double falling(double x) {
   if (x > 20) return 0;

@@ -9,6 +9,7 @@
 #include "planners/batch/branch.h"
 #include "planners/batch/far.h"
 #include "planners/batch/fifo.h"
+#include "planners/batch/opened.h"
 #include "planners/batch/played.h"
 #include "planners/batch/search.h"
 #include "planners/batch/timed.h"

@@ -6,8 +6,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Whether the subtrees of a and b have the same sizes and columns.
 bool same_shape(const Forest& forest, int a, int b) {
   const Node& x = forest.nodes[at(a)];

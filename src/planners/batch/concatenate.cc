@@ -10,8 +10,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // More work than any margin; three of them can be added to a time.
 constexpr Nanos kProbe = kNever / 4;
 

@@ -10,11 +10,10 @@
 #include "planners/batch/far_family.h"
 #include "planners/batch/far_refine.h"
 #include "planners/batch/fifo.h"
+#include "planners/batch/opened.h"
 
 namespace partita::planners::batch {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Algorithm 1 for one allocation after the other; buffers live as long as the lister.
 class Lister {

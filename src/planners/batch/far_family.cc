@@ -8,8 +8,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Per GPU model that has a GPU its classes, ascending size; models in the order of their first GPU.
 std::vector<std::vector<int>> ladders_of(const Forest& forest) {
   std::vector<std::vector<int>> ladders;

@@ -9,8 +9,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 using List = std::vector<TaskTime>;  // sorted
 
 // How far a change of `gain` is from half of `room`, twofold: below `room` exactly when

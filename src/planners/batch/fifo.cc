@@ -10,26 +10,6 @@
 
 namespace partita::planners::batch {
 
-Outcome refused(std::string constraint, std::string subject, std::string detail) {
-  return {.schedule = {},
-          .refusals = {{std::move(constraint), std::move(subject), 0, 0, std::move(detail)}}};
-}
-
-Opened open_problem(const plan::BatchProblem& problem) {
-  Result<Forest> forest = make_forest(problem);
-  if (!forest) {
-    return {{}, refused("gpu_model", forest.error().context, forest.error().message)};
-  }
-  for (int task = 0; task < forest->tasks; ++task) {
-    if (least_area(*forest, task) < kNever) continue;
-    const std::string& name = problem.tasks[static_cast<std::size_t>(task)].name;
-    return {
-        {},
-        refused("does_not_fit", "task " + name, "it has no time on any instance of these GPUs")};
-  }
-  return {std::move(*forest), {}};
-}
-
 std::vector<std::vector<int>> predecessors(const plan::BatchProblem& problem) {
   std::map<std::string_view, int> number;
   for (std::size_t t = 0; t < problem.tasks.size(); ++t) {

@@ -1,26 +1,11 @@
-// What FAR and the baselines share: a problem opened or refused, and orders of tasks in which no
-// task comes before its predecessors.
+// Orders of tasks in which no task comes before its predecessors, for FAR and the baselines.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "planners/batch/forest.h"
 #include "planners/batch/physical.h"
-#include "planners/batch/scheduler.h"
 
 namespace partita::planners::batch {
-
-// An Outcome that is one refusal.
-Outcome refused(std::string constraint, std::string subject, std::string detail);
-
-// A forest every task of which fits some node, or why there is none: gpu_model, does_not_fit.
-struct Opened {
-  std::optional<Forest> forest;
-  Outcome refusal;
-};
-Opened open_problem(const plan::BatchProblem& problem);
 
 // Per task its predecessors, by number; names in `after` that are no task's are passed over.
 std::vector<std::vector<int>> predecessors(const plan::BatchProblem& problem);

@@ -11,11 +11,10 @@
 
 #include "base/check.h"
 #include "planners/batch/fifo.h"
+#include "planners/batch/opened.h"
 
 namespace partita::planners::batch {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<int> sizes_of(const hw::GpuModel& model, const hw::Layout& layout) {
   std::vector<int> sizes;

@@ -15,6 +15,9 @@ namespace partita::planners::batch {
 
 using plan::Nanos;
 
+// Tasks, nodes, columns and GPUs are numbered by int; a number as an index into a vector.
+inline std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
 // A time that is longer than any schedule; three of them can be added.
 inline constexpr Nanos kNever = INT64_MAX / 4;
 
@@ -41,8 +44,7 @@ struct Forest {
   std::vector<Nanos> times;        // tasks x classes, kNever where the task does not fit
 
   Nanos time(int task, int node) const {
-    return times[static_cast<std::size_t>(task * classes) +
-                 static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)].size_class)];
+    return times[at(task * classes) + at(nodes[at(node)].size_class)];
   }
   int columns() const { return first_column.back(); }
   bool conflict(int a, int b) const;  // a column in common

@@ -4,12 +4,6 @@
 #include <numeric>
 
 namespace partita::planners::batch {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 Loads::Loads(const Forest& forest)
     : forest_(forest),
       node_of_(at(forest.tasks), -1),

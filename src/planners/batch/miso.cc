@@ -11,13 +11,12 @@
 #include "base/check.h"
 #include "hw/layout.h"
 #include "planners/batch/fifo.h"
+#include "planners/batch/opened.h"
 
 namespace partita::planners::batch {
 namespace {
 
 using plan::Nanos;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // A maximal layout by size; of several with the same sizes the first.
 struct Partition {

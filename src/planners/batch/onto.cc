@@ -11,8 +11,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 constexpr double kHottest = 0.03, kColdest = 0.001;  // of the height of the batch
 constexpr std::uint64_t kGreedySpots = 200;          // more than these: a random choice of so many
 

@@ -10,8 +10,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The life of one instance, with what it waits for.
 struct Life {
   int node = 0;

@@ -5,12 +5,6 @@
 #include <functional>
 
 namespace partita::planners::batch {
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 Played::Played(const Forest& forest, const std::vector<int>& assignment)
     : forest_(forest),
       loads_(forest),

@@ -5,8 +5,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The spots of a node and of all inside it.
 void add_spots(const Forest& forest, int node, std::vector<Seam::Spot>& spots) {
   spots.push_back({node, false});

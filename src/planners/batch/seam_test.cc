@@ -13,8 +13,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 Nanos seconds(double s) { return plan::nanos(Seconds{s}); }
 
 // Tasks of random times, some of which do not fit everywhere.

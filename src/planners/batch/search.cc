@@ -15,8 +15,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 constexpr int kGreedyGpus = 16;        // more GPUs: only the emptiest are tried
 constexpr int kBranchTasks = 22;       // larger batches are not proven by branch and bound
 constexpr long kReinsertNodes = 3000;  // search nodes of one re-insertion

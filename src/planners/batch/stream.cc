@@ -13,8 +13,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The forest of the same GPUs with the problem's tasks.
 void set_tasks(Forest& forest, const plan::BatchProblem& problem) {
   const auto classes = at(forest.classes);

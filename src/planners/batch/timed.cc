@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planners/batch/opened.h"
 #include "planners/batch/timed_explain.h"
 #include "planners/batch/timed_search.h"
 #include "planners/batch/timed_starts.h"
@@ -16,11 +17,6 @@ constexpr long kAppends = 20'000'000;
 constexpr long kMaxSteps = 1'000'000;
 // Work of the list schedules: tasks x GPUs that one rule looks at, and in all.
 constexpr long kLooks = 40'000'000;
-
-Outcome refused(std::string constraint, std::string subject, std::string detail) {
-  return {.schedule = {},
-          .refusals = {{std::move(constraint), std::move(subject), 0, 0, std::move(detail)}}};
-}
 
 // As many list schedules as the work allows, at least one; the rules take turns.
 std::vector<Choice> list_schedules(const TimedBatch& batch, const TimedBounds& bounds) {
@@ -68,14 +64,9 @@ Physical best_times(const TimedBatch& batch, const plan::BatchProblem& problem,
 
 Outcome timed_from(const plan::BatchProblem& problem, const Options& options,
                    const std::vector<std::vector<int>>& assignments) {
-  Result<Forest> forest = make_forest(problem);
-  if (!forest) return refused("gpu_model", forest.error().context, forest.error().message);
-  for (int t = 0; t < forest->tasks; ++t) {
-    if (least_area(*forest, t) < kNever) continue;
-    const std::string& name = problem.tasks[static_cast<std::size_t>(t)].name;
-    return refused("does_not_fit", "task " + name, "it has no time on any instance of these GPUs");
-  }
-  const TimedBatch batch = make_timed(problem, std::move(*forest));
+  Opened opened = open_problem(problem);
+  if (!opened.forest) return std::move(opened.refusal);
+  const TimedBatch batch = make_timed(problem, std::move(*opened.forest));
   const TimedBounds bounds = timed_bounds(batch);
   std::vector<Choice> starts = list_schedules(batch, bounds);
   for (const std::vector<int>& assignment : assignments) {

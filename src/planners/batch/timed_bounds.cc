@@ -6,8 +6,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Tails that are tried as the end of an area; more distinct ones are thinned out.
 constexpr std::size_t kTails = 64;
 

@@ -16,8 +16,6 @@ namespace {
 
 constexpr double kWeightSteps = 1073741824;  // 2^30
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 void link_tasks(TimedBatch& batch, const plan::BatchProblem& problem) {
   std::map<std::string_view, int> number;
   for (std::size_t i = 0; i < problem.tasks.size(); ++i) {

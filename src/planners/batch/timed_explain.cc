@@ -7,8 +7,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 std::string in_seconds(Nanos time) { return fmt::format("{:.6g} s", plan::seconds(time).value); }
 
 double in_priority_seconds(const TimedBatch& batch, Wide lateness) {

@@ -9,8 +9,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Temperatures per task, relative to what a stage lowers: a task more or less on some slices
 // changes it by its share.
 constexpr double kHottest = 1.2, kColdest = 0.02;

@@ -11,8 +11,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 using Key = std::pair<double, int>;  // urgency, least first; then the task
 using Heap = std::priority_queue<Key, std::vector<Key>, std::greater<>>;
 

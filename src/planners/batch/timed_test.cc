@@ -15,8 +15,6 @@
 namespace partita::planners::batch {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 hw::GpuModel model(const std::string& name) { return *hw::builtin_catalogue().find(name); }
 
 Nanos seconds(double s) { return plan::nanos(Seconds{s}); }
