@@ -113,7 +113,9 @@ Best find(const Forest& forest, const plan::BatchProblem& problem, const Options
   const Found found = search(forest, starts,
                              {.seed = options.seed,
                               .heuristic_steps = effort.heuristic_steps,
-                              .proof_steps = effort.proof_steps});
+                              .proof_steps = effort.proof_steps,
+                              .progress = options.progress});
+  if (options.progress) options.progress("on real times");
   return Finish(forest, problem, far).run(found, effort);
 }
 
@@ -151,7 +153,9 @@ std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best
 // Assignments that would be good if nothing had a time of its own.
 std::vector<std::vector<int>> untimed_starts(const Forest& forest, const Options& options) {
   const std::vector<int> far = far_on(forest).assignment;
-  const SearchOptions effort{.seed = options.seed, .heuristic_steps = usual_steps(forest) / 4};
+  const SearchOptions effort{.seed = options.seed,
+                             .heuristic_steps = usual_steps(forest) / 4,
+                             .progress = options.progress};
   return {far, search(forest, {far, greedy(forest)}, effort).pool.front()};
 }
 
@@ -159,7 +163,11 @@ Outcome solve(const plan::BatchProblem& problem, const Options& options, bool ex
   Opened opened = open_problem(problem);
   if (!opened.forest) return opened.refusal;
   const Forest& forest = *opened.forest;
-  if (plan::timed(problem)) return timed_from(problem, options, untimed_starts(forest, options));
+  if (plan::timed(problem)) {
+    const std::vector<std::vector<int>> starts = untimed_starts(forest, options);
+    if (options.progress) options.progress("annealing orders and placements");
+    return timed_from(problem, options, starts);
+  }
   const long usual = usual_steps(forest);
   // A small budget of `exact` is small for all that it does.
   const long asked = exact ? std::min(usual, options.budget * kBranchCost) : options.budget;

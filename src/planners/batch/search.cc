@@ -1,5 +1,7 @@
 #include "planners/batch/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -237,6 +239,7 @@ class Searcher {
                                                              : std::span<const Round>(kMedium));
       if (provable) prove(pool_.length(), options_.proof_steps);
       const long left = options_.heuristic_steps - steps_;
+      say("re-inserting");
       if (!closed() && left > 0) steps_ += reinsertion_.run(pool_.best(), 6, 10, left);
       if (provable && !closed()) narrow();
     }
@@ -246,10 +249,18 @@ class Searcher {
  private:
   bool closed() const { return bound_ >= pool_.length(); }
 
+  void say(const char* stage) const {
+    if (!options_.progress) return;
+    options_.progress(fmt::format("{}: slices busy for {:.3f} s, at least {:.3f} s", stage,
+                                  plan::seconds(pool_.length()).value,
+                                  plan::seconds(bound_).value));
+  }
+
   void look_around(std::span<const Round> rounds) {
     const std::vector<int> start = pool_.best();
     std::uint64_t seed = options_.seed;
     for (const Round& round : rounds) {
+      say("annealing");
       const AnnealOptions cooling{.seed = seed++,
                                   .steps = portion(options_.heuristic_steps, round.anneal),
                                   .hot = round.hot,
@@ -266,6 +277,7 @@ class Searcher {
 
   // Is there an assignment below the cutoff? If the search ends, the bound or the pool knows.
   bool prove(Nanos cutoff, long budget) {
+    say("branch and bound");
     BranchTask task{.free = {}, .gpus = {}, .cutoff = cutoff, .budget = budget};
     task.free.resize(at(forest_.tasks));
     std::iota(task.free.begin(), task.free.end(), 0);

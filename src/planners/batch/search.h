@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "planners/batch/forest.h"
@@ -14,6 +16,7 @@ struct SearchOptions {
   std::uint64_t seed = 1;
   long heuristic_steps = 0;  // annealing moves; a branch-and-bound node counts as kBranchCost
   long proof_steps = 0;      // branch-and-bound nodes for the whole batch at once
+  std::function<void(const std::string&)> progress = {};  // a line at every stage; may be empty
 };
 inline constexpr long kBranchCost = 4;
 
