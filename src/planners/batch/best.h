@@ -16,7 +16,7 @@ namespace partita::planners::batch {
 // Options::budget: annealing moves; a search node counts as several.
 Outcome best(const plan::BatchProblem& problem, const Options& options);
 
-// Options::budget: search nodes of the proof. Any size is taken; more than about 25 tasks are not
+// Options::budget: search nodes of the proof. Any size is taken; more than 22 tasks are not
 // proven.
 Outcome exact(const plan::BatchProblem& problem, const Options& options);
 

@@ -49,8 +49,15 @@ Branch::Branch(const Forest& forest) : forest_(forest) {
     const int w = node.parent;
     if (w < 0 || forest.nodes[at(w)].columns != node.columns) continue;
     const Node& around = forest.nodes[at(w)];
-    const Nanos extra = std::max(Nanos{0}, around.create - node.create) +
-                        std::max(Nanos{0}, around.destroy - node.destroy);
+    // Moving all tasks costs the difference of the instances, moving one alone may cost a whole one.
+    const Nanos difference = std::max(Nanos{0}, around.create - node.create) +
+                             std::max(Nanos{0}, around.destroy - node.destroy);
+    bool all = true;
+    for (int task = 0; task < forest.tasks; ++task) {
+      const Nanos inside = forest.time(task, v);
+      all = all && (inside >= kNever || forest.time(task, w) + difference <= inside);
+    }
+    const Nanos extra = all ? difference : around.create + around.destroy;
     for (int task = 0; task < forest.tasks; ++task) {
       dominated_[at(task)][at(v)] = forest.time(task, w) + extra <= forest.time(task, v);
     }
@@ -227,7 +234,9 @@ std::vector<Branch::Choice>& Branch::choices_of(int task, int depth) {
   choices.clear();
   for (const int v : active_nodes_) {
     const Nanos time = forest_.time(task, v);
-    if (time >= room_[at(v)] || dominated_[at(task)][at(v)] || twin_was_tried(v)) continue;
+    if (time >= room_[at(v)] || twin_was_tried(v)) continue;
+    // On real times another instance may also make others wait.
+    if (!task_->real && dominated_[at(task)][at(v)]) continue;
     const Node& node = forest_.nodes[at(v)];
     Nanos area = time * node.columns;
     if (count_[at(v)] == 0) area += node.create * node.columns;

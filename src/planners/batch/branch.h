@@ -67,7 +67,7 @@ class Branch {
   const Forest& forest_;
   std::vector<std::vector<int>> twins_;  // per node: earlier nodes of the same shape and parent
   std::vector<int> subtree_end_;         // per node: one past its last descendant
-  std::vector<std::vector<bool>> dominated_;  // per task and node: another node is never worse
+  std::vector<std::vector<bool>> dominated_;  // per task and node: around it is no worse
   std::vector<Nanos> load_;                   // per node
   std::vector<int> count_;                    // per node
   std::vector<Nanos> busy_;                   // per column: tasks, creates, destroys

@@ -21,12 +21,12 @@ class Loads {
   void move(int task, int node);
   void swap(int a, int b);  // two placed tasks that fit each other's nodes
 
-  int node_of(int task) const { return node_of_[static_cast<std::size_t>(task)]; }
+  int node_of(int task) const { return node_of_[at(task)]; }
   const std::vector<int>& assignment() const { return node_of_; }
-  Nanos load(int node) const { return load_[static_cast<std::size_t>(node)]; }  // tasks only
-  int count(int node) const { return count_[static_cast<std::size_t>(node)]; }
-  Nanos length(int gpu) const { return length_[static_cast<std::size_t>(gpu)]; }
-  Nanos area(int gpu) const { return area_[static_cast<std::size_t>(gpu)]; }
+  Nanos load(int node) const { return load_[at(node)]; }  // tasks only
+  int count(int node) const { return count_[at(node)]; }
+  Nanos length(int gpu) const { return length_[at(gpu)]; }
+  Nanos area(int gpu) const { return area_[at(gpu)]; }
   Nanos longest() const;  // over all GPUs
   Nanos area() const;     // summed over all columns: tasks, creates and destroys
 

@@ -22,7 +22,7 @@ class Played {
   const std::vector<int>& assignment() const { return loads_.assignment(); }
   Nanos longest() const;  // over all GPUs
   Nanos area() const { return loads_.area(); }
-  Direction direction(int gpu) const { return direction_[static_cast<std::size_t>(gpu)]; }
+  Direction direction(int gpu) const { return direction_[at(gpu)]; }
 
   // What no schedule of this assignment undercuts, in any order and with instances created as often
   // as one likes: the longest column, and the waiting that cannot be avoided. Take used nodes that

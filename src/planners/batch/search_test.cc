@@ -153,6 +153,25 @@ TEST(Branch, FindsWhatTryingAllFinds) {
   }
 }
 
+// 3g at 0 lies within 4g at 0 and blocks the same slices. Here the first three tasks share one
+// 3g, the others the other, although some are shorter on 4g: that would cost a create and a destroy.
+TEST(Branch, KeepsATaskBesideOneThatNeedsTheInstance) {
+  plan::BatchProblem problem = empty_batch({"A100-80GB"}, {0});
+  add_task(problem, {{3, 3}, {4, 9}});
+  add_task(problem, {{3, 0.5}, {4, 0.45}});
+  add_task(problem, {{3, 0.5}, {4, 0.45}});
+  add_task(problem, {{3, 2.5}, {4, 9}});
+  add_task(problem, {{3, 1.5}, {4, 1.4}});
+  const Forest forest = *make_forest(problem);
+  std::vector<int> all(5);
+  const Nanos shortest = shortest_by_trying_all(forest, all, 0);
+  EXPECT_EQ(shortest, plan::nanos(Seconds{4.2}));
+  const BranchResult result = Branch(forest).run(
+      Loads(forest), {.free = {0, 1, 2, 3, 4}, .gpus = {}, .cutoff = kNever, .budget = 100'000});
+  ASSERT_TRUE(result.found && result.complete);
+  EXPECT_EQ(result.length, shortest);
+}
+
 // A few free tasks among others that stay: the same as trying all places of the free ones.
 TEST(Branch, LeavesTheOthersWhereTheyAre) {
   Rng rng(4);
