@@ -49,7 +49,7 @@ Branch::Branch(const Forest& forest) : forest_(forest) {
     const int w = node.parent;
     if (w < 0 || forest.nodes[at(w)].columns != node.columns) continue;
     const Node& around = forest.nodes[at(w)];
-    // Moving all tasks costs the difference of the instances, moving one alone may cost a whole one.
+    // Moving all tasks costs the difference of the instances, one alone may cost a whole one.
     const Nanos difference = std::max(Nanos{0}, around.create - node.create) +
                              std::max(Nanos{0}, around.destroy - node.destroy);
     bool all = true;

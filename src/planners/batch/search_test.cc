@@ -153,8 +153,8 @@ TEST(Branch, FindsWhatTryingAllFinds) {
   }
 }
 
-// 3g at 0 lies within 4g at 0 and blocks the same slices. Here the first three tasks share one
-// 3g, the others the other, although some are shorter on 4g: that would cost a create and a destroy.
+// 3g at 0 lies within 4g at 0 and blocks the same slices. Here the first three tasks share one 3g,
+// the others the other, although some are shorter on 4g: that would cost a create and a destroy.
 TEST(Branch, KeepsATaskBesideOneThatNeedsTheInstance) {
   plan::BatchProblem problem = empty_batch({"A100-80GB"}, {0});
   add_task(problem, {{3, 3}, {4, 9}});
