@@ -17,11 +17,9 @@ Exit exit_of(const Error& error) {
       return Exit::no;
     case ErrorCode::bad_input:
       return Exit::bad_input;
-    case ErrorCode::environment:
-    case ErrorCode::limit:
+    default:
       return Exit::environment;
   }
-  return Exit::environment;
 }
 
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats) {

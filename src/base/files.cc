@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +52,14 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+// Makes a file's being there survive a crash of the machine.
+Result<void> sync_directory_of(const std::string& path) {
+  Descriptor directory(::open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    return failed(system_error(path, "cannot sync the directory"));
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> RealFiles::read(const std::string& path) {
@@ -94,10 +103,7 @@ Result<void> RealFiles::write_atomic(const std::string& path, std::string_view c
     ::unlink(temporary.c_str());
     return failed(error);
   }
-  Descriptor directory(::open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
-    return failed(system_error(path, "cannot sync the directory"));
-  return {};
+  return sync_directory_of(path);
 }
 
 Result<std::vector<std::string>> RealFiles::list(const std::string& path) {
@@ -116,6 +122,38 @@ Result<std::vector<std::string>> RealFiles::list(const std::string& path) {
 bool RealFiles::is_directory(const std::string& path) {
   std::error_code code;
   return std::filesystem::is_directory(path, code);
+}
+
+Result<void> RealFiles::append(const std::string& path, std::string_view text) {
+  struct stat info {};
+  const bool fresh = ::stat(path.c_str(), &info) != 0;
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  if (file.get() < 0) return failed(system_error(path, "cannot open"));
+  if (!write_all(file.get(), text) || ::fdatasync(file.get()) != 0)
+    return failed(system_error(path, "cannot append"));
+  return fresh ? sync_directory_of(path) : Result<void>{};
+}
+
+Result<void> RealFiles::remove(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    return failed(system_error(path, "cannot remove"));
+  return {};
+}
+
+Result<void> RealFiles::make_directories(const std::string& path) {
+  std::error_code code;
+  std::filesystem::create_directories(path, code);
+  if (code) return environment_error(path, "cannot create the directory: " + code.message());
+  return {};
+}
+
+Result<FileLock> RealFiles::lock(const std::string& path) {
+  auto file =
+      std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (file->get() < 0) return failed(system_error(path, "cannot open"));
+  if (::flock(file->get(), LOCK_EX | LOCK_NB) == 0) return FileLock(std::move(file));
+  if (errno != EWOULDBLOCK) return failed(system_error(path, "cannot lock"));
+  return failed({ErrorCode::in_use, "another process holds the lock", path});
 }
 
 Result<std::string> MemoryFiles::read(const std::string& path) {
@@ -137,6 +175,28 @@ Result<std::vector<std::string>> MemoryFiles::list(const std::string& path) {
       names.push_back(name.substr(prefix.size()));
   if (names.empty()) return environment_error(path, "cannot list: No such file or directory");
   return names;
+}
+
+Result<void> MemoryFiles::append(const std::string& path, std::string_view text) {
+  content[path] += text;
+  return {};
+}
+
+Result<void> MemoryFiles::remove(const std::string& path) {
+  content.erase(path);
+  return {};
+}
+
+Result<void> MemoryFiles::make_directories(const std::string&) { return {}; }
+
+Result<FileLock> MemoryFiles::lock(const std::string& path) {
+  std::weak_ptr<void>& held = locks_[path];
+  if (!held.expired()) {
+    return failed({ErrorCode::in_use, "another process holds the lock", path});
+  }
+  FileLock lock = std::make_shared<int>(0);
+  held = lock;
+  return lock;
 }
 
 bool MemoryFiles::is_directory(const std::string& path) {

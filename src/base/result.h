@@ -10,8 +10,24 @@
 namespace partita {
 
 // What kind of refusal this is; the command line maps it to an exit status (infeasible 1, bad_input
-// 2, the others 3).
-enum class ErrorCode { infeasible, bad_input, environment, limit };
+// 2, the others 3). From no_driver on: what a driver of hardware answers, so that its callers can
+// tell what is worth waiting for (in_use, timeout) from what is not.
+enum class ErrorCode {
+  infeasible,
+  bad_input,
+  environment,
+  limit,
+  no_driver,         // no driver, or none of a usable version
+  denied,            // missing rights
+  not_found,         // no such device or part of it
+  not_supported,     // this device cannot do it
+  invalid_argument,  // the driver calls an argument wrong
+  no_room,           // what is asked for does not fit beside what is there
+  in_use,            // something still holds it
+  reset_required,    // takes effect only after a reset
+  lost,              // the device fell off the bus
+  timeout,           // no answer in time; the effect is unknown
+};
 
 struct Error {
   ErrorCode code = ErrorCode::bad_input;

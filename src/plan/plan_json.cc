@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/fields.h"
-#include "plan/json_writer.h"
+#include "base/json_writer.h"
 #include "plan/serving_forms.h"
 
 namespace partita::plan {

@@ -6,7 +6,7 @@
 #include "base/fields.h"
 #include "plan/batch_forms.h"
 #include "plan/batch_text.h"
-#include "plan/json_writer.h"
+#include "base/json_writer.h"
 
 namespace partita::plan {
 namespace {

@@ -1,5 +1,5 @@
-// Writes JSON piece by piece, in the order and line breaks of its caller. Internal to the forms.
-// Limit: punctuation is the caller's; nothing checks that the result is JSON.
+// Writes JSON piece by piece, in the order and line breaks of its caller. Used by the forms of
+// every module. Limit: punctuation is the caller's; nothing checks that the result is JSON.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-namespace partita::plan {
+namespace partita {
 
 class JsonWriter {
  public:
@@ -61,4 +61,4 @@ class JsonWriter {
   std::string text_;
 };
 
-}  // namespace partita::plan
+}  // namespace partita

@@ -1,0 +1,35 @@
+// Assignment: which segment runs on which MIG device, as a file. `partita apply` writes it atomically
+// whenever it switches a service to another instance; whoever runs the workers follows it (`partita
+// workers` does). So the two need no other channel, and each may be killed and started again.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::actuate {
+
+struct AssignedSegment {
+  std::string device;    // UUID of the MIG device, "MIG-..."
+  std::string gpu_uuid;  // of its GPU
+  std::string profile;
+  int start = 0;  // memory slices
+  std::string service;
+  int batch = 0, processes = 0;
+  bool operator==(const AssignedSegment&) const = default;
+};
+
+struct Assignment {
+  long revision = 0;  // grows with every write
+  std::vector<AssignedSegment> segments;  // by device
+  bool operator==(const Assignment&) const = default;
+};
+
+// The document `kind: Assignment`; parse_assignment(assignment_json(a)) == a. Refused with FILE:LINE:
+// a device twice, empty names, negative numbers.
+std::string assignment_json(const Assignment& assignment);
+Result<Assignment> parse_assignment(const std::string& file, std::string_view text);
+
+}  // namespace partita::actuate

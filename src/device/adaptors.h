@@ -1,0 +1,107 @@
+// Adaptors around any NodeDriver: faults, limits, recording, replay. Each owns nothing but its own
+// notes and refers to the driver it wraps, which must outlive it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "device/node_driver.h"
+
+namespace partita::device {
+
+// What goes wrong with one call: the `call`-th changing call of `method` (counted from 1; any method
+// when empty) fails with `code`; before that it blocks for `hang_ns`; with `after_effect` the call
+// takes effect first and the answer is lost.
+struct Fault {
+  std::string method;  // "create_instance", "destroy_compute" ...; empty: any changing call
+  int call = 0;
+  ErrorCode code = ErrorCode::environment;
+  std::int64_t hang_ns = 0;
+  bool after_effect = false;
+  bool dies = false;  // on_death is called instead of an answer; it does not return normally
+  bool operator==(const Fault&) const = default;
+};
+
+// A driver in which calls go wrong after a script.
+class FaultyDriver final : public NodeDriver {
+ public:
+  FaultyDriver(NodeDriver& inner, Clock& clock, std::vector<Fault> script,
+               std::function<void()> on_death);
+  Result<DriverInfo> info() override;
+  Result<GpuState> read(int gpu) override;
+  Result<std::vector<ProfileInfo>> profiles(int gpu) override;
+  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
+  Result<int> create_instance(int gpu, const Placement& placement) override;
+  Result<void> destroy_instance(int gpu, int gi_id) override;
+  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
+  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+
+ private:
+  template <class Call>
+  auto changed(const std::string& method, Call call) -> decltype(call());
+
+  NodeDriver& inner_;
+  Clock& clock_;
+  std::vector<Fault> script_;
+  std::function<void()> on_death_;
+  std::map<std::string, int> calls_;  // per method; "" counts all changing calls
+};
+
+// A driver with limits: read-only, or only some GPUs (others answer denied to every change).
+struct Limits {
+  bool read_only = false;
+  std::optional<std::vector<int>> gpus;
+};
+class LimitedDriver final : public NodeDriver {
+ public:
+  LimitedDriver(NodeDriver& inner, Limits limits);
+  Result<DriverInfo> info() override;
+  Result<GpuState> read(int gpu) override;
+  Result<std::vector<ProfileInfo>> profiles(int gpu) override;
+  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
+  Result<int> create_instance(int gpu, const Placement& placement) override;
+  Result<void> destroy_instance(int gpu, int gi_id) override;
+  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
+  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+
+ private:
+  Result<void> allowed(const char* method, int gpu) const;
+
+  NodeDriver& inner_;
+  Limits limits_;
+};
+
+// Every call and its answer, in order: the document `kind: Recording`. `partita capture` records the
+// read-only calls of a real machine, tests replay them.
+class RecordingDriver final : public NodeDriver {
+ public:
+  explicit RecordingDriver(NodeDriver& inner);
+  ~RecordingDriver() override;
+  Result<DriverInfo> info() override;
+  Result<GpuState> read(int gpu) override;
+  Result<std::vector<ProfileInfo>> profiles(int gpu) override;
+  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
+  Result<int> create_instance(int gpu, const Placement& placement) override;
+  Result<void> destroy_instance(int gpu, int gi_id) override;
+  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
+  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+  // The recording so far.
+  std::string json() const;
+
+ private:
+  struct Notes;
+  NodeDriver& inner_;
+  std::unique_ptr<Notes> notes_;
+};
+
+// Answers from a recording: reading calls by their arguments (the last recorded answer), changing
+// calls in recorded order; what was not recorded is ErrorCode::not_found.
+Result<std::unique_ptr<NodeDriver>> replay(const std::string& file, std::string_view recording);
+
+}  // namespace partita::device

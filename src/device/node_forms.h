@@ -1,0 +1,48 @@
+// Forms of the state of a node: the document `kind: NodeState` of docs/formats.md, and the text that
+// `partita status` prints. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "device/node_driver.h"
+#include "device/node_state.h"
+#include "hw/catalogue.h"
+
+namespace partita::device {
+
+// What runs on an instance, where somebody knows (keyed by MIG device UUID).
+struct Occupant {
+  std::string service;
+  int batch = 0, processes = 0;
+  bool operator==(const Occupant&) const = default;
+};
+using Occupants = std::map<std::string, Occupant>;
+
+// The document. Per instance: profile, start, size, gpcs, gi_id, uuid, busy, compute, holders, and of
+// its occupant service, batch, processes. parse_state(state_json(s, o)) gives s and o again.
+std::string state_json(const NodeState& state, const Occupants& occupants = {});
+
+struct StateDocument {
+  NodeState state;
+  Occupants occupants;
+};
+// Reading needs api_version, kind and gpus with index, model and instances of profile and start; the
+// rest may be missing (uuid then is made up from the place so that occupants stay attached). Refused
+// with FILE:LINE.
+Result<StateDocument> parse_state(const std::string& file, std::string_view text);
+
+struct StateTextOptions {
+  bool colour = false;
+  int width = 100;
+};
+// For people: per GPU a bar of slices with profile, service and a mark where busy; a line per instance
+// with ids, UUID and holders; MIG mode and what is pending; what is wrong (lost, unknown model, GPU
+// instance without compute instance).
+std::string state_text(const NodeState& state, const Occupants& occupants,
+                       const hw::Catalogue& catalogue, const StateTextOptions& options);
+
+}  // namespace partita::device

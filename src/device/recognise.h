@@ -1,0 +1,24 @@
+// Which GPU model of the catalogue a board is, and what the board says otherwise than the catalogue.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/node_driver.h"
+#include "hw/catalogue.h"
+
+namespace partita::device {
+
+// The catalogue entry of a board: by PCI device id, else by product name, nearest total memory first;
+// null when there is none.
+const hw::GpuModel* recognise(const hw::Catalogue& catalogue, const GpuState& gpu);
+
+// The catalogue's name of an instance profile of this id; empty when the model has none.
+std::string profile_name(const hw::GpuModel& model, int profile_id);
+
+// One sentence per figure in which the board differs from its catalogue entry (names that are known
+// aliases do not count): profiles missing on either side, starts, SMs, memory, counts.
+std::vector<std::string> differences(const hw::GpuModel& model,
+                                     const std::vector<ProfileInfo>& board);
+
+}  // namespace partita::device

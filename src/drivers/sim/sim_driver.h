@@ -1,0 +1,25 @@
+// SimDriver: the NodeDriver door on a simulated machine.
+#pragma once
+
+#include "device/node_driver.h"
+#include "drivers/sim/shared_machine.h"
+
+namespace partita::drivers::sim {
+
+class SimDriver final : public device::NodeDriver {
+ public:
+  explicit SimDriver(SharedMachine& machine) : machine_(machine) {}
+  Result<device::DriverInfo> info() override;
+  Result<device::GpuState> read(int gpu) override;
+  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override;
+  Result<device::ModeChange> set_mig_mode(int gpu, bool enabled) override;
+  Result<int> create_instance(int gpu, const device::Placement& placement) override;
+  Result<void> destroy_instance(int gpu, int gi_id) override;
+  Result<device::ComputeInstance> create_compute(int gpu, int gi_id) override;
+  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+
+ private:
+  SharedMachine& machine_;
+};
+
+}  // namespace partita::drivers::sim
