@@ -18,6 +18,7 @@ struct AssignedSegment {
   int start = 0;  // memory slices
   std::string service;
   int batch = 0, processes = 0;
+  double throughput_rps = 0;  // what it is planned to carry; 0: unknown
   bool operator==(const AssignedSegment&) const = default;
 };
 
