@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/units.h"
-#include "hw/layout.h"
 
 namespace partita::device {
 
