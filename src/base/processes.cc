@@ -1,0 +1,303 @@
+#include "base/processes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/check.h"
+
+extern char** environ;
+
+namespace partita {
+namespace {
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Owns what posix_spawn is told to do in the child.
+struct SpawnSettings {
+  SpawnSettings() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~SpawnSettings() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+tl::unexpected<Error> refused(const std::string& what, const char* call, int code) {
+  return environment_error(what, fmt::format("{}: {}", call, std::strerror(code)));
+}
+
+// A file without a name that holds `text`, read from its beginning.
+int file_of(const std::string& text) {
+  if (text.empty()) return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int fd = ::memfd_create("input", MFD_CLOEXEC);
+  if (fd < 0) return fd;
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t n = ::write(fd, text.data() + written, text.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) break;
+    written += static_cast<std::size_t>(n);
+  }
+  if (written < text.size() || ::lseek(fd, 0, SEEK_SET) != 0) {
+    ::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+// Our environment with `added` over it, as "NAME=value".
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (!added.contains(text.substr(0, text.find('=')))) all.push_back(text);
+  }
+  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// A session of its own, so that neither the terminal's signals nor its end reach the process;
+// signals as a fresh program expects them, whatever we block or ignore.
+void detach(SpawnSettings& settings) {
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&settings.attributes, &none);
+  posix_spawnattr_setsigdefault(&settings.attributes, &all);
+  posix_spawnattr_setflags(&settings.attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+// The state letter and the start time of a process; nothing when there is none.
+struct Stat {
+  char state = 0;
+  std::string start;  // clock ticks since boot
+};
+std::optional<Stat> stat_of(Pid pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  if (!std::getline(file, text, '\0')) return std::nullopt;
+  // The second field is the program's name in parentheses and may hold anything, also parentheses.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(name_end + 1));
+  Stat stat;
+  fields >> stat.state;
+  constexpr int kFieldsBetween = 18;  // the fourth to the 21st; the start time is the 22nd
+  for (int i = 0; i < kFieldsBetween; ++i) fields >> stat.start;
+  fields >> stat.start;
+  return fields ? std::optional(stat) : std::nullopt;
+}
+
+bool over(const Stat& stat) { return stat.state == 'Z' || stat.state == 'X'; }
+
+}  // namespace
+
+Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
+  CHECK(!spec.argv.empty());
+  struct stat info {};
+  if (!spec.directory.empty() &&
+      (::stat(spec.directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)))
+    return environment_error(spec.directory, "cannot run there: no such directory");
+  const std::string output_path = spec.log_file.empty() ? "/dev/null" : spec.log_file;
+  const Descriptor output(
+      ::open(output_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  if (output.get() < 0) return refused(output_path, "cannot open the log file", errno);
+  const Descriptor input(file_of(spec.input));
+  if (input.get() < 0) return refused(spec.argv[0], "cannot hand over its input", errno);
+
+  SpawnSettings settings;
+  detach(settings);
+  posix_spawn_file_actions_adddup2(&settings.actions, input.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&settings.actions, output.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&settings.actions, output.get(), STDERR_FILENO);
+  if (!spec.directory.empty())
+    posix_spawn_file_actions_addchdir_np(&settings.actions, spec.directory.c_str());
+
+  std::vector<std::string> argv = spec.argv;
+  std::vector<std::string> environment = environment_with(spec.environment);
+  pid_t pid = 0;
+  const int code = ::posix_spawnp(&pid, argv[0].c_str(), &settings.actions, &settings.attributes,
+                                  pointers(argv).data(), pointers(environment).data());
+  if (code != 0) return refused(spec.argv[0], "cannot start the program", code);
+  running_[pid] = {.daemon = spec.daemon, .adopted_as = ""};
+  return pid;
+}
+
+std::optional<int> RealProcesses::end_of(Pid pid, const Process& process) {
+  if (!process.adopted_as.empty()) {
+    if (identity(pid) == process.adopted_as) return std::nullopt;
+    return kUnknownStatus;
+  }
+  const auto id = static_cast<pid_t>(pid);
+  siginfo_t info{};
+  const int waited = ::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT);
+  if (waited != 0) return kUnknownStatus;  // somebody else took the answer (SIGCHLD ignored)
+  if (info.si_pid == 0) return std::nullopt;
+  // Not waited for yet, so the number cannot belong to another group.
+  if (!process.daemon) ::kill(-id, SIGKILL);
+  int status = 0;
+  if (::waitpid(id, &status, 0) != id) return kUnknownStatus;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<ProcessExit> RealProcesses::exited() {
+  std::vector<ProcessExit> exits;
+  for (auto it = running_.begin(); it != running_.end();) {
+    const std::optional<int> status = end_of(it->first, it->second);
+    if (status) exits.push_back({it->first, *status});
+    it = status ? running_.erase(it) : std::next(it);
+  }
+  return exits;
+}
+
+Result<void> RealProcesses::stop(Pid pid, StopSignal signal) {
+  const auto it = running_.find(pid);
+  if (it == running_.end()) return {};
+  const std::string& adopted_as = it->second.adopted_as;
+  if (!adopted_as.empty() && identity(pid) != adopted_as) return {};
+  const int number = signal == StopSignal::kill ? SIGKILL : SIGTERM;
+  if (::kill(static_cast<pid_t>(-pid), number) == 0 || errno == ESRCH) return {};
+  return refused(fmt::format("process {}", pid), "cannot signal it", errno);
+}
+
+bool RealProcesses::alive(Pid pid) {
+  const std::optional<Stat> stat = stat_of(pid);
+  return stat && !over(*stat);
+}
+
+std::string RealProcesses::identity(Pid pid) {
+  const std::optional<Stat> stat = stat_of(pid);
+  if (!stat || over(*stat)) return {};
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return stat->start + "@" + boot;
+}
+
+Result<void> RealProcesses::adopt(Pid pid, const std::string& identity_then) {
+  if (identity_then.empty() || identity(pid) != identity_then)
+    return failed({ErrorCode::not_found, "no longer runs", fmt::format("process {}", pid)});
+  running_.try_emplace(pid, Process{.daemon = false, .adopted_as = identity_then});
+  return {};
+}
+
+Result<Pid> SimProcesses::start(const ProcessSpec& spec) {
+  CHECK(!spec.argv.empty());
+  SimBehaviour behaviour = script_(spec);
+  if (behaviour.refused) return failed(*behaviour.refused);
+  Process process{.spec = spec, .behaviour = behaviour, .started_ns = clock_.now_ns()};
+  if (behaviour.run_ns) end(process, process.started_ns + *behaviour.run_ns, behaviour.status);
+  processes_[next_] = std::move(process);
+  return next_++;
+}
+
+std::vector<ProcessExit> SimProcesses::exited() {
+  std::vector<ProcessExit> exits;
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    const Process& process = it->second;
+    const bool over = ended(process);
+    if (over && process.ours)
+      exits.push_back({it->first, process.child ? process.status : kUnknownStatus});
+    it = over ? processes_.erase(it) : std::next(it);
+  }
+  return exits;
+}
+
+// What happens first counts.
+void SimProcesses::end(Process& process, std::int64_t at_ns, int status) {
+  if (process.ends_ns && *process.ends_ns <= at_ns) return;
+  process.ends_ns = at_ns;
+  process.status = status;
+}
+
+Result<void> SimProcesses::stop(Pid pid, StopSignal signal) {
+  const auto it = processes_.find(pid);
+  if (it == processes_.end() || !it->second.ours || ended(it->second)) return {};
+  Process& process = it->second;
+  const std::int64_t now = clock_.now_ns();
+  if (signal == StopSignal::kill)
+    end(process, now, 128 + SIGKILL);
+  else if (process.behaviour.heeds_terminate)
+    end(process, now + process.behaviour.stop_ns, 128 + SIGTERM);
+  return {};
+}
+
+bool SimProcesses::alive(Pid pid) {
+  const auto it = processes_.find(pid);
+  return it != processes_.end() && !ended(it->second);
+}
+
+std::string SimProcesses::identity(Pid pid) {
+  return alive(pid) ? fmt::format("{}@sim", processes_.at(pid).started_ns) : std::string{};
+}
+
+Result<void> SimProcesses::adopt(Pid pid, const std::string& identity_then) {
+  if (identity_then.empty() || identity(pid) != identity_then)
+    return failed({ErrorCode::not_found, "no longer runs", fmt::format("process {}", pid)});
+  processes_.at(pid).ours = true;
+  return {};
+}
+
+std::map<Pid, SimProcesses::Process> SimProcesses::running() {
+  std::map<Pid, Process> living;
+  for (const auto& [pid, process] : processes_)
+    if (!ended(process)) living[pid] = process;
+  return living;
+}
+
+std::optional<std::int64_t> SimProcesses::next_end_ns() {
+  std::optional<std::int64_t> next;
+  for (const auto& [pid, process] : processes_)
+    if (process.ends_ns && (!next || *process.ends_ns < *next)) next = process.ends_ns;
+  return next;
+}
+
+void SimProcesses::crash(Pid pid, int status) {
+  const auto it = processes_.find(pid);
+  if (it != processes_.end()) end(it->second, clock_.now_ns(), status);
+}
+
+void SimProcesses::orphan_all() {
+  for (auto& [pid, process] : processes_) process.ours = process.child = false;
+}
+
+}  // namespace partita

@@ -1,0 +1,239 @@
+// The processes door on real small programs, and its simulated twin on a clock.
+#include "base/processes.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+
+namespace partita {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kMs = 1'000'000;
+
+class Scratch {
+ public:
+  Scratch() {
+    char name[] = "/tmp/processes_test.XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~Scratch() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Waits at most two seconds until `done` holds.
+template <class Condition>
+bool eventually(Condition done) {
+  RealClock clock;
+  for (int i = 0; i < 1000; ++i) {
+    if (done()) return true;
+    clock.sleep_ns(2 * kMs);
+  }
+  return false;
+}
+
+int status_of(RealProcesses& processes, Pid pid) {
+  std::vector<ProcessExit> exits;
+  EXPECT_TRUE(eventually([&] { return !(exits = processes.exited()).empty(); }));
+  EXPECT_EQ(exits.size(), 1u);
+  EXPECT_EQ(exits.at(0).pid, pid);
+  return exits.at(0).status;
+}
+
+TEST(RealProcesses, tell_of_each_end_once) {
+  RealProcesses processes;
+  for (const auto& [argv, status] :
+       std::vector<std::pair<std::vector<std::string>, int>>{{{"true"}, 0},
+                                                             {{"false"}, 1},
+                                                             {{"sh", "-c", "exit 42"}, 42},
+                                                             {{"sh", "-c", "kill -9 $$"}, 137}}) {
+    const Result<Pid> pid = processes.start({.argv = argv});
+    ASSERT_TRUE(pid) << to_string(pid.error());
+    EXPECT_EQ(status_of(processes, *pid), status) << argv.back();
+    EXPECT_FALSE(processes.alive(*pid));
+    EXPECT_THAT(processes.exited(), IsEmpty());
+    EXPECT_TRUE(processes.stop(*pid, StopSignal::kill));
+  }
+}
+
+TEST(RealProcesses, hand_over_environment_input_directory_and_log) {
+  const Scratch scratch;
+  RealProcesses processes;
+  RealFiles files;
+  ASSERT_TRUE(files.append(scratch / "log", "before\n"));
+  const Result<Pid> pid =
+      processes.start({.argv = {"sh", "-c", "echo $HOME-$NEW; pwd; cat; echo e >&2"},
+                       .environment = {{"HOME", "mine"}, {"NEW", "a=b"}},
+                       .log_file = scratch / "log",
+                       .directory = scratch.path(),
+                       .input = "one\ntwo\n"});
+  ASSERT_TRUE(pid) << to_string(pid.error());
+  EXPECT_EQ(status_of(processes, *pid), 0);
+  EXPECT_EQ(files.read(scratch / "log").value(),
+            "before\nmine-a=b\n" + scratch.path() + "\none\ntwo\ne\n");
+}
+
+TEST(RealProcesses, refuse_what_cannot_be_started_and_say_what) {
+  const Scratch scratch;
+  RealProcesses processes;
+  const std::vector<std::pair<ProcessSpec, std::string>> cases{
+      {{.argv = {"no-such-program-here"}}, "no-such-program-here"},
+      {{.argv = {scratch.path()}}, scratch.path()},
+      {{.argv = {"true"}, .directory = scratch / "gone"}, scratch / "gone"},
+      {{.argv = {"true"}, .log_file = scratch / "gone/log"}, scratch / "gone/log"}};
+  for (const auto& [spec, named] : cases) {
+    const Result<Pid> pid = processes.start(spec);
+    ASSERT_FALSE(pid) << named;
+    EXPECT_EQ(pid.error().code, ErrorCode::environment);
+    EXPECT_EQ(pid.error().context, named);
+  }
+  EXPECT_THAT(processes.exited(), IsEmpty());
+}
+
+// The process and its child write their pids, so that the test can ask for both.
+struct Family {
+  Pid leader = 0;
+  Pid child = 0;
+};
+Family start_family(RealProcesses& processes, const Scratch& scratch, const std::string& then,
+                    bool daemon) {
+  RealFiles files;
+  Family family;
+  family.leader = processes
+                      .start({.argv = {"sh", "-c", "sleep 30 & echo $!; " + then},
+                              .log_file = scratch / "pids",
+                              .daemon = daemon})
+                      .value();
+  EXPECT_TRUE(eventually([&] {
+    const Result<std::string> text = files.read(scratch / "pids");
+    return text && text->ends_with('\n');
+  }));
+  family.child = std::stol(files.read(scratch / "pids").value());
+  return family;
+}
+
+TEST(RealProcesses, stop_the_whole_group) {
+  const Scratch scratch;
+  RealProcesses processes;
+  const Family family = start_family(processes, scratch, "wait", false);
+  EXPECT_TRUE(processes.alive(family.leader));
+  EXPECT_TRUE(processes.alive(family.child));
+  ASSERT_TRUE(processes.stop(family.leader, StopSignal::terminate));
+  EXPECT_EQ(status_of(processes, family.leader), 143);
+  EXPECT_TRUE(eventually([&] { return !processes.alive(family.child); }));
+}
+
+TEST(RealProcesses, kill_what_a_process_leaves_behind_but_not_what_a_daemon_does) {
+  for (const bool daemon : {false, true}) {
+    const Scratch scratch;
+    RealProcesses processes;
+    const Family family = start_family(processes, scratch, "exit 3", daemon);
+    EXPECT_EQ(status_of(processes, family.leader), 3);
+    if (!daemon) {
+      EXPECT_TRUE(eventually([&] { return !processes.alive(family.child); }));
+      continue;
+    }
+    EXPECT_TRUE(processes.alive(family.child));
+    ::kill(static_cast<pid_t>(family.child), SIGKILL);
+  }
+}
+
+TEST(RealProcesses, kill_ends_what_ignores_terminate) {
+  const Scratch scratch;
+  RealProcesses processes;
+  const Family family =
+      start_family(processes, scratch, "trap '' TERM; echo; while :; do sleep 1; done", false);
+  RealFiles files;
+  ASSERT_TRUE(eventually(
+      [&] { return std::ranges::count(files.read(scratch / "pids").value(), '\n') == 2; }));
+  ASSERT_TRUE(processes.stop(family.leader, StopSignal::terminate));
+  RealClock().sleep_ns(20 * kMs);
+  EXPECT_TRUE(processes.alive(family.leader));
+  ASSERT_TRUE(processes.stop(family.leader, StopSignal::kill));
+  EXPECT_EQ(status_of(processes, family.leader), 137);
+}
+
+TEST(RealProcesses, live_on_and_are_adopted_by_identity_only) {
+  Pid pid = 0;
+  std::string identity;
+  RealProcesses first;
+  pid = first.start({.argv = {"sleep", "30"}}).value();
+  identity = first.identity(pid);
+  EXPECT_NE(identity, first.identity(::getpid()));
+
+  RealProcesses second;
+  EXPECT_TRUE(second.stop(pid, StopSignal::kill));  // not its own: nothing happens
+  EXPECT_TRUE(second.alive(pid));
+  EXPECT_EQ(second.adopt(pid, "12@elsewhere").error().code, ErrorCode::not_found);
+  ASSERT_TRUE(second.adopt(pid, identity));
+  EXPECT_THAT(second.exited(), IsEmpty());
+  ASSERT_TRUE(second.stop(pid, StopSignal::terminate));
+  std::vector<ProcessExit> exits;
+  EXPECT_TRUE(eventually([&] { return !(exits = second.exited()).empty(); }));
+  EXPECT_THAT(exits, ElementsAre(ProcessExit{pid, kUnknownStatus}));
+  EXPECT_EQ(second.adopt(pid, identity).error().code, ErrorCode::not_found);
+  EXPECT_EQ(status_of(first, pid), 143);
+}
+
+TEST(SimProcesses, end_when_the_clock_says_so) {
+  ManualClock clock;
+  SimProcesses processes(clock, [](const ProcessSpec& spec) {
+    SimBehaviour behaviour;
+    if (spec.argv[0] == "task") behaviour = {.run_ns = 5 * kMs, .status = 7};
+    if (spec.argv[0] == "slow") behaviour.stop_ns = 2 * kMs;
+    if (spec.argv[0] == "deaf") behaviour.heeds_terminate = false;
+    if (spec.argv[0] == "gone") behaviour.refused = Error{ErrorCode::environment, "none", "gone"};
+    return behaviour;
+  });
+  EXPECT_FALSE(processes.start({.argv = {"gone"}}));
+  const Pid task = processes.start({.argv = {"task"}}).value();
+  const Pid slow = processes.start({.argv = {"slow"}}).value();
+  const Pid deaf = processes.start({.argv = {"deaf"}}).value();
+  const Pid worker = processes.start({.argv = {"worker"}}).value();
+  EXPECT_EQ(processes.next_end_ns(), 5 * kMs);
+  clock.now = 5 * kMs - 1;
+  EXPECT_THAT(processes.exited(), IsEmpty());
+  clock.now = 5 * kMs;
+  EXPECT_FALSE(processes.alive(task));
+  EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{task, 7}));
+  EXPECT_EQ(processes.next_end_ns(), std::nullopt);
+
+  for (const Pid pid : {slow, deaf, worker})
+    ASSERT_TRUE(processes.stop(pid, StopSignal::terminate));
+  EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{worker, 143}));
+  ASSERT_TRUE(processes.stop(deaf, StopSignal::kill));
+  clock.now += 2 * kMs;
+  EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{slow, 143}, ProcessExit{deaf, 137}));
+  EXPECT_THAT(processes.running(), IsEmpty());
+}
+
+TEST(SimProcesses, crash_and_are_adopted) {
+  ManualClock clock;
+  SimProcesses processes(clock, [](const ProcessSpec&) { return SimBehaviour{}; });
+  const Pid first = processes.start({.argv = {"a"}}).value();
+  const Pid second = processes.start({.argv = {"b"}}).value();
+  const std::string identity = processes.identity(first);
+  processes.orphan_all();
+  processes.crash(second, 139);
+  EXPECT_THAT(processes.exited(), IsEmpty());
+  EXPECT_TRUE(processes.stop(first, StopSignal::kill));
+  EXPECT_TRUE(processes.alive(first));
+  EXPECT_FALSE(processes.adopt(first, "other"));
+  ASSERT_TRUE(processes.adopt(first, identity));
+  processes.crash(first, 139);
+  EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{first, kUnknownStatus}));
+}
+
+}  // namespace
+}  // namespace partita
