@@ -1,0 +1,76 @@
+// Apply: makes a node as wanted through its driver, step by step, so that it may be killed at any
+// moment: a run that follows reads the node back and goes on with the difference. Single-threaded;
+// blocks in driver calls and in Clock::sleep_ns while it drains.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actuate/change.h"
+#include "actuate/journal.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "device/node_driver.h"
+
+namespace partita::actuate {
+
+// How often a change that went wrong is read back and planned again.
+inline constexpr int kMaxReconciles = 8;
+
+// The world that apply touches. The state directory holds journal, journal.lock and
+// assignment.json.
+struct Doors {
+  device::NodeDriver& driver;
+  Files& files;
+  Clock& clock;
+  const hw::Catalogue& catalogue;
+  std::string state_dir;
+};
+std::string journal_path(const std::string& state_dir);
+std::string assignment_path(const std::string& state_dir);
+
+struct ApplyOptions {
+  double min_available = 1;
+  bool keep_foreign = false;
+  Seconds drain_timeout{60};  // per instance
+  Seconds ready_timeout{0};  // how long a started segment may take until a process holds its device
+};
+
+// What apply is doing, for people.
+struct ApplyEvent {
+  enum class Kind { begin, step, waiting, done_step, retry, end };
+  Kind kind = Kind::begin;
+  const Change* change = nullptr;  // the change under way
+  std::size_t step = 0;            // index into its steps
+  std::string detail;
+};
+using ApplyObserver = std::function<void(const ApplyEvent&)>;
+
+struct ApplyReport {
+  Change change;          // as planned first
+  int reconciles = 0;     // how often it was planned anew
+  Seconds took;           // by the clock
+  long driver_calls = 0;  // changing calls
+  bool resumed = false;   // an earlier run had been cut short
+};
+
+// What apply would do; reads only, takes no lock.
+Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOptions& options);
+
+// Makes the node as wanted. Before anything is touched it refuses: a damaged journal, another run
+// under way (in_use), a target that the node cannot be (plan_change), processes of others on what
+// has to go (in_use, naming them). Afterwards the node has been read back and is as wanted; or the
+// Error says what could not be done, and the journal knows how to go back.
+Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyOptions& options,
+                          const ApplyObserver& observe);
+
+// What the node was like before the last transaction; infeasible when there was none.
+Result<Wanted> rollback_target(const Doors& doors);
+
+// Takes the segments off the named MIG devices and waits until no process holds them. in_use,
+// naming the processes, when the time is over.
+Result<void> drain(const Doors& doors, const std::vector<std::string>& devices, Seconds timeout,
+                   const ApplyObserver& observe);
+
+}  // namespace partita::actuate

@@ -1,0 +1,54 @@
+// Wanted: the layout that a node shall have, whoever decided it -- a serving plan, or a state that
+// was read earlier (restore, rollback). Plain data; instances keep the starts that their source
+// names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actuate/assignment.h"
+#include "base/result.h"
+#include "device/node_forms.h"
+#include "device/node_state.h"
+#include "plan/serving.h"
+
+namespace partita::actuate {
+
+// What runs on an instance; an empty service: nothing that Partita knows of.
+struct Segment {
+  std::string service;
+  int batch = 0, processes = 0;
+  double throughput_rps = 0;  // what it is planned to carry; 0: unknown
+  bool operator==(const Segment&) const = default;
+};
+
+struct WantedInstance {
+  std::string profile;  // catalogue name on its GPU's model
+  int start = 0;        // memory slices
+  Segment segment;
+  bool operator==(const WantedInstance&) const = default;
+};
+
+struct WantedGpu {
+  std::string model;  // catalogue name
+  std::string uuid;   // exactly this GPU; empty: any GPU of the model
+  std::vector<WantedInstance> instances;
+  bool operator==(const WantedGpu&) const = default;
+};
+
+struct Wanted {
+  std::vector<WantedGpu> gpus;
+  bool operator==(const Wanted&) const = default;
+};
+
+Wanted wanted_of(const plan::ServingPlan& plan);
+// Exactly this state on exactly these GPUs: only GPUs that have MIG on and are not lost are wanted,
+// and only whole instances. A GPU without UUID may be any of its model.
+Wanted wanted_of(const device::NodeState& state, const Assignment& assignment);
+// The same for a document that people hand in, with the occupants it names.
+Wanted wanted_of(const device::StateDocument& document);
+
+// Refuses what no GPU of the catalogue can be: unknown models and profiles, illegal layouts.
+Result<void> check_wanted(const Wanted& wanted, const hw::Catalogue& catalogue);
+
+}  // namespace partita::actuate
