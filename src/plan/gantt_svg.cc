@@ -123,7 +123,7 @@ void GanttSvg::task(const Bar& bar, int y) {
   put("<g class=\"task\"><title>{}\n{} on GPU {}\n{} s to {} s: {} s</title>", xml_escaped(t.task),
       xml_escaped(instance), t.gpu, exact_seconds(bar.begin), exact_seconds(bar.end),
       exact_seconds(bar.end - bar.begin));
-  box(bar, y, service_colour(colours_.at(t.task)));
+  box(bar, y, distinct_colour(colours_.at(t.task)));
   constexpr double kPadding = 4, kLeastName = 2.5;
   const double room = x(bar.end) - x(bar.begin) - 2 * kPadding;
   const double middle = y + (bar.first + bar.slices / 2.0) * row_;

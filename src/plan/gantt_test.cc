@@ -249,7 +249,7 @@ TEST(SchedulesSvg, SaysHowMuchItLeavesOut) {
 TEST(Colours, OfReconfigurationsDifferFromThoseOfTasks) {
   for (const Rgb& change : {kCreateColour, kDestroyColour}) {
     for (int i = 0; i < 8; ++i) {
-      const Rgb task = service_colour(i);
+      const Rgb task = distinct_colour(i);
       EXPECT_GE(std::abs(change.red - task.red) + std::abs(change.green - task.green) +
                     std::abs(change.blue - task.blue),
                 30)

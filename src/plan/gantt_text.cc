@@ -139,7 +139,7 @@ std::string Gantt::run(const Lane& lane, int shown, int row, int width) {
   }
   std::string text = top && bottom ? "[" : top ? "┌" : bottom ? "└" : "│";
   text += label + repeated(top || bottom ? "─" : " ", width - 1 - columns(label));
-  return painter_.filled(text, service_colour(colours_.at(bar.task->task)));
+  return painter_.filled(text, distinct_colour(colours_.at(bar.task->task)));
 }
 
 std::string Gantt::row(const Lane& lane, const Canvas& canvas, int row) {

@@ -1,5 +1,5 @@
-// What the text and the SVG pictures share: where the boxes of a GPU lie, which colour a service
-// has, how numbers are written for people, how wide text is. Internal to the forms. Draws any plan
+// What the text and the SVG pictures of plans share: where the boxes of a GPU lie, which colour a
+// service has, sentences about the whole, how wide text is. Internal to the forms. Draws any plan
 // without crashing, also one the judge would refuse.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/terminal.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
 
@@ -30,44 +31,10 @@ Strip strip_of(const PlannedGpu& gpu, const hw::Catalogue& catalogue);
 // Position of every service by name: the plan's services first, then strangers named by instances.
 std::map<std::string_view, int> service_order(const ServingPlan& plan);
 
-struct Rgb {
-  int red = 0, green = 0, blue = 0;
-};
-// The colour of the n-th service: the first ones are far apart, none is dark, so that dark text is
-// legible on all.
-Rgb service_colour(int n);
 Rgb darker(Rgb colour);
 
-// Four significant digits, thousands in full: "0.5", "12.35", "1235", "123457"; "unbounded" for
-// infinity.
-std::string number_text(double value);
-// "1 GPU", "2 GPUs".
-std::string count_text(long count, std::string_view noun);
 // "12 GPUs, 82 GPCs; lower bound 12 GPUs, 82 GPCs: optimal".
 std::string objective_text(const Objective& objective);
-
-// ---- terminals ----
-
-// ANSI colours, or the text as it is.
-class Painter {
- public:
-  explicit Painter(bool colour) : colour_(colour) {}
-  std::string filled(const std::string& text, Rgb background) const;
-  std::string dim(const std::string& text) const { return wrapped("\x1b[2m", text); }
-  std::string bold(const std::string& text) const { return wrapped("\x1b[1m", text); }
-
- private:
-  std::string wrapped(const std::string& code, const std::string& text) const {
-    return colour_ ? code + text + "\x1b[0m" : text;
-  }
-  bool colour_;
-};
-
-std::string repeated(std::string_view piece, int count);
-// A table, one line per row: columns as wide as their widest cell, the first and the last are text,
-// the others numbers. All rows, at least one, are equally long.
-using TextRow = std::vector<std::string>;
-std::string aligned(const std::vector<TextRow>& rows);
 
 // ---- SVG ----
 

@@ -106,42 +106,6 @@ TEST(Objective, SaysWhatIsProven) {
   EXPECT_EQ(objective_text({2, 9, 2, 0, 0, 0, false}), "2 GPUs, 9 GPCs; no lower bound stated");
 }
 
-TEST(Numbers, AreShortForPeople) {
-  EXPECT_EQ(number_text(0.5), "0.5");
-  EXPECT_EQ(number_text(12.3456), "12.35");
-  EXPECT_EQ(number_text(999.96), "1000");
-  EXPECT_EQ(number_text(123456.7), "123457");
-  EXPECT_EQ(number_text(INFINITY), "unbounded");
-}
-
-// ---- colours ----
-
-double luminance(Rgb c) {
-  const auto linear = [](int channel) {
-    const double v = channel / 255.0;
-    return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
-  };
-  return 0.2126 * linear(c.red) + 0.7152 * linear(c.green) + 0.0722 * linear(c.blue);
-}
-
-TEST(Colours, CarryDarkTextAndDiffer) {
-  constexpr Rgb kInk{0x1c, 0x24, 0x30};
-  std::vector<Rgb> colours;
-  for (int i = 0; i < 200; ++i) {
-    colours.push_back(service_colour(i));
-    const double contrast = (luminance(colours.back()) + 0.05) / (luminance(kInk) + 0.05);
-    EXPECT_GE(contrast, 4.5) << i;  // WCAG 2 AA
-  }
-  for (std::size_t i = 0; i < 16; ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      const Rgb a = colours[i], b = colours[k];
-      const int apart =
-          std::abs(a.red - b.red) + std::abs(a.green - b.green) + std::abs(a.blue - b.blue);
-      EXPECT_GE(apart, 30) << i << " and " << k;
-    }
-  }
-}
-
 // ---- SVG ----
 
 int count(std::string_view text, std::string_view piece) {

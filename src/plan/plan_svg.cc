@@ -100,7 +100,7 @@ int Svg::legend(int y) {
     const std::string rate = number_text(service.rate.value) + "/s";
     const double name_width = text_width(name, kNameSize), rate_x = kLegendChip + 12 + name_width;
     const double left = place(rate_x + text_width(rate, kSmallSize) + 22);
-    const Rgb colour = service_colour(order_.at(service.name));
+    const Rgb colour = distinct_colour(order_.at(service.name));
     put("<g class=\"legend\"><title>{}: {} of {} requests/s planned, SLO {} ms, predicted {} "
         "ms</title><rect x=\"{:.1f}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\" "
         "stroke=\"{}\"/>",
@@ -140,7 +140,7 @@ void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, do
   constexpr double kInset = 1.5;
   const double padding = width < 80 ? 4.5 : 7;
   const PlannedInstance& i = *box.instance;
-  const Rgb colour = service_colour(order_.at(i.service));
+  const Rgb colour = distinct_colour(order_.at(i.service));
   put("<g class=\"instance\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
       "height=\"{:.1f}\" rx=\"4\" fill=\"{}\" stroke=\"{}\"/>",
       facts(gpu, i), x + kInset, y + kInset, width - 2 * kInset, kRowHeight - 2 * kInset,

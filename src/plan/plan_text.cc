@@ -4,63 +4,31 @@
 #include <iterator>
 #include <map>
 
+#include "base/unicode.h"
 #include "plan/picture.h"
 #include "plan/serving_forms.h"
-#include "base/unicode.h"
 
 namespace partita::plan {
 namespace {
 
-constexpr int kBarColumns = 88;
-constexpr int kMinSliceColumns = 5, kMaxSliceColumns = 22;
-
-int slice_columns(int slices) {
-  return std::clamp(kBarColumns / std::max(1, slices), kMinSliceColumns, kMaxSliceColumns);
-}
-
-// The longest description of an instance that fits; at worst its service's name, cut.
-std::string label(const PlannedInstance& instance, int width) {
+// The longest description of an instance that fits is shown; at worst its service's name, cut.
+LabelledBox labelled(const Box& box, const std::map<std::string_view, int>& order) {
+  const PlannedInstance& instance = *box.instance;
   const std::string point = fmt::format("b{}×{}", instance.batch, instance.processes);
   const std::string name = utf8(printable(instance.service));
-  for (const std::string& text :
-       {fmt::format("{} {} {}", name, instance.profile, point), fmt::format("{} {}", name, point)})
-    if (columns(text) <= width) return fit(text, width);
-  return fit(name, width);
+  return {.start = box.start,
+          .size = box.size,
+          .labels = {fmt::format("{} {} {}", name, instance.profile, point),
+                     fmt::format("{} {}", name, point), name},
+          .colour = distinct_colour(order.at(instance.service))};
 }
 
-// A ruler over the bars: the number of every memory slice where it begins.
-std::string ruler(int slices) {
-  std::string text;
-  for (int i = 0; i < slices; ++i) {
-    const std::string number = std::to_string(i);
-    text += (i == 0 ? "┌" : "┬") + number +
-            repeated("─", slice_columns(slices) - 1 - static_cast<int>(number.size()));
-  }
-  return text + "┐";
-}
-
-// Every slice is equally wide; an instance owns its slices' columns, the first of which is a
-// border.
-std::string bar(const Strip& strip, const std::map<std::string_view, int>& order,
-                const Painter& painter) {
-  const int width = slice_columns(strip.slices);
-  std::string text;
-  int at = 0;
-  const auto leave_free = [&](int end) {
-    if (end > at) text.append("│").append(painter.dim(repeated("·", end - at - 1)));
-    at = std::max(at, end);
-  };
-  for (const Box& box : strip.boxes) {
-    leave_free(box.start * width);
-    const int end = (box.start + box.size) * width;
-    if (end <= at) continue;  // hidden under another box: a plan that the judge refuses
-    const PlannedInstance& instance = *box.instance;
-    text.append("│").append(
-        painter.filled(label(instance, end - at - 1), service_colour(order.at(instance.service))));
-    at = end;
-  }
-  leave_free(strip.slices * width);
-  return text + "│";
+// Boxes that overlap, which the judge refuses, hide one another.
+std::string strip_text(const Strip& strip, const std::map<std::string_view, int>& order,
+                       const Painter& painter) {
+  std::vector<LabelledBox> boxes;
+  for (const Box& box : strip.boxes) boxes.push_back(labelled(box, order));
+  return bar_text(strip.slices, boxes, painter);
 }
 
 // The bars, with a ruler wherever the GPU model changes.
@@ -81,11 +49,11 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
     const PlannedGpu& gpu = plan.gpus[i];
     const Strip strip = strip_of(gpu, catalogue);
     if (!model || *model != gpu.model || slices != strip.slices)
-      text += fmt::format("{} {}\n", fit(gpu.model, head), painter.dim(ruler(strip.slices)));
+      text += fmt::format("{} {}\n", fit(gpu.model, head), painter.dim(ruler_text(strip.slices)));
     model = &gpu.model;
     slices = strip.slices;
     text += fmt::format("{} {}\n", fit(fmt::format("GPU {}", gpu.index), head),
-                        bar(strip, order, painter));
+                        strip_text(strip, order, painter));
   }
   if (shown < plan.gpus.size())
     text += fmt::format("... and {} more GPUs\n", plan.gpus.size() - shown);

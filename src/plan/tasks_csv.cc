@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
+#include "base/terminal.h"
 #include "plan/batch_forms.h"
 #include "plan/batch_text.h"
-#include "plan/picture.h"
 #include "profile/csv.h"
 
 namespace partita::plan {

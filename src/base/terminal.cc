@@ -1,0 +1,125 @@
+#include "base/terminal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/unicode.h"
+
+namespace partita {
+namespace {
+
+constexpr int kBarColumns = 88;
+constexpr int kMinUnitColumns = 5, kMaxUnitColumns = 22;
+
+int unit_columns(int units) {
+  return std::clamp(kBarColumns / std::max(1, units), kMinUnitColumns, kMaxUnitColumns);
+}
+
+// One channel of linear light as 0..255 sRGB.
+int srgb(double linear) {
+  linear = std::clamp(linear, 0.0, 1.0);
+  const double encoded =
+      linear <= 0.0031308 ? 12.92 * linear : 1.055 * std::pow(linear, 1 / 2.4) - 0.055;
+  return static_cast<int>(std::lround(255 * encoded));
+}
+
+// Oklab (B. Ottosson, 2020) in polar form: equal lightness looks equally light, whatever the hue.
+Rgb from_oklch(double lightness, double chroma, double hue) {
+  const double a = chroma * std::cos(hue), b = chroma * std::sin(hue);
+  const auto cube = [](double x) { return x * x * x; };
+  const double l = cube(lightness + 0.3963377774 * a + 0.2158037573 * b);
+  const double m = cube(lightness - 0.1055613458 * a - 0.0638541728 * b);
+  const double s = cube(lightness - 0.0894841775 * a - 1.2914855480 * b);
+  return {srgb(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+          srgb(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+          srgb(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+}
+
+// The first label that fits, else the last one cut, padded to the width.
+std::string label(const LabelledBox& box, int width) {
+  for (const std::string& text : box.labels)
+    if (columns(text) <= width) return fit(text, width);
+  return fit(box.labels.back(), width);
+}
+
+}  // namespace
+
+std::string number_text(double value) {
+  if (!std::isfinite(value)) return "unbounded";
+  return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+std::string count_text(long count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun == "process" ? "es" : "s");
+}
+
+Rgb distinct_colour(int n) {
+  // Steps of the golden angle never come close to an earlier hue soon; lightness separates later
+  // neighbours.
+  constexpr double kGoldenAngle = 2.39996322972865332, kFirstHue = 4.45;
+  constexpr std::array<double, 3> kLightness{0.80, 0.88, 0.72};
+  constexpr std::array<double, 3> kChroma{0.105, 0.085, 0.115};
+  const auto tone = static_cast<std::size_t>(n / 8) % kLightness.size();
+  return from_oklch(kLightness[tone], kChroma[tone], kFirstHue + kGoldenAngle * n);
+}
+
+std::string repeated(std::string_view piece, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += piece;
+  return text;
+}
+
+std::string Painter::filled(const std::string& text, Rgb c) const {
+  const auto level = [](int channel) { return (channel * 5 + 127) / 255; };  // 6x6x6 ANSI cube
+  const int index = 16 + 36 * level(c.red) + 6 * level(c.green) + level(c.blue);
+  return wrapped(fmt::format("\x1b[48;5;{}m\x1b[38;5;16m", index), text);
+}
+
+std::string aligned(const std::vector<TextRow>& rows) {
+  std::vector<int> widths(rows.front().size());
+  for (const TextRow& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  std::string text;
+  for (const TextRow& row : rows) {
+    text += fit(row.front(), widths.front());
+    for (std::size_t i = 1; i + 1 < row.size(); ++i)
+      text.append(static_cast<std::size_t>(2 + widths[i] - columns(row[i])), ' ').append(row[i]);
+    text.append("  ").append(row.back()).append("\n");
+  }
+  return text;
+}
+
+std::string ruler_text(int units) {
+  std::string text;
+  for (int i = 0; i < units; ++i) {
+    const std::string number = std::to_string(i);
+    text += (i == 0 ? "┌" : "┬") + number +
+            repeated("─", unit_columns(units) - 1 - static_cast<int>(number.size()));
+  }
+  return text + "┐";
+}
+
+std::string bar_text(int units, const std::vector<LabelledBox>& boxes, const Painter& painter) {
+  const int width = unit_columns(units);
+  std::string text;
+  int at = 0;
+  const auto leave_free = [&](int end) {
+    if (end > at) text.append("│").append(painter.dim(repeated("·", end - at - 1)));
+    at = std::max(at, end);
+  };
+  for (const LabelledBox& box : boxes) {
+    leave_free(box.start * width);
+    const int end = (box.start + box.size) * width;
+    if (end <= at) continue;
+    const std::string inside = label(box, end - at - 1);
+    text.append("│").append(box.colour ? painter.filled(inside, *box.colour) : inside);
+    at = end;
+  }
+  leave_free(units * width);
+  return text + "│";
+}
+
+}  // namespace partita

@@ -1,0 +1,61 @@
+// Text for people: short numbers, colours that are told apart, aligned tables, and bars of labelled
+// boxes over equally wide units. Used by the text forms of every module. Pure; widths are terminal
+// columns (unicode.h).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace partita {
+
+// Four significant digits, thousands in full: "0.5", "12.35", "1235", "123457"; "unbounded" for
+// infinity.
+std::string number_text(double value);
+// "1 task", "2 tasks".
+std::string count_text(long count, std::string_view noun);
+
+struct Rgb {
+  int red = 0, green = 0, blue = 0;
+};
+// The n-th colour: the first ones are far apart, none is dark, so that dark text is legible on all.
+Rgb distinct_colour(int n);
+
+// ANSI colours, or the text as it is.
+class Painter {
+ public:
+  explicit Painter(bool colour) : colour_(colour) {}
+  std::string filled(const std::string& text, Rgb background) const;
+  std::string dim(const std::string& text) const { return wrapped("\x1b[2m", text); }
+  std::string bold(const std::string& text) const { return wrapped("\x1b[1m", text); }
+
+ private:
+  std::string wrapped(const std::string& code, const std::string& text) const {
+    return colour_ ? code + text + "\x1b[0m" : text;
+  }
+  bool colour_;
+};
+
+std::string repeated(std::string_view piece, int count);
+
+// A table, one line per row: columns as wide as their widest cell, the first and the last are text,
+// the others numbers. All rows, at least one, are equally long.
+using TextRow = std::vector<std::string>;
+std::string aligned(const std::vector<TextRow>& rows);
+
+// A box on a bar: which units it covers, and what is written in it: the first of the labels that
+// fits, else the last one, cut.
+struct LabelledBox {
+  int start = 0, size = 1;
+  std::vector<std::string> labels;  // printable; longest first, at least one
+  std::optional<Rgb> colour;
+};
+
+// A ruler over bars of this many units: the number of every unit where it begins.
+std::string ruler_text(int units);
+// Boxes, ascending and inside, on a bar of equally wide units, as wide as its ruler; free units are
+// dotted. What an earlier box covers is not drawn again.
+std::string bar_text(int units, const std::vector<LabelledBox>& boxes, const Painter& painter);
+
+}  // namespace partita
