@@ -1,6 +1,7 @@
-// Assignment: which segment runs on which MIG device, as a file. `partita apply` writes it atomically
-// whenever it switches a service to another instance; whoever runs the workers follows it (`partita
-// workers` does). So the two need no other channel, and each may be killed and started again.
+// Assignment: which segment runs on which MIG device, as a file. `partita apply` writes it
+// atomically whenever it switches a service to another instance; whoever runs the workers follows
+// it (`partita workers` does). So the two need no other channel, and each may be killed and started
+// again.
 #pragma once
 
 #include <string>
@@ -10,6 +11,8 @@
 #include "base/result.h"
 
 namespace partita::actuate {
+
+inline constexpr int kMaxProcessesPerSegment = 128;
 
 struct AssignedSegment {
   std::string device;    // UUID of the MIG device, "MIG-..."
@@ -23,13 +26,13 @@ struct AssignedSegment {
 };
 
 struct Assignment {
-  long revision = 0;  // grows with every write
+  long revision = 0;                      // grows with every write
   std::vector<AssignedSegment> segments;  // by device
   bool operator==(const Assignment&) const = default;
 };
 
-// The document `kind: Assignment`; parse_assignment(assignment_json(a)) == a. Refused with FILE:LINE:
-// a device twice, empty names, negative numbers.
+// The document `kind: Assignment`; parse_assignment(assignment_json(a)) == a. Refused with
+// FILE:LINE: a device twice, empty names, negative numbers, more than kMaxProcessesPerSegment.
 std::string assignment_json(const Assignment& assignment);
 Result<Assignment> parse_assignment(const std::string& file, std::string_view text);
 
