@@ -27,7 +27,7 @@
 
 namespace partita::actuate {
 
-inline constexpr std::size_t kMaxChangeInstances = 100'000;
+inline constexpr std::size_t kMaxChangeGpus = 1024;
 
 // A place on a GPU of the node.
 struct Place {

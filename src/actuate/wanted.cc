@@ -14,7 +14,7 @@ template <class SegmentOf>
 Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of) {
   Wanted wanted;
   for (const device::GpuState& gpu : state.gpus) {
-    if (gpu.lost || !gpu.mig_enabled) continue;
+    if (gpu.lost || gpu.model.empty()) continue;
     WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, gpu.uuid, {}});
     for (const device::Instance& instance : gpu.instances) {
       if (!instance.whole()) continue;

@@ -42,8 +42,8 @@ struct Wanted {
 };
 
 Wanted wanted_of(const plan::ServingPlan& plan);
-// Exactly this state on exactly these GPUs: only GPUs that have MIG on and are not lost are wanted,
-// and only whole instances. A GPU without UUID may be any of its model.
+// Exactly this state on exactly these GPUs, of its whole instances: a GPU without any, or with MIG
+// off, is wanted empty. Lost GPUs are not wanted. A GPU without UUID may be any of its model.
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment);
 // The same for a document that people hand in, with the occupants it names.
 Wanted wanted_of(const device::StateDocument& document);

@@ -1,0 +1,52 @@
+// LayoutState: which instances are on which GPU at one moment of a change, and what still fits.
+// Used while steps are put in order. Internal to actuate.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hw/gpu_model.h"
+#include "hw/layout.h"
+
+namespace partita::actuate {
+
+// Where an instance is, in dense numbers.
+struct Slot {
+  int gpu = 0;      // index into LayoutState's GPUs
+  int profile = 0;  // index into GpuModel::profiles; -1: the catalogue does not know it
+  int start = 0, size = 0;
+  bool operator==(const Slot&) const = default;
+};
+
+class LayoutState {
+ public:
+  // Adds a GPU; its index is the number of those before it.
+  void add_gpu(const hw::GpuModel* model) { gpus_.push_back({model, {}, 0}); }
+  int gpus() const { return static_cast<int>(gpus_.size()); }
+  const hw::GpuModel& model(int gpu) const { return *at(gpu).model; }
+
+  void put(const Slot& slot);
+  void take(const Slot& slot);
+  // Whether an instance of a known profile could be created there now.
+  bool fits(const Slot& slot) const;
+  // Whether it could be after taking `without` away as well.
+  bool fits_without(const Slot& slot, const std::vector<Slot>& without) const;
+  // Free memory slices.
+  int free_slices(int gpu) const;
+
+ private:
+  struct Gpu {
+    const hw::GpuModel* model = nullptr;
+    std::vector<Slot> present;
+    std::uint32_t used = 0;  // memory slices, as bits
+  };
+  const Gpu& at(int gpu) const { return gpus_[static_cast<std::size_t>(gpu)]; }
+  Gpu& at(int gpu) { return gpus_[static_cast<std::size_t>(gpu)]; }
+  std::vector<Gpu> gpus_;
+};
+
+// The memory slices of a slot, as bits.
+std::uint32_t slices_of(const Slot& slot);
+
+}  // namespace partita::actuate
