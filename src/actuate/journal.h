@@ -48,8 +48,8 @@ struct GoneRecord {
 };
 struct EndRecord {
   long transaction = 0;
-  std::string outcome;  // "done", "failed", "superseded"
-  std::string reason;
+  std::string outcome;  // "done", or "failed": to be tried again or rolled back
+  std::string reason;  // why it failed
   bool operator==(const EndRecord&) const = default;
 };
 using Record = std::variant<BeginRecord, IntentRecord, MadeRecord, GoneRecord, EndRecord>;
@@ -64,16 +64,24 @@ struct JournalState {
   std::optional<EndRecord> end;     // its end; absent: it was cut short
   std::vector<std::string> owned;   // MIG devices of ours, in order of making
   std::vector<Place> intended;      // intents without a made
-  bool pending() const { return last && !end; }
+  // The last transaction has not made its target so.
+  bool pending() const { return last && (!end || end->outcome != "done"); }
   bool operator==(const JournalState&) const = default;
 };
+
+// The shortest journal that amounts to the same.
+std::string journal_text(const JournalState& state);
 
 struct ParsedJournal {
   JournalState state;
   std::size_t valid_bytes = 0;  // shorter than the text when the last line is torn
 };
-// Refused with FILE:LINE: a line whose checksum is wrong, unless it is the last and torn.
+// Refused with FILE:LINE: a line that is no record, or whose checksum is wrong. A last line without
+// newline is torn and left out.
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text);
+
+// What the journal at `path` amounts to; one that is not there is empty. Takes no lock.
+Result<JournalState> read_journal(Files& files, const std::string& path);
 
 // An open journal. Whoever has it open holds the node's lock.
 class Journal {

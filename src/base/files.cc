@@ -124,6 +124,11 @@ bool RealFiles::is_directory(const std::string& path) {
   return std::filesystem::is_directory(path, code);
 }
 
+bool RealFiles::exists(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
 Result<void> RealFiles::append(const std::string& path, std::string_view text) {
   struct stat info {};
   const bool fresh = ::stat(path.c_str(), &info) != 0;
@@ -175,6 +180,10 @@ Result<std::vector<std::string>> MemoryFiles::list(const std::string& path) {
       names.push_back(name.substr(prefix.size()));
   if (names.empty()) return environment_error(path, "cannot list: No such file or directory");
   return names;
+}
+
+bool MemoryFiles::exists(const std::string& path) {
+  return content.contains(path) || is_directory(path);
 }
 
 Result<void> MemoryFiles::append(const std::string& path, std::string_view text) {

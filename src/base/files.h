@@ -30,6 +30,8 @@ class Files {
   // Names (not paths) of the regular files in a directory, sorted.
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;
+  // Whether there is anything of that name.
+  virtual bool exists(const std::string& path) = 0;
   // Adds to the end of the file, creating it; once it returns, the text survives a crash of the
   // machine. A crash before that may leave any prefix of the text.
   virtual Result<void> append(const std::string& path, std::string_view text) = 0;
@@ -48,6 +50,7 @@ class RealFiles final : public Files {
   Result<void> write_atomic(const std::string& path, std::string_view content) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
   bool is_directory(const std::string& path) override;
+  bool exists(const std::string& path) override;
   Result<void> append(const std::string& path, std::string_view text) override;
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
@@ -61,6 +64,7 @@ class MemoryFiles final : public Files {
   Result<void> write_atomic(const std::string& path, std::string_view content) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
   bool is_directory(const std::string& path) override;
+  bool exists(const std::string& path) override;
   Result<void> append(const std::string& path, std::string_view text) override;
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
