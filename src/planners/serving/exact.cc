@@ -438,23 +438,27 @@ std::vector<GpuCounts> ExactPlanner::trials(const std::optional<GpuCounts>& incu
 
 }  // namespace
 
-Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {
-  Stopwatch watch(options);
-  std::vector<PointTable> tables;
-  for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));
-  watch.points_done(problem.rule);
+Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                   const Options& options) {
   if (auto reasons = unservable(problem, tables); !reasons.empty())
     return {std::nullopt, std::move(reasons)};
   if (problem.services.empty()) {
     plan::ServingPlan nothing;
     nothing.objective.optimal = true;
-    return complete({nothing, {}}, problem, "exact", watch);
+    return {nothing, {}};
   }
   auto fleet = make_fleet(problem, tables);
   if (!fleet)
     return {std::nullopt, {{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}}};
-  Outcome outcome = ExactPlanner(problem, tables, std::move(*fleet), options).plan();
-  return complete(std::move(outcome), problem, "exact", watch);
+  return ExactPlanner(problem, tables, std::move(*fleet), options).plan();
+}
+
+Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {
+  Stopwatch watch(options);
+  std::vector<PointTable> tables;
+  for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));
+  watch.points_done(problem.rule);
+  return complete(plan_exact(problem, tables, options), problem, "exact", watch);
 }
 
 }  // namespace partita::planners::serving

@@ -14,10 +14,18 @@
 // fleet of several GPU models the slices are minimised for the chosen numbers of GPUs.
 #pragma once
 
+#include <vector>
+
 #include "planners/serving/planner.h"
+#include "planners/serving/points.h"
 
 namespace partita::planners::serving {
 
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options);
+
+// The same from point tables, one per fleet entry, for callers that need these too: GPUs, objective
+// and explanation; service rows and timings are left to complete() (finish.h).
+Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                   const Options& options);
 
 }  // namespace partita::planners::serving

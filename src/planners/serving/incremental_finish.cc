@@ -1,0 +1,360 @@
+#include "planners/serving/incremental_finish.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "base/check.h"
+#include "planners/serving/incremental.h"
+
+namespace partita::planners::serving {
+namespace {
+
+std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
+
+// An instance of a service, and what it carries as it runs now (0: it cannot stay so, or is new)
+// and at its best point.
+struct Candidate {
+  int host = 0;
+  int spot = 0;
+  bool kept = false;
+  const Running* running = nullptr;
+  int gpcs = 0;
+  double now = 0, best = 0;
+  bool used = true, restarted = false;
+};
+
+// Chooses for the instances of one service. Created ones always run at their best point.
+class Chooser {
+ public:
+  Chooser(const Site& site, int service, std::vector<Candidate> candidates)
+      : site_(site), service_(service), candidates_(std::move(candidates)) {}
+
+  std::vector<Candidate> run() {
+    const int all = static_cast<int>(candidates_.size());
+    const int needed = settle(all);
+    const int restarts = needed < 0 ? all : needed;  // < 0: by rounding alone
+    std::vector<std::size_t> order(candidates_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    // Created ones first, then the largest.
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const Candidate &x = candidates_[a], &y = candidates_[b];
+      return std::tuple(x.kept, -x.gpcs, x.now) < std::tuple(y.kept, -y.gpcs, y.now);
+    });
+    for (const std::size_t i : order) {
+      candidates_[i].used = false;
+      if (settle(restarts) < 0) candidates_[i].used = true;
+    }
+    settle(restarts);
+    // What neither stays as it is nor restarts does not run.
+    for (Candidate& c : candidates_)
+      if (c.kept && !c.restarted && c.now <= 0) c.used = false;
+    std::erase_if(candidates_, [](const Candidate& c) { return !c.used; });
+    return std::move(candidates_);
+  }
+
+ private:
+  // Restarts those that gain the most, until the rate is carried; how many, or -1 when more than
+  // `most` would be needed.
+  int settle(int most) {
+    double rate = 0;
+    int count = 0;
+    std::vector<std::size_t> gaining;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      Candidate& c = candidates_[i];
+      c.restarted = false;
+      if (!c.used) continue;
+      const double carries = c.kept ? c.now : c.best;
+      rate += carries;
+      count += carries > 0 ? 1 : 0;
+      if (c.kept && c.best > c.now) gaining.push_back(i);
+    }
+    std::stable_sort(gaining.begin(), gaining.end(), [&](std::size_t a, std::size_t b) {
+      const Candidate &x = candidates_[a], &y = candidates_[b];
+      return x.best - x.now > y.best - y.now;
+    });
+    int restarts = 0;
+    while (site_.missing(service_, rate, count) > 0) {
+      if (restarts == most || to_index(restarts) == gaining.size()) return -1;
+      Candidate& c = candidates_[gaining[to_index(restarts++)]];
+      c.restarted = true;
+      rate += c.best - c.now;
+      count += c.now > 0 ? 0 : 1;
+    }
+    return restarts;
+  }
+
+  const Site& site_;
+  const int service_;
+  std::vector<Candidate> candidates_;
+};
+
+const Running* running_at(const Site& site, const Host& host, const Tenant& tenant) {
+  if (!tenant.kept) return nullptr;
+  for (const Running& r : site.gpus[to_index(host.site)].running)
+    if (r.spot == tenant.spot && r.service == tenant.service) return &r;
+  CHECK(false);
+}
+
+plan::PlannedInstance instance_of(const Site& site, const Host& host, const Candidate& c,
+                                  int service) {
+  const Spot& spot = site.spot(host.model, c.spot);
+  const BestPoint& point = site.point(service, host.model, c.spot);
+  const auto k = spot.cls - to_index(site.fleet.first_class[to_index(host.model)]);
+  const hw::GpuModel& gpu = site.problem.fleet[to_index(host.model)].gpu;
+  plan::PlannedInstance instance{
+      gpu.profiles[to_index(site.tables[to_index(host.model)].profiles[k])].name,
+      spot.start,
+      site.problem.services[to_index(service)].name,
+      point.batch,
+      point.processes,
+      point.throughput,
+      point.latency};
+  if (c.running && !c.restarted) {
+    instance.batch = c.running->batch;
+    instance.processes = c.running->processes;
+    instance.throughput = Rps{c.running->rate};
+    instance.latency = c.running->latency;
+  }
+  return instance;
+}
+
+// Replaces created instances by smaller ones inside the slices that they take.
+void shrink(Deployment& deployment) {
+  const Site& site = deployment.site();
+  for (int h = 0; h < static_cast<int>(deployment.hosts().size()); ++h) {
+    const std::vector<Tenant> tenants = deployment.host(h).tenants;
+    for (const Tenant& tenant : tenants) {
+      if (tenant.kept) continue;
+      const int model = deployment.host(h).model;
+      const Spot& old = site.spot(model, tenant.spot);
+      const auto& spots = site.spots[to_index(model)];
+      deployment.remove(h, tenant);
+      int best = tenant.spot;
+      for (int s = 0; s < static_cast<int>(spots.size()); ++s) {
+        const Spot& spot = spots[to_index(s)];
+        if ((spot.slices & ~old.slices) != 0 || spot.gpcs >= site.spot(model, best).gpcs) continue;
+        if (site.rate(tenant.service, model, s) <= 0) continue;
+        deployment.add(h, s, tenant.service);
+        if (deployment.missing(tenant.service) <= 0) best = s;
+        const auto& now = deployment.host(h).tenants;
+        deployment.remove(h, *std::find_if(now.begin(), now.end(), [&](const Tenant& t) {
+          return t.spot == s && t.service == tenant.service;
+        }));
+      }
+      deployment.add(h, best, tenant.service);
+    }
+  }
+}
+
+// Indices for GPUs that the current plan does not have: the smallest ones that it leaves.
+class FreeIndices {
+ public:
+  explicit FreeIndices(const std::vector<int>& taken) : taken_(taken.begin(), taken.end()) {}
+  int next() {
+    while (taken_.contains(next_)) ++next_;
+    return next_++;
+  }
+
+ private:
+  std::set<int> taken_;
+  int next_ = 0;
+};
+
+// Where an instance of the current plan is.
+struct Place {
+  const plan::PlannedGpu* gpu = nullptr;
+  const plan::PlannedInstance* instance = nullptr;
+};
+
+using Key = std::tuple<int, std::string, std::string, int, std::string>;
+
+std::string model_of(const plan::ServingPlan& plan, const plan::PlannedGpu& gpu) {
+  return gpu.model.empty() ? plan.gpu_model : gpu.model;
+}
+
+Key key_of(const std::string& model, const plan::PlannedGpu& gpu,
+           const plan::PlannedInstance& instance) {
+  return {gpu.index, model, instance.profile, instance.start, instance.service};
+}
+
+std::string name_of(const plan::PlannedGpu& gpu, const plan::PlannedInstance& instance) {
+  return fmt::format("GPU {} start {}", gpu.index, instance.start);
+}
+
+// The sentences about what must be created.
+class Explainer {
+ public:
+  Explainer(const plan::ServingPlan& current, const std::vector<plan::PlannedGpu>& gpus,
+            const plan::ServingProblem& problem)
+      : gpus_(gpus), problem_(problem) {
+    std::multiset<Key> wanted;
+    for (const plan::PlannedGpu& gpu : gpus)
+      for (const auto& instance : gpu.instances) wanted.insert(key_of(gpu.model, gpu, instance));
+    for (const plan::PlannedGpu& gpu : current.gpus)
+      for (const auto& instance : gpu.instances) {
+        const Key key = key_of(model_of(current, gpu), gpu, instance);
+        ran_.insert(instance.service);
+        if (const auto found = wanted.find(key); found != wanted.end())
+          wanted.erase(found), kept_.insert(key);
+        else
+          removed_[instance.service].push_back({&gpu, &instance});
+      }
+  }
+
+  std::vector<std::string> run() {
+    std::vector<std::string> sentences;
+    for (const plan::PlannedGpu& gpu : gpus_)
+      for (const auto& instance : gpu.instances) {
+        const auto kept = kept_.find(key_of(gpu.model, gpu, instance));
+        if (kept != kept_.end())
+          kept_.erase(kept);
+        else
+          sentences.push_back(sentence(gpu, instance));
+      }
+    return sentences;
+  }
+
+ private:
+  std::string sentence(const plan::PlannedGpu& gpu, const plan::PlannedInstance& instance) {
+    const std::string what = fmt::format("{} {}", instance.service, instance.profile);
+    const std::string where = name_of(gpu, instance);
+    if (!ran_.contains(instance.service))
+      return fmt::format("{} is created on {}: the service is new", what, where);
+    auto& left = removed_[instance.service];
+    if (left.empty())
+      return fmt::format("{} is created on {}: what else it has carries {:.6g} of {:.6g} requests/s",
+                         what, where, others(instance), rate(instance.service));
+    const auto same = std::find_if(left.begin(), left.end(), [&](const Place& place) {
+      return place.instance->profile == instance.profile;
+    });
+    const Place from = same == left.end() ? left.front() : *same;
+    left.erase(same == left.end() ? left.begin() : same);
+    return fmt::format("{} moves to {} from {} on {}: {}", what, where, from.instance->profile,
+                       name_of(*from.gpu, *from.instance), why(from, instance));
+  }
+
+  double rate(const std::string& service) const {
+    for (const plan::Service& s : problem_.services)
+      if (s.name == service) return s.rate.value;
+    return 0;
+  }
+
+  // What the other instances of its service carry.
+  double others(const plan::PlannedInstance& instance) const {
+    double sum = -instance.throughput.value;
+    for (const plan::PlannedGpu& gpu : gpus_)
+      for (const auto& other : gpu.instances)
+        if (other.service == instance.service) sum += other.throughput.value;
+    return std::max(0.0, sum);
+  }
+
+  std::string why(const Place& from, const plan::PlannedInstance& to) const {
+    const auto gpu = std::find_if(gpus_.begin(), gpus_.end(), [&](const plan::PlannedGpu& g) {
+      return g.index == from.gpu->index;
+    });
+    if (gpu == gpus_.end()) return fmt::format("GPU {} is given up", from.gpu->index);
+    std::set<std::string> heirs;
+    for (const auto& instance : gpu->instances)
+      if (overlap(*gpu, instance, *from.instance))
+        heirs.insert(fmt::format("{} {}", instance.service, instance.profile));
+    if (!heirs.empty()) return fmt::format("its slices go to {}", fmt::join(heirs, ", "));
+    if (from.instance->profile != to.profile)
+      return fmt::format("the {} carries {:.6g} requests/s", to.profile, to.throughput.value);
+    return "it may not stay where it is";
+  }
+
+  bool overlap(const plan::PlannedGpu& gpu, const plan::PlannedInstance& a,
+               const plan::PlannedInstance& b) const {
+    for (const plan::FleetEntry& entry : problem_.fleet) {
+      if (entry.gpu.name != gpu.model) continue;
+      const int i = entry.gpu.profile_index(a.profile), j = entry.gpu.profile_index(b.profile);
+      return i >= 0 && j >= 0 && a.start < b.start + entry.gpu.profiles[to_index(j)].size &&
+             b.start < a.start + entry.gpu.profiles[to_index(i)].size;
+    }
+    return false;
+  }
+
+  const std::vector<plan::PlannedGpu>& gpus_;
+  const plan::ServingProblem& problem_;
+  std::multiset<Key> kept_;
+  std::set<std::string> ran_;
+  std::map<std::string, std::vector<Place>> removed_;
+};
+
+}  // namespace
+
+std::vector<plan::PlannedGpu> finished(const Deployment& found) {
+  Deployment deployment = found;
+  deployment.drop_spare();
+  shrink(deployment);
+  const Site& site = deployment.site();
+  std::vector<std::vector<Candidate>> of_service(site.kinds.size());
+  for (int h = 0; h < static_cast<int>(deployment.hosts().size()); ++h) {
+    const Host& host = deployment.host(h);
+    for (const Tenant& tenant : host.tenants) {
+      const Running* running = running_at(site, host, tenant);
+      of_service[to_index(tenant.service)].push_back(
+          {h, tenant.spot, tenant.kept, running, site.spot(host.model, tenant.spot).gpcs,
+           running ? running->rate : 0, site.rate(tenant.service, host.model, tenant.spot)});
+    }
+  }
+  std::map<int, plan::PlannedGpu> by_host;
+  for (std::size_t s = 0; s < of_service.size(); ++s)
+    for (const Candidate& c : Chooser(site, static_cast<int>(s), of_service[s]).run()) {
+      const Host& host = deployment.host(c.host);
+      plan::PlannedGpu& gpu = by_host[c.host];
+      gpu.model = site.problem.fleet[to_index(host.model)].gpu.name;
+      gpu.instances.push_back(instance_of(site, host, c, static_cast<int>(s)));
+    }
+  FreeIndices fresh(site.taken_indices);
+  std::vector<plan::PlannedGpu> gpus;
+  for (auto& [h, gpu] : by_host) {
+    const int g = deployment.host(h).site;
+    gpu.index = g >= 0 ? site.gpus[to_index(g)].index : fresh.next();
+    std::sort(gpu.instances.begin(), gpu.instances.end(),
+              [](const auto& a, const auto& b) { return a.start < b.start; });
+    gpus.push_back(std::move(gpu));
+  }
+  std::sort(gpus.begin(), gpus.end(),
+            [](const auto& a, const auto& b) { return a.index < b.index; });
+  return gpus;
+}
+
+std::vector<std::string> explain_moves(const plan::ServingPlan& current,
+                                       const std::vector<plan::PlannedGpu>& gpus,
+                                       const plan::ServingProblem& problem) {
+  return Explainer(current, gpus, problem).run();
+}
+
+Changes changes_between(const plan::ServingPlan& current, const plan::ServingPlan& next) {
+  std::map<Key, std::vector<const plan::PlannedInstance*>> running;
+  std::set<std::string> ran;
+  Changes changes;
+  for (const plan::PlannedGpu& gpu : current.gpus)
+    for (const auto& instance : gpu.instances) {
+      running[key_of(model_of(current, gpu), gpu, instance)].push_back(&instance);
+      ran.insert(instance.service);
+      ++changes.removed;
+    }
+  for (const plan::PlannedGpu& gpu : next.gpus)
+    for (const auto& instance : gpu.instances) {
+      const auto found = running.find(key_of(model_of(next, gpu), gpu, instance));
+      if (found == running.end() || found->second.empty()) {
+        ++(ran.contains(instance.service) ? changes.moved : changes.created);
+        continue;
+      }
+      const plan::PlannedInstance& old = *found->second.back();
+      found->second.pop_back();
+      --changes.removed;
+      const bool same = old.batch == instance.batch && old.processes == instance.processes;
+      ++(same ? changes.kept : changes.restarted);
+    }
+  return changes;
+}
+
+}  // namespace partita::planners::serving

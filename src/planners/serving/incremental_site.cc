@@ -1,0 +1,233 @@
+#include "planners/serving/incremental_site.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "base/check.h"
+#include "hw/layout.h"
+#include "model/capacity_table.h"
+
+namespace partita::planners::serving {
+namespace {
+
+// Half of the relative tolerance that plans are judged with, as in cover.cc.
+constexpr double kRateTolerance = 5e-10;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, int first_class) {
+  std::vector<Spot> spots;
+  for (std::size_t k = 0; k < table.profiles.size(); ++k) {
+    const hw::MigProfile& profile = gpu.profiles[at(table.profiles[k])];
+    for (const int start : profile.starts)
+      spots.push_back({at(first_class) + k, start, ((1U << profile.size) - 1U) << start,
+                       profile.gpcs});
+  }
+  return spots;
+}
+
+// Rates of points that are not the best ones: of running instances that would stay as they are.
+class RunningRates {
+ public:
+  explicit RunningRates(const plan::ServingProblem& problem) : problem_(problem) {}
+
+  double rate(const plan::FleetEntry& entry, const hw::MigProfile& shape,
+              const plan::Service& service, const plan::PlannedInstance& instance) {
+    const auto found = entry.profiles.find(service.model);
+    if (found == entry.profiles.end() || instance.processes > problem_.max_processes) return 0;
+    const profile::ProfilePoint* point =
+        profile::find_point(found->second, shape.gpcs, instance.batch, instance.processes);
+    if (!point || (point->memory && shape.memory && *point->memory > *shape.memory)) return 0;
+    if (problem_.rule.kind == plan::SloRule::Kind::execution)
+      return point->latency < problem_.rule.fraction * service.slo ? point->throughput.value : 0;
+    if (point->latency > service.slo) return 0;
+    const Key key{entry.gpu.name, service.model,         shape.gpcs,
+                  point->batch,   point->processes, service.percentile};
+    auto known = tables_.find(key);
+    if (known == tables_.end()) {
+      model::BatchQueue queue{
+          profile::batch_curve(found->second, shape.gpcs, point->processes, point->batch),
+          point->processes};
+      known = tables_.emplace(key, model::CapacityTable(std::move(queue), service.percentile)).first;
+    }
+    return std::min(point->throughput, known->second.at(service.slo)).value;
+  }
+
+ private:
+  using Key = std::tuple<std::string, std::string, int, int, int, double>;
+  const plan::ServingProblem& problem_;
+  std::map<Key, model::CapacityTable> tables_;
+};
+
+// From the current plan to what may be kept of it.
+class Reader {
+ public:
+  explicit Reader(Site& site) : site_(site), rates_(site.problem) {}
+
+  void read(const plan::ServingPlan& current) {
+    std::set<int> indices;
+    for (const plan::PlannedGpu& gpu : current.gpus) {
+      const int model = model_of(gpu.model.empty() ? current.gpu_model : gpu.model);
+      if (gpu.index < 0 || !indices.insert(gpu.index).second || model < 0) continue;
+      site_.gpus.push_back({gpu.index, model, {}});
+      for (const plan::PlannedInstance& instance : gpu.instances) add(instance, site_.gpus.back());
+      std::sort(site_.gpus.back().running.begin(), site_.gpus.back().running.end(),
+                [](const Running& a, const Running& b) { return a.spot < b.spot; });
+    }
+    site_.taken_indices.assign(indices.begin(), indices.end());
+  }
+
+ private:
+  int model_of(const std::string& name) const {
+    for (std::size_t m = 0; m < site_.problem.fleet.size(); ++m)
+      if (site_.problem.fleet[m].gpu.name == name) return static_cast<int>(m);
+    return -1;
+  }
+
+  void add(const plan::PlannedInstance& instance, SiteGpu& gpu) {
+    const auto service = site_.index.find(instance.service);
+    if (service == site_.index.end()) return;
+    const plan::FleetEntry& entry = site_.problem.fleet[at(gpu.model)];
+    const int profile = entry.gpu.profile_index(instance.profile);
+    const auto& profiles = site_.tables[at(gpu.model)].profiles;
+    const auto k = std::find(profiles.begin(), profiles.end(), profile);
+    if (k == profiles.end()) return;
+    const auto cls = at(site_.fleet.first_class[at(gpu.model)] +
+                        static_cast<int>(k - profiles.begin()));
+    const auto& spots = site_.spots[at(gpu.model)];
+    const auto spot = std::find_if(spots.begin(), spots.end(), [&](const Spot& candidate) {
+      return candidate.cls == cls && candidate.start == instance.start;
+    });
+    if (spot == spots.end()) return;
+    Running running{static_cast<int>(spot - spots.begin()), service->second, instance.batch,
+                    instance.processes, false, 0, Millis{0}};
+    if (site_.rate(running.service, gpu.model, running.spot) <= 0) return;
+    std::vector<int> layout{running.spot};
+    for (const Running& other : gpu.running) {
+      layout.push_back(other.spot);
+      if (!site_.meet(other.service, running.service)) return;
+    }
+    if (!site_.legal(gpu.model, layout)) return;
+    const BestPoint& best = site_.point(running.service, gpu.model, running.spot);
+    running.best = best.batch == running.batch && best.processes == running.processes;
+    if (running.best) {
+      running.rate = best.throughput.value;
+      running.latency = best.latency;
+    } else {
+      const plan::Service& wanted = site_.problem.services[at(running.service)];
+      running.rate = rates_.rate(entry, entry.gpu.profiles[at(profile)], wanted, instance);
+      if (running.rate > 0)
+        running.latency = profile::find_point(entry.profiles.at(wanted.model), spot->gpcs,
+                                              running.batch, running.processes)
+                              ->latency;
+    }
+    gpu.running.push_back(running);
+  }
+
+  Site& site_;
+  RunningRates rates_;
+};
+
+std::vector<std::vector<int>> apart_of(const std::vector<plan::Service>& services,
+                                       const std::map<std::string, int>& index) {
+  std::vector<std::set<int>> apart(services.size());
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    if (services[s].spread) apart[s].insert(static_cast<int>(s));
+    for (const std::string& name : services[s].avoid) {
+      const auto other = index.find(name);
+      if (other == index.end() || other->second == static_cast<int>(s)) continue;
+      apart[s].insert(other->second);
+      apart[at(other->second)].insert(static_cast<int>(s));
+    }
+  }
+  std::vector<std::vector<int>> result;
+  for (const auto& others : apart) result.emplace_back(others.begin(), others.end());
+  return result;
+}
+
+// Whether every set of places without a common memory slice is a legal layout.
+bool pairwise(const hw::GpuModel& gpu, const PointTable& table, const std::vector<Spot>& spots,
+              int first_class) {
+  std::vector<hw::PlacedProfile> placed;
+  const auto visit = [&](const auto& self, std::size_t i, std::uint32_t used) -> bool {
+    if (i == spots.size()) return hw::conflicts(gpu, placed).empty();
+    if ((spots[i].slices & used) == 0) {
+      placed.push_back({table.profiles[spots[i].cls - at(first_class)], spots[i].start});
+      const bool fine = self(self, i + 1, used | spots[i].slices);
+      placed.pop_back();
+      if (!fine) return false;
+    }
+    return self(self, i + 1, used);
+  };
+  return visit(visit, 0, 0);
+}
+
+}  // namespace
+
+bool Site::meet(int a, int b) const {
+  return !std::binary_search(apart[at(a)].begin(), apart[at(a)].end(), b);
+}
+
+bool Site::tied() const {
+  return std::any_of(apart.begin(), apart.end(), [](const auto& list) { return !list.empty(); });
+}
+
+bool Site::legal(int model, const std::vector<int>& layout) const {
+  std::uint32_t used = 0;
+  for (const int s : layout) {
+    if ((used & spot(model, s).slices) != 0) return false;
+    used |= spot(model, s).slices;
+  }
+  if (pairwise) return true;
+  std::vector<hw::PlacedProfile> placed;
+  for (const int s : layout) {
+    const auto k = spot(model, s).cls - at(fleet.first_class[at(model)]);
+    placed.push_back({tables[at(model)].profiles[k], spot(model, s).start});
+  }
+  return hw::conflicts(problem.fleet[at(model)].gpu, placed).empty();
+}
+
+const BestPoint& Site::point(int service, int model, int s) const {
+  const auto k = spot(model, s).cls - at(fleet.first_class[at(model)]);
+  const auto& best = tables[at(model)].best[at(service)][k];
+  CHECK(best.has_value());
+  return *best;
+}
+
+int Site::missing(int service, double rate, int count) const {
+  const Kind& kind = kinds[at(service)];
+  const double left = kind.demand * (1 - kRateTolerance) - rate;
+  const int by_rate =
+      left > 0 ? static_cast<int>(std::min(1e9, std::ceil(left / largest[at(service)]))) : 0;
+  return std::max(by_rate, kind.min_count - count);
+}
+
+Site make_site(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+               const Fleet& fleet, const plan::ServingPlan& current) {
+  Site site{problem, tables, fleet, {}, {}, {}, {}, {}, {}, {}, true};
+  for (std::size_t m = 0; m < tables.size(); ++m) {
+    site.spots.push_back(spots_of(problem.fleet[m].gpu, tables[m], fleet.first_class[m]));
+    site.pairwise = site.pairwise && pairwise(problem.fleet[m].gpu, tables[m], site.spots[m],
+                                              fleet.first_class[m]);
+  }
+  const KindTable table = make_kinds(problem, tables, fleet);
+  site.kinds.resize(problem.services.size());
+  for (std::size_t i = 0; i < table.kinds.size(); ++i)
+    for (const int s : table.services[i]) {
+      site.kinds[at(s)] = table.kinds[i];
+      site.kinds[at(s)].copies = 1;
+    }
+  for (const Kind& kind : site.kinds)
+    site.largest.push_back(*std::max_element(kind.rate.begin(), kind.rate.end()));
+  for (std::size_t s = 0; s < problem.services.size(); ++s)
+    site.index.emplace(problem.services[s].name, static_cast<int>(s));
+  site.apart = apart_of(problem.services, site.index);
+  Reader(site).read(current);
+  return site;
+}
+
+}  // namespace partita::planners::serving

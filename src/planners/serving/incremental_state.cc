@@ -1,0 +1,176 @@
+#include "planners/serving/incremental_state.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace partita::planners::serving {
+namespace {
+
+std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Deployment::Deployment(const Site& site)
+    : site_(&site), rate_(site.kinds.size(), 0), count_(site.kinds.size(), 0) {
+  for (std::size_t g = 0; g < site.gpus.size(); ++g)
+    hosts_.push_back({site.gpus[g].model, static_cast<int>(g), false, {}});
+}
+
+int Deployment::missing(int service) const {
+  return std::max(
+      0, site_->missing(service, rate_[to_index(service)], count_[to_index(service)]));
+}
+
+int Deployment::missing() const {
+  int sum = 0;
+  for (std::size_t s = 0; s < rate_.size(); ++s) sum += missing(static_cast<int>(s));
+  return sum;
+}
+
+int Deployment::open_hosts(int model) const {
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+    return host.open && host.model == model;
+  }));
+}
+
+int Deployment::add_host(int model) {
+  hosts_.push_back({model, -1, true, {}});
+  return static_cast<int>(hosts_.size()) - 1;
+}
+
+void Deployment::open(int h) {
+  Host& host = at(h);
+  host.open = true;
+  if (host.site < 0) return;
+  for (const Running& running : site_->gpus[to_index(host.site)].running)
+    add(h, running.spot, running.service);
+}
+
+void Deployment::reopen(int h) {
+  close(h);
+  at(h).open = true;
+}
+
+void Deployment::close(int h) {
+  while (!at(h).tenants.empty()) remove(h, at(h).tenants.back());
+  at(h).open = false;
+}
+
+bool Deployment::runs(const Host& host, int spot, int service) const {
+  if (host.site < 0) return false;
+  const auto& running = site_->gpus[to_index(host.site)].running;
+  return std::any_of(running.begin(), running.end(), [&](const Running& r) {
+    return r.spot == spot && r.service == service;
+  });
+}
+
+void Deployment::add(int h, int spot, int service) {
+  Host& host = at(h);
+  const Tenant tenant{spot, service, runs(host, spot, service)};
+  host.tenants.insert(std::upper_bound(host.tenants.begin(), host.tenants.end(), tenant), tenant);
+  rate_[to_index(service)] += site_->rate(service, host.model, spot);
+  ++count_[to_index(service)];
+  if (!tenant.kept) ++creations_;
+}
+
+void Deployment::remove(int h, Tenant tenant) {
+  Host& host = at(h);
+  const auto found = std::find(host.tenants.begin(), host.tenants.end(), tenant);
+  CHECK(found != host.tenants.end());
+  host.tenants.erase(found);
+  rate_[to_index(tenant.service)] -= site_->rate(tenant.service, host.model, tenant.spot);
+  --count_[to_index(tenant.service)];
+  if (!tenant.kept) --creations_;
+}
+
+std::optional<std::vector<Tenant>> Deployment::displaced(int h, int spot, int service) const {
+  const Host& host = hosts_[to_index(h)];
+  const std::uint32_t slices = site_->spot(host.model, spot).slices;
+  std::vector<Tenant> out;
+  std::vector<int> layout{spot};
+  for (const Tenant& tenant : host.tenants) {
+    const bool clash = (site_->spot(host.model, tenant.spot).slices & slices) != 0 ||
+                       !site_->meet(service, tenant.service);
+    if (clash && !tenant.kept) return std::nullopt;
+    if (clash)
+      out.push_back(tenant);
+    else
+      layout.push_back(tenant.spot);
+  }
+  // Places that share no slice and still do not go together: the last ones give way.
+  for (std::size_t i = host.tenants.size(); i-- > 0 && !site_->legal(host.model, layout);) {
+    const Tenant& tenant = host.tenants[i];
+    const auto place = std::find(layout.begin() + 1, layout.end(), tenant.spot);
+    if (!tenant.kept || place == layout.end()) continue;
+    layout.erase(place);
+    out.push_back(tenant);
+  }
+  if (!site_->legal(host.model, layout)) return std::nullopt;
+  return out;
+}
+
+bool Deployment::spare(int h, const Tenant& tenant) const {
+  const std::size_t s = to_index(tenant.service);
+  const double rate = rate_[s] - site_->rate(tenant.service, host(h).model, tenant.spot);
+  return site_->missing(tenant.service, rate, count_[s] - 1) <= 0;
+}
+
+void Deployment::drop_spare() {
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    const std::vector<Tenant> tenants = hosts_[h].tenants;
+    for (const Tenant& tenant : tenants)
+      if (!tenant.kept && spare(static_cast<int>(h), tenant))
+        remove(static_cast<int>(h), tenant);
+  }
+  close_spare();
+}
+
+// GPUs all of whose tenants are spare, those with the fewest tenants first.
+void Deployment::close_spare() {
+  std::vector<int> order(hosts_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return host(a).tenants.size() < host(b).tenants.size();
+  });
+  for (const int h : order) {
+    if (!host(h).open) continue;
+    const std::vector<Tenant> tenants = host(h).tenants;
+    std::size_t gone = 0;
+    while (gone < tenants.size() && spare(h, tenants[gone])) remove(h, tenants[gone++]);
+    if (gone == tenants.size()) {
+      at(h).open = false;
+      continue;
+    }
+    for (std::size_t i = 0; i < gone; ++i) add(h, tenants[i].spot, tenants[i].service);
+  }
+}
+
+Deployment::Saved Deployment::save(const std::vector<int>& hosts,
+                                   const std::vector<int>& services) const {
+  Saved saved{{}, {}, creations_};
+  const auto note = [&](int s) {
+    saved.sums.push_back({s, {rate_[to_index(s)], count_[to_index(s)]}});
+  };
+  for (const int s : services) note(s);
+  for (const int h : hosts) {
+    saved.hosts.emplace_back(h, host(h));
+    for (const Tenant& tenant : host(h).tenants) note(tenant.service);
+    if (host(h).site < 0) continue;
+    for (const Running& running : site_->gpus[to_index(host(h).site)].running)
+      note(running.service);
+  }
+  return saved;
+}
+
+void Deployment::restore(const Saved& saved) {
+  for (const auto& [h, host] : saved.hosts) at(h) = host;
+  for (const auto& [service, sums] : saved.sums) {
+    rate_[to_index(service)] = sums.first;
+    count_[to_index(service)] = sums.second;
+  }
+  creations_ = saved.creations;
+}
+
+}  // namespace partita::planners::serving
