@@ -1,17 +1,18 @@
-// SharedMachine: one simulated machine seen by several processes. The machine is described by a YAML
-// file (PARTITA_SIM) and its state lies in a locked file beside it; without a description it is one
-// A100-80GB with MIG on, in the memory of this process. Thread-safe (a mutex, and the file's lock).
-// Limits: kMaxSimGpus GPUs.
+// SharedMachine: one simulated machine seen by several processes. A YAML file (PARTITA_SIM)
+// describes it and its state lies in a locked file beside that; without a description it is one
+// A100-80GB with MIG on, in the memory of this process. Where the state is a file, real processes
+// of this computer whose CUDA_VISIBLE_DEVICES names a MIG device or GPU of the machine by UUID hold
+// that device. Thread-safe (locks on files or in memory). Limits: kMaxSimGpus GPUs.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/files.h"
 #include "device/adaptors.h"
 #include "drivers/sim/machine.h"
 
@@ -19,44 +20,70 @@ namespace partita::drivers::sim {
 
 inline constexpr int kMaxSimGpus = 64;
 
-// The file that PARTITA_SIM names: gpus: [{model, count, mig}], state: FILE (relative to the
-// description), optional speed: FACTOR (durations are multiplied by it; 0 = instantly),
-// faults: [{method, call, error, hang_s, after_effect, dies}], instances: [{gpu, profile, start, whole}]
-// and processes: [{gpu, start, pid, name}] that are there at the first start.
+// The file that PARTITA_SIM names; docs/formats.md has every key.
 struct MachineDescription {
   std::vector<Machine::Gpus> gpus;
-  std::string state;  // path; empty: in memory
-  double speed = 1;
+  std::string state;  // path as written; empty: in memory
+  double speed = 1;   // durations are multiplied by it; 0: instantly
   std::vector<device::Fault> faults;
   struct Present {
     int gpu = 0;
-    std::string profile;
+    int profile = 0;  // index into GpuModel::profiles
     int start = 0;
     bool whole = true;  // with its compute instance
+    bool operator==(const Present&) const = default;
   };
   std::vector<Present> instances;
   struct Attached {
-    int gpu = 0, start = -1;  // -1: outside any instance
+    int gpu = 0, start = -1;  // start of the instance; -1: outside any instance
     std::int64_t pid = 0;
     std::string name;
+    bool operator==(const Attached&) const = default;
   };
   std::vector<Attached> processes;
+  bool operator==(const MachineDescription&) const = default;
 };
 
+// Refused with FILE:LINE: also instances that cannot exist together, and processes on none.
 Result<MachineDescription> parse_machine(const std::string& file, std::string_view text,
                                          const hw::Catalogue& catalogue);
 
+// The machine at its first start, with what the description puts there.
+Machine make_machine(const MachineDescription& description, std::string_view identity);
+
 class SharedMachine {
  public:
+  // `faults`: what goes wrong with changes, see change().
+  SharedMachine(Clock& clock, double speed, std::vector<device::Fault> faults)
+      : clock_(clock), speed_(speed), faults_(std::move(faults)) {}
   virtual ~SharedMachine() = default;
-  // Runs `use` on the present machine; what it changed is stored before anybody else sees the machine.
+
+  // Runs `use` on the present machine; what it changed is stored before anybody else sees the
+  // machine. An error means that `use` did not run or that nothing was stored.
   virtual Result<void> with(const std::function<void(Machine&)>& use) = 0;
-  // Lets `duration` (times the speed) pass as a reconfiguration does: one at a time per node.
-  virtual Result<void> spend(std::int64_t duration_ns) = 0;
+
+  // A changing call of the door or of the C ABI, named as NodeDriver names it: runs `effect` on the
+  // present machine, stores what it changed and then lets the answered duration pass. Faults of the
+  // script happen here, counted over all processes that share the machine.
+  Result<void> change(std::string_view method,
+                      const std::function<Result<std::int64_t>(Machine&)>& effect);
+
+  // Lets `duration_ns` (times the speed) pass as a reconfiguration does: one at a time per node.
+  Result<void> spend(std::int64_t duration_ns);
+
+ protected:
+  // The lock that makes reconfigurations happen one after another; `with` goes on meanwhile.
+  virtual Result<std::shared_ptr<void>> busy() = 0;
+
+ private:
+  Clock& clock_;
+  double speed_;
+  std::vector<device::Fault> faults_;
 };
 
 // In memory.
-std::unique_ptr<SharedMachine> own_machine(Machine machine, Clock& clock, double speed);
+std::unique_ptr<SharedMachine> own_machine(Machine machine, Clock& clock, double speed,
+                                           std::vector<device::Fault> faults = {});
 // By its description; `path` empty: the default machine. Refused with FILE:LINE.
 Result<std::unique_ptr<SharedMachine>> open_machine(const std::string& path, Clock& clock,
                                                     const hw::Catalogue& catalogue);

@@ -1,4 +1,5 @@
-// SimDriver: the NodeDriver door on a simulated machine.
+// SimDriver: the NodeDriver door on a simulated machine. Refers to the machine, which must outlive
+// it, and keeps no state. Thread rule: one call at a time per object, as of every driver.
 #pragma once
 
 #include "device/node_driver.h"
@@ -21,5 +22,8 @@ class SimDriver final : public device::NodeDriver {
  private:
   SharedMachine& machine_;
 };
+
+// A GPU of the machine as the door tells it.
+device::GpuState state_of(const SimGpu& gpu, int index);
 
 }  // namespace partita::drivers::sim
