@@ -15,9 +15,9 @@
 
 namespace partita::device {
 
-// What goes wrong with one call: the `call`-th changing call of `method` (counted from 1; any method
-// when empty) fails with `code`; before that it blocks for `hang_ns`; with `after_effect` the call
-// takes effect first and the answer is lost.
+// What goes wrong with one call: the `call`-th changing call of `method` (counted from 1; of any
+// method when empty) fails with `code`; before that it blocks for `hang_ns`; with `after_effect` the
+// call takes effect first and the answer is lost.
 struct Fault {
   std::string method;  // "create_instance", "destroy_compute" ...; empty: any changing call
   int call = 0;
@@ -77,8 +77,8 @@ class LimitedDriver final : public NodeDriver {
   Limits limits_;
 };
 
-// Every call and its answer, in order: the document `kind: Recording`. `partita capture` records the
-// read-only calls of a real machine, tests replay them.
+// Every call and its answer, in order: the document `kind: Recording` of docs/formats.md. `partita
+// capture` records the read-only calls of a real machine, tests replay them.
 class RecordingDriver final : public NodeDriver {
  public:
   explicit RecordingDriver(NodeDriver& inner);

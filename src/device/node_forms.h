@@ -1,5 +1,5 @@
 // Forms of the state of a node: the document `kind: NodeState` of docs/formats.md, and the text that
-// `partita status` prints. Pure.
+// `partita status` prints. Pure. Limits: kMaxNodeGpus GPUs are read, kMaxTextGpus of them shown.
 #pragma once
 
 #include <map>
@@ -14,6 +14,9 @@
 
 namespace partita::device {
 
+inline constexpr std::size_t kMaxNodeGpus = 1'000'000;
+inline constexpr std::size_t kMaxTextGpus = 64;
+
 // What runs on an instance, where somebody knows (keyed by MIG device UUID).
 struct Occupant {
   std::string service;
@@ -22,8 +25,9 @@ struct Occupant {
 };
 using Occupants = std::map<std::string, Occupant>;
 
-// The document. Per instance: profile, start, size, gpcs, gi_id, uuid, busy, compute, holders, and of
-// its occupant service, batch, processes. parse_state(state_json(s, o)) gives s and o again.
+// The document. Per instance: profile, start, size, gpcs, gi_id, uuid, busy, compute, holders, and
+// of its occupant service, batch, processes. parse_state(state_json(s, o)) gives s and o again, but
+// for occupants of devices that are not there and for what in a driver's names cannot be printed.
 std::string state_json(const NodeState& state, const Occupants& occupants = {});
 
 struct StateDocument {
@@ -31,17 +35,20 @@ struct StateDocument {
   Occupants occupants;
 };
 // Reading needs api_version, kind and gpus with index, model and instances of profile and start; the
-// rest may be missing (uuid then is made up from the place so that occupants stay attached). Refused
-// with FILE:LINE.
-Result<StateDocument> parse_state(const std::string& file, std::string_view text);
+// rest may be missing. It is then what the catalogue says of the profile, with one compute instance
+// that has all of it, and the UUIDs of MIG devices are made up from the place, so that occupants stay
+// attached; a GPU without UUID stays without.
+// `busy` without holders is a holder of pid 0. Refused with FILE:LINE.
+Result<StateDocument> parse_state(const std::string& file, std::string_view text,
+                                  const hw::Catalogue& catalogue = hw::builtin_catalogue());
 
 struct StateTextOptions {
   bool colour = false;
-  int width = 100;
+  int width = 100;  // columns after which lists of processes are cut
 };
-// For people: per GPU a bar of slices with profile, service and a mark where busy; a line per instance
-// with ids, UUID and holders; MIG mode and what is pending; what is wrong (lost, unknown model, GPU
-// instance without compute instance).
+// For people: per GPU a bar of slices with profile, service and a mark where busy; a line per
+// instance with ids, UUID and holders; MIG mode and what is pending; what is wrong (lost, unknown
+// model, GPU instance without compute instance).
 std::string state_text(const NodeState& state, const Occupants& occupants,
                        const hw::Catalogue& catalogue, const StateTextOptions& options);
 

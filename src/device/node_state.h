@@ -1,5 +1,5 @@
-// NodeState: what a driver reads back of a node, as plain data. It is always read, never remembered.
-// Forms (the document `kind: NodeState`) are in node_forms.h.
+// NodeState: what a driver reads back of a node, as plain data. It is always read, never
+// remembered. Forms (the document `kind: NodeState`) are in node_forms.h.
 #pragma once
 
 #include <cstdint>

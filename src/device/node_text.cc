@@ -1,0 +1,262 @@
+// state_text of node_forms.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/terminal.h"
+#include "base/unicode.h"
+#include "device/node_forms.h"
+
+namespace partita::device {
+namespace {
+
+constexpr int kMaxBarSlices = 64;  // drawn of a GPU that the catalogue does not know
+constexpr int kMinProcessColumns = 24;
+constexpr Rgb kIdleColour{222, 222, 222};
+constexpr Rgb kBusyColour{178, 178, 178};  // somebody's, no service is known
+
+std::string shown(std::string_view text) { return utf8(printable(text)); }
+
+// "python (1234), 1240"
+std::string holders_text(const std::vector<Holder>& holders) {
+  std::string text;
+  for (const Holder& holder : holders) {
+    if (!text.empty()) text += ", ";
+    if (holder.pid == 0) {
+      text += "a process";
+    } else if (holder.name.empty()) {
+      text += fmt::format("{}", holder.pid);
+    } else {
+      text += fmt::format("{} ({})", shown(holder.name), holder.pid);
+    }
+  }
+  return text;
+}
+
+// "3g.40gb@4"
+std::string placed(const Instance& instance) {
+  return fmt::format("{}@{}", shown(instance.profile), instance.start);
+}
+
+// Why a GPU has no bar; empty when it has one.
+std::string nothing_to_draw(const GpuState& gpu) {
+  if (gpu.lost) return "lost";
+  if (!gpu.instances.empty()) return {};
+  if (!gpu.mig_capable) return "no MIG";
+  if (!gpu.mig_enabled) return "MIG is off";
+  return gpu.model.empty() ? "no instance" : "";
+}
+
+class StateText {
+ public:
+  StateText(const NodeState& state, const Occupants& occupants, const hw::Catalogue& catalogue,
+            const StateTextOptions& options)
+      : state_(state),
+        occupants_(occupants),
+        catalogue_(catalogue),
+        painter_(options.colour),
+        width_(options.width),
+        shown_(std::min(state.gpus.size(), kMaxTextGpus)) {}
+
+  std::string write();
+
+ private:
+  std::string head() const;
+  std::string bars();
+  std::string gpu_lines() const;
+  std::string instance_lines() const;
+  std::vector<std::string> faults() const;
+  std::string table(const std::vector<TextRow>& rows) const;
+
+  int slices(const GpuState& gpu) const;
+  LabelledBox box(const Instance& instance, int slices);
+  const Occupant* occupant(const Instance& instance) const;
+  std::string service(const Instance& instance) const;
+
+  const NodeState& state_;
+  const Occupants& occupants_;
+  const hw::Catalogue& catalogue_;
+  const Painter painter_;
+  const int width_;
+  const std::size_t shown_;                  // of the GPUs
+  std::map<std::string_view, int> colours_;  // by service
+};
+
+std::string StateText::head() const {
+  long instances = 0, busy = 0;
+  for (const GpuState& gpu : state_.gpus) {
+    instances += static_cast<long>(gpu.instances.size());
+    busy += std::ranges::count_if(gpu.instances, &Instance::busy);
+  }
+  return fmt::format("{}{}: {}, {}, {} busy (*)\n",
+                     state_.driver.empty() ? "unknown driver" : shown(state_.driver),
+                     state_.driver_version.empty() ? "" : " " + shown(state_.driver_version),
+                     count_text(static_cast<long>(state_.gpus.size()), "GPU"),
+                     count_text(instances, "instance"), busy);
+}
+
+int StateText::slices(const GpuState& gpu) const {
+  if (const hw::GpuModel* model = gpu.model.empty() ? nullptr : catalogue_.find(gpu.model))
+    return model->memory_slices;
+  int needed = 1;
+  for (const Instance& i : gpu.instances)
+    needed = std::max(needed, std::min(i.start, kMaxBarSlices) + std::min(i.size, kMaxBarSlices));
+  return std::min(needed, kMaxBarSlices);
+}
+
+const Occupant* StateText::occupant(const Instance& instance) const {
+  const auto found = occupants_.find(instance.uuid());
+  return instance.uuid().empty() || found == occupants_.end() ? nullptr : &found->second;
+}
+
+// "bert b8×2"; a dash when nobody knows of one.
+std::string StateText::service(const Instance& instance) const {
+  const Occupant* occupant = this->occupant(instance);
+  if (!occupant) return "-";
+  std::string text = shown(occupant->service);
+  if (occupant->batch > 0) text += fmt::format(" b{}×{}", occupant->batch, occupant->processes);
+  return text;
+}
+
+LabelledBox StateText::box(const Instance& instance, int slices) {
+  const int start = std::clamp(instance.start, 0, slices - 1);
+  LabelledBox box{.start = start,
+                  .size = std::clamp(instance.size, 1, slices - start),
+                  .labels = {},
+                  .colour = instance.busy() ? kBusyColour : kIdleColour};
+  const std::string mark = instance.busy() ? "*" : "", profile = shown(instance.profile);
+  if (const Occupant* occupant = this->occupant(instance)) {
+    const auto place = colours_.emplace(occupant->service, static_cast<int>(colours_.size())).first;
+    const std::string name = shown(occupant->service);
+    box.colour = distinct_colour(place->second);
+    box.labels = {fmt::format("{}{} {}", mark, service(instance), profile),
+                  fmt::format("{}{} {}", mark, name, profile), mark + name};
+  } else {
+    box.labels = {mark + profile};
+  }
+  return box;
+}
+
+// The bars, with a ruler wherever the GPU model changes.
+std::string StateText::bars() {
+  int head = 0;
+  for (std::size_t i = 0; i < shown_; ++i)
+    head = std::max({head, columns(state_.gpus[i].model),
+                     columns(fmt::format("GPU {}", state_.gpus[i].index))});
+  std::string text;
+  const GpuState* above = nullptr;
+  for (std::size_t i = 0; i < shown_; ++i) {
+    const GpuState& gpu = state_.gpus[i];
+    const int width = slices(gpu);
+    const std::string name = fit(fmt::format("GPU {}", gpu.index), head);
+    if (const std::string nothing = nothing_to_draw(gpu); !nothing.empty()) {
+      text += fmt::format("{} {}\n", name, nothing);
+      continue;
+    }
+    if (!above || above->model != gpu.model || slices(*above) != width)
+      text += fmt::format("{} {}\n", fit(gpu.model, head), painter_.dim(ruler_text(width)));
+    above = &gpu;
+    std::vector<LabelledBox> boxes;
+    for (const Instance& instance : gpu.instances) boxes.push_back(box(instance, width));
+    text += fmt::format("{} {}\n", name, bar_text(width, boxes, painter_));
+  }
+  return text;
+}
+
+// Columns of text, two spaces apart; the last one is cut at the width.
+std::string StateText::table(const std::vector<TextRow>& rows) const {
+  std::vector<int> widths(rows.front().size());
+  for (const TextRow& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  int left = 0;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) left += widths[i] + 2;
+  const int last = std::max(kMinProcessColumns, width_ - left);
+  std::string text;
+  for (const TextRow& row : rows) {
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) text += fit(row[i], widths[i]) + "  ";
+    text += fit(row.back(), std::min(last, columns(row.back()))) + "\n";
+  }
+  return text;
+}
+
+std::string StateText::gpu_lines() const {
+  std::vector<TextRow> rows{{"GPU", "UUID", "MIG", "board", "processes outside instances"}};
+  for (std::size_t i = 0; i < shown_; ++i) {
+    const GpuState& gpu = state_.gpus[i];
+    std::string mig = gpu.mig_enabled ? "on" : gpu.mig_capable ? "off" : "no";
+    if (gpu.mig_pending != gpu.mig_enabled)
+      mig += gpu.mig_pending ? ", on at reset" : ", off at reset";
+    rows.push_back({fmt::format("{}", gpu.index), shown(gpu.uuid), gpu.lost ? "lost" : mig,
+                    gpu.name.empty() ? "-" : shown(gpu.name),
+                    gpu.holders.empty() ? "-" : holders_text(gpu.holders)});
+  }
+  return table(rows);
+}
+
+std::string StateText::instance_lines() const {
+  std::vector<TextRow> rows{{"GPU", "instance", "gi", "MIG device", "service", "processes"}};
+  for (std::size_t i = 0; i < shown_; ++i)
+    for (const Instance& instance : state_.gpus[i].instances)
+      rows.push_back({fmt::format("{}", state_.gpus[i].index), placed(instance),
+                      fmt::format("{}", instance.gi_id),
+                      instance.uuid().empty() ? "-" : shown(instance.uuid()), service(instance),
+                      instance.busy() ? holders_text(instance.holders) : "-"});
+  return rows.size() == 1 ? "" : "\n" + table(rows);
+}
+
+// What is wrong with an instance; empty when nothing is.
+std::string instance_fault(const Instance& instance) {
+  if (instance.whole()) return {};
+  if (instance.compute.empty()) return "has no compute instance: its creation was cut short";
+  if (instance.compute.size() > 1)
+    return fmt::format("has {} compute instances; Partita uses instances of one",
+                       instance.compute.size());
+  return fmt::format("its compute instance has {} of {} compute slices",
+                     instance.compute.front().gpcs, instance.gpcs);
+}
+
+std::vector<std::string> StateText::faults() const {
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < shown_; ++i) {
+    const GpuState& gpu = state_.gpus[i];
+    const auto add = [&](const std::string& what) {
+      faults.push_back(fmt::format("GPU {}: {}", gpu.index, what));
+    };
+    if (gpu.lost) {
+      add("it fell off the bus; only a reboot brings it back");
+      continue;
+    }
+    if (gpu.model.empty())
+      add(fmt::format("the catalogue does not know this board ({}, PCI device {}, {:.0f} MiB)",
+                      gpu.name.empty() ? "no name" : shown(gpu.name),
+                      gpu.pci_device_id.empty() ? "unknown" : shown(gpu.pci_device_id),
+                      gpu.memory.value));
+    if (gpu.mig_pending != gpu.mig_enabled)
+      add(fmt::format("MIG goes {} at the next reset of the GPU", gpu.mig_pending ? "on" : "off"));
+    for (const Instance& instance : gpu.instances)
+      if (const std::string fault = instance_fault(instance); !fault.empty())
+        add(fmt::format("{} (gi {}) {}", placed(instance), instance.gi_id, fault));
+  }
+  return faults;
+}
+
+std::string StateText::write() {
+  std::string text = head();
+  if (state_.gpus.empty()) return text;
+  text += "\n" + bars() + "\n" + gpu_lines() + instance_lines();
+  if (shown_ < state_.gpus.size())
+    text += fmt::format("... and {} more GPUs\n", state_.gpus.size() - shown_);
+  const std::vector<std::string> found = faults();
+  if (!found.empty()) text += "\n";
+  for (const std::string& fault : found) text += painter_.bold("! " + fault) + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string state_text(const NodeState& state, const Occupants& occupants,
+                       const hw::Catalogue& catalogue, const StateTextOptions& options) {
+  return StateText(state, occupants, catalogue, options).write();
+}
+
+}  // namespace partita::device
