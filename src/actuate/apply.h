@@ -34,6 +34,7 @@ struct ApplyOptions {
   double min_available = 1;
   bool keep_foreign = false;
   Seconds drain_timeout{60};  // per instance
+  bool rollback = false;      // noted in the journal
   Seconds ready_timeout{0};  // how long a started segment may take until a process holds its device
 };
 
@@ -65,8 +66,12 @@ Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOpti
 Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyOptions& options,
                           const ApplyObserver& observe);
 
-// What the node was like before the last transaction; infeasible when there was none.
+// What the node was like before the last transaction -- or, when that was a rollback that was cut
+// short, what it was going back to; infeasible when there was none.
 Result<Wanted> rollback_target(const Doors& doors);
+
+// Which segments run where, as the state directory says; none when there is no such file.
+Result<Assignment> read_assignment(Files& files, const std::string& state_dir);
 
 // Takes the segments off the named MIG devices and waits until no process holds them. in_use,
 // naming the processes, when the time is over.

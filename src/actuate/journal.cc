@@ -174,8 +174,9 @@ Record read_body(Fields& fields) {
 
 Error damaged(const std::string& file, int line, const std::string& what) {
   return {ErrorCode::bad_input,
-          what + "; nothing was changed. Without the journal Partita cannot tell its instances from "
-                 "those of others: move the file away to start a new one",
+          what +
+              "; nothing was changed. Without the journal Partita cannot tell its instances from "
+              "those of others: move the file away to start a new one",
           fmt::format("{}:{}", file, line)};
 }
 
@@ -203,9 +204,13 @@ struct Follow {
     state.last = one;
     state.end.reset();
   }
-  void operator()(const IntentRecord& one) const { state.intended.push_back(one.place); }
+  void operator()(const IntentRecord& one) const {
+    std::erase(state.intended, one.place);
+    state.intended.push_back(one.place);
+  }
   void operator()(const MadeRecord& one) const {
     std::erase(state.intended, one.place);
+    std::erase(state.owned, one.uuid);
     if (!one.uuid.empty()) state.owned.push_back(one.uuid);
   }
   void operator()(const GoneRecord& one) const { std::erase(state.owned, one.uuid); }

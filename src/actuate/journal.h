@@ -49,7 +49,7 @@ struct GoneRecord {
 struct EndRecord {
   long transaction = 0;
   std::string outcome;  // "done", or "failed": to be tried again or rolled back
-  std::string reason;  // why it failed
+  std::string reason;   // why it failed
   bool operator==(const EndRecord&) const = default;
 };
 using Record = std::variant<BeginRecord, IntentRecord, MadeRecord, GoneRecord, EndRecord>;

@@ -1,5 +1,6 @@
-// Forms of the state of a node: the document `kind: NodeState` of docs/formats.md, and the text that
-// `partita status` prints. Pure. Limits: kMaxNodeGpus GPUs are read, kMaxTextGpus of them shown.
+// Forms of the state of a node: the document `kind: NodeState` of docs/formats.md, and the text
+// that `partita status` prints. Pure. Limits: kMaxNodeGpus GPUs are read, kMaxTextGpus of them
+// shown.
 #pragma once
 
 #include <map>
@@ -34,11 +35,10 @@ struct StateDocument {
   NodeState state;
   Occupants occupants;
 };
-// Reading needs api_version, kind and gpus with index, model and instances of profile and start; the
-// rest may be missing. It is then what the catalogue says of the profile, with one compute instance
-// that has all of it, and the UUIDs of MIG devices are made up from the place, so that occupants stay
-// attached; a GPU without UUID stays without.
-// `busy` without holders is a holder of pid 0. Refused with FILE:LINE.
+// Reading needs api_version, kind and gpus with index, model and instances of profile and start;
+// the rest may be missing. It is then what the catalogue says of the profile, with one compute
+// instance that has all of it, and identifiers are made up from the place, so that occupants stay
+// attached. `busy` without holders is a holder of pid 0. Refused with FILE:LINE.
 Result<StateDocument> parse_state(const std::string& file, std::string_view text,
                                   const hw::Catalogue& catalogue = hw::builtin_catalogue());
 
