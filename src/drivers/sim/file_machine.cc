@@ -1,0 +1,124 @@
+// SharedMachine in a state file. Each look locks <state>.lock, reads the file, and writes it back
+// atomically when something changed; a reconfiguration holds <state>.busy while it takes its time.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/files.h"
+#include "drivers/sim/shared_machine.h"
+#include "drivers/sim/user_processes.h"
+
+namespace partita::drivers::sim {
+namespace {
+
+// An exclusive lock on a file, waited for, and let go of when it dies or the process ends.
+class WaitedLock {
+ public:
+  explicit WaitedLock(int fd) : fd_(fd) {}
+  ~WaitedLock() { ::close(fd_); }
+  WaitedLock(const WaitedLock&) = delete;
+  WaitedLock& operator=(const WaitedLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+Result<std::shared_ptr<void>> wait_for_lock(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return environment_error(path, fmt::format("cannot open: {}", std::strerror(errno)));
+  auto lock = std::make_shared<WaitedLock>(fd);
+  while (::flock(fd, LOCK_EX) != 0)
+    if (errno != EINTR)
+      return environment_error(path, fmt::format("cannot lock: {}", std::strerror(errno)));
+  return lock;
+}
+
+class FileMachine final : public SharedMachine {
+ public:
+  FileMachine(MachineDescription description, Clock& clock, const hw::Catalogue& catalogue)
+      : SharedMachine(clock, description.speed, description.faults),
+        description_(std::move(description)),
+        path_(description_.state),
+        catalogue_(catalogue) {}
+
+  Result<void> with(const std::function<void(Machine&)>& use) override {
+    const auto lock = wait_for_lock(path_ + ".lock");
+    if (!lock) return failed(lock.error());
+    const auto stored = load();
+    if (!stored) return failed(stored.error());
+    Machine machine = *stored;
+    machine.observe(user_processes());
+    use(machine);
+    machine.observe({});
+    if (machine == *stored && there()) return {};
+    return files_.write_atomic(path_, machine.text());
+  }
+
+ protected:
+  Result<std::shared_ptr<void>> busy() override { return wait_for_lock(path_ + ".busy"); }
+
+ private:
+  bool there() const {
+    std::error_code ignored;
+    return std::filesystem::exists(path_, ignored);
+  }
+
+  Result<Machine> load() {
+    if (!there()) return make_machine(description_, path_);
+    const auto text = files_.read(path_);
+    if (!text) return failed(text.error());
+    auto machine = Machine::from_text(path_, *text, catalogue_);
+    if (machine && !same_gpus(*machine))
+      return bad_input(path_,
+                       "is the state of other GPUs than those described; remove it to start "
+                       "afresh");
+    return machine;
+  }
+
+  bool same_gpus(const Machine& machine) const {
+    std::vector<const hw::GpuModel*> described, stored;
+    for (const Machine::Gpus& gpus : description_.gpus)
+      described.insert(described.end(), static_cast<std::size_t>(gpus.count), gpus.model);
+    for (const SimGpu& gpu : machine.gpus()) stored.push_back(gpu.model);
+    return described == stored;
+  }
+
+  MachineDescription description_;
+  std::string path_;
+  const hw::Catalogue& catalogue_;
+  RealFiles files_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SharedMachine>> open_machine(const std::string& path, Clock& clock,
+                                                    const hw::Catalogue& catalogue) {
+  if (path.empty()) {
+    // A catalogue of one's own may lack the default GPU.
+    const auto model = catalogue.get("A100-80GB");
+    if (!model) return failed(model.error());
+    return own_machine(Machine({{*model, 1, true}}, "default"), clock, 1);
+  }
+  const auto text = RealFiles().read(path);
+  if (!text) return failed(text.error());
+  auto description = parse_machine(path, *text, catalogue);
+  if (!description) return failed(description.error());
+  if (description->state.empty())
+    return own_machine(make_machine(*description, path), clock, description->speed,
+                       description->faults);
+  const auto beside = std::filesystem::absolute(path).parent_path() / description->state;
+  description->state = beside.lexically_normal().string();
+  auto machine = std::make_unique<FileMachine>(*std::move(description), clock, catalogue);
+  // What is wrong with the state shows here, not at the first call.
+  if (const auto ok = machine->with([](Machine&) {}); !ok) return failed(ok.error());
+  return machine;
+}
+
+}  // namespace partita::drivers::sim
