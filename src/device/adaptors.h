@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "device/call.h"
 #include "device/node_driver.h"
 
 namespace partita::device {
 
 // What goes wrong with one call: the `call`-th changing call of `method` (counted from 1; of any
-// method when empty) fails with `code`; before that it blocks for `hang_ns`; with `after_effect` the
-// call takes effect first and the answer is lost.
+// method when empty) fails with `code`; before that it blocks for `hang_ns`; with `after_effect`
+// the call takes effect first and the answer is lost.
 struct Fault {
   std::string method;  // "create_instance", "destroy_compute" ...; empty: any changing call
   int call = 0;
@@ -43,8 +44,9 @@ class FaultyDriver final : public NodeDriver {
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
 
  private:
-  template <class Call>
-  auto changed(const std::string& method, Call call) -> decltype(call());
+  const Fault* fault_of(const Call& call);
+  template <class Run>
+  auto changed(const Call& call, Run run) -> decltype(run());
 
   NodeDriver& inner_;
   Clock& clock_;
@@ -71,7 +73,7 @@ class LimitedDriver final : public NodeDriver {
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
 
  private:
-  Result<void> allowed(const char* method, int gpu) const;
+  Result<void> allowed(const Call& call, int gpu) const;
 
   NodeDriver& inner_;
   Limits limits_;
@@ -100,8 +102,10 @@ class RecordingDriver final : public NodeDriver {
   std::unique_ptr<Notes> notes_;
 };
 
-// Answers from a recording: reading calls by their arguments (the last recorded answer), changing
-// calls in recorded order; what was not recorded is ErrorCode::not_found.
+// Answers from a recording. Changing calls are answered in recorded order; another one than the next
+// is ErrorCode::not_found and changes nothing. A reading call gets the last answer that was recorded
+// for its arguments before the next change (the first one after it where there is none before);
+// never recorded is not_found. Refused with FILE:LINE.
 Result<std::unique_ptr<NodeDriver>> replay(const std::string& file, std::string_view recording);
 
 }  // namespace partita::device

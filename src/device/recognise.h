@@ -1,5 +1,5 @@
-// Which GPU model of the catalogue a board is, and what the board says otherwise than the catalogue.
-// Pure.
+// Which GPU model of the catalogue a board is, and what the board says otherwise than the
+// catalogue. Pure.
 #pragma once
 
 #include <string>

@@ -1,0 +1,109 @@
+// FaultyDriver and LimitedDriver of adaptors.h.
+#include "device/adaptors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace partita::device {
+
+// ---- faults ----
+
+FaultyDriver::FaultyDriver(NodeDriver& inner, Clock& clock, std::vector<Fault> script,
+                           std::function<void()> on_death)
+    : inner_(inner), clock_(clock), script_(std::move(script)), on_death_(std::move(on_death)) {}
+
+// Counts the call; the first fault of the script that it meets, or null.
+const Fault* FaultyDriver::fault_of(const Call& call) {
+  const std::string method(name_of(call.method));
+  ++calls_[""];
+  ++calls_[method];
+  const auto met = std::ranges::find_if(script_, [&](const Fault& fault) {
+    return (fault.method.empty() || fault.method == method) && fault.call == calls_[fault.method];
+  });
+  return met == script_.end() ? nullptr : &*met;
+}
+
+template <class Run>
+auto FaultyDriver::changed(const Call& call, Run run) -> decltype(run()) {
+  const Fault* fault = fault_of(call);
+  if (!fault) return run();
+  clock_.sleep_ns(fault->hang_ns);
+  if (fault->after_effect) (void)run();
+  if (fault->dies) {
+    CHECK(on_death_);
+    on_death_();
+  }
+  return failed({fault->code, "a fault of the script", to_string(call)});
+}
+
+Result<DriverInfo> FaultyDriver::info() { return inner_.info(); }
+Result<GpuState> FaultyDriver::read(int gpu) { return inner_.read(gpu); }
+Result<std::vector<ProfileInfo>> FaultyDriver::profiles(int gpu) { return inner_.profiles(gpu); }
+Result<ModeChange> FaultyDriver::set_mig_mode(int gpu, bool enabled) {
+  return changed({Method::set_mig_mode, {gpu, enabled}},
+                 [&] { return inner_.set_mig_mode(gpu, enabled); });
+}
+Result<int> FaultyDriver::create_instance(int gpu, const Placement& at) {
+  return changed({Method::create_instance, {gpu, at.nvml_enum, at.start}},
+                 [&] { return inner_.create_instance(gpu, at); });
+}
+Result<void> FaultyDriver::destroy_instance(int gpu, int gi_id) {
+  return changed({Method::destroy_instance, {gpu, gi_id}},
+                 [&] { return inner_.destroy_instance(gpu, gi_id); });
+}
+Result<ComputeInstance> FaultyDriver::create_compute(int gpu, int gi_id) {
+  return changed({Method::create_compute, {gpu, gi_id}},
+                 [&] { return inner_.create_compute(gpu, gi_id); });
+}
+Result<void> FaultyDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
+  return changed({Method::destroy_compute, {gpu, gi_id, ci_id}},
+                 [&] { return inner_.destroy_compute(gpu, gi_id, ci_id); });
+}
+
+// ---- limits ----
+
+LimitedDriver::LimitedDriver(NodeDriver& inner, Limits limits)
+    : inner_(inner), limits_(std::move(limits)) {}
+
+Result<void> LimitedDriver::allowed(const Call& call, int gpu) const {
+  const auto denied = [&](const char* why) {
+    return failed({ErrorCode::denied, why, to_string(call)});
+  };
+  if (limits_.read_only) return denied("this driver only reads");
+  if (limits_.gpus && std::ranges::find(*limits_.gpus, gpu) == limits_.gpus->end())
+    return denied("this GPU is not among those that may be changed");
+  return {};
+}
+
+Result<DriverInfo> LimitedDriver::info() { return inner_.info(); }
+Result<GpuState> LimitedDriver::read(int gpu) { return inner_.read(gpu); }
+Result<std::vector<ProfileInfo>> LimitedDriver::profiles(int gpu) { return inner_.profiles(gpu); }
+Result<ModeChange> LimitedDriver::set_mig_mode(int gpu, bool enabled) {
+  const auto ok = allowed({Method::set_mig_mode, {gpu, enabled}}, gpu);
+  if (!ok) return failed(ok.error());
+  return inner_.set_mig_mode(gpu, enabled);
+}
+Result<int> LimitedDriver::create_instance(int gpu, const Placement& at) {
+  const auto ok = allowed({Method::create_instance, {gpu, at.nvml_enum, at.start}}, gpu);
+  if (!ok) return failed(ok.error());
+  return inner_.create_instance(gpu, at);
+}
+Result<void> LimitedDriver::destroy_instance(int gpu, int gi_id) {
+  const auto ok = allowed({Method::destroy_instance, {gpu, gi_id}}, gpu);
+  if (!ok) return failed(ok.error());
+  return inner_.destroy_instance(gpu, gi_id);
+}
+Result<ComputeInstance> LimitedDriver::create_compute(int gpu, int gi_id) {
+  const auto ok = allowed({Method::create_compute, {gpu, gi_id}}, gpu);
+  if (!ok) return failed(ok.error());
+  return inner_.create_compute(gpu, gi_id);
+}
+Result<void> LimitedDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
+  const auto ok = allowed({Method::destroy_compute, {gpu, gi_id, ci_id}}, gpu);
+  if (!ok) return failed(ok.error());
+  return inner_.destroy_compute(gpu, gi_id, ci_id);
+}
+
+}  // namespace partita::device

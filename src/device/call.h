@@ -1,0 +1,47 @@
+// A call of the door as data: what adaptors count, refuse and record, and what errors name.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/node_driver.h"
+
+namespace partita::device {
+
+enum class Method {
+  info,
+  read,
+  profiles,
+  set_mig_mode,
+  create_instance,
+  destroy_instance,
+  create_compute,
+  destroy_compute
+};
+inline constexpr std::array kMethods{Method::info,
+                                     Method::read,
+                                     Method::profiles,
+                                     Method::set_mig_mode,
+                                     Method::create_instance,
+                                     Method::destroy_instance,
+                                     Method::create_compute,
+                                     Method::destroy_compute};
+
+// As the door names them: "create_instance" with "gpu", "nvml_enum", "start".
+std::string_view name_of(Method method);
+std::vector<std::string_view> argument_names(Method method);
+// Whether the call changes something.
+bool changes(Method method);
+
+struct Call {
+  Method method = Method::info;
+  std::vector<int> arguments = {};  // as many as it has names; a flag is 0 or 1
+  bool operator==(const Call&) const = default;
+};
+
+// "create_instance(gpu 0, nvml_enum 2, start 4)"
+std::string to_string(const Call& call);
+
+}  // namespace partita::device
