@@ -18,6 +18,8 @@ Command add_simulate(CLI::App& app);
 Command add_compare(CLI::App& app);
 Command add_profile(CLI::App& app);
 Command add_batch(CLI::App& app);
+Command add_export(CLI::App& app);
+Command add_import(CLI::App& app);
 Command add_demo(CLI::App& app);
 
 // Commands about the command line itself; they read the tree that they are part of.

@@ -111,8 +111,8 @@ int run_main(int argc, char** argv) {
 std::vector<Command> add_commands(CLI::App& app) {
   return {add_demo(app),  add_gpus(app),    add_layouts(app),  add_planners(app),
           add_plan(app),  add_verify(app),  add_simulate(app), add_compare(app),
-          add_batch(app), add_profile(app), add_help(app),     add_completion(app),
-          add_man(app)};
+          add_batch(app), add_export(app),  add_import(app),   add_profile(app),
+          add_help(app),  add_completion(app), add_man(app)};
 }
 
 }  // namespace partita::cli
