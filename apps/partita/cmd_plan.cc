@@ -7,12 +7,14 @@
 #include "inputs.h"
 #include "plan/serving_forms.h"
 #include "planning.h"
+#include "replanning.h"
 
 namespace partita::cli {
 namespace {
 
 struct Flags {
   ProblemFlags problem;
+  ReplanFlags replan;
   std::string planner = "exact";
   int max_gpus = 0;  // 0: as many as needed
   long node_budget = planners::serving::Options{}.node_budget;
@@ -49,30 +51,53 @@ Result<Exit> refuse(Context& context, const Flags& flags,
   return Exit::no;
 }
 
-Result<std::string> render(Context& context, const Flags& flags, const plan::ServingPlan& plan) {
+std::string render(const Context& context, const Flags& flags, const hw::Catalogue& catalogue,
+                   const plan::ServingPlan& plan) {
   if (flags.output.format == "json") return plan::plan_json(plan);
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.problem.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  if (flags.output.format == "svg") return plan::plan_svg(plan, *catalogue);
+  if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
   plan::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
   picture.explain = flags.explain;
-  return plan::plan_text(plan, *catalogue, picture);
+  return plan::plan_text(plan, catalogue, picture);
+}
+
+// Plans again from what runs.
+Result<Exit> run_again(Context& context, const Flags& flags, const plan::ServingProblem& problem,
+                       const hw::Catalogue& catalogue) {
+  const Result<IncrementalOutcome> result =
+      make_plan_again(context, flags.replan, problem, catalogue, flags.node_budget);
+  if (!result) return failed(result.error());
+  if (!result->outcome.plan) return refuse(context, flags, result->outcome.refusals);
+  const plan::ServingPlan& plan = *result->outcome.plan;
+  const auto too_many = too_many_gpus(plan, flags.max_gpus);
+  if (!too_many.empty()) return refuse(context, flags, too_many);
+  std::string content = render(context, flags, catalogue, plan);
+  if (flags.output.format == "json") content = with_changes(std::move(content), *result);
+  if (flags.output.format == "text") content += changes_text(*result);
+  if (auto written = deliver(context, flags.output, content); !written) {
+    return failed(written.error());
+  }
+  return Exit::done;
 }
 
 Result<Exit> run(Context& context, const Flags& flags) {
   const Result<const Planner*> planner = find_planner("--planner", flags.planner);
   if (!planner) return failed(planner.error());
+  if (!flags.replan.current.empty() && flags.planner != "exact") {
+    return bad_input("--planner", "--current plans with the planner 'exact' only");
+  }
   const Result<plan::ServingProblem> problem = load_problem(context, flags.problem);
   if (!problem) return failed(problem.error());
+  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.problem.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  if (!flags.replan.current.empty()) return run_again(context, flags, *problem, *catalogue);
   const Result<Outcome> outcome = make_plan(context, **planner, *problem, flags.node_budget);
   if (!outcome) return failed(outcome.error());
   if (!outcome->plan) return refuse(context, flags, outcome->refusals);
   const auto too_many = too_many_gpus(*outcome->plan, flags.max_gpus);
   if (!too_many.empty()) return refuse(context, flags, too_many);
-  const Result<std::string> content = render(context, flags, *outcome->plan);
-  if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written) {
+  const std::string content = render(context, flags, *catalogue, *outcome->plan);
+  if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
   return Exit::done;
@@ -94,12 +119,15 @@ Command add_plan(CLI::App& app) {
          1, 1e6)
       ->type_name("N")
       ->excludes("--fleet");
+  add_replan_flags(*command, flags->replan);
   add_node_budget(*command, flags->node_budget);
   command->add_flag("--explain", flags->explain, "Say why the plan is as it is (text)");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
-      "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json");
+      "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
+      "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
+      "--current plan.json");
   return {command, [flags](Context& context) { return run(context, *flags); }};
 }
 

@@ -1,0 +1,287 @@
+// What a GPU does: memory, clocks, power, temperatures, errors. The machine runs no kernels, so the
+// figures are those of an idle board; only energy moves, with the time since this computer started.
+#include <algorithm>
+#include <vector>
+
+#include "figures.h"
+#include "library.h"
+
+namespace partita::nvml_sim {
+namespace {
+
+constexpr unsigned long long kBytesPerMib = 1ULL << 20;
+constexpr unsigned kClockSm = 1, kClockMemory = 2, kClockVideo = 3, kClocks = 4;
+constexpr unsigned kTemperature = 32, kThresholds = 8;
+constexpr unsigned kPState0 = 0;
+constexpr unsigned long long kThrottleIdle = 1, kThrottleKnown = 0x1FF;
+constexpr unsigned kUnsigned = 1, kUnsignedLongLong = 3;  // types of field values
+constexpr unsigned kFieldEcc = 1, kFieldEccPending = 2, kFieldEnergy = 83;
+constexpr unsigned kFieldRemapped = 142, kFieldRemappedLast = 145;
+
+struct Bytes {
+  unsigned long long total = 0, reserved = 0;
+};
+// Of the GPU: what no instance can have is reserved. Of a MIG device: all of its instance.
+Bytes memory_of(const Target& target) {
+  const hw::GpuModel& model = *target.gpu.model;
+  if (target.compute != nullptr) return {memory_mib(model, target.profile()) * kBytesPerMib, 0};
+  const unsigned long long total = total_mib(model);
+  unsigned long long most = 0;
+  for (const hw::MigProfile& profile : model.profiles)
+    most = std::max(most, memory_mib(model, profile));
+  return {total * kBytesPerMib, most > 0 && most < total ? (total - most) * kBytesPerMib : 0};
+}
+
+unsigned long long energy_mj(const Target& target) {
+  const auto since_ms = static_cast<unsigned long long>(Library::here().clock.now_ns() / 1'000'000);
+  return since_ms * figures_of(*target.gpu.model).idle_w;
+}
+
+// One number of the figures, times `unit`.
+Return figure(Device device, unsigned* out, unsigned Figures::* which, unsigned unit = 1) {
+  return on_gpu(device, given(out), [&](const Target& target) {
+    return answer(out, figures_of(*target.gpu.model).*which * unit);
+  });
+}
+
+Return number(Device device, unsigned* out, unsigned value) {
+  return on_gpu(device, given(out), [&](const Target&) { return answer(out, value); });
+}
+
+Return number(Device device, unsigned long long* out, unsigned long long value) {
+  return on_gpu(device, given(out), [&](const Target&) { return answer(out, value); });
+}
+
+Return not_there(Device device, bool arguments) {
+  return on_gpu(device, arguments, [](const Target&) { return Return::not_supported; });
+}
+
+Return clock_of(Device device, unsigned clock, unsigned* out, bool highest) {
+  if (clock >= kClocks)
+    return on_gpu(device, false, [](const Target&) { return Return::unknown; });
+  if (clock == kClockMemory) return figure(device, out, &Figures::memory);
+  return figure(device, out, highest ? &Figures::sm_max : &Figures::sm_idle);
+}
+
+// Not told of a GPU in MIG mode, nor of MIG devices; else nothing runs.
+Return engine_use(Device device, unsigned* percent, unsigned* period_us) {
+  return on_gpu(device, given(percent, period_us), [&](const Target& target) {
+    if (target.gpu.mig) return Return::not_supported;
+    *percent = 0;
+    return answer(period_us, 167'000);
+  });
+}
+
+void fill(const Target& target, abi::FieldValue& value) {
+  value.time_us = Library::here().clock.now_ns() / 1000;
+  value.latency_us = 0;
+  value.result = Return::success;
+  value.value_type = kUnsigned;
+  value.value.huge = 0;
+  if (value.field == kFieldEcc || value.field == kFieldEccPending) {
+    value.value.word = 1;
+  } else if (value.field == kFieldEnergy) {
+    value.value_type = kUnsignedLongLong;
+    value.value.huge = energy_mj(target);
+  } else if (value.field < kFieldRemapped || value.field > kFieldRemappedLast) {
+    value.result = Return::not_supported;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+Return nvmlDeviceGetMemoryInfo(Device device, abi::Memory* memory) {
+  return on_device(device, given(memory), [&](const Target& target) {
+    const Bytes bytes = memory_of(target);
+    *memory = {bytes.total, bytes.total - bytes.reserved, bytes.reserved};
+    return Return::success;
+  });
+}
+
+Return nvmlDeviceGetMemoryInfo_v2(Device device, abi::MemoryV2* memory) {
+  return on_device(device, given(memory), [&](const Target& target) {
+    if (memory->version != abi::version_word<abi::MemoryV2>(2))
+      return Return::argument_version_mismatch;
+    const Bytes bytes = memory_of(target);
+    *memory = {memory->version, bytes.total, bytes.reserved, bytes.total - bytes.reserved, 0};
+    return Return::success;
+  });
+}
+
+Return nvmlDeviceGetBAR1MemoryInfo(Device device, abi::Bar1Memory* memory) {
+  return on_gpu(device, given(memory), [&](const Target& target) {
+    unsigned long long total = kBytesPerMib;  // a power of two that the memory fits into
+    while (total < total_mib(*target.gpu.model) * kBytesPerMib) total *= 2;
+    *memory = {total, total, 0};
+    return Return::success;
+  });
+}
+
+Return nvmlDeviceGetUtilizationRates(Device device, abi::Utilization* use) {
+  return on_gpu(device, given(use), [&](const Target& target) {
+    if (target.gpu.mig) return Return::not_supported;
+    *use = {0, 0};
+    return Return::success;
+  });
+}
+Return nvmlDeviceGetEncoderUtilization(Device device, unsigned* percent, unsigned* period_us) {
+  return engine_use(device, percent, period_us);
+}
+Return nvmlDeviceGetDecoderUtilization(Device device, unsigned* percent, unsigned* period_us) {
+  return engine_use(device, percent, period_us);
+}
+Return nvmlDeviceGetProcessUtilization(Device device, abi::ProcessSample*, unsigned* count,
+                                       unsigned long long) {
+  return on_gpu(device, given(count), [&](const Target& target) {
+    if (target.gpu.mig) return Return::not_supported;
+    *count = 0;
+    return Return::not_found;  // no process made use of it
+  });
+}
+
+Return nvmlDeviceGetTemperature(Device device, unsigned sensor, unsigned* celsius) {
+  return number(device, sensor == 0 ? celsius : nullptr, kTemperature);
+}
+Return nvmlDeviceGetTemperatureThreshold(Device device, unsigned threshold, unsigned* celsius) {
+  // Shutdown, slowdown, memory, GPU; the acoustic ones are of boards with fans.
+  constexpr unsigned kCelsius[] = {92, 89, 95, 85};
+  if (threshold < std::size(kCelsius)) return number(device, celsius, kCelsius[threshold]);
+  return not_there(device, threshold < kThresholds && given(celsius));
+}
+
+// Passive boards.
+Return nvmlDeviceGetFanSpeed(Device device, unsigned* percent) {
+  return not_there(device, given(percent));
+}
+Return nvmlDeviceGetFanSpeed_v2(Device device, unsigned, unsigned* percent) {
+  return not_there(device, given(percent));
+}
+Return nvmlDeviceGetNumFans(Device device, unsigned* fans) { return number(device, fans, 0); }
+
+Return nvmlDeviceGetClockInfo(Device device, unsigned clock, unsigned* mhz) {
+  return clock_of(device, clock, mhz, false);
+}
+Return nvmlDeviceGetMaxClockInfo(Device device, unsigned clock, unsigned* mhz) {
+  return clock_of(device, clock, mhz, true);
+}
+Return nvmlDeviceGetApplicationsClock(Device device, unsigned clock, unsigned* mhz) {
+  return clock_of(device, clock, mhz, true);
+}
+Return nvmlDeviceGetDefaultApplicationsClock(Device device, unsigned clock, unsigned* mhz) {
+  return clock_of(device, clock, mhz, true);
+}
+Return nvmlDeviceGetMaxCustomerBoostClock(Device device, unsigned clock, unsigned* mhz) {
+  return clock_of(device, clock, mhz, true);
+}
+Return nvmlDeviceGetClock(Device device, unsigned clock, unsigned which, unsigned* mhz) {
+  return clock_of(device, which < 4 ? clock : kClocks, mhz, which != 0);
+}
+Return nvmlDeviceGetSupportedMemoryClocks(Device device, unsigned* count, unsigned* mhz) {
+  return on_gpu(device, given(count), [&](const Target& target) {
+    return put_list(std::vector{figures_of(*target.gpu.model).memory}, count, mhz);
+  });
+}
+Return nvmlDeviceGetSupportedGraphicsClocks(Device device, unsigned memory, unsigned* count,
+                                            unsigned* mhz) {
+  return on_gpu(device, given(count), [&](const Target& target) {
+    const Figures& figures = figures_of(*target.gpu.model);
+    if (memory != figures.memory) return Return::not_found;
+    std::vector<unsigned> clocks;
+    for (unsigned clock = figures.sm_max; clock >= figures.sm_idle && clock >= 15; clock -= 15)
+      clocks.push_back(clock);
+    return put_list(clocks, count, mhz);
+  });
+}
+
+Return nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* reasons) {
+  return number(device, reasons, kThrottleIdle);
+}
+Return nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long* reasons) {
+  return number(device, reasons, kThrottleIdle);
+}
+Return nvmlDeviceGetSupportedClocksThrottleReasons(Device device, unsigned long long* reasons) {
+  return number(device, reasons, kThrottleKnown);
+}
+Return nvmlDeviceGetSupportedClocksEventReasons(Device device, unsigned long long* reasons) {
+  return number(device, reasons, kThrottleKnown);
+}
+
+Return nvmlDeviceGetPowerUsage(Device device, unsigned* milliwatts) {
+  return figure(device, milliwatts, &Figures::idle_w, 1000);
+}
+Return nvmlDeviceGetPowerManagementMode(Device device, unsigned* on) {
+  return number(device, on, 1);
+}
+Return nvmlDeviceGetPowerManagementLimit(Device device, unsigned* milliwatts) {
+  return figure(device, milliwatts, &Figures::limit_w, 1000);
+}
+Return nvmlDeviceGetPowerManagementLimitConstraints(Device device, unsigned* low, unsigned* high) {
+  return on_gpu(device, given(low, high), [&](const Target& target) {
+    const Figures& figures = figures_of(*target.gpu.model);
+    *low = figures.low_w * 1000;
+    return answer(high, figures.limit_w * 1000);
+  });
+}
+Return nvmlDeviceGetPowerManagementDefaultLimit(Device device, unsigned* milliwatts) {
+  return figure(device, milliwatts, &Figures::limit_w, 1000);
+}
+Return nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned* milliwatts) {
+  return figure(device, milliwatts, &Figures::limit_w, 1000);
+}
+Return nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long* millijoules) {
+  return on_gpu(device, given(millijoules),
+                [&](const Target& target) { return answer(millijoules, energy_mj(target)); });
+}
+Return nvmlDeviceGetPerformanceState(Device device, unsigned* state) {
+  return number(device, state, kPState0);
+}
+Return nvmlDeviceGetPowerState(Device device, unsigned* state) {
+  return number(device, state, kPState0);
+}
+
+Return nvmlDeviceGetPersistenceMode(Device device, unsigned* on) { return number(device, on, 1); }
+Return nvmlDeviceGetComputeMode(Device device, unsigned* mode) { return number(device, mode, 0); }
+Return nvmlDeviceGetDisplayMode(Device device, unsigned* on) { return number(device, on, 0); }
+Return nvmlDeviceGetDisplayActive(Device device, unsigned* on) { return number(device, on, 0); }
+Return nvmlDeviceGetAccountingMode(Device device, unsigned* on) { return number(device, on, 0); }
+
+Return nvmlDeviceGetEccMode(Device device, unsigned* current, unsigned* pending) {
+  return on_gpu(device, given(current, pending), [&](const Target&) {
+    *current = 1;
+    return answer(pending, 1);
+  });
+}
+Return nvmlDeviceGetDefaultEccMode(Device device, unsigned* on) { return number(device, on, 1); }
+Return nvmlDeviceGetTotalEccErrors(Device device, unsigned, unsigned, unsigned long long* errors) {
+  return number(device, errors, 0);
+}
+Return nvmlDeviceGetMemoryErrorCounter(Device device, unsigned, unsigned, unsigned,
+                                       unsigned long long* errors) {
+  return number(device, errors, 0);
+}
+Return nvmlDeviceGetRetiredPages(Device device, unsigned, unsigned* count, unsigned long long*) {
+  return not_there(device, given(count));  // boards that remap rows retire no pages
+}
+Return nvmlDeviceGetRetiredPagesPendingStatus(Device device, unsigned* pending) {
+  return not_there(device, given(pending));
+}
+Return nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* uncorrected,
+                                 unsigned* pending, unsigned* failed_) {
+  return on_gpu(device, given(corrected, uncorrected, pending, failed_), [&](const Target&) {
+    *corrected = *uncorrected = *pending = *failed_ = 0;
+    return Return::success;
+  });
+}
+
+Return nvmlDeviceGetFieldValues(Device device, int count, abi::FieldValue* values) {
+  return on_gpu(device, count > 0 && given(values), [&](const Target& target) {
+    for (int i = 0; i < count; ++i) fill(target, values[i]);
+    return Return::success;
+  });
+}
+
+}  // extern "C"
+
+}  // namespace partita::nvml_sim

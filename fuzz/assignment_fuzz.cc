@@ -1,0 +1,19 @@
+// Assignments: an assignment or a refusal; what was read is printed and read back the same.
+#include <cstdint>
+#include <string_view>
+
+#include "actuate/assignment.h"
+#include "base/check.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto assignment = partita::actuate::parse_assignment("fuzz.json", text);
+  if (!assignment) {
+    CHECK(assignment.error().context.starts_with("fuzz.json"));
+    return 0;
+  }
+  const auto again = partita::actuate::parse_assignment(
+      "again.json", partita::actuate::assignment_json(*assignment));
+  CHECK(again && *again == *assignment);
+  return 0;
+}

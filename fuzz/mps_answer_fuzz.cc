@@ -1,0 +1,22 @@
+// Answers of nvidia-cuda-mps-control: what is asked for, within its bounds, or a refusal.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "drivers/mps/answer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace mps = partita::drivers::mps;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto pids = mps::parse_pids(text))
+    for (const partita::Pid pid : *pids) CHECK(pid > 0);
+  if (const auto percentage = mps::parse_percentage(text))
+    CHECK(*percentage >= 0 && *percentage <= 100);
+  if (const auto memory = mps::parse_memory(text)) CHECK(memory->value >= 0);
+  if (const auto id = mps::parse_new_partition(text, "GPU-1")) CHECK(id->starts_with("GPU-1/"));
+  if (const auto table = mps::parse_lspart(text)) {
+    CHECK(table->free_sms >= 0 && table->used_chunks >= 0);
+    for (const mps::SmPartition& partition : table->partitions) CHECK(!partition.id.empty());
+  }
+  return 0;
+}

@@ -1,0 +1,332 @@
+#include "drivers/mps/daemon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/unicode.h"
+
+namespace partita::drivers::mps {
+namespace {
+
+constexpr std::int64_t kFirstNapNs = 1'000'000;
+constexpr std::int64_t kLongestNapNs = 10'000'000;
+
+// Everything that a daemon keeps in its pipe directory. The longest decides how long that may be.
+constexpr std::string_view kPidFile = "nvidia-cuda-mps-control.pid";
+constexpr std::string_view kSockets[] = {"control", "control_lock", "control_privileged", "log"};
+constexpr std::size_t kLongestSocket = std::string_view("control_privileged").size();
+constexpr std::size_t kMaxSocketPath = 107;
+
+// Printed with an exit status of 1.
+constexpr std::string_view kNotRunning = "Cannot find MPS control daemon";
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  return end == std::string_view::npos ? std::string_view{} : text.substr(0, end + 1);
+}
+
+// The last line of what a program printed, safe to show.
+std::string last_line(std::string_view text) {
+  text = trimmed(text);
+  const std::size_t before = text.rfind('\n');
+  constexpr std::size_t kShownBytes = 160;
+  text = text.substr(before == std::string_view::npos ? 0 : before + 1).substr(0, kShownBytes);
+  return utf8(printable(text));
+}
+
+std::string base_name(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+// Whole MiB: the control takes no fractions.
+std::string memory_word(Mib memory) { return fmt::format("{:.0f}M", std::floor(memory.value)); }
+
+}  // namespace
+
+Result<Place> place_of(const std::string& runtime_directory, const std::string& device) {
+  std::string name = device;  // drivers before 470 put slashes into UUIDs of MIG devices
+  std::ranges::replace(name, '/', '_');
+  const std::string home = runtime_directory + "/" + name;
+  Place place{.device = device, .pipe_directory = home + "/pipe", .log_directory = home + "/log"};
+  const std::size_t longest = place.pipe_directory.size() + 1 + kLongestSocket;
+  if (longest > kMaxSocketPath) {
+    return bad_input(runtime_directory,
+                     fmt::format("too long for the sockets of MPS: {} bytes too many",
+                                 longest - kMaxSocketPath));
+  }
+  return place;
+}
+
+std::map<std::string, std::string> client_environment(const Place& place, const Share& share) {
+  std::map<std::string, std::string> environment{
+      {"CUDA_VISIBLE_DEVICES", place.device},
+      {"CUDA_MPS_PIPE_DIRECTORY", place.pipe_directory},
+      {"CUDA_MPS_LOG_DIRECTORY", place.log_directory},
+      {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", fmt::format("{:g}", share.percentage)}};
+  // The client sees one device, so its number there is 0.
+  if (share.pinned_memory.value > 0)
+    environment["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = "0=" + memory_word(share.pinned_memory);
+  return environment;
+}
+
+std::map<std::string, std::string> client_environment(const Place& place,
+                                                      const std::string& partition,
+                                                      Mib pinned_memory) {
+  auto environment = client_environment(place, {.percentage = 100, .pinned_memory = pinned_memory});
+  environment.erase("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  environment["CUDA_MPS_SM_PARTITION"] = partition;
+  return environment;
+}
+
+// The percentage is set so that one in our own environment does not become everybody's limit.
+std::map<std::string, std::string> Daemon::environment() const {
+  return client_environment(place_, Share{});
+}
+
+Result<int> Daemon::wait(Pid pid, std::int64_t until_ns) {
+  std::int64_t nap = kFirstNapNs;
+  while (true) {
+    for (const ProcessExit& exit : doors_.processes.exited())
+      if (exit.pid == pid) return exit.status;
+    const std::int64_t left = until_ns - doors_.clock.now_ns();
+    if (left <= 0) break;
+    doors_.clock.sleep_ns(std::min(nap, left));
+    nap = std::min(2 * nap, kLongestNapNs);
+  }
+  static_cast<void>(doors_.processes.stop(pid, StopSignal::kill));
+  return failed(
+      {ErrorCode::timeout,
+       fmt::format("no answer within {} s", static_cast<double>(options_.timeout_ns) / 1e9),
+       options_.program});
+}
+
+// What the program printed; an Error when it could not run, failed or took too long.
+Result<std::string> Daemon::run(const std::vector<std::string>& arguments,
+                                const std::string& input) {
+  const std::string answer_file = place_.log_directory + "/answer";
+  if (auto removed = doors_.files.remove(answer_file); !removed) return failed(removed.error());
+  ProcessSpec spec{.argv = {options_.program},
+                   .environment = environment(),
+                   .log_file = answer_file,
+                   .input = input,
+                   .daemon = true};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  const Result<Pid> pid = doors_.processes.start(spec);
+  if (!pid) return failed({ErrorCode::no_driver, pid.error().message, pid.error().context});
+  const Result<int> status = wait(*pid, doors_.clock.now_ns() + options_.timeout_ns);
+  if (!status) return failed(status.error());
+  const Result<std::string> answer = doors_.files.read(answer_file);
+  if (!answer) return failed(answer.error());
+  if (answer->find(kNotRunning) != std::string::npos)
+    return failed({ErrorCode::not_found, "no MPS control daemon runs there", place_.device});
+  if (*status != 0)
+    return environment_error(options_.program,
+                             fmt::format("ended with status {}: {}", *status, last_line(*answer)));
+  return *answer;
+}
+
+Result<std::string> Daemon::ask(const std::string& command) {
+  if (!doors_.files.is_directory(place_.log_directory))
+    return failed({ErrorCode::not_found, "no MPS control daemon runs there", place_.device});
+  Result<std::string> answer = run({}, command + "\n");
+  if (!answer) answer.error().context += fmt::format(" ({}, {})", command, place_.device);
+  return answer;
+}
+
+Pid Daemon::daemon_pid() {
+  const Result<std::string> text =
+      doors_.files.read(fmt::format("{}/{}", place_.pipe_directory, kPidFile));
+  if (!text) return 0;
+  const Result<std::vector<Pid>> pids = parse_pids(*text);
+  return pids && pids->size() == 1 ? pids->front() : 0;
+}
+
+// Whether the process of this number is the control daemon of this place: a pid file may name a
+// number that belongs to somebody else by now.
+bool Daemon::is_daemon(Pid pid) {
+  const Result<std::string> command = doors_.files.read(fmt::format("/proc/{}/cmdline", pid));
+  const Result<std::string> variables = doors_.files.read(fmt::format("/proc/{}/environ", pid));
+  if (!command || !variables) return false;
+  bool named = false;
+  for (std::size_t at = 0; at < command->size(); at = command->find('\0', at) + 1) {
+    named = named || base_name(command->c_str() + at) == base_name(options_.program);
+    if (command->find('\0', at) == std::string::npos) break;
+  }
+  const std::string place = '\0' + ("CUDA_MPS_PIPE_DIRECTORY=" + place_.pipe_directory) + '\0';
+  return named && ('\0' + *variables + '\0').find(place) != std::string::npos;
+}
+
+Result<void> Daemon::kill_daemon() {
+  const Pid pid = daemon_pid();
+  if (pid == 0 || !is_daemon(pid)) return {};
+  const std::string identity = doors_.processes.identity(pid);
+  if (!doors_.processes.adopt(pid, identity)) return {};  // it ended meanwhile
+  if (auto stopped = doors_.processes.stop(pid, StopSignal::kill); !stopped) return stopped;
+  const Result<int> ended = wait(pid, doors_.clock.now_ns() + options_.timeout_ns);
+  return ended ? Result<void>{} : failed(ended.error());
+}
+
+// Stale files deceive whoever looks at them. What cannot be removed, the next daemon overwrites.
+void Daemon::clean() {
+  static_cast<void>(doors_.files.remove(fmt::format("{}/{}", place_.pipe_directory, kPidFile)));
+  for (const std::string_view name : kSockets)
+    static_cast<void>(doors_.files.remove(fmt::format("{}/{}", place_.pipe_directory, name)));
+}
+
+bool Daemon::in_mode(Mode mode) {
+  const Result<SmTable> table = partitions();
+  return table.has_value() == (mode == Mode::static_partitions);
+}
+
+Result<void> Daemon::start(Mode mode) {
+  for (const std::string& directory : {place_.pipe_directory, place_.log_directory})
+    if (auto made = doors_.files.make_directories(directory); !made) return made;
+  const Result<Health> running = health();
+  if (!running && running.error().code == ErrorCode::no_driver) return failed(running.error());
+  if (running && in_mode(mode)) return {};
+  if (running) {
+    if (auto ended = quit(); !ended) return ended;
+  } else {
+    if (auto killed = kill_daemon(); !killed) return killed;
+    clean();
+  }
+  if (auto launched = launch(mode); !launched) return launched;
+  if (mode == Mode::shared || in_mode(mode)) return {};
+  static_cast<void>(quit());
+  return failed({ErrorCode::not_supported, "this version of MPS has no static SM partitions",
+                 options_.program});
+}
+
+Result<void> Daemon::launch(Mode mode) {
+  std::vector<std::string> arguments{"-d"};
+  if (mode == Mode::static_partitions) arguments.emplace_back("-S");
+  const Result<std::string> printed = run(arguments, "");
+  if (printed) return await_ready();
+  Error error = printed.error();
+  // An older program does not know the flag: it prints its usage.
+  if (mode == Mode::static_partitions && error.code == ErrorCode::environment) {
+    error = {ErrorCode::not_supported, "no static SM partitions: it " + error.message,
+             error.context};
+  }
+  return failed(std::move(error));
+}
+
+Result<void> Daemon::await_ready() {
+  const std::int64_t until = doors_.clock.now_ns() + options_.timeout_ns;
+  while (true) {
+    const Result<std::string> answer = ask("get_default_active_thread_percentage");
+    const bool ready = answer && parse_percentage(*answer);
+    if (ready) return {};
+    if (doors_.clock.now_ns() >= until) {
+      static_cast<void>(kill_daemon());
+      return failed({ErrorCode::timeout,
+                     fmt::format("started, but does not answer{}; see control.log in {}",
+                                 answer ? "" : ": " + answer.error().message, place_.log_directory),
+                     place_.device});
+    }
+    doors_.clock.sleep_ns(kLongestNapNs);
+  }
+}
+
+Result<void> Daemon::quit() {
+  const Pid pid = daemon_pid();
+  const Result<std::string> answer = ask(fmt::format("quit -t {}", options_.quit_grace_s));
+  if (!answer && answer.error().code == ErrorCode::no_driver) return failed(answer.error());
+  const std::int64_t until = doors_.clock.now_ns() + options_.timeout_ns;
+  while (answer && pid != 0 && is_daemon(pid) && doors_.clock.now_ns() < until)
+    doors_.clock.sleep_ns(kFirstNapNs);
+  if (auto killed = kill_daemon(); !killed) return killed;
+  clean();
+  return {};
+}
+
+Result<Health> Daemon::health() {
+  const Result<std::string> list = ask("get_server_list");
+  if (!list) return failed(list.error());
+  const Result<std::vector<Pid>> pids = parse_pids(*list);
+  if (!pids) return failed(pids.error());
+  Health health{.daemon = daemon_pid(), .servers = {}};
+  for (const Pid pid : *pids) {
+    const Result<std::string> clients = ask(fmt::format("get_client_list {}", pid));
+    if (!clients) return failed(clients.error());
+    const Result<std::vector<Pid>> client_pids = parse_pids(*clients);
+    if (!client_pids) return failed(client_pids.error());
+    health.servers.push_back({pid, *client_pids});
+  }
+  return health;
+}
+
+namespace {
+
+Result<void> confirmed(const Result<std::string>& answer, double wanted) {
+  if (!answer) return failed(answer.error());
+  const Result<double> now = parse_percentage(*answer);
+  if (!now) return failed(now.error());
+  if (std::abs(*now - wanted) < 0.1) return {};
+  return environment_error(
+      "nvidia-cuda-mps-control",
+      fmt::format("asked for {} % of the threads, it keeps {} %", wanted, *now));
+}
+
+}  // namespace
+
+Result<void> Daemon::set_default_percentage(double percentage) {
+  const auto set = ask(fmt::format("set_default_active_thread_percentage {:g}", percentage));
+  if (!set) return failed(set.error());
+  return confirmed(ask("get_default_active_thread_percentage"), percentage);
+}
+
+Result<void> Daemon::set_percentage(Pid server, double percentage) {
+  const auto set = ask(fmt::format("set_active_thread_percentage {} {:g}", server, percentage));
+  if (!set) return failed(set.error());
+  return confirmed(ask(fmt::format("get_active_thread_percentage {}", server)), percentage);
+}
+
+Result<void> Daemon::set_default_pinned_memory(Mib limit) {
+  const std::string word = memory_word(limit);
+  const auto set = ask("set_default_device_pinned_mem_limit 0 " + word);
+  if (!set) return failed(set.error());
+  const auto now = ask("get_default_device_pinned_mem_limit 0");
+  if (!now) return failed(now.error());
+  const Result<Mib> kept = parse_memory(*now);
+  if (!kept) return failed(kept.error());
+  if (std::abs(kept->value - std::floor(limit.value)) < 1) return {};
+  return environment_error(
+      options_.program,
+      fmt::format("asked for a memory limit of {}, it keeps {:g} MiB", word, kept->value));
+}
+
+Result<SmTable> Daemon::partitions() {
+  const Result<std::string> answer = ask("lspart");
+  if (!answer) return failed(answer.error());
+  Result<SmTable> table = parse_lspart(*answer);
+  if (!table) table.error().code = ErrorCode::not_supported;
+  return table;
+}
+
+Result<std::string> Daemon::add_partition(int chunks) {
+  if (const Result<SmTable> table = partitions(); !table) return failed(table.error());
+  const Result<std::string> answer =
+      ask(fmt::format("sm_partition add {} {}", place_.device, chunks));
+  if (!answer) return failed(answer.error());
+  Result<std::string> id = parse_new_partition(*answer, place_.device);
+  if (!id) id.error() = {ErrorCode::no_room, last_line(*answer), place_.device};
+  return id;
+}
+
+Result<void> Daemon::remove_partition(const std::string& id) {
+  // Ids may hold further slashes; the first ends the device.
+  const std::string own =
+      id.starts_with(place_.device + "/") ? id.substr(place_.device.size() + 1) : id;
+  const Result<std::string> answer = ask(fmt::format("sm_partition rm {} {}", place_.device, own));
+  if (!answer) return failed(answer.error());
+  const Result<SmTable> table = partitions();
+  if (!table) return failed(table.error());
+  for (const SmPartition& partition : table->partitions)
+    if (partition.id == own) return failed({ErrorCode::in_use, last_line(*answer), id});
+  return {};
+}
+
+}  // namespace partita::drivers::mps

@@ -1,0 +1,214 @@
+#include "drivers/nvml_mig/nvml_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "drivers/nvml_mig/nvml_reader.h"
+
+namespace partita::drivers::nvml_mig {
+namespace {
+
+using abi::Return;
+using device::ComputeInstance;
+using device::GpuState;
+using device::ModeChange;
+
+constexpr int kReadAttempts = 3;
+
+int whole(unsigned value) { return static_cast<int>(value); }
+
+// An id that cannot be is an invalid argument to NVML; to callers it is one that is not there.
+Error no_such(Error error) {
+  if (error.code == ErrorCode::invalid_argument) error.code = ErrorCode::not_found;
+  return error;
+}
+
+class NvmlDriver final : public device::NodeDriver {
+ public:
+  NvmlDriver(const hw::Catalogue& catalogue, std::unique_ptr<NvmlLibrary> library)
+      : library_(std::move(library)), api_(library_->api()), reader_(catalogue, *library_) {}
+
+  Result<device::DriverInfo> info() override;
+  Result<GpuState> read(int gpu) override;
+  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override;
+  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
+  Result<int> create_instance(int gpu, const device::Placement& placement) override;
+  Result<void> destroy_instance(int gpu, int gi_id) override;
+  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
+  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+
+ private:
+  Result<abi::GpuInstance> find_instance(int gpu, int gi_id);
+  Result<abi::Place> place_of(abi::Device device, unsigned profile_id, int start);
+  Result<abi::ComputeInstanceProfile> widest(abi::GpuInstance handle);
+
+  std::unique_ptr<NvmlLibrary> library_;
+  const NvmlApi& api_;
+  NvmlReader reader_;
+};
+
+Result<device::DriverInfo> NvmlDriver::info() {
+  std::array<char, abi::kVersionSize> version{};
+  const auto ok = library_->call("nvmlSystemGetDriverVersion", api_.driver_version, version.data(),
+                                 abi::kVersionSize);
+  if (!ok) return failed(ok.error());
+  const Result<unsigned> gpus = reader_.count();
+  if (!gpus) return failed(gpus.error());
+  return device::DriverInfo{.name = "nvml", .version = version.data(), .gpus = whole(*gpus)};
+}
+
+Result<GpuState> NvmlDriver::read(int gpu) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device && device.error().code == ErrorCode::lost) {
+    GpuState state;
+    state.index = gpu;
+    state.lost = true;
+    return state;
+  }
+  if (!device) return failed(device.error());
+  Result<GpuState> state = reader_.state(*device, gpu);
+  // An instance that somebody else destroys between two of the calls leaves a handle that is gone.
+  for (int attempt = 1; attempt < kReadAttempts && !state && absent(state.error()); ++attempt)
+    state = reader_.state(*device, gpu);
+  return state;
+}
+
+Result<std::vector<device::ProfileInfo>> NvmlDriver::profiles(int gpu) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  return reader_.profiles(*device);
+}
+
+Result<ModeChange> NvmlDriver::set_mig_mode(int gpu, bool enabled) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  const std::string call = fmt::format("nvmlDeviceSetMigMode(gpu {}, {})", gpu, enabled ? 1 : 0);
+  Return activation = Return::success;
+  auto ok = library_->call(call, api_.set_mig_mode, *device, enabled ? 1u : 0u, &activation);
+  if (!ok) return failed(ok.error());
+  if (activation == Return::reset_required) return ModeChange::pending_reset;
+  if (activation != Return::success) return failed(library_->error(activation, call));
+  unsigned current = 0, pending = 0;
+  ok = library_->call("nvmlDeviceGetMigMode", api_.mig_mode, *device, &current, &pending);
+  if (!ok) return failed(ok.error());
+  return (current == 1) == enabled ? ModeChange::done : ModeChange::pending_reset;
+}
+
+Result<abi::Place> NvmlDriver::place_of(abi::Device device, unsigned profile_id, int start) {
+  const auto places = reader_.placements(device, profile_id);
+  if (!places) return failed(places.error());
+  const auto place = std::ranges::find(
+      *places, start, [](const abi::Place& possible) { return whole(possible.start); });
+  if (place == places->end())
+    return failed({ErrorCode::invalid_argument, "the profile cannot start there", {}});
+  return *place;
+}
+
+Result<int> NvmlDriver::create_instance(int gpu, const device::Placement& placement) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  const std::string call =
+      fmt::format("nvmlDeviceCreateGpuInstanceWithPlacement(gpu {}, profile {}, start {})", gpu,
+                  placement.nvml_enum, placement.start);
+  const auto known = reader_.profile(*device, static_cast<unsigned>(placement.nvml_enum));
+  if (!known && absent(known.error()))
+    return failed({ErrorCode::invalid_argument, "the board has no such profile", call});
+  if (!known) return failed(known.error());
+  const auto place = place_of(*device, known->figures.id, placement.start);
+  if (!place && place.error().context.empty())
+    return failed({place.error().code, place.error().message, call});
+  if (!place) return failed(place.error());
+  abi::GpuInstance handle = nullptr;
+  auto ok =
+      library_->call(call, api_.create_instance, *device, known->figures.id, &*place, &handle);
+  if (!ok) return failed(ok.error());
+  abi::GpuInstanceInfo info{};
+  ok = library_->call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
+  if (!ok) return failed(ok.error());
+  return whole(info.id);
+}
+
+Result<abi::GpuInstance> NvmlDriver::find_instance(int gpu, int gi_id) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  abi::GpuInstance handle = nullptr;
+  const auto ok =
+      library_->call(fmt::format("nvmlDeviceGetGpuInstanceById(gpu {}, gi {})", gpu, gi_id),
+                     api_.instance_by_id, *device, static_cast<unsigned>(gi_id), &handle);
+  if (!ok) return failed(no_such(ok.error()));
+  return handle;
+}
+
+Result<void> NvmlDriver::destroy_instance(int gpu, int gi_id) {
+  const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
+  if (!handle) return failed(handle.error());
+  return library_->call(fmt::format("nvmlGpuInstanceDestroy(gpu {}, gi {})", gpu, gi_id),
+                        api_.destroy_instance, *handle);
+}
+
+// The compute instance profile with all slices, of several the one with the most SMs.
+Result<abi::ComputeInstanceProfile> NvmlDriver::widest(abi::GpuInstance handle) {
+  std::optional<abi::ComputeInstanceProfile> best;
+  const std::string call = "nvmlGpuInstanceGetComputeInstanceProfileInfo";
+  for (unsigned i = 0; i < kMaxProfiles; ++i) {
+    abi::ComputeInstanceProfile known{};
+    const auto ok = library_->call(call, api_.compute_profile, handle, i, 0u, &known);
+    if (!ok && absent(ok.error())) continue;
+    if (!ok) return failed(ok.error());
+    if (!best || std::pair(known.slices, known.multiprocessors) >
+                     std::pair(best->slices, best->multiprocessors))
+      best = known;
+  }
+  if (!best) return failed({ErrorCode::not_supported, "the instance has no compute profile", call});
+  return *best;
+}
+
+Result<ComputeInstance> NvmlDriver::create_compute(int gpu, int gi_id) {
+  const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
+  if (!handle) return failed(handle.error());
+  const auto profile = widest(*handle);
+  if (!profile) return failed(profile.error());
+  abi::ComputeInstance made = nullptr;
+  auto ok =
+      library_->call(fmt::format("nvmlGpuInstanceCreateComputeInstance(gpu {}, gi {})", gpu, gi_id),
+                     api_.create_compute, *handle, profile->id, &made);
+  if (!ok) return failed(ok.error());
+  abi::ComputeInstanceInfo info{};
+  ok = library_->call("nvmlComputeInstanceGetInfo", api_.compute_info, made, &info);
+  if (!ok) return failed(ok.error());
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  const auto devices = reader_.mig_devices(*device);
+  if (!devices) return failed(devices.error());
+  const auto seen = devices->find({static_cast<unsigned>(gi_id), info.id});
+  return ComputeInstance{.ci_id = whole(info.id),
+                         .gpcs = whole(profile->slices),
+                         .uuid = seen == devices->end() ? "" : seen->second.uuid};
+}
+
+Result<void> NvmlDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
+  const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
+  if (!handle) return failed(handle.error());
+  const std::string of = fmt::format("(gpu {}, gi {}, ci {})", gpu, gi_id, ci_id);
+  abi::ComputeInstance compute = nullptr;
+  const auto ok = library_->call("nvmlGpuInstanceGetComputeInstanceById" + of, api_.compute_by_id,
+                                 *handle, static_cast<unsigned>(ci_id), &compute);
+  if (!ok) return failed(no_such(ok.error()));
+  return library_->call("nvmlComputeInstanceDestroy" + of, api_.destroy_compute, compute);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<device::NodeDriver>> open_nvml(const hw::Catalogue& catalogue,
+                                                      const std::string& library) {
+  auto loaded = NvmlLibrary::open(library);
+  if (!loaded) return failed(loaded.error());
+  return std::make_unique<NvmlDriver>(catalogue, *std::move(loaded));
+}
+
+}  // namespace partita::drivers::nvml_mig

@@ -1,0 +1,360 @@
+#include "drivers/nvml_mig/nvml_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "device/recognise.h"
+
+namespace partita::drivers::nvml_mig {
+namespace {
+
+using abi::Return;
+using device::ComputeInstance;
+using device::GpuState;
+using device::Holder;
+using device::Instance;
+using device::ProfileInfo;
+
+int whole(unsigned value) { return static_cast<int>(value); }
+
+Mib mib(unsigned long long bytes) { return {static_cast<double>(bytes >> 20)}; }
+
+void add_holder(std::vector<Holder>& holders, const Holder& holder) {
+  const auto at = std::ranges::lower_bound(holders, holder.pid, {}, &Holder::pid);
+  if (at == holders.end() || at->pid != holder.pid) holders.insert(at, holder);
+}
+
+// The text that `function` writes for a GPU.
+template <std::size_t Size, class Function>
+Result<std::string> text_of(const NvmlLibrary& library, const std::string& call, Function function,
+                            abi::Device device) {
+  std::array<char, Size> buffer{};
+  const auto ok =
+      library.call(call, function, device, buffer.data(), static_cast<unsigned>(Size - 1));
+  if (!ok) return failed(ok.error());
+  return std::string(buffer.data());
+}
+
+template <class Key, class Value>
+std::vector<Value> values(std::map<Key, Value> map) {
+  std::vector<Value> all;
+  for (auto& [key, value] : map) all.push_back(std::move(value));
+  return all;
+}
+
+}  // namespace
+
+bool absent(const Error& error) {
+  return error.code == ErrorCode::not_supported || error.code == ErrorCode::invalid_argument ||
+         error.code == ErrorCode::not_found;
+}
+
+Result<unsigned> NvmlReader::count() const {
+  unsigned gpus = 0;
+  const auto ok = library_.call("nvmlDeviceGetCount", api_.gpu_count, &gpus);
+  if (!ok) return failed(ok.error());
+  return gpus;
+}
+
+Result<abi::Device> NvmlReader::find(int gpu) const {
+  const Result<unsigned> gpus = count();
+  if (!gpus) return failed(gpus.error());
+  const std::string call = fmt::format("nvmlDeviceGetHandleByIndex({})", gpu);
+  if (gpu < 0 || static_cast<unsigned>(gpu) >= *gpus)
+    return failed({ErrorCode::not_found, fmt::format("there are {} GPUs", *gpus), call});
+  abi::Device device = nullptr;
+  const auto ok = library_.call(call, api_.gpu_by_index, static_cast<unsigned>(gpu), &device);
+  if (!ok) return failed(ok.error());
+  return device;
+}
+
+Result<GpuState> NvmlReader::state(abi::Device device, int gpu) const {
+  GpuState state;
+  state.index = gpu;
+  auto ok = identify(device, state);
+  if (const hw::GpuModel* model = device::recognise(catalogue_, state)) state.model = model->name;
+  if (ok) ok = fill(device, state);
+  if (!ok && ok.error().code != ErrorCode::lost) return failed(ok.error());
+  if (!ok) {
+    state.lost = true;
+    state.mig_enabled = state.mig_pending = false;
+    state.instances.clear();
+    state.holders.clear();
+  }
+  return state;
+}
+
+Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
+  const std::string of = fmt::format("(gpu {})", gpu.index);
+  auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, device);
+  if (!uuid) return failed(uuid.error());
+  gpu.uuid = *std::move(uuid);
+  auto name = text_of<abi::kNameSize>(library_, "nvmlDeviceGetName" + of, api_.name, device);
+  if (!name) return failed(name.error());
+  gpu.name = *std::move(name);
+  abi::PciInfo pci{};
+  auto ok = library_.call("nvmlDeviceGetPciInfo" + of, api_.pci_info, device, &pci);
+  if (!ok) return ok;
+  gpu.pci_device_id = fmt::format("0x{:08X}", pci.device_id);
+  abi::Memory memory{};
+  ok = library_.call("nvmlDeviceGetMemoryInfo" + of, api_.memory_info, device, &memory);
+  if (!ok) return ok;
+  gpu.memory = mib(memory.total);
+  return {};
+}
+
+Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
+  unsigned current = 0, pending = 0;
+  const auto mode = library_.call(fmt::format("nvmlDeviceGetMigMode(gpu {})", gpu.index),
+                                  api_.mig_mode, device, &current, &pending);
+  if (!mode && mode.error().code != ErrorCode::not_supported) return mode;
+  gpu.mig_capable = mode.has_value();
+  gpu.mig_enabled = current == 1;
+  gpu.mig_pending = pending == 1;
+  if (gpu.mig_enabled) {
+    const auto devices = mig_devices(device);
+    if (!devices) return failed(devices.error());
+    auto read = instances(device, catalogue_.find(gpu.model), *devices);
+    if (!read) return failed(read.error());
+    gpu.instances = *std::move(read);
+  }
+  const auto running = processes(device);
+  if (!running) return failed(running.error());
+  for (const abi::ProcessInfo& process : *running) {
+    const auto owner =
+        std::ranges::find(gpu.instances, whole(process.gpu_instance_id), &Instance::gi_id);
+    add_holder(owner == gpu.instances.end() ? gpu.holders : owner->holders, holder(process.pid));
+  }
+  return {};
+}
+
+Result<std::vector<Instance>> NvmlReader::instances(abi::Device device, const hw::GpuModel* model,
+                                                    const MigDevices& devices) const {
+  std::map<std::pair<int, int>, Instance> found;  // by start and id: enumerators may repeat ids
+  for (unsigned i = 0; i < kMaxProfiles; ++i) {
+    const Result<Profile> known = profile(device, i);
+    if (!known && absent(known.error())) continue;
+    if (!known) return failed(known.error());
+    const auto listed = handles(device, known->figures.id);
+    if (!listed) return failed(listed.error());
+    for (abi::GpuInstance handle : *listed) {
+      Result<Instance> one = instance(handle, *known, devices);
+      if (!one) return failed(one.error());
+      if (std::string name = model ? device::profile_name(*model, one->profile_id) : "";
+          !name.empty())
+        one->profile = std::move(name);
+      found.emplace(std::pair(one->start, one->gi_id), *std::move(one));
+    }
+  }
+  return values(std::move(found));
+}
+
+Result<std::vector<abi::GpuInstance>> NvmlReader::handles(abi::Device device,
+                                                          unsigned profile_id) const {
+  std::vector<abi::GpuInstance> listed(kMaxInstances);
+  unsigned number = 0;
+  const auto ok = library_.call(fmt::format("nvmlDeviceGetGpuInstances(profile id {})", profile_id),
+                                api_.instances, device, profile_id, listed.data(), &number);
+  if (!ok) return failed(ok.error());
+  listed.resize(std::min(number, kMaxInstances));
+  return listed;
+}
+
+Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& known,
+                                      const MigDevices& devices) const {
+  abi::GpuInstanceInfo info{};
+  const auto ok = library_.call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
+  if (!ok) return failed(ok.error());
+  auto inside = computes(handle);
+  if (!inside) return failed(inside.error());
+  Instance one{.profile = known.name,
+               .profile_id = whole(info.profile_id),
+               .gpcs = whole(known.figures.slices),
+               .start = whole(info.place.start),
+               .size = whole(info.place.size),
+               .gi_id = whole(info.id),
+               .compute = *std::move(inside),
+               .holders = {}};
+  for (ComputeInstance& compute : one.compute) {
+    const auto seen = devices.find({info.id, static_cast<unsigned>(compute.ci_id)});
+    if (seen == devices.end()) continue;
+    compute.uuid = seen->second.uuid;
+    for (const Holder& process : seen->second.holders) add_holder(one.holders, process);
+  }
+  return one;
+}
+
+Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handle) const {
+  std::map<int, ComputeInstance> found;
+  for (unsigned i = 0; i < kMaxProfiles; ++i) {
+    abi::ComputeInstanceProfile known{};
+    auto ok =
+        library_.call(fmt::format("nvmlGpuInstanceGetComputeInstanceProfileInfo(profile {})", i),
+                      api_.compute_profile, handle, i, 0u, &known);
+    if (!ok && absent(ok.error())) continue;
+    if (!ok) return failed(ok.error());
+    std::array<abi::ComputeInstance, kMaxInstances> listed{};
+    unsigned number = 0;
+    ok = library_.call(fmt::format("nvmlGpuInstanceGetComputeInstances(profile id {})", known.id),
+                       api_.computes, handle, known.id, listed.data(), &number);
+    if (!ok) return failed(ok.error());
+    for (unsigned k = 0; k < std::min(number, kMaxInstances); ++k) {
+      abi::ComputeInstanceInfo info{};
+      ok = library_.call("nvmlComputeInstanceGetInfo", api_.compute_info, listed[k], &info);
+      if (!ok) return failed(ok.error());
+      found.try_emplace(whole(info.id), ComputeInstance{whole(info.id), whole(known.slices), {}});
+    }
+  }
+  return values(std::move(found));
+}
+
+Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device) const {
+  MigDevices found;
+  unsigned limit = 0;
+  auto ok = library_.call("nvmlDeviceGetMaxMigDeviceCount", api_.mig_device_limit, device, &limit);
+  if (!ok) return failed(ok.error());
+  for (unsigned i = 0; i < std::min(limit, kMaxInstances); ++i) {
+    const std::string of = fmt::format("(MIG device {})", i);
+    abi::Device mig = nullptr;
+    ok =
+        library_.call("nvmlDeviceGetMigDeviceHandleByIndex" + of, api_.mig_device, device, i, &mig);
+    if (!ok && absent(ok.error())) continue;  // an index without a device
+    unsigned gi = 0, ci = 0;
+    if (ok) ok = library_.call("nvmlDeviceGetGpuInstanceId" + of, api_.gpu_instance_id, mig, &gi);
+    if (ok)
+      ok = library_.call("nvmlDeviceGetComputeInstanceId" + of, api_.compute_instance_id, mig, &ci);
+    if (!ok) return failed(ok.error());
+    auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, mig);
+    if (!uuid) return failed(uuid.error());
+    const auto running = processes(mig);
+    if (!running) return failed(running.error());
+    MigDevice& one = found[{gi, ci}];
+    one.uuid = *std::move(uuid);
+    for (const abi::ProcessInfo& process : *running) add_holder(one.holders, holder(process.pid));
+  }
+  return found;
+}
+
+// Compute and graphics processes; none where the driver does not tell.
+Result<std::vector<abi::ProcessInfo>> NvmlReader::processes(abi::Device device) const {
+  std::vector<abi::ProcessInfo> all;
+  for (const auto list : {api_.compute_processes, api_.graphics_processes}) {
+    if (list == nullptr) continue;
+    std::vector<abi::ProcessInfo> some;
+    unsigned number = 0;
+    Return code = list(device, &number, nullptr);
+    while (code == Return::insufficient_size && number <= kMaxProcesses) {
+      some.resize(number += 8);  // room for those that start between the two calls
+      code = list(device, &number, some.data());
+    }
+    if (code == Return::not_supported) continue;
+    if (code != Return::success)
+      return failed(library_.error(code, "nvmlDeviceGetComputeRunningProcesses"));
+    some.resize(std::min<std::size_t>(number, some.size()));
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+Holder NvmlReader::holder(unsigned pid) const {
+  std::array<char, 256> name{};
+  const bool told = api_.process_name != nullptr &&
+                    api_.process_name(pid, name.data(), name.size() - 1) == Return::success;
+  return {.pid = pid, .name = told ? name.data() : ""};
+}
+
+Result<NvmlReader::Profile> NvmlReader::profile(abi::Device device, unsigned nvml_enum) const {
+  Profile known;
+  if (api_.profile_info_v != nullptr) {
+    abi::GpuInstanceProfileV2 v{};
+    v.version = abi::version_word<abi::GpuInstanceProfileV2>(2);
+    const auto ok =
+        library_.call(fmt::format("nvmlDeviceGetGpuInstanceProfileInfoV({})", nvml_enum),
+                      api_.profile_info_v, device, nvml_enum, &v);
+    if (!ok) return failed(ok.error());
+    known.figures = {v.id,           v.peer_to_peer, v.slices,   v.max_instances, v.multiprocessors,
+                     v.copy_engines, v.decoders,     v.encoders, v.jpegs,         v.optical_flows,
+                     v.memory_mib};
+    v.name[sizeof v.name - 1] = '\0';
+    std::string_view name = v.name;
+    if (name.starts_with("MIG ")) name.remove_prefix(4);
+    known.name = name;
+    return known;
+  }
+  auto ok = library_.call(fmt::format("nvmlDeviceGetGpuInstanceProfileInfo({})", nvml_enum),
+                          api_.profile_info, device, nvml_enum, &known.figures);
+  if (!ok) return failed(ok.error());
+  abi::Memory memory{};
+  ok = library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory);
+  if (!ok) return failed(ok.error());
+  known.name =
+      computed_profile_name(whole(nvml_enum), whole(known.figures.slices),
+                            static_cast<double>(known.figures.memory_mib), mib(memory.total).value);
+  return known;
+}
+
+Result<std::vector<abi::Place>> NvmlReader::placements(abi::Device device,
+                                                       unsigned profile_id) const {
+  const std::string call =
+      fmt::format("nvmlDeviceGetGpuInstancePossiblePlacements(profile id {})", profile_id);
+  unsigned number = 0;
+  auto ok = library_.call(call, api_.placements, device, profile_id,
+                          static_cast<abi::Place*>(nullptr), &number);
+  if (!ok) return failed(ok.error());
+  std::vector<abi::Place> places(std::max(number, kMaxInstances));
+  ok = library_.call(call, api_.placements, device, profile_id, places.data(), &number);
+  if (!ok) return failed(ok.error());
+  places.resize(std::min<std::size_t>(number, places.size()));
+  std::ranges::sort(places, {}, &abi::Place::start);
+  return places;
+}
+
+Result<std::vector<ProfileInfo>> NvmlReader::profiles(abi::Device device) const {
+  std::vector<ProfileInfo> offered;
+  for (unsigned i = 0; i < kMaxProfiles; ++i) {
+    const Result<Profile> known = profile(device, i);
+    if (!known && absent(known.error())) continue;
+    if (!known) return failed(known.error());
+    const abi::GpuInstanceProfile& figures = known->figures;
+    const auto places = placements(device, figures.id);
+    if (!places && absent(places.error())) continue;
+    if (!places) return failed(places.error());
+    unsigned remaining = 0;
+    const auto room = library_.call(
+        fmt::format("nvmlDeviceGetGpuInstanceRemainingCapacity(profile id {})", figures.id),
+        api_.remaining, device, figures.id, &remaining);
+    // While MIG is off there is no capacity to ask for.
+    if (!room && room.error().code != ErrorCode::not_supported) return failed(room.error());
+    ProfileInfo one{.nvml_enum = whole(i),
+                    .profile_id = whole(figures.id),
+                    .name = known->name,
+                    .gpcs = whole(figures.slices),
+                    .size = places->empty() ? 0 : whole(places->front().size),
+                    .sms = whole(figures.multiprocessors),
+                    .memory = Mib{static_cast<double>(figures.memory_mib)},
+                    .max_instances = whole(figures.max_instances),
+                    .remaining = whole(remaining),
+                    .starts = {}};
+    for (const abi::Place& place : *places) one.starts.push_back(whole(place.start));
+    offered.push_back(std::move(one));
+  }
+  return offered;
+}
+
+std::string computed_profile_name(int nvml_enum, int gpcs, double memory_mib, double total_mib) {
+  const double eighths = std::ceil(8 * memory_mib / total_mib) / 8;
+  const double gb = std::round(eighths * std::ceil(total_mib / 1024));
+  const bool graphics = (nvml_enum >= 10 && nvml_enum <= 12) || nvml_enum == 17;
+  const char* engines = nvml_enum == 7 || nvml_enum == 8     ? "+me"
+                        : graphics                           ? "+gfx"
+                        : nvml_enum == 13 || nvml_enum == 14 ? "-me"
+                        : nvml_enum == 15 || nvml_enum == 16 ? "+me.all"
+                                                             : "";
+  return fmt::format("{}g.{}gb{}", gpcs, gb, engines);
+}
+
+}  // namespace partita::drivers::nvml_mig

@@ -1,0 +1,45 @@
+// Operation: creating or destroying one MIG instance with its compute instance, as one step that may
+// be repeated: it reads the GPU before and after, so that a lost answer, a half-made instance or an
+// earlier attempt do no harm, and it never touches an instance that is not the one it is about.
+// Blocks as long as the driver takes. Knows no script; the caller decides what a refusal means.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "device/node_driver.h"
+
+namespace partita::exec {
+
+// An instance that was created, by what identifies it.
+struct Made {
+  int gi_id = 0;
+  std::string uuid;  // of the MIG device; empty when its compute instance is missing
+  bool operator==(const Made&) const = default;
+};
+
+struct Operation {
+  int device = 0;  // GPU index of the driver
+  std::string profile;
+  int nvml_enum = 0;
+  int start = 0;
+  std::optional<Made> destroy = {};  // nothing: create
+  bool operator==(const Operation&) const = default;
+};
+
+// A create that went wrong after the instance was there has both error and made: it is still there.
+// A destroy that went wrong has an error. Errors of the driver, whose message names who is in the
+// way: no_room the instances, in_use the processes.
+struct Outcome {
+  std::optional<Made> made = {};
+  std::optional<Error> error = {};
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome perform(device::NodeDriver& driver, const Operation& operation);
+
+// "2g.12gb@0 (gi 3, held by 4711 python)"
+std::string describe(const device::Instance& instance);
+
+}  // namespace partita::exec
