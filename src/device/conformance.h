@@ -1,7 +1,7 @@
-// The suite that every NodeDriver passes: each sentence of node_driver.h's contract as a check. Knows
-// no driver; what it finds wrong comes back as sentences, so that a test, or a person before a real
-// board, can print them. check_conformance() creates and destroys on a GPU that is lent to it empty,
-// and leaves it empty; check_reading() changes nothing. Limits: kMaxViolations sentences.
+// The suite that every NodeDriver passes: each sentence of node_driver.h's contract as a check.
+// Knows no driver; what it finds wrong comes back as sentences, so that a test, or a person before
+// a real board, can print them. check_conformance() creates and destroys on a GPU that is lent to
+// it empty, and leaves it empty; check_reading() changes nothing. Limits: kMaxViolations sentences.
 #pragma once
 
 #include <functional>

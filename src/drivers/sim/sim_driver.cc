@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <tuple>
 
+#include "device/call.h"
+
 namespace partita::drivers::sim {
 namespace {
 
+using device::Call;
 using device::ComputeInstance;
 using device::GpuState;
 using device::Instance;
+using device::Method;
 using device::ProfileInfo;
 
 const hw::MigProfile& profile_of(const SimGpu& gpu, const SimInstance& instance) {
@@ -18,10 +22,10 @@ const hw::MigProfile& profile_of(const SimGpu& gpu, const SimInstance& instance)
 }
 
 template <class T>
-Result<T> in_context(Result<T> result, const std::string& call) {
+Result<T> in_context(Result<T> result, const Call& call) {
   if (result || !result.error().context.empty()) return result;
   Error error = std::move(result.error());
-  error.context = call;
+  error.context = to_string(call);
   return failed(std::move(error));
 }
 
@@ -56,13 +60,19 @@ Error no_gpu(const Machine& machine) {
 
 // Runs `ask`, which gives a Result, on the machine.
 template <class Ask>
-auto asked(SharedMachine& shared, const std::string& call, Ask ask)
+auto asked(SharedMachine& shared, const Call& call, Ask ask)
     -> decltype(ask(std::declval<Machine&>())) {
   using Answer = decltype(ask(std::declval<Machine&>()));
-  Answer answer = failed({ErrorCode::environment, "the machine did not answer", call});
+  Answer answer = failed({ErrorCode::environment, "the machine did not answer", {}});
   const auto ran = shared.with([&](Machine& machine) { answer = ask(machine); });
   if (!ran) return failed(ran.error());
   return in_context(std::move(answer), call);
+}
+
+// Carries out a changing call; `effect` is that of SharedMachine::change.
+template <class Effect>
+Result<void> changed(SharedMachine& shared, const Call& call, Effect effect) {
+  return in_context(shared.change(name_of(call.method), effect), call);
 }
 
 }  // namespace
@@ -89,18 +99,17 @@ GpuState state_of(const SimGpu& gpu, int index) {
 }
 
 Result<device::DriverInfo> SimDriver::info() {
-  return asked(machine_, "info()", [](Machine& machine) -> Result<device::DriverInfo> {
+  return asked(machine_, {Method::info}, [](Machine& machine) -> Result<device::DriverInfo> {
     return device::DriverInfo{"sim", "1", static_cast<int>(machine.gpus().size())};
   });
 }
 
 Result<GpuState> SimDriver::read(int gpu) {
-  return asked(machine_, fmt::format("read(gpu {})", gpu),
-               [&](Machine& machine) -> Result<GpuState> {
-                 const SimGpu* found = machine.find(gpu);
-                 if (!found) return failed(no_gpu(machine));
-                 return state_of(*found, gpu);
-               });
+  return asked(machine_, {Method::read, {gpu}}, [&](Machine& machine) -> Result<GpuState> {
+    const SimGpu* found = machine.find(gpu);
+    if (!found) return failed(no_gpu(machine));
+    return state_of(*found, gpu);
+  });
 }
 
 Result<std::vector<ProfileInfo>> SimDriver::profiles(int gpu) {
@@ -126,7 +135,7 @@ Result<std::vector<ProfileInfo>> SimDriver::profiles(int gpu) {
     std::ranges::sort(infos, {}, &ProfileInfo::nvml_enum);
     return infos;
   };
-  return asked(machine_, fmt::format("profiles(gpu {})", gpu), ask);
+  return asked(machine_, {Method::profiles, {gpu}}, ask);
 }
 
 Result<device::ModeChange> SimDriver::set_mig_mode(int gpu, bool enabled) {
@@ -137,8 +146,7 @@ Result<device::ModeChange> SimDriver::set_mig_mode(int gpu, bool enabled) {
     if (now.mig != now.mig_pending) change = device::ModeChange::pending_reset;
     return 0;
   };
-  const std::string call = fmt::format("set_mig_mode(gpu {}, {})", gpu, enabled ? "on" : "off");
-  const auto done = in_context(machine_.change("set_mig_mode", effect), call);
+  const auto done = changed(machine_, {Method::set_mig_mode, {gpu, enabled}}, effect);
   if (!done) return failed(done.error());
   return change;
 }
@@ -157,9 +165,8 @@ Result<int> SimDriver::create_instance(int gpu, const device::Placement& placeme
     gi_id = made->value;
     return made->duration_ns;
   };
-  const std::string call = fmt::format("create_instance(gpu {}, profile {}, start {})", gpu,
-                                       placement.nvml_enum, placement.start);
-  const auto done = in_context(machine_.change("create_instance", effect), call);
+  const auto done = changed(
+      machine_, {Method::create_instance, {gpu, placement.nvml_enum, placement.start}}, effect);
   if (!done) return failed(done.error());
   return gi_id;
 }
@@ -170,8 +177,7 @@ Result<void> SimDriver::destroy_instance(int gpu, int gi_id) {
     if (!gone) return failed(gone.error());
     return gone->duration_ns;
   };
-  return in_context(machine_.change("destroy_instance", effect),
-                    fmt::format("destroy_instance(gpu {}, gi {})", gpu, gi_id));
+  return changed(machine_, {Method::destroy_instance, {gpu, gi_id}}, effect);
 }
 
 Result<ComputeInstance> SimDriver::create_compute(int gpu, int gi_id) {
@@ -187,8 +193,7 @@ Result<ComputeInstance> SimDriver::create_compute(int gpu, int gi_id) {
     compute = {now.ci_id, now.gpcs, now.uuid};
     return made->duration_ns;
   };
-  const auto done = in_context(machine_.change("create_compute", effect),
-                               fmt::format("create_compute(gpu {}, gi {})", gpu, gi_id));
+  const auto done = changed(machine_, {Method::create_compute, {gpu, gi_id}}, effect);
   if (!done) return failed(done.error());
   return compute;
 }
@@ -199,8 +204,7 @@ Result<void> SimDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
     if (!gone) return failed(gone.error());
     return gone->duration_ns;
   };
-  return in_context(machine_.change("destroy_compute", effect),
-                    fmt::format("destroy_compute(gpu {}, gi {}, ci {})", gpu, gi_id, ci_id));
+  return changed(machine_, {Method::destroy_compute, {gpu, gi_id, ci_id}}, effect);
 }
 
 }  // namespace partita::drivers::sim
