@@ -1,0 +1,23 @@
+// The state directory: where apply keeps its journal and the assignment of segments, one directory
+// per node. Whoever works on the same node must find the same directory, so it is chosen from what
+// the node is: the simulated machine's state file, else the UUIDs of its GPUs.
+#pragma once
+
+#include <string>
+
+#include "device/node_state.h"
+
+namespace CLI {
+class App;
+}
+
+namespace partita::cli {
+
+// Adds --state-dir.
+void add_state_dir(CLI::App& command, std::string& directory);
+
+// `flag` when it is not empty; else $PARTITA_STATE_DIR; else, below /var/lib/partita (root),
+// $XDG_STATE_HOME/partita or ~/.local/state/partita, a directory named after the node's GPUs.
+std::string state_directory(const std::string& flag, const device::NodeState& node);
+
+}  // namespace partita::cli

@@ -1,0 +1,19 @@
+// Forms of a change: the document `kind: Change` of docs/formats.md, and text for people. Pure.
+#pragma once
+
+#include <string>
+
+#include "actuate/change.h"
+
+namespace partita::actuate {
+
+std::string change_json(const Change& change);
+
+// What is kept, destroyed, created and moved, the steps with their predicted times, who is
+// affected, what is in the way; `explain` adds a sentence for each decision.
+std::string change_text(const Change& change, bool explain);
+
+// One step for people: "create 3g.40gb at 4 on gpu 0".
+std::string step_text(const Step& step);
+
+}  // namespace partita::actuate
