@@ -115,7 +115,8 @@ TEST(Faults, TakeTheirTime) {
   Node node;
   ManualClock clock;
   FaultyDriver faulty(node.driver(), clock,
-                      {{.call = 1, .code = ErrorCode::timeout, .hang_ns = 5'000}}, {});
+                      {{.method = "", .call = 1, .code = ErrorCode::timeout, .hang_ns = 5'000}},
+                      {});
   EXPECT_FALSE(faulty.create_instance(0, kHalf));
   EXPECT_EQ(clock.now, 5'000);
 }
@@ -140,7 +141,9 @@ RC_GTEST_PROP(Faults, LeaveOutExactlyTheirCall, ()) {
   const std::vector<Call> calls = some_changes();
   const auto hit = *rc::gen::inRange<std::size_t>(0, calls.size());
   const bool of_method = *rc::gen::arbitrary<bool>();
-  Fault fault{.code = ErrorCode::lost, .after_effect = *rc::gen::arbitrary<bool>()};
+  Fault fault;
+  fault.code = ErrorCode::lost;
+  fault.after_effect = *rc::gen::arbitrary<bool>();
   if (of_method) fault.method = name_of(calls[hit].method);
   for (std::size_t i = 0; i <= hit; ++i)
     fault.call += !of_method || calls[i].method == calls[hit].method;
