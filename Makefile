@@ -15,7 +15,7 @@ test: packages  ## every test, in release and under sanitizers
 
 build: packages  ## the program, at build/release/partita
 	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	cmake --build --preset release --target partita
+	cmake --build --preset release --target partita nvidia_ml_sim
 
 bench: packages  ## build and run the benchmarks
 	cmake --preset release

@@ -28,8 +28,9 @@ unsigned long long share(double total, int part, int whole) {
 }  // namespace
 
 const Figures& figures_of(const hw::GpuModel& model) {
-  const auto row = std::ranges::find_if(
-      kFigures, [&](const Row& known) { return model.architecture.starts_with(known.architecture); });
+  const auto row = std::ranges::find_if(kFigures, [&](const Row& known) {
+    return model.architecture.starts_with(known.architecture);
+  });
   return row == std::end(kFigures) ? kUnknown : row->figures;
 }
 
@@ -37,7 +38,8 @@ unsigned long long total_mib(const hw::GpuModel& model) {
   if (model.total_memory) return static_cast<unsigned long long>(model.total_memory->value);
   unsigned long long most = 0;
   for (const hw::MigProfile& profile : model.profiles)
-    if (profile.memory) most = std::max(most, static_cast<unsigned long long>(profile.memory->value));
+    if (profile.memory)
+      most = std::max(most, static_cast<unsigned long long>(profile.memory->value));
   return most;
 }
 

@@ -8,12 +8,12 @@
 namespace partita::nvml_sim {
 
 struct Figures {
-  unsigned architecture;              // NVML's number
-  int major, minor;                   // CUDA compute capability
-  unsigned cores_per_sm, bus_bits;    // bus_bits: of the memory
-  unsigned sm_idle, sm_max, memory;   // clocks, MHz
-  unsigned idle_w, low_w, limit_w;    // power: now, least limit, default and highest limit
-  unsigned pcie;                      // generation
+  unsigned architecture;             // NVML's number
+  int major, minor;                  // CUDA compute capability
+  unsigned cores_per_sm, bus_bits;   // bus_bits: of the memory
+  unsigned sm_idle, sm_max, memory;  // clocks, MHz
+  unsigned idle_w, low_w, limit_w;   // power: now, least limit, default and highest limit
+  unsigned pcie;                     // generation
 };
 
 const Figures& figures_of(const hw::GpuModel& model);

@@ -1,6 +1,6 @@
 // Handles: the opaque values that stand for GPUs, instances, MIG devices and event sets in the C
-// interface. They are numbers, not addresses: one that was never given out, or whose thing is gone, is
-// recognised and never followed. The same thing keeps its handle; no handle is used twice.
+// interface. They are numbers, not addresses: one that was never given out, or whose thing is gone,
+// is recognised and never followed. The same thing keeps its handle; no handle is used twice.
 // Thread-safe.
 #pragma once
 

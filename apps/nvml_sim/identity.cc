@@ -37,8 +37,8 @@ Return write_pci(const SimGpu& gpu, abi::PciInfo& pci) {
   std::snprintf(pci.bus_id_legacy, sizeof pci.bus_id_legacy, "%04X:%02X:%02X.0",
                 pci.domain & 0xFFFF, pci.bus & 0xFF, pci.device & 0xFF);
   if (!gpu.model->pci_device_ids.empty())
-    pci.device_id = static_cast<unsigned>(
-        std::strtoul(gpu.model->pci_device_ids.front().c_str(), nullptr, 16));
+    pci.device_id =
+        static_cast<unsigned>(std::strtoul(gpu.model->pci_device_ids.front().c_str(), nullptr, 16));
   return Return::success;
 }
 
@@ -114,9 +114,8 @@ Return nvmlDeviceGetUUID(Device device, char* text, unsigned length) {
 }
 
 Return nvmlDeviceGetSerial(Device device, char* text, unsigned length) {
-  return on_any_device(device, given(text), [&](const Target& target) {
-    return put(target.gpu.serial, text, length);
-  });
+  return on_any_device(device, given(text),
+                       [&](const Target& target) { return put(target.gpu.serial, text, length); });
 }
 
 Return nvmlDeviceGetBoardPartNumber(Device device, char* text, unsigned length) {
@@ -183,8 +182,8 @@ Return nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor)
 Return nvmlDeviceGetNumGpuCores(Device device, unsigned* cores) {
   return on_gpu(device, given(cores), [&](const Target& target) {
     const hw::GpuModel& model = *target.gpu.model;
-    return answer(cores, static_cast<unsigned>(model.total_sms.value_or(0)) *
-                             figures_of(model).cores_per_sm);
+    return answer(
+        cores, static_cast<unsigned>(model.total_sms.value_or(0)) * figures_of(model).cores_per_sm);
   });
 }
 

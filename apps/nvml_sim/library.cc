@@ -59,9 +59,8 @@ Return is_device(const Entity& entity) {
 }
 
 Use unless_lost(const Use& use) {
-  return [&use](const Target& target) {
-    return target.gpu.lost ? Return::gpu_is_lost : use(target);
-  };
+  return
+      [&use](const Target& target) { return target.gpu.lost ? Return::gpu_is_lost : use(target); };
 }
 
 }  // namespace
@@ -216,8 +215,7 @@ Device device_handle(int gpu) {
   return Library::here().handles.of<Device>({.kind = Kind::gpu, .gpu = gpu});
 }
 
-Device mig_device_handle(int gpu, const SimInstance& instance,
-                              const SimComputeInstance& compute) {
+Device mig_device_handle(int gpu, const SimInstance& instance, const SimComputeInstance& compute) {
   Entity entity = entity_of(gpu, instance, compute);
   entity.kind = Kind::mig_device;
   return Library::here().handles.of<Device>(entity);
@@ -228,7 +226,7 @@ GpuInstance instance_handle(int gpu, const SimInstance& instance) {
 }
 
 ComputeInstance compute_handle(int gpu, const SimInstance& instance,
-                                    const SimComputeInstance& compute) {
+                               const SimComputeInstance& compute) {
   return Library::here().handles.of<ComputeInstance>(entity_of(gpu, instance, compute));
 }
 

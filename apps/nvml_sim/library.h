@@ -1,6 +1,6 @@
-// What lies between the C interface and the simulated machine: the library's state in this process
-// (the interface has no other place for it), its count of initialisations, and the way from a handle
-// to the thing it stands for. Every entry point goes through one of the functions below, which check
+// Between the C interface and the simulated machine: the library's state in this process (the C
+// interface has no other place for it), its count of initialisations, and the way from a handle to
+// the thing it stands for. Every entry point goes through one of the functions below, which check
 // in NVML's order: initialised, arguments, handle, GPU lost. No exception leaves them.
 // Thread-safe: the machine and the handles have their own locks.
 #pragma once
@@ -98,7 +98,7 @@ Device device_handle(int gpu);
 Device mig_device_handle(int gpu, const SimInstance& instance, const SimComputeInstance&);
 GpuInstance instance_handle(int gpu, const SimInstance& instance);
 ComputeInstance compute_handle(int gpu, const SimInstance& instance,
-                                    const SimComputeInstance& compute);
+                               const SimComputeInstance& compute);
 Entity entity_of(int gpu, const SimInstance& instance);
 Entity entity_of(int gpu, const SimInstance& instance, const SimComputeInstance& compute);
 

@@ -25,8 +25,8 @@ abi::ProcessInfo info_of(const drivers::sim::SimProcess& process) {
 std::vector<abi::ProcessInfo> processes_of(const Target& target) {
   std::vector<abi::ProcessInfo> all;
   for (const drivers::sim::SimProcess& process : target.gpu.processes)
-    if (target.compute == nullptr || (process.gi_id == target.instance->gi_id &&
-                                      process.ci_id == target.compute->ci_id))
+    if (target.compute == nullptr ||
+        (process.gi_id == target.instance->gi_id && process.ci_id == target.compute->ci_id))
       all.push_back(info_of(process));
   return all;
 }

@@ -38,7 +38,7 @@ unsigned long long energy_mj(const Target& target) {
 }
 
 // One number of the figures, times `unit`.
-Return figure(Device device, unsigned* out, unsigned Figures::* which, unsigned unit = 1) {
+Return figure(Device device, unsigned* out, unsigned Figures::*which, unsigned unit = 1) {
   return on_gpu(device, given(out), [&](const Target& target) {
     return answer(out, figures_of(*target.gpu.model).*which * unit);
   });
@@ -57,8 +57,7 @@ Return not_there(Device device, bool arguments) {
 }
 
 Return clock_of(Device device, unsigned clock, unsigned* out, bool highest) {
-  if (clock >= kClocks)
-    return on_gpu(device, false, [](const Target&) { return Return::unknown; });
+  if (clock >= kClocks) return on_gpu(device, false, [](const Target&) { return Return::unknown; });
   if (clock == kClockMemory) return figure(device, out, &Figures::memory);
   return figure(device, out, highest ? &Figures::sm_max : &Figures::sm_idle);
 }

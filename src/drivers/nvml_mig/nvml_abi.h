@@ -1,6 +1,6 @@
 // The C interface of NVML (libnvidia-ml.so.1) as far as Partita calls or simulates it: our own
-// declarations of a published binary interface. Symbol names (nvml_functions.h), layouts and numbers
-// are NVML's; every layout is asserted. Used by nvml_driver, which looks the symbols up at run time,
+// declarations of a published binary interface. Names (nvml_functions.h), layouts and numbers are
+// NVML's; every layout is asserted. Used by nvml_driver, which looks the symbols up at run time,
 // and by apps/nvml_sim, which defines them. Handles are opaque. Plain data, no ownership.
 #pragma once
 

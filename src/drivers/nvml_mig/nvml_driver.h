@@ -1,6 +1,6 @@
 // The NodeDriver door on NVIDIA's management library. What changes hands while it is read is read
-// again, a few times at most. Owns the loaded library and keeps it initialised; remembers nothing of
-// the device.
+// again, a few times at most. Owns the loaded library and keeps it initialised; remembers nothing
+// of the device.
 #pragma once
 
 #include <memory>

@@ -1,13 +1,14 @@
 // The functions of NVML that Partita calls or simulates. Text lengths are bytes, powers milliwatts,
 // energies millijoules, clocks MHz, temperatures degrees Celsius. A count that goes in and out: the
-// room in, the number out (insufficient_size with the number when the room is too small). The driver
-// never links these names; it takes their types for dlsym.
+// room in, the number out (insufficient_size with the number when the room is too small). The
+// driver never links these names; it takes their types for dlsym.
 #pragma once
 
 #include "drivers/nvml_mig/nvml_abi.h"
 
 namespace partita::drivers::nvml_mig::abi {
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVML's.
 extern "C" {
 // The library and the system.
 Return nvmlInit();
@@ -187,5 +188,6 @@ Return nvmlDeviceGetGpuInstanceId(Device, unsigned*);
 Return nvmlDeviceGetComputeInstanceId(Device, unsigned*);
 Return nvmlDeviceGetAttributes_v2(Device, DeviceAttributes*);
 }
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace partita::drivers::nvml_mig::abi

@@ -118,7 +118,8 @@ Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
   if (gpu.mig_enabled) {
     const auto devices = mig_devices(device);
     if (!devices) return failed(devices.error());
-    auto read = instances(device, catalogue_.find(gpu.model), *devices);
+    auto read =
+        instances(device, gpu.model.empty() ? nullptr : catalogue_.find(gpu.model), *devices);
     if (!read) return failed(read.error());
     gpu.instances = *std::move(read);
   }

@@ -42,8 +42,8 @@ class NvmlReader {
   Result<unsigned> count() const;
   // The GPU of this index; not_found when there is none, lost when it does not answer.
   Result<abi::Device> find(int gpu) const;
-  // One reading of the whole GPU. invalid_argument or not_found when what was listed was gone a call
-  // later, which another reading cures.
+  // One reading of the whole GPU. invalid_argument or not_found when what was listed was gone a
+  // call later, which another reading cures.
   Result<device::GpuState> state(abi::Device device, int gpu) const;
   // absent() when the board does not have it.
   Result<Profile> profile(abi::Device device, unsigned nvml_enum) const;
