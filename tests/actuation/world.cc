@@ -142,8 +142,8 @@ class World::DriverDoor final : public device::NodeDriver {
 };
 
 World::World(const std::vector<sim_driver::Machine::Gpus>& gpus, std::uint64_t seed) {
-  machine_ = sim_driver::own_machine(
-      sim_driver::Machine(gpus, "world " + std::to_string(seed)), clock, 1);
+  machine_ =
+      sim_driver::own_machine(sim_driver::Machine(gpus, "world " + std::to_string(seed)), clock, 1);
   inner_ = std::make_unique<sim_driver::SimDriver>(*machine_);
   files_ = std::make_shared<FilesDoor>(*this);
   driver_ = std::make_shared<DriverDoor>(*this);
@@ -207,9 +207,13 @@ void World::check_floor() {
 // while, but for the stubborn.
 void World::tick() {
   if (!workers) return;
-  const actuate::Assignment wanted = assignment();
+  const auto file = disk.content.find(actuate::assignment_path(kStateDir));
+  if (file != disk.content.end() && file->second != followed_) {
+    followed_ = file->second;
+    assigned_ = assignment();
+  }
   std::map<std::string, const AssignedSegment*> assigned;
-  for (const AssignedSegment& one : wanted.segments) assigned[one.device] = &one;
+  for (const AssignedSegment& one : assigned_.segments) assigned[one.device] = &one;
   change_machine([&](sim_driver::Machine& machine) {
     std::set<std::string> present;
     for (std::size_t g = 0; g < machine.gpus().size(); ++g) {
@@ -337,7 +341,8 @@ std::string difference(World& world, const Wanted& wanted) {
     if (!rows.empty()) need.insert(rows);
   }
   if (have != need) return "the layouts differ";
-  if (world.assignment().segments.size() != devices) return "the assignment names devices that are not there";
+  if (world.assignment().segments.size() != devices)
+    return "the assignment names devices that are not there";
   return {};
 }
 

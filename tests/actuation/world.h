@@ -1,6 +1,7 @@
 // A node in memory for tests of actuation: a simulated machine, a disk, a clock, and workers that
-// follow the assignment file, all in one thread. Any mutating call at a door may be made to fail, or
-// to be the last thing that the program did (a Crash is thrown through it, as SIGKILL would end it).
+// follow the assignment file, all in one thread. Any mutating call at a door may be made to fail,
+// or to be the last thing that the program did (a Crash is thrown through it, as SIGKILL would end
+// it).
 #pragma once
 
 #include <map>
@@ -60,13 +61,13 @@ class World {
 
   // Called before each mutating call with its number from 1; none: nothing befalls it.
   std::function<Mishap(long)> mishap = [](long) { return Mishap{}; };
-  long calls = 0;                      // mutating calls so far
-  std::set<std::string> untouchable;   // MIG devices that must not be destroyed
+  long calls = 0;                     // mutating calls so far
+  std::set<std::string> untouchable;  // MIG devices that must not be destroyed
   std::vector<std::string> violations;
   // Per service the capacity that must stay up; checked at every change.
   std::map<std::string, double> floor;
   std::function<double(const actuate::AssignedSegment&)> capacity_of;
-  std::set<std::string> stubborn;  // services whose workers never leave
+  std::set<std::string> stubborn;      // services whose workers never leave
   std::int64_t leave_ns = 30'000'000;  // time that a worker takes to leave
   bool workers = true;
   sim::EventLog log;
@@ -91,13 +92,15 @@ class World {
   std::shared_ptr<Files> files_;
   std::shared_ptr<device::NodeDriver> driver_;
   std::map<std::string, Worker> running_;  // by MIG device
+  std::string followed_;                   // the assignment file that the workers saw last
+  actuate::Assignment assigned_;
   std::int64_t next_pid_ = 1000;
 };
 
 inline constexpr const char* kStateDir = "/state";
 
-// A random legal layout for `gpus` GPUs of a model, of segments of services s0, s1 ...; `fill` is the
-// chance that a free place is used.
+// A random legal layout for `gpus` GPUs of a model, of segments of services s0, s1 ...; `fill` is
+// the chance that a free place is used.
 actuate::Wanted random_wanted(const hw::GpuModel& model, int gpus, Rng& rng, double fill);
 // The same with a few things changed: the usual next plan.
 actuate::Wanted altered(const actuate::Wanted& wanted, const hw::GpuModel& model, Rng& rng);

@@ -1,0 +1,134 @@
+// Supervisor: keeps the workers of an assignment running, `processes` of them per segment, and
+// nothing else. A single-threaded brain: the caller says what is assigned and when it is, step()
+// does what is due and says when to come again. It owns no process: workers live on when it dies,
+// and the next supervisor with the same state file adopts them.
+//
+// Rules: a segment that stays is not touched. One that is gone or changed is stopped (terminate, the
+// grace, kill) and released before another takes its device. A worker that ends is started again,
+// after longer and longer waits when it fails quickly; after too many quick failures it is marked
+// and tried seldom. Never two workers in one place.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actuate/assignment.h"
+#include "actuate/worker_command.h"
+#include "actuate/workers_state.h"
+#include "base/files.h"
+#include "base/processes.h"
+#include "base/result.h"
+
+namespace partita::actuate {
+
+// The variable by which a worker is known to later supervisors: "STATE_FILE:DEVICE:INDEX".
+inline constexpr const char* kWorkerVariable = "PARTITA_WORKER";
+
+struct WorkerPolicy {
+  std::int64_t grace_ns = 10'000'000'000;      // from terminate to kill
+  std::int64_t first_wait_ns = 1'000'000'000;  // before a restart; doubles with quick failures
+  std::int64_t longest_wait_ns = 60'000'000'000;
+  std::int64_t seldom_ns = 300'000'000'000;  // between tries of what was given up
+  std::int64_t quick_ns = 10'000'000'000;    // who ends sooner than this failed quickly
+  int give_up_after = 5;                     // quick failures in a row
+  std::int64_t poll_ns = 200'000'000;        // how often ends of workers are looked for
+};
+
+struct WorkerHooks {
+  // Makes the device ready (an MPS daemon) and gives the environment of each of the segment's
+  // workers. Asked before workers start, also again after one ended. Empty: nothing is needed.
+  std::function<Result<std::vector<Environment>>(const AssignedSegment&)> prepare = {};
+  // Undoes it, once no worker is left. Only the device is sure to be known.
+  std::function<Result<void>(const AssignedSegment&)> release = {};
+  // Hears what happens, a line each.
+  std::function<void(const std::string&)> say = {};
+};
+
+struct SupervisorOptions {
+  CommandTemplate command;
+  std::string state_file;  // absolute; beside it lies its lock
+  std::string log_dir;     // empty: output is thrown away
+  int first_port = 0;      // {port} counts up from it
+  WorkerPolicy policy = {};
+  WorkerHooks hooks = {};
+};
+
+class Supervisor {
+ public:
+  // Both doors must outlive it.
+  Supervisor(Processes& processes, Files& files, SupervisorOptions options);
+
+  // Must come first: takes the lock (in_use: another supervisor has it), reads the state file and
+  // adopts what still runs. A damaged state file is refused and nothing is touched.
+  Result<void> recover(std::int64_t now_ns);
+  // What is to run from now on. Before the first call that is what ran when recover() came.
+  void follow(const Assignment& assignment);
+  // Everything is to be stopped.
+  void stop_all() { stopping_ = true; }
+  // Does what is due; when to call again.
+  std::int64_t step(std::int64_t now_ns);
+
+  // Exactly what is assigned runs, as far as anybody knows.
+  bool settled() const;
+  // stop_all() is done.
+  bool stopped() const { return stopping_ && groups_.empty(); }
+  // Some worker or segment failed give_up_after times in a row.
+  bool troubled() const;
+  WorkersState state() const;
+
+ private:
+  struct Worker {
+    WorkerRecord record;
+    std::int64_t started_ns = 0;
+    std::int64_t next_start_ns = 0;
+    std::optional<std::int64_t> kill_ns = {};  // told to terminate; killed at this time
+    bool adopted = false;                      // whether it runs as it would now is not yet known
+    bool living() const { return record.pid != 0; }
+  };
+  // The workers on one device.
+  struct Group {
+    AssignedSegment segment;
+    std::vector<Worker> workers = {};  // by index
+    std::vector<Worker> strays = {};   // ours by their environment, but in nobody's place
+    bool prepared = false;
+    bool stale = false;  // to be stopped, whatever is assigned
+    std::vector<Environment> environments = {};
+    int failures = 0;  // of prepare, in a row
+    std::int64_t next_try_ns = 0;
+    bool living() const;
+  };
+
+  void adopt_recorded(const WorkersState& state, std::int64_t now_ns);
+  void adopt_strays(std::int64_t now_ns);
+  bool keeps(const Group& group) const;
+  void reap(std::int64_t now_ns);
+  void ended(Group& group, Worker& worker, std::int64_t now_ns, int status);
+  void stop(Worker& worker, std::int64_t now_ns);
+  void stop_rest(std::int64_t now_ns);
+  void add_missing();
+  void run(Group& group, std::int64_t now_ns);
+  bool prepare(Group& group, std::int64_t now_ns);
+  void start(Group& group, Worker& worker, std::int64_t now_ns);
+  void failed_quickly(Worker& worker, std::int64_t now_ns);
+  std::int64_t wait_after(int failures) const;
+  int free_port() const;
+  void save();
+  std::int64_t next_time(std::int64_t now_ns) const;
+  void say(const std::string& line) const;
+
+  Processes& processes_;
+  Files& files_;
+  SupervisorOptions options_;
+  FileLock lock_;
+  long revision_ = 0;
+  std::map<std::string, AssignedSegment> wanted_;  // by device
+  std::map<std::string, Group> groups_;            // by device
+  bool stopping_ = false;
+  std::string saved_;  // content of the state file
+};
+
+}  // namespace partita::actuate
