@@ -21,8 +21,10 @@ constexpr const char* kGolden = R"({
   "MigState": {
     "Devices": [
       {"UUID": "GPU-a", "MigMode": 1, "GpuInstances": [
-        {"ProfileID": 2, "Placement": {"Start": 4, "Size": 4}, "ComputeInstances": [{"ProfileID": 2, "EngProfileID": 0}]},
-        {"ProfileID": 9, "Placement": {"Start": 0, "Size": 2}, "ComputeInstances": [{"ProfileID": 0, "EngProfileID": 0}]}]},
+        {"ProfileID": 2, "Placement": {"Start": 4, "Size": 4}, )"
+                                R"("ComputeInstances": [{"ProfileID": 2, "EngProfileID": 0}]},
+        {"ProfileID": 9, "Placement": {"Start": 0, "Size": 2}, )"
+                                R"("ComputeInstances": [{"ProfileID": 0, "EngProfileID": 0}]}]},
       {"UUID": "GPU-b", "MigMode": 0, "GpuInstances": null}]
   }
 }

@@ -1,0 +1,115 @@
+"""partita export and import: the forms of other tools, from plans and node states and back."""
+
+import json
+import re
+import unittest
+
+from harness import CliTest
+
+
+def instance(profile, start, service, processes):
+    return {"profile": profile, "start": start, "service": service, "batch": 8,
+            "processes": processes, "throughput_rps": 1, "latency_ms": 1}
+
+
+PLAN = {"api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": "A100-80GB", "gpus": [
+    {"index": 0, "instances": [instance("4g.40gb", 0, "chat", 2), instance("2g.20gb", 4, "a", 1)]},
+    {"index": 1, "instances": [instance("3g.40gb", 4, "search", 3)]}],
+    "services": [{"name": name, "rate_rps": 1, "planned_rps": 1, "slo_ms": 1,
+                  "predicted_latency_ms": 1} for name in ("chat", "a", "search")]}
+
+NODE = {"api_version": "partita/v1", "kind": "NodeState", "gpus": [
+    {"index": i, "uuid": f"GPU-{i}", "model": "A100-80GB", "instances": []} for i in range(3)]}
+NODE["gpus"][1]["instances"] = [
+    {"profile": "3g.40gb", "start": 4, "gi_id": 2, "uuid": "MIG-b1"}]
+NODE["gpus"][2]["instances"] = [
+    {"profile": "7g.80gb", "start": 0, "gi_id": 0, "uuid": "MIG-c0"}]
+
+
+class Interop(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("plan.json", json.dumps(PLAN))
+        self.write("node.json", json.dumps(NODE))
+
+    def layout(self, *args):
+        """GPU index -> [(profile, start)] of an import."""
+        state = self.json("import", *args)
+        self.assertEqual(state["kind"], "NodeState")
+        return {gpu["index"]: [(i["profile"], i["start"]) for i in gpu["instances"]]
+                for gpu in state["gpus"]}
+
+    def test_counts_go_through_mig_parted_and_places_through_its_checkpoint(self):
+        self.ok("export", "plan.json", "--to", "mig-parted", "--label", "mine", "-o", "c.yaml")
+        self.assertEqual(self.layout("c.yaml", "--gpu", "A100-80GB"),
+                         {0: [("4g.40gb", 0), ("2g.20gb", 4)], 1: [("3g.40gb", 4)]})
+        self.ok("export", "plan.json", "--to", "checkpoint", "--node", "node.json", "-o", "c.json")
+        devices = json.loads(self.read("c.json"))["MigState"]["Devices"]
+        self.assertEqual([d["UUID"] for d in devices], ["GPU-0", "GPU-1", "GPU-2"])
+        planned = {0: [("4g.40gb", 0), ("2g.20gb", 4)], 1: [("3g.40gb", 4)], 2: [("7g.80gb", 0)]}
+        self.assertEqual(self.layout("c.json", "--node", "node.json"), planned)
+        text = self.ok("import", "c.json", "--node", "node.json")
+        self.assertRegex(text, r"GPU 2 +│7g\.80gb")
+
+    def test_a_state_that_was_imported_is_exported_again(self):
+        self.write("c.yaml", "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: true, "
+                             "mig-devices: {1g.10gb: 3, 3g.40gb: 1}}]\n")
+        self.ok("import", "c.yaml", "--gpu", "H100-80GB-PCIe", "--gpus", "4", "--format", "json",
+                "-o", "wanted.json")
+        text = self.ok("export", "wanted.json", "--to", "mig-parted")
+        self.assertIn("devices: [0, 1, 2, 3]", text)
+        self.assertEqual(re.findall(r'"(\S+gb)": (\d)', text), [("1g.10gb", "3"), ("3g.40gb", "1")])
+
+    def test_device_plugin_both_ways(self):
+        self.ok("export", "plan.json", "--to", "device-plugin", "-o", "p.yaml")
+        found = self.json("import", "p.yaml")
+        self.assertEqual({r["name"]: r["replicas"] for r in found["resources"]},
+                         {"nvidia.com/mig-2g.20gb": 1, "nvidia.com/mig-3g.40gb": 3,
+                          "nvidia.com/mig-4g.40gb": 2})
+
+    def test_dra_has_a_template_per_service_or_a_claim_per_instance(self):
+        text = self.ok("export", "plan.json", "--to", "dra", "--namespace", "prod")
+        self.assertEqual(text.count("kind: ResourceClaimTemplate\n"), 3)
+        text = self.ok("export", "plan.json", "--to", "dra", "--exact", "--node", "node.json")
+        self.assertEqual(text.count("kind: ResourceClaim\n"), 3)
+        self.assertIn("uuid == 'MIG-b1'", text)
+
+    def test_slurm_names_device_files_where_minors_are_known(self):
+        self.write("minors", "gpu1/gi2/access 156\ngpu1/gi2/ci0/access 157\n"
+                             "gpu2/gi0/access 273\ngpu2/gi0/ci0/access 274\n")
+        text = self.ok("export", "node.json", "--to", "slurm", "--mig-minors", "minors",
+                       "--part", "gres", "--node-name", "n")
+        self.assertIn("NodeName=n Name=gpu Type=3g.40gb MultipleFiles=/dev/nvidia1,"
+                      "/dev/nvidia-caps/nvidia-cap156,/dev/nvidia-caps/nvidia-cap157\n", text)
+        self.assertIn("Gres=gpu:2g.20gb:1,gpu:4g.40gb:1,gpu:3g.40gb:1",
+                      self.ok("export", "plan.json", "--to", "slurm"))
+
+    def test_refusals_name_what_is_wrong_and_write_nothing(self):
+        self.write("two.yaml", "version: v1\nmig-configs:\n"
+                               "  a: [{devices: all, mig-enabled: false}]\n"
+                               "  b: [{devices: [7], mig-enabled: false}]\n")
+        self.write("other.yaml", "a: 3\n")
+        cases = [(("export", "plan.json", "--to", "checkpoint"), r"plan\.json: .*--node"),
+                 (("export", "plan.json", "--to", "dra", "--label", "x"), "--label: only --to mig"),
+                 (("export", "plan.json", "--to", "device-plugin", "--sharing", "mps"),
+                  "MPS on whole GPUs only, and GPU 0 has 1 x 4g.40gb, 1 x 2g.20gb"),
+                 (("export", "plan.json", "--to", "slurm", "--node", "plan.json"),
+                  r"plan\.json:1: 'kind' must be NodeState"),
+                 (("export", "services.yaml", "--to", "slurm"), r"services\.yaml:1: 'kind' must"),
+                 (("import", "two.yaml", "--gpu", "A30"), "--label: .*a, b"),
+                 (("import", "two.yaml", "--label", "a", "--gpu", "A30"), "--gpus: is needed"),
+                 (("import", "two.yaml", "--label", "b"), "--gpu: is needed"),
+                 (("import", "two.yaml", "--label", "b", "--node", "node.json"),
+                  r"two\.yaml:4: 'devices' names GPU 7"),
+                 (("import", "other.yaml"), r"other\.yaml:1: neither")]
+        for args, expected in cases:
+            with self.subTest(args):
+                done = self.run_partita(*args, "-o", "never")
+                self.assertEqual(done.returncode, 2)
+                self.assertRegex(done.stderr.decode(), expected)
+                with self.assertRaises(FileNotFoundError):
+                    self.read("never")
+
+
+if __name__ == "__main__":
+    unittest.main()
