@@ -1,5 +1,5 @@
-// SharedMachine in a state file. Each look locks <state>.lock, reads the file, and writes it back
-// atomically when something changed; a reconfiguration holds <state>.busy while it takes its time.
+// SharedMachine in a state file. Each look locks <state>.lock, reads the file, and puts a new file in
+// its place when something changed; a reconfiguration holds <state>.busy while it takes its time.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -58,7 +60,7 @@ class FileMachine final : public SharedMachine {
     use(machine);
     machine.observe({});
     if (machine == *stored && there()) return {};
-    return files_.write_atomic(path_, machine.text());
+    return store(machine.text());
   }
 
  protected:
@@ -80,6 +82,18 @@ class FileMachine final : public SharedMachine {
                        "is the state of other GPUs than those described; remove it to start "
                        "afresh");
     return machine;
+  }
+
+  // Under the lock, so one name does for the new file. Not synced to disk: a killed process leaves
+  // the old state or the new one, and what a crash of the computer takes, it takes from real GPUs
+  // too.
+  Result<void> store(const std::string& text) {
+    const std::string fresh = path_ + ".new";
+    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+    out << text << std::flush;
+    if (!out || std::rename(fresh.c_str(), path_.c_str()) != 0)
+      return environment_error(path_, fmt::format("cannot write: {}", std::strerror(errno)));
+    return {};
   }
 
   bool same_gpus(const Machine& machine) const {
