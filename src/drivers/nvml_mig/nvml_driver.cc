@@ -22,10 +22,13 @@ constexpr int kReadAttempts = 3;
 
 int whole(unsigned value) { return static_cast<int>(value); }
 
-// An id that cannot be is an invalid argument to NVML; to callers it is one that is not there.
-Error no_such(Error error) {
-  if (error.code == ErrorCode::invalid_argument) error.code = ErrorCode::not_found;
-  return error;
+// An error says which call of the door it was, then which of NVML's.
+template <class T>
+Result<T> in_call(Result<T> result, const std::string& call) {
+  if (result) return result;
+  Error error = std::move(result.error());
+  error.context = error.context.empty() ? call : call + ": " + error.context;
+  return failed(std::move(error));
 }
 
 class NvmlDriver final : public device::NodeDriver {
@@ -34,15 +37,42 @@ class NvmlDriver final : public device::NodeDriver {
       : library_(std::move(library)), api_(library_->api()), reader_(catalogue, *library_) {}
 
   Result<device::DriverInfo> info() override;
-  Result<GpuState> read(int gpu) override;
-  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override;
-  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
-  Result<int> create_instance(int gpu, const device::Placement& placement) override;
-  Result<void> destroy_instance(int gpu, int gi_id) override;
-  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
-  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+  Result<GpuState> read(int gpu) override {
+    return in_call(try_read(gpu), fmt::format("read(gpu {})", gpu));
+  }
+  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override {
+    return in_call(try_profiles(gpu), fmt::format("profiles(gpu {})", gpu));
+  }
+  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override {
+    return in_call(try_set_mig_mode(gpu, enabled),
+                   fmt::format("set_mig_mode(gpu {}, {})", gpu, enabled ? "on" : "off"));
+  }
+  Result<int> create_instance(int gpu, const device::Placement& at) override {
+    return in_call(
+        try_create_instance(gpu, at),
+        fmt::format("create_instance(gpu {}, profile {}, start {})", gpu, at.nvml_enum, at.start));
+  }
+  Result<void> destroy_instance(int gpu, int gi_id) override {
+    return in_call(try_destroy_instance(gpu, gi_id),
+                   fmt::format("destroy_instance(gpu {}, gi {})", gpu, gi_id));
+  }
+  Result<ComputeInstance> create_compute(int gpu, int gi_id) override {
+    return in_call(try_create_compute(gpu, gi_id),
+                   fmt::format("create_compute(gpu {}, gi {})", gpu, gi_id));
+  }
+  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override {
+    return in_call(try_destroy_compute(gpu, gi_id, ci_id),
+                   fmt::format("destroy_compute(gpu {}, gi {}, ci {})", gpu, gi_id, ci_id));
+  }
 
  private:
+  Result<GpuState> try_read(int gpu);
+  Result<std::vector<device::ProfileInfo>> try_profiles(int gpu);
+  Result<ModeChange> try_set_mig_mode(int gpu, bool enabled);
+  Result<int> try_create_instance(int gpu, const device::Placement& placement);
+  Result<void> try_destroy_instance(int gpu, int gi_id);
+  Result<ComputeInstance> try_create_compute(int gpu, int gi_id);
+  Result<void> try_destroy_compute(int gpu, int gi_id, int ci_id);
   Result<abi::GpuInstance> find_instance(int gpu, int gi_id);
   Result<abi::Place> place_of(abi::Device device, unsigned profile_id, int start);
   Result<abi::ComputeInstanceProfile> widest(abi::GpuInstance handle);
@@ -62,7 +92,7 @@ Result<device::DriverInfo> NvmlDriver::info() {
   return device::DriverInfo{.name = "nvml", .version = version.data(), .gpus = whole(*gpus)};
 }
 
-Result<GpuState> NvmlDriver::read(int gpu) {
+Result<GpuState> NvmlDriver::try_read(int gpu) {
   const Result<abi::Device> device = reader_.find(gpu);
   if (!device && device.error().code == ErrorCode::lost) {
     GpuState state;
@@ -78,16 +108,16 @@ Result<GpuState> NvmlDriver::read(int gpu) {
   return state;
 }
 
-Result<std::vector<device::ProfileInfo>> NvmlDriver::profiles(int gpu) {
+Result<std::vector<device::ProfileInfo>> NvmlDriver::try_profiles(int gpu) {
   const Result<abi::Device> device = reader_.find(gpu);
   if (!device) return failed(device.error());
   return reader_.profiles(*device);
 }
 
-Result<ModeChange> NvmlDriver::set_mig_mode(int gpu, bool enabled) {
+Result<ModeChange> NvmlDriver::try_set_mig_mode(int gpu, bool enabled) {
   const Result<abi::Device> device = reader_.find(gpu);
   if (!device) return failed(device.error());
-  const std::string call = fmt::format("nvmlDeviceSetMigMode(gpu {}, {})", gpu, enabled ? 1 : 0);
+  const std::string call = "nvmlDeviceSetMigMode";
   Return activation = Return::success;
   auto ok = library_->call(call, api_.set_mig_mode, *device, enabled ? 1u : 0u, &activation);
   if (!ok) return failed(ok.error());
@@ -109,23 +139,18 @@ Result<abi::Place> NvmlDriver::place_of(abi::Device device, unsigned profile_id,
   return *place;
 }
 
-Result<int> NvmlDriver::create_instance(int gpu, const device::Placement& placement) {
+Result<int> NvmlDriver::try_create_instance(int gpu, const device::Placement& placement) {
   const Result<abi::Device> device = reader_.find(gpu);
   if (!device) return failed(device.error());
-  const std::string call =
-      fmt::format("nvmlDeviceCreateGpuInstanceWithPlacement(gpu {}, profile {}, start {})", gpu,
-                  placement.nvml_enum, placement.start);
   const auto known = reader_.profile(*device, static_cast<unsigned>(placement.nvml_enum));
   if (!known && absent(known.error()))
-    return failed({ErrorCode::invalid_argument, "the board has no such profile", call});
+    return failed({ErrorCode::invalid_argument, "the board has no such profile", {}});
   if (!known) return failed(known.error());
   const auto place = place_of(*device, known->figures.id, placement.start);
-  if (!place && place.error().context.empty())
-    return failed({place.error().code, place.error().message, call});
   if (!place) return failed(place.error());
   abi::GpuInstance handle = nullptr;
-  auto ok =
-      library_->call(call, api_.create_instance, *device, known->figures.id, &*place, &handle);
+  auto ok = library_->call("nvmlDeviceCreateGpuInstanceWithPlacement", api_.create_instance,
+                           *device, known->figures.id, &*place, &handle);
   if (!ok) return failed(ok.error());
   abi::GpuInstanceInfo info{};
   ok = library_->call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
@@ -137,18 +162,16 @@ Result<abi::GpuInstance> NvmlDriver::find_instance(int gpu, int gi_id) {
   const Result<abi::Device> device = reader_.find(gpu);
   if (!device) return failed(device.error());
   abi::GpuInstance handle = nullptr;
-  const auto ok =
-      library_->call(fmt::format("nvmlDeviceGetGpuInstanceById(gpu {}, gi {})", gpu, gi_id),
-                     api_.instance_by_id, *device, static_cast<unsigned>(gi_id), &handle);
+  const auto ok = library_->call("nvmlDeviceGetGpuInstanceById", api_.instance_by_id, *device,
+                                 static_cast<unsigned>(gi_id), &handle);
   if (!ok) return failed(no_such(ok.error()));
   return handle;
 }
 
-Result<void> NvmlDriver::destroy_instance(int gpu, int gi_id) {
+Result<void> NvmlDriver::try_destroy_instance(int gpu, int gi_id) {
   const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
   if (!handle) return failed(handle.error());
-  return library_->call(fmt::format("nvmlGpuInstanceDestroy(gpu {}, gi {})", gpu, gi_id),
-                        api_.destroy_instance, *handle);
+  return library_->call("nvmlGpuInstanceDestroy", api_.destroy_instance, *handle);
 }
 
 // The compute instance profile with all slices, of several the one with the most SMs.
@@ -158,6 +181,7 @@ Result<abi::ComputeInstanceProfile> NvmlDriver::widest(abi::GpuInstance handle) 
   for (unsigned i = 0; i < kMaxProfiles; ++i) {
     abi::ComputeInstanceProfile known{};
     const auto ok = library_->call(call, api_.compute_profile, handle, i, 0u, &known);
+    if (!ok && past_the_last(ok.error(), i)) break;
     if (!ok && absent(ok.error())) continue;
     if (!ok) return failed(ok.error());
     if (!best || std::pair(known.slices, known.multiprocessors) >
@@ -168,15 +192,14 @@ Result<abi::ComputeInstanceProfile> NvmlDriver::widest(abi::GpuInstance handle) 
   return *best;
 }
 
-Result<ComputeInstance> NvmlDriver::create_compute(int gpu, int gi_id) {
+Result<ComputeInstance> NvmlDriver::try_create_compute(int gpu, int gi_id) {
   const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
   if (!handle) return failed(handle.error());
   const auto profile = widest(*handle);
   if (!profile) return failed(profile.error());
   abi::ComputeInstance made = nullptr;
-  auto ok =
-      library_->call(fmt::format("nvmlGpuInstanceCreateComputeInstance(gpu {}, gi {})", gpu, gi_id),
-                     api_.create_compute, *handle, profile->id, &made);
+  auto ok = library_->call("nvmlGpuInstanceCreateComputeInstance", api_.create_compute, *handle,
+                           profile->id, &made);
   if (!ok) return failed(ok.error());
   abi::ComputeInstanceInfo info{};
   ok = library_->call("nvmlComputeInstanceGetInfo", api_.compute_info, made, &info);
@@ -191,15 +214,14 @@ Result<ComputeInstance> NvmlDriver::create_compute(int gpu, int gi_id) {
                          .uuid = seen == devices->end() ? "" : seen->second.uuid};
 }
 
-Result<void> NvmlDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
+Result<void> NvmlDriver::try_destroy_compute(int gpu, int gi_id, int ci_id) {
   const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
   if (!handle) return failed(handle.error());
-  const std::string of = fmt::format("(gpu {}, gi {}, ci {})", gpu, gi_id, ci_id);
   abi::ComputeInstance compute = nullptr;
-  const auto ok = library_->call("nvmlGpuInstanceGetComputeInstanceById" + of, api_.compute_by_id,
+  const auto ok = library_->call("nvmlGpuInstanceGetComputeInstanceById", api_.compute_by_id,
                                  *handle, static_cast<unsigned>(ci_id), &compute);
   if (!ok) return failed(no_such(ok.error()));
-  return library_->call("nvmlComputeInstanceDestroy" + of, api_.destroy_compute, compute);
+  return library_->call("nvmlComputeInstanceDestroy", api_.destroy_compute, compute);
 }
 
 }  // namespace

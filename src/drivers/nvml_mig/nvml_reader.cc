@@ -53,6 +53,18 @@ bool absent(const Error& error) {
          error.code == ErrorCode::not_found;
 }
 
+Error no_such(Error error) {
+  if (error.code == ErrorCode::invalid_argument) {
+    error.code = ErrorCode::not_found;
+    error.message = "there is none";
+  }
+  return error;
+}
+
+bool past_the_last(const Error& error, unsigned i) {
+  return i > 0 && error.code == ErrorCode::invalid_argument;
+}
+
 Result<unsigned> NvmlReader::count() const {
   unsigned gpus = 0;
   const auto ok = library_.call("nvmlDeviceGetCount", api_.gpu_count, &gpus);
@@ -61,14 +73,10 @@ Result<unsigned> NvmlReader::count() const {
 }
 
 Result<abi::Device> NvmlReader::find(int gpu) const {
-  const Result<unsigned> gpus = count();
-  if (!gpus) return failed(gpus.error());
-  const std::string call = fmt::format("nvmlDeviceGetHandleByIndex({})", gpu);
-  if (gpu < 0 || static_cast<unsigned>(gpu) >= *gpus)
-    return failed({ErrorCode::not_found, fmt::format("there are {} GPUs", *gpus), call});
   abi::Device device = nullptr;
-  const auto ok = library_.call(call, api_.gpu_by_index, static_cast<unsigned>(gpu), &device);
-  if (!ok) return failed(ok.error());
+  const auto ok = library_.call("nvmlDeviceGetHandleByIndex", api_.gpu_by_index,
+                                static_cast<unsigned>(gpu), &device);
+  if (!ok) return failed(no_such(ok.error()));
   return device;
 }
 
@@ -89,19 +97,18 @@ Result<GpuState> NvmlReader::state(abi::Device device, int gpu) const {
 }
 
 Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
-  const std::string of = fmt::format("(gpu {})", gpu.index);
-  auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, device);
+  auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID", api_.uuid, device);
   if (!uuid) return failed(uuid.error());
   gpu.uuid = *std::move(uuid);
-  auto name = text_of<abi::kNameSize>(library_, "nvmlDeviceGetName" + of, api_.name, device);
+  auto name = text_of<abi::kNameSize>(library_, "nvmlDeviceGetName", api_.name, device);
   if (!name) return failed(name.error());
   gpu.name = *std::move(name);
   abi::PciInfo pci{};
-  auto ok = library_.call("nvmlDeviceGetPciInfo" + of, api_.pci_info, device, &pci);
+  auto ok = library_.call("nvmlDeviceGetPciInfo", api_.pci_info, device, &pci);
   if (!ok) return ok;
   gpu.pci_device_id = fmt::format("0x{:08X}", pci.device_id);
   abi::Memory memory{};
-  ok = library_.call("nvmlDeviceGetMemoryInfo" + of, api_.memory_info, device, &memory);
+  ok = library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory);
   if (!ok) return ok;
   gpu.memory = mib(memory.total);
   return {};
@@ -109,8 +116,8 @@ Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
 
 Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
   unsigned current = 0, pending = 0;
-  const auto mode = library_.call(fmt::format("nvmlDeviceGetMigMode(gpu {})", gpu.index),
-                                  api_.mig_mode, device, &current, &pending);
+  const auto mode =
+      library_.call("nvmlDeviceGetMigMode", api_.mig_mode, device, &current, &pending);
   if (!mode && mode.error().code != ErrorCode::not_supported) return mode;
   gpu.mig_capable = mode.has_value();
   gpu.mig_enabled = current == 1;
@@ -138,6 +145,7 @@ Result<std::vector<Instance>> NvmlReader::instances(abi::Device device, const hw
   std::map<std::pair<int, int>, Instance> found;  // by start and id: enumerators may repeat ids
   for (unsigned i = 0; i < kMaxProfiles; ++i) {
     const Result<Profile> known = profile(device, i);
+    if (!known && past_the_last(known.error(), i)) break;
     if (!known && absent(known.error())) continue;
     if (!known) return failed(known.error());
     const auto listed = handles(device, known->figures.id);
@@ -167,11 +175,12 @@ Result<std::vector<abi::GpuInstance>> NvmlReader::handles(abi::Device device,
 
 Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& known,
                                       const MigDevices& devices) const {
+  auto inside = computes(handle);
+  if (!inside) return failed(inside.error());
+  // Last, so that an instance that went away meanwhile is told from one without compute instances.
   abi::GpuInstanceInfo info{};
   const auto ok = library_.call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
   if (!ok) return failed(ok.error());
-  auto inside = computes(handle);
-  if (!inside) return failed(inside.error());
   Instance one{.profile = known.name,
                .profile_id = whole(info.profile_id),
                .gpcs = whole(known.figures.slices),
@@ -196,7 +205,8 @@ Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handl
     auto ok =
         library_.call(fmt::format("nvmlGpuInstanceGetComputeInstanceProfileInfo(profile {})", i),
                       api_.compute_profile, handle, i, 0u, &known);
-    if (!ok && absent(ok.error())) continue;
+    if (!ok && past_the_last(ok.error(), i)) break;
+    if (!ok && ok.error().code == ErrorCode::not_supported) continue;
     if (!ok) return failed(ok.error());
     std::array<abi::ComputeInstance, kMaxInstances> listed{};
     unsigned number = 0;
@@ -300,16 +310,14 @@ Result<NvmlReader::Profile> NvmlReader::profile(abi::Device device, unsigned nvm
 
 Result<std::vector<abi::Place>> NvmlReader::placements(abi::Device device,
                                                        unsigned profile_id) const {
-  const std::string call =
-      fmt::format("nvmlDeviceGetGpuInstancePossiblePlacements(profile id {})", profile_id);
-  unsigned number = 0;
-  auto ok = library_.call(call, api_.placements, device, profile_id,
-                          static_cast<abi::Place*>(nullptr), &number);
+  // The count only goes out; no profile has as many places as there is room.
+  std::vector<abi::Place> places(kMaxInstances);
+  unsigned number = kMaxInstances;
+  const auto ok = library_.call(
+      fmt::format("nvmlDeviceGetGpuInstancePossiblePlacements(profile id {})", profile_id),
+      api_.placements, device, profile_id, places.data(), &number);
   if (!ok) return failed(ok.error());
-  std::vector<abi::Place> places(std::max(number, kMaxInstances));
-  ok = library_.call(call, api_.placements, device, profile_id, places.data(), &number);
-  if (!ok) return failed(ok.error());
-  places.resize(std::min<std::size_t>(number, places.size()));
+  places.resize(std::min(number, kMaxInstances));
   std::ranges::sort(places, {}, &abi::Place::start);
   return places;
 }
@@ -318,6 +326,7 @@ Result<std::vector<ProfileInfo>> NvmlReader::profiles(abi::Device device) const 
   std::vector<ProfileInfo> offered;
   for (unsigned i = 0; i < kMaxProfiles; ++i) {
     const Result<Profile> known = profile(device, i);
+    if (!known && past_the_last(known.error(), i)) break;
     if (!known && absent(known.error())) continue;
     if (!known) return failed(known.error());
     const abi::GpuInstanceProfile& figures = known->figures;

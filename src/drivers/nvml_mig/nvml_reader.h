@@ -22,6 +22,10 @@ inline constexpr unsigned kMaxProcesses = 65'536;
 
 // An answer that says "there is no such thing".
 bool absent(const Error& error);
+// An index or id that cannot be is an invalid argument to NVML; to callers it is not_found.
+Error no_such(Error error);
+// An answer for enumerator `i` that says that the library knows none from here on.
+bool past_the_last(const Error& error, unsigned i);
 
 class NvmlReader {
  public:

@@ -1,0 +1,254 @@
+// The NVML driver: on the simulated library (the conformance suite, agreement with the simulated
+// driver, errors), and reading only on NVIDIA's own library where there is one.
+#include "drivers/nvml_mig/nvml_driver.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "device/conformance.h"
+#include "device/recognise.h"
+#include "drivers/nvml_mig/nvml_reader.h"
+#include "drivers/sim/sim_driver.h"
+
+namespace partita::drivers::nvml_mig {
+namespace {
+
+using device::check_conformance;
+using device::check_reading;
+using device::NodeDriver;
+using sim::Machine;
+using sim::SharedMachine;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kLibrary = PARTITA_NVML_SIM;
+
+const hw::Catalogue& catalogue() { return hw::builtin_catalogue(); }
+
+// A machine in a folder of its own, named by PARTITA_SIM, seen through the library (`driver`) and
+// past it (`shared`).
+enum class Shared { no, yes };  // no: its state is in the library, nobody sees it past that
+class SimulatedNode {
+ public:
+  explicit SimulatedNode(const std::string& description, Shared share = Shared::yes) {
+    std::string folder = (std::filesystem::temp_directory_path() / "nvml-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    const std::string file = folder_ / "machine.yaml";
+    std::ofstream(file) << description << "speed: 0\n"
+                        << (share == Shared::yes ? "state: machine.state\n" : "");
+    ::setenv("PARTITA_SIM", file.c_str(), 1);
+    auto opened = open_nvml(catalogue(), kLibrary);
+    EXPECT_TRUE(opened) << to_string(opened.error());
+    if (opened) driver = *std::move(opened);
+    if (share == Shared::no) return;
+    auto beside = sim::open_machine(file, clock_, catalogue());
+    EXPECT_TRUE(beside) << to_string(beside.error());
+    if (beside) shared = *std::move(beside);
+  }
+  ~SimulatedNode() {
+    driver.reset();
+    ::unsetenv("PARTITA_SIM");
+    std::filesystem::remove_all(folder_);
+  }
+
+  void change(const std::function<void(Machine&)>& use) { EXPECT_TRUE(shared->with(use)); }
+
+  std::unique_ptr<NodeDriver> driver;
+  std::unique_ptr<SharedMachine> shared;
+
+ private:
+  ManualClock clock_;
+  std::filesystem::path folder_;
+};
+
+std::string two_of(const std::string& model) {
+  return "gpus: [{model: " + model + ", count: 2, mig: true}]\n";
+}
+
+// A process on the MIG device, until the answer is called.
+std::function<void()> hold(SimulatedNode& node, const std::string& uuid) {
+  constexpr std::int64_t kPid = 4711;
+  node.change([&](Machine& machine) {
+    for (int gpu = 0; machine.find(gpu); ++gpu) {
+      for (const auto& instance : machine.find(gpu)->instances) {
+        for (const auto& compute : instance.compute) {
+          if (compute.uuid != uuid) continue;
+          EXPECT_TRUE(machine.attach(gpu, {kPid, "train", instance.gi_id, compute.ci_id}));
+        }
+      }
+    }
+  });
+  return [&node] { node.change([](Machine& machine) { machine.detach(kPid); }); };
+}
+
+// A library whose machine nobody else sees is fast; processes and a loss come from beside it.
+TEST(NvmlConformance, WithProcessesAndALossFromOutside) {
+  SimulatedNode node(two_of("A30-24GB"));
+  ASSERT_TRUE(node.driver && node.shared);
+  EXPECT_THAT(check_conformance(
+                  {.driver = *node.driver,
+                   .gpu = 1,
+                   .model = *catalogue().find("A30-24GB"),
+                   .hold = [&node](const std::string& uuid) { return hold(node, uuid); },
+                   .lose = [&node] { node.change([](Machine& machine) { machine.lose(1); }); }}),
+              IsEmpty());
+  EXPECT_THAT(check_reading(*node.driver, catalogue()), IsEmpty());
+}
+
+class NvmlModels : public testing::TestWithParam<const char*> {};
+
+TEST_P(NvmlModels, Conform) {
+  SimulatedNode node(two_of(GetParam()), Shared::no);
+  ASSERT_TRUE(node.driver);
+  const hw::GpuModel& model = *catalogue().find(GetParam());
+  EXPECT_THAT(device::differences(model, *node.driver->profiles(1)), IsEmpty());
+  EXPECT_THAT(check_reading(*node.driver, catalogue()), IsEmpty());
+  EXPECT_THAT(check_conformance({.driver = *node.driver, .gpu = 1, .model = model}), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, NvmlModels,
+                         testing::Values("A100-80GB", "H200-141GB", "RTX-PRO-6000-96GB"));
+
+// The two drivers are two ways to one machine: whatever is there, they read the same.
+TEST(NvmlDriverTest, ReadsWhatTheSimulatedDriverReads) {
+  SimulatedNode node(
+      "gpus: [{model: H100-80GB-SXM5, count: 1, mig: true}, {model: A100-40GB, mig: false}, "
+      "{model: A100-80GB, mig: true}]\n"
+      "instances: [{gpu: 0, profile: 3g.40gb, start: 4}, {gpu: 0, profile: 1g.10gb, start: 2}, "
+      "{gpu: 0, profile: 1g.20gb, start: 0}, {gpu: 2, profile: 2g.20gb, start: 2, whole: false}]\n"
+      "processes: [{gpu: 0, start: 4, pid: 77, name: train}, {gpu: 1, pid: 9, name: x}]\n");
+  ASSERT_TRUE(node.driver && node.shared);
+  node.change([](Machine& machine) {  // parts of an instance, made by others
+    const auto whole = machine.create_instance(2, 4, std::nullopt);
+    ASSERT_TRUE(whole);
+    EXPECT_TRUE(machine.create_compute(2, whole->value, 1, 2));
+    EXPECT_TRUE(machine.create_compute(2, whole->value, 2, 0));
+  });
+  sim::SimDriver direct(*node.shared);
+  for (int gpu = 0; gpu < 3; ++gpu) {
+    const auto read = node.driver->read(gpu);
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_EQ(*read, *direct.read(gpu)) << "gpu " << gpu;
+    EXPECT_EQ(*node.driver->profiles(gpu), *direct.profiles(gpu)) << "gpu " << gpu;
+  }
+  EXPECT_EQ(node.driver->read(0)->instances.size(), 3u);
+  EXPECT_EQ(node.driver->read(2)->instances.size(), 2u);
+}
+
+TEST(NvmlDriverTest, SeesAtOnceWhatOthersChange) {
+  SimulatedNode node(two_of("A100-80GB"));
+  ASSERT_TRUE(node.driver && node.shared);
+  sim::SimDriver other(*node.shared);
+  const auto id = other.create_instance(0, {.nvml_enum = 2, .start = 4});
+  ASSERT_TRUE(id);
+  const auto compute = node.driver->create_compute(0, *id);
+  ASSERT_TRUE(compute) << to_string(compute.error());
+  EXPECT_EQ(other.read(0)->instances.at(0).uuid(), compute->uuid);
+  ASSERT_TRUE(other.destroy_compute(0, *id, compute->ci_id));
+  EXPECT_EQ(node.driver->destroy_compute(0, *id, compute->ci_id).error().code,
+            ErrorCode::not_found);
+  EXPECT_TRUE(node.driver->destroy_instance(0, *id));
+  EXPECT_THAT(other.read(0)->instances, IsEmpty());
+}
+
+// While another thread makes and unmakes an instance, every reading is one that could have been.
+TEST(NvmlDriverTest, ReadsWhileOthersChange) {
+  SimulatedNode node(two_of("A30-24GB"));
+  ASSERT_TRUE(node.driver && node.shared);
+  std::jthread busy([&](const std::stop_token& stop) {
+    sim::SimDriver other(*node.shared);
+    for (int i = 0; i < 40 && !stop.stop_requested(); ++i) {
+      const auto id = other.create_instance(0, {.nvml_enum = 1, .start = 2});
+      if (!id) continue;
+      const auto compute = other.create_compute(0, *id);
+      EXPECT_TRUE(compute && other.destroy_compute(0, *id, compute->ci_id));
+      EXPECT_TRUE(other.destroy_instance(0, *id));
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const auto read = node.driver->read(0);
+    if (!read) {  // every one of its attempts met a change
+      EXPECT_TRUE(read.error().code == ErrorCode::invalid_argument) << to_string(read.error());
+      continue;
+    }
+    ASSERT_LE(read->instances.size(), 1u);
+    for (const auto& instance : read->instances) EXPECT_EQ(instance.start, 2);
+  }
+}
+
+TEST(NvmlDriverTest, TellsWhatIsWrongInItsOwnCodesWithTheCall) {
+  SimulatedNode node(two_of("A100-80GB") +
+                     "faults: [{method: create_instance, call: 2, error: timeout}]\n");
+  ASSERT_TRUE(node.driver);
+  const auto first = node.driver->create_instance(0, {.nvml_enum = 0, .start = 3});
+  ASSERT_TRUE(first) << to_string(first.error());
+  const auto late = node.driver->create_instance(0, {.nvml_enum = 0, .start = 4});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::timeout);
+  EXPECT_EQ(late.error().context,
+            "create_instance(gpu 0, profile 0, start 4): nvmlDeviceCreateGpuInstanceWithPlacement");
+  const auto taken = node.driver->create_instance(0, {.nvml_enum = 0, .start = 3});
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, ErrorCode::no_room);
+  EXPECT_THAT(taken.error().message, HasSubstr("taken"));
+}
+
+TEST(NvmlDriverTest, NamesTheMissingLibraryAndTheRefusedMachine) {
+  const auto missing = open_nvml(catalogue(), "/nowhere/libnvidia-ml.so.1");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::no_driver);
+  EXPECT_THAT(to_string(missing.error()), HasSubstr("is the driver installed?"));
+
+  ::setenv("PARTITA_SIM", "/nowhere/machine.yaml", 1);
+  const auto refused = open_nvml(catalogue(), kLibrary);
+  ::unsetenv("PARTITA_SIM");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_driver);
+  EXPECT_THAT(to_string(refused.error()), HasSubstr("driver is not loaded"));
+}
+
+TEST(NvmlDriverTest, WithoutDescriptionIsOneGpuInMemory) {
+  ::unsetenv("PARTITA_SIM");
+  const auto driver = open_nvml(catalogue(), kLibrary);
+  ASSERT_TRUE(driver);
+  EXPECT_EQ((*driver)->info()->gpus, 1);
+  EXPECT_EQ((*driver)->read(0)->model, "A100-80GB");
+  EXPECT_TRUE((*driver)->read(0)->mig_enabled);
+}
+
+// NVIDIA's naming rule gives the catalogue's names wherever both memories are known.
+TEST(NvmlDriverTest, ComputesTheNamesOfProfiles) {
+  int known = 0;
+  for (const hw::GpuModel& model : catalogue().gpus) {
+    for (const hw::MigProfile& profile : model.profiles) {
+      if (!model.total_memory || !profile.memory) continue;
+      const std::string name = computed_profile_name(
+          profile.nvml_enum, profile.gpcs, profile.memory->value, model.total_memory->value);
+      const bool alias = std::ranges::find(profile.aliases, name) != profile.aliases.end();
+      EXPECT_TRUE(name == profile.name || alias)
+          << model.name << ": " << name << " for " << profile.name;
+      ++known;
+    }
+  }
+  EXPECT_GT(known, 50);
+}
+
+TEST(NvmlDriverTest, ReadsARealGpu) {
+  void* handle = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) GTEST_SKIP() << "no libnvidia-ml.so.1 on this machine";
+  ::dlclose(handle);
+  const auto driver = open_nvml(catalogue());
+  if (!driver) GTEST_SKIP() << to_string(driver.error());
+  EXPECT_THAT(check_reading(**driver, catalogue()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace partita::drivers::nvml_mig
