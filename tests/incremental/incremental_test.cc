@@ -4,13 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-
 #include "hw/catalogue.h"
-#include "hw/layout.h"
 #include "oracle.h"
-#include "plan/serving_forms.h"
 #include "planners/serving/exact.h"
 #include "verify/serving.h"
 
@@ -83,6 +78,141 @@ TEST(Incremental, NeverWorseThanMatchingFromScratchOrKeepingEverything) {
     EXPECT_LE(result.curve[0].moves, matched.moved + matched.created) << round;
     EXPECT_EQ(result.curve.back().moves, missing_when_all_is_kept(after, current)) << round;
     EXPECT_TRUE(result.curve.back().proven());
+  }
+}
+
+// The bound of --max-moves against exhaustive search: the fewest GPUs that suffice.
+TEST(Incremental, MaxMovesTakesTheFewestGpusThatItAllows) {
+  Rng rng(3);
+  int refused = 0, larger = 0;
+  for (int round = 0; round < 80; ++round) {
+    const plan::ServingProblem before = random_problem(rng, "A30-24GB", 2, 5);
+    plan::ServingPlan current = *plan_exact(before, {}).plan;
+    if (current.gpus.size() > 3) continue;
+    shuffle(rng, current);
+    const plan::ServingProblem after = changed(rng, before, 0.8);
+    const int fewest = plan_exact(after, {}).plan->objective.gpus;
+    for (int moves = 0; moves <= 3 && fewest <= 3; ++moves) {
+      IncrementalOptions options;
+      options.max_moves = moves;
+      const IncrementalOutcome result = incremental(after, current, options);
+      const int least = missing_when_all_is_kept(after, current);
+      ASSERT_EQ(result.outcome.plan.has_value(), moves >= least) << round;
+      if (!result.outcome.plan) {
+        ++refused;
+        EXPECT_EQ(result.outcome.refusals.at(0).constraint, "max_moves");
+        EXPECT_EQ(result.outcome.refusals[0].need, least);
+        continue;
+      }
+      const plan::ServingPlan& plan = *result.outcome.plan;
+      EXPECT_TRUE(verify::verify(after, plan).empty());
+      EXPECT_LE(result.changes.moved + result.changes.created, moves);
+      larger += plan.objective.gpus > fewest ? 1 : 0;
+      if (plan.objective.gpus > fewest) {
+        EXPECT_GT(fewest_creations(after, current, plan.objective.gpus - 1), moves) << round;
+      }
+    }
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_GT(larger, 0);
+}
+
+// Anti-affinity, replicas, counts and several GPU models: the judge accepts, and nothing is worse
+// than planning from scratch.
+TEST(Incremental, ConstraintsHold) {
+  Rng rng(4);
+  int plans = 0;
+  for (int round = 0; round < 200; ++round) {
+    plan::ServingProblem before = random_problem(rng, "A100-80GB", 6, 1 + 4 * rng.uniform());
+    if (round % 3 == 0) {
+      plan::FleetEntry other = before.fleet[0];
+      other.gpu = *hw::builtin_catalogue().find("H200-141GB");
+      other.price = 1.3;
+      before.fleet.push_back(other);
+    }
+    if (round % 4 == 0) before.fleet[0].count = 1 + static_cast<int>(rng.below(4));
+    const auto current = plan_exact(before, {}).plan;
+    if (!current) continue;
+    plan::ServingPlan shuffled = *current;
+    shuffle(rng, shuffled);
+    plan::ServingProblem after = changed(rng, before, 0.4);
+    for (plan::Service& service : after.services) {
+      if (rng.below(3) == 0) service.min_replicas = 1 + static_cast<int>(rng.below(3));
+      if (rng.below(4) == 0) service.spread = true;
+      if (rng.below(4) == 0 && service.name != after.services[0].name)
+        service.avoid = {after.services[0].name};
+    }
+    const auto scratch = plan_exact(after, {}).plan;
+    if (!scratch) continue;
+    ++plans;
+    const IncrementalOutcome result = planned(after, shuffled);
+    if (!result.outcome.plan) continue;
+    EXPECT_LE(result.outcome.plan->objective.cost, scratch->objective.cost + 1e-9) << round;
+    const Changes matched = changes_between(shuffled, matched_to(shuffled, *scratch));
+    EXPECT_LE(result.curve[0].moves, matched.moved + matched.created) << round;
+  }
+  EXPECT_GT(plans, 100);
+}
+
+plan::PlannedInstance one_g(int start, int batch = 1) {
+  return {"1g.6gb", start, "m", batch, 1, Rps{10}, Millis{10}};
+}
+
+TEST(Incremental, LessWorkFreesGpusWithoutCreations) {
+  plan::ServingPlan current;
+  current.gpus = {{3, "A30-24GB", {one_g(0), one_g(1), one_g(2), one_g(3)}},
+                  {7, "A30-24GB", {one_g(0), one_g(1), one_g(2), one_g(3)}}};
+  const IncrementalOutcome half = planned(by_hand(40), current);
+  EXPECT_EQ(half.changes, (Changes{4, 0, 0, 0, 4}));
+  EXPECT_EQ(half.outcome.plan->gpus.size(), 1U);
+  const IncrementalOutcome less = planned(by_hand(25), current);
+  EXPECT_EQ(less.changes, (Changes{3, 0, 0, 0, 5}));
+  EXPECT_EQ(less.outcome.plan->objective.gpcs, 3);
+}
+
+TEST(Incremental, RestartsOnlyWhatMustCarryMore) {
+  plan::ServingPlan current;
+  current.gpus = {{0, "A30-24GB", {one_g(0, 2), one_g(1, 2), one_g(2, 2), one_g(3, 1)}}};
+  EXPECT_EQ(planned(by_hand(25), current).changes, (Changes{4, 0, 0, 0, 0}));
+  EXPECT_EQ(planned(by_hand(26), current).changes, (Changes{3, 1, 0, 0, 0}));
+  plan::ServingProblem strict = by_hand(26);
+  strict.services[0].slo = Millis{50};  // batch 2 is too slow now
+  EXPECT_EQ(planned(strict, current).changes, (Changes{1, 2, 0, 0, 1}));
+}
+
+TEST(Incremental, WhatCannotBeKeptIsNot) {
+  plan::ServingPlan current;
+  plan::PlannedInstance nobody = one_g(0), stranger = one_g(1), odd = one_g(2);
+  nobody.service = "";
+  stranger.service = "gone";
+  odd.profile = "5g.30gb";
+  plan::PlannedInstance inside{"2g.12gb", 2, "m", 1, 1, Rps{20}, Millis{10}}, illegal = inside;
+  illegal.start = 1;
+  current.gpus = {{0, "A30-24GB", {nobody, stranger, odd, inside, one_g(3)}},
+                  {0, "A30-24GB", {one_g(0)}},
+                  {1, "A100-80GB", {one_g(0)}},
+                  {2, "", {illegal}}};
+  const IncrementalOutcome result = planned(by_hand(40), current);
+  EXPECT_EQ(result.curve[0].gpus, 1);
+  EXPECT_EQ(result.changes.kept + result.changes.moved, 2);  // 20 stay; a 2g comes in
+  EXPECT_EQ(result.outcome.plan->gpus[0].index, 0);
+  // Indices of GPUs of other models stay theirs.
+  const IncrementalOutcome more = planned(by_hand(80), current);
+  for (const plan::PlannedGpu& gpu : more.outcome.plan->gpus) EXPECT_NE(gpu.index, 1);
+}
+
+TEST(Incremental, NothingChangesWhenNothingChanged) {
+  Rng rng(5);
+  for (int round = 0; round < 60; ++round) {
+    const auto problem = random_problem(rng, "A100-80GB", 8, 8);
+    const plan::ServingPlan current = *plan_exact(problem, {}).plan;
+    const IncrementalOutcome result = planned(problem, current);
+    int instances = 0;
+    for (const plan::PlannedGpu& gpu : current.gpus)
+      instances += static_cast<int>(gpu.instances.size());
+    EXPECT_EQ(result.changes.moved + result.changes.created + result.changes.restarted, 0);
+    EXPECT_EQ(result.changes.kept + result.changes.removed, instances);
+    EXPECT_LE(result.outcome.plan->objective.gpcs, current.objective.gpcs);
   }
 }
 

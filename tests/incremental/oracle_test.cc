@@ -289,16 +289,16 @@ plan::ServingPlan matched_to(const plan::ServingPlan& current, plan::ServingPlan
   return plan;
 }
 
-// The oracles on cases that can be counted by hand: an A30 has four slices; a 1g carries 10, a 2g
-// 20 and the 4g 40 requests/s.
 plan::ServingProblem by_hand(double rate) {
   plan::ServingProblem problem;
   problem.rule = {plan::SloRule::Kind::execution, 0.5};
   plan::FleetEntry entry;
   entry.gpu = *hw::builtin_catalogue().find("A30-24GB");
   entry.profiles["m"] = {"m", {}};
-  for (const int gpcs : {1, 2, 4})
+  for (const int gpcs : {1, 2, 4}) {
     entry.profiles["m"].points.push_back({gpcs, 1, 1, Rps{10.0 * gpcs}, Millis{10}, {}});
+    entry.profiles["m"].points.push_back({gpcs, 2, 1, Rps{5.0 * gpcs}, Millis{30}, {}});
+  }
   problem.fleet.push_back(entry);
   plan::Service service;
   service.name = service.model = "m";

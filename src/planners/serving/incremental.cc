@@ -46,7 +46,7 @@ class CurveSearch {
       : site_(site), exact_(exact), counts_(site), whole_(budget) {}
 
   std::vector<Level> run() {
-    least_ = all_kept().missing();
+    least_ = site_.clashes ? 0 : all_kept().missing();
     const std::optional<Deployment> lazy = laziest();
     make_levels(lazy);
     budget_ = whole_ / 3;
@@ -120,7 +120,7 @@ class CurveSearch {
   // fleet is too small for that.
   std::optional<Deployment> laziest() {
     Deployment d = all_kept();
-    d.drop_spare();
+    d.tidy();
     struct Wanted {
       int service;
       std::size_t cls;
@@ -136,7 +136,7 @@ class CurveSearch {
     });
     for (const Wanted& w : wanted)
       if (d.missing(w.service) > 0 && !place(d, w.service, w.cls)) return std::nullopt;
-    d.drop_spare();
+    d.tidy();
     return d;
   }
 
@@ -311,7 +311,7 @@ class CurveSearch {
     const Repaired result = repair(d, roomy(d, model), limit, share);
     budget_ += std::max(0L, share);
     if (result != Repaired::yes) return false;
-    d.drop_spare();
+    d.tidy();
     return true;
   }
 
@@ -361,7 +361,7 @@ class CurveSearch {
     budget_ -= share;
     const Repaired result = rearrange(d, window, d.creations() - 1, share);
     budget_ += std::max(0L, share);
-    if (result == Repaired::yes) d.drop_spare();
+    if (result == Repaired::yes) d.tidy();
     return result == Repaired::yes;
   }
 
@@ -410,7 +410,7 @@ class CurveSearch {
     Level& level = levels_[l];
     if (l > 0 && levels_[l - 1].best && levels_[l - 1].bound == least_) level.bound = least_;
     if (!level.best || level.best->creations() <= level.bound) return;
-    if (!single() || site_.tied() || !site_.pairwise) return;
+    if (!single() || site_.tied() || site_.clashes || !site_.pairwise) return;
     Deployment d = *level.best;
     std::vector<int> hosts;
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h)
@@ -422,7 +422,7 @@ class CurveSearch {
     const Window window{hosts, level.gpus[0]};
     const Repaired result = rearrange(d, window, d.creations() - 1, budget_);
     if (result == Repaired::yes) {
-      d.drop_spare();
+      d.tidy();
       level.best = d;
     }
     if (result != Repaired::unknown) level.bound = level.best->creations();
@@ -433,7 +433,7 @@ class CurveSearch {
   NearestCounts counts_;
   const long whole_;  // budget of everything
   long budget_ = 0;   // of what is under way
-  int least_ = 0;  // creations of a plan that keeps everything
+  int least_ = 0;     // no plan creates fewer
   std::vector<Level> levels_;
   std::vector<Counts> chosen_;  // per service, counts that fit the level looked at
 };
@@ -508,11 +508,26 @@ void fill_in(IncrementalOutcome& result, const Level& level, const plan::Serving
   result.outcome.plan = std::move(plan);
 }
 
+// The same plan with the catalogue's names of models and MIG profiles instead of aliases.
+plan::ServingPlan canonical(const plan::ServingProblem& problem, plan::ServingPlan plan) {
+  for (plan::PlannedGpu& gpu : plan.gpus) {
+    if (gpu.model.empty()) gpu.model = plan.gpu_model;
+    for (const plan::FleetEntry& entry : problem.fleet) {
+      if (entry.gpu.name != gpu.model) continue;
+      for (plan::PlannedInstance& instance : gpu.instances)
+        if (const int profile = entry.gpu.profile_index(instance.profile); profile >= 0)
+          instance.profile = entry.gpu.profiles[to_index(profile)].name;
+    }
+  }
+  return plan;
+}
+
 }  // namespace
 
 IncrementalOutcome incremental(const plan::ServingProblem& problem,
-                               const plan::ServingPlan& current,
+                               const plan::ServingPlan& running,
                                const IncrementalOptions& options) {
+  const plan::ServingPlan current = canonical(problem, running);
   Stopwatch watch(options.base);
   std::vector<PointTable> tables;
   for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));

@@ -55,7 +55,7 @@ IncrementalOutcome incremental(const plan::ServingProblem& problem,
                                const IncrementalOptions& options);
 
 // What changes from one plan to the next, by the definition above. Of several equal instances of
-// one GPU each is kept once.
+// one GPU each is kept once. MIG profiles are compared by name.
 Changes changes_between(const plan::ServingPlan& current, const plan::ServingPlan& next);
 
 }  // namespace partita::planners::serving

@@ -131,12 +131,14 @@ NearestCounts::NearestCounts(const Site& site)
   std::vector<std::vector<std::vector<double>>> kept(2, std::vector<std::vector<double>>(models));
   for (const SiteGpu& gpu : site.gpus) {
     double slices = 0;
-    for (const Running& running : gpu.running) {
-      const Spot& spot = site.spot(gpu.model, running.spot);
-      ++running_[static_cast<std::size_t>(running.service)][spot.cls];
-      slices += spot.gpcs;
-    }
-    kept[0][static_cast<std::size_t>(gpu.model)].push_back(static_cast<double>(gpu.running.size()));
+    for (const auto* list : {&gpu.running, &gpu.clashing})
+      for (const Running& running : *list) {
+        const Spot& spot = site.spot(gpu.model, running.spot);
+        ++running_[static_cast<std::size_t>(running.service)][spot.cls];
+        slices += spot.gpcs;
+      }
+    kept[0][static_cast<std::size_t>(gpu.model)].push_back(
+        static_cast<double>(gpu.running.size() + gpu.clashing.size()));
     kept[1][static_cast<std::size_t>(gpu.model)].push_back(slices);
   }
   for (auto& what : kept)

@@ -93,13 +93,6 @@ class Chooser {
   std::vector<Candidate> candidates_;
 };
 
-const Running* running_at(const Site& site, const Host& host, const Tenant& tenant) {
-  if (!tenant.kept) return nullptr;
-  for (const Running& r : site.gpus[to_index(host.site)].running)
-    if (r.spot == tenant.spot && r.service == tenant.service) return &r;
-  CHECK(false);
-}
-
 plan::PlannedInstance instance_of(const Site& site, const Host& host, const Candidate& c,
                                   int service) {
   const Spot& spot = site.spot(host.model, c.spot);
@@ -121,34 +114,6 @@ plan::PlannedInstance instance_of(const Site& site, const Host& host, const Cand
     instance.latency = c.running->latency;
   }
   return instance;
-}
-
-// Replaces created instances by smaller ones inside the slices that they take.
-void shrink(Deployment& deployment) {
-  const Site& site = deployment.site();
-  for (int h = 0; h < static_cast<int>(deployment.hosts().size()); ++h) {
-    const std::vector<Tenant> tenants = deployment.host(h).tenants;
-    for (const Tenant& tenant : tenants) {
-      if (tenant.kept) continue;
-      const int model = deployment.host(h).model;
-      const Spot& old = site.spot(model, tenant.spot);
-      const auto& spots = site.spots[to_index(model)];
-      deployment.remove(h, tenant);
-      int best = tenant.spot;
-      for (int s = 0; s < static_cast<int>(spots.size()); ++s) {
-        const Spot& spot = spots[to_index(s)];
-        if ((spot.slices & ~old.slices) != 0 || spot.gpcs >= site.spot(model, best).gpcs) continue;
-        if (site.rate(tenant.service, model, s) <= 0) continue;
-        deployment.add(h, s, tenant.service);
-        if (deployment.missing(tenant.service) <= 0) best = s;
-        const auto& now = deployment.host(h).tenants;
-        deployment.remove(h, *std::find_if(now.begin(), now.end(), [&](const Tenant& t) {
-          return t.spot == s && t.service == tenant.service;
-        }));
-      }
-      deployment.add(h, best, tenant.service);
-    }
-  }
 }
 
 // Indices for GPUs that the current plan does not have: the smallest ones that it leaves.
@@ -290,14 +255,14 @@ class Explainer {
 
 std::vector<plan::PlannedGpu> finished(const Deployment& found) {
   Deployment deployment = found;
-  deployment.drop_spare();
-  shrink(deployment);
+  deployment.tidy();
   const Site& site = deployment.site();
   std::vector<std::vector<Candidate>> of_service(site.kinds.size());
   for (int h = 0; h < static_cast<int>(deployment.hosts().size()); ++h) {
     const Host& host = deployment.host(h);
     for (const Tenant& tenant : host.tenants) {
-      const Running* running = running_at(site, host, tenant);
+      const Running* running =
+          tenant.kept ? site.running_at(host.site, tenant.spot, tenant.service) : nullptr;
       of_service[to_index(tenant.service)].push_back(
           {h, tenant.spot, tenant.kept, running, site.spot(host.model, tenant.spot).gpcs,
            running ? running->rate : 0, site.rate(tenant.service, host.model, tenant.spot)});

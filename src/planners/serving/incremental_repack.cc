@@ -338,7 +338,7 @@ std::optional<Deployment> repack(const Site& site, const std::vector<Counts>& co
   std::vector<Counts> left = counts;
   for (std::size_t m = 0; m < gpus.size(); ++m)
     if (!Repacker(deployment, static_cast<int>(m), left).run(gpus[m])) return std::nullopt;
-  deployment.drop_spare();
+  deployment.tidy();
   if (deployment.missing() > 0) return std::nullopt;
   return deployment;
 }
@@ -372,7 +372,7 @@ Deployment matched(const Site& site, const std::vector<plan::PlannedGpu>& gpus) 
         deployment.add(hosts[host_of[i]], tenant.spot, tenant.service);
     }
   }
-  deployment.drop_spare();
+  deployment.tidy();
   return deployment;
 }
 

@@ -69,16 +69,25 @@ class Reader {
   explicit Reader(Site& site) : site_(site), rates_(site.problem) {}
 
   void read(const plan::ServingPlan& current) {
-    std::set<int> indices;
+    std::map<int, std::size_t> known;  // index: in site_.gpus
+    constexpr std::size_t kUnusable = ~std::size_t{0};
     for (const plan::PlannedGpu& gpu : current.gpus) {
       const int model = model_of(gpu.model.empty() ? current.gpu_model : gpu.model);
-      if (gpu.index < 0 || !indices.insert(gpu.index).second || model < 0) continue;
-      site_.gpus.push_back({gpu.index, model, {}});
-      for (const plan::PlannedInstance& instance : gpu.instances) add(instance, site_.gpus.back());
-      std::sort(site_.gpus.back().running.begin(), site_.gpus.back().running.end(),
-                [](const Running& a, const Running& b) { return a.spot < b.spot; });
+      if (gpu.index < 0) continue;
+      const auto [found, fresh] =
+          known.emplace(gpu.index, model < 0 ? kUnusable : site_.gpus.size());
+      if (found->second == kUnusable) continue;
+      if (fresh) site_.gpus.push_back({gpu.index, model, {}, {}});
+      SiteGpu& same = site_.gpus[found->second];
+      if (same.model != model) continue;
+      for (const plan::PlannedInstance& instance : gpu.instances) add(instance, same);
     }
-    site_.taken_indices.assign(indices.begin(), indices.end());
+    for (SiteGpu& gpu : site_.gpus) {
+      std::stable_sort(gpu.running.begin(), gpu.running.end(),
+                       [](const Running& a, const Running& b) { return a.spot < b.spot; });
+      site_.clashes = site_.clashes || !gpu.clashing.empty();
+    }
+    for (const auto& [index, gpu] : known) site_.taken_indices.push_back(index);
   }
 
  private:
@@ -106,12 +115,6 @@ class Reader {
     Running running{static_cast<int>(spot - spots.begin()), service->second, instance.batch,
                     instance.processes, false, 0, Millis{0}};
     if (site_.rate(running.service, gpu.model, running.spot) <= 0) return;
-    std::vector<int> layout{running.spot};
-    for (const Running& other : gpu.running) {
-      layout.push_back(other.spot);
-      if (!site_.meet(other.service, running.service)) return;
-    }
-    if (!site_.legal(gpu.model, layout)) return;
     const BestPoint& best = site_.point(running.service, gpu.model, running.spot);
     running.best = best.batch == running.batch && best.processes == running.processes;
     if (running.best) {
@@ -125,7 +128,16 @@ class Reader {
                                               running.batch, running.processes)
                               ->latency;
     }
-    gpu.running.push_back(running);
+    (fits(running, gpu) ? gpu.running : gpu.clashing).push_back(running);
+  }
+
+  bool fits(const Running& running, const SiteGpu& gpu) const {
+    std::vector<int> layout{running.spot};
+    for (const Running& other : gpu.running) {
+      layout.push_back(other.spot);
+      if (!site_.meet(other.service, running.service)) return false;
+    }
+    return site_.legal(gpu.model, layout);
   }
 
   Site& site_;
@@ -176,6 +188,13 @@ bool Site::tied() const {
   return std::any_of(apart.begin(), apart.end(), [](const auto& list) { return !list.empty(); });
 }
 
+const Running* Site::running_at(int gpu, int s, int service) const {
+  for (const auto* list : {&gpus[at(gpu)].running, &gpus[at(gpu)].clashing})
+    for (const Running& r : *list)
+      if (r.spot == s && r.service == service) return &r;
+  return nullptr;
+}
+
 bool Site::legal(int model, const std::vector<int>& layout) const {
   std::uint32_t used = 0;
   for (const int s : layout) {
@@ -208,7 +227,7 @@ int Site::missing(int service, double rate, int count) const {
 
 Site make_site(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
                const Fleet& fleet, const plan::ServingPlan& current) {
-  Site site{problem, tables, fleet, {}, {}, {}, {}, {}, {}, {}, true};
+  Site site{problem, tables, fleet, {}, {}, {}, {}, {}, {}, {}, false, true};
   for (std::size_t m = 0; m < tables.size(); ++m) {
     site.spots.push_back(spots_of(problem.fleet[m].gpu, tables[m], fleet.first_class[m]));
     site.pairwise = site.pairwise && pairwise(problem.fleet[m].gpu, tables[m], site.spots[m],

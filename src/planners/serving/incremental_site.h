@@ -35,7 +35,8 @@ struct Running {
 struct SiteGpu {
   int index = 0;
   int model = 0;
-  std::vector<Running> running;  // ascending spot
+  std::vector<Running> running;   // ascending spot
+  std::vector<Running> clashing;  // run too, but not beside `running`; kept only instead of these
 };
 
 struct Site {
@@ -49,6 +50,7 @@ struct Site {
   std::vector<std::vector<int>> apart;   // per service, ascending: whom it must not meet
   std::vector<int> taken_indices;        // of all GPUs of the current plan, ascending
   std::map<std::string, int> index;      // services by name
+  bool clashes = false;                  // some GPU has clashing instances
   bool pairwise = true;  // places that share no memory slice always go together
 
   const Spot& spot(int model, int s) const {
@@ -60,6 +62,8 @@ struct Site {
   bool meet(int a, int b) const;  // may be on one GPU
   bool legal(int model, const std::vector<int>& spots) const;
   bool tied() const;  // somebody keeps apart
+  // What runs at a place of a GPU for a service; null when nothing does.
+  const Running* running_at(int gpu, int spot, int service) const;
   // The best point of a service at a place.
   const BestPoint& point(int service, int model, int s) const;
   // Instances that a service needs at least beyond `count` that carry `rate`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -59,11 +60,7 @@ void Deployment::close(int h) {
 }
 
 bool Deployment::runs(const Host& host, int spot, int service) const {
-  if (host.site < 0) return false;
-  const auto& running = site_->gpus[to_index(host.site)].running;
-  return std::any_of(running.begin(), running.end(), [&](const Running& r) {
-    return r.spot == spot && r.service == service;
-  });
+  return host.site >= 0 && site_->running_at(host.site, spot, service) != nullptr;
 }
 
 void Deployment::add(int h, int spot, int service) {
@@ -117,13 +114,51 @@ bool Deployment::spare(int h, const Tenant& tenant) const {
   return site_->missing(tenant.service, rate, count_[s] - 1) <= 0;
 }
 
+// Of a service's created instances those that carry the least go first: so the fewest are left.
 void Deployment::drop_spare() {
-  for (std::size_t h = 0; h < hosts_.size(); ++h) {
-    const std::vector<Tenant> tenants = hosts_[h].tenants;
-    for (const Tenant& tenant : tenants)
-      if (!tenant.kept && spare(static_cast<int>(h), tenant))
-        remove(static_cast<int>(h), tenant);
+  struct Created {
+    double rate;
+    int h;
+    Tenant tenant;
+  };
+  std::vector<Created> created;
+  for (int h = 0; h < static_cast<int>(hosts_.size()); ++h)
+    for (const Tenant& tenant : host(h).tenants)
+      if (!tenant.kept)
+        created.push_back({site_->rate(tenant.service, host(h).model, tenant.spot), h, tenant});
+  std::stable_sort(created.begin(), created.end(),
+                   [](const Created& a, const Created& b) { return a.rate < b.rate; });
+  for (const Created& c : created)
+    if (spare(c.h, c.tenant)) remove(c.h, c.tenant);
+}
+
+// Replaces created instances by smaller ones inside their slices; by one that runs there, at best.
+void Deployment::shrink() {
+  for (int h = 0; h < static_cast<int>(hosts_.size()); ++h) {
+    const std::vector<Tenant> tenants = host(h).tenants;
+    const int model = host(h).model;
+    const auto& spots = site_->spots[to_index(model)];
+    for (const Tenant& tenant : tenants) {
+      if (tenant.kept) continue;
+      const double others = rate(tenant.service) - site_->rate(tenant.service, model, tenant.spot);
+      std::tuple<int, int, int> best{1, spots[to_index(tenant.spot)].gpcs, tenant.spot};
+      for (int s = 0; s < static_cast<int>(spots.size()); ++s) {
+        const Spot& spot = spots[to_index(s)];
+        const double carries = site_->rate(tenant.service, model, s);
+        if ((spot.slices & ~spots[to_index(tenant.spot)].slices) != 0 || carries <= 0) continue;
+        if (site_->missing(tenant.service, others + carries, count(tenant.service)) > 0) continue;
+        best = std::min(best, {runs(host(h), s, tenant.service) ? 0 : 1, spot.gpcs, s});
+      }
+      if (std::get<2>(best) == tenant.spot) continue;
+      remove(h, tenant);
+      add(h, std::get<2>(best), tenant.service);
+    }
   }
+}
+
+void Deployment::tidy() {
+  drop_spare();
+  shrink();
   close_spare();
 }
 

@@ -55,8 +55,9 @@ class Deployment {
   std::optional<std::vector<Tenant>> displaced(int h, int spot, int service) const;
   // Whether a service can do without one of its instances.
   bool spare(int h, const Tenant& tenant) const;
-  // Drops created instances, then whole GPUs, that nobody needs; kept ones elsewhere stay.
-  void drop_spare();
+  // Drops created instances that nobody needs, makes the others as small as they may be, and closes
+  // GPUs that nobody needs; kept instances elsewhere stay.
+  void tidy();
 
   // Exactly the same content and sums again, after changes to some hosts that concerned nobody but
   // who is or ran there and `services`.
@@ -71,6 +72,8 @@ class Deployment {
  private:
   Host& at(int h) { return hosts_[static_cast<std::size_t>(h)]; }
   bool runs(const Host& host, int spot, int service) const;
+  void drop_spare();
+  void shrink();
   void close_spare();
 
   const Site* site_;
