@@ -230,6 +230,7 @@ void Supervisor::stop_rest(std::int64_t now_ns) {
       ++it;
       continue;
     }
+    group.stale = true;  // what was told to end is not kept, whatever is assigned meanwhile
     for (Worker& worker : group.workers) stop(worker, now_ns);
     if (group.living()) {
       ++it;

@@ -3,10 +3,10 @@
 // does what is due and says when to come again. It owns no process: workers live on when it dies,
 // and the next supervisor with the same state file adopts them.
 //
-// Rules: a segment that stays is not touched. One that is gone or changed is stopped (terminate, the
-// grace, kill) and released before another takes its device. A worker that ends is started again,
-// after longer and longer waits when it fails quickly; after too many quick failures it is marked
-// and tried seldom. Never two workers in one place.
+// Rules: a segment that stays is not touched. One that is gone or changed is stopped (terminate,
+// the grace, kill) and released before another takes its device. A worker that ends is started
+// again, after longer and longer waits when it fails quickly; after too many quick failures it is
+// marked and tried seldom. Never two workers in one place.
 #pragma once
 
 #include <cstdint>

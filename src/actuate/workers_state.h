@@ -21,15 +21,15 @@ using Environment = std::map<std::string, std::string>;
 struct WorkerRecord {
   AssignedSegment segment;  // without its throughput
   int index = 0;
-  int port = 0;          // 0: none
-  Pid pid = 0;           // 0: none runs now
-  std::string identity;  // of the process, see Processes::identity
+  int port = 0;               // 0: none
+  Pid pid = 0;                // 0: none runs now
+  std::string identity = {};  // of the process, see Processes::identity
   int restarts = 0;
-  int quick_failures = 0;          // in a row
-  bool given_up = false;           // failed so often that it is tried seldom
-  std::optional<int> last_status;  // of the process before this one
-  std::vector<std::string> command;
-  Environment environment;  // what its segment was prepared with
+  int quick_failures = 0;               // in a row
+  bool given_up = false;                // failed so often that it is tried seldom
+  std::optional<int> last_status = {};  // of the process before this one
+  std::vector<std::string> command = {};
+  Environment environment = {};  // what its segment was prepared with
   bool operator==(const WorkerRecord&) const = default;
 };
 

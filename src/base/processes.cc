@@ -8,10 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -107,9 +108,10 @@ void detach(SpawnSettings& settings) {
                            POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-// The state letter and the start time of a process; nothing when there is none.
+// What /proc says of a process; nothing when there is none.
 struct Stat {
   char state = 0;
+  Pid session = 0;
   std::string start;  // clock ticks since boot
 };
 std::optional<Stat> stat_of(Pid pid) {
@@ -121,9 +123,10 @@ std::optional<Stat> stat_of(Pid pid) {
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
   Stat stat;
-  fields >> stat.state;
-  constexpr int kFieldsBetween = 18;  // the fourth to the 21st; the start time is the 22nd
-  for (int i = 0; i < kFieldsBetween; ++i) fields >> stat.start;
+  std::string skipped;
+  fields >> stat.state >> skipped >> skipped >> stat.session;
+  constexpr int kFieldsBetween = 15;  // the seventh to the 21st; the start time is the 22nd
+  for (int i = 0; i < kFieldsBetween; ++i) fields >> skipped;
   fields >> stat.start;
   return fields ? std::optional(stat) : std::nullopt;
 }
@@ -196,7 +199,11 @@ Result<void> RealProcesses::stop(Pid pid, StopSignal signal) {
   const std::string& adopted_as = it->second.adopted_as;
   if (!adopted_as.empty() && identity(pid) != adopted_as) return {};
   const int number = signal == StopSignal::kill ? SIGKILL : SIGTERM;
-  if (::kill(static_cast<pid_t>(-pid), number) == 0 || errno == ESRCH) return {};
+  const auto id = static_cast<pid_t>(pid);
+  // What was adopted need not lead a group.
+  const bool led = ::kill(-id, number) == 0;
+  if (led || (errno == ESRCH && (adopted_as.empty() || ::kill(id, number) == 0 || errno == ESRCH)))
+    return {};
   return refused(fmt::format("process {}", pid), "cannot signal it", errno);
 }
 
@@ -218,6 +225,24 @@ Result<void> RealProcesses::adopt(Pid pid, const std::string& identity_then) {
     return failed({ErrorCode::not_found, "no longer runs", fmt::format("process {}", pid)});
   running_.try_emplace(pid, Process{.daemon = false, .adopted_as = identity_then});
   return {};
+}
+
+std::map<Pid, std::string> RealProcesses::find(const std::string& variable) {
+  std::map<Pid, std::string> found;
+  std::error_code code;  // processes come and go while they are listed
+  for (std::filesystem::directory_iterator it("/proc", code), end; !code && it != end;
+       it.increment(code)) {
+    const std::string name = it->path().filename().string();
+    Pid pid = 0;
+    const auto [rest, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (failure != std::errc{} || rest != name.data() + name.size()) continue;
+    const std::optional<Stat> stat = stat_of(pid);
+    if (!stat || over(*stat) || stat->session != pid) continue;  // start() makes sessions
+    std::ifstream file(it->path() / "environ");
+    for (std::string entry; std::getline(file, entry, '\0');)
+      if (entry.starts_with(variable + "=")) found[pid] = entry.substr(variable.size() + 1);
+  }
+  return found;
 }
 
 Result<Pid> SimProcesses::start(const ProcessSpec& spec) {
@@ -275,6 +300,15 @@ Result<void> SimProcesses::adopt(Pid pid, const std::string& identity_then) {
     return failed({ErrorCode::not_found, "no longer runs", fmt::format("process {}", pid)});
   processes_.at(pid).ours = true;
   return {};
+}
+
+std::map<Pid, std::string> SimProcesses::find(const std::string& variable) {
+  std::map<Pid, std::string> found;
+  for (const auto& [pid, process] : processes_) {
+    const auto it = process.spec.environment.find(variable);
+    if (!ended(process) && it != process.spec.environment.end()) found[pid] = it->second;
+  }
+  return found;
 }
 
 std::map<Pid, SimProcesses::Process> SimProcesses::running() {

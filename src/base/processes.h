@@ -58,6 +58,9 @@ class Processes {
   // Makes a process that another door started one of ours. ErrorCode::not_found unless the process
   // of this number lives and has this identity.
   virtual Result<void> adopt(Pid pid, const std::string& identity) = 0;
+  // The living processes, ours or not, that were started with this variable in their environment by
+  // any door, and its value. Children that inherited it do not count.
+  virtual std::map<Pid, std::string> find(const std::string& variable) = 0;
 };
 
 class RealProcesses final : public Processes {
@@ -68,6 +71,7 @@ class RealProcesses final : public Processes {
   bool alive(Pid pid) override;
   std::string identity(Pid pid) override;
   Result<void> adopt(Pid pid, const std::string& identity) override;
+  std::map<Pid, std::string> find(const std::string& variable) override;
 
  private:
   struct Process {
@@ -102,6 +106,7 @@ class SimProcesses final : public Processes {
   bool alive(Pid pid) override;
   std::string identity(Pid pid) override;
   Result<void> adopt(Pid pid, const std::string& identity) override;
+  std::map<Pid, std::string> find(const std::string& variable) override;
 
   struct Process {
     ProcessSpec spec = {};

@@ -186,6 +186,24 @@ TEST(RealProcesses, live_on_and_are_adopted_by_identity_only) {
   EXPECT_EQ(status_of(first, pid), 143);
 }
 
+TEST(RealProcesses, are_found_by_their_environment_without_their_children) {
+  const Scratch scratch;
+  RealProcesses processes;
+  const std::string mark = scratch.path();
+  const Pid pid = processes
+                      .start({.argv = {"sh", "-c", "sleep 30 & echo; wait"},
+                              .environment = {{"PARTITA_TEST_MARK", mark}},
+                              .log_file = scratch / "log"})
+                      .value();
+  RealFiles files;
+  ASSERT_TRUE(eventually([&] { return !files.read(scratch / "log").value().empty(); }));
+  std::map<Pid, std::string> found = processes.find("PARTITA_TEST_MARK");
+  std::erase_if(found, [&](const auto& entry) { return entry.second != mark; });
+  EXPECT_EQ(found, (std::map<Pid, std::string>{{pid, mark}}));
+  ASSERT_TRUE(processes.stop(pid, StopSignal::kill));
+  EXPECT_EQ(status_of(processes, pid), 137);
+}
+
 TEST(SimProcesses, end_when_the_clock_says_so) {
   ManualClock clock;
   SimProcesses processes(clock, [](const ProcessSpec& spec) {
@@ -221,9 +239,10 @@ TEST(SimProcesses, end_when_the_clock_says_so) {
 TEST(SimProcesses, crash_and_are_adopted) {
   ManualClock clock;
   SimProcesses processes(clock, [](const ProcessSpec&) { return SimBehaviour{}; });
-  const Pid first = processes.start({.argv = {"a"}}).value();
+  const Pid first = processes.start({.argv = {"a"}, .environment = {{"X", "1"}}}).value();
   const Pid second = processes.start({.argv = {"b"}}).value();
   const std::string identity = processes.identity(first);
+  EXPECT_THAT(processes.find("X"), ElementsAre(testing::Pair(first, "1")));
   processes.orphan_all();
   processes.crash(second, 139);
   EXPECT_THAT(processes.exited(), IsEmpty());
