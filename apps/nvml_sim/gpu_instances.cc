@@ -15,7 +15,7 @@ unsigned number(int value) { return static_cast<unsigned>(value); }
 // invalid_argument when no board has it. Also while MIG is off, as the driver tells then too.
 Return with_enum(Device device, bool arguments, unsigned nvml_enum,
                  const std::function<Return(const Target&, const hw::MigProfile&)>& use) {
-  return on_gpu(device, arguments, [&](const Target& target) {
+  return on_board(device, arguments, [&](const Target& target) {
     if (nvml_enum >= abi::kGpuInstanceProfiles) return Return::invalid_argument;
     const auto& profiles = target.gpu.model->profiles;
     const auto at =
@@ -48,7 +48,7 @@ void fill(const hw::GpuModel& model, const hw::MigProfile& profile, Info& info) 
 }
 
 Return placements(Device device, unsigned id, abi::Place* places, unsigned* count) {
-  return on_gpu(device, given(count), [&](const Target& target) {
+  return on_board(device, given(count), [&](const Target& target) {
     const std::optional<int> index = profile_by_id(target.gpu, id);
     if (!index) return Return::invalid_argument;
     const hw::MigProfile& profile = target.gpu.model->profiles[static_cast<std::size_t>(*index)];

@@ -53,7 +53,7 @@ Return pci_info(Device device, abi::PciInfo* out, std::size_t bytes) {
 }
 
 Return text_of_gpu(Device device, char* out, unsigned length, const std::string& text) {
-  return on_gpu(device, given(out), [&](const Target&) { return put(text, out, length); });
+  return on_board(device, given(out), [&](const Target&) { return put(text, out, length); });
 }
 
 Return number_of_gpu(Device device, unsigned* out, unsigned number) {
@@ -145,8 +145,8 @@ Return nvmlDeviceGetIndex(Device device, unsigned* index) {
 }
 
 Return nvmlDeviceGetMinorNumber(Device device, unsigned* minor) {
-  return on_gpu(device, given(minor),
-                [&](const Target& target) { return answer(minor, target.index); });
+  return on_board(device, given(minor),
+                  [&](const Target& target) { return answer(minor, target.index); });
 }
 Return nvmlDeviceGetBoardId(Device device, unsigned* id) {
   return on_gpu(device, given(id),

@@ -40,17 +40,26 @@ std::optional<Target> target_of(Machine& machine, const Entity& entity) {
   return target.compute != nullptr ? std::optional(target) : std::nullopt;
 }
 
-// Runs `use` on what `handle` stands for.
-template <class Handle>
-Return on_entity(Handle handle, bool arguments, const std::function<Return(const Entity&)>& admit,
-                 const Use& use) {
-  return on_machine(arguments, [&](Machine& machine) {
-    const std::optional<Entity> entity = Library::here().handles.find(handle);
-    if (!entity) return Return::invalid_argument;
-    if (const Return admitted = admit(*entity); admitted != Return::success) return admitted;
-    const auto target = target_of(machine, *entity);
-    return target ? use(*target) : Return::invalid_argument;
-  });
+// Runs `use` on what `handle` stands for on this machine.
+template <class Handle, class Admit>
+Return on_entity_of(Machine& machine, Handle handle, Admit admit, const Use& use) {
+  const std::optional<Entity> entity = Library::here().handles.find(handle);
+  if (!entity) return Return::invalid_argument;
+  if (const Return admitted = admit(*entity); admitted != Return::success) return admitted;
+  const auto target = target_of(machine, *entity);
+  return target ? use(*target) : Return::invalid_argument;
+}
+
+template <class Handle, class Admit>
+Return on_entity(Handle handle, bool arguments, Admit admit, const Use& use) {
+  return on_machine(arguments,
+                    [&](Machine& machine) { return on_entity_of(machine, handle, admit, use); });
+}
+
+Return is_gpu(const Entity& entity) {
+  return entity.kind == Kind::gpu          ? Return::success
+         : entity.kind == Kind::mig_device ? Return::not_supported
+                                           : Return::invalid_argument;
 }
 
 Return is_device(const Entity& entity) {
@@ -85,6 +94,9 @@ Return Library::initialise() {
         }
         machine_ = *std::move(opened);
         opened_ = description;
+        const auto looked =
+            machine_->with([this](Machine& now) { boards_ = std::make_shared<Machine>(now); });
+        if (!looked) return code_of(looked.error());
       }
     }
     ++users_;
@@ -104,6 +116,19 @@ std::shared_ptr<drivers::sim::SharedMachine> Library::machine() {
   return users_ > 0 ? machine_ : nullptr;
 }
 
+std::shared_ptr<Machine> Library::boards() {
+  const std::lock_guard guard(mutex_);
+  return users_ > 0 ? boards_ : nullptr;
+}
+
+Return on_boards(bool arguments, const std::function<Return(Machine&)>& use) {
+  return guarded([&] {
+    const auto boards = Library::here().boards();
+    if (!boards) return Return::uninitialized;
+    return arguments ? use(*boards) : Return::invalid_argument;
+  });
+}
+
 Return on_machine(bool arguments, const std::function<Return(Machine&)>& use) {
   return guarded([&] {
     const auto machine = Library::here().machine();
@@ -116,7 +141,16 @@ Return on_machine(bool arguments, const std::function<Return(Machine&)>& use) {
 }
 
 Return on_any_device(Device device, bool arguments, const Use& use) {
+  const std::optional<Entity> entity = Library::here().handles.find(device);
+  if (!entity || entity->kind == Kind::gpu)
+    return on_boards(arguments,
+                     [&](Machine& boards) { return on_entity_of(boards, device, is_device, use); });
   return on_entity(device, arguments, is_device, use);
+}
+
+Return on_board(Device device, bool arguments, const Use& use) {
+  return on_boards(arguments,
+                   [&](Machine& boards) { return on_entity_of(boards, device, is_gpu, use); });
 }
 
 Return on_device(Device device, bool arguments, const Use& use) {
@@ -124,10 +158,7 @@ Return on_device(Device device, bool arguments, const Use& use) {
 }
 
 Return on_gpu(Device device, bool arguments, const Use& use) {
-  const auto admit = [](const Entity& entity) {
-    return entity.kind == Kind::mig_device ? Return::not_supported : is_device(entity);
-  };
-  return on_entity(device, arguments, admit, unless_lost(use));
+  return on_entity(device, arguments, is_gpu, unless_lost(use));
 }
 
 Return on_mig_device(Device device, bool arguments, const Use& use) {

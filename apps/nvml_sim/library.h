@@ -40,6 +40,8 @@ class Library {
   Return shut_down();
   // Null before initialise() and after as many shut_down().
   std::shared_ptr<drivers::sim::SharedMachine> machine();
+  // The machine as it was at initialise(); null as machine().
+  std::shared_ptr<Machine> boards();
 
   Handles handles;
   RealClock clock;
@@ -48,6 +50,7 @@ class Library {
   std::mutex mutex_;
   int users_ = 0;
   std::shared_ptr<drivers::sim::SharedMachine> machine_;
+  std::shared_ptr<Machine> boards_;
   std::string opened_;  // description that machine_ came from
 };
 
@@ -73,10 +76,15 @@ bool given(const Answer*... answers) {
 
 // Runs `use` on the machine.
 Return on_machine(bool arguments, const std::function<Return(Machine&)>& use);
+// Runs `use` on the boards of the machine, for what no change of it alters; without looking at its
+// state, as the driver answers such questions without asking the GPU.
+Return on_boards(bool arguments, const std::function<Return(Machine&)>& use);
 // ... on a GPU or MIG device; not on a lost one.
 Return on_device(Device device, bool arguments, const Use& use);
-// ... also when the GPU is lost: what was known of it before.
+// ... what no change alters, of a lost GPU too.
 Return on_any_device(Device device, bool arguments, const Use& use);
+// ... on the board of a GPU, likewise; a MIG device is not_supported.
+Return on_board(Device device, bool arguments, const Use& use);
 // ... on a GPU; a MIG device is not_supported.
 Return on_gpu(Device device, bool arguments, const Use& use);
 // ... on a MIG device; a GPU is invalid_argument.

@@ -15,16 +15,16 @@ constexpr const char* kNvmlVersion = "13.580.00.00";
 constexpr int kCudaVersion = 13000;
 
 Return system_text(std::string_view text, char* out, unsigned length) {
-  return on_machine(given(out), [&](Machine&) { return put(text, out, length); });
+  return on_boards(given(out), [&](Machine&) { return put(text, out, length); });
 }
 
 Return count(unsigned* out) {
-  return on_machine(given(out),
-                    [&](Machine& machine) { return answer(out, machine.gpus().size()); });
+  return on_boards(given(out),
+                   [&](Machine& machine) { return answer(out, machine.gpus().size()); });
 }
 
 Return by_index(unsigned index, Device* out) {
-  return on_machine(given(out), [&](Machine& machine) {
+  return on_boards(given(out), [&](Machine& machine) {
     if (index >= machine.gpus().size()) return Return::invalid_argument;
     return answer(out, device_handle(static_cast<int>(index)));
   });
@@ -52,7 +52,7 @@ std::optional<BusId> bus_id_of(const char* text) {
 }
 
 Return by_bus_id(const char* text, Device* out) {
-  return on_machine(given(text, out), [&](Machine& machine) {
+  return on_boards(given(text, out), [&](Machine& machine) {
     const std::optional<BusId> wanted = bus_id_of(text);
     if (!wanted) return Return::invalid_argument;
     return first_gpu(machine, out, [&](const SimGpu& gpu) {
@@ -129,7 +129,7 @@ Return nvmlSystemGetNVMLVersion(char* text, unsigned length) {
   return system_text(kNvmlVersion, text, length);
 }
 Return nvmlSystemGetCudaDriverVersion(int* version) {
-  return on_machine(given(version), [&](Machine&) { return answer(version, kCudaVersion); });
+  return on_boards(given(version), [&](Machine&) { return answer(version, kCudaVersion); });
 }
 Return nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return nvmlSystemGetCudaDriverVersion(version);
@@ -154,10 +154,10 @@ Return nvmlSystemGetTopologyGpuSet(unsigned, unsigned* count, Device* devices) {
 }
 
 Return nvmlUnitGetCount(unsigned* count) {
-  return on_machine(given(count), [&](Machine&) { return answer(count, 0); });
+  return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
 }
 Return nvmlGetExcludedDeviceCount(unsigned* count) {
-  return on_machine(given(count), [&](Machine&) { return answer(count, 0); });
+  return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
 }
 
 Return nvmlDeviceGetCount(unsigned* number) { return count(number); }
@@ -176,7 +176,7 @@ Return nvmlDeviceGetHandleByUUID(const char* uuid, Device* out) {
 }
 
 Return nvmlDeviceGetHandleBySerial(const char* serial, Device* out) {
-  return on_machine(given(serial, out), [&](Machine& machine) {
+  return on_boards(given(serial, out), [&](Machine& machine) {
     return first_gpu(machine, out, [&](const SimGpu& gpu) { return gpu.serial == serial; });
   });
 }

@@ -215,25 +215,32 @@ class Orderer {
     return may;
   }
 
-  // What is in the way on some GPU and would be missed; each is tried once.
+  // Puts stand-ins up for what is in the way on some GPU and would be missed, and lets that go at
+  // once: a stand-in that waits is capacity to spare, which something else would take.
   bool stand_in() {
     for (int gpu = 0; gpu < p_.layout.gpus(); ++gpu) {
-      std::vector<Unit> short_of = missed(gpu);
-      if (short_of.empty()) continue;
-      std::vector<Unit> stand_ins;
-      for (const Unit& unit : short_of) {
-        const std::optional<Slot> slot = room_for(unit.slot, gpu);
-        if (!slot) break;
-        Unit one{Unit::Kind::create, unit.id, *slot, -1, unit.loses, 0, unit.lost, true};
-        p_.layout.put(*slot);
-        stand_ins.push_back(one);
-      }
-      for (const Unit& one : stand_ins) p_.layout.take(one.slot);
-      if (stand_ins.size() != short_of.size()) continue;
+      const std::vector<Unit> group = creates(gpu) > 0 ? cheapest_group(gpu) : reassigned(gpu);
+      const std::vector<Unit> stand_ins = stand_ins_for(missed(group), gpu);
+      if (stand_ins.empty()) continue;
       for (const Unit& one : stand_ins) add_stand_in(one);
+      for (const Unit& one : group) act(gpu, position(gpu, one));
       return true;
     }
     return false;
+  }
+
+  // One per unit, all of which fit together; empty when there is no room for all.
+  std::vector<Unit> stand_ins_for(const std::vector<Unit>& missed, int gpu) {
+    std::vector<Unit> stand_ins;
+    for (const Unit& unit : missed) {
+      const std::optional<Slot> slot = room_for(unit.slot, gpu);
+      if (!slot) break;
+      p_.layout.put(*slot);
+      stand_ins.push_back({Unit::Kind::create, unit.id, *slot, -1, unit.loses, 0, unit.lost, true});
+    }
+    for (const Unit& one : stand_ins) p_.layout.take(one.slot);
+    if (stand_ins.size() != missed.size()) return {};
+    return stand_ins;
   }
 
   void add_stand_in(const Unit& one) {
@@ -242,10 +249,9 @@ class Orderer {
     add({Unit::Kind::destroy, one.id, one.slot, one.gains, -1, one.gained, 0, true});
   }
 
-  // What has to be stood in for so that a GPU's cheapest group may go: members that were there from
-  // the start, largest first, until every service keeps its floor. Empty when that is not the hurdle.
-  std::vector<Unit> missed(int gpu) {
-    std::vector<Unit> group = creates(gpu) > 0 ? cheapest_group(gpu) : reassigned(gpu);
+  // What has to be stood in for so that a group may go: its largest members, until every service
+  // keeps its floor. Empty when that is not to be had.
+  std::vector<Unit> missed(std::vector<Unit> group) const {
     std::vector<Unit> chosen;
     std::sort(group.begin(), group.end(), [](const Unit& a, const Unit& b) {
       return std::tuple(-a.lost, a.id) < std::tuple(-b.lost, b.id);

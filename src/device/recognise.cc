@@ -117,4 +117,41 @@ std::vector<std::string> differences(const hw::GpuModel& model,
   return out;
 }
 
+hw::GpuModel drafted(const GpuState& gpu, const std::vector<ProfileInfo>& board) {
+  using enum hw::Certainty;
+  hw::GpuModel model{.name = gpu.name,
+                     .nvml_names = {gpu.name},
+                     .architecture = "unknown",
+                     .total_sms = {},
+                     .total_memory = gpu.memory,
+                     .profiles = {},
+                     .reconfiguration = {},
+                     .reconfiguration_source = "to be measured",
+                     .sources = {"the board itself, by NVML"},
+                     .notes = {},
+                     .pci_device_ids = {gpu.pci_device_id}};
+  for (const ProfileInfo& profile : board) {
+    model.compute_slices = std::max(model.compute_slices, profile.gpcs);
+    model.memory_slices = std::max(model.memory_slices, profile.size);
+    model.profiles.push_back({.name = profile.name,
+                              .nvml_enum = profile.nvml_enum,
+                              .profile_id = profile.profile_id,
+                              .gpcs = profile.gpcs,
+                              .starts = profile.starts,
+                              .size = profile.size,
+                              .max_instances = profile.max_instances,
+                              .sms = profile.sms,
+                              .memory = profile.memory,
+                              .engines = {},
+                              .name_mark = A,
+                              .id_mark = A,
+                              .placement_mark = A,
+                              .max_mark = A,
+                              .sms_mark = A,
+                              .memory_mark = A});
+  }
+  std::ranges::stable_sort(model.profiles, {}, &hw::MigProfile::gpcs);
+  return model;
+}
+
 }  // namespace partita::device

@@ -24,4 +24,9 @@ std::string profile_name(const hw::GpuModel& model, int profile_id);
 std::vector<std::string> differences(const hw::GpuModel& model,
                                      const std::vector<ProfileInfo>& board);
 
+// A catalogue entry of the board as it tells about itself, for people to complete: a board does not
+// tell its architecture, media engines and reconfiguration times, and without the times the entry
+// is refused. Meaningless without profiles.
+hw::GpuModel drafted(const GpuState& gpu, const std::vector<ProfileInfo>& board);
+
 }  // namespace partita::device

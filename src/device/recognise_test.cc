@@ -138,5 +138,27 @@ TEST(Differences, TakeNothingForGrantedThatTheCatalogueDoesNotKnow) {
   EXPECT_THAT(differences(*unknown, board), IsEmpty());
 }
 
+// Of every board the entry that it would get, once the times are in, can be read, and the board
+// does not differ from it.
+TEST(Drafted, IsACatalogueEntryOfTheBoard) {
+  for (const hw::GpuModel& model : catalogue().gpus) {
+    std::vector<ProfileInfo> board = board_of(model);
+    std::ranges::reverse(board);
+    GpuState gpu;
+    gpu.name = "NVIDIA Z1";
+    gpu.pci_device_id = "0x12340000";
+    gpu.memory = model.total_memory.value_or(Mib{999999});
+    hw::GpuModel draft = drafted(gpu, board);
+    EXPECT_FALSE(hw::parse_gpu_model("z1.json", hw::gpu_model_json(draft)));
+    draft.reconfiguration = model.reconfiguration;
+    const auto entry = hw::parse_gpu_model("z1.json", hw::gpu_model_json(draft));
+    ASSERT_TRUE(entry) << model.name << ": " << to_string(entry.error());
+    EXPECT_EQ(recognise({{*entry}}, gpu)->name, "NVIDIA Z1");
+    EXPECT_THAT(differences(*entry, board), IsEmpty()) << model.name;
+    EXPECT_EQ(entry->memory_slices, model.memory_slices) << model.name;
+    EXPECT_EQ(entry->compute_slices, model.compute_slices) << model.name;
+  }
+}
+
 }  // namespace
 }  // namespace partita::device

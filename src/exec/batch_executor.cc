@@ -56,6 +56,7 @@ void BatchExecutor::take_over(const Past& past) {
       --open_tasks_;
     } else if (then.running) {
       tasks_[t].pid = then.running;
+      tasks_[t].adopted = true;
       by_pid_[*then.running] = static_cast<int>(t);
       run.status = TaskStatus::running;
     }
@@ -413,7 +414,8 @@ void BatchExecutor::attempt_ended(int task, int status) {
                                       : fmt::format("exit status {}", status);
   }
   run.status = TaskStatus::pending;
-  if (++state.failures > options_.retries)
+  const bool unseen = std::exchange(state.adopted, false) && status == kUnknownStatus;
+  if (!unseen && ++state.failures > options_.retries)
     return settle(task, timed_out ? TaskStatus::timed_out : TaskStatus::failed, reason);
   touched_.insert(script_.tasks[at(task)].visit);
 }

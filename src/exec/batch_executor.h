@@ -119,6 +119,7 @@ class BatchExecutor {
     int attempt = 0, failures = 0;
     std::optional<Nanos> stopped;  // when it was asked to end
     bool killed = false, timed_out = false;
+    bool adopted = false;  // the attempt was started by an earlier process of the run
     std::string doomed;  // why it is not tried again; empty: it may be
     std::vector<int> followers;
   };

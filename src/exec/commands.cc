@@ -33,17 +33,6 @@ std::string status_path(const Script& script, int task, int attempt, const RunPa
   return fmt::format("{}/{}.{}.status", paths.log_dir, stem(script, task), attempt);
 }
 
-std::optional<int> read_status(const std::string& path, const RunPaths& paths, Files& files) {
-  if (path.empty()) return std::nullopt;
-  const Result<std::string> text = files.read(path);
-  const std::string before = paths.run + " ";
-  if (!text || !text->starts_with(before) || !text->ends_with('\n')) return std::nullopt;
-  int status = 0;
-  const char* const end = text->data() + text->size() - 1;
-  const auto [stopped, code] = std::from_chars(text->data() + before.size(), end, status);
-  return code == std::errc{} && stopped == end ? std::optional(status) : std::nullopt;
-}
-
 // The value of a variable in the environment of a process, as /proc has it.
 std::optional<std::string> variable(const std::string& environment, const std::string& name) {
   const std::string before = '\0' + name + '=';
@@ -93,6 +82,19 @@ Attempts find_attempts(const std::string& run) {
   return attempts;
 }
 
+std::optional<int> written_status(const Script& script, const StartTask& attempt,
+                                  const RunPaths& paths, Files& files) {
+  const std::string path = status_path(script, attempt.task, attempt.attempt, paths);
+  if (path.empty()) return std::nullopt;
+  const Result<std::string> text = files.read(path);
+  const std::string before = paths.run + " ";
+  if (!text || !text->starts_with(before) || !text->ends_with('\n')) return std::nullopt;
+  int status = 0;
+  const char* const end = text->data() + text->size() - 1;
+  const auto [stopped, code] = std::from_chars(text->data() + before.size(), end, status);
+  return code == std::errc{} && stopped == end ? std::optional(status) : std::nullopt;
+}
+
 Traces follow(const Script& script, const std::vector<Record>& records, const Attempts& attempts,
               const RunPaths& paths, Processes& processes, Files& files) {
   Traces traces;
@@ -107,8 +109,7 @@ Traces follow(const Script& script, const std::vector<Record>& records, const At
     const auto task = std::ranges::find(script.tasks, name, &ScriptTask::name);
     if (task == script.tasks.end()) continue;
     const auto index = static_cast<int>(task - script.tasks.begin());
-    if (const auto status =
-            read_status(status_path(script, index, attempt, paths), paths, files))
+    if (const auto status = written_status(script, {index, attempt, {}}, paths, files))
       traces.ended[open] = *status;
   }
   return traces;

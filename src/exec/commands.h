@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,10 @@ ProcessSpec process_of(const Script& script, const StartTask& start, const RunPa
 // their session. Of this user's processes, as far as the system shows them.
 using Attempts = std::map<std::pair<std::string, int>, Pid>;
 Attempts find_attempts(const std::string& run);
+
+// The exit status of an attempt that was written down; nothing when none was.
+std::optional<int> written_status(const Script& script, const StartTask& attempt,
+                                  const RunPaths& paths, Files& files);
 
 // Adopts those that run, and reads the exit statuses of the others where they are written down.
 Traces follow(const Script& script, const std::vector<Record>& records, const Attempts& attempts,

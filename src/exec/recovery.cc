@@ -34,14 +34,16 @@ bool at_place(const Instance& instance, const Visit& visit) {
   return instance.profile == visit.profile && instance.start == visit.start;
 }
 
-// What there is of the visit's instance; waiting: nothing.
-State find_instance(const Visit& visit, Told& told, const GpuState& gpu) {
+// What there is of the visit's instance; waiting: nothing. One whose tasks are over counts as alive
+// also when it is half destroyed: all that is left to do is to destroy it.
+State find_instance(const Visit& visit, Told& told, const GpuState& gpu, bool over) {
   for (const Instance& instance : gpu.instances) {
     if (!at_place(instance, visit)) continue;
     Made& made = told.visit.made;
     if (told.last == Kind::created && instance.whole() && instance.uuid() == made.uuid)
       return State::alive;
     const bool half = instance.compute.empty() && instance.gi_id == made.gi_id;
+    if (told.last == Kind::created && half && over) return State::alive;
     const bool announced = told.last == Kind::create && !instance.busy();
     if (told.last == Kind::create ? announced : half) {
       made = {instance.gi_id, {}};
@@ -131,9 +133,11 @@ class Recovery {
       if (!told.last) continue;
       State state = State::waiting;
       if (told.last != Kind::destroyed)
-        state = find_instance(visit, told, gpus[script_.gpus[at(visit.gpu)].device]);
-      if (state == State::waiting && told.last != Kind::create && over(visit))
+        state = find_instance(visit, told, gpus[script_.gpus[at(visit.gpu)].device], over(visit));
+      if (state == State::waiting && told.last != Kind::create && over(visit)) {
         state = State::gone;
+        if (told.last != Kind::destroyed) told.visit.destroyed = past_.now;
+      }
       told.visit.state = state;
       if (state != State::waiting) past_.visits[v] = told.visit;
     }

@@ -16,12 +16,12 @@ constexpr Nanos kPoll = 1'000'000;
 class Stage {
  public:
   Stage(const Script& script, const Doors& doors, const RunSettings& settings)
-      : script_(script), doors_(doors), settings_(settings) {}
+      : script_(script), doors_(doors), settings_(settings), attempts_(settings.adopted) {}
 
   // Events that the processes and the user caused since the last call.
   void collect(std::vector<Event>& events) {
     for (const ProcessExit& exit : doors_.processes.exited())
-      events.emplace_back(Exited{exit.pid, exit.status});
+      events.emplace_back(Exited{exit.pid, status_of(exit)});
     const bool asked = settings_.interrupted && settings_.interrupted();
     if ((asked || end_.journal) && !std::exchange(interrupted_, true))
       events.emplace_back(Interrupted{});
@@ -36,7 +36,9 @@ class Stage {
         operation = begin->operation;
       } else if (const auto* start = std::get_if<StartTask>(&action)) {
         const ProcessSpec spec = process_of(script_, *start, settings_.paths);
-        next_.emplace_back(Started{start->task, doors_.processes.start(spec)});
+        const Result<Pid> pid = doors_.processes.start(spec);
+        if (pid) attempts_[*pid] = *start;
+        next_.emplace_back(Started{start->task, pid});
       } else if (const auto* stop = std::get_if<StopTask>(&action)) {
         // One that cannot be stopped is seen by its not ending.
         static_cast<void>(doors_.processes.stop(stop->pid, stop->signal));
@@ -50,6 +52,14 @@ class Stage {
   RunEnd end() const { return end_; }
 
  private:
+  // Only the parent of a process is told how it ended; others find it written down.
+  int status_of(const ProcessExit& exit) {
+    const auto attempt = attempts_.extract(exit.pid);
+    if (exit.status != kUnknownStatus || attempt.empty()) return exit.status;
+    return written_status(script_, attempt.mapped(), settings_.paths, doors_.files)
+        .value_or(kUnknownStatus);
+  }
+
   void write(const std::vector<Record>& records) {
     std::string text;
     for (const Record& record : records) text += record_line(record);
@@ -62,6 +72,7 @@ class Stage {
   const Script& script_;
   Doors doors_;
   const RunSettings& settings_;
+  std::map<Pid, StartTask> attempts_;  // those that run
   std::vector<Event> next_;
   RunEnd end_;
   bool interrupted_ = false;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -25,6 +26,7 @@ struct Doors {
 struct RunSettings {
   RunPaths paths;
   std::string journal;      // path; empty: none is kept
+  std::map<Pid, StartTask> adopted = {};  // attempts that an earlier process of the run started
   std::int64_t origin = 0;  // the clock at the start of the run
   std::function<bool()> interrupted = {};               // asked often: should the run end?
   std::function<void(Nanos, const RunReport&)> watch = {};  // told after every step

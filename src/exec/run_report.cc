@@ -9,11 +9,6 @@ namespace {
 
 double seconds(Nanos time) { return static_cast<double>(time) / kSecond; }
 
-bool took_place(TaskStatus status) {
-  return status == TaskStatus::finished || status == TaskStatus::failed ||
-         status == TaskStatus::timed_out;
-}
-
 // The reason only where there is one.
 void write_end(JsonWriter& json, const std::string& reason) {
   if (!reason.empty()) json.raw(", \"reason\": ").string(reason);
@@ -35,7 +30,7 @@ void write_task(JsonWriter& json, const Script& script, const ScriptTask& task,
   json.raw(", \"profile\": ").string(visit.profile);
   json.raw(", \"start\": ").number(static_cast<long>(visit.start));
   write_planned(json, task.planned);
-  if (took_place(run.status)) {
+  if (ran(run.status)) {
     json.raw(", \"begin_s\": ").number(seconds(run.begin));
     json.raw(", \"end_s\": ").number(seconds(run.end));
     json.raw(", \"deviation_percent\": ").number(deviation_percent(task.planned.end, run.end));
@@ -72,6 +67,11 @@ void write_texts(JsonWriter& json, const char* key, const std::vector<std::strin
 }
 
 }  // namespace
+
+bool ran(TaskStatus status) {
+  return status == TaskStatus::finished || status == TaskStatus::failed ||
+         status == TaskStatus::timed_out;
+}
 
 const char* to_string(TaskStatus status) {
   switch (status) {
@@ -114,7 +114,7 @@ const char* to_string(ChangeStatus status) {
 Nanos RunReport::makespan() const {
   Nanos last = 0;
   for (const TaskRun& task : tasks)
-    if (took_place(task.status)) last = std::max(last, task.end);
+    if (ran(task.status)) last = std::max(last, task.end);
   return last;
 }
 

@@ -19,6 +19,8 @@ enum class TaskStatus {
   not_run,    // its instance could not be made, or the run was interrupted
 };
 const char* to_string(TaskStatus status);
+// Whether an attempt came to its end.
+bool ran(TaskStatus status);
 
 struct TaskRun {
   TaskStatus status = TaskStatus::pending;

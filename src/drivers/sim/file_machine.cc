@@ -1,5 +1,5 @@
-// SharedMachine in a state file. Each look locks <state>.lock, reads the file, and puts a new file in
-// its place when something changed; a reconfiguration holds <state>.busy while it takes its time.
+// SharedMachine in a state file. Each look locks <state>.lock, reads the file, and puts a new one
+// in its place when something changed; a reconfiguration holds <state>.busy while it lasts.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <set>
 
 namespace partita::drivers::sim {
@@ -45,6 +44,15 @@ int whole(Machine& machine, int gi_id) {
   const int gpcs =
       machine.gpus().front().model->profiles[static_cast<std::size_t>(it.profile)].gpcs;
   return machine.create_compute(0, gi_id, gpcs, std::nullopt).value().value;
+}
+
+// prefix, then hexadecimal digits in groups of 8-4-4-4-12.
+bool is_uuid(std::string_view prefix, const std::string& text) {
+  std::string shape = text;
+  for (std::size_t i = std::min(prefix.size(), shape.size()); i < shape.size(); ++i)
+    if (std::string_view("0123456789abcdef").find(shape[i]) != std::string_view::npos)
+      shape[i] = 'x';
+  return shape == std::string(prefix) + "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 }
 
 // NVIDIA's MIG guide, A100: -cgi 19,14,5 and two times -cgi 9.
@@ -154,11 +162,9 @@ TEST(MachineTest, AProcessHoldsItsComputeInstance) {
 
 TEST(MachineTest, EveryMigDeviceHasANewUuidAndGpusKeepTheirs) {
   Machine machine = machine_of("A100-80GB", 2);
-  const std::regex gpu_form("GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
-  const std::regex mig_form("MIG-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
   std::set<std::string> seen;
   for (const SimGpu& gpu : machine.gpus()) {
-    EXPECT_TRUE(std::regex_match(gpu.uuid, gpu_form)) << gpu.uuid;
+    EXPECT_TRUE(is_uuid("GPU-", gpu.uuid)) << gpu.uuid;
     EXPECT_TRUE(seen.insert(gpu.uuid).second);
   }
   const std::string first = machine.gpus()[0].uuid;
@@ -166,7 +172,7 @@ TEST(MachineTest, EveryMigDeviceHasANewUuidAndGpusKeepTheirs) {
   for (int i = 0; i < 100; ++i) {
     const int ci = whole(machine, gi);
     const std::string uuid = machine.gpus()[0].instances[0].compute[0].uuid;
-    EXPECT_TRUE(std::regex_match(uuid, mig_form)) << uuid;
+    EXPECT_TRUE(is_uuid("MIG-", uuid)) << uuid;
     EXPECT_TRUE(seen.insert(uuid).second);
     ASSERT_TRUE(machine.destroy_compute(0, gi, ci));
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxGpus = 4096;
 constexpr int kMaxProcesses = 100'000;
-constexpr Range kCounts{.high = 2'147'483'647};
+constexpr Range kCounts{.high = 2e9};  // room to count on
 constexpr Range kPids{.low = 1, .high = 2'147'483'647};
 
 void write(JsonWriter& out, const SimComputeInstance& compute) {

@@ -1,0 +1,39 @@
+// The node that a command works on: which driver, and what stands behind it. This is where drivers
+// and commands meet; commands see only the door.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "context.h"
+#include "device/node_driver.h"
+#include "device/node_forms.h"
+#include "drivers/sim/shared_machine.h"
+
+namespace partita::cli {
+
+struct DeviceFlags {
+  std::string driver = "nvml";  // or "sim"
+  std::string machine;          // description of the simulated machine; empty: $PARTITA_SIM
+  std::string catalogue;        // directory; empty: the compiled-in one
+};
+
+// Adds --driver, --machine and --catalogue.
+void add_device_flags(CLI::App& command, DeviceFlags& flags);
+
+// A driver with all that it refers to. Everything lives as long as this does.
+struct OpenDriver {
+  std::unique_ptr<hw::Catalogue> catalogue;
+  std::unique_ptr<drivers::sim::SharedMachine> machine;  // of driver sim
+  std::unique_ptr<device::NodeDriver> driver;
+};
+
+// Opens the driver that the flags name. no_driver where NVIDIA's is missing, with what to do about
+// it; bad_input where the description of the simulated machine is wrong.
+Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags);
+
+// Who runs on which MIG device, from the assignment in a state directory; empty when there is none.
+// One that cannot be read is complained about and taken for none.
+device::Occupants load_occupants(Context& context, const std::string& state_directory);
+
+}  // namespace partita::cli

@@ -1,0 +1,123 @@
+// A machine in memory for tests of the batch executor: GPUs, processes and a disk on a simulated
+// clock, in one thread. Task processes hold their MIG device. What goes wrong is scripted: tasks that
+// fail or hang, driver faults, instances and processes of others, a lost GPU, and the death of the
+// executor at a write to the journal or in a driver call (a Death is thrown through it).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "batch_script.h"
+#include "device/adaptors.h"
+#include "drivers/sim/sim_driver.h"
+#include "exec/session.h"
+
+namespace partita::execution_tests {
+
+using exec::Nanos;
+inline constexpr Nanos kSecond = exec::kSecond;
+inline const std::string kJournal = "run.journal";
+
+struct Death {};
+
+// Where an append to the journal ends the program, if it does.
+enum class DeathAt { before, torn, after };
+
+class MortalFiles final : public Files {
+ public:
+  Result<std::string> read(const std::string& path) override { return inner.read(path); }
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    return inner.write_atomic(path, text);
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return inner.list(path);
+  }
+  bool is_directory(const std::string& path) override { return inner.is_directory(path); }
+  bool exists(const std::string& path) override { return inner.exists(path); }
+  Result<void> append(const std::string& path, std::string_view text) override {
+    if (++appends == die_at) {
+      if (how == DeathAt::torn)
+        static_cast<void>(inner.append(path, text.substr(0, text.size() * 2 / 3)));
+      if (how == DeathAt::after) static_cast<void>(inner.append(path, text));
+      throw Death{};
+    }
+    if (refuse_from > 0 && appends >= refuse_from) return environment_error(path, "disk full");
+    return inner.append(path, text);
+  }
+  Result<void> remove(const std::string& path) override { return inner.remove(path); }
+  Result<void> make_directories(const std::string& path) override {
+    return inner.make_directories(path);
+  }
+  Result<FileLock> lock(const std::string& path) override { return inner.lock(path); }
+
+  MemoryFiles inner;
+  int appends = 0, die_at = 0, refuse_from = 0;
+  DeathAt how = DeathAt::before;
+};
+
+// Something that happens at a time, whatever the executor does.
+struct Incident {
+  Nanos time = 0;
+  std::function<void(drivers::sim::Machine&)> happens;
+};
+
+class BatchWorld {
+ public:
+  BatchWorld(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule,
+             const exec::Options& options, std::optional<double> timeout_factor = {});
+
+  // What a task's attempt does; by default it runs for its planned time.
+  std::function<SimBehaviour(const exec::ScriptTask&, int attempt)> behaviour;
+  std::vector<device::Fault> faults;
+  std::vector<Incident> incidents;  // ascending in time
+  MortalFiles files;
+  ManualClock clock;
+  Nanos downtime = 3 * kSecond;  // from a death to the next start
+  std::function<bool()> interrupted = {};
+
+  // One life of the program; false when it died. Its wish to go on is `resume`.
+  bool live(bool resume);
+  // Lives until the end; the number of deaths.
+  int live_to_the_end();
+
+  const exec::Script& script() const { return script_; }
+  const exec::RunReport& report() const { return report_; }
+  std::uint64_t log_hash() const { return log_hash_; }
+  std::optional<Error> refused() const { return refused_; }  // the session's
+  drivers::sim::Machine machine();
+  void change_machine(const std::function<void(drivers::sim::Machine&)>& use);
+  // Instances on the node that this run has made, as "gpu/start".
+  std::vector<std::string> instances_of_ours();
+  // What must never happen, and did: one sentence each.
+  std::vector<std::string> broken;
+  // Starts of processes per task, over all lives.
+  std::map<std::string, int> starts;
+  std::map<Pid, SimProcesses::Process> processes_alive() { return processes_.running(); }
+
+ private:
+  SimBehaviour begin_process(const ProcessSpec& spec);
+  std::optional<Nanos> tick(Nanos now);
+  void see_processes();
+  void write_statuses();
+  void die();
+  bool has_finished(const std::string& task) const;
+
+  exec::Script script_;
+  exec::Options options_;
+  std::unique_ptr<drivers::sim::SharedMachine> shared_;
+  drivers::sim::SimDriver sim_;
+  std::unique_ptr<device::FaultyDriver> driver_;
+  SimProcesses processes_;
+  std::map<Pid, SimProcesses::Process> seen_;  // as last seen
+  std::size_t next_incident_ = 0;
+  exec::RunReport report_;
+  std::uint64_t log_hash_ = 0;
+  std::optional<Error> refused_;
+};
+
+}  // namespace partita::execution_tests
