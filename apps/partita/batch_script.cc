@@ -65,8 +65,7 @@ class Compiler {
   // In order of time; what ends at the moment when another begins goes first.
   Result<void> add_changes() {
     std::vector<const plan::Reconfiguration*> order;
-    for (const plan::Reconfiguration& change : schedule_.reconfigurations)
-      order.push_back(&change);
+    for (const plan::Reconfiguration& change : schedule_.reconfigurations) order.push_back(&change);
     std::ranges::stable_sort(order, {}, [](const plan::Reconfiguration* change) {
       return std::tuple(change->gpu, change->begin, change->end, change->op == Op::create,
                         change->start, std::string_view(change->profile));
@@ -160,8 +159,8 @@ class Compiler {
         by_place_[{script_.visits[v].gpu, lives_[v].placed}].push_back(static_cast<int>(v));
     }
     const std::vector<int>& visits = by_place_[{task.gpu, *placed}];
-    const auto later = std::ranges::upper_bound(
-        visits, task.begin + kTolerance, {}, [&](int v) { return lives_[at(v)].usable; });
+    const auto later = std::ranges::upper_bound(visits, task.begin + kTolerance, {},
+                                                [&](int v) { return lives_[at(v)].usable; });
     if (later == visits.begin()) return bad_input(subject, "has no instance to run on");
     return *(later - 1);
   }

@@ -12,14 +12,13 @@
 namespace partita::cli {
 
 struct ScriptOptions {
-  std::vector<int> devices;            // per GPU of the problem its index on the node
+  std::vector<int> devices;                   // per GPU of the problem its index on the node
   std::optional<double> timeout_factor = {};  // of the planned time; nothing: no timeouts
 };
 
 // Bad input for schedules that the judge refuses, as far as it shows here.
 Result<exec::Script> make_script(const plan::BatchProblem& problem,
-                                 const plan::BatchSchedule& schedule,
-                                 const ScriptOptions& options);
+                                 const plan::BatchSchedule& schedule, const ScriptOptions& options);
 
 // What took place, as a schedule with the times at which it did. Tasks are those that ran; the GPUs
 // are those of `planned`.

@@ -29,8 +29,7 @@ BatchExecutor::BatchExecutor(const Script& script, const Options& options, const
   visits_.resize(script.visits.size());
   tasks_.resize(script.tasks.size());
   report_.tasks.resize(script.tasks.size());
-  for (const ScriptGpu& gpu : script.gpus)
-    report_.changes.emplace_back(gpu.changes.size());
+  for (const ScriptGpu& gpu : script.gpus) report_.changes.emplace_back(gpu.changes.size());
   for (int v = 0; at(v) < visits_.size(); ++v) {
     touched_.insert(v);
     for (const int before : script.visits[at(v)].after) visits_[at(before)].followers.push_back(v);
@@ -89,8 +88,7 @@ void BatchExecutor::take_over(const Past& past) {
 Actions BatchExecutor::step(Nanos now, const std::vector<Event>& events) {
   CHECK(now >= now_);
   now_ = now;
-  for (const Event& event : events)
-    std::visit([this](const auto& e) { handle(e); }, event);
+  for (const Event& event : events) std::visit([this](const auto& e) { handle(e); }, event);
   watch_times();
   advance();
   begin_operation();
@@ -246,8 +244,7 @@ void BatchExecutor::refused(const Current& current, const Outcome& outcome) {
   }
   if (!state.refused_since) state.refused_since = now_;
   // A half-made instance has to be cleaned up in any case.
-  const bool patient =
-      worth_waiting(error.code) && now_ - *state.refused_since < options_.patience;
+  const bool patient = worth_waiting(error.code) && now_ - *state.refused_since < options_.patience;
   state.not_before = now_ + options_.pause;
   if (half_made) {
     state.state = Place::stale;
@@ -328,8 +325,7 @@ void BatchExecutor::settle(int task, TaskStatus status, const std::string& reaso
     if (settled(t)) continue;
     TaskRun& run = report_.tasks[at(t)];
     run.status = i == 0 ? status : TaskStatus::skipped;
-    run.reason = i == 0 ? reason
-                        : fmt::format("{} did not finish", script_.tasks[at(task)].name);
+    run.reason = i == 0 ? reason : fmt::format("{} did not finish", script_.tasks[at(task)].name);
     if (status == TaskStatus::finished) run.reason.clear();
     --open_tasks_;
     touched_.insert(script_.tasks[at(t)].visit);
@@ -471,8 +467,7 @@ void BatchExecutor::examine_waiting(int visit) {
   for (const int before : script_.visits[at(visit)].after) {
     const Place place = visits_[at(before)].state;
     if (place == Place::blocked) {
-      drop_tasks(visit, fmt::format("{} is in the way",
-                                    place_text(script_.visits[at(before)])));
+      drop_tasks(visit, fmt::format("{} is in the way", place_text(script_.visits[at(before)])));
       for (const bool create : {true, false})
         change_run(visit, create).status = ChangeStatus::skipped;
       return end(visit, Place::blocked);

@@ -26,22 +26,22 @@
 namespace partita::exec {
 
 struct Options {
-  int retries = 0;                    // of a task, after its first attempt failed
-  Nanos grace = 10 * kSecond;         // from asking a process to end to killing it
-  Nanos patience = 30 * kSecond;      // how long a refused reconfiguration is tried again
-  Nanos pause = kSecond / 5;          // between two tries
-  bool keep = false;                  // leave the instances that are there at the end
+  int retries = 0;                // of a task, after its first attempt failed
+  Nanos grace = 10 * kSecond;     // from asking a process to end to killing it
+  Nanos patience = 30 * kSecond;  // how long a refused reconfiguration is tried again
+  Nanos pause = kSecond / 5;      // between two tries
+  bool keep = false;              // leave the instances that are there at the end
 };
 
 // ---- what an earlier process of this run left (recovery.h) ----
 
 struct PastTask {
   int attempts = 0;
-  Nanos begin = 0;               // of the last attempt
+  Nanos begin = 0;  // of the last attempt
   std::optional<Nanos> finished = {};
-  std::optional<Pid> running = {};   // the attempt goes on, as this process of ours
-  std::optional<int> status = {};    // the attempt ended with this while nobody watched
-  bool left_out = false;  // its place in the order is over; not run
+  std::optional<Pid> running = {};  // the attempt goes on, as this process of ours
+  std::optional<int> status = {};   // the attempt ended with this while nobody watched
+  bool left_out = false;            // its place in the order is over; not run
   bool operator==(const PastTask&) const = default;
 };
 struct PastVisit {
@@ -110,7 +110,7 @@ class BatchExecutor {
     Made made;
     std::size_t next = 0;  // the first of its tasks that is not settled
     std::optional<Nanos> refused_since;
-    Nanos not_before = 0;  // of the next try
+    Nanos not_before = 0;        // of the next try
     std::vector<int> followers;  // visits that wait for its end
   };
   struct TaskNow {
@@ -120,7 +120,7 @@ class BatchExecutor {
     std::optional<Nanos> stopped;  // when it was asked to end
     bool killed = false, timed_out = false;
     bool adopted = false;  // the attempt was started by an earlier process of the run
-    std::string doomed;  // why it is not tried again; empty: it may be
+    std::string doomed;    // why it is not tried again; empty: it may be
     std::vector<int> followers;
   };
   struct Current {
@@ -169,9 +169,9 @@ class BatchExecutor {
   std::vector<VisitNow> visits_;
   std::vector<TaskNow> tasks_;
   std::map<Pid, int> by_pid_;
-  std::set<int> alive_;          // visits
-  std::set<int> touched_;        // visits to be examined
-  std::map<int, Nanos> stale_;   // half-made instances, and when they may be cleaned up
+  std::set<int> alive_;         // visits
+  std::set<int> touched_;       // visits to be examined
+  std::map<int, Nanos> stale_;  // half-made instances, and when they may be cleaned up
   std::optional<Current> current_;
   std::size_t open_visits_ = 0, open_tasks_ = 0;
   bool finished_ = false;

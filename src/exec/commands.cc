@@ -48,8 +48,8 @@ ProcessSpec process_of(const Script& script, const StartTask& start, const RunPa
   const ScriptTask& task = script.tasks[static_cast<std::size_t>(start.task)];
   const Visit& visit = script.visits[static_cast<std::size_t>(task.visit)];
   ProcessSpec spec;
-  spec.argv = {"/bin/sh",   "-c",         kShell,
-               "partita",   task.command, status_path(script, start.task, start.attempt, paths)};
+  spec.argv = {"/bin/sh", "-c",         kShell,
+               "partita", task.command, status_path(script, start.task, start.attempt, paths)};
   spec.environment = {{"CUDA_VISIBLE_DEVICES", start.device},
                       {"PARTITA_ATTEMPT", fmt::format("{}", start.attempt)},
                       {"PARTITA_PROFILE", visit.profile},
@@ -72,8 +72,7 @@ Attempts find_attempts(const std::string& run) {
     if (code != std::errc{} || stopped != name.data() + name.size()) continue;
     if (::getsid(pid) != pid) continue;  // a child of the one that we look for
     std::ifstream file(it->path() / "environ", std::ios::binary);
-    const std::string environment =
-        '\0' + std::string(std::istreambuf_iterator<char>(file), {});
+    const std::string environment = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
     const auto task = variable(environment, "PARTITA_TASK");
     const auto attempt = variable(environment, "PARTITA_ATTEMPT");
     if (variable(environment, "PARTITA_RUN") != run || !task || !attempt) continue;

@@ -16,8 +16,8 @@
 namespace partita::exec {
 
 struct RunPaths {
-  std::string run;        // name of the run, unique on this machine
-  std::string log_dir;    // output and exit statuses of the tasks; empty: thrown away
+  std::string run;      // name of the run, unique on this machine
+  std::string log_dir;  // output and exit statuses of the tasks; empty: thrown away
 };
 
 // The environment has CUDA_VISIBLE_DEVICES (the MIG device), PARTITA_TASK, PARTITA_PROFILE,

@@ -103,8 +103,8 @@ Outcome create_compute(device::NodeDriver& driver, const Operation& operation, i
 Outcome create(device::NodeDriver& driver, const Operation& operation) {
   const Result<GpuState> before = read_present(driver, operation.device);
   if (!before) return refused(operation, before.error());
-  const auto gi_id = driver.create_instance(operation.device,
-                                            {operation.nvml_enum, operation.start});
+  const auto gi_id =
+      driver.create_instance(operation.device, {operation.nvml_enum, operation.start});
   if (gi_id) return create_compute(driver, operation, *gi_id);
   const Result<GpuState> now = read_present(driver, operation.device);
   if (!now) return refused(operation, now.error());
@@ -137,8 +137,7 @@ const Instance* find_made(const GpuState& gpu, const Operation& operation) {
 }
 
 Outcome not_destroyed(const Operation& operation, const Instance& instance, const Error& error) {
-  if (error.code != ErrorCode::in_use || instance.holders.empty())
-    return refused(operation, error);
+  if (error.code != ErrorCode::in_use || instance.holders.empty()) return refused(operation, error);
   return refused(operation, ErrorCode::in_use, "held by " + holders_text(instance));
 }
 

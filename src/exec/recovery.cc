@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-
 namespace partita::exec {
 namespace {
 
@@ -116,8 +115,8 @@ class Recovery {
 
   // A visit whose instance is gone is over when nothing is left to do on it.
   bool over(const Visit& visit) const {
-    return std::ranges::all_of(
-        visit.tasks, [&](int t) { return past_.tasks[at(t)].finished.has_value(); });
+    return std::ranges::all_of(visit.tasks,
+                               [&](int t) { return past_.tasks[at(t)].finished.has_value(); });
   }
 
   Result<void> find_instances(device::NodeDriver& driver) {
@@ -158,9 +157,8 @@ class Recovery {
   // An instance on which nothing runs makes way for them; one that is at work does not, and then
   // they are left out.
   void make_way(std::size_t visit) {
-    const bool at_work = std::ranges::any_of(script_.visits[visit].tasks, [&](int t) {
-      return past_.tasks[at(t)].running.has_value();
-    });
+    const bool at_work = std::ranges::any_of(
+        script_.visits[visit].tasks, [&](int t) { return past_.tasks[at(t)].running.has_value(); });
     for (const int before : all_before(visit)) {
       const Visit& other = script_.visits[at(before)];
       if (past_.visits[at(before)].state != State::waiting || over(other)) continue;
@@ -202,8 +200,8 @@ std::vector<std::pair<std::string, int>> open_attempts(const std::vector<Record>
   return {open.begin(), open.end()};
 }
 
-Result<Past> recover(const Script& script, const std::vector<Record>& records,
-                     const Traces& traces, device::NodeDriver& driver) {
+Result<Past> recover(const Script& script, const std::vector<Record>& records, const Traces& traces,
+                     device::NodeDriver& driver) {
   return Recovery(script, traces).run(records, driver);
 }
 

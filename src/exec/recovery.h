@@ -15,15 +15,16 @@ namespace partita::exec {
 
 // What became of attempts whose end nobody recorded, by task and attempt.
 struct Traces {
-  std::map<std::pair<std::string, int>, Pid> running;  // processes that live, and are ours (adopted)
-  std::map<std::pair<std::string, int>, int> ended;    // exit statuses
+  std::map<std::pair<std::string, int>, Pid>
+      running;                                       // processes that live, and are ours (adopted)
+  std::map<std::pair<std::string, int>, int> ended;  // exit statuses
 };
 
 // The attempts whose start is recorded and whose end is not.
 std::vector<std::pair<std::string, int>> open_attempts(const std::vector<Record>& records);
 
 // Bad input when the journal is of another script. Driver errors as read()'s.
-Result<Past> recover(const Script& script, const std::vector<Record>& records,
-                     const Traces& traces, device::NodeDriver& driver);
+Result<Past> recover(const Script& script, const std::vector<Record>& records, const Traces& traces,
+                     device::NodeDriver& driver);
 
 }  // namespace partita::exec

@@ -25,15 +25,15 @@ struct Doors {
 
 struct RunSettings {
   RunPaths paths;
-  std::string journal;      // path; empty: none is kept
-  std::map<Pid, StartTask> adopted = {};  // attempts that an earlier process of the run started
-  std::int64_t origin = 0;  // the clock at the start of the run
-  std::function<bool()> interrupted = {};               // asked often: should the run end?
+  std::string journal;                     // path; empty: none is kept
+  std::map<Pid, StartTask> adopted = {};   // attempts that an earlier process of the run started
+  std::int64_t origin = 0;                 // the clock at the start of the run
+  std::function<bool()> interrupted = {};  // asked often: should the run end?
   std::function<void(Nanos, const RunReport&)> watch = {};  // told after every step
 };
 
 struct RunEnd {
-  std::uint64_t log_hash = 0;      // of all records
+  std::uint64_t log_hash = 0;         // of all records
   std::optional<Error> journal = {};  // it could not be written, so the run was interrupted
 };
 

@@ -127,8 +127,7 @@ Result<ParsedJournal> parse_journal(const std::string& file, std::string_view te
     if (end == std::string_view::npos) break;  // torn
     const std::string where = fmt::format("{}:{}", file, line);
     if (parsed.records.size() == kMaxRecords) return bad_input(where, "too many records");
-    Result<Record> record =
-        parse_line(text.substr(parsed.valid_bytes, end - parsed.valid_bytes));
+    Result<Record> record = parse_line(text.substr(parsed.valid_bytes, end - parsed.valid_bytes));
     if (!record) return bad_input(where, record.error().message);
     if ((record->kind == Kind::run) != parsed.records.empty())
       return bad_input(where, "a journal begins with a run and has only one");

@@ -32,8 +32,8 @@ struct Record {
     done,       // the run is over: nothing is left to continue
   };
   Kind kind = Kind::run;
-  Nanos time = 0;         // since the start of the run
-  std::string run = {};   // run
+  Nanos time = 0;        // since the start of the run
+  std::string run = {};  // run
   std::string script = {};
   std::int64_t origin = 0;
   int visit = 0;          // create, created, stale, destroyed

@@ -61,9 +61,8 @@ void write_change(JsonWriter& json, const Script& script, const Change& change,
 }
 
 void write_texts(JsonWriter& json, const char* key, const std::vector<std::string>& texts) {
-  json.raw(",\n \"").raw(key).raw("\": ").list(texts, "  ", [&](const std::string& text) {
-    json.string(text);
-  });
+  json.raw(",\n \"").raw(key).raw("\": ").list(texts, "  ",
+                                               [&](const std::string& text) { json.string(text); });
 }
 
 }  // namespace

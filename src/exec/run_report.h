@@ -51,7 +51,7 @@ struct ChangeRun {
 struct RunReport {
   std::vector<TaskRun> tasks;                   // as Script::tasks
   std::vector<std::vector<ChangeRun>> changes;  // as Script::gpus, and their changes
-  std::vector<std::string> left;  // instances that we made and could not destroy, and why
+  std::vector<std::string> left;      // instances that we made and could not destroy, and why
   std::vector<std::string> refusals;  // what the driver refused for good, and why
   bool interrupted = false;
   int resumed = 0;  // tasks that an earlier process of this run had finished

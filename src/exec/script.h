@@ -25,11 +25,11 @@ struct Planned {
 };
 
 struct ScriptTask {
-  std::string name;              // unique
-  std::string command = {};      // for /bin/sh
-  int visit = 0;                 // where it runs
-  std::vector<int> after = {};   // tasks that must have finished before
-  Nanos release = 0;             // does not start before
+  std::string name;             // unique
+  std::string command = {};     // for /bin/sh
+  int visit = 0;                // where it runs
+  std::vector<int> after = {};  // tasks that must have finished before
+  Nanos release = 0;            // does not start before
   Planned planned = {};
   std::optional<Nanos> timeout = {};  // of one attempt
   bool operator==(const ScriptTask&) const = default;
@@ -38,10 +38,10 @@ struct ScriptTask {
 // One existence of an instance. It is created once every visit of `after` is gone, and destroyed
 // after its last task.
 struct Visit {
-  int gpu = 0;          // index into Script::gpus
-  std::string profile;  // catalogue name
-  int nvml_enum = 0;    // of the profile
-  int start = 0;        // memory slices
+  int gpu = 0;                  // index into Script::gpus
+  std::string profile;          // catalogue name
+  int nvml_enum = 0;            // of the profile
+  int start = 0;                // memory slices
   std::vector<int> tasks = {};  // in order
   std::vector<int> after = {};  // visits before it that cannot exist beside it
   bool operator==(const Visit&) const = default;
@@ -56,8 +56,8 @@ struct Change {
 };
 
 struct ScriptGpu {
-  int device = 0;     // index of the driver
-  std::string model;  // catalogue name
+  int device = 0;                    // index of the driver
+  std::string model;                 // catalogue name
   std::vector<Change> changes = {};  // in order; every visit is created and destroyed once
   bool operator==(const ScriptGpu&) const = default;
 };

@@ -12,9 +12,9 @@
 namespace partita::exec {
 
 struct SessionFlags {
-  std::string journal;    // path; empty: none is kept, nothing can go on
-  bool resume = false;    // go on with the run of the journal
-  std::string run;        // name of a new run
+  std::string journal;  // path; empty: none is kept, nothing can go on
+  bool resume = false;  // go on with the run of the journal
+  std::string run;      // name of a new run
   std::string log_dir = {};
   // The running attempts of a run (find_attempts on real machines).
   std::function<Attempts(const std::string& run)> find = {};

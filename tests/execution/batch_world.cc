@@ -14,9 +14,8 @@ drivers::sim::Machine machine_of(const plan::BatchProblem& problem) {
   return {gpus, "batch"};
 }
 
-exec::Script script_of(const plan::BatchProblem& problem,
-                              const plan::BatchSchedule& schedule,
-                              std::optional<double> timeout_factor) {
+exec::Script script_of(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule,
+                       std::optional<double> timeout_factor) {
   cli::ScriptOptions options;
   for (std::size_t g = 0; g < problem.gpus.size(); ++g)
     options.devices.push_back(static_cast<int>(g));
@@ -28,9 +27,8 @@ exec::Script script_of(const plan::BatchProblem& problem,
 
 }  // namespace
 
-BatchWorld::BatchWorld(const plan::BatchProblem& problem,
-                              const plan::BatchSchedule& schedule, const exec::Options& options,
-                              std::optional<double> timeout_factor)
+BatchWorld::BatchWorld(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule,
+                       const exec::Options& options, std::optional<double> timeout_factor)
     : script_(script_of(problem, schedule, timeout_factor)),
       options_(options),
       shared_(drivers::sim::own_machine(machine_of(problem), clock, 1)),
@@ -122,11 +120,9 @@ void BatchWorld::see_processes() {
         for (const auto& instance : machine.gpus()[static_cast<std::size_t>(g)].instances)
           for (const auto& compute : instance.compute)
             if (compute.uuid == device)
-              static_cast<void>(
-                  machine.attach(g, {.pid = pid,
-                                     .name = "task",
-                                     .gi_id = instance.gi_id,
-                                     .ci_id = compute.ci_id}));
+              static_cast<void>(machine.attach(
+                  g,
+                  {.pid = pid, .name = "task", .gi_id = instance.gi_id, .ci_id = compute.ci_id}));
       }
     }
   });

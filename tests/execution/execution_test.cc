@@ -108,8 +108,8 @@ TEST(Execution, EndsAsPlannedOnOneGpu) {
 TEST(Execution, AgreesWithTheSimulationOfSchedules) {
   Rng rng(2);
   for (int i = 0; i < 100; ++i) {
-    const Case one = random_case(rng, {.most_tasks = 14, .most_gpus = 1, .timed = i % 2 == 0},
-                                 "best");
+    const Case one =
+        random_case(rng, {.most_tasks = 14, .most_gpus = 1, .timed = i % 2 == 0}, "best");
     BatchWorld world(one.problem, one.schedule, {});
     world.live_to_the_end();
     const auto report = sim::simulate(one.problem, one.schedule, {.spread = 0, .runs = 1});
@@ -135,11 +135,9 @@ TEST(Execution, SeveralGpusWaitForEachOthersReconfigurationsOnly) {
     std::vector<std::pair<Nanos, Nanos>> spans;
     for (const auto& gpu : world.report().changes)
       for (const exec::ChangeRun& change : gpu)
-        if (change.status == exec::ChangeStatus::done)
-          spans.emplace_back(change.begin, change.end);
+        if (change.status == exec::ChangeStatus::done) spans.emplace_back(change.begin, change.end);
     std::ranges::sort(spans);
-    for (std::size_t s = 1; s < spans.size(); ++s)
-      EXPECT_LE(spans[s - 1].second, spans[s].first);
+    for (std::size_t s = 1; s < spans.size(); ++s) EXPECT_LE(spans[s - 1].second, spans[s].first);
   }
 }
 
@@ -152,10 +150,11 @@ int below(Rng& rng, int bound) {
 // Failures, hangs, stubborn processes; the same for the same task and attempt.
 void make_tasks_fail(BatchWorld& world, std::uint64_t seed) {
   world.behaviour = [seed](const exec::ScriptTask& task, int attempt) {
-    Rng rng = Rng(seed).split(exec::text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
+    Rng rng =
+        Rng(seed).split(exec::text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
     SimBehaviour behaviour{.run_ns = task.planned.end - task.planned.begin};
-    *behaviour.run_ns = static_cast<Nanos>(static_cast<double>(*behaviour.run_ns) *
-                                           (0.5 + rng.uniform()));
+    *behaviour.run_ns =
+        static_cast<Nanos>(static_cast<double>(*behaviour.run_ns) * (0.5 + rng.uniform()));
     switch (below(rng, 8)) {
       case 0:
         behaviour.status = 1 + below(rng, 100);
@@ -219,23 +218,24 @@ void add_incidents(BatchWorld& world, Rng& rng, Others& others) {
   };
   if (below(rng, 2) == 0) {
     world.incidents.push_back({time(), [&rng, &others](drivers::sim::Machine& machine) {
-      const auto before = devices(machine);
-      add_stray(machine, rng);
-      for (const std::string& uuid : devices(machine))
-        if (!before.contains(uuid)) others.instances.insert(uuid);
-    }});
+                                 const auto before = devices(machine);
+                                 add_stray(machine, rng);
+                                 for (const std::string& uuid : devices(machine))
+                                   if (!before.contains(uuid)) others.instances.insert(uuid);
+                               }});
   }
   if (below(rng, 2) == 0) {
     const Nanos begin = time();
-    world.incidents.push_back({begin, [](drivers::sim::Machine& machine) {
-      for (const auto& instance : machine.gpus()[0].instances)
-        if (!instance.compute.empty()) {
-          const int ci = instance.compute.front().ci_id;
-          static_cast<void>(machine.attach(
-              0, {.pid = 77, .name = "guest", .gi_id = instance.gi_id, .ci_id = ci}));
-          return;
-        }
-    }});
+    world.incidents.push_back(
+        {begin, [](drivers::sim::Machine& machine) {
+           for (const auto& instance : machine.gpus()[0].instances)
+             if (!instance.compute.empty()) {
+               const int ci = instance.compute.front().ci_id;
+               static_cast<void>(machine.attach(
+                   0, {.pid = 77, .name = "guest", .gi_id = instance.gi_id, .ci_id = ci}));
+               return;
+             }
+         }});
     if (below(rng, 3) > 0)
       world.incidents.push_back({begin + below(rng, 40) * kSecond,
                                  [](drivers::sim::Machine& machine) { machine.detach(77); }});
