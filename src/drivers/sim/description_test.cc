@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "drivers/sim/shared_machine.h"
 
 namespace partita::drivers::sim {
@@ -60,6 +61,18 @@ TEST(DescriptionTest, TheFirstStartHasWhatIsDescribed) {
   EXPECT_TRUE(machine.gpus()[1].instances.at(0).compute.empty());
   EXPECT_FALSE(machine.gpus()[2].mig);
   EXPECT_EQ(machine.gpus()[2].processes.at(0), (SimProcess{4712, "", -1, -1}));
+}
+
+TEST(DescriptionTest, TheDocumentsExampleIsRead) {
+  const std::string text = RealFiles().read(PARTITA_SOURCE_DIR "/docs/formats.md").value();
+  const std::string open = "```yaml\n";
+  const auto begin = text.find(open, text.find("\n## Machine\n")) + open.size();
+  const auto read = parse(text.substr(begin, text.find("```", begin) - begin));
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->gpus.at(0).count, 2);
+  EXPECT_EQ(read->speed, 0.1);
+  EXPECT_EQ(read->processes.at(0).name, "train.py");
+  EXPECT_TRUE(read->faults.at(1).dies && read->faults.at(1).after_effect);
 }
 
 TEST(DescriptionTest, RefusesWithTheLine) {
