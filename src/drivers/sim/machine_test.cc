@@ -158,6 +158,12 @@ TEST(MachineTest, AProcessHoldsItsComputeInstance) {
   EXPECT_EQ(machine.reset(0).error().code, ErrorCode::in_use);
   machine.detach(7);
   EXPECT_TRUE(machine.destroy_compute(0, gi, ci));
+  // Not the one beside it.
+  ASSERT_EQ(machine.create_compute(0, gi, 1, {})->value, 0);
+  ASSERT_EQ(machine.create_compute(0, gi, 1, {})->value, 1);
+  ASSERT_TRUE(machine.attach(0, {7, "serve", gi, 1}));
+  EXPECT_TRUE(machine.destroy_compute(0, gi, 0));
+  EXPECT_EQ(machine.destroy_compute(0, gi, 1).error().code, ErrorCode::in_use);
 }
 
 TEST(MachineTest, EveryMigDeviceHasANewUuidAndGpusKeepTheirs) {
@@ -278,6 +284,9 @@ TEST(MachineTest, ObservedProcessesHoldAndAreNotStored) {
   EXPECT_EQ(machine.destroy_compute(0, gi, ci).error().code, ErrorCode::in_use);
   machine.observe({});
   EXPECT_TRUE(machine.destroy_compute(0, gi, ci));
+  machine.lose(1);
+  machine.observe({{9, "y", {machine.gpus()[1].uuid}}});
+  EXPECT_TRUE(machine.gpus()[1].processes.empty());
 }
 
 }  // namespace
