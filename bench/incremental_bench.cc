@@ -89,7 +89,9 @@ IncrementalOutcome plan_again(const plan::ServingProblem& problem,
 
 // Instances that planning from scratch creates when its GPUs are matched to those that run.
 int from_scratch(const plan::ServingProblem& problem, const plan::ServingPlan& current) {
-  using namespace planners::serving;
+  using planners::serving::best_points;
+  using planners::serving::make_fleet;
+  using planners::serving::PointTable;
   const std::vector<PointTable> tables{best_points(problem, problem.fleet[0])};
   const auto fleet = make_fleet(problem, tables);
   const Site site = make_site(problem, tables, *fleet, current);

@@ -42,9 +42,7 @@ Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
   auto driver = drivers::nvml_mig::open_nvml(*opened.catalogue);
   if (!driver) {
     Error error = driver.error();
-    if (error.code == ErrorCode::no_driver)
-      error.message +=
-          "; NVIDIA's driver brings libnvidia-ml.so.1, and --driver sim works without a GPU";
+    if (error.code == ErrorCode::no_driver) error.message += "; --driver sim works without a GPU";
     return failed(std::move(error));
   }
   opened.driver = *std::move(driver);

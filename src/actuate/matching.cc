@@ -46,7 +46,7 @@ class Matcher {
   static constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
   static std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
-  // Grows the tree of tight edges from `column` to the nearest column outside it, which is returned.
+  // Grows the tree of tight edges from `column` to the nearest column outside, its answer.
   int nearest(int column, std::vector<std::int64_t>& distance, std::vector<char>& done) {
     done[size(column)] = 1;
     const int row = row_of_[size(column)];

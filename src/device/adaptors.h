@@ -102,10 +102,10 @@ class RecordingDriver final : public NodeDriver {
   std::unique_ptr<Notes> notes_;
 };
 
-// Answers from a recording. Changing calls are answered in recorded order; another one than the next
-// is ErrorCode::not_found and changes nothing. A reading call gets the last answer that was recorded
-// for its arguments before the next change (the first one after it where there is none before);
-// never recorded is not_found. Refused with FILE:LINE.
+// Answers from a recording. Changing calls are answered in recorded order; another one than the
+// next is ErrorCode::not_found and changes nothing. A reading call gets the last answer that was
+// recorded for its arguments before the next change (the first one after it where there is none
+// before); never recorded is not_found. Refused with FILE:LINE.
 Result<std::unique_ptr<NodeDriver>> replay(const std::string& file, std::string_view recording);
 
 }  // namespace partita::device

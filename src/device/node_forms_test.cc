@@ -73,7 +73,7 @@ GPU 1     MIG is off
 GPU 2     lost
 GPU 3     no instance
 
-GPU  UUID   MIG               board                  processes outside instances
+GPU  UUID   MIG               board                  other processes
 0    GPU-0  on, off at reset  NVIDIA A100-SXM4-80GB  -
 1    GPU-1  off               NVIDIA A100-SXM4-80GB  train (77)
 2    GPU-2  lost              NVIDIA A100-SXM4-80GB  -

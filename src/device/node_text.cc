@@ -180,7 +180,7 @@ std::string StateText::table(const std::vector<TextRow>& rows) const {
 }
 
 std::string StateText::gpu_lines() const {
-  std::vector<TextRow> rows{{"GPU", "UUID", "MIG", "board", "processes outside instances"}};
+  std::vector<TextRow> rows{{"GPU", "UUID", "MIG", "board", "other processes"}};
   for (std::size_t i = 0; i < shown_; ++i) {
     const GpuState& gpu = state_.gpus[i];
     std::string mig = gpu.mig_enabled ? "on" : gpu.mig_capable ? "off" : "no";

@@ -56,6 +56,7 @@ void BatchExecutor::take_over(const Past& past) {
     } else if (then.running) {
       tasks_[t].pid = then.running;
       tasks_[t].adopted = true;
+      ++visits_[at(script_.tasks[t].visit)].at_work;
       by_pid_[*then.running] = static_cast<int>(t);
       run.status = TaskStatus::running;
     }
@@ -79,7 +80,10 @@ void BatchExecutor::take_over(const Past& past) {
     }
   }
   for (int t = 0; at(t) < past.tasks.size(); ++t) {
-    if (past.tasks[at(t)].status) attempt_ended(t, *past.tasks[at(t)].status);
+    if (past.tasks[at(t)].status) {
+      ++visits_[at(script_.tasks[at(t)].visit)].at_work;
+      attempt_ended(t, *past.tasks[at(t)].status);
+    }
     if (past.tasks[at(t)].left_out && !settled(t))
       settle(t, TaskStatus::not_run, "later instances have its place; resume again after them");
   }
@@ -392,6 +396,7 @@ void BatchExecutor::attempt_ended(int task, int status) {
   ended.status = status;
   ended.in_time = in_time;
   record(std::move(ended));
+  --visits_[at(script_.tasks[at(task)].visit)].at_work;
   run.end = now_;
   const bool timed_out = std::exchange(state.timed_out, false);
   state.pid.reset();
@@ -490,9 +495,10 @@ void BatchExecutor::start_next(int visit) {
   const int index = script_.visits[at(visit)].tasks[visits_[at(visit)].next];
   const ScriptTask& task = script_.tasks[at(index)];
   TaskNow& state = tasks_[at(index)];
-  if (state.pid || state.starting || task.release > now_) return;
+  if (visits_[at(visit)].at_work > 0 || task.release > now_) return;
   for (const int before : task.after)
     if (report_.tasks[at(before)].status != TaskStatus::finished) return;
+  ++visits_[at(visit)].at_work;
   state.starting = true;
   ++state.attempt;
   TaskRun& run = report_.tasks[at(index)];

@@ -1,12 +1,12 @@
-// BatchExecutor: the brain that carries out a script. Single-threaded and without doors:
-// step(now, events) -> actions; whoever runs it (run.h) performs the actions and reports what comes of
-// them. It starts everything as early as the script's dependencies allow, one reconfiguration of the
-// node at a time (as the driver does anyway), and ends with every instance that it made destroyed.
+// BatchExecutor: the brain that carries out a script. Single-threaded and without doors: step(now,
+// events) -> actions; whoever runs it (run.h) performs the actions and reports what comes of them.
+// It starts everything as early as the script's dependencies allow, one reconfiguration of the node
+// at a time (as the driver does anyway), and ends with every instance that it made destroyed.
 //
-// On trouble: a failed attempt of a task is repeated, then the task has failed and those after it are
-// skipped; one that takes too long is asked to end, then killed. A driver that refuses is asked again
-// for `patience`; then the instance's tasks are not run, or the instance is left and named. A lost GPU
-// ends what runs on it. All else goes on. Takes n log n steps altogether.
+// On trouble: a failed attempt of a task is repeated, then the task has failed and those after it
+// are skipped; one that takes too long is asked to end, then killed. A driver that refuses is asked
+// again for `patience`; then the instance's tasks are not run, or the instance is left and named. A
+// lost GPU ends what runs on it. All else goes on. Takes n log n steps altogether.
 #pragma once
 
 #include <map>
@@ -109,6 +109,7 @@ class BatchExecutor {
     Place state = Place::waiting;
     Made made;
     std::size_t next = 0;  // the first of its tasks that is not settled
+    int at_work = 0;       // its tasks under way: at most one
     std::optional<Nanos> refused_since;
     Nanos not_before = 0;        // of the next try
     std::vector<int> followers;  // visits that wait for its end

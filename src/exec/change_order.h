@@ -1,8 +1,8 @@
 // ChangeOrder: which reconfiguration goes next. The driver does one at a time per node. Of one GPU
-// they go in the script's order; one overtakes another only once its own planned time has passed and
-// the other cannot begin, so without differences nothing happens later than planned. Between GPUs the
-// one planned first goes first. What the schedule does not plan (destroying at the end) goes last.
-// Keeps a reference to the script.
+// they go in the script's order; one overtakes another only once its own planned time has passed
+// and the other cannot begin, so without differences nothing happens later than planned. Between
+// GPUs the one planned first goes first. What the schedule does not plan (destroying at the end)
+// goes last. Keeps a reference to the script.
 #pragma once
 
 #include <map>

@@ -14,8 +14,8 @@
 namespace partita::exec {
 namespace {
 
-// $1 is the command, $2 the file of its exit status. The trap keeps the shell alive when its group is
-// asked to end, so that the command has its time to.
+// $1 is the command, $2 the file of its exit status. The trap keeps the shell alive when its group
+// is asked to end, so that the command has its time to.
 constexpr const char* kShell =
     "trap : TERM; /bin/sh -c \"$1\"; status=$?; "
     "[ -z \"$2\" ] || echo \"$PARTITA_RUN $status\" > \"$2\"; exit $status";

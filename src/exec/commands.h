@@ -1,6 +1,6 @@
-// Commands: how a task's command is started, where it leaves its output and its exit status, and how
-// the processes of a run that was killed are found again. A command runs in a shell of its own inside
-// one that notes the exit status in a file, so that it is known also to who comes later.
+// Commands: how a task's command is started, where it leaves its output and its exit status, and
+// how the processes of a run that was killed are found again. A command runs in a shell of its own
+// inside one that notes the exit status in a file, so that it is known also to who comes later.
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
 // DriverThread: driver operations on a thread of their own, one at a time. Owned and used by one
-// other thread; nobody else may call the driver meanwhile. Its end waits for the operation under way.
+// other thread; nobody else may call the driver meanwhile. Its end waits for the operation under
+// way.
 #pragma once
 
 #include <chrono>

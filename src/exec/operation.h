@@ -1,7 +1,8 @@
-// Operation: creating or destroying one MIG instance with its compute instance, as one step that may
-// be repeated: it reads the GPU before and after, so that a lost answer, a half-made instance or an
-// earlier attempt do no harm, and it never touches an instance that is not the one it is about.
-// Blocks as long as the driver takes. Knows no script; the caller decides what a refusal means.
+// Operation: creating or destroying one MIG instance with its compute instance, as one step that
+// may be repeated: it reads the GPU before and after, so that a lost answer, a half-made instance
+// or an earlier attempt do no harm, and it never touches an instance that is not the one it is
+// about. Blocks as long as the driver takes. Knows no script; the caller decides what a refusal
+// means.
 #pragma once
 
 #include <optional>

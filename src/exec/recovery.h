@@ -1,7 +1,7 @@
-// Recovery: what an earlier process of a run left, from its journal, from the GPUs as they are now and
-// from the traces of its task processes. Reads only. An instance counts as ours when the journal names
-// its MIG device, or when its creation had been announced and what is now at that place is still
-// without a compute instance or idle.
+// Recovery: what an earlier process of a run left, from its journal, from the GPUs as they are now
+// and from the traces of its task processes. Reads only. An instance counts as ours when the
+// journal names its MIG device, or when its creation had been announced and what is now at that
+// place is still without a compute instance or idle.
 #pragma once
 
 #include <map>

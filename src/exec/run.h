@@ -1,5 +1,5 @@
-// Running a BatchExecutor: performing its actions at the doors and reporting back. Two runners of the
-// same brain: run_real (driver calls on one thread of their own, all else on the caller's) and
+// Running a BatchExecutor: performing its actions at the doors and reporting back. Two runners of
+// the same brain: run_real (driver calls on one thread of their own, all else on the caller's) and
 // run_simulated (one thread, a clock that jumps from event to event; deterministic). They use no
 // other door than they are given.
 #pragma once
@@ -41,9 +41,9 @@ struct RunEnd {
 RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& doors,
                 const RunSettings& settings);
 
-// The same on a simulated clock, which must be the driver's and the processes' as well. A driver call
-// takes effect at once and answers when it would have ended. `world`, if any, is called before every
-// step with the time since the start and tells when it wants to be called again.
+// The same on a simulated clock, which must be the driver's and the processes' as well. A driver
+// call takes effect at once and answers when it would have ended. `world`, if any, is called before
+// every step with the time since the start and tells when it wants to be called again.
 using World = std::function<std::optional<Nanos>(Nanos now)>;
 RunEnd run_simulated(BatchExecutor& executor, const Script& script, const Doors& doors,
                      const RunSettings& settings, ManualClock& clock, SimProcesses& processes,

@@ -1,10 +1,10 @@
 // The journal of a batch run: an append-only text file, one record per line: sixteen hexadecimal
-// digits of the FNV-1a hash of what follows, a space, a JSON object. Records are durable before what
-// they announce is done (create, start) or built upon (created, end), so that a run which was killed
-// can be continued: docs/formats.md lists them.
+// digits of the FNV-1a hash of what follows, a space, a JSON object. Records are durable before
+// what they announce is done (create, start) or built upon (created, end), so that a run which was
+// killed can be continued: docs/formats.md lists them.
 //
-// Fault model: a crash may leave any prefix of the last line, which is then left out; damage anywhere
-// else is refused. Limits: kMaxRecords.
+// Fault model: a crash may leave any prefix of the last line, which is then left out; damage
+// anywhere else is refused. Limits: kMaxRecords.
 #pragma once
 
 #include <cstdint>

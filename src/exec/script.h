@@ -1,8 +1,9 @@
-// Script: what a batch executor has to do, as data: per GPU the order in which instances are created
-// and destroyed, per visit (one existence of an instance) the order of its tasks, and what waits for
-// what. Made by the application from a schedule; this module cannot see schedules. Planned times are
-// for the report, and decide which reconfiguration goes first; nothing waits for them. Times are
-// nanoseconds from the start of the run. Limits: those of the schedules it is made from.
+// Script: what a batch executor has to do, as data: per GPU the order in which instances are
+// created and destroyed, per visit (one existence of an instance) the order of its tasks, and what
+// waits for what. Made by the application from a schedule; this module cannot see schedules.
+// Planned times are for the report, and decide which reconfiguration goes first; nothing waits for
+// them. Times are nanoseconds from the start of the run. Limits: those of the schedules it is made
+// from.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Session: the start of a run or its going on, as far as that is the journal's matter: which run this
-// is, since when, and what an earlier process of it left. Holds the journal's lock (FILE.lock) while
-// it lives. Reads the GPUs, changes nothing on them.
+// Session: the start of a run or its going on, as far as that is the journal's matter: which run
+// this is, since when, and what an earlier process of it left. Holds the journal's lock (FILE.lock)
+// while it lives. Reads the GPUs, changes nothing on them.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,9 @@ struct Session {
   FileLock lock;
 };
 
-// With `resume` and no run in the journal a new one begins. Bad input: there is an unfinished run and
-// `resume` is not set; the journal is damaged, or of another script. in_use: another process has it.
+// With `resume` and no run in the journal a new one begins. Bad input: there is an unfinished run
+// and `resume` is not set; the journal is damaged, or of another script. in_use: another process
+// has it.
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags);
 
 }  // namespace partita::exec

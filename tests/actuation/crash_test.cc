@@ -1,6 +1,6 @@
-// Every crash point of a change: after each mutating call at a door, before and after its effect, and
-// in the middle of a write, the program dies. Whoever comes next ends in the target -- or, with a
-// rollback, in the source -- and nothing that does not change was touched.
+// Every crash point of a change: after each mutating call at a door, before and after its effect,
+// and in the middle of a write, the program dies. Whoever comes next ends in the target -- or, with
+// a rollback, in the source -- and nothing that does not change was touched.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

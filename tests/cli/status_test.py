@@ -94,7 +94,8 @@ class StatusTest(DevicesTest):
         self.assertIn("--machine: only --driver sim",
                       self.refused("status", "--machine", "machine.yaml", status=2))
         self.assertIn("--machine nowhere.yaml",
-                      self.refused("status", "--driver", "sim", "--machine", "nowhere.yaml", status=2))
+                      self.refused("status", "--driver", "sim", "--machine", "nowhere.yaml",
+                                   status=2))
         self.write("machine.yaml", "gpus:\n  - {model: A100-81GB}\n")
         self.assertIn("machine.yaml:2", self.refused(*self.status(), status=2))
         if not have_nvml():
@@ -141,7 +142,8 @@ class CaptureTest(DevicesTest):
     def test_bad_recordings_are_refused(self):
         self.write("bad.json", '{"api_version": "partita/v1", "kind": "Recording",\n'
                                '"calls": [{"call": "raed"}]}')
-        self.assertIn("bad.json:2: unknown call 'raed'", self.refused("replay", "bad.json", status=2))
+        self.assertIn("bad.json:2: unknown call 'raed'",
+                      self.refused("replay", "bad.json", status=2))
 
 
 if __name__ == "__main__":

@@ -250,7 +250,8 @@ TEST(Replay, GivesEveryErrorBack) {
   for (const std::string& word : error_code_words()) {
     const std::string text = fmt::format(
         R"({{"api_version": "partita/v1", "kind": "Recording", "calls": [
-          {{"call": "read", "gpu": 0, "error": {{"code": "{}", "message": "m", "context": "c"}}}}]}})",
+          {{"call": "read", "gpu": 0, "error":
+            {{"code": "{}", "message": "m", "context": "c"}}}}]}})",
         word);
     const auto driver = replay("recording.json", text);
     ASSERT_TRUE(driver) << to_string(driver.error());

@@ -1,7 +1,7 @@
 // A machine in memory for tests of the batch executor: GPUs, processes and a disk on a simulated
-// clock, in one thread. Task processes hold their MIG device. What goes wrong is scripted: tasks that
-// fail or hang, driver faults, instances and processes of others, a lost GPU, and the death of the
-// executor at a write to the journal or in a driver call (a Death is thrown through it).
+// clock, in one thread. Task processes hold their MIG device. What goes wrong is scripted: tasks
+// that fail or hang, driver faults, instances and processes of others, a lost GPU, and the death of
+// the executor at a write to the journal or in a driver call (a Death is thrown through it).
 #pragma once
 
 #include <functional>

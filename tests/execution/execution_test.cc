@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <set>
 
 #include "../batch/random_batch.h"
@@ -277,8 +279,11 @@ std::uint64_t run_scenario(std::uint64_t seed) {
   return world.log_hash();
 }
 
+// PARTITA_SEEDS asks for more of them.
 TEST(Execution, SurvivesWhatCanGoWrong) {
-  for (std::uint64_t seed = 1; seed <= 400 && !testing::Test::HasFailure(); ++seed)
+  const char* wish = std::getenv("PARTITA_SEEDS");
+  const std::uint64_t seeds = wish == nullptr ? 300 : std::strtoull(wish, nullptr, 10);
+  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed)
     run_scenario(seed);
 }
 

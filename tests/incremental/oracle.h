@@ -12,8 +12,8 @@ namespace partita::incremental_test {
 // One GPU model; random services, each with its own random profile under the execution rule.
 plan::ServingProblem random_problem(Rng& rng, const std::string& gpu, int services, double scale);
 
-// One service "m" on A30s: a 1g carries 10, a 2g 20 and the 4g 40 requests/s, with batch 1 at 10 ms;
-// with batch 2 half as much at 30 ms.
+// One service "m" on A30s: a 1g carries 10, a 2g 20 and the 4g 40 requests/s, with batch 1 at 10
+// ms; with batch 2 half as much at 30 ms.
 plan::ServingProblem by_hand(double rate);
 
 // The same services with some rates changed by up to half, and now and then one gone or new.

@@ -169,7 +169,8 @@ class Matching {
     }
     int best = -1;
     for (std::size_t c = 0; c < row_.size(); ++c)
-      if (row_[c] < 0 && gain[c] >= 0 && (best < 0 || gain[c] > gain[static_cast<std::size_t>(best)]))
+      if (row_[c] < 0 && gain[c] >= 0 &&
+          (best < 0 || gain[c] > gain[static_cast<std::size_t>(best)]))
         best = static_cast<int>(c);
     if (best < 0) return false;
     for (int c = best; c >= 0;) {

@@ -24,7 +24,7 @@ namespace partita::planners::serving {
 struct IncrementalOptions {
   Options base;                  // node_budget is that of the exact planner
   std::optional<int> max_moves;  // fewest GPUs among plans that create at most so many instances
-  long move_budget = 400'000;    // placements tried to lower the creations, all GPU numbers together
+  long move_budget = 400'000;    // placements tried to lower creations, all GPU numbers together
 };
 
 struct Changes {

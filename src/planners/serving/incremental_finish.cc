@@ -192,7 +192,8 @@ class Explainer {
       return fmt::format("{} is created on {}: the service is new", what, where);
     auto& left = removed_[instance.service];
     if (left.empty())
-      return fmt::format("{} is created on {}: what else it has carries {:.6g} of {:.6g} requests/s",
+      return fmt::format("{} is created on {}: what else it has carries {:.6g} of {:.6g} requests"
+                         "/s",
                          what, where, others(instance), rate(instance.service));
     const auto same = std::find_if(left.begin(), left.end(), [&](const Place& place) {
       return place.instance->profile == instance.profile;

@@ -52,7 +52,8 @@ class RunningRates {
       model::BatchQueue queue{
           profile::batch_curve(found->second, shape.gpcs, point->processes, point->batch),
           point->processes};
-      known = tables_.emplace(key, model::CapacityTable(std::move(queue), service.percentile)).first;
+      known =
+          tables_.emplace(key, model::CapacityTable(std::move(queue), service.percentile)).first;
     }
     return std::min(point->throughput, known->second.at(service.slo)).value;
   }

@@ -1,0 +1,306 @@
+// partita workers: the supervisor in the foreground, or a look at what it wrote down.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+
+#include "actuate/apply.h"
+#include "actuate/workers.h"
+#include "commands.h"
+#include "devices.h"
+#include "flags.h"
+#include "log_rotation.h"
+#include "mps_workers.h"
+#include "state_dir.h"
+#include "table.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+struct Flags {
+  std::string command, assignment, state_directory, log_directory, grace = "10s";
+  bool once = false, show = false;
+  int first_port = 8000;
+  int log_limit_mib = 100;
+  MpsFlags mps;
+  DeviceFlags device;
+  Output output;
+};
+
+// Where the assignment is and the supervisor keeps its own files.
+struct Paths {
+  std::string assignment, state;
+};
+
+Result<Paths> paths_of(Context& context, const Flags& flags) {
+  std::string assignment = flags.assignment;
+  if (assignment.empty()) {
+    std::string directory = state_directory(flags.state_directory, {});
+    const char* named = std::getenv("PARTITA_STATE_DIR");
+    if (flags.state_directory.empty() && (named == nullptr || *named == '\0')) {
+      const Result<OpenDriver> opened = open_driver(context, flags.device);
+      if (!opened) return failed(opened.error());
+      const Result<device::NodeState> node = device::read_node(*opened->driver);
+      if (!node) return failed(node.error());
+      directory = state_directory("", *node);
+    }
+    assignment = actuate::assignment_path(directory);
+  }
+  const auto path = std::filesystem::absolute(assignment).lexically_normal();
+  return Paths{path.string(), (path.parent_path() / "workers.json").string()};
+}
+
+// ---- --show ----
+
+std::string state_word(const actuate::WorkerRecord& worker, bool runs) {
+  if (runs) return "runs";
+  if (worker.given_up) return "keeps failing";
+  return worker.pid != 0 ? "gone" : "waits";
+}
+
+std::string workers_text(const actuate::WorkersState& state) {
+  RealProcesses processes;
+  Table table{{"device", "profile", "service", "batch", "worker", "state", "process", "restarts",
+               "last status", "port"},
+              {}};
+  for (const actuate::WorkerRecord& worker : state.workers) {
+    const bool runs = worker.pid != 0 && processes.identity(worker.pid) == worker.identity;
+    table.rows.push_back({worker.segment.device, worker.segment.profile, worker.segment.service,
+                          fmt::format("{}", worker.segment.batch), fmt::format("{}", worker.index),
+                          state_word(worker, runs), runs ? fmt::format("{}", worker.pid) : "-",
+                          fmt::format("{}", worker.restarts),
+                          worker.last_status ? fmt::format("{}", *worker.last_status) : "-",
+                          worker.port > 0 ? fmt::format("{}", worker.port) : "-"});
+  }
+  return to_string(table);
+}
+
+Result<Exit> show(Context& context, const Flags& flags, const Paths& paths) {
+  actuate::WorkersState state;
+  if (context.files.exists(paths.state)) {
+    const Result<std::string> text = context.files.read(paths.state);
+    if (!text) return failed(text.error());
+    Result<actuate::WorkersState> parsed = actuate::parse_workers(paths.state, *text);
+    if (!parsed) return failed(parsed.error());
+    state = *std::move(parsed);
+  }
+  const std::string content = flags.output.format == "json" ? actuate::workers_json(state)
+                              : state.workers.empty()       ? std::string("no workers\n")
+                                                            : workers_text(state);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+// ---- the supervisor ----
+
+// SIGINT and SIGTERM as something to wait for; started programs get them as ever.
+class StopRequest {
+ public:
+  StopRequest() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~StopRequest() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  // Waits that long; true when one came.
+  bool within(std::int64_t ns) {
+    const timespec time{static_cast<std::time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
+    return ::sigtimedwait(&signals_, nullptr, &time) > 0;
+  }
+
+ private:
+  sigset_t signals_{}, before_{};
+};
+
+// The assignment as a file that others replace.
+class Follower {
+ public:
+  Follower(Context& context, const std::string& path) : context_(context), path_(path) {}
+
+  // Hands a new assignment to the supervisor; the last good one stays in force when there is none.
+  void look(actuate::Supervisor& supervisor) {
+    if (!context_.files.exists(path_)) {
+      once("waiting for " + path_);
+      return;
+    }
+    const Result<std::string> text = context_.files.read(path_);
+    if (!text) {
+      once(to_string(text.error()));
+      return;
+    }
+    if (*text == followed_) return;
+    const Result<actuate::Assignment> assignment = actuate::parse_assignment(path_, *text);
+    if (!assignment) {
+      once(to_string(assignment.error()));
+      return;
+    }
+    followed_ = *text;
+    said_.clear();
+    supervisor.follow(*assignment);
+    fmt::print(context_.out, "assignment {}: {} segments\n", assignment->revision,
+               assignment->segments.size());
+  }
+
+ private:
+  void once(const std::string& complaint) {
+    if (complaint != said_) complain(context_, complaint);
+    said_ = complaint;
+  }
+
+  Context& context_;
+  std::string path_, followed_, said_;
+};
+
+Result<Exit> supervise(Context& context, const Flags& flags, actuate::Supervisor& supervisor,
+                       const Paths& paths) {
+  Follower follower(context, paths.assignment);
+  StopRequest stop;
+  bool stopping = false;
+  std::int64_t next_look = context.clock.now_ns();
+  while (true) {
+    const std::int64_t now = context.clock.now_ns();
+    if (!stopping && now >= next_look) {
+      follower.look(supervisor);
+      next_look = now + kSecond;
+      if (!flags.log_directory.empty()) {
+        const auto limit = static_cast<std::uintmax_t>(flags.log_limit_mib) << 20;
+        if (auto rotated = rotate_logs(flags.log_directory, limit); !rotated)
+          complain(context, to_string(rotated.error()));
+      }
+    }
+    const std::int64_t next = supervisor.step(now);
+    std::fflush(context.out);
+    if (stopping && supervisor.stopped()) return Exit::done;
+    if (flags.once && !stopping && supervisor.settled()) return Exit::done;
+    if (flags.once && !stopping && supervisor.troubled())
+      return environment_error("--once", "some workers keep failing; see their logs");
+    if (stop.within(std::max<std::int64_t>(next - now, 0)) && !stopping) {
+      fmt::print(context.out, "stopping\n");
+      stopping = true;
+      supervisor.stop_all();
+    }
+  }
+}
+
+Result<actuate::SupervisorOptions> options_of(Context& context, const Flags& flags,
+                                              const Paths& paths, Processes& mps_processes) {
+  if (flags.command.empty()) return bad_input("--command", "is required, or --show");
+  Result<actuate::CommandTemplate> command = actuate::parse_command("--command", flags.command);
+  if (!command) return failed(command.error());
+  const Result<Seconds> grace = parse_duration("--grace", flags.grace);
+  if (!grace) return failed(grace.error());
+  if (auto checked = check_shares(flags.mps); !checked) return failed(checked.error());
+  if (flags.once) {  // nobody would wait for what is wrong with it
+    const auto text = read_input(context, "--assignment", paths.assignment);
+    if (!text) return failed(text.error());
+    const auto assignment = actuate::parse_assignment(paths.assignment, *text);
+    if (!assignment) return failed(assignment.error());
+  }
+  actuate::SupervisorOptions options{.command = *std::move(command),
+                                     .state_file = paths.state,
+                                     .log_dir = flags.log_directory,
+                                     .first_port = flags.first_port};
+  options.policy.grace_ns = static_cast<std::int64_t>(grace->value * 1e9);
+  options.hooks = mps_hooks(context, mps_processes, flags.mps);
+  options.hooks.say = [&context](const std::string& line) {
+    fmt::print(context.out, "{}\n", line);
+  };
+  return options;
+}
+
+Result<Exit> run(Context& context, Flags flags) {
+  const Result<Paths> paths = paths_of(context, flags);
+  if (!paths) return failed(paths.error());
+  if (flags.show) return show(context, flags, *paths);
+  if (flags.mps.runtime_directory.empty())
+    flags.mps.runtime_directory = default_runtime_directory();
+  if (flags.log_directory.empty()) {
+    flags.log_directory =
+        (std::filesystem::path(paths->state).parent_path() / "worker-logs").string();
+  }
+  RealProcesses workers, mps;
+  auto options = options_of(context, flags, *paths, mps);
+  if (!options) return failed(options.error());
+  actuate::Supervisor supervisor(workers, context.files, *std::move(options));
+  if (auto recovered = supervisor.recover(context.clock.now_ns()); !recovered)
+    return failed(recovered.error());
+  return supervise(context, flags, supervisor, *paths);
+}
+
+void add_flags(CLI::App& command, Flags& flags) {
+  command
+      .add_option("--command", flags.command,
+                  "The command of a worker. {service} {batch} {processes} {index} {device} {gpu} "
+                  "{profile} {start} {port} stand for what its segment says; no shell reads it")
+      ->type_name("TEMPLATE");
+  command
+      .add_option("--assignment", flags.assignment,
+                  "The assignment to follow, instead of the state directory's")
+      ->type_name("FILE");
+  add_state_dir(command, flags.state_directory);
+  command
+      .add_option("--log-dir", flags.log_directory,
+                  "Where workers' output goes (default: worker-logs beside the assignment)")
+      ->type_name("DIR");
+  within(command.add_option("--log-limit", flags.log_limit_mib,
+                            "MiB of a log after which it is rotated"),
+         1, 1'000'000)
+      ->type_name("MIB")
+      ->capture_default_str();
+  command
+      .add_option("--grace", flags.grace, "How long a worker may take to end before it is killed")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  within(command.add_option("--first-port", flags.first_port, "{port} counts up from it"), 1, 65535)
+      ->type_name("PORT")
+      ->capture_default_str();
+  command.add_flag("--once", flags.once,
+                   "Make it so, then leave: workers go on, and the next run adopts them");
+  command.add_flag("--show", flags.show, "Print the workers there are, and do nothing");
+}
+
+void add_mps_flags(CLI::App& command, MpsFlags& flags) {
+  command.add_flag("--mps", flags.on,
+                   "Run an MPS daemon on each device whose segment has several processes");
+  command
+      .add_option("--mps-shares", flags.shares,
+                  "How processes share the threads of their device: equal, none (no limit), or a "
+                  "percentage for each, between commas")
+      ->type_name("SHARES")
+      ->capture_default_str();
+  command.add_flag("--mps-oversubscribe", flags.oversubscribe,
+                   "Let percentages exceed 100 together");
+  command
+      .add_option("--runtime-dir", flags.runtime_directory,
+                  "Where MPS daemons have their sockets (default: $XDG_RUNTIME_DIR/partita, "
+                  "/run/partita for root)")
+      ->type_name("DIR");
+}
+
+}  // namespace
+
+Command add_workers(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "workers", "Keep a process running for every process of every assigned segment");
+  auto flags = std::make_shared<Flags>();
+  add_flags(*command, *flags);
+  add_mps_flags(*command, flags->mps);
+  add_device_flags(*command, flags->device);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita workers --command 'serve --model {service} --batch {batch} --port {port}' --mps\n"
+      "partita workers --assignment assignment.json --command 'sleep 1000' --once\n"
+      "partita workers --show");
+  return {command, [flags](Context& context) { return run(context, *flags); }};
+}
+
+}  // namespace partita::cli
