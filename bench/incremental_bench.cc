@@ -91,7 +91,11 @@ IncrementalOutcome plan_again(const plan::ServingProblem& problem,
 int from_scratch(const plan::ServingProblem& problem, const plan::ServingPlan& current) {
   using planners::serving::best_points;
   using planners::serving::make_fleet;
+  using planners::serving::make_site;
+  using planners::serving::matched;
+  using planners::serving::plan_exact;
   using planners::serving::PointTable;
+  using planners::serving::Site;
   const std::vector<PointTable> tables{best_points(problem, problem.fleet[0])};
   const auto fleet = make_fleet(problem, tables);
   const Site site = make_site(problem, tables, *fleet, current);
