@@ -218,6 +218,13 @@ Return nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* width) {
 Return nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned* width) {
   return number_of_gpu(device, width, kPcieWidth);
 }
+Return nvmlDeviceGetPcieLinkMaxSpeed(Device device, unsigned* speed) {
+  return generation(device, speed);  // NVML's numbers of speeds are those of the generations
+}
+Return nvmlDeviceGetIrqNum(Device device, unsigned* irq) { return number_of_gpu(device, irq, 0); }
+Return nvmlDeviceGetPowerSource(Device device, unsigned* source) {
+  return number_of_gpu(device, source, 0);
+}
 Return nvmlDeviceGetPcieThroughput(Device device, unsigned, unsigned* kilobytes_per_second) {
   return number_of_gpu(device, kilobytes_per_second, 0);
 }
@@ -249,7 +256,7 @@ Return nvmlDeviceGetTopologyNearestGpus(Device device, unsigned level, unsigned*
     std::vector<Device> near;  // every other GPU is kTopologyNode away
     for (int i = 0; level == kTopologyNode && target.machine.find(i) != nullptr; ++i)
       if (i != target.index) near.push_back(device_handle(i));
-    return put_list(near, count, devices);
+    return put_near(near, count, devices);
   });
 }
 

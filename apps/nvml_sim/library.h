@@ -124,6 +124,14 @@ Return put_list(const Items& items, unsigned* count, Item* out) {
   return Return::success;
 }
 
+// The same for lists of near GPUs, where no room asks for the number.
+template <class Items>
+Return put_near(const Items& items, unsigned* count, Device* out) {
+  if (*count > 0) return put_list(items, count, out);
+  *count = static_cast<unsigned>(items.size());
+  return Return::success;
+}
+
 // Sets `*out`.
 template <class Answer, class Value>
 Return answer(Answer* out, Value value) {

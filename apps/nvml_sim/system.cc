@@ -149,10 +149,13 @@ Return nvmlSystemGetTopologyGpuSet(unsigned, unsigned* count, Device* devices) {
     std::vector<Device> all;  // one socket: every GPU is near every CPU
     for (std::size_t i = 0; i < machine.gpus().size(); ++i)
       all.push_back(device_handle(static_cast<int>(i)));
-    return put_list(all, count, devices);
+    return put_near(all, count, devices);
   });
 }
 
+Return nvmlSystemGetHicVersion(unsigned* count, void*) {
+  return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
+}
 Return nvmlUnitGetCount(unsigned* count) {
   return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
 }

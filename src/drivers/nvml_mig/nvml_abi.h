@@ -133,6 +133,11 @@ static_assert(sizeof(DeviceAttributes) == 40 &&
               offsetof(DeviceAttributes, gpu_instance_slices) == 24 &&
               offsetof(DeviceAttributes, memory_mib) == 32);
 
+struct ViolationTime {
+  unsigned long long reference_us, violation_ns;
+};
+static_assert(sizeof(ViolationTime) == 16 && offsetof(ViolationTime, violation_ns) == 8);
+
 union Value {
   double real;
   unsigned word;

@@ -22,6 +22,7 @@ Return nvmlSystemGetCudaDriverVersion(int*);  // 1000 * major + 10 * minor
 Return nvmlSystemGetCudaDriverVersion_v2(int*);
 Return nvmlSystemGetProcessName(unsigned pid, char* text, unsigned length);
 Return nvmlSystemGetTopologyGpuSet(unsigned cpu, unsigned* count, Device*);
+Return nvmlSystemGetHicVersion(unsigned* count, void* entries);
 Return nvmlUnitGetCount(unsigned*);
 Return nvmlGetExcludedDeviceCount(unsigned*);
 
@@ -62,6 +63,9 @@ Return nvmlDeviceGetMaxPcieLinkGeneration(Device, unsigned*);
 Return nvmlDeviceGetGpuMaxPcieLinkGeneration(Device, unsigned*);
 Return nvmlDeviceGetCurrPcieLinkWidth(Device, unsigned*);
 Return nvmlDeviceGetMaxPcieLinkWidth(Device, unsigned*);
+Return nvmlDeviceGetPcieLinkMaxSpeed(Device, unsigned*);
+Return nvmlDeviceGetIrqNum(Device, unsigned*);
+Return nvmlDeviceGetPowerSource(Device, unsigned*);
 Return nvmlDeviceGetPcieThroughput(Device, unsigned counter, unsigned*);
 Return nvmlDeviceGetPcieReplayCounter(Device, unsigned*);
 Return nvmlDeviceGetCpuAffinity(Device, unsigned words, unsigned long*);
@@ -123,6 +127,7 @@ Return nvmlDeviceGetRetiredPages(Device, unsigned cause, unsigned* count, unsign
 Return nvmlDeviceGetRetiredPagesPendingStatus(Device, unsigned*);
 Return nvmlDeviceGetRemappedRows(Device, unsigned* corrected, unsigned* uncorrected,
                                  unsigned* pending, unsigned* failed);
+Return nvmlDeviceGetViolationStatus(Device, unsigned policy, ViolationTime*);
 Return nvmlDeviceGetFieldValues(Device, int count, FieldValue*);
 
 // Who uses it.
