@@ -28,9 +28,28 @@ function(register_sources)
   endforeach()
 endfunction()
 
-# unit_test(NAME hw_test PREFIX hw SOURCES ... LIBRARIES hw): one binary, one ctest entry per GoogleTest test.
+# Whether one of the sources (or headers) starts a thread, or includes a header of a module that does.
+function(starts_threads result)
+  set(pattern "std::(jthread|thread|async)[^_a-z]|pthread_create")
+  get_property(modules GLOBAL PROPERTY THREADED_MODULES)
+  foreach(module ${modules})
+    string(APPEND pattern "|#include \"${module}/")
+  endforeach()
+  set(${result} OFF PARENT_SCOPE)
+  foreach(source ${ARGN})
+    file(STRINGS ${source} found REGEX "${pattern}" LIMIT_COUNT 1)
+    if(found)
+      set(${result} ON PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
+# unit_test(NAME hw_test PREFIX hw SOURCES ... LIBRARIES hw [THREADS]): one binary, one ctest entry per GoogleTest test.
+# The target `threaded_tests` builds, and the label `threads` selects, the binaries that start threads: those with
+# THREADS and those whose sources show it. The build `tsan` has no others.
+add_custom_target(threaded_tests)
 function(unit_test)
-  cmake_parse_arguments(T "" "NAME;PREFIX" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(T "THREADS" "NAME;PREFIX" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT T_SOURCES)
     return()
   endif()
@@ -38,8 +57,19 @@ function(unit_test)
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE ${T_LIBRARIES} partita_warnings GTest::gmock GTest::gtest_main rapidcheck)
   target_compile_definitions(${T_NAME} PRIVATE PARTITA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  target_compile_options(${T_NAME} PRIVATE -O1)  # what is tested keeps the build's flags; tests compile a third faster
-  gtest_discover_tests(${T_NAME} TEST_PREFIX "${T_PREFIX}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  # What is tested keeps the build's flags. Tests themselves need no -O3, and of the undefined-behaviour sanitizer
+  # only what checks values: its checks of pointers would be a third of the compile time, and ASan sees those too.
+  target_compile_options(${T_NAME} PRIVATE -Og -fno-sanitize=null,alignment,vptr,object-size,pointer-overflow)
+  set(properties TIMEOUT 300)
+  if(CMAKE_BUILD_TYPE STREQUAL Debug)  # sanitizers; base/test_rounds.h does the same for loops
+    list(APPEND properties ENVIRONMENT RC_PARAMS=max_success=20)
+  endif()
+  starts_threads(found ${T_SOURCES})
+  if(T_THREADS OR found)
+    add_dependencies(threaded_tests ${T_NAME})
+    list(APPEND properties LABELS threads)
+  endif()
+  gtest_discover_tests(${T_NAME} TEST_PREFIX "${T_PREFIX}." DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
 
 # python_test(NAME cli.cli_test SOURCE cli_test.py [ARGUMENTS ...] [LABELS ...]): one ctest entry; the script

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/rng.h"
+#include "base/test_rounds.h"
 #include "hw/catalogue.h"
 
 namespace partita::hw {
@@ -72,7 +73,7 @@ TEST(Packing, EqualsBruteForceOnEveryGpuModel) {
   for (const GpuModel& gpu : builtin_catalogue().gpus) {
     const PackingRules rules = packing_rules(gpu, with_double_memory(gpu));
     BruteForce brute(rules);
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < test_rounds(60); ++round) {
       std::vector<int> counts(rules.profiles.size());
       for (int& n : counts) n = static_cast<int>(rng.below(6));
       const int fewest = brute.gpus(counts);

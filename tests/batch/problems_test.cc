@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_rounds.h"
 #include "verify/batch.h"
 
 #ifdef PARTITA_HAVE_CBC
@@ -443,7 +444,7 @@ TEST(BatchOracles, BruteForceEqualsCbc) {
 // The bound is a bound, often the optimum itself, and far below only where creates queue up.
 TEST(BatchOracles, BoundIsBelowTheOptimum) {
   Rng rng(4);
-  int close = 0, rounds = 60;
+  int close = 0, rounds = test_rounds(60);
   for (int round = 0; round < rounds; ++round) {
     const bool small = round % 3 > 0;
     const BatchProblem problem =
@@ -459,7 +460,7 @@ TEST(BatchOracles, BoundIsBelowTheOptimum) {
 // Random schedules are valid in the eyes of the judge, and none is shorter than the optimum.
 TEST(BatchOracles, RandomSchedulesAreValidAndNotBetterThanTheOptimum) {
   Rng rng(5);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test_rounds(300); ++round) {
     const Shape shape{.most_tasks = 30, .timed = round % 2 == 0};
     const BatchProblem problem = random_batch(rng, shape);
     const BatchSchedule schedule = random_schedule(rng, problem, round % 3 == 0);

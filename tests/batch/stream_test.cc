@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/test_rounds.h"
 #include "random_batch.h"
 #include "sim/batch_generator.h"
 #include "verify/batch.h"
@@ -108,7 +109,7 @@ void try_stream(Rng& rng, bool timed, const StreamOptions& options) {
 
 TEST(Stream, RandomStreamsAreValidAndKeepWhatHasBegun) {
   Rng rng(1);
-  for (int round = 0; round < 400 && !testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < test_rounds(400) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE(round);
     StreamOptions options;
     options.method = kMethods[round % 4];

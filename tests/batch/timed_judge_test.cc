@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "base/test_rounds.h"
 #include "planners/batch/timed.h"
 #include "problems.h"
 #include "random_batch.h"
@@ -37,7 +38,7 @@ plan::Nanos expect_on_time(const plan::BatchProblem& problem, const plan::BatchS
 
 TEST(TimedJudge, SchedulesAreValidAndCanBeCarriedOut) {
   Rng rng(11);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < test_rounds(400); ++round) {
     const bool timed = round % 4 != 0;
     const plan::BatchProblem problem = random_batch(rng, {.most_tasks = 20, .timed = timed});
     const planners::batch::Outcome outcome = planners::batch::timed(problem, budget(600));
@@ -54,7 +55,7 @@ TEST(TimedJudge, SchedulesAreValidAndCanBeCarriedOut) {
 // Schedules that no planner made: gaps anywhere, instances created again, +me instances.
 TEST(TimedJudge, ArbitraryValidSchedulesAreNeverCarriedOutLate) {
   Rng rng(12);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < test_rounds(400); ++round) {
     const plan::BatchProblem problem =
         random_batch(rng, {.most_tasks = 20, .timed = round % 2 == 0, .extreme = false});
     const plan::BatchSchedule schedule = random_schedule(rng, problem, round % 3 == 0);
@@ -68,7 +69,7 @@ TEST(TimedJudge, ArbitraryValidSchedulesAreNeverCarriedOutLate) {
 TEST(TimedJudge, ReachesTheTrueOptimumOfUntimedBatches) {
   Rng rng(13);
   int optimal = 0;
-  const int rounds = 60;
+  const int rounds = test_rounds(60);
   for (int round = 0; round < rounds; ++round) {
     const Shape shape{.most_tasks = 3, .most_gpus = 1, .extreme = false, .gpus = {"A30-24GB"}};
     const plan::BatchProblem problem = random_batch(rng, shape);

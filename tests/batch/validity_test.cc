@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "all_schedulers.h"
+#include "base/test_rounds.h"
 #include "planners/batch/search.h"
 #include "problems.h"
 #include "verify/batch.h"
@@ -33,7 +34,7 @@ void expect_right(const NamedScheduler& scheduler, const BatchProblem& problem) 
 
 void expect_right_schedules(const Shape& shape, std::uint64_t seed, int rounds) {
   Rng rng(seed);
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < test_rounds(rounds); ++round) {
     const BatchProblem problem = random_batch(rng, shape);
     for (const NamedScheduler& scheduler : all_schedulers()) {
       SCOPED_TRACE(scheduler.name + ", round " + std::to_string(round));
@@ -53,7 +54,7 @@ TEST(BatchValidity, TimedBatches) {
 
 TEST(BatchValidity, SameInputSameSchedule) {
   Rng rng(5);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < test_rounds(20); ++round) {
     const BatchProblem problem = random_batch(rng, {.timed = round % 2 == 0});
     for (const NamedScheduler& scheduler : all_schedulers())
       EXPECT_TRUE(scheduler.run(problem, 300).schedule == scheduler.run(problem, 300).schedule)
@@ -65,7 +66,7 @@ TEST(BatchValidity, SameInputSameSchedule) {
 TEST(BatchValidity, BoundsAndProofsHold) {
   Rng rng(6);
   int proofs = 0;
-  for (int round = 0; round < 45; ++round) {
+  for (int round = 0; round < test_rounds(45); ++round) {
     const bool small = round % 3 > 0;
     const Shape shape{.most_tasks = small ? 4 : 3,
                       .most_gpus = round % 6 == 1 ? 2 : 1,
@@ -91,7 +92,8 @@ TEST(BatchValidity, BoundsHoldWhereReconfigurationsDecide) {
   const NamedScheduler exact = named_scheduler("exact");
   Rng rng(12);
   int proofs = 0;
-  for (int round = 0; round < 150; ++round) {
+  const int rounds = test_rounds(150);
+  for (int round = 0; round < rounds; ++round) {
     BatchProblem problem = random_batch(
         rng, {.most_tasks = 4, .most_gpus = 1, .extreme = false, .gpus = {"A30-24GB"}});
     for (plan::Task& task : problem.tasks) {
@@ -104,7 +106,7 @@ TEST(BatchValidity, BoundsHoldWhereReconfigurationsDecide) {
     EXPECT_GE(schedule->makespan, best) << round;
     proofs += schedule->optimal;
   }
-  EXPECT_GT(proofs, 75);
+  EXPECT_GT(proofs, rounds / 2);
 }
 
 // The default is never longer than FAR.
@@ -112,7 +114,7 @@ TEST(BatchValidity, BestIsNeverWorseThanFar) {
   const NamedScheduler ours = all_schedulers().front();
   const NamedScheduler far = named_scheduler("far");
   Rng rng(7);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < test_rounds(150); ++round) {
     const BatchProblem problem = random_batch(rng, {.most_tasks = 25});
     const auto best = ours.run(problem, 100).schedule;
     const auto theirs = far.run(problem, 0).schedule;
@@ -135,7 +137,7 @@ Nanos columns_by_branch(const BatchProblem& problem) {
 TEST(BatchValidity, ExactFindsTheBoundOfAssignments) {
   const NamedScheduler exact = named_scheduler("exact");
   Rng rng(8);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < test_rounds(40); ++round) {
     const bool small = round % 2 == 0;
     const Shape shape{.most_tasks = small ? 6 : 4,
                       .most_gpus = round % 5 == 0 ? 2 : 1,
@@ -153,7 +155,7 @@ TEST(BatchValidity, ExactAgreesWithCbc) {
   const NamedScheduler exact = named_scheduler("exact");
   Rng rng(9);
   int compared = 0;
-  for (int round = 0; round < 9; ++round) {
+  for (int round = 0; round < test_rounds(9); ++round) {
     const bool small = round % 3 > 0;
     const Shape shape{.most_tasks = small ? 10 : 6,
                       .most_gpus = 1,

@@ -326,6 +326,22 @@ add_subdirectory(src/upper)
         self.write({"src/upper/upper.h": "#pragma once\nstd::string upper();\n"})
         self.refused(self.build("all_verify_interface_header_sets"), "upper.h", "std")
 
+    def test_threaded_tests_are_found(self):
+        self.write({"src/lower/lower_test.cc": "", "src/upper/upper_test.cc": ""})
+        self.assertNotIn("_test", self.threaded_tests())
+        self.write({"src/upper/worker.h": "#include <thread>\nstruct W { std::jthread t; };\n"})
+        self.assertIn("upper_test", self.threaded_tests())
+        self.assertNotIn("lower_test", self.threaded_tests())
+        self.write({"src/lower/lower_test.cc": "auto f = std::async([] {});\n"})
+        self.assertIn("lower_test", self.threaded_tests())
+
+    def threaded_tests(self):
+        """What the target of the thread sanitizer's build needs."""
+        self.accepted(self.run_command("cmake", "-G", "Ninja", "-S", ".", "-B", "build"))
+        status, inputs = self.run_command("ninja", "-C", "build", "-t", "inputs", "threaded_tests")
+        self.assertEqual(status, 0, inputs)
+        return inputs
+
     def test_warnings_are_errors(self):
         self.write({"src/lower/lower.cc": "static int unused() { return 1; }\n"})
         self.refused(self.build("lower"), "-Werror")

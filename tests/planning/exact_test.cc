@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/test_rounds.h"
 #include "hw/catalogue.h"
 #include "problems.h"
 #include "verify/serving.h"
@@ -55,7 +56,7 @@ TEST(Exact, ManyCopiesOfAScenarioStayOptimal) {
 TEST(Exact, EqualsExhaustiveSearch) {
   Rng rng(1);
   const std::string gpus[] = {"A100-80GB", "A30-24GB", "H200-141GB", "RTX-PRO-6000-96GB"};
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < test_rounds(1500); ++round) {
     const auto problem = random_problem(rng, gpus[round % 4], 3, 1 + 3 * rng.uniform());
     const plan::Objective objective = planned(problem).objective;
     EXPECT_EQ(std::pair(objective.gpus, objective.gpcs), brute_force(problem)) << round;
@@ -66,7 +67,7 @@ TEST(Exact, EqualsExhaustiveSearch) {
 TEST(Exact, EqualsCbc) {
   Rng rng(2);
   int compared = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < test_rounds(40); ++round) {
     const auto problem = round % 2 || published_profiles().empty()
                              ? random_problem(rng, "A100-80GB", 8, 20 * rng.uniform())
                              : published_problem(rng, 1 + static_cast<int>(rng.below(8)), 2);
@@ -85,7 +86,7 @@ TEST(Exact, EqualsCbc) {
 TEST(Exact, PricedFleetsEqualCbc) {
   Rng rng(4);
   int compared = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < test_rounds(20); ++round) {
     auto problem = random_problem(rng, "A100-80GB", 4, 6);
     plan::FleetEntry small;
     small.gpu = *hw::builtin_catalogue().find("A30-24GB");
@@ -113,7 +114,7 @@ TEST(Exact, PricedFleetsEqualCbc) {
 
 TEST(Exact, OrderAndNamesOfServicesDoNotMatter) {
   Rng rng(5);
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < test_rounds(50); ++round) {
     auto problem = random_problem(rng, "A100-80GB", 8, 10);
     const plan::Objective before = planned(problem).objective;
     std::reverse(problem.services.begin(), problem.services.end());
@@ -124,7 +125,7 @@ TEST(Exact, OrderAndNamesOfServicesDoNotMatter) {
 
 TEST(Exact, LessWorkNeverNeedsMore) {
   Rng rng(6);
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < test_rounds(50); ++round) {
     auto problem = random_problem(rng, "H100-80GB-SXM5", 8, 10);
     const plan::Objective before = planned(problem).objective;
     auto looser = problem;
@@ -141,7 +142,7 @@ TEST(Exact, LessWorkNeverNeedsMore) {
 
 TEST(Exact, ReplicasAndSpreadAreKept) {
   Rng rng(7);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < test_rounds(60); ++round) {
     auto problem = random_problem(rng, "A100-80GB", 5, 2);
     const plan::Objective free = planned(problem).objective;
     for (plan::Service& service : problem.services) {
@@ -177,7 +178,7 @@ TEST(Exact, ManySpreadReplicasFindTheirPlace) {
 // The cheaper model does not suffice and has a count; the other has none.
 TEST(Exact, AScarceModelIsFilledUpFromAnUnboundedOne) {
   Rng rng(12);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < test_rounds(30); ++round) {
     auto problem = random_problem(rng, "A100-80GB", 6, 20);
     plan::FleetEntry other = problem.fleet[0];
     other.gpu = *hw::builtin_catalogue().find("H100-80GB-SXM5");

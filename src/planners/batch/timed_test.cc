@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/rng.h"
+#include "base/test_rounds.h"
 #include "hw/catalogue.h"
 #include "planners/batch/timed_explain.h"
 #include "planners/batch/timed_search.h"
@@ -219,7 +220,7 @@ const std::vector<std::string> kThreeGpus = {"A30-24GB", "A100-80GB", "H100-80GB
 
 TEST(TimedDecoder, EveryChoiceBecomesAValidSchedule) {
   Rng rng(1);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test_rounds(300); ++round) {
     const bool one = round % 2 == 0;
     const plan::BatchProblem problem = random_problem(
         rng, one ? std::vector<std::string>{"A100-80GB"} : kThreeGpus, 1 + round % 20);
@@ -236,7 +237,7 @@ TEST(TimedDecoder, EveryChoiceBecomesAValidSchedule) {
 // Where reconfigurations take no time they need no turns, and realise() must agree exactly.
 TEST(TimedDecoder, AgreesWithRealiseWhenReconfigurationsTakeNoTime) {
   Rng rng(2);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test_rounds(300); ++round) {
     plan::BatchProblem problem = random_problem(rng, kThreeGpus, 1 + round % 20);
     for (hw::GpuModel& gpu : problem.models) gpu.reconfiguration.clear();
     const TimedBatch batch = batch_of(problem);
@@ -275,7 +276,7 @@ TEST(TimedDecoder, AgreesWithRealiseOnWholeGpus) {
 TEST(Timed, FindsTheOptimumOfTinyBatches) {
   Rng rng(5);
   int optimal = 0;
-  const int cases = 200;
+  const int cases = test_rounds(200);
   for (int round = 0; round < cases; ++round) {
     const int tasks = 2 + round % 4 / 2 + (round % 4 == 3 ? 1 : 0);
     const plan::BatchProblem problem = random_problem(rng, {"A30-24GB"}, tasks);

@@ -1,0 +1,25 @@
+# CLI11 compiled once. The library of Debian 12 is headers only, and g++ would emit its classes again in every object
+# that adds a flag: half of the cost of such an object, more under sanitizers. With `#pragma interface` at its head a
+# header's classes are emitted only where `#pragma implementation` names it: in one object, built from copies of the
+# headers with that line. CLI11::CLI11 brings both. Other compilers get the library as it is.
+find_package(CLI11 QUIET)
+if(NOT TARGET CLI11::CLI11 OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  return()
+endif()
+get_target_property(folder CLI11::CLI11 INTERFACE_INCLUDE_DIRECTORIES)
+find_path(folder CLI/CLI.hpp HINTS ${folder} REQUIRED NO_CACHE)
+file(GLOB headers RELATIVE ${folder} ${folder}/CLI/*.hpp)
+set(once ${CMAKE_CURRENT_BINARY_DIR}/cli11)
+set(main "")
+foreach(header ${headers})
+  file(READ ${folder}/${header} text)
+  file(CONFIGURE OUTPUT ${once}/${header} @ONLY CONTENT "#pragma GCC system_header\n#pragma interface\n@text@")
+  cmake_path(GET header FILENAME name)
+  string(APPEND main "#pragma implementation \"${name}\"\n")
+endforeach()
+file(CONFIGURE OUTPUT ${once}/cli11.cc CONTENT "${main}#include <CLI/CLI.hpp>\n")
+add_library(cli11_once STATIC ${once}/cli11.cc)
+target_include_directories(cli11_once SYSTEM PUBLIC ${once})
+target_compile_options(cli11_once PRIVATE $<$<CONFIG:Release>:-O1>)
+target_include_directories(CLI11::CLI11 SYSTEM BEFORE INTERFACE ${once})
+target_link_libraries(CLI11::CLI11 INTERFACE cli11_once)
