@@ -1,8 +1,9 @@
 // partita workers: the supervisor in the foreground, or a look at what it wrote down.
 #include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -160,10 +161,13 @@ class Follower {
   std::string path_, followed_, said_;
 };
 
-Result<Exit> supervise(Context& context, const Flags& flags, actuate::Supervisor& supervisor,
-                       const Paths& paths) {
-  Follower follower(context, paths.assignment);
+// Until everything is stopped, or settled under --once.
+Result<Exit> supervise(Context& context, const Flags& flags, const Paths& paths,
+                       actuate::Supervisor& supervisor) {
   StopRequest stop;
+  if (auto recovered = supervisor.recover(context.clock.now_ns()); !recovered)
+    return failed(recovered.error());
+  Follower follower(context, paths.assignment);
   bool stopping = false;
   std::int64_t next_look = context.clock.now_ns();
   while (true) {
@@ -223,6 +227,7 @@ Result<Exit> run(Context& context, Flags flags) {
   if (flags.show) return show(context, flags, *paths);
   if (flags.mps.runtime_directory.empty())
     flags.mps.runtime_directory = default_runtime_directory();
+  flags.mps.runtime_directory = std::filesystem::absolute(flags.mps.runtime_directory).string();
   if (flags.log_directory.empty()) {
     flags.log_directory =
         (std::filesystem::path(paths->state).parent_path() / "worker-logs").string();
@@ -231,9 +236,7 @@ Result<Exit> run(Context& context, Flags flags) {
   auto options = options_of(context, flags, *paths, mps);
   if (!options) return failed(options.error());
   actuate::Supervisor supervisor(workers, context.files, *std::move(options));
-  if (auto recovered = supervisor.recover(context.clock.now_ns()); !recovered)
-    return failed(recovered.error());
-  return supervise(context, flags, supervisor, *paths);
+  return supervise(context, flags, *paths, supervisor);
 }
 
 void add_flags(CLI::App& command, Flags& flags) {

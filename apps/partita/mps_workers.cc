@@ -29,13 +29,14 @@ Result<std::vector<mps::Share>> listed_shares(const std::string& text) {
 }
 
 Result<std::vector<mps::Share>> shares_of(const MpsFlags& flags, int processes) {
+  if (processes > mps::kMaxClients) {
+    const mps::ShareFault fault{.constraint = mps::ShareFault::Constraint::clients,
+                                .client = -1,
+                                .have = mps::kMaxClients,
+                                .need = static_cast<double>(processes)};
+    return bad_input("--mps", mps::to_string(fault));
+  }
   if (flags.shares == "none") return std::vector(static_cast<std::size_t>(processes), mps::Share{});
-  if (processes > mps::kMaxClients)
-    return bad_input(
-        "--mps", mps::to_string(mps::ShareFault{.constraint = mps::ShareFault::Constraint::clients,
-                                                .client = -1,
-                                                .have = mps::kMaxClients,
-                                                .need = static_cast<double>(processes)}));
   if (flags.shares == "equal") return mps::equal_shares(processes, {});
   Result<std::vector<mps::Share>> listed = listed_shares(flags.shares);
   if (listed && listed->size() != static_cast<std::size_t>(processes)) {
