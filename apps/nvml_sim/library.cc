@@ -26,7 +26,7 @@ Return guarded(const std::function<Return()>& call) noexcept {
 }
 
 // What the entity is on this machine; nothing when it is gone.
-std::optional<Target> target_of(Machine& machine, const Entity& entity) {
+std::optional<Target> target_of(const Machine& machine, const Entity& entity) {
   const SimGpu* gpu = machine.find(entity.gpu);
   if (gpu == nullptr) return std::nullopt;
   Target target{.machine = machine, .index = entity.gpu, .gpu = *gpu};
@@ -42,7 +42,7 @@ std::optional<Target> target_of(Machine& machine, const Entity& entity) {
 
 // Runs `use` on what `handle` stands for on this machine.
 template <class Handle, class Admit>
-Return on_entity_of(Machine& machine, Handle handle, Admit admit, const Use& use) {
+Return on_entity_of(const Machine& machine, Handle handle, Admit admit, const Use& use) {
   const std::optional<Entity> entity = Library::here().handles.find(handle);
   if (!entity) return Return::invalid_argument;
   if (const Return admitted = admit(*entity); admitted != Return::success) return admitted;
@@ -52,8 +52,8 @@ Return on_entity_of(Machine& machine, Handle handle, Admit admit, const Use& use
 
 template <class Handle, class Admit>
 Return on_entity(Handle handle, bool arguments, Admit admit, const Use& use) {
-  return on_machine(arguments,
-                    [&](Machine& machine) { return on_entity_of(machine, handle, admit, use); });
+  return on_machine(
+      arguments, [&](const Machine& machine) { return on_entity_of(machine, handle, admit, use); });
 }
 
 Return is_gpu(const Entity& entity) {
@@ -94,8 +94,8 @@ Return Library::initialise() {
         }
         machine_ = *std::move(opened);
         opened_ = description;
-        const auto looked =
-            machine_->with([this](Machine& now) { boards_ = std::make_shared<Machine>(now); });
+        const auto looked = machine_->glance(
+            [this](const Machine& now) { boards_ = std::make_shared<Machine>(now); });
         if (!looked) return code_of(looked.error());
       }
     }
@@ -121,7 +121,7 @@ std::shared_ptr<Machine> Library::boards() {
   return users_ > 0 ? boards_ : nullptr;
 }
 
-Return on_boards(bool arguments, const std::function<Return(Machine&)>& use) {
+Return on_boards(bool arguments, const std::function<Return(const Machine&)>& use) {
   return guarded([&] {
     const auto boards = Library::here().boards();
     if (!boards) return Return::uninitialized;
@@ -129,13 +129,24 @@ Return on_boards(bool arguments, const std::function<Return(Machine&)>& use) {
   });
 }
 
-Return on_machine(bool arguments, const std::function<Return(Machine&)>& use) {
+Return on_machine(bool arguments, const std::function<Return(const Machine&)>& use) {
   return guarded([&] {
     const auto machine = Library::here().machine();
     if (!machine) return Return::uninitialized;
     if (!arguments) return Return::invalid_argument;
     Return result = Return::unknown;
-    const auto ran = machine->with([&](Machine& now) { result = use(now); });
+    const auto ran = machine->glance([&](const Machine& now) { result = use(now); });
+    return ran ? result : code_of(ran.error());
+  });
+}
+
+Return with_processes(bool arguments, const std::function<Return(const Machine&)>& use) {
+  return guarded([&] {
+    const auto machine = Library::here().machine();
+    if (!machine) return Return::uninitialized;
+    if (!arguments) return Return::invalid_argument;
+    Return result = Return::unknown;
+    const auto ran = machine->with([&](const Machine& now) { result = use(now); });
     return ran ? result : code_of(ran.error());
   });
 }
@@ -143,18 +154,25 @@ Return on_machine(bool arguments, const std::function<Return(Machine&)>& use) {
 Return on_any_device(Device device, bool arguments, const Use& use) {
   const std::optional<Entity> entity = Library::here().handles.find(device);
   if (!entity || entity->kind == Kind::gpu)
-    return on_boards(arguments,
-                     [&](Machine& boards) { return on_entity_of(boards, device, is_device, use); });
+    return on_boards(arguments, [&](const Machine& boards) {
+      return on_entity_of(boards, device, is_device, use);
+    });
   return on_entity(device, arguments, is_device, use);
 }
 
 Return on_board(Device device, bool arguments, const Use& use) {
-  return on_boards(arguments,
-                   [&](Machine& boards) { return on_entity_of(boards, device, is_gpu, use); });
+  return on_boards(
+      arguments, [&](const Machine& boards) { return on_entity_of(boards, device, is_gpu, use); });
 }
 
 Return on_device(Device device, bool arguments, const Use& use) {
   return on_entity(device, arguments, is_device, unless_lost(use));
+}
+
+Return on_used_device(Device device, bool arguments, const Use& use) {
+  return with_processes(arguments, [&](const Machine& machine) {
+    return on_entity_of(machine, device, is_device, unless_lost(use));
+  });
 }
 
 Return on_gpu(Device device, bool arguments, const Use& use) {

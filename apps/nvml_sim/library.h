@@ -56,7 +56,7 @@ class Library {
 
 // What a handle stands for, on the present machine.
 struct Target {
-  Machine& machine;
+  const Machine& machine;
   int index = 0;  // of the GPU
   const SimGpu& gpu;
   const SimInstance* instance = nullptr;        // of instances and MIG devices
@@ -74,13 +74,17 @@ bool given(const Answer*... answers) {
   return (... && (answers != nullptr));
 }
 
-// Runs `use` on the machine.
-Return on_machine(bool arguments, const std::function<Return(Machine&)>& use);
+// Runs `use` on the machine, whose processes need not be those of this moment.
+Return on_machine(bool arguments, const std::function<Return(const Machine&)>& use);
+// ... with the processes that this computer has now.
+Return with_processes(bool arguments, const std::function<Return(const Machine&)>& use);
 // Runs `use` on the boards of the machine, for what no change of it alters; without looking at its
 // state, as the driver answers such questions without asking the GPU.
-Return on_boards(bool arguments, const std::function<Return(Machine&)>& use);
+Return on_boards(bool arguments, const std::function<Return(const Machine&)>& use);
 // ... on a GPU or MIG device; not on a lost one.
 Return on_device(Device device, bool arguments, const Use& use);
+// ... with the processes that this computer has now.
+Return on_used_device(Device device, bool arguments, const Use& use);
 // ... what no change alters, of a lost GPU too.
 Return on_any_device(Device device, bool arguments, const Use& use);
 // ... on the board of a GPU, likewise; a MIG device is not_supported.

@@ -32,13 +32,13 @@ std::vector<abi::ProcessInfo> processes_of(const Target& target) {
 }
 
 Return compute(Device device, unsigned* count, abi::ProcessInfo* infos) {
-  return on_device(device, given(count), [&](const Target& target) {
+  return on_used_device(device, given(count), [&](const Target& target) {
     return put_list(processes_of(target), count, infos);
   });
 }
 
 Return compute_v1(Device device, unsigned* count, abi::ProcessInfoV1* infos) {
-  return on_device(device, given(count), [&](const Target& target) {
+  return on_used_device(device, given(count), [&](const Target& target) {
     std::vector<abi::ProcessInfoV1> all;
     for (const abi::ProcessInfo& info : processes_of(target))
       all.push_back({info.pid, info.used_memory});
@@ -52,7 +52,7 @@ Return none(Device device, unsigned* count) {
 }
 
 Return wait(abi::EventSet set, bool arguments, unsigned timeout_ms) {
-  const Return ready = on_machine(arguments, [&](Machine&) {
+  const Return ready = on_machine(arguments, [&](const Machine&) {
     const auto entity = Library::here().handles.find(set);
     return entity && entity->kind == Entity::Kind::event_set ? Return::success
                                                              : Return::invalid_argument;
@@ -102,14 +102,14 @@ Return nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count
 
 Return nvmlEventSetCreate(abi::EventSet* set) {
   static std::atomic<int> next{0};
-  return on_machine(given(set), [&](Machine&) {
+  return on_machine(given(set), [&](const Machine&) {
     const Entity entity{.kind = Entity::Kind::event_set, .ci_id = next++};
     return answer(set, Library::here().handles.of<abi::EventSet>(entity));
   });
 }
 
 Return nvmlEventSetFree(abi::EventSet set) {
-  return on_machine(given(set), [&](Machine&) {
+  return on_machine(given(set), [&](const Machine&) {
     const auto entity = Library::here().handles.find(set);
     if (!entity || entity->kind != Entity::Kind::event_set) return Return::invalid_argument;
     Library::here().handles.forget(*entity);

@@ -15,16 +15,16 @@ constexpr const char* kNvmlVersion = "13.580.00.00";
 constexpr int kCudaVersion = 13000;
 
 Return system_text(std::string_view text, char* out, unsigned length) {
-  return on_boards(given(out), [&](Machine&) { return put(text, out, length); });
+  return on_boards(given(out), [&](const Machine&) { return put(text, out, length); });
 }
 
 Return count(unsigned* out) {
   return on_boards(given(out),
-                   [&](Machine& machine) { return answer(out, machine.gpus().size()); });
+                   [&](const Machine& machine) { return answer(out, machine.gpus().size()); });
 }
 
 Return by_index(unsigned index, Device* out) {
-  return on_boards(given(out), [&](Machine& machine) {
+  return on_boards(given(out), [&](const Machine& machine) {
     if (index >= machine.gpus().size()) return Return::invalid_argument;
     return answer(out, device_handle(static_cast<int>(index)));
   });
@@ -32,7 +32,7 @@ Return by_index(unsigned index, Device* out) {
 
 // The first GPU that `matches`.
 template <class Matches>
-Return first_gpu(Machine& machine, Device* out, Matches matches) {
+Return first_gpu(const Machine& machine, Device* out, Matches matches) {
   const auto at = std::ranges::find_if(machine.gpus(), matches);
   if (at == machine.gpus().end()) return Return::not_found;
   return answer(out, device_handle(static_cast<int>(at - machine.gpus().begin())));
@@ -52,7 +52,7 @@ std::optional<BusId> bus_id_of(const char* text) {
 }
 
 Return by_bus_id(const char* text, Device* out) {
-  return on_boards(given(text, out), [&](Machine& machine) {
+  return on_boards(given(text, out), [&](const Machine& machine) {
     const std::optional<BusId> wanted = bus_id_of(text);
     if (!wanted) return Return::invalid_argument;
     return first_gpu(machine, out, [&](const SimGpu& gpu) {
@@ -61,7 +61,7 @@ Return by_bus_id(const char* text, Device* out) {
   });
 }
 
-Return mig_by_uuid(Machine& machine, std::string_view uuid, Device* out) {
+Return mig_by_uuid(const Machine& machine, std::string_view uuid, Device* out) {
   for (std::size_t gpu = 0; gpu < machine.gpus().size(); ++gpu)
     for (const SimInstance& instance : machine.gpus()[gpu].instances)
       for (const SimComputeInstance& compute : instance.compute)
@@ -129,14 +129,14 @@ Return nvmlSystemGetNVMLVersion(char* text, unsigned length) {
   return system_text(kNvmlVersion, text, length);
 }
 Return nvmlSystemGetCudaDriverVersion(int* version) {
-  return on_boards(given(version), [&](Machine&) { return answer(version, kCudaVersion); });
+  return on_boards(given(version), [&](const Machine&) { return answer(version, kCudaVersion); });
 }
 Return nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return nvmlSystemGetCudaDriverVersion(version);
 }
 
 Return nvmlSystemGetProcessName(unsigned pid, char* text, unsigned length) {
-  return on_machine(given(text), [&](Machine& machine) {
+  return with_processes(given(text), [&](const Machine& machine) {
     for (const SimGpu& gpu : machine.gpus())
       for (const drivers::sim::SimProcess& process : gpu.processes)
         if (process.pid == pid) return put(process.name, text, length);
@@ -145,7 +145,7 @@ Return nvmlSystemGetProcessName(unsigned pid, char* text, unsigned length) {
 }
 
 Return nvmlSystemGetTopologyGpuSet(unsigned, unsigned* count, Device* devices) {
-  return on_machine(given(count), [&](Machine& machine) {
+  return on_machine(given(count), [&](const Machine& machine) {
     std::vector<Device> all;  // one socket: every GPU is near every CPU
     for (std::size_t i = 0; i < machine.gpus().size(); ++i)
       all.push_back(device_handle(static_cast<int>(i)));
@@ -154,13 +154,13 @@ Return nvmlSystemGetTopologyGpuSet(unsigned, unsigned* count, Device* devices) {
 }
 
 Return nvmlSystemGetHicVersion(unsigned* count, void*) {
-  return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
+  return on_boards(given(count), [&](const Machine&) { return answer(count, 0); });
 }
 Return nvmlUnitGetCount(unsigned* count) {
-  return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
+  return on_boards(given(count), [&](const Machine&) { return answer(count, 0); });
 }
 Return nvmlGetExcludedDeviceCount(unsigned* count) {
-  return on_boards(given(count), [&](Machine&) { return answer(count, 0); });
+  return on_boards(given(count), [&](const Machine&) { return answer(count, 0); });
 }
 
 Return nvmlDeviceGetCount(unsigned* number) { return count(number); }
@@ -171,7 +171,7 @@ Return nvmlDeviceGetHandleByPciBusId(const char* id, Device* out) { return by_bu
 Return nvmlDeviceGetHandleByPciBusId_v2(const char* id, Device* out) { return by_bus_id(id, out); }
 
 Return nvmlDeviceGetHandleByUUID(const char* uuid, Device* out) {
-  return on_machine(given(uuid, out), [&](Machine& machine) {
+  return on_machine(given(uuid, out), [&](const Machine& machine) {
     const std::string_view wanted = uuid;
     if (wanted.starts_with("MIG-")) return mig_by_uuid(machine, wanted, out);
     return first_gpu(machine, out, [&](const SimGpu& gpu) { return gpu.uuid == wanted; });
@@ -179,7 +179,7 @@ Return nvmlDeviceGetHandleByUUID(const char* uuid, Device* out) {
 }
 
 Return nvmlDeviceGetHandleBySerial(const char* serial, Device* out) {
-  return on_boards(given(serial, out), [&](Machine& machine) {
+  return on_boards(given(serial, out), [&](const Machine& machine) {
     return first_gpu(machine, out, [&](const SimGpu& gpu) { return gpu.serial == serial; });
   });
 }

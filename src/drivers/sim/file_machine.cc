@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -55,12 +56,21 @@ class FileMachine final : public SharedMachine {
     if (!lock) return failed(lock.error());
     const auto stored = load();
     if (!stored) return failed(stored.error());
-    Machine machine = *stored;
+    Machine machine = **stored;
     machine.observe(user_processes());
     use(machine);
     machine.observe({});
-    if (machine == *stored && there()) return {};
+    if (machine == **stored && there()) return {};
     return store(machine.text());
+  }
+
+  Result<void> glance(const std::function<void(const Machine&)>& use) override {
+    const auto lock = wait_for_lock(path_ + ".lock");
+    if (!lock) return failed(lock.error());
+    const auto stored = load();
+    if (!stored) return failed(stored.error());
+    use(**stored);
+    return {};
   }
 
  protected:
@@ -72,16 +82,23 @@ class FileMachine final : public SharedMachine {
     return std::filesystem::exists(path_, ignored);
   }
 
-  Result<Machine> load() {
-    if (!there()) return make_machine(description_, path_);
-    const auto text = files_.read(path_);
+  // Shared by all threads under the lock; good until it is called again.
+  Result<const Machine*> load() {
+    if (!there()) {
+      read_ = {{}, make_machine(description_, path_)};
+      return &read_->machine;
+    }
+    auto text = files_.read(path_);
     if (!text) return failed(text.error());
+    if (read_ && read_->text == *text) return &read_->machine;
     auto machine = Machine::from_text(path_, *text, catalogue_);
-    if (machine && !same_gpus(*machine))
+    if (!machine) return failed(machine.error());
+    if (!same_gpus(*machine))
       return bad_input(path_,
                        "is the state of other GPUs than those described; remove it to start "
                        "afresh");
-    return machine;
+    read_ = {*std::move(text), *std::move(machine)};
+    return &read_->machine;
   }
 
   // Under the lock, so one name does for the new file. Not synced to disk: a killed process leaves
@@ -108,6 +125,11 @@ class FileMachine final : public SharedMachine {
   std::string path_;
   const hw::Catalogue& catalogue_;
   RealFiles files_;
+  struct Read {
+    std::string text;
+    Machine machine;
+  };
+  std::optional<Read> read_;  // what load() saw last
 };
 
 }  // namespace

@@ -41,6 +41,10 @@ class OwnMachine final : public SharedMachine {
     return {};
   }
 
+  Result<void> glance(const std::function<void(const Machine&)>& use) override {
+    return with([&](const Machine& machine) { use(machine); });
+  }
+
  protected:
   Result<std::shared_ptr<void>> busy() override {
     return std::make_shared<std::unique_lock<std::mutex>>(busy_);

@@ -62,6 +62,10 @@ class SharedMachine {
   // machine. An error means that `use` did not run or that nothing was stored.
   virtual Result<void> with(const std::function<void(Machine&)>& use) = 0;
 
+  // Runs `use` on the present machine without looking for processes of this computer: those that
+  // it has may have ended, and new ones are missing.
+  virtual Result<void> glance(const std::function<void(const Machine&)>& use) = 0;
+
   // A changing call of the door or of the C ABI, named as NodeDriver names it: runs `effect` on the
   // present machine, stores what it changed and then lets the answered duration pass. Faults of the
   // script happen here, counted over all processes that share the machine.
