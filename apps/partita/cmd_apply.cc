@@ -30,8 +30,9 @@ struct Flags {
 struct OpenNode {
   OpenDriver open;
   std::string state_dir;
+  RealProcesses processes = {};
   actuate::Doors doors(Context& context) {
-    return {*open.driver, context.files, context.clock, *open.catalogue, state_dir};
+    return {*open.driver, context.files, context.clock, *open.catalogue, state_dir, &processes};
   }
 };
 
@@ -44,22 +45,32 @@ Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
   return OpenNode{std::move(*open), state_directory(state_dir, *state)};
 }
 
+Result<actuate::Wanted> parse_wanted(const std::string& path, const std::string& text,
+                                     const hw::Catalogue& catalogue) {
+  const Result<Document> document = parse_document(path, text);
+  if (!document) return failed(document.error());
+  const partita::Node* kind = document->root.find("kind");
+  if (kind != nullptr && kind->text == "NodeState") {
+    const auto state = device::parse_state(path, text, catalogue);
+    if (!state) return failed(state.error());
+    return actuate::wanted_of(*state);
+  }
+  const Result<plan::ServingPlan> plan = plan::parse_plan(path, text);
+  if (!plan) return failed(plan.error());
+  return actuate::wanted_of(*plan);
+}
+
 // A serving plan, or the state of a node to be restored.
 Result<actuate::Wanted> load_wanted(Context& context, const std::string& path,
                                     const hw::Catalogue& catalogue) {
   const Result<std::string> text = read_input(context, "PLAN", path);
   if (!text) return failed(text.error());
-  const Result<Document> document = parse_document(path, *text);
-  if (!document) return failed(document.error());
-  const partita::Node* kind = document->root.find("kind");
-  if (kind != nullptr && kind->text == "NodeState") {
-    const auto state = device::parse_state(path, *text, catalogue);
-    if (!state) return failed(state.error());
-    return actuate::wanted_of(*state);
+  Result<actuate::Wanted> wanted = parse_wanted(path, *text, catalogue);
+  if (!wanted) return wanted;
+  if (const auto legal = actuate::check_wanted(*wanted, catalogue); !legal) {
+    return bad_input(path, to_string(legal.error()));
   }
-  const Result<plan::ServingPlan> plan = plan::parse_plan(path, *text);
-  if (!plan) return failed(plan.error());
-  return actuate::wanted_of(*plan);
+  return wanted;
 }
 
 actuate::ApplyOptions options_of(const Flags& flags) {
@@ -94,9 +105,9 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
 }
 
 Result<Exit> show(Context& context, const Flags& flags, const actuate::Change& change) {
-  const std::string content = flags.output.format == "json"
-                                  ? actuate::change_json(change)
-                                  : actuate::change_text(change, flags.explain);
+  const std::string content = flags.output.format == "json" ? actuate::change_json(change)
+                              : flags.dry_run ? actuate::change_text(change, flags.explain)
+                                              : actuate::change_summary(change);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
@@ -117,10 +128,15 @@ Result<Exit> run(Context& context, const Flags& flags) {
     if (!change) return failed(change.error());
     return show(context, flags, *change);
   }
-  const auto report = actuate::apply(doors, *wanted, options_of(flags),
-                                     [&](const auto& event) { tell(context, event); });
+  bool begun = false;
+  const auto report = actuate::apply(doors, *wanted, options_of(flags), [&](const auto& event) {
+    begun = begun || event.kind == actuate::ApplyEvent::Kind::step;
+    tell(context, event);
+  });
   if (!report) {
-    complain(context, "run the same command again to go on, or `partita rollback` to go back");
+    if (begun) {
+      complain(context, "run the same command again to go on, or `partita rollback` to go back");
+    }
     return failed(report.error());
   }
   complain(context, report->change.empty()

@@ -1,5 +1,6 @@
 // partita workers: the supervisor in the foreground, or a look at what it wrote down.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -52,7 +53,7 @@ Result<Paths> paths_of(Context& context, const Flags& flags) {
     assignment = actuate::assignment_path(directory);
   }
   const auto path = std::filesystem::absolute(assignment).lexically_normal();
-  return Paths{path.string(), (path.parent_path() / "workers.json").string()};
+  return Paths{path.string(), actuate::workers_path(path.parent_path())};
 }
 
 // ---- --show ----
@@ -169,12 +170,12 @@ Result<Exit> supervise(Context& context, const Flags& flags, const Paths& paths,
     return failed(recovered.error());
   Follower follower(context, paths.assignment);
   bool stopping = false;
-  std::int64_t next_look = context.clock.now_ns();
+  std::int64_t next_rotation = context.clock.now_ns();
   while (true) {
     const std::int64_t now = context.clock.now_ns();
-    if (!stopping && now >= next_look) {
-      follower.look(supervisor);
-      next_look = now + kSecond;
+    if (!stopping) follower.look(supervisor);
+    if (now >= next_rotation) {
+      next_rotation = now + kSecond;
       if (!flags.log_directory.empty()) {
         const auto limit = static_cast<std::uintmax_t>(flags.log_limit_mib) << 20;
         if (auto rotated = rotate_logs(flags.log_directory, limit); !rotated)
@@ -212,7 +213,8 @@ Result<actuate::SupervisorOptions> options_of(Context& context, const Flags& fla
   actuate::SupervisorOptions options{.command = *std::move(command),
                                      .state_file = paths.state,
                                      .log_dir = flags.log_directory,
-                                     .first_port = flags.first_port};
+                                     .first_port = flags.first_port,
+                                     .self = {::getpid(), mps_processes.identity(::getpid())}};
   options.policy.grace_ns = static_cast<std::int64_t>(grace->value * 1e9);
   options.hooks = mps_hooks(context, mps_processes, flags.mps);
   options.hooks.say = [&context](const std::string& line) {

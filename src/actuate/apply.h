@@ -11,6 +11,7 @@
 #include "actuate/journal.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/processes.h"
 #include "device/node_driver.h"
 
 namespace partita::actuate {
@@ -18,14 +19,16 @@ namespace partita::actuate {
 // How often a change that went wrong is read back and planned again.
 inline constexpr int kMaxReconciles = 8;
 
-// The world that apply touches. The state directory holds journal, journal.lock and
-// assignment.json.
+// The world that apply touches. The state directory holds journal, journal.lock, assignment.json and
+// what the workers' supervisor writes down.
 struct Doors {
   device::NodeDriver& driver;
   Files& files;
   Clock& clock;
   const hw::Catalogue& catalogue;
   std::string state_dir;
+  // With it, a device counts as drained only when the workers' supervisor has let go of it, too.
+  Processes* processes = nullptr;
 };
 std::string journal_path(const std::string& state_dir);
 std::string assignment_path(const std::string& state_dir);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actuate/workers_on.h"
 #include "base/check.h"
 
 namespace partita::actuate {
@@ -177,16 +178,30 @@ Result<std::vector<device::Holder>> Executor::holders(const Place& place, int gi
   return std::vector<device::Holder>{};
 }
 
+// The driver knows who has opened the instance; a worker that has only just been started has not.
+Result<std::string> Executor::users(const Place& place) {
+  const There& there = there_.at({place.gpu, place.start, place.profile});
+  const auto held = holders(place, there.gi_id);
+  if (!held) return failed(held.error());
+  if (!held->empty() || doors_.processes == nullptr) return holders_text(*held);
+  const WorkersDoors doors{*doors_.processes, doors_.files, workers_path(doors_.state_dir)};
+  for (const device::ComputeInstance& compute : there.compute) {
+    Result<std::string> workers = workers_on(doors, compute.uuid, assignment_.revision);
+    if (!workers || !workers->empty()) return workers;
+  }
+  return std::string{};
+}
+
 Result<void> Executor::drain(const Step& step) {
   const Key key{step.place.gpu, step.place.start, step.place.profile};
   const std::int64_t until = doors_.clock.now_ns() + ns(options_.drain_timeout);
   bool told = false;
   while (true) {
-    const auto held = holders(step.place, there_.at(key).gi_id);
-    if (!held) return failed(held.error());
-    if (held->empty()) return {};
+    const Result<std::string> left = users(step.place);
+    if (!left) return failed(left.error());
+    if (left->empty()) return {};
     if (!told) {
-      observe_({ApplyEvent::Kind::waiting, change_, step_, holders_text(*held)});
+      observe_({ApplyEvent::Kind::waiting, change_, step_, *left});
       told = true;
     }
     if (doors_.clock.now_ns() < until) {
@@ -199,8 +214,7 @@ Result<void> Executor::drain(const Step& step) {
       if (auto written = write_assignment(doors_, assignment_); !written) return written;
     }
     return failed({ErrorCode::in_use,
-                   fmt::format("still held by {} after {} s", holders_text(*held),
-                               options_.drain_timeout.value),
+                   fmt::format("still held by {} after {} s", *left, options_.drain_timeout.value),
                    place_text(step.place)});
   }
 }

@@ -50,6 +50,8 @@ class Executor {
   template <class Call>
   Result<void> once_free(Call call);
   Result<std::vector<device::Holder>> holders(const Place& place, int gi_id);
+  // Who keeps an instance from being destroyed, in words; empty: nobody.
+  Result<std::string> users(const Place& place);
 
   const Doors& doors_;
   Journal& journal_;

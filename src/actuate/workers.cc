@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
@@ -29,23 +28,6 @@ std::string file_word(const std::string& name) {
 
 std::string name_of(const WorkerRecord& worker) {
   return fmt::format("{} {} on {}", worker.segment.service, worker.index, worker.segment.device);
-}
-
-std::string tag_of(const std::string& state_file, const std::string& device, int index) {
-  return fmt::format("{}:{}:{}", state_file, device, index);
-}
-
-// Device and index in a tag that starts with `before`.
-std::optional<std::pair<std::string, int>> place_in(std::string_view tag, std::string_view before) {
-  if (!tag.starts_with(before)) return std::nullopt;
-  tag.remove_prefix(before.size());
-  const std::size_t colon = tag.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = tag.substr(colon + 1);
-  int index = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-  if (code != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return std::pair(std::string(tag.substr(0, colon)), index);
 }
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
@@ -82,9 +64,9 @@ Result<void> Supervisor::recover(std::int64_t now_ns) {
     state = *std::move(parsed);
     saved_ = *text;
   }
-  revision_ = state.revision;
   adopt_recorded(state, now_ns);
   adopt_strays(now_ns);
+  save();
   return {};
 }
 
@@ -116,7 +98,7 @@ void Supervisor::adopt_strays(std::int64_t now_ns) {
   for (const auto& [device, group] : groups_)
     for (const Worker& worker : group.workers) known.insert(worker.record.pid);
   for (const auto& [pid, tag] : processes_.find(kWorkerVariable)) {
-    const auto place = place_in(tag, options_.state_file + ":");
+    const auto place = worker_place(tag, options_.state_file);
     if (!place || known.contains(pid)) continue;
     const std::string identity = processes_.identity(pid);
     if (!processes_.adopt(pid, identity)) continue;  // it ended meanwhile
@@ -135,6 +117,7 @@ void Supervisor::adopt_strays(std::int64_t now_ns) {
 }
 
 void Supervisor::follow(const Assignment& assignment) {
+  followed_ = true;
   revision_ = assignment.revision;
   wanted_.clear();
   for (const AssignedSegment& segment : assignment.segments)
@@ -146,9 +129,11 @@ void Supervisor::follow(const Assignment& assignment) {
 std::int64_t Supervisor::step(std::int64_t now_ns) {
   reap(now_ns);
   stop_rest(now_ns);
-  if (!stopping_) add_missing();
-  for (auto& [device, group] : groups_)
-    if (keeps(group)) run(group, now_ns);
+  if (followed_ && !stopping_) {
+    add_missing();
+    for (auto& [device, group] : groups_)
+      if (keeps(group)) run(group, now_ns);
+  }
   save();
   return next_time(now_ns);
 }
@@ -319,7 +304,7 @@ void Supervisor::start(Group& group, Worker& worker, std::int64_t now_ns) {
   ProcessSpec spec{.argv = record.command, .environment = record.environment};
   spec.environment.try_emplace("CUDA_VISIBLE_DEVICES", group.segment.device);
   spec.environment[kWorkerVariable] =
-      tag_of(options_.state_file, group.segment.device, record.index);
+      worker_tag(options_.state_file, group.segment.device, record.index);
   if (!options_.log_dir.empty()) {
     spec.log_file =
         fmt::format("{}/{}.{}.{}.log", options_.log_dir, file_word(record.segment.service),
@@ -363,7 +348,7 @@ bool Supervisor::settled() const {
   if (stopping_) return groups_.empty();
   const bool known = std::ranges::all_of(
       wanted_, [&](const auto& wanted) { return groups_.contains(wanted.first); });
-  return known && std::ranges::all_of(groups_, [&](const auto& entry) {
+  return followed_ && known && std::ranges::all_of(groups_, [&](const auto& entry) {
            const Group& group = entry.second;
            return keeps(group) && group.strays.empty() &&
                   std::ranges::all_of(group.workers, &Worker::living) &&
@@ -380,7 +365,7 @@ bool Supervisor::troubled() const {
 }
 
 WorkersState Supervisor::state() const {
-  WorkersState state{.revision = revision_, .workers = {}};
+  WorkersState state{.revision = revision_, .supervisor = options_.self, .workers = {}};
   for (const auto& [device, group] : groups_)
     for (const Worker& worker : group.workers) state.workers.push_back(worker.record);
   return state;
@@ -389,11 +374,10 @@ WorkersState Supervisor::state() const {
 void Supervisor::save() {
   std::string text = workers_json(state());
   if (text == saved_) return;
-  if (const auto written = files_.write_atomic(options_.state_file, text); !written) {
-    say("the state is not kept: " + to_string(written.error()));
-    return;
-  }
-  saved_ = std::move(text);
+  const auto written = files_.write_atomic(options_.state_file, text);
+  if (written) saved_ = std::move(text);
+  if (!written && !unsaved_) say("the state is not kept: " + to_string(written.error()));
+  unsaved_ = !written;
 }
 
 }  // namespace partita::actuate

@@ -25,9 +25,6 @@
 
 namespace partita::actuate {
 
-// The variable by which a worker is known to later supervisors: "STATE_FILE:DEVICE:INDEX".
-inline constexpr const char* kWorkerVariable = "PARTITA_WORKER";
-
 struct WorkerPolicy {
   std::int64_t grace_ns = 10'000'000'000;      // from terminate to kill
   std::int64_t first_wait_ns = 1'000'000'000;  // before a restart; doubles with quick failures
@@ -50,9 +47,10 @@ struct WorkerHooks {
 
 struct SupervisorOptions {
   CommandTemplate command;
-  std::string state_file;  // absolute; beside it lies its lock
-  std::string log_dir;     // empty: output is thrown away
-  int first_port = 0;      // {port} counts up from it
+  std::string state_file;      // workers_path(); beside it lies its lock
+  std::string log_dir;         // empty: output is thrown away
+  int first_port = 0;          // {port} counts up from it
+  SupervisorRecord self = {};  // this process
   WorkerPolicy policy = {};
   WorkerHooks hooks = {};
 };
@@ -63,9 +61,11 @@ class Supervisor {
   Supervisor(Processes& processes, Files& files, SupervisorOptions options);
 
   // Must come first: takes the lock (in_use: another supervisor has it), reads the state file and
-  // adopts what still runs. A damaged state file is refused and nothing is touched.
+  // adopts what still runs, and says in the state file who follows from now on. A damaged state
+  // file is refused and nothing is touched. The assignment must be read after it.
   Result<void> recover(std::int64_t now_ns);
-  // What is to run from now on. Before the first call that is what ran when recover() came.
+  // What is to run from now on. Before the first call nothing is started; what recover() adopted
+  // goes on.
   void follow(const Assignment& assignment);
   // Everything is to be stopped.
   void stop_all() { stopping_ = true; }
@@ -124,11 +124,13 @@ class Supervisor {
   Files& files_;
   SupervisorOptions options_;
   FileLock lock_;
+  bool followed_ = false;
   long revision_ = 0;
   std::map<std::string, AssignedSegment> wanted_;  // by device
   std::map<std::string, Group> groups_;            // by device
   bool stopping_ = false;
   std::string saved_;  // content of the state file
+  bool unsaved_ = false;
 };
 
 }  // namespace partita::actuate

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -48,6 +50,13 @@ void write(JsonWriter& out, const WorkerRecord& worker) {
   out.raw("}}");
 }
 
+SupervisorRecord read_supervisor(Fields fields) {
+  SupervisorRecord supervisor;
+  supervisor.pid = static_cast<Pid>(std::floor(fields.number("pid", kCounts)));
+  if (fields.has("identity")) supervisor.identity = fields.name("identity");
+  return supervisor;
+}
+
 Environment read_environment(Fields fields) {
   Environment environment;
   for (const auto& [name, value] : fields.node().members) {
@@ -85,10 +94,47 @@ WorkerRecord read_worker(Fields fields) {
 
 }  // namespace
 
+std::string workers_path(const std::string& state_dir) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  const fs::path absolute = fs::absolute(state_dir, code).lexically_normal();
+  const fs::path resolved = fs::weakly_canonical(absolute, code);
+  return ((code ? absolute : resolved) / "workers.json").string();
+}
+
+std::string worker_tag(const std::string& state_file, const std::string& device, int index) {
+  return fmt::format("{}:{}:{}", state_file, device, index);
+}
+
+std::optional<std::pair<std::string, int>> worker_place(std::string_view tag,
+                                                        const std::string& state_file) {
+  if (!tag.starts_with(state_file + ":")) return std::nullopt;
+  tag.remove_prefix(state_file.size() + 1);
+  const std::size_t colon = tag.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = tag.substr(colon + 1);
+  int index = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  if (code != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return std::pair(std::string(tag.substr(0, colon)), index);
+}
+
+std::string to_string(const WorkerRecord& worker) {
+  const std::string who = fmt::format("worker {} of {}", worker.index, worker.segment.service);
+  return worker.pid == 0 ? who : fmt::format("{}, process {}", who, worker.pid);
+}
+
 std::string workers_json(const WorkersState& state) {
   JsonWriter out;
   out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"Workers\",\n  \"revision\": ");
-  out.number(state.revision).raw(",\n  \"workers\": ");
+  out.number(state.revision);
+  if (state.supervisor.pid != 0) {
+    out.raw(",\n  \"supervisor\": {\"pid\": ").number(static_cast<long>(state.supervisor.pid));
+    if (!state.supervisor.identity.empty())
+      out.raw(", \"identity\": ").string(state.supervisor.identity);
+    out.raw("}");
+  }
+  out.raw(",\n  \"workers\": ");
   out.list(state.workers, "    ", [&](const WorkerRecord& worker) { write(out, worker); });
   out.raw("\n}\n");
   return out.take();
@@ -102,6 +148,7 @@ Result<WorkersState> parse_workers(const std::string& file, std::string_view tex
   fields.exactly("kind", "Workers");
   WorkersState state;
   state.revision = static_cast<long>(std::floor(fields.number("revision", kNotNegative)));
+  if (fields.has("supervisor")) state.supervisor = read_supervisor(fields.object("supervisor"));
   std::set<std::pair<std::string, int>> places;
   for (const Node& item : fields.list("workers")) {
     const WorkerRecord& worker = state.workers.emplace_back(read_worker({fields, item}));

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/test_rounds.h"
 
 namespace partita::actuate {
 namespace {
@@ -478,14 +479,15 @@ class History {
 
 TEST(SupervisorHistories, keep_the_rules_and_end_as_assigned) {
   int deaths = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  const auto rounds = static_cast<std::uint64_t>(test_rounds(200));
+  for (std::uint64_t seed = 0; seed < rounds; ++seed) {
     History history(seed);
     history.trouble(120 * kSecond);
     history.calm();
     deaths += history.deaths();
     if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
   }
-  EXPECT_GT(deaths, 200);
+  EXPECT_GT(deaths, static_cast<int>(rounds));
 }
 
 TEST(SupervisorHistories, are_the_same_for_the_same_seed) {
