@@ -85,6 +85,24 @@ std::string segment_text(const Segment& segment) {
   return fmt::format("  {} b{}x{}", segment.service, segment.batch, segment.processes);
 }
 
+// Services that lose nothing share a line.
+std::string affected_text(const std::vector<Affected>& affected) {
+  if (affected.empty()) return {};
+  std::string text = "\naffected services\n", unharmed;
+  for (const Affected& one : affected) {
+    if (one.least >= 1 && one.below.value <= 0) {
+      unharmed += (unharmed.empty() ? "" : ", ") + one.service;
+      continue;
+    }
+    text += fmt::format(
+        "  {}: down to {:.0f} %, {:.2f} s below what it must have, {:.2f} s without any\n",
+        one.service, 100 * one.least, one.below.value, one.unavailable.value);
+    if (!one.why_below.empty()) text += fmt::format("    {}\n", one.why_below);
+  }
+  if (!unharmed.empty()) text += fmt::format("  at 100 % all the time: {}\n", unharmed);
+  return text;
+}
+
 }  // namespace
 
 std::string change_json(const Change& change) {
@@ -131,7 +149,7 @@ std::string step_text(const Step& step) {
   return {};
 }
 
-std::string change_text(const Change& change, bool explain) {
+std::string change_summary(const Change& change) {
   std::string text = fmt::format("keep {}, create {}, destroy {}, move {}, restart {}\n",
                                  change.keep.size(), change.create.size(), change.destroy.size(),
                                  change.move.size(), change.reassign.size());
@@ -145,6 +163,11 @@ std::string change_text(const Change& change, bool explain) {
   for (const Reassignment& one : change.reassign) {
     text += fmt::format("  ~ {}{}\n", at(one.from.place), segment_text(one.to));
   }
+  return text;
+}
+
+std::string change_text(const Change& change, bool explain) {
+  std::string text = change_summary(change);
   if (!change.steps.empty()) text += "\nsteps\n";
   for (std::size_t i = 0; i < change.steps.size(); ++i) {
     const Step& step = change.steps[i];
@@ -152,12 +175,7 @@ std::string change_text(const Change& change, bool explain) {
     if (step.predicted.value > 0) text += fmt::format("  {:.2f} s", step.predicted.value);
     text += "\n";
   }
-  if (!change.affected.empty()) text += "\naffected services\n";
-  for (const Affected& one : change.affected) {
-    text += fmt::format("  {}: at least {:.0f} % up, {:.2f} s below, {:.2f} s without any\n",
-                        one.service, 100 * one.least, one.below.value, one.unavailable.value);
-    if (!one.why_below.empty()) text += fmt::format("    {}\n", one.why_below);
-  }
+  text += affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
     text += fmt::format("in the way: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
                         at(one.instance.place), one.instance.uuid);

@@ -9,7 +9,10 @@ namespace partita::actuate {
 
 std::string change_json(const Change& change);
 
-// What is kept, destroyed, created and moved, the steps with their predicted times, who is
+// What is kept, destroyed, created and moved.
+std::string change_summary(const Change& change);
+
+// The summary, the steps with their predicted times, who is
 // affected, what is in the way; `explain` adds a sentence for each decision.
 std::string change_text(const Change& change, bool explain);
 

@@ -278,14 +278,15 @@ class Orderer {
     return {};
   }
 
-  // A free place for an instance of that profile on another GPU of the same model: one that no
-  // pending create waits for, if there is one; on the emptiest GPU.
-  std::optional<Slot> room_for(const Slot& like, int but) const {
+  // A free place for an instance of that profile on a GPU of the same model: one that no pending
+  // create waits for, if there is one; on the emptiest GPU. On `here`, where room is being made,
+  // only one that is in nobody's way to the end.
+  std::optional<Slot> room_for(const Slot& like, int here) {
     const hw::GpuModel& model = p_.layout.model(like.gpu);
     std::optional<Slot> best;
     std::pair<int, int> best_key;
     for (int gpu = 0; gpu < p_.layout.gpus(); ++gpu) {
-      if (gpu == but || &p_.layout.model(gpu) != &model) continue;
+      if (&p_.layout.model(gpu) != &model) continue;
       const int free = p_.layout.free_slices(gpu);
       if (free < like.size) continue;
       for (const int start : model.profiles[index(like.profile)].starts) {
@@ -293,11 +294,35 @@ class Orderer {
         if (!p_.layout.fits(slot)) continue;
         const std::pair key{wanted_by(slot), -free};
         if (best && key >= best_key) continue;
+        if (gpu == here && !fits_to_the_end(slot)) continue;
         best = slot;
         best_key = key;
       }
     }
     return best;
+  }
+
+  // Whether the place is free beside all that its GPU shall have, and the stand-ins that it has.
+  bool fits_to_the_end(const Slot& slot) {
+    const std::vector<Unit>& units = of_gpu_[index(slot.gpu)];
+    const auto goes = [](const Unit& one) {
+      return one.kind == Unit::Kind::destroy && !one.temporary;
+    };
+    const auto comes = [](const Unit& one) { return one.kind == Unit::Kind::create; };
+    for (const Unit& one : units) {
+      if (goes(one)) p_.layout.take(one.slot);
+    }
+    for (const Unit& one : units) {
+      if (comes(one)) p_.layout.put(one.slot);
+    }
+    const bool fits = p_.layout.fits(slot);
+    for (const Unit& one : units) {
+      if (comes(one)) p_.layout.take(one.slot);
+    }
+    for (const Unit& one : units) {
+      if (goes(one)) p_.layout.put(one.slot);
+    }
+    return fits;
   }
 
   int wanted_by(const Slot& slot) const {

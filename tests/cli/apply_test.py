@@ -1,0 +1,176 @@
+"""apply, rollback and drain on simulated machines: the node becomes what the plan says, and every
+wrong input leaves it as it was."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+from status_test import have_nvml
+
+MACHINE = """gpus: [{model: A100-80GB, count: 2, mig: true}]
+state: node.state
+speed: 0
+"""
+
+
+def plan(*gpus, model="A100-80GB"):
+    """A plan of GPUs, each a list of (profile, start, service)."""
+    instances = [
+        {"profile": profile, "start": start, "service": service, "batch": 4, "processes": 1,
+         "throughput_rps": 100, "latency_ms": 10}
+        for gpu in gpus for profile, start, service in gpu]
+    cut = iter(instances)
+    return json.dumps({
+        "api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": model,
+        "planner": "by hand", "slo_rule": "queueing", "services": [],
+        "gpus": [{"index": index, "model": model, "instances": [next(cut) for _ in gpu]}
+                 for index, gpu in enumerate(gpus)]})
+
+
+ONE = [("3g.40gb", 0, "chat"), ("1g.10gb", 4, "search"), ("1g.10gb", 5, "search")]
+TWO = [("3g.40gb", 0, "chat"), ("2g.20gb", 4, "search")]
+
+
+class ApplyTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("machine.yaml", MACHINE)
+        self.write("one.json", plan(ONE))
+        self.write("two.json", plan(TWO, [("7g.80gb", 0, "chat")]))
+
+    def on_sim(self, command, *more):
+        return (command, "--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state",
+                *more)
+
+    def node(self):
+        """(gpu, profile, start) to (gi_id, uuid), and (gpu, profile, start) to service."""
+        state = self.json(*self.on_sim("status"))
+        found = {(gpu["index"], one["profile"], one["start"]): one
+                 for gpu in state["gpus"] for one in gpu["instances"]}
+        return ({place: (one["gi_id"], one["uuid"]) for place, one in found.items()},
+                {place: one.get("service") for place, one in found.items()})
+
+    def apply(self, *more, status=0):
+        done = self.run_partita(*self.on_sim("apply", *more))
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done.stderr.decode()
+
+    def start(self, *args):
+        return subprocess.Popen([harness.PROGRAM, *args], cwd=self.folder,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def holder(self, uuid):
+        """A process that uses the MIG device."""
+        process = subprocess.Popen(["sleep", "60"],
+                                   env={**os.environ, "CUDA_VISIBLE_DEVICES": uuid})
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_dry_run_says_what_apply_then_does(self):
+        change = self.json(*self.on_sim("apply", "one.json", "--dry-run"))
+        self.assertEqual((change["api_version"], change["kind"]), ("partita/v1", "Change"))
+        self.assertEqual((change["keep"], change["destroy"], change["move"]), ([], [], []))
+        self.assertAlmostEqual(change["predicted_s"],
+                               sum(step["predicted_s"] for step in change["steps"]))
+        self.assertFalse(os.path.exists(self.path("state")))
+        self.assertEqual(self.node()[0], {})
+        created = {(one["gpu"], one["profile"], one["start"]): one["service"]
+                   for one in change["create"]}
+        self.apply("one.json")
+        self.assertEqual(self.node()[1], created)
+        self.assertEqual(sorted(created.values()), ["chat", "search", "search"])
+        self.assertIn("nothing to do", self.apply("one.json"))
+
+    def test_what_stays_is_not_touched_and_rollback_brings_back(self):
+        self.apply("one.json")
+        before, services = self.node()
+        change = self.json(*self.on_sim("apply", "two.json", "--dry-run"))
+        kept = {(one["gpu"], one["profile"], one["start"]): (one["gi_id"], one["uuid"])
+                for one in change["keep"]}
+        self.assertEqual(len(kept), 1)
+        self.assertEqual({one["name"] for one in change["affected_services"]}, {"search"})
+        self.assertTrue(all(one["unavailable_s"] == 0 for one in change["affected_services"]))
+        self.apply("two.json")
+        after = self.node()[0]
+        self.assertEqual(len(after), 3)
+        self.assertEqual({place: after[place] for place in kept}, kept)
+        text = self.ok(*self.on_sim("rollback", "--dry-run"))
+        self.assertIn("+ gpu 0 1g.10gb at 4  search b4x1", text)
+        self.ok(*self.on_sim("rollback"))
+        now, again = self.node()
+        self.assertEqual(again, services)
+        for place, ids in kept.items():
+            self.assertEqual((before[place], now[place]), (ids, ids))
+
+    def test_a_kill_at_any_moment_is_made_good_by_the_same_command(self):
+        self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.1"))
+        for wait_s in (0.03, 0.06, 0.1):
+            running = self.start(*self.on_sim("apply", "two.json"))
+            time.sleep(wait_s)
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+        self.apply("two.json")
+        self.assertEqual(sorted(self.node()[1]),
+                         [(0, "2g.20gb", 4), (0, "3g.40gb", 0), (1, "7g.80gb", 0)])
+
+    def test_processes_of_others_are_named_and_nothing_is_changed(self):
+        self.apply("one.json")
+        before = self.node()
+        pid = self.holder(before[0][0, "1g.10gb", 4][1]).pid
+        blockers = self.json(*self.on_sim("apply", "two.json", "--dry-run"))["blockers"]
+        self.assertEqual([one["pid"] for one in blockers], [])  # our segment's, as far as we know
+        said = self.apply("two.json", "--drain-timeout", "0.05", status=3)
+        self.assertIn(str(pid), said)
+        self.assertEqual(self.node()[0][0, "1g.10gb", 4], before[0][0, "1g.10gb", 4])
+        device = before[0][0, "1g.10gb", 4][1]
+        done = self.run_partita(*self.on_sim("drain", device, "--timeout", "0.05"))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(str(pid), done.stderr.decode())
+
+    def test_wrong_input_is_refused_and_changes_nothing(self):
+        self.apply("one.json")
+        before = self.node()
+        journal = self.read("state/journal")
+        self.write("h200.json", plan([("1g.18gb", 0, "chat")], model="H200-141GB"))
+        self.write("three.json", plan(ONE, ONE, ONE))
+        self.write("illegal.json", plan([("4g.40gb", 0, "chat"), ("3g.40gb", 0, "chat")]))
+        for args, status, words in (
+                (("h200.json",), 2, "the plan is for H200-141GB, this node has A100-80GB"),
+                (("three.json",), 1, "3 GPUs of model A100-80GB are wanted, 2 can be used"),
+                (("illegal.json",), 2, "illegal.json: gpu 0: A100-80GB cannot be cut like this"),
+                (("nowhere.json",), 2, "nowhere.json"),
+                (("machine.yaml",), 2, "machine.yaml"),
+                (("one.json", "--min-available", "2"), 2, "--min-available"),
+                ((), 2, "PLAN")):
+            with self.subTest(words):
+                self.assertIn(words, self.apply(*args, status=status))
+        lines = journal.splitlines(keepends=True)
+        self.write("state/journal", "".join([lines[0].replace("chat", "chut"), *lines[1:]]))
+        self.assertIn("state/journal:1", self.apply("two.json", status=2))
+        self.write("state/journal", journal)
+        self.assertEqual(self.node(), before)
+
+    def test_no_driver_and_no_rollback_point(self):
+        if not have_nvml():
+            done = self.run_partita("apply", "one.json", "--state-dir", "state")
+            self.assertEqual(done.returncode, 3, done.stderr.decode())
+            self.assertIn("libnvidia-ml.so.1", done.stderr.decode())
+        done = self.run_partita(*self.on_sim("rollback"))
+        self.assertEqual(done.returncode, 1, done.stderr.decode())
+        self.assertFalse(os.path.exists(self.path("state/journal")))
+
+    def test_drain_takes_segments_off(self):
+        self.apply("one.json")
+        self.ok(*self.on_sim("drain", "0"))
+        self.assertEqual(set(self.node()[1].values()), {None})
+        self.assertIn("no GPU and no MIG device is called '7'",
+                      self.run_partita(*self.on_sim("drain", "7")).stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
