@@ -94,7 +94,8 @@ class Compiler {
     exec::Visit visit{.gpu = change.gpu,
                       .profile = profile.name,
                       .nvml_enum = profile.nvml_enum,
-                      .start = change.start};
+                      .start = change.start,
+                      .size = profile.size};
     for (const auto& [key, last] : last_visit_) {
       if (key.first != change.gpu || !conflict(at(change.gpu), placed, key.second)) continue;
       if (!lives_[at(last)].ending) return bad_input(subject, "another instance is in its way");

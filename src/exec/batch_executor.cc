@@ -157,34 +157,37 @@ Record BatchExecutor::attempt_record(Record::Kind kind, int task) const {
 void BatchExecutor::begin_operation() {
   if (current_) return;
   const auto due = std::ranges::find_if(stale_, [&](const auto& s) { return s.second <= now_; });
-  Current next;
   if (due != stale_.end()) {
-    next = {due->first, false, true};
+    const int visit = due->first;
     stale_.erase(due);
-  } else {
-    const std::optional<ChangeId> id = order_.take(now_);
-    if (!id) return;
-    next = {order_.at(*id).visit, order_.at(*id).create, false};
-    ChangeRun& run = change_run(next.visit, next.create);
-    run.status = ChangeStatus::running;
-    run.begin = now_;
-    ++run.tries;
+    return begin_operation({visit, Operation::Kind::destroy, true}, {});
   }
+  const std::optional<ChangeId> id = order_.take(now_);
+  if (!id) return;
+  const Change& change = order_.at(*id);
+  ChangeRun& run = change_run(change.visit, change.create);
+  run.status = ChangeStatus::running;
+  run.begin = now_;
+  ++run.tries;
+  begin_operation(
+      {change.visit, change.create ? Operation::Kind::look : Operation::Kind::destroy, false}, {});
+}
+
+void BatchExecutor::begin_operation(const Current& next, std::vector<int> present) {
   VisitNow& state = visits_[at(next.visit)];
   const Visit& visit = script_.visits[at(next.visit)];
-  Operation operation{.device = script_.gpus[at(visit.gpu)].device,
+  Operation operation{.kind = next.kind,
+                      .device = script_.gpus[at(visit.gpu)].device,
                       .profile = visit.profile,
                       .nvml_enum = visit.nvml_enum,
-                      .start = visit.start};
-  if (next.create) {
-    record(visit_record(Record::Kind::create, next.visit));
-  } else {
-    operation.destroy = state.made;
-  }
+                      .start = visit.start,
+                      .size = visit.size,
+                      .present = std::move(present),
+                      .made = state.made};
   alive_.erase(next.visit);
   state.state = Place::busy;
   current_ = next;
-  out_.actions.push_back(BeginOperation{std::move(operation)});
+  out_.actions.emplace_back(BeginOperation{std::move(operation)});
 }
 
 void BatchExecutor::handle(const OperationDone& event) {
@@ -192,12 +195,27 @@ void BatchExecutor::handle(const OperationDone& event) {
   const Current current = *std::exchange(current_, std::nullopt);
   if (event.outcome.error) {
     refused(current, event.outcome);
-  } else if (current.create) {
+  } else if (current.kind == Operation::Kind::look) {
+    looked(current.visit, event.outcome.present);
+  } else if (current.kind == Operation::Kind::create) {
     CHECK(event.outcome.made.has_value());
     created(current.visit, *event.outcome.made);
   } else {
     destroyed(current.visit, current.clean_up);
   }
+}
+
+// A creation is announced only once its place was seen to be free, so that what is there after a
+// death is ours. By then the instance may be needed no more.
+void BatchExecutor::looked(int visit, const std::vector<int>& present) {
+  if (all_settled(visits_[at(visit)], script_.visits[at(visit)])) {
+    change_run(visit, true).status = ChangeStatus::pending;
+    visits_[at(visit)].state = Place::waiting;
+    touched_.insert(visit);
+    return;
+  }
+  record(visit_record(Record::Kind::create, visit));
+  begin_operation({visit, Operation::Kind::create, false}, present);
 }
 
 void BatchExecutor::created(int visit, const Made& made) {
@@ -230,19 +248,19 @@ void BatchExecutor::destroyed(int visit, bool clean_up) {
 void BatchExecutor::refused(const Current& current, const Outcome& outcome) {
   const Error& error = *outcome.error;
   VisitNow& state = visits_[at(current.visit)];
-  ChangeRun& run = change_run(current.visit, current.create);
+  ChangeRun& run = change_run(current.visit, current.creates());
   run.reason = to_string(error);
   if (!current.clean_up) {
     run.status = ChangeStatus::pending;
     run.end = now_;
   }
-  const bool half_made = current.create && outcome.made;
+  const bool half_made = current.creates() && outcome.made;
   if (half_made) {
     state.made = *outcome.made;
     record(visit_record(Record::Kind::stale, current.visit));
   }
   if (error.code == ErrorCode::lost) {
-    state.state = current.create ? Place::waiting : Place::stale;
+    state.state = current.creates() ? Place::waiting : Place::stale;
     lose_gpu(script_.visits[at(current.visit)].gpu, to_string(error));
     return;
   }
@@ -255,15 +273,15 @@ void BatchExecutor::refused(const Current& current, const Outcome& outcome) {
     stale_[current.visit] = now_;
     if (!patient) give_up_creating(current.visit, error);
   } else if (!patient) {
-    if (!current.create) return give_up_destroying(current.visit, error);
+    if (!current.creates()) return give_up_destroying(current.visit, error);
     give_up_creating(current.visit, error);
     end(current.visit, Place::gone);
   } else if (current.clean_up) {
     state.state = Place::stale;
     stale_[current.visit] = state.not_before;
   } else {
-    state.state = current.create ? Place::waiting : Place::alive;
-    order_.ready(order_.id(current.visit, current.create), state.not_before);
+    state.state = current.creates() ? Place::waiting : Place::alive;
+    order_.ready(order_.id(current.visit, current.creates()), state.not_before);
   }
 }
 

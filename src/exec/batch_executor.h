@@ -126,7 +126,9 @@ class BatchExecutor {
   };
   struct Current {
     int visit = 0;
-    bool create = true, clean_up = false;
+    Operation::Kind kind = Operation::Kind::look;
+    bool clean_up = false;  // of a half-made instance
+    bool creates() const { return kind != Operation::Kind::destroy; }
   };
 
   void take_over(const Past& past);
@@ -134,6 +136,7 @@ class BatchExecutor {
   void handle(const Started& event);
   void handle(const Exited& event);
   void handle(const Interrupted& event);
+  void looked(int visit, const std::vector<int>& present);
   void created(int visit, const Made& made);
   void destroyed(int visit, bool clean_up);
   void refused(const Current& current, const Outcome& outcome);
@@ -153,6 +156,7 @@ class BatchExecutor {
   void keep(int visit);
   void watch_times();
   void begin_operation();
+  void begin_operation(const Current& next, std::vector<int> present);
   void update_finished();
 
   bool settled(int task) const;

@@ -21,15 +21,23 @@ std::string holders_text(const Instance& instance) {
 }
 
 std::string name_of(const Operation& operation) {
-  return fmt::format("{} {}@{} on GPU {}", operation.destroy ? "destroy" : "create",
+  return fmt::format("{} {}@{} on GPU {}",
+                     operation.kind == Operation::Kind::destroy ? "destroy" : "create",
                      operation.profile, operation.start, operation.device);
 }
 
 Outcome refused(const Operation& operation, ErrorCode code, std::string message) {
-  return {.made = {}, .error = Error{code, std::move(message), name_of(operation)}};
+  Outcome outcome;
+  outcome.error = Error{code, std::move(message), name_of(operation)};
+  return outcome;
 }
 Outcome refused(const Operation& operation, const Error& error) {
   return refused(operation, error.code, to_string(error));
+}
+Outcome created(const Made& made) {
+  Outcome outcome;
+  outcome.made = made;
+  return outcome;
 }
 
 // The GPU as it is now; a lost one is an error here.
@@ -43,38 +51,33 @@ Result<GpuState> read_present(device::NodeDriver& driver, int gpu) {
 
 // ---- create ----
 
-// The instances that hold slices from `start` on, `size` of them (0: at least one).
-std::string in_the_way(const GpuState& gpu, int start, int size) {
+// The instances that hold slices of the place.
+std::string in_the_way(const GpuState& gpu, const Operation& operation) {
   std::string text;
   for (const Instance& instance : gpu.instances) {
-    const bool apart =
-        instance.start >= start + std::max(size, 1) || instance.start + instance.size <= start;
+    const bool apart = instance.start >= operation.start + operation.size ||
+                       instance.start + instance.size <= operation.start;
     if (apart) continue;
     fmt::format_to(std::back_inserter(text), "{}{}", text.empty() ? "" : ", ", describe(instance));
   }
   return text;
 }
 
-int size_of(device::NodeDriver& driver, const Operation& operation) {
-  const auto profiles = driver.profiles(operation.device);
-  if (!profiles) return 0;
-  const auto found =
-      std::ranges::find(*profiles, operation.nvml_enum, &device::ProfileInfo::nvml_enum);
-  return found == profiles->end() ? 0 : found->size;
+Outcome look(device::NodeDriver& driver, const Operation& operation) {
+  const Result<GpuState> now = read_present(driver, operation.device);
+  if (!now) return refused(operation, now.error());
+  const std::string others = in_the_way(*now, operation);
+  if (!others.empty()) return refused(operation, ErrorCode::no_room, "in the way: " + others);
+  Outcome outcome;
+  for (const Instance& instance : now->instances) outcome.present.push_back(instance.gi_id);
+  return outcome;
 }
 
-Outcome no_room(device::NodeDriver& driver, const Operation& operation, const GpuState& now) {
-  const std::string who = in_the_way(now, operation.start, size_of(driver, operation));
-  return refused(operation, ErrorCode::no_room,
-                 who.empty() ? "what it needs is taken" : "in the way: " + who);
-}
-
-// The instance that appeared at the place since `before`, or null.
-const Instance* appeared(const GpuState& before, const GpuState& now, const Operation& operation) {
+// The instance that appeared at the place since the look, or null.
+const Instance* appeared(const GpuState& now, const Operation& operation) {
   for (const Instance& instance : now.instances) {
     if (instance.start != operation.start || instance.profile != operation.profile) continue;
-    if (std::ranges::find(before.instances, instance.gi_id, &Instance::gi_id) ==
-        before.instances.end())
+    if (std::ranges::find(operation.present, instance.gi_id) == operation.present.end())
       return &instance;
   }
   return nullptr;
@@ -90,26 +93,33 @@ Outcome take_back(device::NodeDriver& driver, const Operation& operation, int gi
 
 Outcome create_compute(device::NodeDriver& driver, const Operation& operation, int gi_id) {
   const auto compute = driver.create_compute(operation.device, gi_id);
-  if (compute) return {.made = Made{gi_id, compute->uuid}, .error = {}};
+  if (compute) return created({gi_id, compute->uuid});
   // The answer may be lost though the call took effect.
   const Result<GpuState> now = read_present(driver, operation.device);
-  if (!now) return {.made = Made{gi_id, {}}, .error = refused(operation, now.error()).error};
+  if (!now) {
+    Outcome outcome = refused(operation, now.error());
+    outcome.made = Made{gi_id, {}};
+    return outcome;
+  }
   const auto found = std::ranges::find(now->instances, gi_id, &Instance::gi_id);
   if (found == now->instances.end()) return refused(operation, compute.error());
-  if (found->whole()) return {.made = Made{gi_id, found->uuid()}, .error = {}};
+  if (found->whole()) return created({gi_id, found->uuid()});
   return take_back(driver, operation, gi_id, compute.error());
 }
 
 Outcome create(device::NodeDriver& driver, const Operation& operation) {
-  const Result<GpuState> before = read_present(driver, operation.device);
-  if (!before) return refused(operation, before.error());
   const auto gi_id =
       driver.create_instance(operation.device, {operation.nvml_enum, operation.start});
   if (gi_id) return create_compute(driver, operation, *gi_id);
   const Result<GpuState> now = read_present(driver, operation.device);
   if (!now) return refused(operation, now.error());
-  if (gi_id.error().code == ErrorCode::no_room) return no_room(driver, operation, *now);
-  if (const Instance* mine = appeared(*before, *now, operation))
+  // Refused by the driver is refused; any other error may hide that the call took effect.
+  if (gi_id.error().code == ErrorCode::no_room) {
+    const std::string others = in_the_way(*now, operation);
+    return refused(operation, ErrorCode::no_room,
+                   others.empty() ? to_string(gi_id.error()) : "in the way: " + others);
+  }
+  if (const Instance* mine = appeared(*now, operation))
     return create_compute(driver, operation, mine->gi_id);
   return refused(operation, gi_id.error());
 }
@@ -126,7 +136,7 @@ auto ours(const Made& made) {
 // The instance that was made, or null: gone, or another one has its number now.
 const Instance* find_made(const GpuState& gpu, const Operation& operation) {
   for (const Instance& instance : gpu.instances) {
-    const Made& made = *operation.destroy;
+    const Made& made = operation.made;
     if (instance.gi_id != made.gi_id || instance.start != operation.start ||
         instance.profile != operation.profile)
       continue;
@@ -151,7 +161,7 @@ Outcome destroy(device::NodeDriver& driver, const Operation& operation) {
     return refused(operation, ErrorCode::in_use, "held by " + holders_text(*instance));
   std::optional<Error> error;
   for (const device::ComputeInstance& compute : instance->compute) {
-    if (!ours(*operation.destroy)(compute)) continue;
+    if (!ours(operation.made)(compute)) continue;
     const auto done = driver.destroy_compute(operation.device, instance->gi_id, compute.ci_id);
     if (!done && !error) error = done.error();
   }
@@ -174,7 +184,15 @@ std::string describe(const Instance& instance) {
 }
 
 Outcome perform(device::NodeDriver& driver, const Operation& operation) {
-  return operation.destroy ? destroy(driver, operation) : create(driver, operation);
+  switch (operation.kind) {
+    case Operation::Kind::look:
+      return look(driver, operation);
+    case Operation::Kind::create:
+      return create(driver, operation);
+    case Operation::Kind::destroy:
+      return destroy(driver, operation);
+  }
+  return {};
 }
 
 }  // namespace partita::exec

@@ -1,12 +1,13 @@
-// Operation: creating or destroying one MIG instance with its compute instance, as one step that
-// may be repeated: it reads the GPU before and after, so that a lost answer, a half-made instance
-// or an earlier attempt do no harm, and it never touches an instance that is not the one it is
-// about. Blocks as long as the driver takes. Knows no script; the caller decides what a refusal
-// means.
+// Operation: looking at the place of an instance, creating it or destroying it with its compute
+// instance, as one step that may be repeated: it reads the GPU before and after, so that a lost
+// answer, a half-made instance or an earlier attempt do no harm, and it never touches an instance
+// that is not the one it is about. Blocks as long as the driver takes. Knows no script; the caller
+// decides what a refusal means.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "device/node_driver.h"
@@ -21,18 +22,22 @@ struct Made {
 };
 
 struct Operation {
+  enum class Kind { look, create, destroy };
+  Kind kind = Kind::look;
   int device = 0;  // GPU index of the driver
   std::string profile;
   int nvml_enum = 0;
-  int start = 0;
-  std::optional<Made> destroy = {};  // nothing: create
+  int start = 0, size = 0;        // memory slices
+  std::vector<int> present = {};  // create: the gi_ids that the look before it has found
+  Made made = {};                 // destroy
   bool operator==(const Operation&) const = default;
 };
 
-// A create that went wrong after the instance was there has both error and made: it is still there.
-// A destroy that went wrong has an error. Errors of the driver, whose message names who is in the
-// way: no_room the instances, in_use the processes.
+// Of a look that found the place free: who is there. A create that went wrong after the instance
+// was there has both error and made: it is still there. Errors are the driver's, and their message
+// names who is in the way: no_room the instances, in_use the processes.
 struct Outcome {
+  std::vector<int> present = {};
   std::optional<Made> made = {};
   std::optional<Error> error = {};
   bool operator==(const Outcome&) const = default;

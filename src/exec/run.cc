@@ -90,6 +90,7 @@ RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& door
     if (auto outcome = driver.answer()) events.emplace_back(OperationDone{*std::move(outcome)});
     stage.collect(events);
     const Nanos now = doors.clock.now_ns() - settings.origin;
+    if (settings.watch) settings.watch(now, executor.report());
     if (events.empty() && (!wake || now < *wake)) {
       driver.wait(std::chrono::nanoseconds(wake ? std::min(*wake - now, kPoll) : kPoll));
       continue;
@@ -97,7 +98,6 @@ RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& door
     if (auto operation = stage.perform(executor.step(now, events)))
       driver.begin(*std::move(operation));
     wake = executor.next_wake();
-    if (settings.watch) settings.watch(now, executor.report());
   }
   return stage.end();
 }

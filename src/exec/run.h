@@ -29,7 +29,7 @@ struct RunSettings {
   std::map<Pid, StartTask> adopted = {};   // attempts that an earlier process of the run started
   std::int64_t origin = 0;                 // the clock at the start of the run
   std::function<bool()> interrupted = {};  // asked often: should the run end?
-  std::function<void(Nanos, const RunReport&)> watch = {};  // told after every step
+  std::function<void(Nanos, const RunReport&)> watch = {};  // told often how things stand
 };
 
 struct RunEnd {

@@ -42,7 +42,7 @@ struct Visit {
   int gpu = 0;                  // index into Script::gpus
   std::string profile;          // catalogue name
   int nvml_enum = 0;            // of the profile
-  int start = 0;                // memory slices
+  int start = 0, size = 0;      // memory slices
   std::vector<int> tasks = {};  // in order
   std::vector<int> after = {};  // visits before it that cannot exist beside it
   bool operator==(const Visit&) const = default;

@@ -19,7 +19,20 @@ Result<ParsedJournal> read_journal(const std::string& path, Files& files) {
   return parsed;
 }
 
-Result<void> begin(Session& session, const Script& script, const Doors& doors) {
+Result<void> name_run(Session& session, const std::string& run, const SessionFlags& flags,
+                      Files& files) {
+  session.settings.paths.run = run;
+  if (flags.log_dir.empty()) return {};
+  session.settings.paths.log_dir = flags.log_dir + "/" + run;
+  return files.make_directories(session.settings.paths.log_dir);
+}
+
+Result<void> begin(Session& session, const Script& script, const Doors& doors,
+                   const SessionFlags& flags) {
+  if (flags.may_begin) {
+    if (auto fine = flags.may_begin(); !fine) return fine;
+  }
+  if (auto done = name_run(session, flags.run, flags, doors.files); !done) return done;
   session.settings.origin = doors.clock.now_ns();
   if (session.settings.journal.empty()) return {};
   Record run;
@@ -31,8 +44,8 @@ Result<void> begin(Session& session, const Script& script, const Doors& doors) {
 
 Result<void> go_on(Session& session, const Script& script, const Doors& doors,
                    const std::vector<Record>& records, const SessionFlags& flags) {
-  RunPaths& paths = session.settings.paths;
-  paths.run = records.front().run;
+  const RunPaths& paths = session.settings.paths;
+  if (auto done = name_run(session, records.front().run, flags, doors.files); !done) return done;
   const Attempts attempts = flags.find ? flags.find(paths.run) : Attempts{};
   const Traces traces = follow(script, records, attempts, paths, doors.processes, doors.files);
   Result<Past> past = recover(script, records, traces, doors.driver);
@@ -60,7 +73,6 @@ Result<void> go_on(Session& session, const Script& script, const Doors& doors,
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags) {
   Session session;
   session.settings.journal = flags.journal;
-  session.settings.paths = {flags.run, flags.log_dir};
   if (!flags.journal.empty()) {
     Result<FileLock> lock = doors.files.lock(flags.journal + ".lock");
     if (!lock) return failed(lock.error());
@@ -69,17 +81,13 @@ Result<Session> open_session(const Script& script, const Doors& doors, const Ses
     if (!parsed) return failed(parsed.error());
     const std::vector<Record>& records = parsed->records;
     const bool over = records.empty() || records.back().kind == Record::Kind::done;
-    if (!flags.resume && !over) {
-      return bad_input(flags.journal,
-                       "a run that did not end is in it: go on with --resume, or remove the file");
-    }
-    if (flags.resume && !records.empty()) {
+    if (!over || (flags.resume && !records.empty())) {
       if (auto done = go_on(session, script, doors, records, flags); !done)
         return failed(done.error());
       return session;
     }
   }
-  if (auto done = begin(session, script, doors); !done) return failed(done.error());
+  if (auto done = begin(session, script, doors, flags); !done) return failed(done.error());
   return session;
 }
 

@@ -13,11 +13,13 @@ namespace partita::exec {
 
 struct SessionFlags {
   std::string journal;  // path; empty: none is kept, nothing can go on
-  bool resume = false;  // go on with the run of the journal
+  bool resume = false;  // go on also with a run that is over: what did not finish is tried again
   std::string run;      // name of a new run
-  std::string log_dir = {};
+  std::string log_dir = {};  // each run has a directory in it, which is made; empty: none
   // The running attempts of a run (find_attempts on real machines).
   std::function<Attempts(const std::string& run)> find = {};
+  // Asked before a new run begins; an error refuses it.
+  std::function<Result<void>()> may_begin = {};
 };
 
 struct Session {
@@ -26,9 +28,9 @@ struct Session {
   FileLock lock;
 };
 
-// With `resume` and no run in the journal a new one begins. Bad input: there is an unfinished run
-// and `resume` is not set; the journal is damaged, or of another script. in_use: another process
-// has it.
+// Goes on with the journal's run when that did not end, else begins a new one. Bad input: the
+// journal is damaged, or its unfinished run is one of another script. in_use: another process has
+// it.
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags);
 
 }  // namespace partita::exec

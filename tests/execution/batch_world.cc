@@ -143,6 +143,9 @@ void BatchWorld::die() {
   for (const auto& [pid, process] : running) seen_[pid] = process;
   processes_.orphan_all();
   clock.now += downtime;
+  // What appears at an announced place while nobody watches would be taken for ours.
+  for (std::size_t i = next_incident_; i < incidents.size(); ++i)
+    incidents[i].time = std::max(incidents[i].time, clock.now + 1);
   static_cast<void>(tick(0));
 }
 

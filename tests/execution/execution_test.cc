@@ -3,44 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <set>
 
-#include "../batch/random_batch.h"
 #include "base/check.h"
-#include "batch_world.h"
-#include "planners/batch/scheduler.h"
+#include "base/test_rounds.h"
+#include "cases.h"
 #include "sim/batch.h"
 #include "verify/batch.h"
 
 namespace partita::execution_tests {
 namespace {
 
-namespace batch = planners::batch;
 using exec::TaskStatus;
-
-const std::vector<std::string> kMeasured = {"A30-24GB", "A100-80GB", "H100-80GB-SXM5"};
-
-struct Case {
-  plan::BatchProblem problem;
-  plan::BatchSchedule schedule;
-};
-
-Case random_case(Rng& rng, batch_test::Shape shape, const std::string& scheduler) {
-  shape.gpus = kMeasured;
-  shape.extreme = false;
-  while (true) {
-    Case made{batch_test::RandomBatch(rng, shape).make(), {}};
-    const auto chosen = batch::find_scheduler(scheduler);
-    CHECK(chosen.has_value());
-    batch::Options options;
-    options.budget = 2'000;
-    auto outcome = batch::run(*chosen, made.problem, options);
-    if (!outcome.schedule) continue;
-    made.schedule = *std::move(outcome.schedule);
-    return made;
-  }
-}
 
 // What the judge says of what took place, about order and places; that times are other than planned
 // is the point of a real run.
@@ -83,33 +57,10 @@ void expect_all_finished(BatchWorld& world) {
 
 // ---- without faults ----
 
-TEST(Execution, EndsAsPlannedOnOneGpu) {
-  Rng rng(1);
-  int tasks = 0;
-  for (int i = 0; i < 150; ++i) {
-    const Case one = random_case(rng, {.most_tasks = 14, .most_gpus = 1, .timed = i % 3 == 0},
-                                 i % 2 == 0 ? "far" : "best");
-    BatchWorld world(one.problem, one.schedule, {});
-    EXPECT_EQ(world.live_to_the_end(), 0);
-    expect_sound(one, world, 0);
-    expect_all_finished(world);
-    for (std::size_t t = 0; t < world.script().tasks.size(); ++t) {
-      const Nanos planned = world.script().tasks[t].planned.end;
-      const Nanos real = world.report().tasks[t].end;
-      ++tasks;
-      EXPECT_LE(real, planned + planned / 100);
-      // Schedulers leave gaps where nothing gains from closing them, never in FAR's trees.
-      const bool tree = i % 2 == 0 && i % 3 != 0;
-      EXPECT_GE(real, tree ? planned - planned / 100 : 0);
-    }
-  }
-  EXPECT_GT(tasks, 500);
-}
-
 // The second implementation of the same discipline: on one GPU both must agree to the nanosecond.
 TEST(Execution, AgreesWithTheSimulationOfSchedules) {
   Rng rng(2);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < test_rounds(100); ++i) {
     const Case one =
         random_case(rng, {.most_tasks = 14, .most_gpus = 1, .timed = i % 2 == 0}, "best");
     BatchWorld world(one.problem, one.schedule, {});
@@ -125,7 +76,7 @@ TEST(Execution, AgreesWithTheSimulationOfSchedules) {
 // costs is at most the reconfigurations of the others.
 TEST(Execution, SeveralGpusWaitForEachOthersReconfigurationsOnly) {
   Rng rng(3);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < test_rounds(60); ++i) {
     const Case one = random_case(rng, {.most_tasks = 14, .most_gpus = 3}, "best");
     BatchWorld world(one.problem, one.schedule, {});
     world.live_to_the_end();
@@ -185,6 +136,8 @@ void make_driver_fail(BatchWorld& world, Rng& rng, bool deaths) {
     fault.code = kCodes[static_cast<std::size_t>(below(rng, 5))];
     fault.hang_ns = below(rng, 3) * kSecond;
     fault.after_effect = below(rng, 2) == 0;
+    // Of a driver that says "no room" the answer is believed.
+    if (fault.after_effect) fault.code = ErrorCode::timeout;
     fault.dies = deaths && below(rng, 2) == 0;
     world.faults.push_back(fault);
   }
@@ -279,22 +232,21 @@ std::uint64_t run_scenario(std::uint64_t seed) {
   return world.log_hash();
 }
 
-// PARTITA_SEEDS asks for more of them.
 TEST(Execution, SurvivesWhatCanGoWrong) {
-  const char* wish = std::getenv("PARTITA_SEEDS");
-  const std::uint64_t seeds = wish == nullptr ? 300 : std::strtoull(wish, nullptr, 10);
+  const auto seeds = static_cast<std::uint64_t>(test_rounds(300));
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed)
     run_scenario(seed);
 }
 
 TEST(Execution, TheSameSeedGivesTheSameLog) {
   std::set<std::uint64_t> hashes;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  const auto seeds = static_cast<std::uint64_t>(test_rounds(40));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     const std::uint64_t hash = run_scenario(seed);
     EXPECT_EQ(hash, run_scenario(seed));
     hashes.insert(hash);
   }
-  EXPECT_GT(hashes.size(), 35u);
+  EXPECT_GT(hashes.size() * 8, seeds * 7);
 }
 
 // One batch, dead at every append (before, amid, after) and before and after every driver call.
