@@ -49,6 +49,9 @@ void Supervisor::say(const std::string& line) const {
 // ---- after a restart ----
 
 Result<void> Supervisor::recover(std::int64_t now_ns) {
+  // Nothing may ever have been applied yet.
+  const std::string home = options_.state_file.substr(0, options_.state_file.rfind('/'));
+  if (auto made = files_.make_directories(home); !made) return made;
   Result<FileLock> lock = files_.lock(options_.state_file + ".lock");
   if (!lock) return failed(lock.error());
   lock_ = *std::move(lock);
@@ -336,7 +339,10 @@ std::int64_t Supervisor::next_time(std::int64_t now_ns) const {
     due(group.next_try_ns);
     for (const auto* workers : {&group.workers, &group.strays}) {
       for (const Worker& worker : *workers) {
-        if (worker.kill_ns && worker.living()) due(*worker.kill_ns);
+        if (worker.kill_ns && worker.living()) {
+          due(*worker.kill_ns);
+          due(now_ns + options_.policy.quick_poll_ns);
+        }
         if (!worker.living()) due(worker.next_start_ns);
       }
     }

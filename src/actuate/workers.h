@@ -32,7 +32,8 @@ struct WorkerPolicy {
   std::int64_t seldom_ns = 300'000'000'000;  // between tries of what was given up
   std::int64_t quick_ns = 10'000'000'000;    // who ends sooner than this failed quickly
   int give_up_after = 5;                     // quick failures in a row
-  std::int64_t poll_ns = 200'000'000;        // how often ends of workers are looked for
+  std::int64_t poll_ns = 200'000'000;        // how often ends of workers are looked for;
+  std::int64_t quick_poll_ns = 20'000'000;   // of those that were told to end
 };
 
 struct WorkerHooks {

@@ -88,7 +88,7 @@ struct World {
                               .state_file = "/s/workers.json",
                               .log_dir = "/s/log",
                               .first_port = 8000};
-    options.policy.poll_ns = poll_ns;
+    options.policy.poll_ns = options.policy.quick_poll_ns = poll_ns;
     options.hooks.prepare = [this](const AssignedSegment& s) -> Result<std::vector<Environment>> {
       if (!prepares) return environment_error("mps", "no daemon");
       return std::vector<Environment>(static_cast<std::size_t>(s.processes), {{"SHARE", share}});

@@ -168,7 +168,10 @@ Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
 
 std::optional<int> RealProcesses::end_of(Pid pid, const Process& process) {
   if (!process.adopted_as.empty()) {
-    if (identity(pid) == process.adopted_as) return std::nullopt;
+    const std::string now = identity(pid);
+    if (now == process.adopted_as) return std::nullopt;
+    // As long as its group lives, nobody else gets the number.
+    if (now.empty() && !process.daemon) ::kill(-static_cast<pid_t>(pid), SIGKILL);
     return kUnknownStatus;
   }
   const auto id = static_cast<pid_t>(pid);

@@ -24,7 +24,8 @@ struct ProcessSpec {
   std::string log_file = {};   // standard output and error are appended; empty: thrown away
   std::string directory = {};  // where it runs; empty: where we are
   std::string input = {};      // what it reads from standard input
-  // Once it ends, what is left of its process group is killed; of a daemon it is left alone.
+  // Once it ends, what is left of its process group is killed; of a daemon it is left alone. Holds
+  // for whoever adopts it, too; what was adopted counts as no daemon.
   bool daemon = false;
   bool operator==(const ProcessSpec&) const = default;
 };

@@ -186,6 +186,19 @@ TEST(RealProcesses, live_on_and_are_adopted_by_identity_only) {
   EXPECT_EQ(status_of(first, pid), 143);
 }
 
+TEST(RealProcesses, kill_what_an_adopted_process_leaves_behind) {
+  const Scratch scratch;
+  RealProcesses first, second;
+  const Family family = start_family(first, scratch, "wait", false);
+  ASSERT_TRUE(second.adopt(family.leader, second.identity(family.leader)));
+  ::kill(static_cast<pid_t>(family.leader), SIGKILL);
+  std::vector<ProcessExit> exits;
+  EXPECT_TRUE(eventually([&] { return !(exits = second.exited()).empty(); }));
+  EXPECT_THAT(exits, ElementsAre(ProcessExit{family.leader, kUnknownStatus}));
+  EXPECT_TRUE(eventually([&] { return !first.alive(family.child); }));
+  EXPECT_EQ(status_of(first, family.leader), 137);
+}
+
 TEST(RealProcesses, are_found_by_their_environment_without_their_children) {
   const Scratch scratch;
   RealProcesses processes;
