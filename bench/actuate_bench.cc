@@ -131,9 +131,9 @@ BENCHMARK(change_of_a_fleet)
     ->ArgNames({"gpus", "change"})
     ->Unit(benchmark::kMillisecond);
 
-// What apply itself costs per step -- journal and assignment with their fsync on a real disk, reading
-// back, planning -- on a driver that answers at once: 8 full GPUs change from 7 instances to 2 each
-// and back.
+// What apply itself costs per step -- journal and assignment with their fsync on a real disk,
+// reading back, planning -- on a driver that answers at once: 8 full GPUs change from 7 instances
+// to 2 each and back.
 void apply_overhead(benchmark::State& state) {
   std::string folder = std::filesystem::temp_directory_path() / "partita-bench-XXXXXX";
   CHECK(::mkdtemp(folder.data()) != nullptr);

@@ -5,6 +5,7 @@
 #include "batch_comparison.h"
 #include "commands.h"
 #include "comparison.h"
+#include "demo_node.h"
 #include "flags.h"
 #include "inputs.h"
 #include "plan/batch_forms.h"
@@ -31,6 +32,7 @@ constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
 constexpr char kTasksFile[] = "data/batches/rodinia-a30.csv";
 constexpr char kGpu[] = "A100-80GB";
 constexpr char kBatchGpu[] = "A30-24GB";
+constexpr int kNodeGpus = 8;
 constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
 
 struct Flags {
@@ -152,7 +154,7 @@ Result<Exit> show_batch(Context& context, const Flags& flags) {
 Result<Exit> run(Context& context, const Flags& flags) {
   const Result<plan::ServingProblem> problem = demo_problem();
   if (!problem) return failed(problem.error());
-  say(context, fmt::format("Partita in six steps. No GPU is needed: {} performance laws were "
+  say(context, fmt::format("Partita in seven steps. No GPU is needed: {} performance laws were "
                            "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
                            problem->fleet[0].profiles.size(), kGpu));
@@ -171,6 +173,10 @@ Result<Exit> run(Context& context, const Flags& flags) {
   if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
   headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
   if (auto shown = show_batch(context, flags); !shown) return shown;
+  headline(context, 7, "The plan made real on eight simulated GPUs, then more traffic");
+  if (auto shown = show_node(context, *problem, *plan, kNodeGpus); !shown) {
+    return failed(shown.error());
+  }
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
 }
@@ -180,7 +186,8 @@ Result<Exit> run(Context& context, const Flags& flags) {
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "demo",
-      "Tell the whole story on eleven services and a queue of jobs: plan, proof, verdict, traffic");
+      "Tell the whole story on eleven services and a queue of jobs: plan, proof, verdict, traffic, "
+      "and a node changed with nothing touched that may stay");
   auto flags = std::make_shared<Flags>();
   command
       ->add_option("-o,--output", flags->picture,

@@ -7,6 +7,9 @@
 namespace partita::actuate {
 namespace {
 
+// Shares are sums of throughputs in some order.
+constexpr double kWhole = 1 - 1e-9;
+
 void write_place(JsonWriter& out, const Place& place) {
   out.raw(R"("gpu": )").number(long{place.gpu}).raw(R"(, "gpu_uuid": )").string(place.gpu_uuid);
   out.raw(R"(, "profile": )").string(place.profile);
@@ -85,24 +88,6 @@ std::string segment_text(const Segment& segment) {
   return fmt::format("  {} b{}x{}", segment.service, segment.batch, segment.processes);
 }
 
-// Services that lose nothing share a line.
-std::string affected_text(const std::vector<Affected>& affected) {
-  if (affected.empty()) return {};
-  std::string text = "\naffected services\n", unharmed;
-  for (const Affected& one : affected) {
-    if (one.least >= 1 && one.below.value <= 0) {
-      unharmed += (unharmed.empty() ? "" : ", ") + one.service;
-      continue;
-    }
-    text += fmt::format(
-        "  {}: down to {:.0f} %, {:.2f} s below what it must have, {:.2f} s without any\n",
-        one.service, 100 * one.least, one.below.value, one.unavailable.value);
-    if (!one.why_below.empty()) text += fmt::format("    {}\n", one.why_below);
-  }
-  if (!unharmed.empty()) text += fmt::format("  at 100 % all the time: {}\n", unharmed);
-  return text;
-}
-
 }  // namespace
 
 std::string change_json(const Change& change) {
@@ -166,6 +151,23 @@ std::string change_summary(const Change& change) {
   return text;
 }
 
+std::string affected_text(const std::vector<Affected>& affected) {
+  if (affected.empty()) return {};
+  std::string text = "affected services\n", unharmed;
+  for (const Affected& one : affected) {
+    if (one.least >= kWhole && one.below.value <= 0) {
+      unharmed += (unharmed.empty() ? "" : ", ") + one.service;
+      continue;
+    }
+    text += fmt::format(
+        "  {}: down to {:.0f} %, {:.2f} s below what it must have, {:.2f} s without any\n",
+        one.service, 100 * one.least, one.below.value, one.unavailable.value);
+    if (!one.why_below.empty()) text += fmt::format("    {}\n", one.why_below);
+  }
+  if (!unharmed.empty()) text += fmt::format("  at 100 % all the time: {}\n", unharmed);
+  return text;
+}
+
 std::string change_text(const Change& change, bool explain) {
   std::string text = change_summary(change);
   if (!change.steps.empty()) text += "\nsteps\n";
@@ -175,7 +177,7 @@ std::string change_text(const Change& change, bool explain) {
     if (step.predicted.value > 0) text += fmt::format("  {:.2f} s", step.predicted.value);
     text += "\n";
   }
-  text += affected_text(change.affected);
+  if (!change.affected.empty()) text += "\n" + affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
     text += fmt::format("in the way: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
                         at(one.instance.place), one.instance.uuid);

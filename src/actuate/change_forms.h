@@ -12,6 +12,9 @@ std::string change_json(const Change& change);
 // What is kept, destroyed, created and moved.
 std::string change_summary(const Change& change);
 
+// Per service how far down it goes and for how long; those that lose nothing share a line.
+std::string affected_text(const std::vector<Affected>& affected);
+
 // The summary, the steps with their predicted times, who is
 // affected, what is in the way; `explain` adds a sentence for each decision.
 std::string change_text(const Change& change, bool explain);
