@@ -77,7 +77,7 @@ void fill(const Target& target, int gpcs, Info& info) {
 }
 
 std::string name_of(const hw::MigProfile& profile, int gpcs) {
-  return (gpcs == profile.gpcs ? "" : std::to_string(gpcs) + "c.") + profile.name;
+  return "MIG " + (gpcs == profile.gpcs ? "" : std::to_string(gpcs) + "c.") + profile.name;
 }
 
 Return create(GpuInstance handle, unsigned id, bool arguments, const abi::Place* place,
@@ -262,6 +262,9 @@ Return nvmlDeviceGetComputeInstanceId(Device device, unsigned* id) {
                        [&](const Target& target) { return answer(id, target.compute->ci_id); });
 }
 
+Return nvmlDeviceGetAttributes(Device device, abi::DeviceAttributes* attributes) {
+  return nvmlDeviceGetAttributes_v2(device, attributes);
+}
 Return nvmlDeviceGetAttributes_v2(Device device, abi::DeviceAttributes* attributes) {
   return on_mig_device(device, given(attributes), [&](const Target& target) {
     const hw::GpuModel& model = *target.gpu.model;

@@ -7,11 +7,16 @@ namespace partita::nvml_sim {
 namespace {
 
 struct Row {
-  std::string_view architecture;  // begins with this
+  std::string_view name;  // what the name of the model or its architecture begins with
   Figures figures;
 };
-// Longest name first: "blackwell-gb202" is no "blackwell".
+// Names of models before architectures, longer names before shorter: "blackwell-gb202" is no
+// "blackwell".
 constexpr Row kFigures[] = {
+    {"A30-", {7, 8, 0, 64, 3072, 210, 1440, 1215, 30, 100, 165, 4}},
+    {"A100-40GB", {7, 8, 0, 64, 5120, 210, 1410, 1215, 55, 100, 400, 4}},
+    {"H100-80GB-PCIe", {9, 9, 0, 128, 5120, 345, 1755, 1593, 50, 200, 350, 5}},
+    {"H200-", {9, 9, 0, 128, 6144, 345, 1980, 3201, 75, 200, 700, 5}},
     {"ampere", {7, 8, 0, 64, 5120, 210, 1410, 1593, 60, 100, 400, 4}},
     {"hopper", {9, 9, 0, 128, 5120, 345, 1980, 2619, 75, 200, 700, 5}},
     {"blackwell-gb202", {10, 12, 0, 128, 512, 180, 2430, 14001, 40, 150, 600, 5}},
@@ -29,7 +34,7 @@ unsigned long long share(double total, int part, int whole) {
 
 const Figures& figures_of(const hw::GpuModel& model) {
   const auto row = std::ranges::find_if(kFigures, [&](const Row& known) {
-    return model.architecture.starts_with(known.architecture);
+    return model.name.starts_with(known.name) || model.architecture.starts_with(known.name);
   });
   return row == std::end(kFigures) ? kUnknown : row->figures;
 }

@@ -7,6 +7,8 @@
 
 namespace partita::nvml_sim {
 
+inline constexpr const char* kDriverVersion = "580.00.00";
+
 struct Figures {
   unsigned architecture;             // NVML's number
   int major, minor;                  // CUDA compute capability

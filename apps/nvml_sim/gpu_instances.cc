@@ -47,6 +47,26 @@ void fill(const hw::GpuModel& model, const hw::MigProfile& profile, Info& info) 
   info.memory_mib = memory_mib(model, profile);
 }
 
+// The struct of the version that it opens with; the third is told by its own layout.
+Return fill_versioned(const hw::GpuModel& model, const hw::MigProfile& profile,
+                      abi::GpuInstanceProfileV2* info) {
+  const unsigned version = info->version;
+  if (version == abi::version_word<abi::GpuInstanceProfileV2>(2)) {
+    *info = {};
+    info->version = version;
+    fill(model, profile, *info);
+    return put("MIG " + profile.name, info->name, sizeof info->name);
+  }
+  if (version == abi::version_word<abi::GpuInstanceProfileV3>(3)) {
+    auto& v3 = *reinterpret_cast<abi::GpuInstanceProfileV3*>(info);
+    v3 = {};
+    v3.version = version;
+    fill(model, profile, v3);
+    return put("MIG " + profile.name, v3.name, sizeof v3.name);
+  }
+  return Return::argument_version_mismatch;
+}
+
 Return placements(Device device, unsigned id, abi::Place* places, unsigned* count) {
   return on_board(device, given(count), [&](const Target& target) {
     const std::optional<int> index = profile_by_id(target.gpu, id);
@@ -127,24 +147,20 @@ Return nvmlDeviceGetGpuInstanceProfileInfo(Device device, unsigned nvml_enum,
 
 Return nvmlDeviceGetGpuInstanceProfileInfoV(Device device, unsigned nvml_enum,
                                             abi::GpuInstanceProfileV2* info) {
-  const auto use = [&](const Target& target, const hw::MigProfile& profile) {
-    const unsigned version = info->version;
-    if (version == abi::version_word<abi::GpuInstanceProfileV2>(2)) {
-      *info = {};
-      info->version = version;
-      fill(*target.gpu.model, profile, *info);
-      return put(profile.name, info->name, sizeof info->name);
-    }
-    if (version == abi::version_word<abi::GpuInstanceProfileV3>(3)) {
-      auto& v3 = *reinterpret_cast<abi::GpuInstanceProfileV3*>(info);
-      v3 = {};
-      v3.version = version;
-      fill(*target.gpu.model, profile, v3);
-      return put(profile.name, v3.name, sizeof v3.name);
-    }
-    return Return::argument_version_mismatch;
-  };
-  return with_enum(device, given(info), nvml_enum, use);
+  return with_enum(device, given(info), nvml_enum,
+                   [&](const Target& target, const hw::MigProfile& profile) {
+                     return fill_versioned(*target.gpu.model, profile, info);
+                   });
+}
+
+Return nvmlDeviceGetGpuInstanceProfileInfoByIdV(Device device, unsigned id,
+                                                abi::GpuInstanceProfileV2* info) {
+  return on_board(device, given(info), [&](const Target& target) {
+    const std::optional<int> index = profile_by_id(target.gpu, id);
+    if (!index) return Return::not_supported;
+    const hw::GpuModel& model = *target.gpu.model;
+    return fill_versioned(model, model.profiles[static_cast<std::size_t>(*index)], info);
+  });
 }
 
 Return nvmlDeviceGetGpuInstancePossiblePlacements(Device device, unsigned id, abi::Place* places,

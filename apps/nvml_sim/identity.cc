@@ -203,6 +203,26 @@ Return nvmlDeviceGetPciInfo_v3(Device device, abi::PciInfo* pci) {
   return pci_info(device, pci, sizeof *pci);
 }
 
+Return nvmlDeviceGetPciInfoExt(Device device, abi::PciInfoExt* out) {
+  constexpr unsigned kDisplayController = 3, kThreeD = 2;  // class of boards without a display
+  return on_any_device(device, given(out), [&](const Target& target) {
+    if (out->version != abi::version_word<abi::PciInfoExt>(1))
+      return Return::argument_version_mismatch;
+    abi::PciInfo pci{};
+    write_pci(target.gpu, pci);
+    *out = {.version = out->version,
+            .domain = pci.domain,
+            .bus = pci.bus,
+            .device = pci.device,
+            .device_id = pci.device_id,
+            .subsystem_id = pci.subsystem_id,
+            .base_class = kDisplayController,
+            .sub_class = kThreeD,
+            .bus_id = {}};
+    return put(pci.bus_id, out->bus_id, sizeof out->bus_id);
+  });
+}
+
 Return nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* out) {
   return generation(device, out);
 }

@@ -3,14 +3,15 @@
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "figures.h"
 #include "library.h"
 
 namespace partita::nvml_sim {
 namespace {
 
-constexpr const char* kDriverVersion = "580.00.00";
 constexpr const char* kNvmlVersion = "13.580.00.00";
 constexpr int kCudaVersion = 13000;
 
@@ -70,46 +71,37 @@ Return mig_by_uuid(const Machine& machine, std::string_view uuid, Device* out) {
   return Return::not_found;
 }
 
-const char* words(Return code) {
-  switch (code) {
-    case Return::success:
-      return "success";
-    case Return::uninitialized:
-      return "the library is not initialised";
-    case Return::invalid_argument:
-      return "invalid argument";
-    case Return::not_supported:
-      return "not supported";
-    case Return::no_permission:
-      return "missing permission";
-    case Return::not_found:
-      return "not found";
-    case Return::insufficient_size:
-      return "the buffer is too small";
-    case Return::driver_not_loaded:
-      return "the driver is not loaded";
-    case Return::timeout:
-      return "timeout";
-    case Return::function_not_found:
-      return "function not found";
-    case Return::gpu_is_lost:
-      return "the GPU is lost";
-    case Return::reset_required:
-      return "the GPU needs a reset";
-    case Return::operating_system:
-      return "the operating system refused";
-    case Return::in_use:
-      return "in use";
-    case Return::memory:
-      return "out of memory";
-    case Return::insufficient_resources:
-      return "insufficient resources";
-    case Return::argument_version_mismatch:
-      return "the struct is of another version";
-    default:
-      return "unknown error";
-  }
-}
+// NVML's own words, which some clients compare.
+constexpr std::pair<Return, const char*> kWords[] = {
+    {Return::success, "Success"},
+    {Return::uninitialized, "Uninitialized"},
+    {Return::invalid_argument, "Invalid Argument"},
+    {Return::not_supported, "Not Supported"},
+    {Return::no_permission, "Insufficient Permissions"},
+    {Return::already_initialized, "Already Initialized"},
+    {Return::not_found, "Not Found"},
+    {Return::insufficient_size, "Insufficient Size"},
+    {Return::insufficient_power, "Insufficient External Power"},
+    {Return::driver_not_loaded, "Driver Not Loaded"},
+    {Return::timeout, "Timeout"},
+    {Return::irq_issue, "Interrupt Request Issue"},
+    {Return::library_not_found, "NVML Shared Library Not Found"},
+    {Return::function_not_found, "Function Not Found"},
+    {Return::corrupted_inforom, "Corrupted infoROM"},
+    {Return::gpu_is_lost, "GPU is lost"},
+    {Return::reset_required, "GPU requires reset"},
+    {Return::operating_system, "GPU access blocked by the operating system"},
+    {Return::lib_rm_version_mismatch, "Driver/library version mismatch"},
+    {Return::in_use, "In use by another client"},
+    {Return::memory, "Insufficient Memory"},
+    {Return::no_data, "No data"},
+    {Return::vgpu_ecc_not_supported, "vGPU ECC not supported"},
+    {Return::insufficient_resources, "Insufficient Resources"},
+    {Return::freq_not_supported, "Invalid Frequency"},
+    {Return::argument_version_mismatch, "Argument version mismatch"},
+    {Return::deprecated, "Requested functionality has been deprecated"},
+    {Return::not_ready, "System is not in ready state"},
+};
 
 }  // namespace
 
@@ -120,13 +112,17 @@ Return nvmlInit_v2() { return Library::here().initialise(); }
 Return nvmlInitWithFlags(unsigned) { return Library::here().initialise(); }
 Return nvmlShutdown() { return Library::here().shut_down(); }
 
-const char* nvmlErrorString(Return code) { return words(code); }
+const char* nvmlErrorString(Return code) {
+  const auto at = std::ranges::find(kWords, code, &std::pair<Return, const char*>::first);
+  return at == std::end(kWords) ? "Unknown Error" : at->second;
+}
 
 Return nvmlSystemGetDriverVersion(char* text, unsigned length) {
   return system_text(kDriverVersion, text, length);
 }
+// The library's own version, which it tells before it is initialised too.
 Return nvmlSystemGetNVMLVersion(char* text, unsigned length) {
-  return system_text(kNvmlVersion, text, length);
+  return given(text) ? put(kNvmlVersion, text, length) : Return::invalid_argument;
 }
 Return nvmlSystemGetCudaDriverVersion(int* version) {
   return on_boards(given(version), [&](const Machine&) { return answer(version, kCudaVersion); });
@@ -162,6 +158,12 @@ Return nvmlUnitGetCount(unsigned* count) {
 Return nvmlGetExcludedDeviceCount(unsigned* count) {
   return on_boards(given(count), [&](const Machine&) { return answer(count, 0); });
 }
+
+Return nvmlGetBlacklistDeviceCount(unsigned* count) { return nvmlGetExcludedDeviceCount(count); }
+// There are neither excluded boards nor units.
+Return nvmlGetExcludedDeviceInfoByIndex(unsigned, void*) { return on_boards(false, nullptr); }
+Return nvmlGetBlacklistDeviceInfoByIndex(unsigned, void*) { return on_boards(false, nullptr); }
+Return nvmlUnitGetHandleByIndex(unsigned, void**) { return on_boards(false, nullptr); }
 
 Return nvmlDeviceGetCount(unsigned* number) { return count(number); }
 Return nvmlDeviceGetCount_v2(unsigned* number) { return count(number); }

@@ -131,6 +131,12 @@ Return nvmlDeviceGetEncoderUtilization(Device device, unsigned* percent, unsigne
 Return nvmlDeviceGetDecoderUtilization(Device device, unsigned* percent, unsigned* period_us) {
   return engine_use(device, percent, period_us);
 }
+Return nvmlDeviceGetJpgUtilization(Device device, unsigned* percent, unsigned* period_us) {
+  return engine_use(device, percent, period_us);
+}
+Return nvmlDeviceGetOfaUtilization(Device device, unsigned* percent, unsigned* period_us) {
+  return engine_use(device, percent, period_us);
+}
 Return nvmlDeviceGetProcessUtilization(Device device, abi::ProcessSample*, unsigned* count,
                                        unsigned long long) {
   return on_gpu(device, given(count), [&](const Target& target) {
@@ -142,6 +148,14 @@ Return nvmlDeviceGetProcessUtilization(Device device, abi::ProcessSample*, unsig
 
 Return nvmlDeviceGetTemperature(Device device, unsigned sensor, unsigned* celsius) {
   return number(device, sensor == 0 ? celsius : nullptr, kTemperature);
+}
+Return nvmlDeviceGetTemperatureV(Device device, abi::Temperature* temperature) {
+  return on_gpu(device, given(temperature), [&](const Target&) {
+    if (temperature->version != abi::version_word<abi::Temperature>(1))
+      return Return::argument_version_mismatch;
+    if (temperature->sensor != 0) return Return::invalid_argument;
+    return answer(&temperature->celsius, kTemperature);
+  });
 }
 Return nvmlDeviceGetTemperatureThreshold(Device device, unsigned threshold, unsigned* celsius) {
   // Shutdown, slowdown, memory, GPU; the acoustic ones are of boards with fans.

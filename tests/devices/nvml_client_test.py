@@ -49,6 +49,12 @@ class GiProfileV2(ctypes.Structure):
     _fields_ = [("version", c_uint)] + GiProfile._fields_ + [("name", c_char * NAME)]
 
 
+class PciInfoExt(ctypes.Structure):
+    _fields_ = [(n, c_uint) for n in ("version", "domain", "bus", "device", "pciDeviceId",
+                                      "pciSubSystemId", "baseClass", "subClass")]
+    _fields_ += [("busId", c_char * 32)]
+
+
 class GiInfo(ctypes.Structure):
     _fields_ = [("device", c_void_p), ("id", c_uint), ("profileId", c_uint),
                 ("placement", Placement)]
@@ -153,9 +159,39 @@ class LibraryTest(MachineTest):
         self.assertEqual(call("nvmlSystemGetDriverVersion", None, 80), 2)
         self.assertGreaterEqual(ask(c_int, "nvmlSystemGetCudaDriverVersion_v2"), 12000)
         nvml.nvmlErrorString.restype = ctypes.c_char_p
-        texts = {nvml.nvmlErrorString(code) for code in (0, 1, 2, 3, 6, 7, 19, 23)}
-        self.assertEqual(len(texts), 8)
-        self.assertTrue(nvml.nvmlErrorString(123456))
+        for code, words in ((0, b"Success"), (1, b"Uninitialized"), (2, b"Invalid Argument"),
+                            (3, b"Not Supported"), (6, b"Not Found"), (7, b"Insufficient Size"),
+                            (9, b"Driver Not Loaded"), (19, b"In use by another client"),
+                            (23, b"Insufficient Resources"), (123456, b"Unknown Error")):
+            self.assertEqual(nvml.nvmlErrorString(code), words)
+
+    def test_what_no_board_has(self):
+        """Clients linked against NVML start only when all of their names are there."""
+        for name in ("nvmlDeviceGetNvLinkVersion", "nvmlDeviceGetFanSpeedRPM",
+                     "nvmlDeviceSetApplicationsClocks", "nvmlDeviceGetSupportedVgpus"):
+            self.assertEqual(call(name, gpu(0), 0, byref(c_uint())), 3, name)
+            self.assertEqual(call(name, c_void_p(16), 0, byref(c_uint())), 2, name)
+        self.assertEqual(call("nvmlVgpuTypeGetName", 1, None, None), 3)
+        self.assertEqual(call("nvmlUnitGetHandleByIndex", 0, byref(c_void_p())), 2)
+        self.assertEqual(call("nvmlGetExcludedDeviceInfoByIndex", 0, None), 2)
+        self.assertEqual(ask(c_uint, "nvmlUnitGetCount"), 0)
+
+    def test_before_initialisation(self):
+        self.assertEqual(call("nvmlShutdown"), 0)
+        buffer = create_string_buffer(80)
+        self.assertEqual(call("nvmlSystemGetNVMLVersion", buffer, 80), 0)
+        self.assertRegex(buffer.value.decode(), r"^\d+\.\d+\.\d+")
+        for name in ("nvmlSystemGetDriverVersion", "nvmlDeviceGetName", "nvmlDeviceGetFanSpeedRPM",
+                     "nvmlVgpuTypeGetName", "nvmlGpuInstanceDestroy", "nvmlEventSetFree"):
+            self.assertEqual(call(name, None, None, None), 1, name)
+        self.assertEqual(call("nvmlInit_v2"), 0)
+
+    def test_settings_are_kept_as_they_are(self):
+        for name, present in (("nvmlDeviceSetPersistenceMode", 1), ("nvmlDeviceSetComputeMode", 0),
+                              ("nvmlDeviceSetEccMode", 1), ("nvmlDeviceSetAccountingMode", 0)):
+            self.assertEqual(call(name, gpu(0), present), 0, name)
+            self.assertEqual(call(name, gpu(0), 1 - present), 3, name)
+            self.assertEqual(call(name, gpu(0), 7), 2, name)
 
     def test_finding_and_identity(self):
         first, second = gpu(0), gpu(1)
@@ -172,6 +208,12 @@ class LibraryTest(MachineTest):
         self.assertEqual(pci.busId.decode(), f"{pci.domain:08X}:{pci.bus:02X}:{pci.device:02X}.0")
         for bus in (pci.busId, pci.busIdLegacy, pci.busId.lower()):
             self.assertEqual(ask(c_void_p, "nvmlDeviceGetHandleByPciBusId_v2", bus), second.value)
+        extended = PciInfoExt(version=1 << 24 | 64)
+        self.assertEqual(call("nvmlDeviceGetPciInfoExt", second, byref(extended)), 0)
+        self.assertEqual((extended.bus, extended.busId, extended.pciDeviceId),
+                         (pci.bus, pci.busId, pci.pciDeviceId))
+        extended.version = 64
+        self.assertEqual(call("nvmlDeviceGetPciInfoExt", second, byref(extended)), 25)
         serial = text("nvmlDeviceGetSerial", second)
         self.assertEqual(ask(c_void_p, "nvmlDeviceGetHandleBySerial", serial.encode()),
                          second.value)
@@ -224,13 +266,13 @@ class LibraryTest(MachineTest):
 class GpuInstanceTest(MachineTest):
     def test_profiles_of_an_a100(self):
         # enumerator: id, slices, most, SMs, MiB, name, placements
-        known = {0: (19, 1, 7, 14, 9728, "1g.10gb", [(s, 1) for s in range(7)]),
-                 1: (14, 2, 3, 28, 19968, "2g.20gb", [(0, 2), (2, 2), (4, 2)]),
-                 2: (9, 3, 2, 42, 40192, "3g.40gb", [(0, 4), (4, 4)]),
-                 3: (5, 4, 1, 56, 40192, "4g.40gb", [(0, 4)]),
-                 4: (0, 7, 1, 98, 80640, "7g.80gb", [(0, 8)]),
-                 7: (20, 1, 1, 14, 9728, "1g.10gb+me", [(s, 1) for s in range(7)]),
-                 9: (15, 1, 4, 14, 19968, "1g.20gb", [(0, 2), (2, 2), (4, 2), (6, 2)])}
+        known = {0: (19, 1, 7, 14, 9728, "MIG 1g.10gb", [(s, 1) for s in range(7)]),
+                 1: (14, 2, 3, 28, 19968, "MIG 2g.20gb", [(0, 2), (2, 2), (4, 2)]),
+                 2: (9, 3, 2, 42, 40192, "MIG 3g.40gb", [(0, 4), (4, 4)]),
+                 3: (5, 4, 1, 56, 40192, "MIG 4g.40gb", [(0, 4)]),
+                 4: (0, 7, 1, 98, 80640, "MIG 7g.80gb", [(0, 8)]),
+                 7: (20, 1, 1, 14, 9728, "MIG 1g.10gb+me", [(s, 1) for s in range(7)]),
+                 9: (15, 1, 4, 14, 19968, "MIG 1g.20gb", [(0, 2), (2, 2), (4, 2), (6, 2)])}
         found = {}
         for i in range(18):
             v1, v2 = GiProfile(), GiProfileV2(version=ctypes.sizeof(GiProfileV2) | 2 << 24)
@@ -246,6 +288,10 @@ class GpuInstanceTest(MachineTest):
             for places in (None, (Placement * 16)()):
                 self.assertEqual(call("nvmlDeviceGetGpuInstancePossiblePlacements_v2", gpu(0),
                                       v1.id, places, byref(count)), 0)
+            by_id = GiProfileV2(version=v2.version)
+            self.assertEqual(call("nvmlDeviceGetGpuInstanceProfileInfoByIdV", gpu(0), v1.id,
+                                  byref(by_id)), 0)
+            self.assertEqual(bytes(by_id), bytes(v2))
             found[i] = (v1.id, v1.sliceCount, v1.instanceCount, v1.multiprocessorCount,
                         v1.memorySizeMB, v2.name.decode(),
                         [(p.start, p.size) for p in places[:count.value]])

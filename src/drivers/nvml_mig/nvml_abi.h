@@ -15,6 +15,7 @@ enum class Return : unsigned int {
   invalid_argument = 2,
   not_supported = 3,
   no_permission = 4,
+  already_initialized = 5,
   not_found = 6,
   insufficient_size = 7,
   insufficient_power = 8,
@@ -80,6 +81,14 @@ static_assert(sizeof(PciInfo) == 68 && offsetof(PciInfo, domain) == 16 &&
               offsetof(PciInfo, device_id) == 28 && offsetof(PciInfo, subsystem_id) == 32 &&
               offsetof(PciInfo, bus_id) == 36);
 
+struct PciInfoExt {
+  unsigned version;
+  unsigned domain, bus, device, device_id, subsystem_id, base_class, sub_class;
+  char bus_id[kBusIdSize];
+};
+static_assert(sizeof(PciInfoExt) == 64 && offsetof(PciInfoExt, bus_id) == 32 &&
+              version_word<PciInfoExt>(1) == 0x1000040);
+
 struct Memory {  // bytes
   unsigned long long total, free, used;
 };
@@ -101,6 +110,32 @@ struct Utilization {  // percent
   unsigned gpu, memory;
 };
 static_assert(sizeof(Utilization) == 8 && offsetof(Utilization, memory) == 4);
+
+struct Temperature {
+  unsigned version, sensor;
+  int celsius;
+};
+static_assert(sizeof(Temperature) == 12 && version_word<Temperature>(1) == 0x100000C);
+
+struct CaptureStats {  // of the frame buffer
+  unsigned sessions, fps, latency_us;
+};
+static_assert(sizeof(CaptureStats) == 12);
+
+struct EccErrors {
+  unsigned long long l1_cache, l2_cache, memory, registers;
+};
+static_assert(sizeof(EccErrors) == 32 && offsetof(EccErrors, memory) == 16);
+
+struct RowRemapperHistogram {  // memory banks by how many of their spare rows are left
+  unsigned all, many, some, few, none;
+};
+static_assert(sizeof(RowRemapperHistogram) == 20);
+
+struct GpmSupport {
+  unsigned version, supported;
+};
+static_assert(sizeof(GpmSupport) == 8);
 
 struct ProcessInfoV1 {
   unsigned pid;

@@ -25,6 +25,10 @@ Return nvmlSystemGetTopologyGpuSet(unsigned cpu, unsigned* count, Device*);
 Return nvmlSystemGetHicVersion(unsigned* count, void* entries);
 Return nvmlUnitGetCount(unsigned*);
 Return nvmlGetExcludedDeviceCount(unsigned*);
+Return nvmlGetExcludedDeviceInfoByIndex(unsigned index, void* info);
+Return nvmlGetBlacklistDeviceCount(unsigned*);  // as they were called before
+Return nvmlGetBlacklistDeviceInfoByIndex(unsigned index, void* info);
+Return nvmlUnitGetHandleByIndex(unsigned index, void** unit);
 
 // Finding GPUs.
 Return nvmlDeviceGetCount(unsigned*);
@@ -58,6 +62,7 @@ Return nvmlDeviceGetMemoryBusWidth(Device, unsigned*);
 Return nvmlDeviceGetPciInfo(Device, PciInfo*);
 Return nvmlDeviceGetPciInfo_v2(Device, PciInfo*);
 Return nvmlDeviceGetPciInfo_v3(Device, PciInfo*);
+Return nvmlDeviceGetPciInfoExt(Device, PciInfoExt*);
 Return nvmlDeviceGetCurrPcieLinkGeneration(Device, unsigned*);
 Return nvmlDeviceGetMaxPcieLinkGeneration(Device, unsigned*);
 Return nvmlDeviceGetGpuMaxPcieLinkGeneration(Device, unsigned*);
@@ -88,6 +93,7 @@ Return nvmlDeviceGetDecoderUtilization(Device, unsigned* percent, unsigned* peri
 Return nvmlDeviceGetProcessUtilization(Device, ProcessSample*, unsigned* count,
                                        unsigned long long since_us);
 Return nvmlDeviceGetTemperature(Device, unsigned sensor, unsigned*);
+Return nvmlDeviceGetTemperatureV(Device, Temperature*);
 Return nvmlDeviceGetTemperatureThreshold(Device, unsigned threshold, unsigned*);
 Return nvmlDeviceGetFanSpeed(Device, unsigned*);
 Return nvmlDeviceGetFanSpeed_v2(Device, unsigned fan, unsigned*);
@@ -130,6 +136,35 @@ Return nvmlDeviceGetRemappedRows(Device, unsigned* corrected, unsigned* uncorrec
 Return nvmlDeviceGetViolationStatus(Device, unsigned policy, ViolationTime*);
 Return nvmlDeviceGetFieldValues(Device, int count, FieldValue*);
 
+// What monitors ask besides.
+Return nvmlDeviceGetSupportedPerformanceStates(Device, unsigned* states, unsigned bytes);
+Return nvmlDeviceGetMinMaxClockOfPState(Device, unsigned clock, unsigned state, unsigned* low,
+                                        unsigned* high);
+Return nvmlDeviceGetPcieSpeed(Device, unsigned* megabits_per_second);
+Return nvmlDeviceGetJpgUtilization(Device, unsigned* percent, unsigned* period_us);
+Return nvmlDeviceGetOfaUtilization(Device, unsigned* percent, unsigned* period_us);
+Return nvmlDeviceGetEncoderStats(Device, unsigned* sessions, unsigned* fps, unsigned* latency_us);
+Return nvmlDeviceGetEncoderSessions(Device, unsigned* count, void*);
+Return nvmlDeviceGetFBCStats(Device, CaptureStats*);
+Return nvmlDeviceGetFBCSessions(Device, unsigned* count, void*);
+Return nvmlDeviceGetAccountingBufferSize(Device, unsigned*);
+Return nvmlDeviceGetAccountingPids(Device, unsigned* count, unsigned*);
+Return nvmlDeviceGetAccountingStats(Device, unsigned pid, void*);
+Return nvmlDeviceGetDetailedEccErrors(Device, unsigned kind, unsigned counter, EccErrors*);
+Return nvmlDeviceGetRowRemapperHistogram(Device, RowRemapperHistogram*);
+Return nvmlDeviceGetRetiredPages_v2(Device, unsigned cause, unsigned* count, unsigned long long*,
+                                    unsigned long long* times);
+Return nvmlDeviceGetGspFirmwareVersion(Device, char* text);  // room for kVersionSize
+Return nvmlDeviceGetGspFirmwareMode(Device, unsigned* on, unsigned* by_default);
+Return nvmlDeviceValidateInforom(Device);
+Return nvmlGpmQueryDeviceSupport(Device, GpmSupport*);
+
+// Settings: what is so already may be set again, nothing else.
+Return nvmlDeviceSetPersistenceMode(Device, unsigned on);
+Return nvmlDeviceSetComputeMode(Device, unsigned mode);
+Return nvmlDeviceSetAccountingMode(Device, unsigned on);
+Return nvmlDeviceSetEccMode(Device, unsigned on);
+
 // Who uses it.
 Return nvmlDeviceGetComputeRunningProcesses(Device, unsigned* count, ProcessInfoV1*);
 Return nvmlDeviceGetComputeRunningProcesses_v2(Device, unsigned* count, ProcessInfo*);
@@ -154,6 +189,7 @@ Return nvmlDeviceGetMigMode(Device, unsigned* current, unsigned* pending);
 Return nvmlDeviceSetMigMode(Device, unsigned mode, Return* activation);
 Return nvmlDeviceGetGpuInstanceProfileInfo(Device, unsigned profile, GpuInstanceProfile*);
 Return nvmlDeviceGetGpuInstanceProfileInfoV(Device, unsigned profile, GpuInstanceProfileV2*);
+Return nvmlDeviceGetGpuInstanceProfileInfoByIdV(Device, unsigned id, GpuInstanceProfileV2*);
 Return nvmlDeviceGetGpuInstancePossiblePlacements(Device, unsigned id, Place*, unsigned* count);
 Return nvmlDeviceGetGpuInstancePossiblePlacements_v2(Device, unsigned id, Place*, unsigned* count);
 Return nvmlDeviceGetGpuInstanceRemainingCapacity(Device, unsigned id, unsigned* count);
@@ -191,6 +227,7 @@ Return nvmlDeviceGetMigDeviceHandleByIndex(Device, unsigned index, Device*);
 Return nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Device, Device*);
 Return nvmlDeviceGetGpuInstanceId(Device, unsigned*);
 Return nvmlDeviceGetComputeInstanceId(Device, unsigned*);
+Return nvmlDeviceGetAttributes(Device, DeviceAttributes*);
 Return nvmlDeviceGetAttributes_v2(Device, DeviceAttributes*);
 }
 // NOLINTEND(readability-identifier-naming)
