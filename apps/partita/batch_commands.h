@@ -12,6 +12,7 @@ Command add_batch_stream(CLI::App& batch);
 Command add_batch_verify(CLI::App& batch);
 Command add_batch_compare(CLI::App& batch);
 Command add_batch_simulate(CLI::App& batch);
+Command add_batch_run(CLI::App& batch);
 Command add_batch_schedulers(CLI::App& batch);
 
 }  // namespace partita::cli

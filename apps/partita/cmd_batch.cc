@@ -8,10 +8,10 @@ Command add_batch(CLI::App& app) {
       "batch",
       "Schedule a queue of GPU jobs on MIG instances that come and go: the least makespan");
   batch->require_subcommand(1);
-  const std::vector<Command> commands = {add_batch_schedule(*batch), add_batch_stream(*batch),
-                                         add_batch_verify(*batch),   add_batch_compare(*batch),
-                                         add_batch_simulate(*batch), add_batch_schedulers(*batch),
-                                         add_batch_generate(*batch)};
+  const std::vector<Command> commands = {add_batch_schedule(*batch),   add_batch_stream(*batch),
+                                         add_batch_verify(*batch),     add_batch_compare(*batch),
+                                         add_batch_simulate(*batch),   add_batch_run(*batch),
+                                         add_batch_schedulers(*batch), add_batch_generate(*batch)};
   batch->footer(
       "partita batch generate --count 12 --scaling mixed --gpu A30 --seed 1 -o tasks.csv\n"
       "partita batch schedule --tasks tasks.csv --gpu A30");

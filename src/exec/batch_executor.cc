@@ -386,7 +386,7 @@ void BatchExecutor::handle(const Interrupted&) {
 void BatchExecutor::handle(const Started& event) {
   TaskNow& state = tasks_[at(event.task)];
   CHECK(std::exchange(state.starting, false));
-  report_.tasks[at(event.task)].begin = now_;
+  report_.tasks[at(event.task)].begin = event.begin;
   if (!event.pid) {
     report_.tasks[at(event.task)].reason = to_string(event.pid.error());
     constexpr int kNotStarted = 127;  // the shell's status of a command that is not there

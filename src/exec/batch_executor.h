@@ -66,6 +66,7 @@ struct OperationDone {
 struct Started {
   int task = 0;
   Result<Pid> pid;
+  Nanos begin = 0;  // before which it did not run
 };
 struct Exited {
   Pid pid = 0;

@@ -36,9 +36,10 @@ class Stage {
         operation = begin->operation;
       } else if (const auto* start = std::get_if<StartTask>(&action)) {
         const ProcessSpec spec = process_of(script_, *start, settings_.paths);
+        const Nanos now = doors_.clock.now_ns() - settings_.origin;
         const Result<Pid> pid = doors_.processes.start(spec);
         if (pid) attempts_[*pid] = *start;
-        next_.emplace_back(Started{start->task, pid});
+        next_.emplace_back(Started{start->task, pid, now});
       } else if (const auto* stop = std::get_if<StopTask>(&action)) {
         // One that cannot be stopped is seen by its not ending.
         static_cast<void>(doors_.processes.stop(stop->pid, stop->signal));
