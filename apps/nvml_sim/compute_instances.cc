@@ -94,6 +94,7 @@ Return create(GpuInstance handle, unsigned id, bool arguments, const abi::Place*
   if (ready != Return::success) return ready;
   return change("create_compute", [&](Machine& machine) -> Result<std::int64_t> {
     const auto start = place ? std::optional(static_cast<int>(place->start)) : std::nullopt;
+    if (const auto there = still_there(machine, *parent); !there) return failed(there.error());
     const auto made = machine.create_compute(parent->gpu, parent->gi_id, slices, start);
     if (!made) return failed(made.error());
     const SimInstance& instance = *machine.find(parent->gpu)->find(parent->gi_id);
@@ -185,6 +186,7 @@ Return nvmlComputeInstanceDestroy(ComputeInstance compute) {
   });
   if (ready != Return::success) return ready;
   return change("destroy_compute", [&](Machine& machine) -> Result<std::int64_t> {
+    if (const auto there = still_there(machine, *entity); !there) return failed(there.error());
     const auto gone = machine.destroy_compute(entity->gpu, entity->gi_id, entity->ci_id);
     if (!gone) return failed(gone.error());
     Library::here().handles.forget(*entity);

@@ -196,6 +196,7 @@ Return nvmlGpuInstanceDestroy(GpuInstance instance) {
   });
   if (ready != Return::success) return ready;
   const Return done = change("destroy_instance", [&](Machine& machine) -> Result<std::int64_t> {
+    if (const auto there = still_there(machine, *entity); !there) return failed(there.error());
     const auto gone = machine.destroy_instance(entity->gpu, entity->gi_id);
     if (!gone) return failed(gone.error());
     Library::here().handles.forget(*entity);

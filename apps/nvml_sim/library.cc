@@ -157,7 +157,7 @@ Return on_any_device(Device device, bool arguments, const Use& use) {
     return on_boards(arguments, [&](const Machine& boards) {
       return on_entity_of(boards, device, is_device, use);
     });
-  return on_entity(device, arguments, is_device, use);
+  return on_entity(device, arguments, is_device, unless_lost(use));
 }
 
 Return on_board(Device device, bool arguments, const Use& use) {
@@ -208,6 +208,11 @@ Return on_compute_instance(ComputeInstance instance, bool arguments, const Use& 
     return entity.kind == Kind::compute_instance ? Return::success : Return::invalid_argument;
   };
   return on_entity(instance, arguments, admit, unless_lost(use));
+}
+
+Result<void> still_there(const Machine& machine, const Entity& entity) {
+  if (target_of(machine, entity)) return {};
+  return failed(Error{ErrorCode::invalid_argument, "the handle is of something that is gone", {}});
 }
 
 Return change(std::string_view method, const Effect& effect) {

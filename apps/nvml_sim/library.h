@@ -98,6 +98,9 @@ Return on_mig_gpu(Device device, bool arguments, const Use& use);
 Return on_gpu_instance(GpuInstance instance, bool arguments, const Use& use);
 Return on_compute_instance(ComputeInstance instance, bool arguments, const Use& use);
 
+// Whether the entity is on this machine: nobody took it since its handle was looked at.
+Result<void> still_there(const Machine& machine, const Entity& entity);
+
 // What a changing call is to do: the duration, or the refusal.
 using Effect = std::function<Result<std::int64_t>(Machine&)>;
 // Runs a change under the name that NodeDriver has for it, with the faults of the machine's script.

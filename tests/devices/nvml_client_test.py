@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from ctypes import byref, c_char, c_int, c_uint, c_ulonglong, c_void_p, create_string_buffer
 
@@ -351,6 +352,28 @@ class GpuInstanceTest(MachineTest):
         self.assertEqual(count.value, 1)
         mig = c_void_p(ask(c_void_p, "nvmlDeviceGetMigDeviceHandleByIndex", gpu(0), 0))
         self.assertEqual(text("nvmlDeviceGetName", mig), "NVIDIA A100-SXM4-80GB MIG 4g.40gb")
+
+
+class OvertakenTest(MachineTest):
+    """The first destruction waits a moment before it happens."""
+    machine = ("gpus: [{model: A100-80GB}]\n"
+               "faults: [{method: destroy_instance, call: 1, hang_s: 0.5, after_effect: true}]")
+
+    def test_a_handle_never_takes_another_instance(self):
+        code, old = create(gpu(0), 5, 0, 4)  # the ids of halves are two: both are taken
+        self.assertEqual(code, 0)
+        self.assertEqual(create(gpu(0), 9, 4, 4)[0], 0)
+        id_ = ask(GiInfo, "nvmlGpuInstanceGetInfo", old).id
+        slow = threading.Thread(target=call, args=("nvmlGpuInstanceDestroy", old))
+        slow.start()
+        state = pathlib.Path(self.folder.name) / "state"
+        while "destroy_instance" not in state.read_text():  # the count of its calls
+            time.sleep(0.01)
+        self.assertEqual(call("nvmlGpuInstanceDestroy", old), 0)
+        code, fresh = create(gpu(0), 9, 0, 4)
+        slow.join()
+        self.assertEqual(code, 0)
+        self.assertEqual(ask(GiInfo, "nvmlGpuInstanceGetInfo", fresh).id, id_)
 
 
 class ComputeInstanceTest(MachineTest):
