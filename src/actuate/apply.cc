@@ -27,15 +27,36 @@ bool worth_retrying(ErrorCode code) {
   }
 }
 
-Error blocked(const std::vector<Blocker>& blockers) {
-  std::string text = "processes that Partita does not run hold instances that have to go:";
+// Whether who holds this instance may be a worker on its way out: a transaction that is not done
+// found a segment there, or made the instance itself, and may have stopped the segment.
+bool leaving(const JournalState& journal, const Present& instance) {
+  if (!journal.pending()) return false;
+  for (const WantedGpu& gpu : journal.last->source.gpus) {
+    if (gpu.uuid != instance.place.gpu_uuid) continue;
+    for (const WantedInstance& one : gpu.instances) {
+      if (one.profile == instance.place.profile && one.start == instance.place.start) {
+        return !one.segment.service.empty();
+      }
+    }
+  }
+  return instance.ours;
+}
+
+void forget_leaving(const JournalState& journal, Change& change) {
+  std::erase_if(change.blockers,
+                [&](const Blocker& one) { return leaving(journal, one.instance); });
+}
+
+Error blocked(const std::vector<Blocker>& blockers, bool untouched) {
+  std::string text = "processes hold instances that have to go and run no segment:";
   for (const Blocker& one : blockers) {
     text += fmt::format(" pid {}{} on gpu {} {} at {} ({});", one.holder.pid,
                         one.holder.name.empty() ? "" : " (" + one.holder.name + ")",
                         one.instance.place.gpu, one.instance.place.profile,
                         one.instance.place.start, one.instance.uuid);
   }
-  return {ErrorCode::in_use, text + " nothing was changed", "node"};
+  return {ErrorCode::in_use, text + (untouched ? " nothing was changed" : " nothing else is done"),
+          "node"};
 }
 
 // A run of apply, from the journal's opening to its end record.
@@ -51,15 +72,12 @@ class Run {
         begin_ns_(doors.clock.now_ns()) {}
 
   Result<ApplyReport> go() {
-    Result<Assignment> assignment = read_assignment(doors_.files, doors_.state_dir);
-    if (!assignment) return failed(assignment.error());
-    assignment_ = std::move(*assignment);
     const JournalState& known = journal_.state();
     report_.resumed = known.pending() && known.last->target == wanted_;
     if (report_.resumed) gpu_uuids_ = known.last->gpu_uuids;
     if (auto planned = look_and_plan(); !planned) return failed(planned.error());
     report_.change = change_;
-    if (!change_.blockers.empty() && !report_.resumed) return failed(blocked(change_.blockers));
+    if (!change_.blockers.empty()) return failed(blocked(change_.blockers, !report_.resumed));
     if (auto begun = begin(); !begun) return failed(begun.error());
     Executor executor(doors_, journal_, assignment_, options_, observe_);
     const Result<void> made = make_so(executor);
@@ -72,6 +90,9 @@ class Run {
 
  private:
   Result<void> look_and_plan() {
+    Result<Assignment> assignment = read_assignment(doors_.files, doors_.state_dir);
+    if (!assignment) return failed(assignment.error());
+    assignment_ = std::move(*assignment);
     Result<device::NodeState> state = device::read_node(doors_.driver);
     if (!state) return failed(state.error());
     state_ = std::move(*state);
@@ -79,6 +100,7 @@ class Run {
         plan_change(state_, assignment_, wanted_, doors_.catalogue, change_options());
     if (!change) return failed(change.error());
     change_ = std::move(*change);
+    forget_leaving(journal_.state(), change_);
     gpu_uuids_.clear();
     for (const int gpu : change_.gpu_of) {
       for (const device::GpuState& one : state_.gpus) {
@@ -97,14 +119,32 @@ class Run {
   Result<void> begin() {
     observe_({ApplyEvent::Kind::begin, &change_, 0, report_.resumed ? "resumed" : ""});
     if (auto adopted = adopt(); !adopted) return adopted;
-    if (report_.resumed || (change_.empty() && !journal_.state().pending())) return {};
+    if (report_.resumed) return note_matching();
+    if (change_.empty() && !journal_.state().pending()) return {};
     return journal_.append(BeginRecord{journal_.state().transactions + 1, wanted_,
                                        wanted_of(state_, assignment_), gpu_uuids_,
                                        options_.rollback});
   }
 
-  // What a crash left between an intent and the word of its success: ours if it is there.
+  // Notes that a GPU fell off the bus and another one takes its place, so that a run that follows
+  // stays with that one.
+  Result<void> note_matching() {
+    if (!journal_.state().pending() || journal_.state().last->gpu_uuids == gpu_uuids_) return {};
+    BeginRecord again = *journal_.state().last;
+    again.gpu_uuids = gpu_uuids_;
+    return journal_.append(again);
+  }
+
+  // What a crash left between an intent and the word of its success: ours if it is there. What was
+  // ours and is gone is forgotten.
   Result<void> adopt() {
+    const bool all_seen = std::none_of(state_.gpus.begin(), state_.gpus.end(),
+                                       [](const device::GpuState& gpu) { return gpu.lost; });
+    const std::vector<std::string> owned = journal_.state().owned;
+    for (const std::string& uuid : owned) {
+      if (!all_seen || exists(uuid)) continue;
+      if (auto noted = journal_.append(GoneRecord{uuid}); !noted) return noted;
+    }
     const std::vector<Place> intended = journal_.state().intended;
     for (const Place& place : intended) {
       const device::Instance* there = nullptr;
@@ -138,11 +178,12 @@ class Run {
         ++report_.reconciles;
       }
       if (auto planned = look_and_plan(); !planned) return planned;
+      if (auto noted = note_matching(); !noted) return noted;
       if (done && !change_.empty() && ++report_.reconciles > kMaxReconciles) {
         return failed({ErrorCode::environment,
                        "the node does not become as wanted: somebody else is changing it", "node"});
       }
-      if (!change_.blockers.empty()) return failed(blocked(change_.blockers));
+      if (!change_.blockers.empty()) return failed(blocked(change_.blockers, false));
     }
   }
 
@@ -153,8 +194,11 @@ class Run {
   // date.
   Result<void> settle_assignment() {
     Assignment settled = assignment_;
-    std::erase_if(settled.segments,
-                  [&](const AssignedSegment& one) { return !exists(one.device); });
+    std::erase_if(settled.segments, [&](const AssignedSegment& one) {
+      const device::GpuState* gpu = state_.find(one.gpu_uuid);
+      const bool unseen = gpu != nullptr && gpu->lost;
+      return !unseen && !exists(one.device);
+    });
     for (const Present& kept : change_.keep) {
       for (AssignedSegment& one : settled.segments) {
         if (one.device == kept.uuid) one.throughput_rps = wanted_at(kept.place);
@@ -167,7 +211,6 @@ class Run {
 
   bool exists(const std::string& device) const {
     for (const device::GpuState& gpu : state_.gpus) {
-      if (gpu.lost) return true;  // nobody can tell
       for (const device::Instance& one : gpu.instances) {
         for (const device::ComputeInstance& compute : one.compute) {
           if (compute.uuid == device) return true;
@@ -231,7 +274,9 @@ Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOpti
       options.min_available, options.keep_foreign, journal->owned, journal->intended, {}};
   if (journal->pending() && journal->last->target == wanted)
     how.gpu_uuids = journal->last->gpu_uuids;
-  return plan_change(*state, *assignment, wanted, doors.catalogue, how);
+  Result<Change> change = plan_change(*state, *assignment, wanted, doors.catalogue, how);
+  if (change) forget_leaving(*journal, *change);
+  return change;
 }
 
 Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyOptions& options,

@@ -19,8 +19,8 @@ namespace partita::actuate {
 // How often a change that went wrong is read back and planned again.
 inline constexpr int kMaxReconciles = 8;
 
-// The world that apply touches. The state directory holds journal, journal.lock, assignment.json and
-// what the workers' supervisor writes down.
+// The world that apply touches. The state directory holds journal, journal.lock, assignment.json
+// and what the workers' supervisor writes down.
 struct Doors {
   device::NodeDriver& driver;
   Files& files;

@@ -71,13 +71,13 @@ class Planner {
 
   void compare(const device::GpuState& gpu, const hw::GpuModel& model, int wanted) {
     at_ = layout_.gpus();
-    layout_.add_gpu(&model);
     gpus_.push_back(&gpu);
     std::vector<const WantedInstance*> missing;
     if (wanted >= 0) {
       for (const WantedInstance& one : wanted_.gpus[index(wanted)].instances)
         missing.push_back(&one);
     }
+    layout_.add_gpu(&model, gpu.mig_enabled || !missing.empty());
     if (!gpu.mig_enabled && !missing.empty()) {
       add_step(Step::Kind::enable_mig, {gpu.index, gpu.uuid, "", 0}, {}, false);
     }
@@ -157,10 +157,15 @@ class Planner {
   void destroy(const device::Instance& instance,
                const std::vector<const WantedInstance*>& missing) {
     const Present one = present(instance);
-    const bool foreign = !one.ours && one.segment.service.empty();
-    if (foreign && options_.keep_foreign && !in_the_way(instance, missing)) return;
-    change_.destroy.push_back(one);
     capacities_.before(one.segment, instance.gpcs);
+    if (!one.ours && options_.keep_foreign && !in_the_way(instance, missing)) {
+      if (one.segment.service.empty()) return;
+      change_.reassign.push_back({one, {}});  // it stays, without what Partita put on it
+      add_unit(Unit::Kind::reassign, {Item::List::reassign, change_.reassign.size() - 1},
+               slot_of(instance));
+      return;
+    }
+    change_.destroy.push_back(one);
     add_unit(Unit::Kind::destroy, {Item::List::destroy, change_.destroy.size() - 1},
              slot_of(instance));
   }

@@ -90,6 +90,11 @@ Result<void> Executor::enable_mig(const Step& step) {
 
 Result<void> Executor::intend(const Place& place) { return journal_.append(IntentRecord{place}); }
 
+bool Executor::intended(const Place& place) const {
+  const std::vector<Place>& all = journal_.state().intended;
+  return std::find(all.begin(), all.end(), place) != all.end();
+}
+
 Result<void> Executor::create_instance(const Step& step) {
   const Place& place = step.place;
   const Result<int> number = nvml_enum(place);
@@ -115,6 +120,9 @@ Result<int> Executor::nvml_enum(const Place& place) const {
 Result<void> Executor::create_compute(const Step& step) {
   const Place& place = step.place;
   There& there = there_.at({place.gpu, place.start, place.profile});
+  if (!intended(place)) {  // what others left half made
+    if (auto noted = intend(place); !noted) return noted;
+  }
   ++driver_calls_;
   const Result<device::ComputeInstance> made = doors_.driver.create_compute(place.gpu, there.gi_id);
   if (!made) return failed(made.error());
@@ -259,8 +267,7 @@ Result<void> Executor::destroy_instance(const Step& step) {
       once_free([&] { return doors_.driver.destroy_instance(place.gpu, there_.at(key).gi_id); });
   if (!gone) return gone;
   there_.erase(key);
-  const std::vector<Place>& intended = journal_.state().intended;
-  if (std::find(intended.begin(), intended.end(), place) == intended.end()) return {};
+  if (!intended(place)) return {};
   return journal_.append(MadeRecord{place, ""});
 }
 

@@ -45,6 +45,7 @@ class Executor {
   Result<void> destroy_instance(const Step& step);
   Result<void> wait_until_ready(const Step& step, const std::string& device);
   Result<void> intend(const Place& place);
+  bool intended(const Place& place) const;
   Result<int> nvml_enum(const Place& place) const;
   // Tries `call` again while it answers in_use, for at most the drain timeout.
   template <class Call>

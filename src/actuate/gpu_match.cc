@@ -130,6 +130,15 @@ std::string models_of(const device::NodeState& state) {
   return names.empty() ? "no GPU" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+// "; gpu 2 is lost" for each GPU of the model that fell off the bus.
+std::string lost_of(const device::NodeState& state, const std::string& model) {
+  std::string text;
+  for (const device::GpuState& gpu : state.gpus) {
+    if (gpu.lost && gpu.model == model) text += fmt::format("; gpu {} is lost", gpu.index);
+  }
+  return text;
+}
+
 // Positions of the wanted GPUs that name a GPU; -1 for those that do not.
 Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wanted,
                                const ChangeOptions& options) {
@@ -154,7 +163,8 @@ Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wan
           fmt::format("gpu {}", w),
           found == position.end()
               ? fmt::format("this node has no GPU {}; it has {}", uuid, models_of(state))
-              : fmt::format("GPU {} is lost, or wanted twice", uuid));
+              : fmt::format("GPU {} (gpu {}) is lost, or wanted twice", uuid,
+                            state.gpus[index(found->second)].index));
     }
   }
   return gpu_of;
@@ -195,14 +205,15 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
       if (gpu.model != name || gpu.lost || taken.contains(static_cast<int>(g))) continue;
       match.add_column(gpu, static_cast<int>(g));
     }
-    if (match.columns() == 0) {
+    const std::string lost = lost_of(state, name);
+    if (match.columns() == 0 && lost.empty()) {
       return bad_input("node",
                        fmt::format("the plan is for {}, this node has {}", name, models_of(state)));
     }
     if (match.rows() > match.columns()) {
       return failed({ErrorCode::infeasible,
-                     fmt::format("{} GPUs of model {} are wanted, {} can be used", match.rows(),
-                                 name, match.columns()),
+                     fmt::format("{} GPUs of model {} are wanted, {} can be used{}", match.rows(),
+                                 name, match.columns(), lost),
                      "node"});
     }
     for (const auto& [row, position] : match.match()) (*gpu_of)[index(row)] = position;

@@ -271,20 +271,30 @@ Result<Journal> Journal::open(Files& files, const std::string& path) {
   if (!parsed) return failed(parsed.error());
   journal.state_ = std::move(parsed->state);
   journal.bytes_ = parsed->valid_bytes;
-  if (parsed->valid_bytes == text->size()) return journal;
-  const auto cut = files.write_atomic(path, std::string_view(*text).substr(0, parsed->valid_bytes));
-  if (!cut) return failed(cut.error());
+  journal.torn_ = parsed->valid_bytes < text->size();
   return journal;
 }
 
+// Leaves the shortest journal that amounts to the same.
+Result<void> Journal::rewrite() {
+  torn_ = true;
+  const std::string text = journal_text(state_);
+  if (auto written = files_->write_atomic(path_, text); !written) return written;
+  bytes_ = text.size();
+  torn_ = false;
+  return {};
+}
+
 Result<void> Journal::append(const Record& record) {
-  if (std::holds_alternative<BeginRecord>(record) && bytes_ > kMaxJournalBytes) {
-    const std::string text = journal_text(state_);
-    if (auto written = files_->write_atomic(path_, text); !written) return written;
-    bytes_ = text.size();
+  const bool full = std::holds_alternative<BeginRecord>(record) && bytes_ > kMaxJournalBytes;
+  if (torn_ || full) {
+    if (auto written = rewrite(); !written) return written;
   }
   const std::string line = record_line(record);
-  if (auto written = files_->append(path_, line); !written) return written;
+  if (auto written = files_->append(path_, line); !written) {
+    torn_ = true;
+    return written;
+  }
   bytes_ += line.size();
   std::visit(Follow{state_}, record);
   return {};

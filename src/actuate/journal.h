@@ -3,8 +3,9 @@
 // (target, source, matching), and what it made itself (so that it can tell its own instances from
 // those of others, and finds what a crash left half made).
 //
-// Fault model: appends are durable once they return; a crash may leave any prefix of the last line.
-// A torn last line is dropped; damage anywhere else is refused and nothing is done. Limit: a
+// Fault model: appends are durable once they return; a crash may leave any prefix of the last line,
+// and so may an append that fails (disk full). A torn last line is dropped; damage anywhere else is
+// refused and nothing is done. Limit: a
 // journal of kMaxJournalBytes is rewritten as its state between two transactions.
 #pragma once
 
@@ -86,20 +87,24 @@ Result<JournalState> read_journal(Files& files, const std::string& path);
 // An open journal. Whoever has it open holds the node's lock.
 class Journal {
  public:
-  // Opens or creates `path`, taking the lock `path`.lock; cuts a torn tail off.
+  // Opens or creates `path`, taking the lock `path`.lock; a torn tail is gone before the first
+  // append.
   static Result<Journal> open(Files& files, const std::string& path);
   const JournalState& state() const { return state_; }
-  // Durable once it returns.
+  // Durable once it returns. What a failed append left in the file is gone before the next one.
   Result<void> append(const Record& record);
 
  private:
   Journal(Files& files, std::string path, FileLock lock)
       : files_(&files), path_(std::move(path)), lock_(std::move(lock)) {}
+  Result<void> rewrite();
+
   Files* files_;
   std::string path_;
   FileLock lock_;
   JournalState state_;
   std::size_t bytes_ = 0;
+  bool torn_ = false;  // the file may hold something else than the records of state_
 };
 
 }  // namespace partita::actuate

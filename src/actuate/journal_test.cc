@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
+
 namespace partita::actuate {
 namespace {
 
@@ -65,13 +67,13 @@ TEST(Journal, AnyFlippedByteIsNoticed) {
   }
 }
 
-TEST(Journal, OpeningCutsTheTornTailAndRefusesASecondUser) {
+TEST(Journal, OpensWithATornTailAndRefusesASecondUser) {
   MemoryFiles files;
   files.content["/s/journal"] = text_of(story()) + "0123";
   {
     auto journal = Journal::open(files, "/s/journal");
     ASSERT_TRUE(journal.has_value());
-    EXPECT_EQ(files.content["/s/journal"], text_of(story()));
+    EXPECT_EQ(journal->state(), parse_journal("j", text_of(story()))->state);
     const auto second = Journal::open(files, "/s/journal");
     ASSERT_FALSE(second.has_value());
     EXPECT_EQ(second.error().code, ErrorCode::in_use);
@@ -80,6 +82,52 @@ TEST(Journal, OpeningCutsTheTornTailAndRefusesASecondUser) {
   }
   EXPECT_TRUE(read_journal(files, "/s/journal")->pending());
   EXPECT_TRUE(Journal::open(files, "/s/journal").has_value());
+}
+
+// A disk that is full: of every second append only the first half is written.
+class FullFiles final : public Files {
+ public:
+  MemoryFiles kept;
+  int appends = 0;
+  Result<void> append(const std::string& path, std::string_view text) override {
+    if (++appends % 2 != 0) return kept.append(path, text);
+    CHECK(kept.append(path, text.substr(0, text.size() / 2)).has_value());
+    return environment_error(path, "no space left on device");
+  }
+  Result<std::string> read(const std::string& path) override { return kept.read(path); }
+  Result<void> write_atomic(const std::string& path, std::string_view text) override {
+    return kept.write_atomic(path, text);
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    return kept.list(path);
+  }
+  bool is_directory(const std::string& path) override { return kept.is_directory(path); }
+  bool exists(const std::string& path) override { return kept.exists(path); }
+  Result<void> remove(const std::string& path) override { return kept.remove(path); }
+  Result<void> make_directories(const std::string& path) override {
+    return kept.make_directories(path);
+  }
+  Result<FileLock> lock(const std::string& path) override { return kept.lock(path); }
+};
+
+TEST(Journal, GoesOnAfterAnAppendThatFailed) {
+  FullFiles files;
+  auto journal = Journal::open(files, "/s/journal");
+  ASSERT_TRUE(journal.has_value());
+  int appended = 0;
+  for (const Record& record : story()) {
+    const JournalState before = journal->state();
+    if (journal->append(record)) {
+      ++appended;
+    } else {
+      EXPECT_EQ(journal->state(), before);
+    }
+    const auto read = read_journal(files, "/s/journal");
+    ASSERT_TRUE(read.has_value()) << to_string(read.error());
+    EXPECT_EQ(*read, journal->state());
+  }
+  EXPECT_GT(appended, 1);
+  EXPECT_LT(appended, static_cast<int>(story().size()));
 }
 
 TEST(Journal, GrowsNoLargerThanItsLimit) {

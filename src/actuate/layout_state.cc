@@ -45,7 +45,7 @@ bool LayoutState::fits_without(const Slot& slot, const std::vector<Slot>& withou
 }
 
 int LayoutState::free_slices(int gpu) const {
-  return at(gpu).model->memory_slices - std::popcount(at(gpu).used);
+  return at(gpu).open ? at(gpu).model->memory_slices - std::popcount(at(gpu).used) : 0;
 }
 
 }  // namespace partita::actuate

@@ -21,8 +21,9 @@ struct Slot {
 
 class LayoutState {
  public:
-  // Adds a GPU; its index is the number of those before it.
-  void add_gpu(const hw::GpuModel* model) { gpus_.push_back({model, {}, 0}); }
+  // Adds a GPU; its index is the number of those before it. One that is not `open` (MIG is off) has
+  // no free slices.
+  void add_gpu(const hw::GpuModel* model, bool open) { gpus_.push_back({model, open, {}, 0}); }
   int gpus() const { return static_cast<int>(gpus_.size()); }
   const hw::GpuModel& model(int gpu) const { return *at(gpu).model; }
 
@@ -38,6 +39,7 @@ class LayoutState {
  private:
   struct Gpu {
     const hw::GpuModel* model = nullptr;
+    bool open = true;
     std::vector<Slot> present;
     std::uint32_t used = 0;  // memory slices, as bits
   };

@@ -375,6 +375,13 @@ void Machine::lose(int gpu) {
   forget_instances(it);
 }
 
+void Machine::regain(int gpu) {
+  if (!find(gpu) || !find(gpu)->lost) return;
+  SimGpu& it = gpus_[static_cast<std::size_t>(gpu)];
+  it.lost = false;
+  it.mig = it.mig_pending;
+}
+
 CallCount Machine::count_call(std::string_view method) {
   return {.of_method = ++calls_[std::string(method)], .of_all = ++all_calls_};
 }

@@ -123,8 +123,10 @@ class Machine {
   Result<void> reset(int gpu);
   // Pending modes come in force, lost GPUs are back; instances and processes gone, MIG mode stays.
   void reboot();
-  // The GPU falls off the bus, its instances and processes with it, until the next reboot.
+  // The GPU falls off the bus, its instances and processes with it, until regain() or a reboot.
   void lose(int gpu);
+  // A lost GPU is back, as after a reset; nothing happens to one that is not lost.
+  void regain(int gpu);
 
   // Counts one more changing call of `method`; the numbers that it has.
   CallCount count_call(std::string_view method);

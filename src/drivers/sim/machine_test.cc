@@ -248,6 +248,19 @@ TEST(MachineTest, ALostGpuAnswersLostUntilTheReboot) {
   EXPECT_EQ(create(machine, 19, 0), 13);
 }
 
+TEST(MachineTest, ALostGpuComesBackWithoutInstancesAndTheOthersKeepTheirs) {
+  Machine machine = machine_of("A100-80GB", 2);
+  create(machine, 19, 0);
+  ASSERT_TRUE(machine.create_instance(1, 0, 0));
+  machine.lose(0);
+  machine.regain(0);
+  machine.regain(1);
+  EXPECT_FALSE(machine.gpus()[0].lost);
+  EXPECT_TRUE(machine.gpus()[0].mig);
+  EXPECT_TRUE(machine.gpus()[0].instances.empty());
+  EXPECT_EQ(machine.gpus()[1].instances.size(), 1U);
+}
+
 // FAR, Table 1; 1g with double memory costs what 1g costs.
 TEST(MachineTest, ChangesTakeTheMeasuredTimes) {
   const auto times = [](const std::string& model, int id) {
