@@ -39,7 +39,7 @@ install: build  ## program, data, completions and man page under PREFIX (/usr/lo
 	cmake --install build/release --prefix $(PREFIX)
 
 clean:  ## remove what the targets above built
-	rm -rf build/release build/dev build/tsan build/fuzz
+	rm -rf build/release build/dev build/tsan build/fuzz build/npm
 
 packages:
 	@mkdir -p build
