@@ -46,12 +46,14 @@ std::vector<std::string> row_of(const exec::Script& script, const exec::ScriptTa
           words_of(run.status)};
 }
 
-Table table_of(const exec::Script& script, const exec::RunReport& report) {
+Table table_of(const exec::Script& script, const exec::RunReport& report, bool simulated) {
   std::vector<std::tuple<Nanos, std::size_t>> order;
   for (std::size_t t = 0; t < script.tasks.size(); ++t)
     order.emplace_back(script.tasks[t].planned.end, t);
   std::ranges::sort(order);
-  Table table{{"TASK", "INSTANCE", "PLANNED END s", "REAL END s", "DEVIATION %", "STATUS"}, {}};
+  Table table{{"TASK", "INSTANCE", "PLANNED END s", simulated ? "SIMULATED END s" : "REAL END s",
+               "DEVIATION %", "STATUS"},
+              {}};
   for (const auto& [end, t] : order)
     table.rows.push_back(row_of(script, script.tasks[t], report.tasks[t]));
   return table;
@@ -65,7 +67,7 @@ std::string task_trouble(const exec::ScriptTask& task, const exec::TaskRun& run)
 
 std::string run_text(const exec::Script& script, const exec::RunReport& report,
                      const exec::RunNames& names) {
-  std::string text = to_string(table_of(script, report));
+  std::string text = to_string(table_of(script, report, names.simulated_clock));
   text += fmt::format("\nend of the last task: {} s planned, {} s {} ({:+.2f} %)\n",
                       seconds_text(script.planned_makespan), seconds_text(report.makespan()),
                       names.simulated_clock ? "simulated" : "real",

@@ -44,11 +44,18 @@ struct Flags {
   Output output;
 };
 
-// Everything that is decided before anything is done.
+// A schedule with what it solves and the GPUs of the node that it is for.
+struct Decided {
+  plan::BatchProblem problem;
+  plan::BatchSchedule schedule;
+  std::vector<int> devices;
+};
+
+// All that is known before anything is done.
 struct Prepared {
   OpenDriver open;
   device::NodeState node;
-  std::string scheduler;
+  Decided decided;
   exec::Script script;
   exec::Options options;
 };
@@ -95,13 +102,6 @@ Result<exec::Options> options_of(const Flags& flags) {
   options.keep = flags.keep;
   return options;
 }
-
-// A schedule with what it solves and the GPUs of the node that it is for.
-struct Decided {
-  plan::BatchProblem problem;
-  plan::BatchSchedule schedule;
-  std::vector<int> devices;
-};
 
 Result<Decided> read_schedule(Context& context, const Flags& flags, const device::NodeState& node,
                               const std::vector<int>& named) {
@@ -170,9 +170,9 @@ Result<Prepared> prepare(Context& context, const Flags& flags) {
                                 ? make_schedule_for(context, flags, prepared, *named)
                                 : read_schedule(context, flags, prepared.node, *named);
   if (!decided) return failed(decided.error());
-  prepared.scheduler = decided->schedule.scheduler;
-  const ScriptOptions script{decided->devices, timeout->factor};
-  Result<exec::Script> made = make_script(decided->problem, decided->schedule, script);
+  prepared.decided = *std::move(decided);
+  const auto& [problem, schedule, devices] = prepared.decided;
+  Result<exec::Script> made = make_script(problem, schedule, {devices, timeout->factor});
   if (!made) return failed(made.error());
   prepared.script = *std::move(made);
   if (timeout->duration)
@@ -229,6 +229,9 @@ Result<Exit> finish(Context& context, const Flags& flags, const Prepared& prepar
                                   : run_text(prepared.script, report, names);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
+  const auto& [problem, schedule, devices] = prepared.decided;
+  const std::string late = late_text(problem, realised(prepared.script, report, schedule));
+  if (!late.empty()) complain(context, late);
   const int finished = report.count(exec::TaskStatus::finished);
   if (report.left.empty() && finished == static_cast<int>(prepared.script.tasks.size()))
     return Exit::done;
@@ -253,7 +256,7 @@ Result<Exit> rehearse(Context& context, const Flags& flags, const Prepared& prep
   exec::BatchExecutor executor(script, prepared.options);
   exec::run_simulated(executor, script, {driver, processes, files, clock}, {}, clock, processes);
   return finish(context, flags, prepared, executor.report(),
-                {prepared.node.driver, prepared.scheduler, "", true});
+                {prepared.node.driver, prepared.decided.schedule.scheduler, "", true});
 }
 
 // Where a run keeps what it writes.
@@ -296,9 +299,9 @@ Result<Exit> carry_out(Context& context, const Flags& flags, const Prepared& pre
   exec::BatchExecutor executor(prepared.script, prepared.options, session->past);
   const exec::RunEnd end = exec::run_real(executor, prepared.script, doors, session->settings);
   watcher.look(0, executor.report(), true);
-  const Result<Exit> exit =
-      finish(context, flags, prepared, executor.report(),
-             {prepared.node.driver, prepared.scheduler, session->settings.paths.run, false});
+  const Result<Exit> exit = finish(context, flags, prepared, executor.report(),
+                                   {prepared.node.driver, prepared.decided.schedule.scheduler,
+                                    session->settings.paths.run, false});
   if (exit && end.journal) return failed(*end.journal);
   return exit;
 }

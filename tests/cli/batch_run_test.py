@@ -242,8 +242,10 @@ class BatchRunTest(BatchTest):
         self.assertFalse({"state", "log"} & set(os.listdir(self.folder)))
 
     def test_makes_its_own_schedule(self):
+        command = "echo {task} {profile} {gpu} {start} {seconds} '{{x}}' ${PARTITA_TASK} >> log"
         text = self.ok(*self.arguments("--gpu", "0", "--scheduler", "fixed:4g", schedule=None,
-                                       form="text"))
+                                       form="text", command=command))
+        self.assertIn("d 4g.24gb 0 0 0.350000000 {x} d".split(), self.log())
         self.assertRegex(text, r"(?m)^big +4g.24gb@0 +0.430 +0.\d+ +[-+][\d.]+ +finished$")
         self.assertIn("6 of 6 tasks finished", text)
 

@@ -1,0 +1,44 @@
+// The journal of a batch run, as it stands and with the checksums made right: a refusal with its
+// line, or records that are written and read the same. Whatever is behind the last newline is torn.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "exec/run_journal.h"
+
+namespace {
+
+namespace exec = partita::exec;
+
+void check(const std::string& text) {
+  const auto parsed = exec::parse_journal("fuzz", text);
+  if (!parsed) {
+    CHECK(parsed.error().context.starts_with("fuzz:"));
+    return;
+  }
+  CHECK(parsed->valid_bytes == text.rfind('\n') + 1);
+  std::string again;
+  for (const exec::Record& record : parsed->records) again += exec::record_line(record);
+  const auto same = exec::parse_journal("again", again);
+  CHECK(same && same->records == parsed->records && same->valid_bytes == again.size());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  check(text);
+  std::string summed;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    summed += fmt::format("{:016x} {}\n", exec::text_hash(line), line);
+    begin = end + 1;
+  }
+  check(summed);
+  return 0;
+}

@@ -1,0 +1,70 @@
+// The journal of a run that took place: what a crash may leave of it is read, what is damaged is
+// refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cases.h"
+
+namespace partita::execution_tests {
+namespace {
+
+std::string journal_of_a_run() {
+  Rng rng(4);
+  const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");
+  BatchWorld world(one.problem, one.schedule, {});
+  world.live_to_the_end();
+  return world.files.inner.content.at(kJournal);
+}
+
+TEST(RunJournal, EveryPrefixIsWholeLinesAndATornOne) {
+  const std::string text = journal_of_a_run();
+  const auto whole = exec::parse_journal("j", text);
+  ASSERT_TRUE(whole.has_value());
+  ASSERT_GT(whole->records.size(), 8u);
+  std::string written;
+  for (const exec::Record& record : whole->records) written += exec::record_line(record);
+  EXPECT_EQ(written, text);
+  for (std::size_t bytes = 0; bytes <= text.size(); bytes += 3) {
+    const std::string_view prefix = std::string_view(text).substr(0, bytes);
+    const auto parsed = exec::parse_journal("j", prefix);
+    ASSERT_TRUE(parsed.has_value()) << bytes;
+    const auto lines = static_cast<std::size_t>(std::ranges::count(prefix, '\n'));
+    EXPECT_EQ(parsed->records.size(), lines);
+    EXPECT_EQ(parsed->valid_bytes, prefix.rfind('\n') + 1);
+    EXPECT_TRUE(std::equal(parsed->records.begin(), parsed->records.end(), whole->records.begin()));
+  }
+}
+
+TEST(RunJournal, NoByteMayChange) {
+  const std::string text = journal_of_a_run();
+  for (std::size_t at = 0; at + 1 < text.size(); at += 3) {
+    std::string damaged = text;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    const auto line = 1 + std::ranges::count(std::string_view(text).substr(0, at), '\n');
+    const auto parsed = exec::parse_journal("j", damaged);
+    ASSERT_FALSE(parsed.has_value()) << at;
+    EXPECT_EQ(parsed.error().context, "j:" + std::to_string(line));
+  }
+  // A record that is there twice, or lost, at the beginning.
+  const std::string first = text.substr(0, text.find('\n') + 1);
+  EXPECT_FALSE(exec::parse_journal("j", first + text).has_value());
+  EXPECT_FALSE(exec::parse_journal("j", text.substr(first.size())).has_value());
+}
+
+TEST(RunJournal, OfAnotherBatchIsRefused) {
+  Rng rng(6);
+  const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");
+  BatchWorld world(one.problem, one.schedule, {});
+  world.files.inner.content[kJournal] = journal_of_a_run();
+  const auto before = world.files.inner.content;
+  EXPECT_TRUE(world.live(true));
+  ASSERT_TRUE(world.refused().has_value());
+  EXPECT_EQ(world.refused()->code, ErrorCode::bad_input);
+  EXPECT_EQ(world.refused()->context, kJournal);
+  EXPECT_EQ(world.files.inner.content, before);
+  EXPECT_TRUE(world.starts.empty());
+}
+
+}  // namespace
+}  // namespace partita::execution_tests
