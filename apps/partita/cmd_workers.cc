@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "log_rotation.h"
 #include "mps_workers.h"
 #include "state_dir.h"
+#include "stop_request.h"
 #include "table.h"
 
 namespace partita::cli {
@@ -58,27 +58,45 @@ Result<Paths> paths_of(Context& context, const Flags& flags) {
 
 // ---- --show ----
 
-std::string state_word(const actuate::WorkerRecord& worker, bool runs) {
-  if (runs) return "runs";
-  if (worker.given_up) return "keeps failing";
-  return worker.pid != 0 ? "gone" : "waits";
+// What was written down, less the processes that are gone.
+actuate::WorkersState as_it_is_now(actuate::WorkersState state) {
+  RealProcesses processes;
+  const auto clear_if_gone = [&](Pid& pid, std::string& identity) {
+    if (pid != 0 && processes.identity(pid) == identity) return;
+    pid = 0;
+    identity.clear();
+  };
+  clear_if_gone(state.supervisor.pid, state.supervisor.identity);
+  for (actuate::WorkerRecord& worker : state.workers) clear_if_gone(worker.pid, worker.identity);
+  return state;
+}
+
+std::string state_word(const actuate::WorkerRecord& worker, bool supervised) {
+  if (worker.pid != 0) return "runs";
+  if (!supervised) return "gone";
+  return worker.given_up ? "keeps failing" : "waits";
 }
 
 std::string workers_text(const actuate::WorkersState& state) {
-  RealProcesses processes;
+  const bool supervised = state.supervisor.pid != 0;
+  const std::string supervisor =
+      supervised ? fmt::format("supervisor: process {}, follows assignment {}\n",
+                               state.supervisor.pid, state.revision)
+                 : std::string("no supervisor runs\n");
+  if (state.workers.empty()) return supervisor + "no workers\n";
   Table table{{"device", "profile", "service", "batch", "worker", "state", "process", "restarts",
                "last status", "port"},
               {}};
   for (const actuate::WorkerRecord& worker : state.workers) {
-    const bool runs = worker.pid != 0 && processes.identity(worker.pid) == worker.identity;
     table.rows.push_back({worker.segment.device, worker.segment.profile, worker.segment.service,
                           fmt::format("{}", worker.segment.batch), fmt::format("{}", worker.index),
-                          state_word(worker, runs), runs ? fmt::format("{}", worker.pid) : "-",
+                          state_word(worker, supervised),
+                          worker.pid != 0 ? fmt::format("{}", worker.pid) : "-",
                           fmt::format("{}", worker.restarts),
                           worker.last_status ? fmt::format("{}", *worker.last_status) : "-",
                           worker.port > 0 ? fmt::format("{}", worker.port) : "-"});
   }
-  return to_string(table);
+  return supervisor + "\n" + to_string(table);
 }
 
 Result<Exit> show(Context& context, const Flags& flags, const Paths& paths) {
@@ -88,40 +106,16 @@ Result<Exit> show(Context& context, const Flags& flags, const Paths& paths) {
     if (!text) return failed(text.error());
     Result<actuate::WorkersState> parsed = actuate::parse_workers(paths.state, *text);
     if (!parsed) return failed(parsed.error());
-    state = *std::move(parsed);
+    state = as_it_is_now(*std::move(parsed));
   }
-  const std::string content = flags.output.format == "json" ? actuate::workers_json(state)
-                              : state.workers.empty()       ? std::string("no workers\n")
-                                                            : workers_text(state);
+  const std::string content =
+      flags.output.format == "json" ? actuate::workers_json(state) : workers_text(state);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   return Exit::done;
 }
 
 // ---- the supervisor ----
-
-// SIGINT and SIGTERM as something to wait for; started programs get them as ever.
-class StopRequest {
- public:
-  StopRequest() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~StopRequest() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  StopRequest(const StopRequest&) = delete;
-  StopRequest& operator=(const StopRequest&) = delete;
-
-  // Waits that long; true when one came.
-  bool within(std::int64_t ns) {
-    const timespec time{static_cast<std::time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
-    return ::sigtimedwait(&signals_, nullptr, &time) > 0;
-  }
-
- private:
-  sigset_t signals_{}, before_{};
-};
 
 // The assignment as a file that others replace.
 class Follower {
@@ -196,14 +190,16 @@ Result<Exit> supervise(Context& context, const Flags& flags, const Paths& paths,
   }
 }
 
-Result<actuate::SupervisorOptions> options_of(Context& context, const Flags& flags,
-                                              const Paths& paths, Processes& mps_processes) {
+Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Flags& flags,
+                                              const Paths& paths) {
+  Context& context = world.context;
   if (flags.command.empty()) return bad_input("--command", "is required, or --show");
   Result<actuate::CommandTemplate> command = actuate::parse_command("--command", flags.command);
   if (!command) return failed(command.error());
   const Result<Seconds> grace = parse_duration("--grace", flags.grace);
   if (!grace) return failed(grace.error());
-  if (auto checked = check_shares(flags.mps); !checked) return failed(checked.error());
+  Result<std::vector<ShareRule>> rules = share_rules(flags.mps);
+  if (!rules) return failed(rules.error());
   if (flags.once) {  // nobody would wait for what is wrong with it
     const auto text = read_input(context, "--assignment", paths.assignment);
     if (!text) return failed(text.error());
@@ -214,9 +210,9 @@ Result<actuate::SupervisorOptions> options_of(Context& context, const Flags& fla
                                      .state_file = paths.state,
                                      .log_dir = flags.log_directory,
                                      .first_port = flags.first_port,
-                                     .self = {::getpid(), mps_processes.identity(::getpid())}};
+                                     .self = {::getpid(), world.processes.identity(::getpid())}};
   options.policy.grace_ns = static_cast<std::int64_t>(grace->value * 1e9);
-  options.hooks = mps_hooks(context, mps_processes, flags.mps);
+  options.hooks = mps_hooks(world, flags.mps, *std::move(rules));
   options.hooks.say = [&context](const std::string& line) {
     fmt::print(context.out, "{}\n", line);
   };
@@ -234,8 +230,10 @@ Result<Exit> run(Context& context, Flags flags) {
     flags.log_directory =
         (std::filesystem::path(paths->state).parent_path() / "worker-logs").string();
   }
+  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.device.catalogue);
+  if (!catalogue) return failed(catalogue.error());
   RealProcesses workers, mps;
-  auto options = options_of(context, flags, *paths, mps);
+  auto options = options_of({context, mps, *catalogue}, flags, *paths);
   if (!options) return failed(options.error());
   actuate::Supervisor supervisor(workers, context.files, *std::move(options));
   return supervise(context, flags, *paths, supervisor);
@@ -278,10 +276,12 @@ void add_mps_flags(CLI::App& command, MpsFlags& flags) {
                    "Run an MPS daemon on each device whose segment has several processes");
   command
       .add_option("--mps-shares", flags.shares,
-                  "How processes share the threads of their device: equal, none (no limit), or a "
-                  "percentage for each, between commas")
-      ->type_name("SHARES")
-      ->capture_default_str();
+                  "How the processes of a segment share their device: equal, none (no limits), or "
+                  "for each, between commas, a percentage of the threads and the MiB it may "
+                  "allocate; of one service or of all; may be repeated. Segments that no list fits "
+                  "share equally")
+      ->type_name("[SERVICE=]PERCENT[:MIB],...")
+      ->allow_extra_args(false);
   command.add_flag("--mps-oversubscribe", flags.oversubscribe,
                    "Let percentages exceed 100 together");
   command

@@ -14,18 +14,32 @@ namespace partita::cli {
 
 struct MpsFlags {
   bool on = false;
-  std::string shares = "equal";  // or "none", or percentages between commas
-  bool oversubscribe = false;    // percentages may exceed 100 together
+  std::vector<std::string> shares;  // "[SERVICE=]equal|none|PERCENT[:MIB],..."
+  bool oversubscribe = false;       // percentages may exceed 100 together
   std::string runtime_directory;
 };
+
+// How the processes of a segment share their device.
+struct ShareRule {
+  enum class Kind { equal, none, listed };
+  Kind kind = Kind::equal;
+  std::string service;                           // empty: of any
+  std::vector<drivers::mps::Share> shares = {};  // listed: for segments of as many processes
+};
+
+// The rules of the flags, those of one service first. Refuses shares that no segment could have.
+Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags);
 
 // $XDG_RUNTIME_DIR/partita, /run/partita (root) or /tmp/partita-UID: short, as sockets need it.
 std::string default_runtime_directory();
 
-// Refuses percentages that no segment could have.
-Result<void> check_shares(const MpsFlags& flags);
-
-// `processes` is the hooks' own door; both must outlive what is returned.
-actuate::WorkerHooks mps_hooks(Context& context, Processes& processes, const MpsFlags& flags);
+// What the hooks of mps_hooks() need. `processes` must be their own door; all must outlive them.
+struct MpsWorkers {
+  Context& context;
+  Processes& processes;
+  const hw::Catalogue& catalogue;  // says how much memory a profile has
+};
+actuate::WorkerHooks mps_hooks(const MpsWorkers& world, const MpsFlags& flags,
+                               std::vector<ShareRule> rules);
 
 }  // namespace partita::cli

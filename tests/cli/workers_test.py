@@ -1,5 +1,6 @@
 """partita workers with real small processes: it follows the assignment, restarts, stops in order,
-adopts, and gives several processes of one device an MPS daemon (a scripted one)."""
+adopts, gives several processes of one device an MPS daemon (a scripted one), and lets go of devices
+that apply takes away (on a simulated machine)."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from harness import PROGRAM, CliTest
 MPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "devices")
 # Says who it is, and then sleeps.
 WORKER = ("sh -c 'echo {service} {index} $CUDA_VISIBLE_DEVICES "
-          "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE; exec sleep 60'")
+          "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE $CUDA_MPS_PINNED_DEVICE_MEM_LIMIT; exec sleep 60'")
 
 
 def segment(device, service, processes=1):
@@ -21,7 +22,21 @@ def segment(device, service, processes=1):
             "service": service, "batch": 4, "processes": processes}
 
 
-class Workers(CliTest):
+def plan(*instances):
+    """A plan for one A100-80GB; instances are (profile, start, service, processes)."""
+    services = sorted({instance[2] for instance in instances})
+    return json.dumps({
+        "api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": "A100-80GB",
+        "planner": "hand", "slo_rule": "queueing",
+        "gpus": [{"index": 0, "instances": [
+            {"profile": profile, "start": start, "service": service, "batch": 4,
+             "processes": processes, "throughput_rps": 100, "latency_ms": 10}
+            for profile, start, service, processes in instances]}],
+        "services": [{"name": name, "rate_rps": 50, "planned_rps": 100, "slo_ms": 100,
+                      "predicted_latency_ms": 10} for name in services]})
+
+
+class WorkersTest(CliTest):
     def setUp(self):
         super().setUp()
         self.revision = 0
@@ -32,7 +47,7 @@ class Workers(CliTest):
         for supervisor in self.supervisors:
             if supervisor.poll() is None:
                 supervisor.kill()
-                supervisor.communicate()
+                supervisor.wait()
         for pid in self.pids():
             try:
                 os.killpg(pid, signal.SIGKILL)
@@ -47,21 +62,31 @@ class Workers(CliTest):
         os.rename(self.path("new.json"), self.path("assignment.json"))
 
     def supervise(self, *args, command=WORKER):
+        """A supervisor; what it says goes to files, see said()."""
+        number = len(self.supervisors)
         environment = dict(os.environ, PATH=f"{MPS}:{os.environ['PATH']}")
-        supervisor = subprocess.Popen(
-            [PROGRAM, "workers", "--assignment", "assignment.json", "--command", command,
-             "--grace", "2s", "--runtime-dir", "run", *args],
-            cwd=self.folder, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with open(self.path(f"out{number}"), "wb") as out, \
+                open(self.path(f"err{number}"), "wb") as err:
+            supervisor = subprocess.Popen(
+                [PROGRAM, "workers", "--state-dir", ".", "--command", command,
+                 "--grace", "2s", "--runtime-dir", "run", *args],
+                cwd=self.folder, env=environment, stdout=out, stderr=err)
         self.supervisors.append(supervisor)
         return supervisor
+
+    def said(self, supervisor):
+        number = self.supervisors.index(supervisor)
+        return self.read(f"out{number}") + self.read(f"err{number}")
+
+    def wait_to_hear(self, supervisor, text):
+        self.wait_for(lambda: text in self.said(supervisor))
 
     def finish(self, supervisor, send=None, status=0):
         if send:
             supervisor.send_signal(send)
-        out, err = supervisor.communicate(timeout=20)
-        self.assertEqual(supervisor.returncode, status, out + err)
-        return out, err
+        supervisor.wait(timeout=20)
+        self.assertEqual(supervisor.returncode, status, self.said(supervisor))
+        return self.said(supervisor)
 
     def workers(self):
         """(device, service, index) to pid, as the state file has it."""
@@ -90,10 +115,14 @@ class Workers(CliTest):
         except FileNotFoundError:
             return False
 
-    def test_follows_restarts_and_stops(self):
-        supervisor = self.supervise()
-        # Written at its first step, when there is no assignment yet.
-        self.wait_for(lambda: os.path.exists(self.path("workers.json")))
+    def show(self):
+        return self.ok("workers", "--state-dir", ".", "--show")
+
+
+class SupervisorTest(WorkersTest):
+    def test_follows_restarts_rotates_logs_and_stops(self):
+        supervisor = self.supervise("--log-limit", "1")
+        self.wait_to_hear(supervisor, "waiting for " + self.path("assignment.json"))
         self.assign(segment("MIG-1", "a"), segment("MIG-2", "b"))
         self.wait_for(lambda: len(self.workers()) == 2)
         first = self.workers()
@@ -101,67 +130,159 @@ class Workers(CliTest):
 
         self.assign(segment("MIG-1", "a"), segment("MIG-3", "b"))
         self.wait_for(lambda: set(self.workers()) == {("MIG-1", "a", 0), ("MIG-3", "b", 0)})
+        self.wait_for(lambda: self.read("worker-logs/b.MIG-3.0.log") == "b 0 MIG-3\n")
         self.assertEqual(self.workers()["MIG-1", "a", 0], first["MIG-1", "a", 0])
         self.assertFalse(self.alive(first["MIG-2", "b", 0]))
 
         place = ("MIG-1", "a", 0)
         os.kill(first[place], signal.SIGKILL)
+        log = self.path("worker-logs/b.MIG-3.0.log")
+        with open(log, "ab") as file:  # as its worker does
+            file.write(bytes(1_100_000))
+        self.wait_for(lambda: os.path.exists(log + ".1") and os.path.getsize(log) == 0)
+        self.assertEqual(self.read("worker-logs/b.MIG-3.0.log.1"), "b 0 MIG-3\n" + "\0" * 1_100_000)
         self.wait_for(lambda: self.workers().get(place, first[place]) != first[place])
         self.write("assignment.json", "{")  # is complained about, and nothing changes
-        time.sleep(1.2)
+        self.wait_to_hear(supervisor, "assignment.json:1")
         last = self.workers()
         self.assertEqual(set(last), {("MIG-1", "a", 0), ("MIG-3", "b", 0)})
-        shown = self.ok("workers", "--assignment", "assignment.json", "--show")
+        shown = self.show()
+        self.assertIn(f"supervisor: process {supervisor.pid}, follows assignment 2\n", shown)
         self.assertRegex(shown, r"MIG-1 +1g.10gb +a +4 +0 +runs +\d+ +1 +137 ")
 
-        out, err = self.finish(supervisor, signal.SIGTERM)
-        self.assertIn("waiting for", err)
-        self.assertIn("assignment.json:1", err)
-        self.assertIn("a 0 on MIG-1: ended with status 137", out)
+        said = self.finish(supervisor, signal.SIGTERM)
+        self.assertIn("a 0 on MIG-1: ended with status 137", said)
         self.assertFalse([pid for pid in last.values() if self.alive(pid)])
-        shown = self.ok("workers", "--assignment", "assignment.json", "--show")
-        self.assertEqual(shown, "no workers\n")
+        self.assertEqual(self.show(), "no supervisor runs\nno workers\n")
 
-    def test_once_leaves_workers_that_the_next_adopts(self):
+    def test_workers_outlive_a_killed_supervisor_and_are_adopted(self):
         self.assign(segment("MIG-1", "a"), segment("MIG-2", "b"))
-        self.finish(self.supervise("--once"))
+        supervisor = self.supervise()
+        self.wait_for(lambda: len(self.workers()) == 2)
         before = self.workers()
-        self.assertEqual([self.alive(pid) for pid in before.values()], [True, True])
+        supervisor.kill()
+        supervisor.wait()
+        self.assertTrue(all(self.alive(pid) for pid in before.values()))
+        shown = self.json("workers", "--state-dir", ".", "--show")
+        self.assertNotIn("supervisor", shown)
+        self.assertEqual([worker["pid"] for worker in shown["workers"]], list(before.values()))
+
         self.assign(segment("MIG-1", "a"))
-        out, _ = self.finish(self.supervise("--once"))
-        self.assertIn("adopted", out)
+        said = self.finish(self.supervise("--once"))
+        self.assertIn(f"a 0 on MIG-1: adopted, process {before['MIG-1', 'a', 0]}", said)
         self.assertEqual(self.workers(), {("MIG-1", "a", 0): before["MIG-1", "a", 0]})
         self.assertFalse(self.alive(before["MIG-2", "b", 0]))
 
         survivor = self.supervise()
-        self.assertIn("adopted", survivor.stdout.readline())
-        refused = self.finish(self.supervise("--once"), status=3)
-        self.assertIn("another process holds the lock", refused[1])
+        self.wait_to_hear(survivor, "adopted")
+        self.assertIn("another process holds the lock",
+                      self.finish(self.supervise("--once"), status=3))
         self.finish(survivor, signal.SIGINT)
         self.assertFalse(self.alive(before["MIG-1", "a", 0]))
 
     def test_several_processes_of_a_device_share_it_through_mps(self):
-        self.assign(segment("MIG-1", "a", 2), segment("MIG-2", "b"))
-        supervisor = self.supervise("--mps", "--mps-shares", "70,30")
-        self.wait_for(lambda: len(self.workers()) == 3)
-        for worker, said in (("a.MIG-1.0", "a 0 MIG-1 70\n"), ("a.MIG-1.1", "a 1 MIG-1 30\n"),
-                             ("b.MIG-2.0", "b 0 MIG-2\n")):
+        self.assign(segment("MIG-1", "a", 2), segment("MIG-2", "b"), segment("MIG-3", "c", 2))
+        supervisor = self.supervise("--mps", "--mps-shares", "70:4000,30:5000",
+                                    "--mps-shares", "c=equal")
+        self.wait_for(lambda: len(self.workers()) == 5)
+        for worker, said in (("a.MIG-1.0", "a 0 MIG-1 70 0=4000M\n"),
+                             ("a.MIG-1.1", "a 1 MIG-1 30 0=5000M\n"),
+                             ("b.MIG-2.0", "b 0 MIG-2\n"), ("c.MIG-3.1", "c 1 MIG-3 50\n")):
             self.wait_for(lambda: self.read(f"worker-logs/{worker}.log") == said)
-        daemon = int(self.read("run/MIG-1/pipe/nvidia-cuda-mps-control.pid"))
+        pid_file = "run/MIG-1/pipe/nvidia-cuda-mps-control.pid"
+        daemon = int(self.read(pid_file))
         self.assertTrue(self.alive(daemon))
         self.assertFalse(os.path.exists(self.path("run/MIG-2")))
+
+        # Daemon and worker die: the worker comes back only once there is a daemon again.
+        worker = self.workers()["MIG-1", "a", 0]
+        os.kill(daemon, signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
+        self.wait_for(lambda: self.workers().get(("MIG-1", "a", 0), worker) != worker)
+        successor = int(self.read(pid_file))
+        self.assertNotEqual(successor, daemon)
         self.finish(supervisor, signal.SIGTERM)
-        self.assertFalse(self.alive(daemon))
+        self.assertFalse(self.alive(successor))
 
     def test_refuses(self):
         self.assign(segment("MIG-1", "a"))
-        for args, message in ((("--command", "x {serivce}"), "unknown placeholder '{serivce}'"),
-                              ((), "--command: is required"),
-                              (("--command", "x", "--mps-shares", "70,40"), "110 % of the")):
-            done = self.run_partita("workers", "--assignment", "assignment.json", *args)
-            self.assertEqual(done.returncode, 2)
+        self.write("file", "")
+        for args, status, message in (
+                (("--command", "x {serivce}"), 2, "unknown placeholder '{serivce}'"),
+                ((), 2, "--command: is required"),
+                (("--command", "x", "--mps-shares", "70,40"), 2, "110 % of the"),
+                (("--command", "x", "--mps-shares", "a=70:x"), 2, "'x' is no number of MiB"),
+                (("--command", "x", "--log-dir", "file"), 3, "file: ")):
+            done = self.run_partita("workers", "--state-dir", ".", *args)
+            self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(message, done.stderr.decode())
-        self.assertFalse(os.path.exists(self.path("workers.json")))
+        self.write("workers.json", "{\n\"kind\"")
+        for args in (("--command", "x"), ("--show",)):
+            done = self.run_partita("workers", "--state-dir", ".", *args)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(self.path("workers.json") + ":2", done.stderr.decode())
+        os.remove(self.path("workers.json"))
+
+
+class ApplyTest(WorkersTest):
+    def setUp(self):
+        super().setUp()
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 1, mig: true}]\n"
+                                   "state: node.state\nspeed: 0\n")
+        self.write("before.json", plan(("3g.40gb", 0, "kept", 2), ("2g.20gb", 4, "moved", 1),
+                                       ("1g.10gb", 6, "old", 1)))
+        self.write("after.json", plan(("3g.40gb", 0, "kept", 2), ("1g.10gb", 4, "moved", 1),
+                                      ("1g.10gb", 6, "new", 1)))
+
+    def apply(self, file, *more):
+        return self.run_partita("apply", file, "--driver", "sim", "--machine", "machine.yaml",
+                                "--state-dir", ".", "--min-available", "0", *more)
+
+    def services(self):
+        """(service, index) to (pid, device)."""
+        return {(service, index): (pid, device)
+                for (device, service, index), pid in self.workers().items()}
+
+    def devices(self):
+        node = self.json("status", "--driver", "sim", "--machine", "machine.yaml",
+                         "--state-dir", ".")
+        return {instance["uuid"] for instance in node["gpus"][0]["instances"]}
+
+    def test_apply_drains_what_goes_and_keeps_what_stays(self):
+        supervisor = self.supervise("--mps")  # before anything was ever applied
+        self.assertEqual(self.apply("before.json").returncode, 0)
+        self.wait_for(lambda: len(self.services()) == 4)
+        before = self.services()
+        self.assertEqual({device for _, device in before.values()}, self.devices())
+
+        # A supervisor that does not react: nothing is destroyed under its workers.
+        supervisor.send_signal(signal.SIGSTOP)
+        done = self.apply("after.json", "--drain-timeout", "0.2")
+        supervisor.send_signal(signal.SIGCONT)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual({device for _, device in before.values()}, self.devices())
+
+        self.assertEqual(self.apply("after.json").returncode, 0)
+        self.wait_for(lambda: set(self.services()) == {("kept", 0), ("kept", 1), ("moved", 0),
+                                                       ("new", 0)})
+        after = self.services()
+        for worker in (("kept", 0), ("kept", 1)):
+            self.assertEqual(after[worker], before[worker])
+        for worker in (("moved", 0), ("old", 0)):
+            self.assertFalse(self.alive(before[worker][0]))
+        self.assertEqual({device for _, device in after.values()}, self.devices())
+        self.assertNotIn(before["moved", 0][1], self.devices())
+
+        # Without a supervisor its workers still count.
+        supervisor.kill()
+        supervisor.wait()
+        done = self.apply("before.json", "--drain-timeout", "0.2")
+        self.assertEqual(done.returncode, 3)
+        self.assertTrue(self.alive(after["new", 0][0]))
+        self.assertEqual({device for _, device in after.values()}, self.devices())
+        successor = self.supervise("--mps")
+        self.wait_to_hear(successor, "adopted")
+        self.finish(successor, signal.SIGTERM)
 
 
 if __name__ == "__main__":
