@@ -192,24 +192,16 @@ int BatchWorld::live_to_the_end() {
   return deaths;
 }
 
-std::vector<std::string> BatchWorld::instances_of_ours() {
-  std::set<std::string> made;
-  for (const auto& [path, text] : files.inner.content) {
-    if (path != kJournal) continue;
-    const auto parsed = exec::parse_journal(kJournal, text);
-    for (const exec::Record& record : parsed->records)
-      if (record.kind == exec::Record::Kind::created) made.insert(record.made.uuid);
-  }
-  std::vector<std::string> ours;
+std::vector<std::string> BatchWorld::instances(const std::set<std::string>& others) {
+  std::vector<std::string> found;
   const drivers::sim::Machine now = machine();
   for (std::size_t g = 0; g < now.gpus().size(); ++g) {
     for (const auto& instance : now.gpus()[g].instances) {
-      const bool half = instance.compute.empty();
-      if (half || made.contains(instance.compute.front().uuid))
-        ours.push_back(std::to_string(g) + "/" + std::to_string(instance.start));
+      if (instance.compute.empty() || !others.contains(instance.compute.front().uuid))
+        found.push_back(std::to_string(g) + "/" + std::to_string(instance.start));
     }
   }
-  return ours;
+  return found;
 }
 
 }  // namespace partita::execution_tests

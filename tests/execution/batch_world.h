@@ -91,8 +91,8 @@ class BatchWorld {
   std::optional<Error> refused() const { return refused_; }  // the session's
   drivers::sim::Machine machine();
   void change_machine(const std::function<void(drivers::sim::Machine&)>& use);
-  // Instances on the node that this run has made, as "gpu/start".
-  std::vector<std::string> instances_of_ours();
+  // Instances on the node as "gpu/start", but for those with these devices.
+  std::vector<std::string> instances(const std::set<std::string>& others = {});
   // What must never happen, and did: one sentence each.
   std::vector<std::string> broken;
   // Starts of processes per task, over all lives.

@@ -20,7 +20,7 @@ inline Case random_case(Rng& rng, batch_test::Shape shape, const std::string& sc
   const auto chosen = batch_test::named_scheduler(scheduler);
   while (true) {
     Case made{batch_test::RandomBatch(rng, shape).make(), {}};
-    auto outcome = chosen.run(made.problem, 2'000);
+    auto outcome = chosen.run(made.problem, 200);
     if (!outcome.schedule) continue;
     made.schedule = *std::move(outcome.schedule);
     return made;

@@ -52,7 +52,7 @@ void expect_all_finished(BatchWorld& world) {
   EXPECT_EQ(world.report().count(TaskStatus::finished),
             static_cast<int>(world.script().tasks.size()));
   EXPECT_EQ(world.report().left, std::vector<std::string>{});
-  EXPECT_EQ(world.instances_of_ours(), std::vector<std::string>{});
+  EXPECT_EQ(world.instances(), std::vector<std::string>{});
 }
 
 // ---- without faults ----
@@ -227,7 +227,7 @@ std::uint64_t run_scenario(std::uint64_t seed) {
   for (const std::string& uuid : others.instances)
     EXPECT_TRUE(others.lost || there.contains(uuid)) << "an instance of others is gone";
   if (!others.lost) {
-    EXPECT_EQ(world.instances_of_ours().size(), world.report().left.size());
+    EXPECT_EQ(world.instances(others.instances).size(), world.report().left.size());
   }
   return world.log_hash();
 }
