@@ -1,0 +1,149 @@
+#include "hw/topology.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/fields.h"
+
+namespace partita::hw {
+namespace {
+
+// {file name, content} of every data/topologies/*.json, written by CMakeLists.txt.
+constexpr std::pair<std::string_view, std::string_view> kShippedFiles[] = {
+#include "builtin_topologies.inc"
+};
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+// "4x15"; nothing when it is no such text.
+std::optional<std::pair<int, int>> counts_of(std::string_view text) {
+  int clusters = 0, units = 0;
+  const char* end = text.data() + text.size();
+  const auto [x, first] = std::from_chars(text.data(), end, clusters);
+  if (first != std::errc{} || x == end || *x != 'x') return std::nullopt;
+  const auto [rest, second] = std::from_chars(x + 1, end, units);
+  if (second != std::errc{} || rest != end || clusters < 1 || units < 1) return std::nullopt;
+  return std::pair(clusters, units);
+}
+
+std::vector<int> counts(Fields& fields, std::string_view key) {
+  std::vector<int> all;
+  for (const Node& item : fields.list(key, kMaxUnits)) {
+    const double value = item.kind == Node::Kind::number ? item.number : 0;
+    if (!(value >= 1 && value <= kMaxUnits && value == static_cast<int>(value)))
+      fields.refuse(item, fmt::format("'{}' holds whole numbers from 1 to {}", key, kMaxUnits));
+    all.push_back(static_cast<int>(value));
+  }
+  if (all.empty()) fields.refuse(key, "at least one is needed");
+  return all;
+}
+
+}  // namespace
+
+int Topology::units() const { return std::accumulate(units_in.begin(), units_in.end(), 0); }
+
+Topology in_atoms(const Topology& topology, int atom) {
+  CHECK(atom >= 1);
+  Topology coarse = topology;
+  for (int& units : coarse.units_in) units /= atom;
+  coarse.atoms = {1};
+  return coarse;
+}
+
+UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms) {
+  UnitMask mask;
+  std::size_t number = 0, first = 0;
+  for (const int units : topology.units_in) {
+    for (int at = 0; at + atom <= units; at += atom, ++number) {
+      for (int i = 0; i < atom && atoms[number]; ++i)
+        mask.set(first + static_cast<std::size_t>(at + i));
+    }
+    first += static_cast<std::size_t>(units);
+  }
+  return mask;
+}
+
+Topology generic_topology(int clusters, int units) {
+  CHECK(clusters >= 1 && units >= 1 && clusters <= kMaxUnits / units);
+  Topology topology;
+  topology.name = fmt::format("{}x{}", clusters, units);
+  topology.cluster_name = "cluster";
+  topology.unit_name = "unit";
+  topology.units_in.assign(static_cast<std::size_t>(clusters), units);
+  topology.source = "generic";
+  return topology;
+}
+
+Result<Topology> parse_topology(const std::string& file, std::string_view text) {
+  const Result<Document> document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  Fields fields(*document);
+  fields.only({"name", "cluster", "unit", "units", "atoms", "source"});
+  Topology topology;
+  topology.name = fields.name("name");
+  topology.cluster_name = fields.name("cluster");
+  topology.unit_name = fields.name("unit");
+  topology.units_in = counts(fields, "units");
+  topology.atoms = counts(fields, "atoms");
+  topology.source = fields.text("source");
+  if (!fields.error() && topology.units() > kMaxUnits)
+    fields.refuse("units", fmt::format("{} units; {} are the limit", topology.units(), kMaxUnits));
+  if (fields.error()) return failed(*fields.error());
+  return topology;
+}
+
+const std::vector<Topology>& builtin_topologies() {
+  static const std::vector<Topology> all = [] {
+    std::vector<Topology> parsed;
+    for (const auto& [file, text] : kShippedFiles) {
+      auto topology = parse_topology(std::string(file), text);
+      CHECK(topology.has_value());
+      parsed.push_back(*std::move(topology));
+    }
+    std::ranges::sort(parsed, {}, &Topology::name);
+    return parsed;
+  }();
+  return all;
+}
+
+Result<Topology> topology_named(std::string_view name) {
+  const std::string wanted = lower_case(name);
+  std::vector<std::string> names;
+  for (const Topology& topology : builtin_topologies()) {
+    const std::string known = lower_case(topology.name);
+    if (known == wanted || wanted.starts_with(known + "-")) return topology;
+    names.push_back(topology.name);
+  }
+  if (const auto generic = counts_of(wanted)) {
+    if (generic->first <= kMaxUnits / generic->second)
+      return generic_topology(generic->first, generic->second);
+    return bad_input("gpu", fmt::format("'{}' has more than {} units", name, kMaxUnits));
+  }
+  return bad_input("gpu", fmt::format("no topology '{}'; there are {}, and CLUSTERSxUNITS", name,
+                                      fmt::join(names, ", ")));
+}
+
+std::string mask_hex(const UnitMask& mask) {
+  std::string digits;
+  for (int nibble = kMaxUnits / 4 - 1; nibble >= 0; --nibble) {
+    int value = 0;
+    for (int bit = 3; bit >= 0; --bit)
+      value = 2 * value + (mask[static_cast<std::size_t>(4 * nibble + bit)] ? 1 : 0);
+    if (value == 0 && digits.empty() && nibble > 0) continue;
+    digits += "0123456789abcdef"[value];
+  }
+  return "0x" + digits;
+}
+
+}  // namespace partita::hw

@@ -1,0 +1,53 @@
+// Topology: the compute units of a GPU and how they lie in clusters -- SMs in GPCs, CUs in shader
+// engines or dies -- as masks see them. Units are numbered cluster by cluster. Plain data, compiled
+// in from data/topologies/*.json. Limits: kMaxUnits units.
+#pragma once
+
+#include <bitset>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::hw {
+
+inline constexpr int kMaxUnits = 512;
+
+// A set of units.
+using UnitMask = std::bitset<kMaxUnits>;
+
+struct Topology {
+  std::string name;                 // "MI50"
+  std::string cluster_name = "SE";  // "SE", "GPC", "XCD"
+  std::string unit_name = "CU";     // "CU", "SM"
+  std::vector<int> units_in;        // per cluster
+  std::vector<int> atoms = {1};     // how many units can only be masked together; first: default
+  std::string source;
+  bool operator==(const Topology&) const = default;
+
+  int clusters() const { return static_cast<int>(units_in.size()); }
+  int units() const;
+};
+
+// The topology in atoms of `atom` units: what is left over in a cluster belongs to no atom.
+Topology in_atoms(const Topology& topology, int atom);
+// The units of the atoms of `atoms`, a mask on in_atoms(topology, atom).
+UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms);
+
+// `clusters` clusters of `units` units, called "CLUSTERSxUNITS".
+Topology generic_topology(int clusters, int units);
+
+// One topology file. Refused with FILE:LINE.
+Result<Topology> parse_topology(const std::string& file, std::string_view text);
+
+// The compiled-in ones, sorted by name.
+const std::vector<Topology>& builtin_topologies();
+// The one of this name (case-insensitive; also a catalogue name that begins with it and a dash,
+// "H200-141GB"), or "4x15" as a generic one; else bad_input with the nearest names.
+Result<Topology> topology_named(std::string_view name);
+
+// A mask as hexadecimal digits, unit 0 in the lowest bit; "0x" before it, no leading zeros.
+std::string mask_hex(const UnitMask& mask);
+
+}  // namespace partita::hw

@@ -1,0 +1,292 @@
+#include "planners/mask/masks.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace partita::planners::mask {
+namespace {
+
+struct Cluster {
+  int index = 0, first = 0, size = 0;
+  int running = 0;  // kernels, summed over its units
+  int idle = 0;     // units
+};
+
+// All clusters, on the stack: a call allocates nothing.
+struct Clusters {
+  std::array<Cluster, hw::kMaxUnits> items;
+  int count = 0;
+  Cluster* begin() { return items.data(); }
+  Cluster* end() { return items.data() + count; }
+  Cluster& operator[](int i) { return items[static_cast<std::size_t>(i)]; }
+};
+
+// Insertion sort: a dozen clusters, mostly in order.
+template <class Before>
+void sort(Clusters& clusters, Before before) {
+  for (int i = 1; i < clusters.count; ++i) {
+    const Cluster one = clusters[i];
+    int at = i;
+    for (; at > 0 && before(one, clusters[at - 1]); --at) clusters[at] = clusters[at - 1];
+    clusters[at] = one;
+  }
+}
+
+int ceil_of(int a, int b) { return (a + b - 1) / b; }
+
+class Allocation {
+ public:
+  Allocation(const hw::Topology& topology, const Busy& busy, const Request& request)
+      : busy_(busy), request_(request) {
+    CHECK(static_cast<int>(busy.size()) == topology.units() && request.units >= 1);
+    int first = 0;
+    for (const int size : topology.units_in) {
+      Cluster& one = clusters_[clusters_.count];
+      one = {clusters_.count++, first, size, 0, 0};
+      for (int unit = first; unit < first + size; ++unit) {
+        one.running += at(unit);
+        one.idle += at(unit) == 0;
+      }
+      first += size;
+    }
+  }
+
+  Grant run() {
+    wanted_ = request_.units;
+    switch (request_.policy) {
+      case Policy::packed:
+        by_kernels();
+        pack();
+        break;
+      case Policy::distributed:
+        by_kernels();
+        spread(clusters_.count);
+        break;
+      case Policy::conserved:
+        by_kernels();
+        spread(fewest_clusters());
+        break;
+      case Policy::balanced:
+        by_idle();
+        spread(balanced_clusters());
+        break;
+      case Policy::fair:
+        by_idle();
+        spread(fair_clusters(), false);
+        fill();
+        break;
+      case Policy::krisp:
+        by_kernels();
+        as_printed();
+        break;
+    }
+    return grant_;
+  }
+
+ private:
+  int at(int unit) const { return busy_[static_cast<std::size_t>(unit)]; }
+
+  void by_kernels() {
+    sort(clusters_, [](const Cluster& a, const Cluster& b) { return a.running < b.running; });
+  }
+  void by_idle() {
+    sort(clusters_, [](const Cluster& a, const Cluster& b) {
+      return a.idle != b.idle ? a.idle > b.idle : a.running < b.running;
+    });
+  }
+
+  void give(int unit) {
+    grant_.mask.set(static_cast<std::size_t>(unit));
+    ++grant_.granted;
+    grant_.overlapped += at(unit) > 0;
+  }
+
+  bool free(int unit) const { return !grant_.mask[static_cast<std::size_t>(unit)]; }
+
+  // Up to `quota` idle units of a cluster; how many.
+  int take_idle(const Cluster& cluster, int quota) {
+    int taken = 0;
+    for (int unit = cluster.first; unit < cluster.first + cluster.size && taken < quota; ++unit) {
+      if (at(unit) > 0 || !free(unit)) continue;
+      give(unit);
+      ++taken;
+    }
+    return taken;
+  }
+
+  // Up to `quota` busy units of a cluster, the least busy first, as far as the limit allows.
+  void take_busy(const Cluster& cluster, int quota) {
+    int level = 0;
+    while (quota > 0 && grant_.overlapped < request_.overlap_limit) {
+      level = next_level(cluster, level);
+      if (level == 0) return;
+      for (int unit = cluster.first; unit < cluster.first + cluster.size; ++unit) {
+        if (quota == 0 || grant_.overlapped == request_.overlap_limit) return;
+        if (at(unit) != level || !free(unit)) continue;
+        give(unit);
+        --quota;
+      }
+    }
+  }
+
+  void take(const Cluster& cluster, int quota) {
+    const int idle = take_idle(cluster, quota);
+    take_busy(cluster, quota - idle);
+  }
+
+  // The least number of kernels above `level` on a unit of the cluster; 0 when there is none.
+  int next_level(const Cluster& cluster, int level) const {
+    int next = 0;
+    for (int unit = cluster.first; unit < cluster.first + cluster.size; ++unit) {
+      if (at(unit) > level && (next == 0 || at(unit) < next)) next = at(unit);
+    }
+    return next;
+  }
+
+  void pack() {
+    for (const Cluster& cluster : clusters_) {
+      const int quota = std::min(wanted_, cluster.size);
+      take(cluster, quota);
+      wanted_ -= quota;
+      if (wanted_ == 0) return;
+    }
+  }
+
+  // Equal shares of the first k clusters, larger ones first; what a small cluster has not got, the
+  // others get.
+  void spread(int k, bool overlap = true) {
+    std::array<int, hw::kMaxUnits> quota{};
+    int left = wanted_, open = k;
+    for (int round = 0; left > 0 && open > 0 && round < k; ++round) {
+      const int share = left / open, more = left % open;
+      int number = 0;
+      open = 0;
+      for (int i = 0; i < k; ++i) {
+        int& mine = quota[static_cast<std::size_t>(i)];
+        if (mine == clusters_[i].size) continue;
+        const int add = std::min(share + (number++ < more ? 1 : 0), clusters_[i].size - mine);
+        mine += add;
+        left -= add;
+        open += mine < clusters_[i].size;
+      }
+    }
+    for (int i = 0; i < k; ++i) {
+      const int mine = quota[static_cast<std::size_t>(i)];
+      overlap ? take(clusters_[i], mine) : static_cast<void>(take_idle(clusters_[i], mine));
+    }
+  }
+
+  // The fewest clusters, in their order, that have as many units as are wanted.
+  int fewest_clusters() {
+    int have = 0, k = 0;
+    while (k < clusters_.count && have < wanted_) have += clusters_[k++].size;
+    return k;
+  }
+
+  // Of the clusters by descending idle units, how many to use so that `effective(k, share)` is
+  // greatest, where share is the idle units of the k-th; of equals the fewest.
+  template <class Effective>
+  int best_clusters(Effective effective) {
+    int best = 1, most = -1;
+    for (int k = 1; k <= clusters_.count; ++k) {
+      const int units = effective(k, clusters_[k - 1].idle);
+      if (units <= most) continue;
+      most = units;
+      best = k;
+    }
+    return best;
+  }
+  int fair_clusters() {
+    return best_clusters([this](int k, int share) {
+      return std::min(wanted_, k * std::min(share, ceil_of(wanted_, k)));
+    });
+  }
+  int balanced_clusters() {
+    return best_clusters([this](int k, int share) { return k * std::min(share, wanted_ / k); });
+  }
+
+  // Idle units that are left anywhere, then busy ones.
+  void fill() {
+    for (const Cluster& cluster : clusters_) take_idle(cluster, wanted_ - grant_.granted);
+    for (const Cluster& cluster : clusters_) take_busy(cluster, wanted_ - grant_.granted);
+  }
+
+  void as_printed() {
+    const int size = clusters_[0].size;
+    const int count = std::min(ceil_of(wanted_, size), clusters_.count);
+    const int per_cluster = ceil_of(wanted_, count);
+    int allocated = 0, overlapped = 0;
+    for (int i = 0; i < count; ++i) {
+      std::vector<int> units;
+      for (int u = 0; u < clusters_[i].size; ++u) units.push_back(clusters_[i].first + u);
+      std::stable_sort(units.begin(), units.end(), [&](int a, int b) { return at(a) < at(b); });
+      const int quota = std::min(per_cluster, clusters_[i].size);
+      for (int j = 0; j < quota && allocated < wanted_; ++j, ++allocated) {
+        const int unit = units[static_cast<std::size_t>(j)];
+        if (at(unit) > 0) ++overlapped;
+        if (overlapped <= request_.overlap_limit) give(unit);
+      }
+    }
+  }
+
+  const Busy& busy_;
+  const Request request_;
+  Clusters clusters_;
+  int wanted_ = 0;
+  Grant grant_;
+};
+
+}  // namespace
+
+const char* to_string(Policy policy) {
+  switch (policy) {
+    case Policy::packed:
+      return "packed";
+    case Policy::distributed:
+      return "distributed";
+    case Policy::conserved:
+      return "conserved";
+    case Policy::fair:
+      return "fair";
+    case Policy::balanced:
+      return "balanced";
+    case Policy::krisp:
+      return "krisp";
+  }
+  return "";
+}
+
+std::optional<Policy> policy_named(std::string_view word) {
+  for (const Policy policy : kPolicies) {
+    if (word == to_string(policy)) return policy;
+  }
+  return std::nullopt;
+}
+
+Grant allocate(const hw::Topology& topology, const Busy& busy, const Request& request) {
+  return Allocation(topology, busy, request).run();
+}
+
+std::vector<int> units_per_cluster(const hw::Topology& topology, const hw::UnitMask& mask) {
+  std::vector<int> counts;
+  std::size_t unit = 0;
+  for (const int size : topology.units_in) {
+    int count = 0;
+    for (int i = 0; i < size; ++i) count += mask[unit++];
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+int effective_units(const hw::Topology& topology, const hw::UnitMask& mask) {
+  int clusters = 0, least = hw::kMaxUnits;
+  for (const int count : units_per_cluster(topology, mask)) {
+    if (count == 0) continue;
+    ++clusters;
+    least = std::min(least, count);
+  }
+  return clusters == 0 ? 0 : clusters * least;
+}
+
+}  // namespace partita::planners::mask
