@@ -144,6 +144,7 @@ class Follower {
     supervisor.follow(*assignment);
     fmt::print(context_.out, "assignment {}: {} segments\n", assignment->revision,
                assignment->segments.size());
+    std::fflush(context_.out);
   }
 
  private:
@@ -156,6 +157,30 @@ class Follower {
   std::string path_, followed_, said_;
 };
 
+// Looks at the logs every second.
+class Rotation {
+ public:
+  Rotation(Context& context, const Flags& flags)
+      : context_(context),
+        directory_(flags.log_directory),
+        limit_(static_cast<std::uintmax_t>(flags.log_limit_mib) << 20) {}
+
+  void look(std::int64_t now_ns) {
+    if (now_ns < next_ns_) return;
+    next_ns_ = now_ns + kSecond;
+    const Result<void> rotated = rotate_logs(directory_, limit_);
+    if (!rotated && !failing_) complain(context_, to_string(rotated.error()));
+    failing_ = !rotated;
+  }
+
+ private:
+  Context& context_;
+  std::string directory_;
+  std::uintmax_t limit_;
+  std::int64_t next_ns_ = 0;
+  bool failing_ = false;
+};
+
 // Until everything is stopped, or settled under --once.
 Result<Exit> supervise(Context& context, const Flags& flags, const Paths& paths,
                        actuate::Supervisor& supervisor) {
@@ -164,20 +189,12 @@ Result<Exit> supervise(Context& context, const Flags& flags, const Paths& paths,
     return failed(recovered.error());
   Follower follower(context, paths.assignment);
   bool stopping = false;
-  std::int64_t next_rotation = context.clock.now_ns();
+  Rotation rotation(context, flags);
   while (true) {
     const std::int64_t now = context.clock.now_ns();
     if (!stopping) follower.look(supervisor);
-    if (now >= next_rotation) {
-      next_rotation = now + kSecond;
-      if (!flags.log_directory.empty()) {
-        const auto limit = static_cast<std::uintmax_t>(flags.log_limit_mib) << 20;
-        if (auto rotated = rotate_logs(flags.log_directory, limit); !rotated)
-          complain(context, to_string(rotated.error()));
-      }
-    }
+    rotation.look(now);
     const std::int64_t next = supervisor.step(now);
-    std::fflush(context.out);
     if (stopping && supervisor.stopped()) return Exit::done;
     if (flags.once && !stopping && supervisor.settled()) return Exit::done;
     if (flags.once && !stopping && supervisor.troubled())
@@ -215,6 +232,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Fla
   options.hooks = mps_hooks(world, flags.mps, *std::move(rules));
   options.hooks.say = [&context](const std::string& line) {
     fmt::print(context.out, "{}\n", line);
+    std::fflush(context.out);
   };
   return options;
 }

@@ -30,6 +30,10 @@ std::string name_of(const WorkerRecord& worker) {
   return fmt::format("{} {} on {}", worker.segment.service, worker.index, worker.segment.device);
 }
 
+std::string about(const std::string& device, const Error& error) {
+  return error.context == device ? to_string(error) : device + ": " + to_string(error);
+}
+
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
@@ -134,8 +138,10 @@ std::int64_t Supervisor::step(std::int64_t now_ns) {
   stop_rest(now_ns);
   if (followed_ && !stopping_) {
     add_missing();
-    for (auto& [device, group] : groups_)
-      if (keeps(group)) run(group, now_ns);
+    // Making a device ready may block, so those where it fails come last.
+    for (const bool failing : {false, true})
+      for (auto& [device, group] : groups_)
+        if (keeps(group) && (group.failures > 0) == failing) run(group, now_ns);
   }
   save();
   return next_time(now_ns);
@@ -226,7 +232,7 @@ void Supervisor::stop_rest(std::int64_t now_ns) {
     }
     const auto& release = options_.hooks.release;
     const Result<void> released = release ? release(group.segment) : Result<void>{};
-    if (!released) say(fmt::format("{}: {}", it->first, to_string(released.error())));
+    if (!released) say(about(it->first, released.error()));
     say(fmt::format("{}: no worker is left", it->first));
     it = groups_.erase(it);
   }
@@ -279,8 +285,9 @@ bool Supervisor::prepare(Group& group, std::int64_t now_ns) {
   if (options_.hooks.prepare) environments = options_.hooks.prepare(group.segment);
   if (!environments) {
     group.next_try_ns = now_ns + wait_after(++group.failures);
-    say(fmt::format("{}: {}; tried again in {:.1f} s", group.segment.device,
-                    to_string(environments.error()), seconds(group.next_try_ns - now_ns)));
+    say(fmt::format("{}; tried again in {:.1f} s",
+                    about(group.segment.device, environments.error()),
+                    seconds(group.next_try_ns - now_ns)));
     return false;
   }
   CHECK(environments->size() == count);
@@ -309,6 +316,8 @@ void Supervisor::start(Group& group, Worker& worker, std::int64_t now_ns) {
   spec.environment[kWorkerVariable] =
       worker_tag(options_.state_file, group.segment.device, record.index);
   if (!options_.log_dir.empty()) {
+    // Somebody may have tidied up; what cannot be made, start() finds missing.
+    static_cast<void>(files_.make_directories(options_.log_dir));
     spec.log_file =
         fmt::format("{}/{}.{}.{}.log", options_.log_dir, file_word(record.segment.service),
                     file_word(record.segment.device), record.index);

@@ -2,6 +2,7 @@
 adopts, gives several processes of one device an MPS daemon (a scripted one), and lets go of devices
 that apply takes away (on a simulated machine)."""
 
+import glob
 import json
 import os
 import signal
@@ -48,7 +49,8 @@ class WorkersTest(CliTest):
             if supervisor.poll() is None:
                 supervisor.kill()
                 supervisor.wait()
-        for pid in self.pids():
+        daemons = glob.glob(self.path("run/*/pipe/*.pid"))
+        for pid in self.pids() + [int(self.read(file)) for file in daemons]:
             try:
                 os.killpg(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -217,13 +217,13 @@ Result<void> Daemon::await_ready() {
   const std::int64_t until = doors_.clock.now_ns() + options_.timeout_ns;
   while (true) {
     const Result<std::string> answer = ask("get_default_active_thread_percentage");
-    const bool ready = answer && parse_percentage(*answer);
-    if (ready) return {};
+    const Result<double> read = answer ? parse_percentage(*answer) : failed(answer.error());
+    if (read) return {};
     if (doors_.clock.now_ns() >= until) {
       static_cast<void>(kill_daemon());
       return failed({ErrorCode::timeout,
-                     fmt::format("started, but does not answer{}; see control.log in {}",
-                                 answer ? "" : ": " + answer.error().message, place_.log_directory),
+                     fmt::format("started, but is of no use: {}; see control.log in {}",
+                                 read.error().message, place_.log_directory),
                      place_.device});
     }
     doors_.clock.sleep_ns(kLongestNapNs);

@@ -188,6 +188,12 @@ TEST_F(Daemons, that_cannot_start_say_why) {
   EXPECT_EQ(daemon(100'000'000).start().error().code, ErrorCode::timeout);
   EXPECT_EQ(recorded_pid() != 0 && processes_.alive(recorded_pid()), false);
 
+  misbehave("rubbish");
+  const Result<void> rubbish = daemon(100'000'000).start();
+  ASSERT_FALSE(rubbish);
+  EXPECT_THAT(to_string(rubbish.error()), HasSubstr("no percentage in its answer 'segm"));
+  EXPECT_EQ(recorded_pid() != 0 && processes_.alive(recorded_pid()), false);
+
   Daemon missing({processes_, files_, clock_}, place(), {.program = "no-such-mps-control"});
   EXPECT_EQ(missing.start().error().code, ErrorCode::no_driver);
   EXPECT_EQ(missing.quit().error().code, ErrorCode::no_driver);
