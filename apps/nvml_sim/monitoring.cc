@@ -10,6 +10,7 @@ namespace {
 
 constexpr unsigned kClocks = 4, kClockMemory = 2;
 constexpr unsigned kUnknownState = 32;
+constexpr std::size_t kMostStates = 16;
 constexpr unsigned kAccountedProcesses = 4000;
 constexpr unsigned kBanksWithAllSpareRows = 640;
 constexpr unsigned kMegabitsOfThirdGeneration = 8000;
@@ -33,7 +34,7 @@ extern "C" {
 
 Return nvmlDeviceGetSupportedPerformanceStates(Device device, unsigned* states, unsigned bytes) {
   return on_gpu(device, given(states), [&](const Target&) {
-    const unsigned room = bytes / sizeof *states;
+    const std::size_t room = std::min(bytes / sizeof *states, kMostStates);
     if (room == 0) return Return::insufficient_size;
     std::fill_n(states, room, kUnknownState);
     return answer(states, 0);

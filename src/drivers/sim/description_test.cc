@@ -96,9 +96,9 @@ TEST(DescriptionTest, RefusesWithTheLine) {
   EXPECT_THAT(refusal(instances + "- {gpu: 0, profile: 2g.20gb, start: 2}\n"),
               HasSubstr("machine.yaml:4: cannot be there beside the instances above: memory_sl"));
   EXPECT_THAT(refusal(instances + "- {gpu: 0, profile: 2g.20gb, start: 5}\n"),
-              HasSubstr("machine.yaml:4: cannot be there beside the instances above: illegal"));
+              HasSubstr("machine.yaml:4: 2g.20gb may start at 0, 2, 4"));
   EXPECT_THAT(refusal(instances + "- {gpu: 0, profile: 2g.10gb, start: 4}\n"),
-              HasSubstr("A100-80GB has no such profile"));
+              HasSubstr("A100-80GB has no profile"));
   EXPECT_THAT(refusal(instances + "- {gpu: 2, profile: 1g.6gb, start: 0}\n"),
               HasSubstr("machine.yaml:4: MIG of GPU 2 is off"));
   EXPECT_THAT(refusal(instances + "- {gpu: 3, profile: 1g.6gb, start: 0}\n"),

@@ -35,7 +35,11 @@ class WaitedLock {
 
 Result<std::shared_ptr<void>> wait_for_lock(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return environment_error(path, fmt::format("cannot open: {}", std::strerror(errno)));
+  if (fd < 0)
+    return environment_error(
+        path, fmt::format("cannot open: {}; the folder of the machine's 'state' must exist and be "
+                          "writable",
+                          std::strerror(errno)));
   auto lock = std::make_shared<WaitedLock>(fd);
   while (::flock(fd, LOCK_EX) != 0)
     if (errno != EINTR)
@@ -92,7 +96,11 @@ class FileMachine final : public SharedMachine {
     if (!text) return failed(text.error());
     if (read_ && read_->text == *text) return &read_->machine;
     auto machine = Machine::from_text(path_, *text, catalogue_);
-    if (!machine) return failed(machine.error());
+    if (!machine) {
+      Error unread = machine.error();
+      unread.message += "; remove the file to start the machine afresh";
+      return failed(std::move(unread));
+    }
     if (!same_gpus(*machine))
       return bad_input(path_,
                        "is the state of other GPUs than those described; remove it to start "

@@ -26,6 +26,13 @@ constexpr std::size_t kMaxProcesses = 10'000;
 const std::vector<std::string> kChanges{"set_mig_mode", "create_instance", "destroy_instance",
                                         "create_compute", "destroy_compute"};
 
+std::string names_of(const std::vector<hw::MigProfile>& profiles) {
+  std::string names;
+  for (const hw::MigProfile& profile : profiles)
+    names += (names.empty() ? "" : ", ") + profile.name;
+  return names.empty() ? "none" : names;
+}
+
 class DescriptionReader {
  public:
   DescriptionReader(Fields& in, const hw::Catalogue& catalogue) : in_(in), catalogue_(catalogue) {}
@@ -113,8 +120,13 @@ class DescriptionReader {
     const Machine::Gpus& gpu = models_[static_cast<std::size_t>(present.gpu)];
     present.profile = gpu.model->profile_index(profile);
     if (present.profile < 0)
-      return fields.refuse("profile", fmt::format("{} has no such profile", gpu.model->name));
+      return fields.refuse("profile", fmt::format("{} has no profile '{}', but {}", gpu.model->name,
+                                                  profile, names_of(gpu.model->profiles)));
     if (!gpu.mig) return fields.refuse("gpu", fmt::format("MIG of GPU {} is off", present.gpu));
+    const hw::MigProfile& shape = gpu.model->profiles[static_cast<std::size_t>(present.profile)];
+    if (!std::ranges::binary_search(shape.starts, present.start))
+      return fields.refuse(
+          "start", fmt::format("{} may start at {}", shape.name, fmt::join(shape.starts, ", ")));
     hw::Layout& layout = layouts_[present.gpu];
     layout.push_back({present.profile, present.start});
     if (const auto conflicts = hw::conflicts(*gpu.model, layout); !conflicts.empty())
