@@ -16,7 +16,8 @@ namespace {
 // Deviations in percent, as the report states them: positive is later than planned.
 struct Deviations {
   double sum = 0, most = 0, latest = 0;
-  int count = 0;
+  int count = 0, beyond = 0;  // of them by more than 1 %
+  Nanos longest_beyond = 0;   // planned
 
   void add(Nanos planned, Nanos real) {
     const double percent = exec::deviation_percent(planned, real);
@@ -24,6 +25,9 @@ struct Deviations {
     most = std::max(most, std::abs(percent));
     latest = std::max(latest, percent);
     ++count;
+    if (std::abs(percent) <= 1) return;
+    ++beyond;
+    longest_beyond = std::max(longest_beyond, planned);
   }
   double mean() const { return count == 0 ? 0 : sum / count; }
 };
@@ -46,11 +50,12 @@ Measured measure(const std::string& scheduler, int gpus, bool timed, int rounds)
     for (std::size_t t = 0; t < one.problem.tasks.size(); ++t)
       measured.tasks.add(world.script().tasks[t].planned.end, world.report().tasks[t].end);
   }
+  const Deviations& all = measured.batches;
   fmt::print(
-      "{:<18} {:<6} {:<6}{:>5} batches: mean {:.4f} %, max {:.4f} %; "
+      "{:<18} {:<6} {:<6}{:>5} batches: mean {:.4f} %, max {:.4f} %, {} beyond 1 % (longest {} s); "
       "{:>6} tasks: mean {:.4f} %, max {:.4f} %\n",
-      scheduler, gpus == 1 ? "1 GPU" : "1-4", timed ? "timed" : "", measured.batches.count,
-      measured.batches.mean(), measured.batches.most, measured.tasks.count, measured.tasks.mean(),
+      scheduler, gpus == 1 ? "1 GPU" : "1-4", timed ? "timed" : "", all.count, all.mean(), all.most,
+      all.beyond, all.longest_beyond / kSecond, measured.tasks.count, measured.tasks.mean(),
       measured.tasks.most);
   return measured;
 }
