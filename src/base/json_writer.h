@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/unicode.h"
+
 namespace partita {
 
 class JsonWriter {
@@ -18,15 +20,20 @@ class JsonWriter {
     text_ += text;
     return *this;
   }
+  // JSON is UTF-8: a byte of `value` that is not becomes U+FFFD.
   JsonWriter& string(std::string_view value) {
     text_ += '"';
-    for (const char c : value) {
-      if (static_cast<unsigned char>(c) < 0x20) {
-        fmt::format_to(std::back_inserter(text_), "\\u{:04x}", static_cast<unsigned>(c));
-        continue;
+    while (!value.empty()) {
+      const Decoded next = decode(value);
+      if (!next.valid()) {
+        text_ += "\xEF\xBF\xBD";
+      } else if (next.c < 0x20 || next.c == 0x7F) {
+        fmt::format_to(std::back_inserter(text_), "\\u{:04x}", static_cast<unsigned>(next.c));
+      } else {
+        if (next.c == '"' || next.c == '\\') text_ += '\\';
+        text_ += value.substr(0, next.bytes);
       }
-      if (c == '"' || c == '\\') text_ += '\\';
-      text_ += c;
+      value.remove_prefix(next.bytes);
     }
     text_ += '"';
     return *this;

@@ -1,0 +1,27 @@
+#include "base/json_writer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/document.h"
+
+namespace partita {
+namespace {
+
+TEST(JsonWriter, AnyBytesBecomeTextThatReadersTake) {
+  const auto read_back = [](std::string_view value) {
+    const std::string json = JsonWriter().raw("[").string(value).raw("]").take();
+    const auto document = parse_document("a.json", json);
+    return document ? document->root.items.at(0).text : to_string(document.error());
+  };
+  std::string ascii;
+  for (int c = 0; c < 128; ++c) ascii += static_cast<char>(c);
+  EXPECT_EQ(read_back(ascii), ascii);
+  EXPECT_EQ(read_back("é\u202E\uFFFD😀"), "é\u202E\uFFFD😀");
+  // A name cut within a character, as kernels do; a lone continuation; a surrogate.
+  EXPECT_EQ(read_back("caf\xC3"), "caf\uFFFD");
+  EXPECT_EQ(read_back("\x80 \xFF"), "\uFFFD \uFFFD");
+  EXPECT_EQ(read_back("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");
+}
+
+}  // namespace
+}  // namespace partita
