@@ -1,10 +1,13 @@
 #include "figures.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 namespace partita::nvml_sim {
 namespace {
+
+constexpr unsigned long long kMibPerGigabyte = 1024;  // as names count
 
 struct Row {
   std::string_view name;  // what the name of the model or its architecture begins with
@@ -13,21 +16,29 @@ struct Row {
 // Names of models before architectures, longer names before shorter: "blackwell-gb202" is no
 // "blackwell".
 constexpr Row kFigures[] = {
-    {"A30-", {7, 8, 0, 64, 3072, 210, 1440, 1215, 30, 100, 165, 4}},
-    {"A100-40GB", {7, 8, 0, 64, 5120, 210, 1410, 1215, 55, 100, 400, 4}},
-    {"H100-80GB-PCIe", {9, 9, 0, 128, 5120, 345, 1755, 1593, 50, 200, 350, 5}},
-    {"H200-", {9, 9, 0, 128, 6144, 345, 1980, 3201, 75, 200, 700, 5}},
-    {"ampere", {7, 8, 0, 64, 5120, 210, 1410, 1593, 60, 100, 400, 4}},
-    {"hopper", {9, 9, 0, 128, 5120, 345, 1980, 2619, 75, 200, 700, 5}},
-    {"blackwell-gb202", {10, 12, 0, 128, 512, 180, 2430, 14001, 40, 150, 600, 5}},
-    {"blackwell-ultra", {10, 10, 3, 128, 8192, 120, 1965, 3996, 140, 200, 1100, 6}},
-    {"blackwell", {10, 10, 0, 128, 8192, 120, 1965, 3996, 140, 200, 1000, 5}},
+    {"A30-", {7, 8, 0, 64, 3072, 210, 1440, 1215, 30, 100, 165, 4, 14}},
+    {"A100-40GB", {7, 8, 0, 64, 5120, 210, 1410, 1215, 55, 100, 400, 4, 14}},
+    {"H100-80GB-PCIe", {9, 9, 0, 128, 5120, 345, 1755, 1593, 50, 200, 350, 5, 14}},
+    {"H200-", {9, 9, 0, 128, 6144, 345, 1980, 3201, 75, 200, 700, 5, 16}},
+    {"ampere", {7, 8, 0, 64, 5120, 210, 1410, 1593, 60, 100, 400, 4, 14}},
+    {"hopper", {9, 9, 0, 128, 5120, 345, 1980, 2619, 75, 200, 700, 5, 16}},
+    {"blackwell-gb202", {10, 12, 0, 128, 512, 180, 2430, 14001, 40, 150, 600, 5, 46}},
+    {"blackwell-ultra", {10, 10, 3, 128, 8192, 120, 1965, 3996, 140, 200, 1100, 6, 18}},
+    {"blackwell", {10, 10, 0, 128, 8192, 120, 1965, 3996, 140, 200, 1000, 5, 18}},
 };
-constexpr Figures kUnknown{0xFFFFFFFF, 0, 0, 128, 0, 0, 0, 0, 0, 0, 0, 4};
+constexpr Figures kUnknown{0xFFFFFFFF, 0, 0, 128, 0, 0, 0, 0, 0, 0, 0, 4, 16};
 
 // `part` of `whole`, of `total`.
 unsigned long long share(double total, int part, int whole) {
   return whole > 0 ? static_cast<unsigned long long>(total * part / whole) : 0;
+}
+
+// "3g.40gb+me" says 40; a name without a dot nothing.
+unsigned long long gigabytes_of(std::string_view profile) {
+  unsigned long long gigabytes = 0;
+  const std::size_t dot = std::min(profile.find('.'), profile.size() - 1);
+  std::from_chars(profile.data() + dot + 1, profile.data() + profile.size(), gigabytes);
+  return gigabytes;
 }
 
 }  // namespace
@@ -43,9 +54,13 @@ unsigned long long total_mib(const hw::GpuModel& model) {
   if (model.total_memory) return static_cast<unsigned long long>(model.total_memory->value);
   unsigned long long most = 0;
   for (const hw::MigProfile& profile : model.profiles)
-    if (profile.memory)
-      most = std::max(most, static_cast<unsigned long long>(profile.memory->value));
+    most = std::max(most, gigabytes_of(profile.name) * kMibPerGigabyte);
   return most;
+}
+
+unsigned multiprocessors(const hw::GpuModel& model) {
+  if (model.total_sms) return static_cast<unsigned>(*model.total_sms);
+  return figures_of(model).sms_per_slice * static_cast<unsigned>(model.compute_slices);
 }
 
 unsigned long long memory_mib(const hw::GpuModel& model, const hw::MigProfile& profile) {
@@ -55,8 +70,7 @@ unsigned long long memory_mib(const hw::GpuModel& model, const hw::MigProfile& p
 
 unsigned multiprocessors(const hw::GpuModel& model, const hw::MigProfile& profile) {
   if (profile.sms) return static_cast<unsigned>(*profile.sms);
-  return static_cast<unsigned>(
-      share(model.total_sms.value_or(0), profile.gpcs, model.compute_slices));
+  return static_cast<unsigned>(share(multiprocessors(model), profile.gpcs, model.compute_slices));
 }
 
 unsigned multiprocessors(const hw::GpuModel& model, const hw::MigProfile& profile, int gpcs) {

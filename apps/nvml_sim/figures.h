@@ -16,12 +16,15 @@ struct Figures {
   unsigned sm_idle, sm_max, memory;  // clocks, MHz
   unsigned idle_w, low_w, limit_w;   // power: now, least limit, default and highest limit
   unsigned pcie;                     // generation
+  unsigned sms_per_slice;            // where the catalogue knows no SMs
 };
 
 const Figures& figures_of(const hw::GpuModel& model);
 
-// Total memory in MiB; of a model without a known one that of its largest profile.
+// Total memory in MiB; of a model without a known one the GB of its largest profile's name.
 unsigned long long total_mib(const hw::GpuModel& model);
+// SMs of the whole board.
+unsigned multiprocessors(const hw::GpuModel& model);
 // Memory in MiB and SMs of a profile, where unknown in proportion to its slices.
 unsigned long long memory_mib(const hw::GpuModel& model, const hw::MigProfile& profile);
 unsigned multiprocessors(const hw::GpuModel& model, const hw::MigProfile& profile);

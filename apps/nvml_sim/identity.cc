@@ -182,8 +182,7 @@ Return nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor)
 Return nvmlDeviceGetNumGpuCores(Device device, unsigned* cores) {
   return on_gpu(device, given(cores), [&](const Target& target) {
     const hw::GpuModel& model = *target.gpu.model;
-    return answer(
-        cores, static_cast<unsigned>(model.total_sms.value_or(0)) * figures_of(model).cores_per_sm);
+    return answer(cores, multiprocessors(model) * figures_of(model).cores_per_sm);
   });
 }
 

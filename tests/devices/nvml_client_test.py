@@ -354,6 +354,50 @@ class GpuInstanceTest(MachineTest):
         self.assertEqual(text("nvmlDeviceGetName", mig), "NVIDIA A100-SXM4-80GB MIG 4g.40gb")
 
 
+class ReadingTest(MachineTest):
+    """The state counts every changing call, refused ones too, where the machine has faults."""
+    machine = ("gpus: [{model: A100-80GB}, {model: H200-141GB, mig: false}]\n"
+               "instances: [{gpu: 0, profile: 3g.40gb, start: 4}]\n"
+               "faults: [{call: 1000}]")
+
+    def test_reading_commands_change_nothing(self):
+        before = self.state()
+        for command in ("status", "capture"):
+            subprocess.run([os.environ["PARTITA"], command, "--driver", "nvml"], check=True,
+                           stdout=subprocess.DEVNULL,
+                           env={**os.environ, "LD_LIBRARY_PATH": str(LIBRARY.parent)})
+            self.assertEqual(self.state(), before, command)
+        self.assertEqual(create(gpu(0), 77)[0], 2)  # refused before it is a change
+        self.assertEqual(self.state(), before)
+        self.assertEqual(create(gpu(0), 9, 4, 4)[0], 23)
+        self.assertNotEqual(self.state(), before)
+
+    def state(self):
+        return (pathlib.Path(self.folder.name) / "state").read_bytes()
+
+
+class BoardTest(MachineTest):
+    machine = ("gpus: [{model: A30-24GB}, {model: H200-141GB}, {model: B300-269GB},"
+               " {model: GH200-144GB}, {model: GB200-186GB}]")
+
+    def test_every_board_has_figures(self):
+        """Also where the catalogue knows neither memory nor multiprocessors."""
+        limits = []
+        for i in range(5):
+            memory = ask(Memory, "nvmlDeviceGetMemoryInfo", gpu(i)).total >> 20
+            limits.append(ask(c_uint, "nvmlDeviceGetPowerManagementLimit", gpu(i)) // 1000)
+            self.assertGreater(ask(c_uint, "nvmlDeviceGetNumGpuCores", gpu(i)), 0)
+            most = {}  # multiprocessors and memory by slices
+            for enum in (0, 1, 2, 3, 4):
+                profile = GiProfile()
+                if call("nvmlDeviceGetGpuInstanceProfileInfo", gpu(i), enum, byref(profile)) == 0:
+                    most[profile.sliceCount] = (profile.multiprocessorCount, profile.memorySizeMB)
+            self.assertLessEqual(max(most.values())[1], memory)
+            self.assertEqual(sorted(most.values()), [most[k] for k in sorted(most)])
+            self.assertGreater(most[1], (0, 0))
+        self.assertEqual(limits, [165, 700, 1100, 700, 1000])
+
+
 class OvertakenTest(MachineTest):
     """The first destruction waits a moment before it happens."""
     machine = ("gpus: [{model: A100-80GB}]\n"
