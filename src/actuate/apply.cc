@@ -165,12 +165,12 @@ class Run {
   Result<void> make_so(Executor& executor) {
     std::int64_t pause = kFirstPauseNs;
     while (true) {
-      if (change_.empty()) return settle_assignment();
+      if (change_.empty()) return settle();
       const Result<void> done = executor.run(change_, state_);
       if (!done && (!worth_retrying(done.error().code) || report_.reconciles >= kMaxReconciles)) {
         return done;
       }
-      if (!done && drained_in_vain(done.error())) return done;
+      if (!done && executor.waited_in_vain()) return done;
       if (!done) {
         observe_({ApplyEvent::Kind::retry, &change_, 0, to_string(done.error())});
         doors_.clock.sleep_ns(pause);
@@ -187,12 +187,10 @@ class Run {
     }
   }
 
-  // Waiting for a process to let go has its own limit.
-  static bool drained_in_vain(const Error& error) { return error.code == ErrorCode::in_use; }
-
-  // Segments of devices that are gone leave the assignment; what kept ones carry is brought up to
-  // date.
-  Result<void> settle_assignment() {
+  // Nothing is left to do: nothing is announced any more, segments of devices that are gone leave
+  // the assignment, and what kept ones carry is brought up to date.
+  Result<void> settle() {
+    if (auto adopted = adopt(); !adopted) return adopted;
     Assignment settled = assignment_;
     std::erase_if(settled.segments, [&](const AssignedSegment& one) {
       const device::GpuState* gpu = state_.find(one.gpu_uuid);

@@ -40,6 +40,7 @@ Result<void> Executor::run(const Change& change, const device::NodeState& state)
   change_ = &change;
   there_.clear();
   stopped_.clear();
+  waited_in_vain_ = false;
   for (const device::GpuState& gpu : state.gpus) {
     models_[gpu.index] = gpu.model;
     for (const device::Instance& one : gpu.instances) {
@@ -154,6 +155,7 @@ Result<void> Executor::wait_until_ready(const Step& step, const std::string& dev
     if (doors_.clock.now_ns() >= until) break;
     doors_.clock.sleep_ns(kPollNs);
   }
+  waited_in_vain_ = true;
   return failed(
       {ErrorCode::timeout,
        fmt::format("no process of {} came up on {} within {} s; is the supervisor running?",
@@ -216,6 +218,7 @@ Result<void> Executor::drain(const Step& step) {
       doors_.clock.sleep_ns(kPollNs);
       continue;
     }
+    waited_in_vain_ = true;
     // The service keeps what it has: its segment goes back where it was.
     if (const auto stopped = stopped_.find(key); stopped != stopped_.end()) {
       assignment_.segments.push_back(stopped->second);
@@ -233,8 +236,9 @@ Result<void> Executor::once_free(Call call) {
   while (true) {
     ++driver_calls_;
     const Result<void> done = call();
-    const bool again = !done && done.error().code == ErrorCode::in_use;
-    if (!again || doors_.clock.now_ns() >= until) return done;
+    const bool held = !done && done.error().code == ErrorCode::in_use;
+    waited_in_vain_ = held && doors_.clock.now_ns() >= until;
+    if (!held || waited_in_vain_) return done;
     doors_.clock.sleep_ns(kPollNs);
   }
 }

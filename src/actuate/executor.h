@@ -26,6 +26,9 @@ class Executor {
   Result<void> run(const Change& change, const device::NodeState& state);
   // Changing calls so far.
   long driver_calls() const { return driver_calls_; }
+  // Whether the last run ended because a process did not come or go within its time: trying again
+  // at once would be to go on without it.
+  bool waited_in_vain() const { return waited_in_vain_; }
 
  private:
   using Key = std::tuple<int, int, std::string>;  // gpu, start, profile
@@ -65,6 +68,7 @@ class Executor {
   std::map<int, std::string> models_;       // by GPU
   std::map<Key, AssignedSegment> stopped_;  // to put back when their drain fails
   long driver_calls_ = 0;
+  bool waited_in_vain_ = false;
 };
 
 // Writes the assignment file with the next revision.

@@ -194,16 +194,32 @@ class FleetRun {
       return applied;
     });
     report_ = report;
-    if (report && world_.disturbances == before) check_as_wanted(target, report->change.gpu_of);
+    if (report && world_.disturbances == before) {
+      check_as_wanted(target, report->change.gpu_of);
+      check_announced();
+    }
     return outcome;
   }
 
   Outcome roll_back() {
     const Result<Wanted> target = actuate::rollback_target(world_.doors());
     if (!target) return Outcome::failed;
+    const auto journal = actuate::read_journal(world_.disk, actuate::journal_path(kFleetDir));
+    if (!(journal->pending() && journal->last->rollback)) check_source(*target);
     ApplyOptions options = hasty_options();
     options.rollback = true;
     return apply(*target, options);
+  }
+
+  // A rollback goes back to what was there when the last transaction began.
+  void check_source(const Wanted& target) {
+    std::set<std::pair<PlaceKey, std::string>> rows;
+    for (const actuate::WantedGpu& gpu : target.gpus) {
+      for (const actuate::WantedInstance& one : gpu.instances) {
+        rows.insert({{gpu.uuid, one.profile, one.start}, one.segment.service});
+      }
+    }
+    if (rows != world_.oracle->source()) violate("a rollback would go back to something else");
   }
 
   Outcome drain() {
@@ -421,13 +437,15 @@ class FleetRun {
     if (world_.processes->running().size() != holding) violate("workers run without a device");
   }
 
-  void check_journal() {
+  // Nothing is announced and not made, but for what is half made on a GPU that the plan has nothing
+  // to do with.
+  void check_announced() {
     const auto journal = actuate::read_journal(world_.disk, actuate::journal_path(kFleetDir));
     if (!journal) return violate("no journal: " + to_string(journal.error()));
-    if (journal->pending()) violate("the journal says that something is left to do");
     for (const actuate::Place& place : journal->intended) {
-      bool half_made = false;  // on a GPU that the plan has nothing to do with
+      bool half_made = false;
       world_.with_machine([&](Machine& machine) {
+        half_made = machine.find(place.gpu)->lost;
         for (const SimInstance& one : machine.find(place.gpu)->instances) {
           half_made = half_made || (one.start == place.start && one.compute.empty());
         }
@@ -436,6 +454,13 @@ class FleetRun {
       violate(
           fmt::format("gpu {} {} at {} is still announced", place.gpu, place.profile, place.start));
     }
+  }
+
+  void check_journal() {
+    check_announced();
+    const auto journal = actuate::read_journal(world_.disk, actuate::journal_path(kFleetDir));
+    if (!journal) return violate("no journal: " + to_string(journal.error()));
+    if (journal->pending()) violate("the journal says that something is left to do");
     std::set<std::string> owned(journal->owned.begin(), journal->owned.end());
     world_.with_machine([&](Machine& machine) {
       for (std::size_t g = 0; g < machine.gpus().size(); ++g) {

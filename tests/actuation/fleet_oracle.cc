@@ -88,22 +88,44 @@ void FleetOracle::begin(const Operation& operation) {
 
 // ---- what stays ----
 
+// What runs where.
+std::set<std::pair<PlaceKey, std::string>> FleetOracle::layout(const Machine& machine) const {
+  std::set<std::pair<PlaceKey, std::string>> rows;
+  for (const SimGpu& gpu : machine.gpus()) {
+    for (const SimInstance& one : gpu.instances) {
+      if (!whole(gpu, one)) continue;
+      const auto running = std::find_if(assigned_.begin(), assigned_.end(), [&](const auto& it) {
+        return it.device == one.compute.front().uuid;
+      });
+      rows.insert({{gpu.uuid, profile_of(gpu, one).name, one.start},
+                   running == assigned_.end() ? std::string{} : running->service});
+    }
+  }
+  return rows;
+}
+
 // A matching stays as it was decided, but for GPUs that fell off the bus.
-void FleetOracle::match(const std::vector<std::string>& gpu_uuids, bool same_transaction) {
+void FleetOracle::match(const std::vector<std::string>& gpu_uuids, bool same_transaction,
+                        const Machine& machine) {
   for (std::size_t w = 0; same_transaction && w < gpu_uuids.size(); ++w) {
     if (w < matched_.size() && gpu_uuids[w] != matched_[w] && !wiped_.contains(matched_[w])) {
       violate(fmt::format("wanted GPU {} moves from {} to {}", w, matched_[w], gpu_uuids[w]));
     }
   }
-  if (!same_transaction) wiped_.clear();
   matched_ = gpu_uuids;
+  if (same_transaction) return;
+  wiped_.clear();
+  if (operation_.target == nullptr) return violate("a transaction without a target");
+  if (pending_ && *operation_.target == begun_) violate("what was cut short is begun anew");
+  begun_ = *operation_.target;
+  source_ = layout(machine);
 }
 
 // At the beginning of a transaction: what is there already as the target wants it, what stands on
 // GPUs that the target does not speak of, and what others made that can stay.
 void FleetOracle::protect(const std::vector<std::string>& gpu_uuids, const Machine& machine) {
   protected_.clear();
-  if (operation_.target == nullptr) return violate("a transaction without a target");
+  if (operation_.target == nullptr) return;
   const actuate::Wanted& target = *operation_.target;
   if (gpu_uuids.size() != target.gpus.size()) return violate("a matching of other GPUs");
   std::map<std::string, const actuate::WantedGpu*> wanted_of;
@@ -244,14 +266,15 @@ void FleetOracle::journal_is(std::string_view text, const Machine& machine) {
     const std::size_t end = text.find('\n', read_bytes_);
     if (end == std::string_view::npos) return;
     const std::vector<std::string> begun =
-        read_line(text.substr(read_bytes_, end - read_bytes_), machine);
+        read_line(text.substr(read_bytes_, end - read_bytes_), machine, again);
     if (!begun.empty() && !again) protect(begun, machine);
     read_bytes_ = end + 1;
   }
 }
 
 // Takes note of a record; of a transaction that begins its matching.
-std::vector<std::string> FleetOracle::read_line(std::string_view line, const Machine& machine) {
+std::vector<std::string> FleetOracle::read_line(std::string_view line, const Machine& machine,
+                                                bool again) {
   const auto document = line.size() > 9 && line[9] == '{'
                             ? parse_document("journal", line.substr(9))
                             : bad_input("journal", "no record");
@@ -264,9 +287,9 @@ std::vector<std::string> FleetOracle::read_line(std::string_view line, const Mac
   std::vector<std::string> matching;
   if (kind == "begin") {
     for (const Node& one : record.find("gpu_uuids")->items) matching.push_back(one.text);
-    pending_ = true;
-    match(matching, number_of(record, "transaction") == transaction_);
+    if (!again) match(matching, number_of(record, "transaction") == transaction_, machine);
     transaction_ = number_of(record, "transaction");
+    pending_ = true;
   } else if (kind == "intent") {
     const PlaceKey place = place_of(record);
     intended_.insert(place);

@@ -61,7 +61,8 @@ class FleetOracle {
 
   bool is_stray(int gpu, int gi_id) const { return strays_.contains({gpu, gi_id}); }
   bool announced(const PlaceKey& place) const { return intended_.contains(place); }
-  bool pending() const { return pending_; }
+  // What ran where when the last transaction began: what a rollback has to bring back.
+  const std::set<std::pair<PlaceKey, std::string>>& source() const { return source_; }
   // Whether the target says what becomes of that GPU.
   static bool managed(const sim_driver::SimGpu& gpu, const actuate::Wanted& target);
 
@@ -70,8 +71,11 @@ class FleetOracle {
 
  private:
   void violate(const std::string& what);  // each violation once
-  std::vector<std::string> read_line(std::string_view line, const sim_driver::Machine& machine);
-  void match(const std::vector<std::string>& gpu_uuids, bool same_transaction);
+  std::vector<std::string> read_line(std::string_view line, const sim_driver::Machine& machine,
+                                     bool again);
+  void match(const std::vector<std::string>& gpu_uuids, bool same_transaction,
+             const sim_driver::Machine& machine);
+  std::set<std::pair<PlaceKey, std::string>> layout(const sim_driver::Machine& machine) const;
   void protect(const std::vector<std::string>& gpu_uuids, const sim_driver::Machine& machine);
   void check_floors(const sim_driver::Machine& machine);
   std::map<std::string, double> capacities(const sim_driver::Machine& machine) const;
@@ -83,6 +87,8 @@ class FleetOracle {
   std::set<std::string> owned_;
   bool pending_ = false;
   int transaction_ = 0;
+  actuate::Wanted begun_;  // its target
+  std::set<std::pair<PlaceKey, std::string>> source_;
   std::vector<std::string> matched_;  // GPU of each wanted GPU in that transaction
   std::set<std::string> wiped_;       // GPUs that lost everything since it began
   std::size_t read_bytes_ = 0;        // of the journal

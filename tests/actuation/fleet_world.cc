@@ -326,8 +326,8 @@ void FleetWorld::supervise() {
     if (file != disk.content.end() && file->second != followed_) {
       followed_ = file->second;
       const auto assignment = actuate::parse_assignment(file->first, followed_);
-      CHECK(assignment.has_value());
-      supervisor->follow(*assignment);
+      if (assignment) supervisor->follow(*assignment);
+      if (!assignment) oracle->violations.push_back(to_string(assignment.error()));
     }
     next_supervision_ = supervisor->step(clock.now);
   } catch (const SupervisorKilled&) {
