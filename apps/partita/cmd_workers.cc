@@ -248,6 +248,11 @@ Result<Exit> run(Context& context, Flags flags) {
     flags.log_directory =
         (std::filesystem::path(paths->state).parent_path() / "worker-logs").string();
   }
+  // Workers inherit our environment; what it says about MPS is meant for us alone.
+  for (const char* name :
+       {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_SM_PARTITION"})
+    ::unsetenv(name);
   const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.device.catalogue);
   if (!catalogue) return failed(catalogue.error());
   RealProcesses workers, mps;

@@ -27,7 +27,9 @@ std::string file_word(const std::string& name) {
 }
 
 std::string name_of(const WorkerRecord& worker) {
-  return fmt::format("{} {} on {}", worker.segment.service, worker.index, worker.segment.device);
+  const std::string& service = worker.segment.service;
+  return fmt::format("{} {} on {}", service.empty() ? "worker" : service, worker.index,
+                     worker.segment.device);
 }
 
 std::string about(const std::string& device, const Error& error) {
