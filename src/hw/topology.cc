@@ -75,7 +75,7 @@ UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms) {
 }
 
 Topology generic_topology(int clusters, int units) {
-  CHECK(clusters >= 1 && units >= 1 && clusters <= kMaxUnits / units);
+  CHECK(clusters >= 1 && units >= 1 && clusters <= kMaxClusters && clusters <= kMaxUnits / units);
   Topology topology;
   topology.name = fmt::format("{}x{}", clusters, units);
   topology.cluster_name = "cluster";
@@ -99,6 +99,8 @@ Result<Topology> parse_topology(const std::string& file, std::string_view text) 
   topology.source = fields.text("source");
   if (!fields.error() && topology.units() > kMaxUnits)
     fields.refuse("units", fmt::format("{} units; {} are the limit", topology.units(), kMaxUnits));
+  if (!fields.error() && topology.clusters() > kMaxClusters)
+    fields.refuse("units", fmt::format("more than {} clusters", kMaxClusters));
   if (fields.error()) return failed(*fields.error());
   return topology;
 }
@@ -126,9 +128,10 @@ Result<Topology> topology_named(std::string_view name) {
     names.push_back(topology.name);
   }
   if (const auto generic = counts_of(wanted)) {
-    if (generic->first <= kMaxUnits / generic->second)
+    if (generic->first <= kMaxClusters && generic->first <= kMaxUnits / generic->second)
       return generic_topology(generic->first, generic->second);
-    return bad_input("gpu", fmt::format("'{}' has more than {} units", name, kMaxUnits));
+    return bad_input("gpu", fmt::format("'{}' has more than {} units or {} clusters", name,
+                                        kMaxUnits, kMaxClusters));
   }
   return bad_input("gpu", fmt::format("no topology '{}'; there are {}, and CLUSTERSxUNITS", name,
                                       fmt::join(names, ", ")));

@@ -1,6 +1,7 @@
 // Topology: the compute units of a GPU and how they lie in clusters -- SMs in GPCs, CUs in shader
 // engines or dies -- as masks see them. Units are numbered cluster by cluster. Plain data, compiled
-// in from data/topologies/*.json. Limits: kMaxUnits units.
+// in from data/topologies/*.json. Limits: kMaxUnits units in
+// kMaxClusters clusters.
 #pragma once
 
 #include <bitset>
@@ -13,6 +14,7 @@
 namespace partita::hw {
 
 inline constexpr int kMaxUnits = 512;
+inline constexpr int kMaxClusters = 64;
 
 // A set of units.
 using UnitMask = std::bitset<kMaxUnits>;

@@ -15,7 +15,7 @@ struct Cluster {
 
 // All clusters, on the stack: a call allocates nothing.
 struct Clusters {
-  std::array<Cluster, hw::kMaxUnits> items;
+  std::array<Cluster, hw::kMaxClusters> items;
   int count = 0;
   Cluster* begin() { return items.data(); }
   Cluster* end() { return items.data() + count; }
@@ -156,7 +156,7 @@ class Allocation {
   // Equal shares of the first k clusters, larger ones first; what a small cluster has not got, the
   // others get.
   void spread(int k, bool overlap = true) {
-    std::array<int, hw::kMaxUnits> quota{};
+    std::array<int, hw::kMaxClusters> quota{};
     int left = wanted_, open = k;
     for (int round = 0; left > 0 && open > 0 && round < k; ++round) {
       const int share = left / open, more = left % open;

@@ -1,0 +1,79 @@
+// Masks and joint plans: the time of one mask on a GPU with other kernels, and of ECLIP's problem
+// solved exactly on invented profiles with as many kernels as the real models have.
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "planners/mask/joint_plan.h"
+#include "planners/mask/masks.h"
+
+namespace partita::planners::mask {
+namespace {
+
+void one_mask(benchmark::State& state) {
+  const hw::Topology topology = *hw::topology_named(state.range(1) == 0 ? "MI50" : "MI300X");
+  Rng rng(1);
+  std::vector<Busy> busy(64, Busy(static_cast<std::size_t>(topology.units())));
+  for (Busy& one : busy)
+    for (int& kernels : one) kernels = rng.below(2) == 0 ? static_cast<int>(rng.below(3)) : 0;
+  const auto policy = static_cast<Policy>(state.range(0));
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const int units = 1 + static_cast<int>(i * 7 % static_cast<std::size_t>(topology.units()));
+    benchmark::DoNotOptimize(allocate(topology, busy[i++ % 64], {units, policy, 4}));
+  }
+  state.SetLabel(std::string(to_string(policy)) + " on " + topology.name);
+}
+BENCHMARK(one_mask)->ArgsProduct({{0, 1, 2, 3, 4, 5}, {0, 1}});
+
+// Kernels need anything from a few units to all of them, in runs of similar ones.
+KernelTimes kernels(int count, int options, Rng& rng) {
+  KernelTimes times;
+  for (int o = 1; o <= options; ++o) times.units.push_back(60 * o / options);
+  double knee = 30;
+  for (int k = 0; k < count; ++k) {
+    if (rng.below(5) == 0) knee = 2 + 58 * rng.uniform();
+    const double work = 5 + 50 * rng.exponential();
+    for (const int n : times.units)
+      times.time.push_back(work * std::max(1.0, knee / n) * (1 + 0.02 * rng.uniform()));
+  }
+  return times;
+}
+
+JointProblem problem(int workers, int count, int options, Overlap overlap) {
+  Rng rng(42);
+  JointProblem p;
+  p.overlap = overlap;
+  for (int w = 0; w < workers; ++w)
+    p.workers.push_back({"w" + std::to_string(w), kernels(count, options, rng)});
+  return p;
+}
+
+void joint_plan(benchmark::State& state) {
+  const JointProblem p =
+      problem(static_cast<int>(state.range(0)), 711, static_cast<int>(state.range(1)),
+              state.range(2) == 0 ? Overlap::others : Overlap::literal);
+  long programmes = 0;
+  for (auto _ : state) {
+    const JointPlan plan = plan_jointly(p);
+    CHECK(plan.optimal);
+    programmes = plan.programmes;
+  }
+  state.counters["programmes"] = static_cast<double>(programmes);
+}
+BENCHMARK(joint_plan)
+    ->ArgsProduct({{3}, {4}, {0, 1}})
+    ->ArgsProduct({{8}, {16}, {0, 1}})
+    ->ArgNames({"workers", "options", "literal"})
+    ->Unit(benchmark::kMillisecond);
+
+void curve(benchmark::State& state) {
+  const JointProblem p = problem(3, 711, 4, Overlap::others);
+  for (auto _ : state) benchmark::DoNotOptimize(switch_curve(p));
+}
+BENCHMARK(curve)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace partita::planners::mask
