@@ -1,0 +1,56 @@
+#include "profile/kernel_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace partita::profile {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(KernelCsv, FillsWhatWasNotMeasured) {
+  const auto model = parse_kernel_csv("a.csv",
+                                      "kernel,units,time_us,index\n"
+                                      "gemm,4,10,1\ngemm,2,20,1\nrelu,3,6,0\n",
+                                      5);
+  ASSERT_TRUE(model) << to_string(model.error());
+  ASSERT_EQ(model->kernels.size(), 2u);
+  EXPECT_EQ(model->kernels[0].name, "relu");
+  EXPECT_THAT(model->kernels[0].time_us, ElementsAre(18, 9, 6, 6, 6));
+  EXPECT_THAT(model->kernels[1].time_us, ElementsAre(40, 20, 20, 10, 10));
+  EXPECT_EQ(model->time_us(2), 29);
+  auto again = parse_kernel_csv("a.csv", kernel_csv(*model), 5);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, *model);
+}
+
+TEST(KernelCsv, RefusesWithTheLine) {
+  const auto refusal = [](const std::string& rows) {
+    const auto model = parse_kernel_csv("a.csv", "kernel,units,time_us,index\n" + rows, 4);
+    return model ? std::string("accepted") : to_string(model.error());
+  };
+  EXPECT_THAT(refusal("a,5,1,0\n"), testing::StartsWith("a.csv:2"));
+  EXPECT_THAT(refusal("a,1,0,0\n"), testing::StartsWith("a.csv:2"));
+  EXPECT_THAT(refusal("a,1,1,0\na,1,2,0\n"), testing::StartsWith("a.csv:3"));
+  EXPECT_THAT(refusal("a,1,1,0\nb,1,2,0\n"), testing::StartsWith("a.csv:3"));
+  EXPECT_THAT(refusal(",1,1,0\n"), testing::StartsWith("a.csv:2"));
+}
+
+TEST(Reef, CountsWaves) {
+  // 10 work-groups, 3 at once on a unit: on 1 unit three waves of 9 us and one group, 4 us; on 2
+  // units 5 per unit, so 9 + 6; on 4 units 3 per unit.
+  const ReefFiles files{"s.json",
+                        R"({"kernels": [{"name": "k", "launch_params": [5, 2, 1, 64, 1, 1]}]})",
+                        "t.json", R"({"kernel_latency": {"k": {"latency": [4, 6, 9]}}})"};
+  const auto model = parse_reef(files, "m", 5);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_THAT(model->kernels.at(0).time_us, ElementsAre(31, 15, 13, 9, 6));
+  ReefFiles other = files;
+  other.table = R"({"kernel_latency": {"x": {"latency": [4]}}})";
+  EXPECT_THAT(to_string(parse_reef(other, "m", 5).error()), testing::StartsWith("t.json"));
+  other.sequence = R"({"kernels": [{"name": "k", "launch_params": [5, 2]}]})";
+  EXPECT_THAT(to_string(parse_reef(other, "m", 5).error()), testing::StartsWith("s.json:1"));
+}
+
+}  // namespace
+}  // namespace partita::profile
