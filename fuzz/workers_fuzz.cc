@@ -1,11 +1,12 @@
-// The workers' state file and their command template: what is read is written and read the same;
-// what is split has words.
+// The workers' state file, their command template, their tags and shares: what is read is written
+// and read the same; what is split has words; shares are within bounds.
 #include <cstdint>
 #include <string_view>
 
 #include "actuate/worker_command.h"
 #include "actuate/workers_state.h"
 #include "base/check.h"
+#include "mps_workers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace actuate = partita::actuate;
@@ -19,6 +20,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto command = actuate::parse_command("--command", text)) {
     const auto argv = actuate::command_of(*command, {}, 0, 1);
     CHECK(argv.size() == command->words.size() && !argv.empty());
+  }
+  if (const auto place = actuate::worker_place(text, "/s")) {
+    const std::string tag = actuate::worker_tag("/s", place->first, place->second);
+    CHECK(actuate::worker_place(tag, "/s") == place);
+  }
+  const partita::cli::MpsFlags flags{.shares = {std::string(text)}, .runtime_directory = ""};
+  if (const auto rules = partita::cli::share_rules(flags)) {
+    double sum = 0;
+    for (const auto& share : rules->at(0).shares) {
+      CHECK(share.percentage > 0 && share.pinned_memory.value >= 0);
+      sum += share.percentage;
+    }
+    CHECK(sum <= 100);
   }
   return 0;
 }
