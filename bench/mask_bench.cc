@@ -42,9 +42,9 @@ KernelTimes kernels(int count, int options, Rng& rng) {
   return times;
 }
 
-JointProblem problem(int workers, int count, int options, Overlap overlap) {
+plan::KernelProblem problem(int workers, int count, int options, plan::Overlap overlap) {
   Rng rng(42);
-  JointProblem p;
+  plan::KernelProblem p;
   p.overlap = overlap;
   for (int w = 0; w < workers; ++w)
     p.workers.push_back({"w" + std::to_string(w), kernels(count, options, rng)});
@@ -52,13 +52,13 @@ JointProblem problem(int workers, int count, int options, Overlap overlap) {
 }
 
 void joint_plan(benchmark::State& state) {
-  const JointProblem p =
+  const plan::KernelProblem p =
       problem(static_cast<int>(state.range(0)), 711, static_cast<int>(state.range(1)),
-              state.range(2) == 0 ? Overlap::others : Overlap::literal);
+              state.range(2) == 0 ? plan::Overlap::others : plan::Overlap::literal);
   long programmes = 0;
   for (auto _ : state) {
     const JointPlan plan = plan_jointly(p);
-    CHECK(plan.optimal);
+    CHECK(plan.plan.optimal);
     programmes = plan.programmes;
   }
   state.counters["programmes"] = static_cast<double>(programmes);
@@ -70,7 +70,7 @@ BENCHMARK(joint_plan)
     ->Unit(benchmark::kMillisecond);
 
 void curve(benchmark::State& state) {
-  const JointProblem p = problem(3, 711, 4, Overlap::others);
+  const plan::KernelProblem p = problem(3, 711, 4, plan::Overlap::others);
   for (auto _ : state) benchmark::DoNotOptimize(switch_curve(p));
 }
 BENCHMARK(curve)->Unit(benchmark::kMillisecond);

@@ -22,7 +22,7 @@ GroupPlanner::GroupPlanner(const KernelTimes& times, int switches, double switch
       table_(times.time.size() * lanes_),
       least_(lanes_ + 1),
       price_(times.units.size()) {
-  CHECK(times.kernels() > 0 && times.units.size() <= kMaxOptions);
+  CHECK(times.kernels() > 0 && times.units.size() <= plan::kMaxOptions);
   CHECK(times.time.size() % times.units.size() == 0);
 }
 

@@ -3,28 +3,14 @@
 // some tens of microseconds for 700 kernels and 4 options. Not thread-safe (keeps its tables).
 #pragma once
 
-#include <cstdint>
 #include <vector>
+
+#include "plan/kernels.h"
 
 namespace partita::planners::mask {
 
-// What a worker's kernels take: time[k * options + o] is the time of kernel k on units[o] units.
-struct KernelTimes {
-  std::vector<int> units;  // the options, ascending
-  std::vector<double> time;
-  int kernels() const { return units.empty() ? 0 : static_cast<int>(time.size() / units.size()); }
-};
-
-// A worker's choice: the option of each kernel, and what it comes to.
-struct Grouping {
-  std::vector<std::uint8_t> option;
-  int switches = 0;
-  double mean_units = 0;  // over kernels, whatever they take (as ECLIP counts)
-  double time = 0;        // summed, with switch_cost per switch
-  bool operator==(const Grouping&) const = default;
-};
-
-inline constexpr int kMaxOptions = 64;
+using plan::Grouping;
+using plan::KernelTimes;
 
 class GroupPlanner {
  public:

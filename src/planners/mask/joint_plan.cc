@@ -10,6 +10,8 @@
 namespace partita::planners::mask {
 namespace {
 
+using plan::KernelProblem;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Prices are taken this much wider than computed, and values compared this loosely.
 constexpr double kRounding = 1e-11;
@@ -33,8 +35,8 @@ using Box = std::vector<Range>;
 
 class Solver {
  public:
-  Solver(const JointProblem& problem, long max_boxes) : p_(problem), max_boxes_(max_boxes) {
-    for (const Worker& worker : p_.workers)
+  Solver(const KernelProblem& problem, long max_boxes) : p_(problem), max_boxes_(max_boxes) {
+    for (const plan::KernelWorker& worker : p_.workers)
       planners_.emplace_back(worker.times, p_.switches, p_.switch_cost);
   }
 
@@ -51,17 +53,17 @@ class Solver {
       }
       if (!contract(box)) continue;
       try_ends(box);
-      if (bound(box) >= plan_.objective * (1 - kRounding)) continue;
+      if (bound(box) >= made_.plan.objective * (1 - kRounding)) continue;
       branch(std::move(box), open);
     }
-    plan_.bound = std::min(plan_.objective, least_open);
-    plan_.optimal = plan_.bound >= plan_.objective * (1 - kRounding);
-    return std::move(plan_);
+    made_.plan.bound = std::min(made_.plan.objective, least_open);
+    made_.plan.optimal = made_.plan.bound >= made_.plan.objective * (1 - kRounding);
+    return std::move(made_);
   }
 
  private:
   Vertex vertex(std::size_t worker, double price) {
-    ++plan_.programmes;
+    ++made_.programmes;
     Grouping grouping = planners_[worker].best(price);
     return {grouping.mean_units, grouping.time, std::move(grouping)};
   }
@@ -81,7 +83,7 @@ class Solver {
       box[w].left = vertex(w, 0);
       box[w].right = vertex(w, box[w].high);
     }
-    plan_.objective = kInfinity;
+    made_.plan.objective = kInfinity;
     return box;
   }
 
@@ -97,7 +99,7 @@ class Solver {
       all_units += units(range);
       all_times += time(range);
     }
-    if (p_.overlap == Overlap::literal) return objective(all_times, all_units);
+    if (p_.overlap == plan::Overlap::literal) return objective(all_times, all_units);
     for (const Range& range : box) sum += objective(time(range), all_units - units(range));
     return sum;
   }
@@ -114,10 +116,10 @@ class Solver {
       const double value = at(
           box, [&](const Range& r) { return end(r).units; },
           [&](const Range& r) { return end(r).time; });
-      if (value >= plan_.objective) continue;
-      plan_.objective = value;
-      plan_.workers.clear();
-      for (const Range& range : box) plan_.workers.push_back(end(range).grouping);
+      if (value >= made_.plan.objective) continue;
+      made_.plan.objective = value;
+      made_.plan.workers.clear();
+      for (const Range& range : box) made_.plan.workers.push_back(end(range).grouping);
     }
   }
 
@@ -125,7 +127,7 @@ class Solver {
   std::pair<double, double> prices(const Box& box, std::size_t worker) const {
     double least_time = 0, most_time = 0, least_units = 0, most_units = 0;
     for (std::size_t w = 0; w < box.size(); ++w) {
-      if (w == worker && p_.overlap == Overlap::others) continue;
+      if (w == worker && p_.overlap == plan::Overlap::others) continue;
       least_time += box[w].left.time;
       most_time += box[w].right.time;
       least_units += box[w].right.units;
@@ -191,37 +193,25 @@ class Solver {
     open.push_back(std::move(box));
   }
 
-  const JointProblem& p_;
+  const KernelProblem& p_;
   const long max_boxes_;
   std::vector<GroupPlanner> planners_;
-  JointPlan plan_;
+  JointPlan made_;
 };
 
 }  // namespace
 
-JointPlan plan_jointly(const JointProblem& problem, long max_boxes) {
+JointPlan plan_jointly(const plan::KernelProblem& problem, long max_boxes) {
   CHECK(!problem.workers.empty() && problem.total_units > 0);
   return Solver(problem, max_boxes).run();
 }
 
-std::vector<JointPlan> switch_curve(const JointProblem& problem, long max_boxes) {
+std::vector<JointPlan> switch_curve(const plan::KernelProblem& problem, long max_boxes) {
   std::vector<JointPlan> curve;
-  JointProblem one = problem;
+  plan::KernelProblem one = problem;
   for (one.switches = 0; one.switches <= problem.switches; ++one.switches)
     curve.push_back(plan_jointly(one, max_boxes));
   return curve;
-}
-
-double objective_of(const JointProblem& problem, const std::vector<Grouping>& workers) {
-  double units = 0, times = 0, sum = 0;
-  for (const Grouping& one : workers) {
-    units += one.mean_units;
-    times += one.time;
-  }
-  if (problem.overlap == Overlap::literal) return times * (1 + units / problem.total_units);
-  for (const Grouping& one : workers)
-    sum += one.time * (1 + (units - one.mean_units) / problem.total_units);
-  return sum;
 }
 
 }  // namespace partita::planners::mask

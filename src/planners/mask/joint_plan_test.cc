@@ -27,12 +27,12 @@ KernelTimes random_times(int kernels, const std::vector<int>& units, Rng& rng) {
   return times;
 }
 
-JointProblem random_problem(Rng& rng) {
-  JointProblem problem;
+plan::KernelProblem random_problem(Rng& rng) {
+  plan::KernelProblem problem;
   const std::vector<std::vector<int>> options{{15, 30, 60}, {15, 30, 45, 60}, {20, 60}};
   problem.switches = static_cast<int>(rng.below(4));
   problem.switch_cost = rng.below(3) == 0 ? 20 * rng.uniform() : 0;
-  problem.overlap = rng.below(2) == 0 ? Overlap::others : Overlap::literal;
+  problem.overlap = rng.below(2) == 0 ? plan::Overlap::others : plan::Overlap::literal;
   const int workers = 1 + static_cast<int>(rng.below(3));
   const int most = workers == 3 ? 4 : 6;
   for (int w = 0; w < workers; ++w) {
@@ -58,7 +58,7 @@ Grouping measured(const KernelTimes& times, std::vector<std::uint8_t> option, do
   return one;
 }
 
-std::vector<Grouping> all_groupings(const JointProblem& problem, const KernelTimes& times) {
+std::vector<Grouping> all_groupings(const plan::KernelProblem& problem, const KernelTimes& times) {
   std::vector<Grouping> all;
   std::vector<std::uint8_t> option(static_cast<std::size_t>(times.kernels()));
   while (true) {
@@ -70,10 +70,21 @@ std::vector<Grouping> all_groupings(const JointProblem& problem, const KernelTim
   }
 }
 
+// The objective of any groupings of the workers.
+double objective_of(const plan::KernelProblem& problem, const std::vector<Grouping>& workers) {
+  double units = 0, sum = 0;
+  for (const Grouping& one : workers) units += one.mean_units;
+  for (const Grouping& one : workers) {
+    const double mine = problem.overlap == plan::Overlap::literal ? 0 : one.mean_units;
+    sum += one.time * (1 + (units - mine) / problem.total_units);
+  }
+  return sum;
+}
+
 // The least objective; of each worker only groupings that no other beats in both respects.
-double brute_force(const JointProblem& problem) {
+double brute_force(const plan::KernelProblem& problem) {
   std::vector<std::vector<Grouping>> choices;
-  for (const Worker& worker : problem.workers) {
+  for (const plan::KernelWorker& worker : problem.workers) {
     std::vector<Grouping> all = all_groupings(problem, worker.times), kept;
     std::ranges::sort(all, [](const Grouping& a, const Grouping& b) {
       return std::pair(a.mean_units, a.time) < std::pair(b.mean_units, b.time);
@@ -103,8 +114,8 @@ double brute_force(const JointProblem& problem) {
 TEST(JointPlan, IsAsGoodAsBruteForce) {
   Rng rng(5);
   for (int round = 0; round < test_rounds(1500); ++round) {
-    const JointProblem problem = random_problem(rng);
-    const JointPlan plan = plan_jointly(problem);
+    const plan::KernelProblem problem = random_problem(rng);
+    const plan::KernelPlan plan = plan_jointly(problem).plan;
     const double best = brute_force(problem);
     ASSERT_TRUE(plan.optimal) << round;
     ASSERT_NEAR(plan.objective, best, 1e-9 * best) << round;
@@ -125,8 +136,8 @@ TEST(JointPlan, IsAsGoodAsBruteForce) {
 TEST(JointPlan, BoundsHoldWhenItIsCutShort) {
   Rng rng(6);
   for (int round = 0; round < test_rounds(300); ++round) {
-    const JointProblem problem = random_problem(rng);
-    const JointPlan cut = plan_jointly(problem, 1), whole = plan_jointly(problem);
+    const plan::KernelProblem problem = random_problem(rng);
+    const plan::KernelPlan cut = plan_jointly(problem, 1).plan, whole = plan_jointly(problem).plan;
     ASSERT_GE(cut.objective, whole.objective * (1 - 1e-9));
     ASSERT_LE(cut.bound, whole.objective * (1 + 1e-9));
     if (cut.optimal) {
@@ -137,26 +148,26 @@ TEST(JointPlan, BoundsHoldWhenItIsCutShort) {
 
 TEST(JointPlan, TwoWorkersOnAllUnitsTakeTwiceAsLong) {
   // Footnote 3 of the paper, and what the printed formula makes of it: three times.
-  JointProblem problem;
+  plan::KernelProblem problem;
   problem.workers = {{"a", {{60}, {10}}}, {"b", {{60}, {10}}}};
-  EXPECT_DOUBLE_EQ(plan_jointly(problem).objective, 2 * 20);
-  problem.overlap = Overlap::literal;
-  EXPECT_DOUBLE_EQ(plan_jointly(problem).objective, 3 * 20);
+  EXPECT_DOUBLE_EQ(plan_jointly(problem).plan.objective, 2 * 20);
+  problem.overlap = plan::Overlap::literal;
+  EXPECT_DOUBLE_EQ(plan_jointly(problem).plan.objective, 3 * 20);
 }
 
 TEST(JointPlan, TheCurveFallsWithTheBudget) {
   Rng rng(7);
-  JointProblem problem;
+  plan::KernelProblem problem;
   problem.switches = 6;
   for (const char* name : {"a", "b", "c"})
     problem.workers.push_back({name, random_times(40, {15, 30, 45, 60}, rng)});
   const std::vector<JointPlan> curve = switch_curve(problem);
   ASSERT_EQ(curve.size(), 7u);
   for (std::size_t s = 1; s < curve.size(); ++s) {
-    EXPECT_TRUE(curve[s].optimal);
-    EXPECT_LE(curve[s].objective, curve[s - 1].objective * (1 + 1e-12));
+    EXPECT_TRUE(curve[s].plan.optimal);
+    EXPECT_LE(curve[s].plan.objective, curve[s - 1].plan.objective * (1 + 1e-12));
   }
-  EXPECT_LT(curve[6].objective, curve[0].objective);
+  EXPECT_LT(curve[6].plan.objective, curve[0].plan.objective);
 }
 
 }  // namespace
