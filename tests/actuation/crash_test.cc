@@ -1,10 +1,12 @@
 // Every crash point of a change: after each mutating call at a door, before and after its effect,
 // and in the middle of a write, the program dies. Whoever comes next ends in the target -- or, with
 // a rollback, in the source -- and nothing that does not change was touched.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
+#include "base/test_rounds.h"
 #include "world.h"
 
 namespace partita::actuation_tests {
@@ -16,10 +18,11 @@ using actuate::Wanted;
 
 void ignore(const ApplyEvent&) {}
 
-int rounds(int usual) {
-  const char* wish = std::getenv("PARTITA_SEEDS");
-  return wish == nullptr ? usual : std::atoi(wish);
+int number_in(const char* variable, int otherwise) {
+  const char* wish = std::getenv(variable);
+  return wish == nullptr ? otherwise : std::atoi(wish);
 }
+int rounds(int usual) { return number_in("PARTITA_SEEDS", test_rounds(usual)); }
 
 const hw::GpuModel& model_of(Rng& rng) {
   const char* const names[] = {"A30-24GB", "A100-80GB", "H100-80GB-SXM5", "RTX-PRO-6000-96GB"};
@@ -116,7 +119,13 @@ void expect_rolls_back(World& world, const Wanted& source) {
 constexpr Mishap::Kind kDeaths[] = {Mishap::Kind::crash_before, Mishap::Kind::crash_after,
                                     Mishap::Kind::torn};
 
-void try_every_crash(std::uint64_t seed) {
+class CrashPoints : public testing::Test {
+ protected:
+  void try_every_crash(std::uint64_t seed);
+  long points_ = 0;  // deaths so far
+};
+
+void CrashPoints::try_every_crash(std::uint64_t seed) {
   const Transition one = random_transition(seed);
   const auto calm = world_at_source(one, seed);
   guard_kept(*calm, one.to);
@@ -131,6 +140,7 @@ void try_every_crash(std::uint64_t seed) {
         guard_kept(*world, one.to);
         world->mishap = [&](long n) { return Mishap{n == call ? death : Mishap::Kind::none}; };
         if (!crashes(*world, one.to)) break;
+        ++points_;
         const auto journal = actuate::read_journal(world->disk, actuate::journal_path(kStateDir));
         ASSERT_TRUE(journal.has_value()) << to_string(journal.error());
         // Before the new transaction was noted, going back would mean the one before.
@@ -146,15 +156,18 @@ void try_every_crash(std::uint64_t seed) {
   }
 }
 
-TEST(Crash, EveryPointOfRandomTransitions) {
+TEST_F(CrashPoints, EveryPointOfRandomTransitions) {
+  const int first = number_in("PARTITA_FIRST_SEED", 1);
   const int count = rounds(5);
-  for (int seed = 1; seed <= count && !HasFailure(); ++seed) {
+  for (int seed = first; seed < first + count && !HasFailure(); ++seed) {
     try_every_crash(static_cast<std::uint64_t>(seed));
   }
+  if (std::getenv("PARTITA_SEEDS") != nullptr) fmt::print("{} deaths\n", points_);
+  EXPECT_GT(points_, 10 * count);
 }
 
 // Several deaths in a row, also during the recovery itself.
-TEST(Crash, AgainAndAgain) {
+TEST_F(CrashPoints, AgainAndAgain) {
   const int count = rounds(60);
   for (int seed = 1; seed <= count && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);

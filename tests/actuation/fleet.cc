@@ -85,6 +85,7 @@ class FleetRun {
     result_.violations = world_.oracle->violations;
     result_.hash = world_.events().hash();
     result_.counts = world_.events().counts;
+    result_.transactions = world_.oracle->transactions;
     result_.guarded = world_.oracle->guarded;
     result_.destroyed = world_.oracle->destroyed;
     return result_;

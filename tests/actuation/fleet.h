@@ -16,7 +16,7 @@ struct FleetResult {
   std::vector<std::string> violations;  // of safety, and of what calm must bring
   std::uint64_t hash = 0;               // of everything that happened
   std::map<std::string, long> counts;   // of events, by their first word
-  long operations = 0, deaths = 0, refusals = 0;
+  long operations = 0, transactions = 0, deaths = 0, refusals = 0;
   long guarded = 0, destroyed = 0;  // instances that were to stay at some plan, and that went
   int reconciles = 0;               // most of one apply in calm
   int causes = 0;                   // that had to be removed before the last plan could come true

@@ -114,6 +114,7 @@ void FleetOracle::match(const std::vector<std::string>& gpu_uuids, bool same_tra
   }
   matched_ = gpu_uuids;
   if (same_transaction) return;
+  ++transactions;
   wiped_.clear();
   if (operation_.target == nullptr) return violate("a transaction without a target");
   if (pending_ && *operation_.target == begun_) violate("what was cut short is begun anew");

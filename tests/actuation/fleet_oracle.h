@@ -67,6 +67,7 @@ class FleetOracle {
   static bool managed(const sim_driver::SimGpu& gpu, const actuate::Wanted& target);
 
   std::vector<std::string> violations;
+  long transactions = 0;
   long guarded = 0, destroyed = 0;  // instances that were to stay, and that went
 
  private:

@@ -26,7 +26,8 @@ std::string how_to_see(std::uint64_t seed) {
 }
 
 struct Totals {
-  long seeds = 0, failed = 0, operations = 0, deaths = 0, refusals = 0, guarded = 0, destroyed = 0;
+  long seeds = 0, failed = 0, operations = 0, transactions = 0, deaths = 0, refusals = 0;
+  long guarded = 0, destroyed = 0;
   int reconciles = 0, causes = 0;
   std::map<std::string, long> counts;
 
@@ -34,6 +35,7 @@ struct Totals {
     ++seeds;
     failed += one.violations.empty() ? 0 : 1;
     operations += one.operations;
+    transactions += one.transactions;
     deaths += one.deaths;
     refusals += one.refusals;
     guarded += one.guarded;
@@ -44,9 +46,10 @@ struct Totals {
   }
   std::string text() const {
     std::string all = fmt::format(
-        "{} seeds, {} failed; {} operations, {} deaths, {} refusals; {} instances guarded, {} "
-        "calls destroyed others; at most {} reconciles and {} causes in calm\n",
-        seeds, failed, operations, deaths, refusals, guarded, destroyed, reconciles, causes);
+        "seeds {}, failed {}, operations {}, transactions {}, deaths {}, refusals {}, instances to "
+        "stay {}, destroyed {}, most reconciles in calm {}, most causes in calm {}\n",
+        seeds, failed, operations, transactions, deaths, refusals, guarded, destroyed, reconciles,
+        causes);
     for (const auto& [word, count] : counts) all += fmt::format("  {} {}\n", count, word);
     return all;
   }
