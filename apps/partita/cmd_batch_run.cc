@@ -291,18 +291,22 @@ Result<Exit> carry_out(Context& context, const Flags& flags, const Prepared& pre
   Result<exec::Session> session = exec::open_session(prepared.script, doors, session_flags);
   if (!session) return failed(session.error());
   if (session->past.now > 0) complain(context, "an earlier run was cut short; going on");
-  Watcher watcher(context, prepared.script);
+  auto watcher = std::make_unique<Watcher>(context, prepared.script);
   session->settings.interrupted = [&] { return stop.within(0); };
   session->settings.watch = [&](exec::Nanos now, const exec::RunReport& report) {
-    watcher.look(now, report);
+    watcher->look(now, report);
   };
   exec::BatchExecutor executor(prepared.script, prepared.options, session->past);
   const exec::RunEnd end = exec::run_real(executor, prepared.script, doors, session->settings);
-  watcher.look(0, executor.report(), true);
+  watcher->look(0, executor.report(), true);
+  watcher.reset();  // the terminal is free for the table
   const Result<Exit> exit = finish(context, flags, prepared, executor.report(),
                                    {prepared.node.driver, prepared.decided.schedule.scheduler,
                                     session->settings.paths.run, false});
-  if (exit && end.journal) return failed(*end.journal);
+  if (!exit) return exit;
+  if (end.journal) return failed(*end.journal);
+  if (auto closed = exec::close_session(*session, executor.report(), doors); !closed)
+    return failed(closed.error());
   return exit;
 }
 

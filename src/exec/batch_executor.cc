@@ -258,6 +258,9 @@ void BatchExecutor::refused(const Current& current, const Outcome& outcome) {
   if (half_made) {
     state.made = *outcome.made;
     record(visit_record(Record::Kind::stale, current.visit));
+  } else if (current.kind == Operation::Kind::create && !outcome.unknown) {
+    // No longer announced: what appears there now is somebody else's.
+    record(visit_record(Record::Kind::destroyed, current.visit));
   }
   if (error.code == ErrorCode::lost) {
     state.state = current.creates() ? Place::waiting : Place::stale;
@@ -528,12 +531,7 @@ void BatchExecutor::start_next(int visit) {
 }
 
 void BatchExecutor::update_finished() {
-  if (finished_ || open_tasks_ > 0 || open_visits_ > 0 || current_ || !by_pid_.empty()) return;
-  finished_ = true;
-  if (report_.interrupted) return;
-  Record done;
-  done.kind = Record::Kind::done;
-  record(std::move(done));
+  finished_ = open_tasks_ == 0 && open_visits_ == 0 && !current_ && by_pid_.empty();
 }
 
 }  // namespace partita::exec

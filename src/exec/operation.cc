@@ -112,7 +112,11 @@ Outcome create(device::NodeDriver& driver, const Operation& operation) {
       driver.create_instance(operation.device, {operation.nvml_enum, operation.start});
   if (gi_id) return create_compute(driver, operation, *gi_id);
   const Result<GpuState> now = read_present(driver, operation.device);
-  if (!now) return refused(operation, now.error());
+  if (!now) {
+    Outcome outcome = refused(operation, now.error());
+    outcome.unknown = true;
+    return outcome;
+  }
   // Refused by the driver is refused; any other error may hide that the call took effect.
   if (gi_id.error().code == ErrorCode::no_room) {
     const std::string others = in_the_way(*now, operation);

@@ -40,6 +40,7 @@ struct Outcome {
   std::vector<int> present = {};
   std::optional<Made> made = {};
   std::optional<Error> error = {};
+  bool unknown = false;  // of a create with an error: the GPU cannot be read, it may be there
   bool operator==(const Outcome&) const = default;
 };
 

@@ -18,28 +18,31 @@ class Stage {
   Stage(const Script& script, const Doors& doors, const RunSettings& settings)
       : script_(script), doors_(doors), settings_(settings), attempts_(settings.adopted) {}
 
-  // Events that the processes and the user caused since the last call.
-  void collect(std::vector<Event>& events) {
-    for (const ProcessExit& exit : doors_.processes.exited())
-      events.emplace_back(Exited{exit.pid, status_of(exit)});
+  // What the user, our own actions and the processes caused since the last call.
+  std::vector<Event> events() {
+    std::vector<Event> events;
     const bool asked = settings_.interrupted && settings_.interrupted();
     if ((asked || end_.journal) && !std::exchange(interrupted_, true))
       events.emplace_back(Interrupted{});
+    for (Event& event : std::exchange(next_, {})) events.push_back(std::move(event));
+    for (const ProcessExit& exit : doors_.processes.exited())
+      events.emplace_back(Exited{exit.pid, status_of(exit)});
+    return events;
   }
 
-  // Performs all but the operation, which it returns; what comes of the others goes to `next()`.
+  // Performs all but the operation, which it returns; what comes of the others are later events.
+  // What cannot be announced in the journal is not done.
   std::optional<Operation> perform(const Actions& actions) {
     write(actions.journal);
     std::optional<Operation> operation;
     for (const Action& action : actions.actions) {
       if (const auto* begin = std::get_if<BeginOperation>(&action)) {
-        operation = begin->operation;
+        if (end_.journal && begin->operation.kind == Operation::Kind::create)
+          next_.emplace_back(OperationDone{{.error = end_.journal}});
+        else
+          operation = begin->operation;
       } else if (const auto* start = std::get_if<StartTask>(&action)) {
-        const ProcessSpec spec = process_of(script_, *start, settings_.paths);
-        const Nanos now = doors_.clock.now_ns() - settings_.origin;
-        const Result<Pid> pid = doors_.processes.start(spec);
-        if (pid) attempts_[*pid] = *start;
-        next_.emplace_back(Started{start->task, pid, now});
+        next_.emplace_back(started(*start));
       } else if (const auto* stop = std::get_if<StopTask>(&action)) {
         // One that cannot be stopped is seen by its not ending.
         static_cast<void>(doors_.processes.stop(stop->pid, stop->signal));
@@ -48,11 +51,18 @@ class Stage {
     return operation;
   }
 
-  std::vector<Event> next() { return std::exchange(next_, {}); }
   bool has_next() const { return !next_.empty(); }
   RunEnd end() const { return end_; }
 
  private:
+  Started started(const StartTask& start) {
+    const Nanos now = doors_.clock.now_ns() - settings_.origin;
+    if (end_.journal) return {start.task, failed(*end_.journal), now};
+    const Result<Pid> pid = doors_.processes.start(process_of(script_, start, settings_.paths));
+    if (pid) attempts_[*pid] = start;
+    return {start.task, pid, now};
+  }
+
   // Only the parent of a process is told how it ended; others find it written down.
   int status_of(const ProcessExit& exit) {
     const auto attempt = attempts_.extract(exit.pid);
@@ -87,9 +97,8 @@ RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& door
   DriverThread driver(doors.driver);
   std::optional<Nanos> wake = 0;
   while (!executor.finished()) {
-    std::vector<Event> events = stage.next();
+    std::vector<Event> events = stage.events();
     if (auto outcome = driver.answer()) events.emplace_back(OperationDone{*std::move(outcome)});
-    stage.collect(events);
     const Nanos now = doors.clock.now_ns() - settings.origin;
     if (settings.watch) settings.watch(now, executor.report());
     if (events.empty() && (!wake || now < *wake)) {
@@ -111,10 +120,9 @@ RunEnd run_simulated(BatchExecutor& executor, const Script& script, const Doors&
   while (!executor.finished()) {
     const Nanos now = clock.now - settings.origin;
     std::optional<Nanos> next = world ? world(now) : std::nullopt;
-    std::vector<Event> events = stage.next();
+    std::vector<Event> events = stage.events();
     if (driver && driver->first <= clock.now)
       events.emplace_back(OperationDone{std::exchange(driver, std::nullopt)->second});
-    stage.collect(events);
     if (const auto operation = stage.perform(executor.step(now, events))) {
       const std::int64_t begin = clock.now;
       Outcome outcome = perform(doors.driver, *operation);

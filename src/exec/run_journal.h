@@ -26,10 +26,10 @@ struct Record {
     create,     // about to create the instance of a visit
     created,    // it is there
     stale,      // it is there, but only half
-    destroyed,  // it is gone
+    destroyed,  // it is gone, or could not be created
     start,      // about to start an attempt of a task
     end,        // the attempt ended
-    done,       // the run is over: nothing is left to continue
+    done,       // the run is over and reported: nothing is left to continue
   };
   Kind kind = Kind::run;
   Nanos time = 0;        // since the start of the run

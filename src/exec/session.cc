@@ -91,4 +91,12 @@ Result<Session> open_session(const Script& script, const Doors& doors, const Ses
   return session;
 }
 
+Result<void> close_session(const Session& session, const RunReport& report, const Doors& doors) {
+  if (session.settings.journal.empty() || report.interrupted) return {};
+  Record done;
+  done.kind = Record::Kind::done;
+  done.time = doors.clock.now_ns() - session.settings.origin;
+  return doors.files.append(session.settings.journal, record_line(done));
+}
+
 }  // namespace partita::exec

@@ -33,4 +33,8 @@ struct Session {
 // it.
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags);
 
+// Notes that the run is over, once its report is with whom it is for: the next one begins anew. A
+// run that dies before only reports again. Nothing of one that was interrupted.
+Result<void> close_session(const Session& session, const RunReport& report, const Doors& doors);
+
 }  // namespace partita::exec

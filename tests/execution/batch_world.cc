@@ -174,6 +174,7 @@ bool BatchWorld::live(bool resume) {
         exec::run_simulated(executor, script_, doors, session->settings, clock, processes_,
                             [this](Nanos now) { return tick(now); });
     report_ = executor.report();
+    CHECK(exec::close_session(*session, report_, doors) || files.refuse_from > 0);
     log_hash_ = end.log_hash;
     see_processes();
     return true;
@@ -197,8 +198,10 @@ std::vector<std::string> BatchWorld::instances(const std::set<std::string>& othe
   const drivers::sim::Machine now = machine();
   for (std::size_t g = 0; g < now.gpus().size(); ++g) {
     for (const auto& instance : now.gpus()[g].instances) {
-      if (instance.compute.empty() || !others.contains(instance.compute.front().uuid))
-        found.push_back(std::to_string(g) + "/" + std::to_string(instance.start));
+      if (!instance.compute.empty() && others.contains(instance.compute.front().uuid)) continue;
+      const auto profile = static_cast<std::size_t>(instance.profile);
+      found.push_back(now.gpus()[g].model->profiles[profile].name + "@" +
+                      std::to_string(instance.start) + " on GPU " + std::to_string(g));
     }
   }
   return found;

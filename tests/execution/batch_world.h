@@ -91,7 +91,7 @@ class BatchWorld {
   std::optional<Error> refused() const { return refused_; }  // the session's
   drivers::sim::Machine machine();
   void change_machine(const std::function<void(drivers::sim::Machine&)>& use);
-  // Instances on the node as "gpu/start", but for those with these devices.
+  // Instances on the node as "1g.6gb@3 on GPU 0", but for those with these devices.
   std::vector<std::string> instances(const std::set<std::string>& others = {});
   // What must never happen, and did: one sentence each.
   std::vector<std::string> broken;

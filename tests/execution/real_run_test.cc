@@ -47,6 +47,7 @@ class RealRun : public testing::Test {
     session->settings.interrupted = ends;
     exec::BatchExecutor executor(script_, {}, session->past);
     EXPECT_FALSE(exec::run_real(executor, script_, doors, session->settings).journal.has_value());
+    EXPECT_TRUE(exec::close_session(*session, executor.report(), doors));
     return executor.report();
   }
   std::size_t instances() {
