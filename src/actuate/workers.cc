@@ -140,6 +140,7 @@ std::int64_t Supervisor::step(std::int64_t now_ns) {
   stop_rest(now_ns);
   if (followed_ && !stopping_) {
     add_missing();
+    save();  // whoever comes after us can then undo what prepare() is about to do
     // Making a device ready may block, so those where it fails come last.
     for (const bool failing : {false, true})
       for (auto& [device, group] : groups_)

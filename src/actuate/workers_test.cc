@@ -78,7 +78,7 @@ struct World {
   SimProcesses processes{clock, [this](const ProcessSpec& spec) { return script(spec); }};
   std::vector<std::string> log;
   std::vector<std::string> released;
-  bool prepares = true;
+  bool prepares = true, killed_in_prepare = false;
   std::string command = "worker {service} {batch} {index} {port} {processes}";
   std::string share = "50";
   std::int64_t poll_ns = WorkerPolicy{}.poll_ns;
@@ -90,6 +90,7 @@ struct World {
                               .first_port = 8000};
     options.policy.poll_ns = options.policy.quick_poll_ns = poll_ns;
     options.hooks.prepare = [this](const AssignedSegment& s) -> Result<std::vector<Environment>> {
+      if (killed_in_prepare) throw Killed{};
       if (!prepares) return environment_error("mps", "no daemon");
       return std::vector<Environment>(static_cast<std::size_t>(s.processes), {{"SHARE", share}});
     };
@@ -274,6 +275,20 @@ TEST(Supervisor, starts_anew_what_would_now_run_otherwise) {
     EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
     EXPECT_TRUE(supervisor->settled());
   }
+}
+
+TEST(Supervisor, releases_what_a_killed_one_was_making_ready) {
+  World world;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
+  world.killed_in_prepare = true;
+  EXPECT_THROW(supervisor->step(0), Killed);
+  world.forget(supervisor);
+  world.killed_in_prepare = false;
+  supervisor = world.supervisor();
+  supervisor->follow({});
+  world.run_for(*supervisor, kSecond);
+  EXPECT_THAT(world.released, ElementsAre("MIG-1"));
 }
 
 TEST(Supervisor, never_touches_a_stranger_with_a_recycled_number) {
