@@ -56,9 +56,12 @@ Result<Slot> slot_of(const GpuGeometry& gpu, const device::Instance& instance) {
   if (profile < 0) return refuse(fmt::format("is no profile of {}", gpu.board.model->name));
   if (instance.compute.empty())
     return refuse("has no compute instance: finish its creation or destroy it first");
-  if (!instance.whole())
+  if (instance.compute.size() > 1)
     return refuse(fmt::format("is split into {} compute instances; only whole ones can be stated",
                               instance.compute.size()));
+  if (!instance.whole())
+    return refuse(fmt::format("has {} of its {} compute slices in use; only all can be stated",
+                              instance.compute.front().gpcs, instance.gpcs));
   Slot slot{.profile = profile, .start = instance.start};
   // An instance without UUID does not exist yet, so its other ids mean nothing.
   slot.uuid = real_uuid(instance.uuid());

@@ -103,6 +103,11 @@ TEST(Geometry, NodesThatOtherFormsCannotStateAreRefused) {
             }),
             "state.json: GPU 1: 3g.40gb at 4 is split into 2 compute instances; only whole ones "
             "can be stated");
+  EXPECT_EQ(refusal([](device::GpuState& g) {
+              g.instances[0].compute = {{0, 2, "MIG-x"}};
+            }),
+            "state.json: GPU 1: 3g.40gb at 4 has 2 of its 3 compute slices in use; only all can be "
+            "stated");
   EXPECT_EQ(refusal([](device::GpuState& g) { g.lost = true; }),
             "state.json: GPU 1 fell off the bus: nobody knows what is on it");
   EXPECT_EQ(refusal([](device::GpuState& g) { g.model = ""; }),
