@@ -18,6 +18,8 @@ Command add_simulate(CLI::App& app);
 Command add_compare(CLI::App& app);
 Command add_profile(CLI::App& app);
 Command add_batch(CLI::App& app);
+Command add_mask(CLI::App& app);
+Command add_kernels(CLI::App& app);
 Command add_status(CLI::App& app);
 Command add_apply(CLI::App& app);
 Command add_rollback(CLI::App& app);

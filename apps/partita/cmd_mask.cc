@@ -1,0 +1,206 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/document.h"
+#include "base/json_writer.h"
+#include "commands.h"
+#include "flags.h"
+#include "kernel_inputs.h"
+#include "planners/mask/masks.h"
+
+namespace partita::cli {
+namespace {
+
+using planners::mask::Busy;
+using planners::mask::Grant;
+
+constexpr int kMaxKernels = 1'000'000;  // per unit
+
+struct Flags {
+  std::string gpu = "MI50", policy = "fair", busy;
+  int units = 0, overlap_limit = 0, atom = 0;
+  Output output;
+};
+
+std::vector<std::string> policy_words() {
+  std::vector<std::string> words;
+  for (const auto policy : planners::mask::kPolicies) words.emplace_back(to_string(policy));
+  return words;
+}
+
+Result<void> add_counts(const Document& document, const Node& node, Busy& busy) {
+  if (node.kind == Node::Kind::list) {
+    for (const Node& item : node.items) {
+      if (auto added = add_counts(document, item, busy); !added) return added;
+    }
+    return {};
+  }
+  const bool whole = node.kind == Node::Kind::number && node.number >= 0 &&
+                     node.number <= kMaxKernels && node.number == static_cast<int>(node.number);
+  if (!whole) return bad_input(document.at(node), "a number of running kernels is wanted");
+  busy.push_back(static_cast<int>(node.number));
+  return {};
+}
+
+// The numbers of --busy: a list, or one list per cluster.
+Result<Busy> load_busy(Context& context, const Flags& flags, const hw::Topology& topology) {
+  const int units = topology.units();
+  if (flags.busy.empty()) return Busy(static_cast<std::size_t>(units));
+  const Result<std::string> text = read_input(context, "--busy", flags.busy);
+  if (!text) return failed(text.error());
+  const Result<Document> document = parse_document(flags.busy, *text);
+  if (!document) return failed(document.error());
+  const Node* list = document->root.find("busy");
+  Busy busy;
+  const auto added = add_counts(*document, list != nullptr ? *list : document->root, busy);
+  if (!added) return failed(added.error());
+  if (static_cast<int>(busy.size()) == units) return busy;
+  return bad_input(flags.busy, fmt::format("{} numbers; {} has {} {}s", busy.size(), topology.name,
+                                           units, topology.unit_name));
+}
+
+// What was granted, in units.
+struct Answer {
+  hw::Topology topology;
+  Busy busy;
+  hw::UnitMask mask;
+  int wanted = 0, granted = 0, overlapped = 0, atom = 1;
+};
+
+// Busy atoms are those with a busy unit.
+Busy busy_atoms(const hw::Topology& topology, int atom, const Busy& busy) {
+  Busy atoms;
+  std::size_t first = 0;
+  for (const int units : topology.units_in) {
+    for (int at = 0; at + atom <= units; at += atom) {
+      int most = 0;
+      for (int i = 0; i < atom; ++i)
+        most = std::max(most, busy[first + static_cast<std::size_t>(at + i)]);
+      atoms.push_back(most);
+    }
+    first += static_cast<std::size_t>(units);
+  }
+  return atoms;
+}
+
+Answer answer_of(const Flags& flags, const hw::Topology& topology, Busy busy) {
+  Answer answer{topology, std::move(busy), {}, flags.units, 0, 0, flags.atom};
+  const hw::Topology coarse = hw::in_atoms(topology, flags.atom);
+  const int atoms = std::min((flags.units + flags.atom - 1) / flags.atom, coarse.units());
+  const planners::mask::Request request{atoms, *planners::mask::policy_named(flags.policy),
+                                        flags.overlap_limit / flags.atom};
+  const Grant grant =
+      planners::mask::allocate(coarse, busy_atoms(topology, flags.atom, answer.busy), request);
+  answer.mask = hw::units_of(topology, flags.atom, grant.mask);
+  answer.granted = static_cast<int>(answer.mask.count());
+  for (std::size_t unit = 0; unit < answer.busy.size(); ++unit)
+    answer.overlapped += answer.mask[unit] && answer.busy[unit] > 0;
+  return answer;
+}
+
+std::string json_of(const Flags& flags, const Answer& answer) {
+  JsonWriter out;
+  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"Mask\",\n  \"gpu\": ");
+  out.string(answer.topology.name).raw(", \"policy\": ").string(flags.policy);
+  out.raw(", \"atom\": ").number(long{answer.atom});
+  out.raw(",\n  \"requested\": ").number(long{answer.wanted});
+  out.raw(", \"granted\": ").number(long{answer.granted});
+  out.raw(", \"overlapped\": ").number(long{answer.overlapped});
+  out.raw(", \"effective\": ");
+  out.number(long{planners::mask::effective_units(answer.topology, answer.mask)});
+  const auto shares = planners::mask::units_per_cluster(answer.topology, answer.mask);
+  out.raw(fmt::format(",\n  \"units_per_cluster\": [{}]", fmt::join(shares, ", ")));
+  out.raw(",\n  \"mask_hex\": ").string(hw::mask_hex(answer.mask));
+  std::vector<std::size_t> units;
+  for (std::size_t unit = 0; unit < hw::kMaxUnits; ++unit)
+    if (answer.mask[unit]) units.push_back(unit);
+  out.raw(fmt::format(",\n  \"unit_indices\": [{}]}}\n", fmt::join(units, ", ")));
+  return out.take();
+}
+
+std::string text_of(const Answer& answer) {
+  const hw::Topology& topology = answer.topology;
+  std::string text =
+      fmt::format("{}: {} of {} {}s, {} of them shared, {} effective\n\n", topology.name,
+                  answer.granted, answer.wanted, topology.unit_name, answer.overlapped,
+                  planners::mask::effective_units(topology, answer.mask));
+  const auto shares = planners::mask::units_per_cluster(topology, answer.mask);
+  std::size_t unit = 0;
+  for (std::size_t cluster = 0; cluster < topology.units_in.size(); ++cluster) {
+    text += fmt::format("{} {:<2} {:>3}  ", topology.cluster_name, cluster, shares[cluster]);
+    for (int i = 0; i < topology.units_in[cluster]; ++i, ++unit) {
+      const bool busy = answer.busy[unit] > 0;
+      text += answer.mask[unit] ? (busy ? "▓" : "█") : (busy ? "▒" : "·");
+    }
+    text += "\n";
+  }
+  text += "\n█ granted  ▓ granted and shared  ▒ busy  · idle\n";
+  return text + fmt::format("mask {}\n", hw::mask_hex(answer.mask));
+}
+
+Result<Exit> run(Context& context, Flags flags) {
+  const Result<hw::Topology> topology = load_topology(flags.gpu);
+  if (!topology) return failed(topology.error());
+  if (flags.units > topology->units())
+    return bad_input("--units", fmt::format("{} has {} {}s", topology->name, topology->units(),
+                                            topology->unit_name));
+  if (flags.atom == 0) flags.atom = topology->atoms.front();
+  Result<Busy> busy = load_busy(context, flags, *topology);
+  if (!busy) return failed(busy.error());
+  const Answer answer = answer_of(flags, *topology, *std::move(busy));
+  const std::string content =
+      flags.output.format == "json" ? json_of(flags, answer) : text_of(answer);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  if (answer.granted > 0) return Exit::done;
+  complain(context,
+           "nothing granted: every unit that the policy may give runs a kernel; wait for "
+           "one to end, or allow sharing with --overlap-limit");
+  return Exit::no;
+}
+
+}  // namespace
+
+Command add_mask(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
+  auto flags = std::make_shared<Flags>();
+  command
+      ->add_option("--gpu", flags->gpu,
+                   "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS")
+      ->type_name("TOPOLOGY")
+      ->default_str(flags->gpu);
+  within(command->add_option("--units", flags->units, "How many SMs or CUs the kernel shall get"),
+         1, hw::kMaxUnits)
+      ->required()
+      ->type_name("N");
+  one_of(command->add_option("--policy", flags->policy,
+                             "packed: cluster after cluster; distributed: all clusters equally; "
+                             "conserved: the fewest clusters, equally; fair: as many clusters as "
+                             "give the most effective units, refuses no idle one; balanced: never "
+                             "more units than help; krisp: KRISP's algorithm as printed"),
+         policy_words())
+      ->default_str(flags->policy);
+  command
+      ->add_option("--busy", flags->busy,
+                   "How many kernels run on each unit: a JSON or YAML list of numbers, or one list "
+                   "per cluster (default: none)")
+      ->type_name("FILE");
+  within(command->add_option("--overlap-limit", flags->overlap_limit,
+                             "How many of the units may run other kernels already"),
+         0, hw::kMaxUnits)
+      ->type_name("N");
+  within(command->add_option("--atom", flags->atom,
+                             "Units that can only be masked together; default: the GPU's, 8 on "
+                             "H100 and H200 (2 without co-scheduling), 1 on AMD"),
+         1, hw::kMaxUnits)
+      ->type_name("N");
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita mask --gpu MI50 --units 19 --policy conserved\n"
+      "partita mask --gpu H200 --units 40 --atom 2 --format json");
+  return {command, [flags](Context& context) { return run(context, *flags); }};
+}
+
+}  // namespace partita::cli

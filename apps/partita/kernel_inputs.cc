@@ -1,0 +1,94 @@
+#include "kernel_inputs.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <map>
+
+#include "flags.h"
+#include "plan/kernels.h"
+
+namespace partita::cli {
+namespace {
+
+Result<profile::ModelKernels> load_model(Context& context, const std::string& directory,
+                                         const std::string& name, int units) {
+  const std::string stem = directory + "/" + name;
+  if (context.files.exists(stem + ".csv")) {
+    const Result<std::string> text = read_input(context, "--profiles", stem + ".csv");
+    if (!text) return failed(text.error());
+    return profile::parse_kernel_csv(stem + ".csv", *text, units);
+  }
+  if (!context.files.exists(stem + ".profile.json"))
+    return bad_input("--workers", fmt::format("no kernels of '{}': neither {}.csv nor "
+                                              "{}.json with {}.profile.json is there",
+                                              name, stem, stem, stem));
+  const Result<std::string> sequence = read_input(context, "--profiles", stem + ".json");
+  if (!sequence) return failed(sequence.error());
+  const Result<std::string> table = read_input(context, "--profiles", stem + ".profile.json");
+  if (!table) return failed(table.error());
+  return profile::parse_reef({stem + ".json", *sequence, stem + ".profile.json", *table}, name,
+                             units);
+}
+
+}  // namespace
+
+void add_kernel_flags(CLI::App& command, KernelFlags& flags) {
+  command
+      .add_option("--workers", flags.workers,
+                  "The co-located models, between commas; one name several times: several workers")
+      ->required()
+      ->type_name("NAMES");
+  command
+      .add_option("--profiles", flags.profiles,
+                  "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's "
+                  "NAME.json and NAME.profile.json, per worker")
+      ->required()
+      ->type_name("DIR");
+  command
+      .add_option("--gpu", flags.gpu,
+                  "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS")
+      ->type_name("TOPOLOGY")
+      ->default_str(flags.gpu);
+}
+
+Result<hw::Topology> load_topology(const std::string& gpu) {
+  Result<hw::Topology> topology = hw::topology_named(gpu);
+  if (!topology) return bad_input("--gpu", topology.error().message);
+  return topology;
+}
+
+Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most) {
+  std::vector<int> counts;
+  for (const std::string& word : split(text, ',')) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const bool number = error == std::errc{} && end == word.data() + word.size();
+    if (!number || value < 1 || value > most || (!counts.empty() && value <= counts.back()))
+      return bad_input(flag, fmt::format("'{}': whole numbers from 1 to {} between commas, "
+                                         "ascending, are wanted",
+                                         text, most));
+    counts.push_back(value);
+  }
+  return counts;
+}
+
+Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const KernelFlags& flags,
+                                                        const hw::Topology& topology) {
+  std::vector<profile::ModelKernels> models;
+  std::map<std::string, int> seen;
+  for (const std::string& name : split(flags.workers, ',')) {
+    if (name.empty()) return bad_input("--workers", "an empty name");
+    if (models.size() == plan::kMaxWorkers)
+      return bad_input("--workers", fmt::format("more than {} workers", plan::kMaxWorkers));
+    auto model = load_model(context, flags.profiles, name, topology.units());
+    if (!model) return failed(model.error());
+    const int number = ++seen[name];
+    model->model = number == 1 ? name : fmt::format("{}#{}", name, number);
+    models.push_back(*std::move(model));
+  }
+  return models;
+}
+
+}  // namespace partita::cli
