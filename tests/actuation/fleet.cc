@@ -171,6 +171,7 @@ class FleetRun {
     }
     world_.program_runs = false;
     world_.oracle->end();
+    if (outcome == Outcome::done) return outcome;
     const auto journal = actuate::read_journal(world_.disk, actuate::journal_path(kFleetDir));
     if (!journal) violate("the journal does not replay: " + to_string(journal.error()));
     return outcome;
