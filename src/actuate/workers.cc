@@ -141,7 +141,8 @@ std::int64_t Supervisor::step(std::int64_t now_ns) {
   if (followed_ && !stopping_) {
     add_missing();
     save();  // whoever comes after us can then undo what prepare() is about to do
-    // Making a device ready may block, so those where it fails come last.
+    // Making a device ready may block: where it failed comes last, and nobody waits for two.
+    prepare_failed_ = false;
     for (const bool failing : {false, true})
       for (auto& [device, group] : groups_)
         if (keeps(group) && (group.failures > 0) == failing) run(group, now_ns);
@@ -282,11 +283,12 @@ void Supervisor::run(Group& group, std::int64_t now_ns) {
 
 // True when workers may be started.
 bool Supervisor::prepare(Group& group, std::int64_t now_ns) {
-  if (now_ns < group.next_try_ns) return false;
+  if (now_ns < group.next_try_ns || prepare_failed_) return false;
   const auto count = static_cast<std::size_t>(group.segment.processes);
   Result<std::vector<Environment>> environments = std::vector<Environment>(count);
   if (options_.hooks.prepare) environments = options_.hooks.prepare(group.segment);
   if (!environments) {
+    prepare_failed_ = true;
     group.next_try_ns = now_ns + wait_after(++group.failures);
     say(fmt::format("{}; tried again in {:.1f} s",
                     about(group.segment.device, environments.error()),

@@ -130,7 +130,8 @@ class Supervisor {
   std::map<std::string, AssignedSegment> wanted_;  // by device
   std::map<std::string, Group> groups_;            // by device
   bool stopping_ = false;
-  std::string saved_;  // content of the state file
+  bool prepare_failed_ = false;  // in this step
+  std::string saved_;            // content of the state file
   bool unsaved_ = false;
 };
 

@@ -78,6 +78,7 @@ struct World {
   SimProcesses processes{clock, [this](const ProcessSpec& spec) { return script(spec); }};
   std::vector<std::string> log;
   std::vector<std::string> released;
+  int prepare_calls = 0;
   bool prepares = true, killed_in_prepare = false;
   std::string command = "worker {service} {batch} {index} {port} {processes}";
   std::string share = "50";
@@ -90,6 +91,7 @@ struct World {
                               .first_port = 8000};
     options.policy.poll_ns = options.policy.quick_poll_ns = poll_ns;
     options.hooks.prepare = [this](const AssignedSegment& s) -> Result<std::vector<Environment>> {
+      ++prepare_calls;
       if (killed_in_prepare) throw Killed{};
       if (!prepares) return environment_error("mps", "no daemon");
       return std::vector<Environment>(static_cast<std::size_t>(s.processes), {{"SHARE", share}});
@@ -235,6 +237,18 @@ TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
   world.prepares = true;
   world.run_for(*supervisor, 5 * kSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
+}
+
+TEST(Supervisor, waits_for_one_device_at_a_time) {
+  World world;
+  world.prepares = false;
+  auto supervisor = world.supervisor();
+  supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b", 2)}));
+  for (int step = 1; step <= 2; ++step) {
+    EXPECT_LE(supervisor->step(0), kSecond);
+    EXPECT_EQ(world.prepare_calls, step);
+  }
+  EXPECT_THAT(world.log, ElementsAre(HasSubstr("MIG-1"), HasSubstr("MIG-2")));
 }
 
 TEST(Supervisor, adopts_what_a_killed_one_left) {
