@@ -31,10 +31,10 @@ struct RightSize {
 // steps over plateaus; what it makes small is the sum of units, whatever the kernels take.
 RightSize critical_greedy(const profile::ModelKernels& model, double tolerance);
 
-// The least unit_us: a multiple-choice knapsack over the kernels. The Lagrangian price of time gives
-// a bound and a choice near it; options that the gap between them excludes are dropped, and what is
-// left is enumerated as lists of (time, unit_us) that do not dominate each other. Exact unless a
-// list would grow beyond max_states; then the best choice found, with the bound.
+// The least unit_us: a multiple-choice knapsack over the kernels. The Lagrangian price of time
+// gives a bound and a choice near it; options that the gap between them excludes are dropped, and
+// what is left is enumerated as lists of (time, unit_us) that do not dominate each other. Exact
+// unless a list would grow beyond max_states; then the best choice found, with the bound.
 RightSize critical_exact(const profile::ModelKernels& model, double tolerance,
                          std::size_t max_states = 200'000);
 
