@@ -86,7 +86,7 @@ class WorkersTest(CliTest):
     def finish(self, supervisor, send=None, status=0):
         if send:
             supervisor.send_signal(send)
-        supervisor.wait(timeout=20)
+        supervisor.wait(timeout=60)
         self.assertEqual(supervisor.returncode, status, self.said(supervisor))
         return self.said(supervisor)
 
@@ -103,7 +103,7 @@ class WorkersTest(CliTest):
         return list(self.workers().values())
 
     def wait_for(self, condition):
-        for _ in range(1000):
+        for _ in range(3000):
             if condition():
                 return
             time.sleep(0.01)
