@@ -389,9 +389,7 @@ void add_record(CLI::App& command, Flags& flags) {
 
 Command add_batch_run(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
-      "run",
-      "Carry out a schedule: create the instances, run the tasks' commands, destroy them; may be "
-      "killed and run again at any moment");
+      "run", "Carry out a schedule on this node; may be killed and run again at any moment");
   auto flags = std::make_shared<Flags>();
   add_inputs(*command, *flags);
   add_conduct(*command, *flags);

@@ -203,8 +203,8 @@ void add_incidents(BatchWorld& world, Rng& rng, Others& others) {
 }
 
 // Everything that is there is named: as left, or, when a guest took it before its creation was
-// noted and the program died, as in the way; whose it is cannot be known then. What is named as left
-// is there.
+// noted and the program died, as in the way; whose it is cannot be known then. What is named as
+// left is there.
 void expect_named(const std::vector<std::string>& there, const exec::RunReport& report) {
   const auto named = [&](const std::string& instance) {
     const std::string in_the_way = instance.substr(0, instance.find(' ')) + " (gi";
