@@ -188,7 +188,7 @@ Result<void> check_free(const Prepared& prepared) {
       blockers(prepared.script, prepared.node, *prepared.open.catalogue);
   if (found.empty()) return {};
   return failed({ErrorCode::in_use,
-                 fmt::format("instances that this batch did not make are in its way:\n  {}",
+                 fmt::format("instances that this run did not make are in its way:\n  {}",
                              fmt::join(found, "\n  ")),
                  ""});
 }
