@@ -4,10 +4,14 @@
 
 #include <algorithm>
 
+#include "base/test_rounds.h"
 #include "cases.h"
 
 namespace partita::execution_tests {
 namespace {
+
+// Between two places in a journal that are tried.
+std::size_t stride() { return 3 * static_cast<std::size_t>(std::max(1, 10 / test_rounds(10))); }
 
 std::string journal_of_a_run() {
   Rng rng(4);
@@ -25,7 +29,7 @@ TEST(RunJournal, EveryPrefixIsWholeLinesAndATornOne) {
   std::string written;
   for (const exec::Record& record : whole->records) written += exec::record_line(record);
   EXPECT_EQ(written, text);
-  for (std::size_t bytes = 0; bytes <= text.size(); bytes += 3) {
+  for (std::size_t bytes = 0; bytes <= text.size(); bytes += stride()) {
     const std::string_view prefix = std::string_view(text).substr(0, bytes);
     const auto parsed = exec::parse_journal("j", prefix);
     ASSERT_TRUE(parsed.has_value()) << bytes;
@@ -38,7 +42,7 @@ TEST(RunJournal, EveryPrefixIsWholeLinesAndATornOne) {
 
 TEST(RunJournal, NoByteMayChange) {
   const std::string text = journal_of_a_run();
-  for (std::size_t at = 0; at + 1 < text.size(); at += 3) {
+  for (std::size_t at = 0; at + 1 < text.size(); at += stride()) {
     std::string damaged = text;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     const auto line = 1 + std::ranges::count(std::string_view(text).substr(0, at), '\n');
