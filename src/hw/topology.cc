@@ -41,9 +41,11 @@ std::vector<int> counts(Fields& fields, std::string_view key) {
   std::vector<int> all;
   for (const Node& item : fields.list(key, kMaxUnits)) {
     const double value = item.kind == Node::Kind::number ? item.number : 0;
-    if (!(value >= 1 && value <= kMaxUnits && value == static_cast<int>(value)))
+    if (value >= 1 && value <= kMaxUnits && value == static_cast<int>(value)) {
+      all.push_back(static_cast<int>(value));
+    } else {
       fields.refuse(item, fmt::format("'{}' holds whole numbers from 1 to {}", key, kMaxUnits));
-    all.push_back(static_cast<int>(value));
+    }
   }
   if (all.empty()) fields.refuse(key, "at least one is needed");
   return all;

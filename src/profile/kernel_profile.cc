@@ -25,7 +25,8 @@ void fill(Measured& times) {
   std::size_t first = 0;
   while (times[first] == 0) ++first;
   for (std::size_t n = 0; n < first; ++n)
-    times[n] = times[first] * static_cast<double>(first + 1) / static_cast<double>(n + 1);
+    times[n] = std::min(kMaxTimeUs,
+                        times[first] * static_cast<double>(first + 1) / static_cast<double>(n + 1));
   for (std::size_t n = first + 1; n < times.size(); ++n)
     if (times[n] == 0) times[n] = times[n - 1];
 }

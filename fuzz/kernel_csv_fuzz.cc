@@ -1,0 +1,24 @@
+// Kernel profiles as CSV: a model or a refusal with its line; what was read is printed and read
+// back the same.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "profile/kernel_profile.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto model = partita::profile::parse_kernel_csv("fuzz.csv", text, 60);
+  if (!model) {
+    CHECK(model.error().context.starts_with("fuzz.csv"));
+    return 0;
+  }
+  for (const auto& kernel : model->kernels) {
+    CHECK(kernel.time_us.size() == 60);
+    for (const double time : kernel.time_us) CHECK(time > 0);
+  }
+  const auto again =
+      partita::profile::parse_kernel_csv("fuzz.csv", partita::profile::kernel_csv(*model), 60);
+  CHECK(again && *again == *model);
+  return 0;
+}
