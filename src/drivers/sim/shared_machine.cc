@@ -29,7 +29,8 @@ std::optional<Fault> fault_of(const std::vector<Fault>& script, std::string_view
 
 Result<void> struck(const Fault& fault) {
   if (fault.dies) ::_exit(kDiedStatus);
-  return failed(Error{fault.code, to_string(fault.code) + " (a fault of the machine's script)", {}});
+  return failed(
+      Error{fault.code, to_string(fault.code) + " (a fault of the machine's script)", {}});
 }
 
 class OwnMachine final : public SharedMachine {
