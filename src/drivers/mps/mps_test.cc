@@ -118,6 +118,9 @@ class Daemons : public testing::Test {
     misbehave("");
     const Pid pid = recorded_pid();
     static_cast<void>(daemon().quit());
+    // The scripted daemon removes its file a moment before it ends.
+    const std::int64_t until = clock_.now_ns() + 2'000'000'000;
+    while (pid != 0 && processes_.alive(pid) && clock_.now_ns() < until) clock_.sleep_ns(1'000'000);
     EXPECT_FALSE(pid != 0 && processes_.alive(pid));
     std::filesystem::remove_all(runtime_);
   }
