@@ -37,8 +37,8 @@ void decide(benchmark::State& state) {
 }
 BENCHMARK(decide)->Arg(1)->Arg(4)->Arg(32)->ArgName("lanes");
 
-// Time per batch on threads that run work-groups which do nothing; kernels so small that every
-// batch is one work-group (groups = 4 x units), or large.
+// Time per batch, all of launching and finishing included, where work-groups do nothing: kernels of
+// one work-group, of a batch or a few per unit, and of many.
 void batches(benchmark::State& state) {
   const int units = static_cast<int>(state.range(0));
   const auto driver = *CpuMaskDriver::open(hw::generic_topology(1, units));
