@@ -1,0 +1,254 @@
+#include "drivers/cpu_mask/cpu_mask_driver.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace partita::drivers::cpu_mask {
+namespace {
+
+using device::HostKernel;
+
+thread_local int unit_of_thread = -1;
+
+tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call) {
+  return failed({code, std::move(message), std::move(call)});
+}
+
+std::string call_of(std::string_view name, int lane) {
+  return fmt::format("{}(lane {})", name, lane);
+}
+
+}  // namespace
+
+int this_unit() { return unit_of_thread; }
+
+// ---- threads ----
+
+CpuMaskDriver::CpuMaskDriver(hw::Topology topology)
+    : topology_(std::move(topology)),
+      dispatcher_(topology_.units()),
+      signals_(static_cast<std::size_t>(topology_.units())) {}
+
+Result<std::unique_ptr<CpuMaskDriver>> CpuMaskDriver::open(hw::Topology topology) {
+  const std::string call = fmt::format("open(topology {})", topology.name);
+  if (topology.units() < 1 || topology.units() > hw::kMaxUnits)
+    return refused(ErrorCode::invalid_argument,
+                   fmt::format("{} units; 1 to {} can be", topology.units(), hw::kMaxUnits), call);
+  std::unique_ptr<CpuMaskDriver> driver(new CpuMaskDriver(std::move(topology)));
+  if (const auto started = driver->start(); !started)
+    return refused(started.error().code, started.error().message, call);
+  return driver;
+}
+
+Result<void> CpuMaskDriver::start() {
+  try {
+    for (int unit = 0; unit < topology_.units(); ++unit)
+      threads_.emplace_back([this, unit] { work(unit); });
+  } catch (const std::system_error& error) {
+    return refused(ErrorCode::environment,
+                   fmt::format("thread {}: {}", threads_.size(), error.what()), {});
+  }
+  return {};
+}
+
+CpuMaskDriver::~CpuMaskDriver() {
+  std::unique_lock lock(mutex_);
+  ++synchronising_;
+  for (const auto& [number, lane] : lanes_)
+    progress_.wait(lock, [&] { return lane->queue.empty(); });
+  ending_ = true;
+  lock.unlock();
+  for (std::condition_variable& signal : signals_) signal.notify_one();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+// The life of a unit.
+void CpuMaskDriver::work(int unit) {
+  unit_of_thread = unit;
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    const std::optional<Batch> batch = dispatcher_.take(unit);
+    const std::vector<int> woken = dispatcher_.woken();
+    if (!batch) {
+      notify(woken);
+      signals_[static_cast<std::size_t>(unit)].wait(
+          lock, [&] { return ending_ || !dispatcher_.sleeps(unit); });
+      continue;
+    }
+    ++taken_;
+    lock.unlock();
+    notify(woken);
+    run(*batch);
+    lock.lock();
+    const std::int64_t before = batch->lane->ended;
+    dispatcher_.finish(*batch, unit);
+    // Whatever ended on other lanes waited for this one.
+    if (batch->lane->ended != before && synchronising_ > 0) progress_.notify_all();
+  }
+}
+
+// Runs the work-groups; a callable that throws ends the program here.
+void CpuMaskDriver::run(const Batch& batch) noexcept {
+  const int unit = this_unit();
+  if (unit < 0 || !batch.lane->mask[static_cast<std::size_t>(unit)])
+    outside_ += batch.last - batch.first;
+  for (std::int64_t group = batch.first; group < batch.last; ++group) batch.kernel->run(group);
+}
+
+void CpuMaskDriver::notify(const std::vector<int>& units) {
+  for (const int unit : units) signals_[static_cast<std::size_t>(unit)].notify_one();
+}
+
+// ---- the door ----
+
+Result<device::LaneDriverInfo> CpuMaskDriver::info() {
+  return device::LaneDriverInfo{.name = "cpu_mask",
+                                .topology = topology_,
+                                .atom = 1,
+                                .max_lanes = kMaxLanes,
+                                .max_events = kMaxEvents,
+                                .max_queued = kMaxQueued};
+}
+
+Result<int> CpuMaskDriver::create_lane(const hw::UnitMask& mask) {
+  const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
+  if (mask.none()) return refused(ErrorCode::invalid_argument, "the mask has no unit", call);
+  if ((mask >> static_cast<std::size_t>(topology_.units())).any())
+    return refused(ErrorCode::invalid_argument,
+                   fmt::format("{} has {} units", topology_.name, topology_.units()), call);
+  const std::lock_guard lock(mutex_);
+  if (lanes_.size() >= kMaxLanes)
+    return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
+  lanes_.emplace(next_lane_, dispatcher_.add(mask));
+  return next_lane_++;
+}
+
+Result<void> CpuMaskDriver::destroy_lane(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "destroy_lane");
+  if (!found) return failed(found.error());
+  if (!(*found)->queue.empty())
+    return refused(ErrorCode::in_use, fmt::format("{} unfinished", (*found)->queued()),
+                   call_of("destroy_lane", lane));
+  dispatcher_.remove(**found);
+  lanes_.erase(lane);
+  return {};
+}
+
+Result<device::LaneState> CpuMaskDriver::query(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "query");
+  if (!found) return failed(found.error());
+  return device::LaneState{(*found)->mask, (*found)->queued()};
+}
+
+Result<void> CpuMaskDriver::launch(int lane, device::Kernel kernel) {
+  auto* const host = std::get_if<HostKernel>(&kernel.code);
+  if (!host) return refused(ErrorCode::not_supported, "a kernel of a GPU", call_of("launch", lane));
+  if (kernel.groups < 1 || !host->run)
+    return refused(ErrorCode::invalid_argument, "a kernel has work-groups and a callable",
+                   call_of("launch", lane));
+  std::unique_lock lock(mutex_);
+  const auto found = find_with_room(lane, "launch");
+  if (!found) return failed(found.error());
+  push(std::move(lock), **found, Execution{std::move(host->run), kernel.groups});
+  return {};
+}
+
+Result<void> CpuMaskDriver::synchronise(int lane) {
+  std::unique_lock lock(mutex_);
+  const auto found = find_lane(lane, "synchronise");
+  if (!found) return failed(found.error());
+  const std::int64_t all = (*found)->ended + (*found)->queued();
+  ++synchronising_;
+  progress_.wait(lock, [&] { return (*found)->ended >= all; });
+  --synchronising_;
+  return {};
+}
+
+Result<int> CpuMaskDriver::record_event(int lane) {
+  std::unique_lock lock(mutex_);
+  const auto found = find_with_room(lane, "record_event");
+  if (!found) return failed(found.error());
+  if (events_.size() >= kMaxEvents)
+    return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents),
+                   call_of("record_event", lane));
+  const auto event = std::make_shared<Event>();
+  const int number = next_event_++;
+  events_.emplace(number, event);
+  push(std::move(lock), **found, Record{event});
+  return number;
+}
+
+Result<bool> CpuMaskDriver::wait_event(int lane, int event) {
+  std::unique_lock lock(mutex_);
+  const auto found = find_with_room(lane, "wait_event");
+  if (!found) return failed(found.error());
+  const auto awaited = find_event(event, "wait_event");
+  if (!awaited) return failed(awaited.error());
+  if ((*awaited)->finished) return false;
+  push(std::move(lock), **found, Wait{*awaited});
+  return true;
+}
+
+Result<bool> CpuMaskDriver::event_finished(int event) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_event(event, "event_finished");
+  if (!found) return failed(found.error());
+  return (*found)->finished;
+}
+
+Result<void> CpuMaskDriver::destroy_event(int event) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_event(event, "destroy_event");
+  if (!found) return failed(found.error());
+  events_.erase(event);
+  return {};
+}
+
+Result<std::vector<std::int64_t>> CpuMaskDriver::ran(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "ran");
+  if (!found) return failed(found.error());
+  return (*found)->ran;
+}
+
+std::int64_t CpuMaskDriver::taken() {
+  const std::lock_guard lock(mutex_);
+  return taken_;
+}
+
+// ---- under the lock ----
+
+Result<std::shared_ptr<Lane>> CpuMaskDriver::find_lane(int lane, std::string_view call) {
+  const auto at = lanes_.find(lane);
+  if (at == lanes_.end()) return refused(ErrorCode::not_found, "no such lane", call_of(call, lane));
+  return at->second;
+}
+
+Result<std::shared_ptr<Lane>> CpuMaskDriver::find_with_room(int lane, std::string_view call) {
+  auto found = find_lane(lane, call);
+  if (found && (*found)->queued() >= kMaxQueued)
+    return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), call_of(call, lane));
+  return found;
+}
+
+Result<std::shared_ptr<Event>> CpuMaskDriver::find_event(int event, std::string_view call) {
+  const auto at = events_.find(event);
+  if (at == events_.end())
+    return refused(ErrorCode::not_found, "no such event", fmt::format("{}(event {})", call, event));
+  return at->second;
+}
+
+// Queues, and wakes who has work now once the lock is free.
+void CpuMaskDriver::push(std::unique_lock<std::mutex> lock, Lane& lane, Item item) {
+  dispatcher_.push(lane, std::move(item));
+  const std::vector<int> woken = dispatcher_.woken();
+  lock.unlock();
+  notify(woken);
+}
+
+}  // namespace partita::drivers::cpu_mask

@@ -1,0 +1,126 @@
+#include "drivers/cpu_mask/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace partita::drivers::cpu_mask {
+namespace {
+
+// Batches shrink as work runs out, so that the units of a lane end at about the same time.
+constexpr std::int64_t kBatchesPerUnit = 4;
+
+}  // namespace
+
+Dispatcher::Dispatcher(int units) : units_(static_cast<std::size_t>(units)) {}
+
+std::shared_ptr<Lane> Dispatcher::add(const hw::UnitMask& mask) {
+  const auto lane = std::make_shared<Lane>();
+  lane->mask = mask;
+  lane->ran.resize(units_.size());
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (!mask[unit]) continue;
+    lane->units.push_back(static_cast<int>(unit));
+    units_[unit].lanes.push_back(lane.get());
+  }
+  CHECK(lane->units.size() == mask.count() && mask.any());
+  return lane;
+}
+
+void Dispatcher::remove(const Lane& lane) {
+  CHECK(lane.queue.empty());
+  for (const int number : lane.units) {
+    Unit& unit = units_[static_cast<std::size_t>(number)];
+    const auto at = std::ranges::find(unit.lanes, &lane);
+    if (std::cmp_less(at - unit.lanes.begin(), unit.turn)) --unit.turn;
+    unit.lanes.erase(at);
+  }
+}
+
+void Dispatcher::push(Lane& lane, Item item) {
+  lane.queue.push_back(std::move(item));
+  // With anything before it, it becomes the head when that ends.
+  if (lane.queue.size() == 1) advance(lane, -1);
+}
+
+// Goes on with a lane whose head has changed or need not wait any more, and with the lanes that
+// wait for events which that finishes. A unit that is searching for work anyway (-1: none) needs no
+// sleeper to be woken beside it.
+void Dispatcher::advance(Lane& first, int searching) {
+  std::vector<Lane*> lanes{&first};
+  while (!lanes.empty()) {
+    Lane& lane = *lanes.back();
+    lanes.pop_back();
+    while (!lane.queue.empty()) {
+      Item& head = lane.queue.front();
+      if (auto* const kernel = std::get_if<Execution>(&head)) {
+        lane.running = kernel;
+        if (searching < 0 || !lane.mask[static_cast<std::size_t>(searching)]) wake_one(lane);
+        break;
+      }
+      if (const auto* wait = std::get_if<Wait>(&head)) {
+        if (!wait->event->finished) {
+          wait->event->waiting.push_back(&lane);
+          break;
+        }
+      } else {
+        Event& event = *std::get<Record>(head).event;
+        event.finished = true;
+        lanes.insert(lanes.end(), event.waiting.begin(), event.waiting.end());
+        event.waiting.clear();
+      }
+      lane.queue.pop_front();
+      ++lane.ended;
+    }
+  }
+}
+
+std::optional<Batch> Dispatcher::take(int number) {
+  Unit& unit = units_[static_cast<std::size_t>(number)];
+  const std::size_t count = unit.lanes.size();
+  std::optional<Batch> batch;
+  for (std::size_t i = 0; i < count && !batch; ++i) {
+    const std::size_t at = unit.turn + i < count ? unit.turn + i : unit.turn + i - count;
+    Lane& lane = *unit.lanes[at];
+    if (!lane.has_work()) continue;
+    Execution& kernel = *lane.running;
+    const auto width = static_cast<std::int64_t>(lane.units.size());
+    const std::int64_t left = kernel.groups - kernel.taken;
+    const std::int64_t size =
+        std::clamp<std::int64_t>(left / (kBatchesPerUnit * width), 1, kMaxBatch);
+    batch = Batch{&lane, &kernel, kernel.taken, kernel.taken + size};
+    kernel.taken += size;
+    unit.turn = at + 1 == count ? 0 : at + 1;
+  }
+  sleeping_[static_cast<std::size_t>(number)] = !batch;
+  if (batch && sleeping_.any()) {
+    for (const Lane* lane : unit.lanes)
+      if (lane->has_work()) wake_one(*lane);
+  }
+  return batch;
+}
+
+void Dispatcher::finish(const Batch& batch, int unit) {
+  Lane& lane = *batch.lane;
+  Execution& kernel = *batch.kernel;
+  lane.ran[static_cast<std::size_t>(unit)] += batch.last - batch.first;
+  kernel.finished += batch.last - batch.first;
+  if (kernel.finished < kernel.groups) return;
+  lane.running = nullptr;
+  lane.queue.pop_front();
+  ++lane.ended;
+  advance(lane, unit);
+}
+
+// Wakes a unit of the lane, when one sleeps.
+void Dispatcher::wake_one(const Lane& lane) {
+  if ((lane.mask & sleeping_).none()) return;
+  const int unit = *std::ranges::find_if(lane.units, [&](int u) { return sleeps(u); });
+  sleeping_[static_cast<std::size_t>(unit)] = false;
+  woken_.push_back(unit);
+}
+
+std::vector<int> Dispatcher::woken() { return std::exchange(woken_, {}); }
+
+}  // namespace partita::drivers::cpu_mask

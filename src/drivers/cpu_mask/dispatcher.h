@@ -1,0 +1,100 @@
+// Dispatcher: which unit runs which work-groups next, as plain state without threads. A lane is a
+// queue whose head is at most one kernel in execution; a unit takes work-groups in batches, one
+// batch of each lane in turn that it serves and that has work (fair in turns, not in time).
+// Work-conserving: no unit goes on sleeping while a lane on it has a work-group that nobody has
+// taken, because whoever takes a batch wakes one more sleeper for each lane that still has some.
+// Thread rule: one call at a time; what a Batch points to stays until finish(). Unknown lanes and
+// events are the caller's business: it holds the pointers.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "hw/topology.h"
+
+namespace partita::drivers::cpu_mask {
+
+// The most work-groups that a unit takes at once.
+inline constexpr std::int64_t kMaxBatch = 64;
+
+struct Lane;
+
+struct Event {
+  bool finished = false;
+  std::vector<Lane*> waiting = {};  // lanes whose head waits for it
+};
+
+// What a lane's queue holds: a kernel, a record of an event, a wait for one.
+struct Execution {
+  std::function<void(std::int64_t)> run;
+  std::int64_t groups = 0;
+  std::int64_t taken = 0;
+  std::int64_t finished = 0;
+};
+struct Record {
+  std::shared_ptr<Event> event;
+};
+struct Wait {
+  std::shared_ptr<Event> event;
+};
+using Item = std::variant<Execution, Record, Wait>;
+
+struct Lane {
+  hw::UnitMask mask;
+  std::vector<int> units;         // of the mask, ascending
+  std::deque<Item> queue;         // unfinished; the first is at work or waits
+  Execution* running = nullptr;   // the head of the queue when it is a kernel
+  std::vector<std::int64_t> ran;  // work-groups per unit of the topology
+  std::int64_t ended = 0;         // items that are finished
+  std::int64_t queued() const { return static_cast<std::int64_t>(queue.size()); }
+  bool has_work() const { return running != nullptr && running->taken < running->groups; }
+};
+
+// Work-groups first .. last - 1 of the kernel that runs on a lane.
+struct Batch {
+  Lane* lane = nullptr;
+  Execution* kernel = nullptr;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+class Dispatcher {
+ public:
+  // All units are awake.
+  explicit Dispatcher(int units);
+
+  // An idle lane; the mask has units, and none beyond those there are.
+  std::shared_ptr<Lane> add(const hw::UnitMask& mask);
+  // Ends an idle lane.
+  void remove(const Lane& lane);
+  // Queues what comes next on a lane.
+  void push(Lane& lane, Item item);
+
+  // The next batch of a unit; nothing when there is no work for it: it sleeps from now on.
+  std::optional<Batch> take(int unit);
+  // The unit has run the batch, and takes its next one now.
+  void finish(const Batch& batch, int unit);
+
+  bool sleeps(int unit) const { return sleeping_[static_cast<std::size_t>(unit)]; }
+  // The units that became awake since the last call of this.
+  std::vector<int> woken();
+
+ private:
+  struct Unit {
+    std::vector<Lane*> lanes;  // that it serves, in the order of their creation
+    std::size_t turn = 0;      // where it looks for work first
+  };
+  void advance(Lane& lane, int searching);
+  void wake_one(const Lane& lane);
+
+  std::vector<Unit> units_;
+  hw::UnitMask sleeping_;
+  std::vector<int> woken_;
+};
+
+}  // namespace partita::drivers::cpu_mask

@@ -1,0 +1,157 @@
+// The dispatcher without threads: which unit takes what, decided by hand or by random steps.
+#include "drivers/cpu_mask/dispatcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "base/test_rounds.h"
+
+namespace partita::drivers::cpu_mask {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+hw::UnitMask mask_of(std::initializer_list<std::size_t> units) {
+  hw::UnitMask mask;
+  for (const std::size_t unit : units) mask.set(unit);
+  return mask;
+}
+
+Execution kernel(std::int64_t groups) {
+  return {[](std::int64_t) {}, groups};
+}
+
+TEST(Dispatcher, AUnitTakesOnlyFromLanesThatHaveIt) {
+  Dispatcher dispatcher(3);
+  const auto lane = dispatcher.add(mask_of({0, 2}));
+  dispatcher.push(*lane, kernel(2));
+  EXPECT_FALSE(dispatcher.take(1));
+  EXPECT_TRUE(dispatcher.sleeps(1));
+  const auto first = dispatcher.take(0), second = dispatcher.take(2);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->first, 0);
+  EXPECT_EQ(second->first, 1);
+  EXPECT_FALSE(dispatcher.take(0));
+  dispatcher.finish(*first, 0);
+  EXPECT_EQ(lane->queued(), 1);
+  dispatcher.finish(*second, 2);
+  EXPECT_EQ(lane->queued(), 0);
+  EXPECT_THAT(lane->ran, ElementsAre(1, 0, 1));
+  dispatcher.remove(*lane);
+  EXPECT_FALSE(dispatcher.take(2));
+}
+
+TEST(Dispatcher, BatchesShrinkTowardsTheEnd) {
+  Dispatcher dispatcher(1);
+  const auto lane = dispatcher.add(mask_of({0}));
+  dispatcher.push(*lane, kernel(300));
+  std::vector<std::int64_t> sizes;
+  while (const auto batch = dispatcher.take(0)) {
+    sizes.push_back(batch->last - batch->first);
+    dispatcher.finish(*batch, 0);
+  }
+  // A quarter of what is left on one unit, at most kMaxBatch, at least one.
+  EXPECT_THAT(sizes,
+              ElementsAre(64, 59, 44, 33, 25, 18, 14, 10, 8, 6, 4, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1));
+}
+
+TEST(Dispatcher, AUnitServesItsLanesInTurn) {
+  Dispatcher dispatcher(1);
+  std::vector<std::shared_ptr<Lane>> lanes;
+  for (int i = 0; i < 3; ++i) lanes.push_back(dispatcher.add(mask_of({0})));
+  for (const auto& lane : lanes) dispatcher.push(*lane, kernel(1'000));
+  std::vector<Lane*> order;
+  for (int i = 0; i < 6; ++i) order.push_back(dispatcher.take(0)->lane);
+  EXPECT_THAT(order, ElementsAre(lanes[0].get(), lanes[1].get(), lanes[2].get(), lanes[0].get(),
+                                 lanes[1].get(), lanes[2].get()));
+}
+
+TEST(Dispatcher, EndingALaneKeepsTheTurns) {
+  Dispatcher dispatcher(1);
+  const auto idle = dispatcher.add(mask_of({0}));
+  const auto one = dispatcher.add(mask_of({0})), two = dispatcher.add(mask_of({0}));
+  for (const auto& lane : {one, two}) dispatcher.push(*lane, kernel(1'000));
+  EXPECT_EQ(dispatcher.take(0)->lane, one.get());
+  dispatcher.remove(*idle);
+  EXPECT_EQ(dispatcher.take(0)->lane, two.get());
+  EXPECT_EQ(dispatcher.take(0)->lane, one.get());
+}
+
+TEST(Dispatcher, WakesOneSleeperPerBatchThatLeavesWork) {
+  Dispatcher dispatcher(3);
+  const auto lane = dispatcher.add(mask_of({0, 1, 2}));
+  for (int unit = 0; unit < 3; ++unit) EXPECT_FALSE(dispatcher.take(unit));
+  dispatcher.push(*lane, kernel(2));
+  EXPECT_THAT(dispatcher.woken(), ElementsAre(0));
+  const auto first = dispatcher.take(0);
+  EXPECT_THAT(dispatcher.woken(), ElementsAre(1));
+  const auto second = dispatcher.take(1);
+  EXPECT_THAT(dispatcher.woken(), IsEmpty());
+  EXPECT_TRUE(first && second && dispatcher.sleeps(2));
+}
+
+// A chain of events over many lanes ends in one call, and in order.
+TEST(Dispatcher, EventsReleaseLanesThatWait) {
+  Dispatcher dispatcher(1);
+  std::vector<std::shared_ptr<Lane>> lanes;
+  std::vector<std::shared_ptr<Event>> events;
+  for (int i = 0; i < 5; ++i) {
+    lanes.push_back(dispatcher.add(mask_of({0})));
+    events.push_back(std::make_shared<Event>());
+    if (i == 0) dispatcher.push(*lanes.back(), kernel(1));
+    if (i > 0) dispatcher.push(*lanes.back(), Wait{events[static_cast<std::size_t>(i - 1)]});
+    dispatcher.push(*lanes.back(), Record{events.back()});
+  }
+  dispatcher.push(*lanes.back(), kernel(1));
+  const auto first = dispatcher.take(0);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(dispatcher.take(0));
+  dispatcher.finish(*first, 0);
+  for (const auto& event : events) EXPECT_TRUE(event->finished);
+  const auto last = dispatcher.take(0);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->lane, lanes.back().get());
+}
+
+// Random lanes and kernels, units that take and finish in random order. At every moment: a sleeping
+// unit has no lane with work, unless another unit of that lane is awake and about to look for work.
+TEST(Dispatcher, NoUnitSleepsBesideWork) {
+  Rng rng(3);
+  for (int round = 0; round < test_rounds(300); ++round) {
+    const std::size_t units = 1 + rng.below(6);
+    Dispatcher dispatcher(static_cast<int>(units));
+    std::vector<std::shared_ptr<Lane>> lanes;
+    for (std::uint64_t i = 0; i <= rng.below(5); ++i) {
+      hw::UnitMask mask;
+      mask.set(rng.below(units));
+      for (std::size_t u = 0; u < units; ++u)
+        if (rng.below(2) == 0) mask.set(u);
+      lanes.push_back(dispatcher.add(mask));
+    }
+    std::vector<std::optional<Batch>> at_work(units);
+    for (int step = 0; step < 200; ++step) {
+      const std::size_t unit = rng.below(units);
+      if (rng.below(4) == 0) {
+        const std::int64_t groups = 1 + static_cast<std::int64_t>(rng.below(20));
+        dispatcher.push(*lanes[rng.below(lanes.size())], kernel(groups));
+      } else if (!dispatcher.sleeps(static_cast<int>(unit))) {
+        if (at_work[unit]) dispatcher.finish(*at_work[unit], static_cast<int>(unit));
+        at_work[unit] = dispatcher.take(static_cast<int>(unit));
+      }
+      for (const auto& lane : lanes) {
+        if (!lane->has_work()) continue;
+        bool sleeper = false, searching = false;
+        for (const int u : lane->units) {
+          sleeper |= dispatcher.sleeps(u);
+          searching |= !dispatcher.sleeps(u) && !at_work[static_cast<std::size_t>(u)];
+        }
+        ASSERT_TRUE(!sleeper || searching) << "round " << round << " step " << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita::drivers::cpu_mask
