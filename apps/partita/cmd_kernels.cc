@@ -6,6 +6,7 @@
 #include "base/json_writer.h"
 #include "commands.h"
 #include "flags.h"
+#include "kernel_commands.h"
 #include "kernel_inputs.h"
 #include "plan/kernels.h"
 #include "planners/mask/joint_plan.h"
@@ -353,7 +354,8 @@ Command add_kernels(CLI::App& app) {
       "kernels", "Size and plan the SMs or CUs of the kernels of co-located models");
   kernels->require_subcommand(1);
   const std::vector<Command> commands = {
-      add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels)};
+      add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
+      add_kernels_simulate(*kernels)};
   kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
   return {kernels, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {
