@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 
-#include "base/document.h"
-#include "base/fields.h"
 #include "base/json_writer.h"
 #include "flags.h"
 #include "kernel_commands.h"
@@ -39,49 +36,10 @@ struct Outcome {
   double energy_ratio = 0;  // per normalised request, against alone
 };
 
-// ---------------------------------------------------------------------------------------- plan
-
-Result<std::vector<int>> units_in(const Document& document, const Node& worker, int most) {
-  const Result<const Node*> list = list_member(document, worker, "units");
-  if (!list) return failed(list.error());
-  std::vector<int> units;
-  for (const Node& item : (*list)->items) {
-    const bool whole = item.kind == Node::Kind::number && item.number >= 1 && item.number <= most &&
-                       item.number == static_cast<int>(item.number);
-    if (!whole)
-      return bad_input(document.at(item),
-                       fmt::format("a number of units from 1 to {} is wanted", most));
-    units.push_back(static_cast<int>(item.number));
-  }
-  return units;
-}
-
-struct PlannedUnits {
-  std::string workers;  // names as for --workers
-  std::vector<std::vector<int>> units;
-};
-
-// What a KernelPlan says of its workers; a name's "#2" only tells workers of one model apart.
 Result<PlannedUnits> load_kernel_plan(Context& context, const std::string& path, int most) {
   const Result<std::string> text = read_input(context, "PLAN", path);
   if (!text) return failed(text.error());
-  const Result<Document> document = parse_document(path, *text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.exactly("kind", "KernelPlan");
-  if (fields.error()) return failed(*fields.error());
-  const Result<const Node*> workers = list_member(*document, document->root, "workers");
-  if (!workers) return failed(workers.error());
-  PlannedUnits plan;
-  for (const Node& worker : (*workers)->items) {
-    const Result<std::string> name = string_member(*document, worker, "name");
-    if (!name) return failed(name.error());
-    auto units = units_in(*document, worker, most);
-    if (!units) return failed(units.error());
-    plan.workers += (plan.workers.empty() ? "" : ",") + name->substr(0, name->find('#'));
-    plan.units.push_back(*std::move(units));
-  }
-  return plan;
+  return parse_kernel_plan(path, *text, most);
 }
 
 Result<void> check_plan(const SimulateFlags& flags, const PlannedUnits& plan,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "context.h"
@@ -27,5 +28,14 @@ Result<std::vector<int>> parse_counts(const std::string& flag, const std::string
 // DIR/NAME.profile.json. A name may be there several times: later ones are called NAME#2, NAME#3.
 Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const KernelFlags& flags,
                                                         const hw::Topology& topology);
+
+// What a KernelPlan (JSON) says of its workers.
+struct PlannedUnits {
+  std::string workers;                  // as for --workers: "b#2" is a second b
+  std::vector<std::vector<int>> units;  // per worker and kernel
+};
+
+// A plan for a GPU of at most `most` units. Refused with FILE:LINE.
+Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text, int most);
 
 }  // namespace partita::cli

@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+
+#include "base/test_rounds.h"
+#include "sim/engine.h"
 
 namespace partita::sim {
 namespace {
@@ -141,6 +145,97 @@ TEST(Colocation, AKernelWaitsUntilAnotherEnds) {
   expect_rps(report, 1e4);
   EXPECT_GT(report.waits, 0);
   for (const WorkerReport& worker : report.workers) EXPECT_NEAR(worker.p95_ms, 0.3, 1e-6);
+}
+
+// The model as the header tells it, in steps of half a microsecond: requests per worker.
+std::vector<double> in_small_steps(const hw::Topology& topology,
+                                   const std::vector<ModelKernels>& workers,
+                                   const std::vector<hw::UnitMask>& masks,
+                                   const ColocationOptions& options) {
+  constexpr double kStep = 0.5;
+  struct Running {
+    double begin = 0, left = 1, demand = 0, usable = 0, effective = 0, requests = 0;
+    std::size_t kernel = 0;
+  };
+  std::vector<Running> all(workers.size());
+  const auto clusters_times_least = [&](std::size_t w, const auto& share) {
+    double least = 1e9, count = 0;
+    for (std::size_t first = 0; first < kUnits; first += 15) {
+      double sum = 0;
+      for (std::size_t unit = first; unit < first + 15; ++unit)
+        if (masks[w][unit]) sum += share(unit);
+      if (sum == 0) continue;
+      least = std::min(least, sum);
+      ++count;
+    }
+    return count * least;
+  };
+  for (std::size_t w = 0; w < all.size(); ++w) {
+    all[w].begin = component_rng(options.seed, "worker " + std::to_string(w)).uniform() *
+                   workers[w].time_us(topology.units());
+    all[w].effective = clusters_times_least(w, [](std::size_t) { return 1.0; });
+  }
+  for (double now = 0; now < options.duration_s * 1e6; now += kStep) {
+    std::vector<double> demands(kUnits);
+    for (std::size_t w = 0; w < all.size(); ++w) {
+      Running& one = all[w];
+      const std::vector<double>& times = workers[w].kernels[one.kernel].time_us;
+      const auto need = std::ranges::find(times, times.back()) - times.begin() + 1;
+      one.usable = std::min(one.effective, static_cast<double>(need));
+      one.demand = now < one.begin ? 0 : one.usable / static_cast<double>(masks[w].count());
+      for (std::size_t unit = 0; unit < kUnits; ++unit)
+        if (masks[w][unit]) demands[unit] += one.demand;
+    }
+    for (std::size_t w = 0; w < all.size(); ++w) {
+      Running& one = all[w];
+      if (now < one.begin) continue;
+      double others = 0;
+      for (std::size_t unit = 0; unit < kUnits; ++unit)
+        if (masks[w][unit]) others += demands[unit] - one.demand;
+      const double served = clusters_times_least(
+          w, [&](std::size_t unit) { return 1 / std::max(1.0, demands[unit]); });
+      const double time =
+          time_on(workers[w].kernels[one.kernel], one.usable * served / one.effective) *
+          (1 + options.gamma * others / static_cast<double>(masks[w].count()));
+      one.left -= kStep / time;
+      if (one.left > 0) continue;
+      one.left += 1;
+      one.requests += 1.0 / static_cast<double>(workers[w].kernels.size());
+      one.kernel = (one.kernel + 1) % workers[w].kernels.size();
+    }
+  }
+  std::vector<double> requests;
+  for (const Running& one : all) requests.push_back(one.requests);
+  return requests;
+}
+
+TEST(Colocation, AgreesWithSmallSteps) {
+  const hw::Topology mi50 = hw::generic_topology(4, 15);
+  Rng rng(3);
+  for (int round = 0; round < test_rounds(6); ++round) {
+    std::vector<ModelKernels> workers;
+    std::vector<hw::UnitMask> masks;
+    for (int w = 0; w < 3; ++w) {
+      std::vector<int> needs;
+      for (int k = 0; k < 3; ++k) needs.push_back(1 + static_cast<int>(rng.below(kUnits)));
+      workers.push_back(model_of(needs, 4000));
+      const std::size_t first = rng.below(50);
+      masks.push_back(range(first, 1 + rng.below(kUnits - first)));
+    }
+    ColocationOptions options = exact();
+    options.warmup_s = 0;
+    options.duration_s = 0.02;
+    options.gamma = rng.uniform();
+    options.seed = rng.next();
+    const ColocationReport report = run(
+        workers, [&](std::size_t w, std::size_t, const std::vector<int>&) { return masks[w]; },
+        options);
+    const std::vector<double> expected = in_small_steps(mi50, workers, masks, options);
+    for (std::size_t w = 0; w < workers.size(); ++w) {
+      EXPECT_LE(static_cast<double>(report.workers[w].requests), expected[w] * 1.01 + 0.4);
+      EXPECT_GE(static_cast<double>(report.workers[w].requests), expected[w] * 0.99 - 1.1);
+    }
+  }
 }
 
 TEST(Colocation, TheSeedDecides) {
