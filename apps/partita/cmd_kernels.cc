@@ -6,6 +6,7 @@
 #include "base/json_writer.h"
 #include "commands.h"
 #include "flags.h"
+#include "kernel_commands.h"
 #include "kernel_inputs.h"
 #include "plan/kernels.h"
 #include "planners/mask/joint_plan.h"
@@ -46,15 +47,6 @@ struct ProfileFlags {
   double tolerance = 0.05;
   Output output;
 };
-
-std::vector<int> quarters(const hw::Topology& topology) {
-  std::vector<int> counts;
-  for (int i = 1; i <= 4; ++i) {
-    const int units = topology.units() * i / 4;
-    if (units >= 1 && (counts.empty() || units > counts.back())) counts.push_back(units);
-  }
-  return counts;
-}
 
 std::string profile_text(const ProfileFlags& flags, const hw::Topology& topology,
                          const std::vector<ModelKernels>& models, int width) {
@@ -353,7 +345,8 @@ Command add_kernels(CLI::App& app) {
       "kernels", "Size and plan the SMs or CUs of the kernels of co-located models");
   kernels->require_subcommand(1);
   const std::vector<Command> commands = {
-      add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels)};
+      add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
+      add_kernels_simulate(*kernels)};
   kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
   return {kernels, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <map>
 
+#include "base/document.h"
+#include "base/fields.h"
 #include "flags.h"
 #include "plan/kernels.h"
 
@@ -30,6 +32,21 @@ Result<profile::ModelKernels> load_model(Context& context, const std::string& di
   if (!table) return failed(table.error());
   return profile::parse_reef({stem + ".json", *sequence, stem + ".profile.json", *table}, name,
                              units);
+}
+
+Result<std::vector<int>> units_in(const Document& document, const Node& worker, int most) {
+  const Result<const Node*> list = list_member(document, worker, "units");
+  if (!list) return failed(list.error());
+  std::vector<int> units;
+  for (const Node& item : (*list)->items) {
+    const bool whole = item.kind == Node::Kind::number && item.number >= 1 && item.number <= most &&
+                       item.number == static_cast<int>(item.number);
+    if (!whole)
+      return bad_input(document.at(item),
+                       fmt::format("a number of units from 1 to {} is wanted", most));
+    units.push_back(static_cast<int>(item.number));
+  }
+  return units;
 }
 
 }  // namespace
@@ -74,6 +91,15 @@ Result<std::vector<int>> parse_counts(const std::string& flag, const std::string
   return counts;
 }
 
+std::vector<int> quarters(const hw::Topology& topology) {
+  std::vector<int> counts;
+  for (int i = 1; i <= 4; ++i) {
+    const int units = topology.units() * i / 4;
+    if (units >= 1 && (counts.empty() || units > counts.back())) counts.push_back(units);
+  }
+  return counts;
+}
+
 Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const KernelFlags& flags,
                                                         const hw::Topology& topology) {
   std::vector<profile::ModelKernels> models;
@@ -89,6 +115,26 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const 
     models.push_back(*std::move(model));
   }
   return models;
+}
+
+Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text, int most) {
+  const Result<Document> document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  Fields fields(*document);
+  fields.exactly("kind", "KernelPlan");
+  if (fields.error()) return failed(*fields.error());
+  const Result<const Node*> workers = list_member(*document, document->root, "workers");
+  if (!workers) return failed(workers.error());
+  PlannedUnits plan;
+  for (const Node& worker : (*workers)->items) {
+    const Result<std::string> name = string_member(*document, worker, "name");
+    if (!name) return failed(name.error());
+    auto units = units_in(*document, worker, most);
+    if (!units) return failed(units.error());
+    plan.workers += (plan.workers.empty() ? "" : ",") + name->substr(0, name->find('#'));
+    plan.units.push_back(*std::move(units));
+  }
+  return plan;
 }
 
 }  // namespace partita::cli

@@ -97,6 +97,41 @@ class KernelsTest(harness.CliTest):
         profiles = self.json(*self.kernels("profile", "--workers", "a,b"))
         self.assertEqual([model["knee"] for model in profiles["models"]], [60, 15])
 
+    def test_simulated_policies(self):
+        run = self.kernels("simulate", "--workers", "a,b,b", "--duration", "100ms")
+        report = self.json(*run, "--policies", "mps,static,krisp-i,eclip")
+        self.assertEqual([one["policy"] for one in report["policies"]],
+                         ["mps", "static", "krisp-i", "eclip"])
+        for one in report["policies"]:
+            self.assertEqual([worker["name"] for worker in one["workers"]], ["a", "b", "b#2"])
+            requests = sum(worker["requests"] for worker in one["workers"])
+            self.assertAlmostEqual(one["rps"], requests / 0.1, places=6)
+            self.assertAlmostEqual(one["joules_each"], one["energy_j"] / requests, places=9)
+            self.assertLessEqual(one["busy_units"], 60)
+            self.assertTrue(1 < one["normalised"] <= 3)
+        again = self.json(*run, "--policies", "mps,static,krisp-i,eclip")
+        self.assertEqual(report, again)
+        # Alone on everything a request of `a` takes what its profile says.
+        alone = self.json(*self.kernels("simulate", "--workers", "a", "--policies", "mps",
+                                        "--spread", "0", "--duration", "100ms"))["policies"][0]
+        self.assertAlmostEqual(alone["normalised"], 1)
+        self.assertAlmostEqual(alone["workers"][0]["p95_ms"], (3 * 100 / 60 + 3 * 100 / 15) / 1000)
+
+    def test_a_plan_simulated(self):
+        plan = self.run_partita(*self.kernels("plan", "--workers", "a,b", "--format", "json"))
+        self.write("plan.json", plan.stdout.decode())
+        common = ("--policies", "eclip", "--duration", "50ms")
+        self.assertEqual(self.json(*self.kernels("simulate", "plan.json", *common)),
+                         self.json(*self.kernels("simulate", "--workers", "a,b", *common)))
+        for args, words in ((("plan.json", "--workers", "a"), "plans 2 workers, --workers names 1"),
+                            (("plan.json", "--workers", "b,a"), "plans 6 kernels of b, which"),
+                            (("--policies", "mps"), "--workers"),
+                            (("--workers", "a", "--policies", "mps,eclipse"), "'eclipse'"),
+                            (("--workers", "a", "--duration", "1us"), "--duration")):
+            done = self.run_partita(*self.kernels("simulate", *args))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words, done.stderr.decode())
+
     def test_refusals(self):
         self.write("bad.csv", "index,kernel,units,time_us\n0,k,61,5\n")
         for args, words in ((("--workers", "c"), "no kernels of 'c'"),

@@ -1,0 +1,12 @@
+// The subcommands of `partita kernels` that have a file of their own.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "context.h"
+
+namespace partita::cli {
+
+Command add_kernels_simulate(CLI::App& kernels);
+
+}  // namespace partita::cli

@@ -1,0 +1,18 @@
+// Kernel plans as `kernels simulate` reads them: units within the GPU, or a refusal with its file.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "kernel_inputs.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto plan = partita::cli::parse_kernel_plan("fuzz.json", text, 60);
+  if (!plan) {
+    CHECK(plan.error().context.starts_with("fuzz.json"));
+    return 0;
+  }
+  for (const std::vector<int>& worker : plan->units)
+    for (const int units : worker) CHECK(units >= 1 && units <= 60);
+  return 0;
+}
