@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Prices are taken this much wider than computed, and values compared this loosely.
 constexpr double kRounding = 1e-11;
 // A range of prices is looked into again once it has shrunk by this share.
-constexpr double kProgress = 0.02;
+constexpr double kProgress = 0.1;
 
 // A vertex of a worker's hull.
 struct Vertex {
@@ -76,12 +76,23 @@ class Solver {
     return 2 * longest * times.kernels() + 1;
   }
 
+  // Best at any price that is high enough: the fewest units, so no switch either.
+  Vertex fewest_units(std::size_t worker) const {
+    const KernelTimes& times = p_.workers[worker].times;
+    Grouping grouping;
+    grouping.option.resize(static_cast<std::size_t>(times.kernels()));
+    grouping.mean_units = times.units.front();
+    for (std::size_t i = 0; i < times.time.size(); i += times.units.size())
+      grouping.time += times.time[i];
+    return {grouping.mean_units, grouping.time, std::move(grouping)};
+  }
+
   Box root() {
     Box box(p_.workers.size());
     for (std::size_t w = 0; w < box.size(); ++w) {
       box[w].high = steep(w);
       box[w].left = vertex(w, 0);
-      box[w].right = vertex(w, box[w].high);
+      box[w].right = fewest_units(w);
     }
     made_.plan.objective = kInfinity;
     return box;
