@@ -38,7 +38,11 @@ void add_output(CLI::App& command, Output& output, const std::vector<std::string
 }
 
 Result<void> deliver(Context& context, const Output& output, std::string_view content) {
-  if (!output.file.empty()) return context.files.write_atomic(output.file, content);
+  if (!output.file.empty()) {
+    if (output.format == "text" && output.file.ends_with(".json"))
+      complain(context, output.file + " holds text for people; --format json is for programs");
+    return context.files.write_atomic(output.file, content);
+  }
   errno = 0;
   const std::size_t written = std::fwrite(content.data(), 1, content.size(), context.out);
   if (written != content.size() || std::fflush(context.out) != 0) {
