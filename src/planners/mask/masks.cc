@@ -1,6 +1,8 @@
 #include "planners/mask/masks.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "base/check.h"
 
@@ -50,6 +52,12 @@ class Allocation {
       }
       first += size;
     }
+    for (int from = 0; from < first; from += 64) {
+      std::uint64_t bits = 0;
+      for (int unit = from; unit < std::min(first, from + 64); ++unit)
+        bits |= std::uint64_t{at(unit) == 0} << (unit - from);
+      idle_[word_of(from)] = bits;
+    }
   }
 
   Grant run() {
@@ -81,10 +89,18 @@ class Allocation {
         as_printed();
         break;
     }
+    for (std::size_t word = granted_.size(); word-- > 0;)
+      grant_.mask = (grant_.mask << 64) | hw::UnitMask(granted_[word]);
     return grant_;
   }
 
  private:
+  // Units as bits of words: loops over idle ones take no branch per unit, which would be guessed
+  // wrong half of the time.
+  using Words = std::array<std::uint64_t, hw::kMaxUnits / 64>;
+  static std::size_t word_of(int unit) { return static_cast<std::size_t>(unit) / 64; }
+  static int bit_of(int unit) { return unit % 64; }
+
   int at(int unit) const { return busy_[static_cast<std::size_t>(unit)]; }
 
   void by_kernels() {
@@ -97,22 +113,30 @@ class Allocation {
   }
 
   void give(int unit) {
-    grant_.mask.set(static_cast<std::size_t>(unit));
+    granted_[word_of(unit)] |= std::uint64_t{1} << bit_of(unit);
     ++grant_.granted;
     grant_.overlapped += at(unit) > 0;
   }
 
-  bool free(int unit) const { return !grant_.mask[static_cast<std::size_t>(unit)]; }
+  bool free(int unit) const { return ((granted_[word_of(unit)] >> bit_of(unit)) & 1) == 0; }
 
-  // Up to `quota` idle units of a cluster; how many.
+  // Up to `quota` idle units of a cluster, those with the least numbers; how many.
   int take_idle(const Cluster& cluster, int quota) {
-    int taken = 0;
-    for (int unit = cluster.first; unit < cluster.first + cluster.size && taken < quota; ++unit) {
-      if (at(unit) > 0 || !free(unit)) continue;
-      give(unit);
-      ++taken;
+    const int wanted = quota, end = cluster.first + cluster.size;
+    for (int from = cluster.first; from < end && quota > 0;) {
+      const int next = std::min(end, (from / 64 + 1) * 64);
+      const std::uint64_t upper = ~std::uint64_t{0} << bit_of(from);
+      const std::uint64_t lower = ~std::uint64_t{0} >> (63 - bit_of(next - 1));
+      std::uint64_t bits = idle_[word_of(from)] & upper & lower;
+      int count = std::popcount(bits);
+      for (; count > quota; --count) bits ^= std::uint64_t{1} << (63 - std::countl_zero(bits));
+      idle_[word_of(from)] ^= bits;
+      granted_[word_of(from)] |= bits;
+      quota -= count;
+      from = next;
     }
-    return taken;
+    grant_.granted += wanted - quota;
+    return wanted - quota;
   }
 
   // Up to `quota` busy units of a cluster, the least busy first, as far as the limit allows.
@@ -234,6 +258,7 @@ class Allocation {
   const Request request_;
   Clusters clusters_;
   int wanted_ = 0;
+  Words idle_{}, granted_{};  // idle and not granted yet; granted
   Grant grant_;
 };
 
