@@ -109,7 +109,7 @@ std::string json_of(const Flags& flags, const Answer& answer) {
   out.raw(", \"overlapped\": ").number(long{answer.overlapped});
   out.raw(", \"effective\": ");
   out.number(long{planners::mask::effective_units(answer.topology, answer.mask)});
-  const auto shares = planners::mask::units_per_cluster(answer.topology, answer.mask);
+  const auto shares = hw::units_per_cluster(answer.topology, answer.mask);
   out.raw(fmt::format(",\n  \"units_per_cluster\": [{}]", fmt::join(shares, ", ")));
   out.raw(",\n  \"mask_hex\": ").string(hw::mask_hex(answer.mask));
   std::vector<std::size_t> units;
@@ -125,7 +125,7 @@ std::string text_of(const Answer& answer) {
       fmt::format("{}: {} of {} {}s, {} of them shared, {} effective\n\n", topology.name,
                   answer.granted, answer.wanted, topology.unit_name, answer.overlapped,
                   planners::mask::effective_units(topology, answer.mask));
-  const auto shares = planners::mask::units_per_cluster(topology, answer.mask);
+  const auto shares = hw::units_per_cluster(topology, answer.mask);
   std::size_t unit = 0;
   for (std::size_t cluster = 0; cluster < topology.units_in.size(); ++cluster) {
     text += fmt::format("{} {:<2} {:>3}  ", topology.cluster_name, cluster, shares[cluster]);

@@ -76,6 +76,17 @@ UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms) {
   return mask;
 }
 
+std::vector<int> units_per_cluster(const Topology& topology, const UnitMask& mask) {
+  std::vector<int> counts;
+  std::size_t unit = 0;
+  for (const int size : topology.units_in) {
+    int count = 0;
+    for (int i = 0; i < size; ++i) count += mask[unit++];
+    counts.push_back(count);
+  }
+  return counts;
+}
+
 Topology generic_topology(int clusters, int units) {
   CHECK(clusters >= 1 && units >= 1 && clusters <= kMaxClusters && clusters <= kMaxUnits / units);
   Topology topology;

@@ -37,6 +37,9 @@ Topology in_atoms(const Topology& topology, int atom);
 // The units of the atoms of `atoms`, a mask on in_atoms(topology, atom).
 UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms);
 
+// Units of a mask per cluster.
+std::vector<int> units_per_cluster(const Topology& topology, const UnitMask& mask);
+
 // `clusters` clusters of `units` units, called "CLUSTERSxUNITS".
 Topology generic_topology(int clusters, int units);
 

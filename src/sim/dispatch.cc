@@ -114,14 +114,4 @@ double dispatch_time_us(const std::vector<int>& units_per_cluster, const GroupKe
   return static_cast<double>(1 + waves_of(later, per_wave)) * kernel.time_us;
 }
 
-std::vector<int> cluster_shares(const hw::Topology& topology, const hw::UnitMask& mask) {
-  std::vector<int> shares;
-  std::size_t unit = 0;
-  for (const int size : topology.units_in) {
-    shares.push_back(0);
-    for (int i = 0; i < size; ++i) shares.back() += mask[unit++];
-  }
-  return shares;
-}
-
 }  // namespace partita::sim

@@ -42,7 +42,4 @@ Dispatch dispatch(const hw::Topology& topology, const hw::UnitMask& mask, const 
 double dispatch_time_us(const std::vector<int>& units_per_cluster, const GroupKernel& kernel,
                         Dispatcher dispatcher);
 
-// How many units of the mask lie in each cluster.
-std::vector<int> cluster_shares(const hw::Topology& topology, const hw::UnitMask& mask);
-
 }  // namespace partita::sim

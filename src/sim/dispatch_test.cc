@@ -128,7 +128,7 @@ TEST(Dispatch, EventsTakeWhatTheClosedFormSays) {
     const GroupKernel kernel{1 + static_cast<int>(rng.below(300)),
                              1 + static_cast<int>(rng.below(4)), 5, 0};
     const hw::UnitMask mask = mask_of(topology, shares);
-    EXPECT_EQ(cluster_shares(topology, mask), shares);
+    EXPECT_EQ(hw::units_per_cluster(topology, mask), shares);
     for (const Dispatcher rule : {Dispatcher::equal_split, Dispatcher::work_conserving})
       EXPECT_EQ(dispatch(topology, mask, kernel, rule).time_us,
                 dispatch_time_us(shares, kernel, rule));

@@ -293,20 +293,9 @@ Grant allocate(const hw::Topology& topology, const Busy& busy, const Request& re
   return Allocation(topology, busy, request).run();
 }
 
-std::vector<int> units_per_cluster(const hw::Topology& topology, const hw::UnitMask& mask) {
-  std::vector<int> counts;
-  std::size_t unit = 0;
-  for (const int size : topology.units_in) {
-    int count = 0;
-    for (int i = 0; i < size; ++i) count += mask[unit++];
-    counts.push_back(count);
-  }
-  return counts;
-}
-
 int effective_units(const hw::Topology& topology, const hw::UnitMask& mask) {
   int clusters = 0, least = hw::kMaxUnits;
-  for (const int count : units_per_cluster(topology, mask)) {
+  for (const int count : hw::units_per_cluster(topology, mask)) {
     if (count == 0) continue;
     ++clusters;
     least = std::min(least, count);

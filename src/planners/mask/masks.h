@@ -53,8 +53,6 @@ using Busy = std::vector<int>;
 
 Grant allocate(const hw::Topology& topology, const Busy& busy, const Request& request);
 
-// Units of a mask per cluster.
-std::vector<int> units_per_cluster(const hw::Topology& topology, const hw::UnitMask& mask);
 // Clusters that the mask touches x the smallest share among them.
 int effective_units(const hw::Topology& topology, const hw::UnitMask& mask);
 

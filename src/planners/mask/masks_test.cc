@@ -19,7 +19,7 @@ const hw::Topology kMi50 = *hw::topology_named("MI50");
 std::vector<int> shares(int units, Policy policy) {
   const Grant grant = allocate(kMi50, Busy(60), {units, policy, 0});
   EXPECT_EQ(grant.granted, units);
-  return units_per_cluster(kMi50, grant.mask);
+  return hw::units_per_cluster(kMi50, grant.mask);
 }
 
 TEST(Masks, NineteenUnitsAsInFigure38) {
