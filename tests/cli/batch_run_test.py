@@ -21,8 +21,8 @@ c,0.4,0.3,0.3,
 d,0.6,0.35,0.35,b
 e,0.5,0.45,0.45,
 """
-WORK = ("echo begin $PARTITA_TASK $CUDA_VISIBLE_DEVICES >> log; cat node.state > seen.$PARTITA_TASK; "
-        "sleep 0.03; {more}; echo end $PARTITA_TASK >> log")
+WORK = ("echo begin $PARTITA_TASK $CUDA_VISIBLE_DEVICES >> log; "
+        "cat node.state > seen.$PARTITA_TASK; sleep 0.03; {more}; echo end $PARTITA_TASK >> log")
 LOSE = """import json
 with open("node.state") as file:
     state = json.load(file)
