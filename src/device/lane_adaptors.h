@@ -32,6 +32,7 @@ class FaultyLaneDriver final : public LaneDriver {
   Result<bool> wait_event(int lane, int event) override;
   Result<bool> event_finished(int event) override;
   Result<void> destroy_event(int event) override;
+  LaneGraphs* graphs() override { return inner_.graphs(); }
 
  private:
   const Fault* fault_of(std::string_view method);

@@ -15,7 +15,7 @@ constexpr int kNever = 1'000'000'000;  // a number that no lane and no event has
 
 class LaneSuite {
  public:
-  explicit LaneSuite(const LaneSubject& subject) : subject_(subject), driver_(subject.driver) {}
+  LaneSuite(LaneDriver& driver, ProbeKernels& probes) : driver_(driver), probes_(probes) {}
 
   std::vector<std::string> run() {
     const auto info = driver_.info();
@@ -83,9 +83,15 @@ class LaneSuite {
 
   // Launches a new kernel; its number.
   int launch(int lane, std::int64_t groups, bool closed = false) {
-    const int number = kernels_++;
-    answers(driver_.launch(lane, subject_.kernel(number, groups, closed)), "ok", "launch");
+    const int number = kernels_;
+    answers(driver_.launch(lane, kernel(groups, closed)), "ok", "launch");
     return number;
+  }
+
+  Kernel kernel(std::int64_t groups, bool closed = false) {
+    auto made = probes_.noting(kernels_++, groups, closed);
+    expect(made.has_value(), "a kernel of the probes could not be made");
+    return made ? *std::move(made) : Kernel{groups, HostKernel{}};
   }
 
   void synchronise(int lane) {
@@ -96,7 +102,7 @@ class LaneSuite {
   // not be synchronised, because kernels may then still write them.
   std::vector<GroupNote> ran(int number, std::int64_t groups, const hw::UnitMask& mask) {
     if (!readable_) return {};
-    std::vector<GroupNote> notes = subject_.notes(number);
+    std::vector<GroupNote> notes = probes_.notes(number);
     std::ranges::sort(notes, {}, &GroupNote::group);
     bool once = static_cast<std::int64_t>(notes.size()) == groups;
     for (std::size_t i = 0; i < notes.size(); ++i) {
@@ -135,8 +141,7 @@ class LaneSuite {
     answers(event, "ok", "record_event");
     for (const int other : {-1, 0, kNever}) {
       answers(driver_.query(other), "not_found", "query: unknown lane");
-      answers(driver_.launch(other, subject_.kernel(kernels_++, 1, false)), "not_found",
-              "launch: unknown lane");
+      answers(driver_.launch(other, kernel(1)), "not_found", "launch: unknown lane");
       answers(driver_.synchronise(other), "not_found", "synchronise: unknown lane");
       answers(driver_.record_event(other), "not_found", "record_event: unknown lane");
       answers(driver_.wait_event(other, event ? *event : 0), "not_found",
@@ -157,14 +162,14 @@ class LaneSuite {
   void illegal_kernels() {
     const int lane = create(units(0, 1));
     for (const std::int64_t groups : {0, -1}) {
-      Kernel kernel = subject_.kernel(kernels_++, 1, false);
-      kernel.groups = groups;
-      answers(driver_.launch(lane, std::move(kernel)), "invalid_argument",
+      Kernel refused = kernel(1);
+      refused.groups = groups;
+      answers(driver_.launch(lane, std::move(refused)), "invalid_argument",
               fmt::format("launch: {} work-groups", groups));
     }
     // Of both kinds, the one without code is refused one way or the other.
-    for (const Kernel& kernel : {Kernel{1, HostKernel{}}, Kernel{1, DeviceKernel{}}}) {
-      const auto launched = driver_.launch(lane, kernel);
+    for (const Kernel& empty : {Kernel{1, HostKernel{}}, Kernel{1, DeviceKernel{}}}) {
+      const auto launched = driver_.launch(lane, empty);
       expect(!launched && (launched.error().code == ErrorCode::invalid_argument ||
                            launched.error().code == ErrorCode::not_supported),
              "launch: a kernel without code is refused");
@@ -223,7 +228,7 @@ class LaneSuite {
     const auto state = driver_.query(held);
     expect(state && state->queued == 1, "query: a kernel that cannot end is unfinished");
     answers(driver_.destroy_lane(held), "in_use", "destroy_lane: with an unfinished kernel");
-    subject_.open(first);
+    probes_.open(first);
     synchronise(held);
     ran(first, 1, units(0, 1));
     destroy(held);
@@ -237,7 +242,7 @@ class LaneSuite {
     const int one = create(units(0, 1)), two = create(units(1, 2));
     const int first = launch(one, 1, true);
     const auto event = driver_.record_event(one);
-    if (!answers(event, "ok", "record_event")) return subject_.open(first);
+    if (!answers(event, "ok", "record_event")) return probes_.open(first);
     const auto finished = driver_.event_finished(*event);
     expect(finished && !*finished, "event_finished: not before what was queued before it");
     const auto waits = driver_.wait_event(two, *event);
@@ -246,7 +251,7 @@ class LaneSuite {
     const auto state = driver_.query(two);
     expect(state && state->queued == 2, "query: what waits for an event is unfinished");
     answers(driver_.destroy_event(*event), "ok", "destroy_event: while a lane waits");
-    subject_.open(first);
+    probes_.open(first);
     synchronise(two);
     synchronise(one);
     expect_before(ran(first, 1, units(0, 1)), ran(second, 4, units(1, 2)), "wait_event");
@@ -269,7 +274,7 @@ class LaneSuite {
     if (answers(event, "ok", "record_event"))
       answers(driver_.wait_event(lane, *event), "ok", "wait_event: of its own lane");
     const int second = launch(lane, 1);
-    subject_.open(first);
+    probes_.open(first);
     synchronise(lane);
     expect_before(ran(first, 1, units(0, 1)), ran(second, 1, units(0, 1)), "wait_event");
     if (event) answers(driver_.destroy_event(*event), "ok", "destroy_event");
@@ -288,22 +293,21 @@ class LaneSuite {
     const int lane = create(units(0, 1));
     const int first = launch(lane, 1, true);
     const auto event = driver_.record_event(lane);
-    if (!answers(event, "ok", "record_event")) return subject_.open(first);
+    if (!answers(event, "ok", "record_event")) return probes_.open(first);
     Result<bool> waits = true;
     std::int64_t queued = 2;
     for (; waits && queued <= info_.max_queued; ++queued) waits = driver_.wait_event(lane, *event);
     answers(waits, "limit", "wait_event: one too many");
     expect(queued == info_.max_queued + 1, "query: the limit is as info() says");
-    answers(driver_.launch(lane, subject_.kernel(kernels_++, 1, false)), "limit",
-            "launch: one too many");
-    subject_.open(first);
+    answers(driver_.launch(lane, kernel(1)), "limit", "launch: one too many");
+    probes_.open(first);
     synchronise(lane);
     answers(driver_.destroy_event(*event), "ok", "destroy_event");
     destroy(lane);
   }
 
-  const LaneSubject& subject_;
   LaneDriver& driver_;
+  ProbeKernels& probes_;
   LaneDriverInfo info_;
   int atoms_ = 0;
   int kernels_ = 0;
@@ -314,8 +318,8 @@ class LaneSuite {
 
 }  // namespace
 
-std::vector<std::string> check_lanes(const LaneSubject& subject) {
-  return LaneSuite(subject).run();
+std::vector<std::string> check_lanes(LaneDriver& driver, ProbeKernels& kernels) {
+  return LaneSuite(driver, kernels).run();
 }
 
 }  // namespace partita::device

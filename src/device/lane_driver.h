@@ -53,6 +53,8 @@ struct LaneState {
   bool operator==(const LaneState&) const = default;
 };
 
+class LaneGraphs;  // lane_graphs.h
+
 class LaneDriver {
  public:
   virtual ~LaneDriver() = default;
@@ -80,6 +82,8 @@ class LaneDriver {
   virtual Result<bool> event_finished(int event) = 0;
   // Forgets an event; lanes that wait for it go on waiting.
   virtual Result<void> destroy_event(int event) = 0;
+  // Kernels of several lanes as one launch, where the driver can; nullptr where not.
+  virtual LaneGraphs* graphs() { return nullptr; }
 };
 
 }  // namespace partita::device

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "device/lane_adaptors.h"
-#include "drivers/cpu_mask/host_notes.h"
+#include "drivers/cpu_mask/host_kernels.h"
 
 namespace partita::drivers::cpu_mask {
 namespace {
@@ -34,9 +34,9 @@ hw::UnitMask mask_of(std::initializer_list<std::size_t> units) {
 class Conformance : public testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(Conformance, EverySentenceOfTheDoor) {
-  HostNotes notes;  // outlives the driver, whose kernels write it
+  HostKernels notes;  // outlives the driver, whose kernels write it
   const auto driver = opened(GetParam().first, GetParam().second);
-  EXPECT_THAT(device::check_lanes(notes.subject(*driver)), testing::IsEmpty());
+  EXPECT_THAT(device::check_lanes(*driver, notes), testing::IsEmpty());
   EXPECT_EQ(driver->outside(), 0);
 }
 INSTANTIATE_TEST_SUITE_P(Topologies, Conformance,
@@ -46,11 +46,11 @@ INSTANTIATE_TEST_SUITE_P(Topologies, Conformance,
 // ---- faults ----
 
 TEST(FaultyLanes, WithoutAScriptConform) {
-  HostNotes notes;
+  HostKernels notes;
   const auto driver = opened(1, 3);
   ManualClock clock;
   device::FaultyLaneDriver faulty(*driver, clock, {}, {});
-  EXPECT_THAT(device::check_lanes(notes.subject(faulty)), testing::IsEmpty());
+  EXPECT_THAT(device::check_lanes(faulty, notes), testing::IsEmpty());
 }
 
 TEST(FaultyLanes, FailBeforeOrAfterTheEffect) {
@@ -76,11 +76,11 @@ TEST(FaultyLanes, FailBeforeOrAfterTheEffect) {
 TEST(FaultyLanes, TheSuiteFindsEveryFault) {
   for (int i = 0; i < test_rounds(20); ++i) {
     const int call = 1 + 7 * i;
-    HostNotes notes;
+    HostKernels notes;
     const auto driver = opened(1, 2);
     ManualClock clock;
     device::FaultyLaneDriver faulty(*driver, clock, {{.method = "", .call = call}}, {});
-    EXPECT_THAT(device::check_lanes(notes.subject(faulty)), testing::Not(testing::IsEmpty()))
+    EXPECT_THAT(device::check_lanes(faulty, notes), testing::Not(testing::IsEmpty()))
         << "call " << call;
   }
 }
@@ -178,12 +178,12 @@ class Program {
     kernels_.push_back({static_cast<int>(lane), groups, before_[lane]});
     // What came before this kernel comes before whatever this kernel comes before.
     before_[lane] = {number};
-    ASSERT_TRUE(driver_.launch(lanes_[lane], notes_.kernel(number, groups, false)));
+    ASSERT_TRUE(driver_.launch(lanes_[lane], *notes_.noting(number, groups, false)));
   }
 
   CpuMaskDriver& driver_;
   Rng rng_;
-  HostNotes notes_;
+  HostKernels notes_;
   std::vector<hw::UnitMask> masks_;
   std::vector<int> lanes_;
   std::vector<std::vector<int>> before_;                  // per lane: what comes before its next
@@ -299,8 +299,8 @@ TEST(CpuMask, AUnitServesItsLanesFairly) {
   const std::vector<int> lanes{*driver->create_lane(mask_of({0})),
                                *driver->create_lane(mask_of({0}))};
   constexpr std::int64_t kGroups = 20'000;
-  HostNotes notes;
-  ASSERT_TRUE(driver->launch(gate, notes.kernel(0, 1, true)));
+  HostKernels notes;
+  ASSERT_TRUE(driver->launch(gate, *notes.noting(0, 1, true)));
   std::int64_t done[2] = {0, 0}, furthest = 0;  // of one thread, the unit
   for (const std::size_t i : {0u, 1u}) {
     const HostKernel kernel{[&, i](std::int64_t) {
