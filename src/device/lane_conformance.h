@@ -1,7 +1,7 @@
 // The suite that every LaneDriver passes: each sentence of lane_driver.h's contract as a check.
 // Knows no driver; what it finds wrong comes back as sentences. It uses a driver that is lent to it
-// without lanes and events, and leaves it so. What ran where and when is told by the kernels
-// themselves, which the subject makes. Limits: kMaxLaneViolations sentences.
+// without lanes and events, and leaves it so. What ran where and when is told by the kernels.
+// Limits: kMaxLaneViolations sentences.
 #pragma once
 
 #include <string>
