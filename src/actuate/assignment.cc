@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/fields.h"
@@ -59,9 +58,7 @@ Result<Assignment> parse_assignment(const std::string& file, std::string_view te
   fields.exactly("api_version", "partita/v1");
   fields.exactly("kind", "Assignment");
   Assignment assignment;
-  const double revision = fields.number("revision", kNotNegative);
-  if (revision != std::floor(revision)) fields.refuse("revision", "'revision' must be whole");
-  assignment.revision = static_cast<long>(revision);
+  assignment.revision = fields.whole("revision", kNotNegative);
   std::set<std::string> devices;
   for (const Node& item : fields.list("segments")) {
     assignment.segments.push_back(read_segment({fields, item}));

@@ -67,7 +67,7 @@ TEST(Assignment, refuses_with_the_line) {
                                          "\"Assignment\", \"revision\": 0.5, "
                                          "\"segments\": []}")
                             .error()),
-              HasSubstr("'revision' must be whole"));
+              HasSubstr("'revision' must be a whole number"));
 }
 
 RC_GTEST_PROP(Assignment, is_read_back_as_it_was_written, ()) {

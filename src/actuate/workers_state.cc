@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <tuple>
@@ -52,7 +51,7 @@ void write(JsonWriter& out, const WorkerRecord& worker) {
 
 SupervisorRecord read_supervisor(Fields fields) {
   SupervisorRecord supervisor;
-  supervisor.pid = static_cast<Pid>(std::floor(fields.number("pid", kCounts)));
+  supervisor.pid = static_cast<Pid>(fields.whole("pid", kCounts));
   if (fields.has("identity")) supervisor.identity = fields.name("identity");
   return supervisor;
 }
@@ -77,7 +76,7 @@ WorkerRecord read_worker(Fields fields) {
   segment.batch = fields.integer("batch", kCounts);
   segment.processes = fields.integer("processes", {.high = kMaxProcessesPerSegment});
   worker.index = fields.integer("index", {.high = kMaxProcessesPerSegment - 1});
-  worker.pid = static_cast<Pid>(std::floor(fields.number("pid", kCounts)));
+  worker.pid = static_cast<Pid>(fields.whole("pid", kCounts));
   if (fields.has("identity")) worker.identity = fields.name("identity");
   if (fields.has("port")) worker.port = fields.integer("port", kPorts);
   worker.restarts = fields.integer("restarts", kCounts);
@@ -147,7 +146,7 @@ Result<WorkersState> parse_workers(const std::string& file, std::string_view tex
   fields.exactly("api_version", "partita/v1");
   fields.exactly("kind", "Workers");
   WorkersState state;
-  state.revision = static_cast<long>(std::floor(fields.number("revision", kNotNegative)));
+  state.revision = fields.whole("revision", kNotNegative);
   if (fields.has("supervisor")) state.supervisor = read_supervisor(fields.object("supervisor"));
   std::set<std::pair<std::string, int>> places;
   for (const Node& item : fields.list("workers")) {

@@ -47,6 +47,9 @@ TEST(WorkersState, refuses_with_the_line) {
       {"\"A\": \"1\"", "\"A\": 1", "must be a text"},
       {"\"restarts\": 3", "\"restart\": 3", "'restarts' is missing"},
       {"\"pid\": 4711", "\"pid\": \"a\"", "w.json:5: 'pid'"},
+      {"\"pid\": 4711", "\"pid\": 4711.5", "w.json:5: 'pid' must be a whole number"},
+      {"\"pid\": 4194303", "\"pid\": 0.9", "'pid' must be a whole number"},
+      {"\"revision\": 12", "\"revision\": 12.5", "w.json:4: 'revision' must be a whole number"},
       {"Workers", "Assignment", "'kind'"}};
   for (const auto& [from, to, message] : cases) {
     std::string text = good;

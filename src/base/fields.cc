@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/nearest.h"
@@ -70,6 +71,13 @@ int Fields::integer(std::string_view key, Range range) {
   const int value = take(integer_member(document_, object_, key));
   check(key, value, range);
   return value;
+}
+
+long Fields::whole(std::string_view key, Range range) {
+  const double value = number(key, range);
+  if (!error_ && value != std::floor(value))
+    refuse(key, fmt::format("'{}' must be a whole number", key));
+  return error_ ? 0 : static_cast<long>(value);
 }
 
 bool Fields::boolean(std::string_view key) {

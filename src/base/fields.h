@@ -40,6 +40,7 @@ class Fields {
   // Required members. Missing, of another kind or out of range: refused.
   double number(std::string_view key, Range range);
   int integer(std::string_view key, Range range);
+  long whole(std::string_view key, Range range);  // an integer that an int may not hold
   bool boolean(std::string_view key);
   std::string text(std::string_view key);  // not empty
   std::string name(std::string_view key);  // text that is a name, see unicode.h

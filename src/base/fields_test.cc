@@ -20,12 +20,14 @@ std::string refusal(std::string_view text, const Read& read) {
 
 TEST(Fields, ReadsWhatIsThere) {
   const auto document = parse_document(
-      "f.yaml", "n: 2.5\ni: 7\nb: true\nt: bert\nl: [x, 7]\no: {i: 3}\nnothing: ~\n");
+      "f.yaml",
+      "n: 2.5\ni: 7\nw: 3000000001\nb: true\nt: bert\nl: [x, 7]\no: {i: 3}\nnothing: ~\n");
   ASSERT_TRUE(document) << to_string(document.error());
   Fields fields(*document);
-  fields.only({"n", "i", "b", "t", "l", "o", "nothing"});
+  fields.only({"n", "i", "w", "b", "t", "l", "o", "nothing"});
   EXPECT_EQ(fields.number("n", kPositive), 2.5);
   EXPECT_EQ(fields.integer("i", {.low = 7, .high = 7}), 7);
+  EXPECT_EQ(fields.whole("w", {}), 3'000'000'001);
   EXPECT_TRUE(fields.boolean("b"));
   EXPECT_EQ(fields.text("t"), "bert");
   EXPECT_EQ(fields.name("t"), "bert");
@@ -52,6 +54,10 @@ TEST(Fields, RefusesWithThePlaceOfTheValue) {
       {"b: 2e12", [](Fields& f) { f.number("b", {}); },
        "f.yaml:1: 'b' is 2000000000000, must be at most 1e+12"},
       {"b: 1.5", [](Fields& f) { f.integer("b", {}); }, "f.yaml:1: 'b' must be a whole number"},
+      {"b: 3000000000.5", [](Fields& f) { f.whole("b", {}); },
+       "f.yaml:1: 'b' must be a whole number"},
+      {"b: 2e12", [](Fields& f) { f.whole("b", {}); },
+       "f.yaml:1: 'b' is 2000000000000, must be at most 1e+12"},
       {"b: 1", [](Fields& f) { f.boolean("b"); }, "f.yaml:1: 'b' must be true or false"},
       {"b: 1", [](Fields& f) { f.boolean("c"); }, "f.yaml:1: 'c' is missing"},
       {"a: 1\nb: ''", [](Fields& f) { f.text("b"); }, "f.yaml:2: 'b' is empty"},

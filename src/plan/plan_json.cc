@@ -143,7 +143,7 @@ PlanStats read_stats(Fields fields) {
   PlanStats stats;
   stats.planning_ms = fields.number("planning_ms", kNotNegative);
   if (fields.has("capacity_ms")) stats.capacity_ms = fields.number("capacity_ms", kNotNegative);
-  if (fields.has("nodes")) stats.nodes = static_cast<long>(fields.number("nodes", kNotNegative));
+  if (fields.has("nodes")) stats.nodes = fields.whole("nodes", kNotNegative);
   return stats;
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/fields.h"
+#include "base/json_writer.h"
 #include "plan/batch_forms.h"
 #include "plan/batch_text.h"
-#include "base/json_writer.h"
 
 namespace partita::plan {
 namespace {
@@ -108,7 +108,7 @@ BatchStats read_stats(Fields fields) {
   BatchStats stats;
   if (fields.has("scheduling_ms"))
     stats.scheduling_ms = fields.number("scheduling_ms", kNotNegative);
-  if (fields.has("nodes")) stats.nodes = static_cast<long>(fields.number("nodes", kNotNegative));
+  if (fields.has("nodes")) stats.nodes = fields.whole("nodes", kNotNegative);
   return stats;
 }
 
