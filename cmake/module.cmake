@@ -20,6 +20,17 @@ function(module)
   add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)  # a module may be headers only
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
+  # A source includes its own header first (tools/check_tidy.py), so only headers without one are to be tried alone.
+  foreach(source ${sources})
+    string(REGEX REPLACE "cc$" "h" header ${source})
+    list(REMOVE_ITEM headers ${header})
+  endforeach()
+  if(headers)
+    target_sources(${target} PUBLIC FILE_SET alone TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
+    set_target_properties(${target} PROPERTIES INTERFACE_HEADER_SETS_TO_VERIFY alone)
+  else()
+    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
+  endif()
   target_link_libraries(${target} PUBLIC ${dependencies} ${M_LIBRARIES} PRIVATE partita_warnings)
 
   list(JOIN M_DEPENDS " " line)

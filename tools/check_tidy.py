@@ -71,6 +71,17 @@ def check_unordered(name, path, lines):
                 yield f"{name}:{number}: iterates over the unordered {variable}; use std::map"
 
 
+def check_own_header(name, path, lines):
+    """A source includes its header first: so compiling it shows that the header compiles alone."""
+    header = path.with_suffix(".h")
+    if path.suffix != ".cc" or not name.startswith("src/") or not header.exists():
+        return
+    own = str(pathlib.PurePath(name).relative_to("src").with_suffix(".h"))
+    first = next((line for line in lines if line.startswith("#include")), "")
+    if first != f'#include "{own}"':
+        yield f'{name}: its first #include is to be "{own}", which shows that it compiles alone'
+
+
 def check_functions(root, names):
     """Functions longer than the limit, as universal-ctags sees them."""
     if not shutil.which("ctags"):
@@ -103,6 +114,7 @@ def main(root):
         names.append(name)
         errors += check_lines(name, path, lines)
         errors += check_unordered(name, path, lines)
+        errors += check_own_header(name, path, lines)
     errors += check_functions(root, [name for name in names if pathlib.Path(name).suffix in CPP])
     errors += check_readmes(root)
     for error in errors:

@@ -140,11 +140,12 @@ class Registered(HouseTest):
 
 class Tidy(HouseTest):
     CHECK = ["check_tidy.py", "."]
+    OWN = '#include "hw/a.h"\n'
     TREE = {
         "src/hw/CMakeLists.txt": "module(NAME hw)\n",
         "src/hw/README.md": "# hw\n",
         "src/hw/a.h": "struct A { std::unordered_map<int, int> seen; };\n",
-        "src/hw/a.cc": "int f(A& a) {\n" + "  a.seen[1]++;\n" * 68 + "}\n",
+        "src/hw/a.cc": OWN + "int f(A& a) {\n" + "  a.seen[1]++;\n" * 68 + "}\n",
         "src/drivers/nvml.cc": "#include <nvml.h>\n",
         "docs/a.md": "long " * 40 + " net" + "work/x and /proc/x\n",
     }
@@ -157,8 +158,13 @@ class Tidy(HouseTest):
         self.accepted(self.check())
 
     def test_long_function(self):
-        self.refused_with({"src/hw/a.cc": "int f(A& a) {\n" + "  a.seen[1]++;\n" * 69 + "}\n"},
-                          "src/hw/a.cc:1: f has 71 lines")
+        text = self.OWN + "int f(A& a) {\n" + "  a.seen[1]++;\n" * 69 + "}\n"
+        self.refused_with({"src/hw/a.cc": text}, "src/hw/a.cc:2: f has 71 lines")
+
+    def test_own_header_is_not_first(self):
+        for text in ("#include <map>\n" + self.OWN, '#include "a.h"\n', "int a;\n"):
+            self.write({"src/hw/a.cc": text})
+            self.refused(self.check(), "src/hw/a.cc: its first #include")
 
     def test_long_test(self):
         self.refused_with({"src/hw/a_test.cc": "TEST(A, b) {\n" + "  f();\n" * 69 + "}\n"},
@@ -172,8 +178,8 @@ class Tidy(HouseTest):
         self.refused_with({"src/hw/b.cc": "int a;\n" * 1001}, "src/hw/b.cc: 1001 lines")
 
     def test_iteration_over_an_unordered_member(self):
-        self.refused_with({"src/hw/a.cc": "int f(A& a) { for (auto& [k, v] : a.seen) {} }\n"},
-                          "src/hw/a.cc:1: iterates over the unordered seen")
+        text = self.OWN + "int f(A& a) { for (auto& [k, v] : a.seen) {} }\n"
+        self.refused_with({"src/hw/a.cc": text}, "src/hw/a.cc:2: iterates over the unordered seen")
 
     def test_begin_of_an_unordered_local(self):
         text = "int f() {\n  std::unordered_set<int> ids;\n  return *ids.begin();\n}\n"
