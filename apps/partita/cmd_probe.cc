@@ -220,6 +220,11 @@ Command add_probe(CLI::App& app) {
       "a kernel's time falls with the units, who disturbs whom");
   auto flags = std::make_shared<Flags>();
   add_lane_driver_flags(*command, flags->driver);
+  command
+      ->add_option("--gpu", flags->driver.gpu,
+                   "What cpu_mask imitates: MI50, H200, ..., or CLUSTERSxUNITS; default: one unit "
+                   "per core")
+      ->type_name("TOPOLOGY");
   within(command->add_option("--rounds", flags->rounds, "How often each measurement is repeated"),
          1, 10'000)
       ->default_str("30")

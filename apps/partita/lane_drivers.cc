@@ -46,11 +46,6 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
                             "first GPU that there is, else cpu_mask"),
          words)
       ->default_str(flags.driver);
-  command
-      .add_option("--gpu", flags.gpu,
-                  "What cpu_mask imitates: MI50, H200, ..., or CLUSTERSxUNITS; default: one unit "
-                  "per core")
-      ->type_name("TOPOLOGY");
   within(command.add_option("--atom", flags.atom,
                             "Units that can only be masked together; default: the GPU's"),
          1, hw::kMaxUnits)

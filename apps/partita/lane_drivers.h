@@ -18,7 +18,7 @@ struct LaneDriverFlags {
   int device = 0;   // ordinal of the GPU
 };
 
-// Adds --driver, --gpu, --atom and --device.
+// Adds --driver, --atom and --device; --gpu is the command's.
 void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags);
 
 // Kernels and driver live as long as this does; the driver ends first.
