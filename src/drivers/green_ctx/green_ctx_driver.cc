@@ -1,0 +1,279 @@
+#include "drivers/green_ctx/green_ctx_driver.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace partita::drivers::green_ctx {
+namespace {
+
+tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call) {
+  return failed({code, std::move(message), std::move(call)});
+}
+
+std::string call_of(std::string_view name, int lane) {
+  return fmt::format("{}(lane {})", name, lane);
+}
+
+// The error of a step inside a call of the door.
+tl::unexpected<Error> within(std::string call, const Error& error) {
+  return refused(error.code, to_string(error), std::move(call));
+}
+
+}  // namespace
+
+// ---- its life ----
+
+GreenCtxDriver::GreenCtxDriver(std::shared_ptr<const PrimaryContext> gpu, Atoms atoms)
+    : gpu_(std::move(gpu)), atoms_(std::move(atoms)), marks_(gpu_), pool_(gpu_) {}
+
+Result<std::unique_ptr<GreenCtxDriver>> GreenCtxDriver::open(const Options& options) {
+  auto library = CudaLibrary::open(options.library);
+  if (!library) return failed(library.error());
+  auto gpu = PrimaryContext::open(*std::move(library), options.gpu);
+  if (!gpu) return failed(gpu.error());
+  const Current current(**gpu);
+  auto atoms = split_into_atoms(**gpu, options.atom);
+  if (!atoms) return failed(atoms.error());
+  return std::unique_ptr<GreenCtxDriver>(new GreenCtxDriver(*std::move(gpu), *std::move(atoms)));
+}
+
+GreenCtxDriver::~GreenCtxDriver() {
+  const Current current(*gpu_);
+  for (const auto& [number, graph] : graphs_) {
+    gpu_->api().synchronise_stream(graph.queue->stream());
+    gpu_->api().destroy_exec(graph.exec);
+  }
+  for (const auto& [number, lane] : lanes_) gpu_->api().synchronise_stream(lane.queue->stream());
+}
+
+std::size_t GreenCtxDriver::contexts() {
+  const std::lock_guard lock(mutex_);
+  return pool_.size();
+}
+
+// ---- lanes ----
+
+Result<device::LaneDriverInfo> GreenCtxDriver::info() {
+  return device::LaneDriverInfo{.name = "green_ctx",
+                                .topology = atoms_.topology,
+                                .atom = atoms_.size,
+                                .max_lanes = kMaxLanes,
+                                .max_events = kMaxEvents,
+                                .max_queued = kMaxQueued};
+}
+
+// The atoms of a mask; none of them for the mask of all units.
+Result<hw::UnitMask> GreenCtxDriver::atoms_of(const hw::UnitMask& mask,
+                                              const std::string& call) const {
+  const auto units = static_cast<std::size_t>(atoms_.topology.units());
+  if (mask.none()) return refused(ErrorCode::invalid_argument, "the mask has no unit", call);
+  if ((mask >> units).any())
+    return refused(ErrorCode::invalid_argument,
+                   fmt::format("{} has {} units", atoms_.topology.name, units), call);
+  if (mask.count() == units) return hw::UnitMask{};
+  hw::UnitMask atoms, covered;
+  for (std::size_t i = 0; i < atoms_.groups.size(); ++i) {
+    const hw::UnitMask atom = hw::units_of(atoms_.topology, atoms_.size, hw::UnitMask{}.set(i));
+    if ((atom & ~mask).any()) continue;
+    atoms.set(i);
+    covered |= atom;
+  }
+  if (covered == mask) return atoms;
+  return refused(
+      ErrorCode::invalid_argument,
+      fmt::format("masks are made of whole atoms of {} units, or of all units", atoms_.size), call);
+}
+
+// A stream of a context, or of the whole device.
+Result<std::unique_ptr<WorkQueue>> GreenCtxDriver::open_queue(const GreenContext* context,
+                                                              const std::string& call) {
+  const CudaApi& api = gpu_->api();
+  abi::Stream stream = nullptr;
+  const abi::Return code =
+      context ? api.create_green_stream(&stream, context->handle, abi::kStreamNonBlocking, 0)
+              : api.create_stream(&stream, abi::kStreamNonBlocking);
+  if (code != abi::Return::success) return failed(gpu_->library().error(code, call));
+  return std::make_unique<WorkQueue>(gpu_, stream);
+}
+
+Result<int> GreenCtxDriver::create_lane(const hw::UnitMask& mask) {
+  const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
+  const auto atoms = atoms_of(mask, call);
+  if (!atoms) return failed(atoms.error());
+  const std::lock_guard lock(mutex_);
+  if (lanes_.size() >= kMaxLanes)
+    return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
+  const Current current(*gpu_);
+  Lane lane{.mask = mask, .context = nullptr, .queue = nullptr};
+  if (atoms->any()) {
+    auto context = pool_.take(atoms_, *atoms);
+    if (!context) return within(call, context.error());
+    lane.context = *std::move(context);
+  }
+  auto queue = open_queue(lane.context.get(), call);
+  if (!queue) return failed(queue.error());
+  lane.queue = *std::move(queue);
+  lanes_.emplace(next_lane_, std::move(lane));
+  pool_.trim();
+  return next_lane_++;
+}
+
+Result<void> GreenCtxDriver::destroy_lane(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "destroy_lane");
+  if (!found) return failed(found.error());
+  const Current current(*gpu_);
+  const auto queued = (*found)->queue->unfinished(marks_);
+  if (!queued) return within(call_of("destroy_lane", lane), queued.error());
+  if (*queued > 0 || (*found)->graphs > 0)
+    return refused(ErrorCode::in_use,
+                   fmt::format("{} unfinished, {} graphs", *queued, (*found)->graphs),
+                   call_of("destroy_lane", lane));
+  lanes_.erase(lane);
+  pool_.trim();
+  return {};
+}
+
+Result<device::LaneState> GreenCtxDriver::query(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "query");
+  if (!found) return failed(found.error());
+  const Current current(*gpu_);
+  const auto queued = (*found)->queue->unfinished(marks_);
+  if (!queued) return within(call_of("query", lane), queued.error());
+  return device::LaneState{(*found)->mask, *queued};
+}
+
+// ---- work ----
+
+Result<void> GreenCtxDriver::launch(int lane, device::Kernel kernel) {
+  const std::string call = call_of("launch", lane);
+  const auto code = gpu_kernel_of(kernel, call);
+  if (!code) return failed(code.error());
+  const GpuKernel& run = **code;
+  const std::lock_guard lock(mutex_);
+  const Current current(*gpu_);
+  const auto found = find_with_room(lane, "launch");
+  if (!found) return failed(found.error());
+  auto mark = marks_.take();
+  if (!mark) return within(call, mark.error());
+  WorkQueue& queue = *(*found)->queue;
+  const abi::Return launched = gpu_->api().launch(
+      reinterpret_cast<abi::Function>(run.kernel), static_cast<unsigned>(kernel.groups), 1, 1,
+      run.threads, 1, 1, run.shared_bytes, queue.stream(), const_cast<void**>(run.arguments.data()),
+      nullptr);
+  if (launched != abi::Return::success) {
+    marks_.give(*std::move(mark));
+    return failed(gpu_->library().error(launched, call));
+  }
+  const auto pushed = queue.push(*std::move(mark));
+  if (!pushed) return within(call, pushed.error());
+  return {};
+}
+
+Result<void> GreenCtxDriver::synchronise(int lane) {
+  std::unique_lock lock(mutex_);
+  const auto found = find_lane(lane, "synchronise");
+  if (!found) return failed(found.error());
+  return wait_for(*(*found)->queue, std::move(lock), call_of("synchronise", lane));
+}
+
+Result<int> GreenCtxDriver::record_event(int lane) {
+  const std::string call = call_of("record_event", lane);
+  const std::lock_guard lock(mutex_);
+  const Current current(*gpu_);
+  const auto found = find_with_room(lane, "record_event");
+  if (!found) return failed(found.error());
+  if (events_.size() >= kMaxEvents)
+    return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents), call);
+  auto mark = marks_.take();
+  if (!mark) return within(call, mark.error());
+  const auto pushed = (*found)->queue->push(*mark);
+  if (!pushed) return within(call, pushed.error());
+  events_.emplace(next_event_, *std::move(mark));
+  return next_event_++;
+}
+
+Result<bool> GreenCtxDriver::wait_event(int lane, int event) {
+  const std::string call = fmt::format("wait_event(lane {}, event {})", lane, event);
+  const std::lock_guard lock(mutex_);
+  const Current current(*gpu_);
+  const auto found = find_with_room(lane, "wait_event");
+  if (!found) return failed(found.error());
+  const auto awaited = find_event(event, "wait_event");
+  if (!awaited) return failed(awaited.error());
+  const auto finished = (*awaited)->finished();
+  if (!finished) return within(call, finished.error());
+  if (*finished) return false;
+  auto mark = marks_.take();
+  if (!mark) return within(call, mark.error());
+  WorkQueue& queue = *(*found)->queue;
+  const abi::Return code = gpu_->api().wait_event(queue.stream(), (*awaited)->event, 0);
+  if (code != abi::Return::success) {
+    marks_.give(*std::move(mark));
+    return failed(gpu_->library().error(code, call));
+  }
+  const auto pushed = queue.push(*std::move(mark));
+  if (!pushed) return within(call, pushed.error());
+  return true;
+}
+
+Result<bool> GreenCtxDriver::event_finished(int event) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_event(event, "event_finished");
+  if (!found) return failed(found.error());
+  const Current current(*gpu_);
+  const auto finished = (*found)->finished();
+  if (!finished) return within(fmt::format("event_finished(event {})", event), finished.error());
+  return *finished;
+}
+
+Result<void> GreenCtxDriver::destroy_event(int event) {
+  const std::lock_guard lock(mutex_);
+  auto found = find_event(event, "destroy_event");
+  if (!found) return failed(found.error());
+  const Current current(*gpu_);
+  events_.erase(event);
+  marks_.give(*std::move(found));
+  return {};
+}
+
+// ---- under the lock ----
+
+Result<GreenCtxDriver::Lane*> GreenCtxDriver::find_lane(int lane, std::string_view call) {
+  const auto at = lanes_.find(lane);
+  if (at == lanes_.end()) return refused(ErrorCode::not_found, "no such lane", call_of(call, lane));
+  return &at->second;
+}
+
+Result<GreenCtxDriver::Lane*> GreenCtxDriver::find_with_room(int lane, std::string_view call) {
+  const auto found = find_lane(lane, call);
+  if (!found || (*found)->queue->at_most() < kMaxQueued) return found;
+  const auto queued = (*found)->queue->unfinished(marks_);
+  if (!queued) return within(call_of(call, lane), queued.error());
+  if (*queued < kMaxQueued) return found;
+  return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), call_of(call, lane));
+}
+
+Result<std::shared_ptr<Mark>> GreenCtxDriver::find_event(int event, std::string_view call) {
+  const auto at = events_.find(event);
+  if (at == events_.end())
+    return refused(ErrorCode::not_found, "no such event", fmt::format("{}(event {})", call, event));
+  return at->second;
+}
+
+// Waits, without the lock, for what the queue has now. The queue itself may be gone by then.
+Result<void> GreenCtxDriver::wait_for(const WorkQueue& queue, std::unique_lock<std::mutex> lock,
+                                      const std::string& call) {
+  if (queue.at_most() == 0) return {};
+  const std::shared_ptr<Mark> last = queue.last();
+  const abi::Stream stream = queue.stream();
+  lock.unlock();
+  const Current current(*gpu_);
+  return gpu_->library().checked(
+      last ? gpu_->api().synchronise_event(last->event) : gpu_->api().synchronise_stream(stream),
+      call);
+}
+
+}  // namespace partita::drivers::green_ctx

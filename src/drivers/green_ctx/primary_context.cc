@@ -1,0 +1,73 @@
+#include "drivers/green_ctx/primary_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+namespace partita::drivers::green_ctx {
+namespace {
+
+// The digits of a UUID, with or without its prefix, in lower case.
+std::string digits_of(std::string_view uuid) {
+  if (uuid.starts_with("GPU-") || uuid.starts_with("MIG-")) uuid.remove_prefix(4);
+  std::string digits;
+  for (const char c : uuid)
+    if (c != '-') digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return digits;
+}
+
+std::string digits_of(const abi::Uuid& uuid) {
+  std::string digits;
+  for (const char byte : uuid.bytes)
+    digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return digits;
+}
+
+Result<abi::Device> find_device(const CudaLibrary& library, const std::string& gpu) {
+  const CudaApi& api = library.api();
+  const std::string call = fmt::format("open(gpu {})", gpu);
+  int count = 0;
+  if (const auto counted = library.checked(api.device_count(&count), call); !counted)
+    return failed(counted.error());
+  int ordinal = 0;
+  const char* const end = gpu.data() + gpu.size();
+  const auto parsed = std::from_chars(gpu.data(), end, ordinal);
+  const bool numbered = gpu.empty() || (parsed.ec == std::errc{} && parsed.ptr == end);
+  for (int i = 0; i < count; ++i) {
+    abi::Device device = 0;
+    abi::Uuid uuid = {};
+    if (const auto found = library.checked(api.device(&device, i), call); !found)
+      return failed(found.error());
+    if (numbered && i == ordinal) return device;
+    if (numbered) continue;
+    if (const auto read = library.checked(api.device_uuid(&uuid, device), call); !read)
+      return failed(read.error());
+    if (digits_of(uuid) == digits_of(gpu)) return device;
+  }
+  return failed(
+      {ErrorCode::not_found, fmt::format("no such GPU; CUDA shows this process {}", count), call});
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const PrimaryContext>> PrimaryContext::open(
+    std::shared_ptr<const CudaLibrary> library, const std::string& gpu) {
+  const auto device = find_device(*library, gpu);
+  if (!device) return failed(device.error());
+  abi::Context context = nullptr;
+  const auto retained = library->checked(library->api().retain_primary(&context, *device),
+                                         fmt::format("open(gpu {})", gpu));
+  if (!retained) return failed(retained.error());
+  const std::shared_ptr<PrimaryContext> opened(new PrimaryContext(std::move(library), *device));
+  opened->context_ = context;
+  return std::shared_ptr<const PrimaryContext>(opened);
+}
+
+PrimaryContext::~PrimaryContext() {
+  if (context_) library_->api().release_primary(device_);
+}
+
+}  // namespace partita::drivers::green_ctx
