@@ -1,0 +1,239 @@
+#include "drivers/hip_mask/hip_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "drivers/hip_mask/hip_kernel_source.h"
+
+namespace partita::drivers::hip_mask {
+namespace {
+
+constexpr std::size_t kArenaBytes = std::size_t{1} << 20;
+constexpr std::size_t kAligned = 64;
+constexpr unsigned kNoteBlock = 64, kWorkBlock = 256;
+constexpr std::int64_t kChunk = 4096;  // bytes that a block of kWorkBlock reads at once
+constexpr std::size_t kMostMemory = std::size_t{1} << 30;  // four times the largest cache
+constexpr int kLocateRounds = 50;
+constexpr std::int64_t kLocateGroups = 32;  // per CU and round
+
+std::uint64_t value_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+}  // namespace
+
+HipKernels::HipKernels(std::shared_ptr<HipLibrary> library, int device)
+    : library_(std::move(library)), device_(device) {}
+
+Result<std::unique_ptr<HipKernels>> HipKernels::open(HipMaskDriver& driver) {
+  std::unique_ptr<HipKernels> kernels(new HipKernels(driver.library(), driver.device()));
+  if (auto usable = driver.library()->call("hipSetDevice", driver.library()->api().set_device,
+                                           driver.device());
+      !usable)
+    return failed(usable.error());
+  if (auto compiled = kernels->compile(); !compiled) return failed(compiled.error());
+  for (std::uint64_t** word : {&kernels->stamps_, &kernels->kept_}) {
+    const auto memory = kernels->host_memory(sizeof(std::uint64_t));
+    if (!memory) return failed(memory.error());
+    *word = static_cast<std::uint64_t*>(*memory);
+  }
+  if (auto located = kernels->locate(driver); !located) return failed(located.error());
+  return kernels;
+}
+
+HipKernels::~HipKernels() {
+  const abi::HipApi& api = library_->api();
+  (void)api.set_device(device_);
+  if (memory_) (void)api.device_free(memory_);
+  for (void* block : host_) (void)api.host_free(block);
+  if (module_) (void)api.unload_module(module_);
+}
+
+// ---- compiling ----
+
+Result<void> HipKernels::compile() {
+  const auto compiler = library_->compiler();
+  if (!compiler) return failed(compiler.error());
+  const abi::CompilerApi& api = **compiler;
+  abi::Program program = nullptr;
+  int code = api.create(&program, kHipKernelSource, "partita_probe.hip", 0, nullptr, nullptr);
+  if (code != 0)
+    return environment_error("hiprtcCreateProgram()", fmt::format("hiprtc code {}", code));
+  code = api.compile(program, 0, nullptr);  // for the current device
+  std::string log;
+  std::size_t size = 0;
+  if (code != 0 && api.log_size(program, &size) == 0 && size > 1) {
+    log.resize(size);
+    if (api.log(program, log.data()) != 0) log.clear();
+    log.resize(std::min(log.find('\0'), std::size_t{400}));
+  }
+  std::vector<char> binary;
+  if (code == 0) code = api.code_size(program, &size);
+  if (code == 0) {
+    binary.resize(size);
+    code = api.code(program, binary.data());
+  }
+  (void)api.destroy(&program);
+  if (code != 0)
+    return environment_error(
+        "hiprtcCompileProgram()",
+        fmt::format("the probe kernels do not compile (hiprtc code {}) {}", code, log));
+  return load(binary);
+}
+
+Result<void> HipKernels::load(const std::vector<char>& code) {
+  const abi::HipApi& api = library_->api();
+  auto done = library_->call("hipModuleLoadData", api.load_module, &module_,
+                             static_cast<const void*>(code.data()));
+  const std::pair<abi::Function*, const char*> functions[] = {
+      {&note_, "partita_note"}, {&compute_, "partita_compute"}, {&read_, "partita_read"}};
+  for (const auto& [function, name] : functions)
+    if (done)
+      done = library_->call("hipModuleGetFunction", api.get_function, function, module_, name);
+  return done;
+}
+
+// ---- memory ----
+
+// Zeroed host memory that the GPU sees, for as long as this lives. Taken in large pieces and given
+// back only at the end, because giving back waits for everything on the GPU.
+Result<void*> HipKernels::host_memory(std::size_t bytes) {
+  bytes = (bytes + kAligned - 1) / kAligned * kAligned;
+  if (bytes > size_ - used_) {
+    const std::size_t size = std::max(bytes, kArenaBytes);
+    void* block = nullptr;
+    const auto& api = library_->api();
+    auto done = library_->call("hipSetDevice", api.set_device, device_);
+    if (done)
+      done = library_->call("hipHostMalloc", api.host_malloc, &block, size,
+                            abi::kHostPortable | abi::kHostMapped | abi::kHostCoherent);
+    if (!done) return failed(done.error());
+    std::memset(block, 0, size);
+    host_.push_back(block);
+    size_ = size;
+    used_ = 0;
+  }
+  void* memory = static_cast<char*>(host_.back()) + used_;
+  used_ += bytes;
+  return memory;
+}
+
+Result<std::optional<std::int64_t>> HipKernels::free_memory() {
+  std::size_t free = 0, total = 0;
+  auto done = library_->call("hipSetDevice", library_->api().set_device, device_);
+  if (done) done = library_->call("hipMemGetInfo", library_->api().memory_info, &free, &total);
+  if (!done) return failed(done.error());
+  return std::optional(static_cast<std::int64_t>(free));
+}
+
+// ---- kernels ----
+
+HipKernels::Made& HipKernels::make(abi::Function function, unsigned block,
+                                   std::vector<std::uint64_t> values) {
+  Made& made = made_.emplace_back();
+  made.values = std::move(values);
+  made.kernel = {.function = function, .block = block, .shared_bytes = 0, .arguments = {}};
+  for (std::uint64_t& value : made.values) made.kernel.arguments.push_back(&value);
+  return made;
+}
+
+Result<HipKernels::Made*> HipKernels::make_noting(std::int64_t groups, bool closed) {
+  if (groups < 1) return failed({ErrorCode::invalid_argument, "no work-group", "noting()"});
+  const auto notes = host_memory(static_cast<std::size_t>(groups) * sizeof(Note));
+  if (!notes) return failed(notes.error());
+  const auto flag = host_memory(sizeof(std::int32_t));
+  if (!flag) return failed(flag.error());
+  Made& made = make(note_, kNoteBlock, {value_of(*notes), value_of(*flag), value_of(stamps_)});
+  made.notes = static_cast<Note*>(*notes);
+  made.groups = groups;
+  made.open = static_cast<std::int32_t*>(*flag);
+  if (!closed) std::atomic_ref(*made.open).store(1);
+  return &made;
+}
+
+Result<device::Kernel> HipKernels::noting(int number, std::int64_t groups, bool closed) {
+  const auto made = make_noting(groups, closed);
+  if (!made) return failed(made.error());
+  noting_[number] = *made;
+  return device::Kernel{groups, device::DeviceKernel{&(*made)->kernel}};
+}
+
+void HipKernels::open(int number) {
+  const auto found = noting_.find(number);
+  if (found != noting_.end()) std::atomic_ref(*found->second->open).store(1);
+}
+
+CuPlace HipKernels::site(const Note& note) const {
+  return site_of(static_cast<SiteForm>(note.form), note.hw_id, note.xcc_id);
+}
+
+std::vector<device::GroupNote> HipKernels::notes(int number) {
+  std::vector<device::GroupNote> all;
+  const auto found = noting_.find(number);
+  if (found == noting_.end()) return all;
+  for (std::int64_t group = 0; group < found->second->groups; ++group) {
+    const Note& note = found->second->notes[group];
+    const auto unit = unit_of_.find(site(note));
+    all.insert(all.end(), note.runs,
+               {group, unit == unit_of_.end() ? -1 : unit->second, note.begin, note.end});
+  }
+  return all;
+}
+
+Result<device::Kernel> HipKernels::computing(std::int64_t groups, std::int64_t rounds) {
+  const Made& made =
+      make(compute_, kWorkBlock, {value_of(kept_), static_cast<std::uint64_t>(rounds)});
+  return device::Kernel{groups, device::DeviceKernel{&made.kernel}};
+}
+
+Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t bytes) {
+  if (!memory_) {
+    const auto free = free_memory();
+    if (!free) return failed(free.error());
+    const std::size_t most = static_cast<std::size_t>(**free) / 4;
+    memory_bytes_ = std::max(std::min(most, kMostMemory) / kChunk, std::size_t{1}) * kChunk;
+    if (auto taken =
+            library_->call("hipMalloc", library_->api().device_malloc, &memory_, memory_bytes_);
+        !taken)
+      return failed(taken.error());
+  }
+  const std::int64_t chunks = (bytes + kChunk - 1) / kChunk;
+  const Made& made = make(read_, kWorkBlock,
+                          {value_of(memory_), static_cast<std::uint64_t>(chunks),
+                           memory_bytes_ / kChunk, value_of(kept_)});
+  return device::Kernel{groups, device::DeviceKernel{&made.kernel}};
+}
+
+// ---- where the units are ----
+
+Result<void> HipKernels::locate(HipMaskDriver& driver) {
+  hw::UnitMask all;
+  const HipBoard& board = driver.board();
+  for (std::size_t unit = 0; unit < board.bits.size(); ++unit) all.set(unit);
+  const auto lane = driver.create_lane(all);
+  if (!lane) return failed(lane.error());
+  std::set<CuPlace> sites;
+  Result<void> done;
+  const std::size_t wanted = board.bits.size() / static_cast<std::size_t>(board.layout.step);
+  const std::int64_t groups = kLocateGroups * static_cast<std::int64_t>(wanted);
+  for (int round = 0; done && round < kLocateRounds && sites.size() < wanted; ++round) {
+    const auto made = make_noting(groups, false);
+    if (made) done = driver.launch(*lane, {groups, device::DeviceKernel{&(*made)->kernel}});
+    if (made && done) done = driver.synchronise(*lane);
+    if (!made) done = failed(made.error());
+    for (std::int64_t group = 0; done && group < groups; ++group)
+      sites.insert(site((*made)->notes[group]));
+  }
+  const auto ended = driver.destroy_lane(*lane);
+  if (!done) return done;
+  if (!ended) return ended;
+  auto units = units_of_sites(sites, board.layout.step, board.bits);
+  if (!units) return failed({units.error().code, units.error().message, "HipKernels::open()"});
+  unit_of_ = *std::move(units);
+  return {};
+}
+
+}  // namespace partita::drivers::hip_mask

@@ -1,0 +1,45 @@
+// HipLibrary: libamdhip64 loaded with dlopen, and hiprtc, which compiles kernels, on demand. Never
+// unloaded: AMD's runtime does not survive that. Shared by a driver and the kernels it runs.
+// Thread rule: any thread; compiler() by one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "drivers/hip_mask/hip_abi.h"
+
+namespace partita::drivers::hip_mask {
+
+class HipLibrary {
+ public:
+  // Loads `file`, or where it is empty libamdhip64.so, .so.7, .so.6 or .so.5. environment when there
+  // is none, or one without masked streams.
+  static Result<std::shared_ptr<HipLibrary>> open(const std::string& file);
+
+  const abi::HipApi& api() const { return api_; }
+  // hiprtc: of libamdhip64 itself, or libhiprtc.so. environment when there is none.
+  Result<const abi::CompilerApi*> compiler();
+
+  // What a function answered as an error of ours; `call` is the call with its arguments.
+  Error error(abi::Status, std::string call) const;
+  // Calls a function.
+  template <class... Parameters, class... Arguments>
+  Result<void> call(std::string_view name, abi::Status (*function)(Parameters...),
+                    Arguments... arguments) const {
+    const abi::Status status = function(arguments...);
+    if (status == abi::Status::success) return {};
+    return failed(error(status, std::string(name) + "()"));
+  }
+
+ private:
+  explicit HipLibrary(void* handle) : handle_(handle) {}
+  const char* bind();
+
+  void* const handle_;
+  abi::HipApi api_;
+  abi::CompilerApi compiler_;
+};
+
+}  // namespace partita::drivers::hip_mask

@@ -1,0 +1,445 @@
+#include "drivers/hip_mask/hip_mask_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+namespace partita::drivers::hip_mask {
+namespace {
+
+using abi::Status;
+
+tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call) {
+  return failed({code, std::move(message), std::move(call)});
+}
+
+std::string call_of(std::string_view name, int lane) {
+  return fmt::format("{}(lane {})", name, lane);
+}
+
+std::string hex(const std::vector<std::uint32_t>& words) {
+  std::string text;
+  for (const std::uint32_t word : words)
+    text += fmt::format("{}{:#010x}", text.empty() ? "" : " ", word);
+  return text;
+}
+
+// An attribute that younger versions have; 0 without it.
+int attribute(const HipLibrary& library, abi::Attribute which, int device) {
+  int value = 0;
+  const Status status = library.api().get_attribute(&value, which, device);
+  return status == Status::success ? value : 0;
+}
+
+Result<HipFacts> facts_of(const HipLibrary& library, const HipMaskOptions& options) {
+  HipFacts facts;
+  const abi::HipApi& api = library.api();
+  char name[256] = {};
+  const int device = options.device;
+  if (auto done = library.call("hipDeviceGetName", api.get_name, name, 255, device); !done)
+    return failed(done.error());
+  facts.name = name;
+  if (auto done = library.call("hipDeviceComputeCapability", api.compute_capability, &facts.major,
+                               &facts.minor, device);
+      !done)
+    return failed(done.error());
+  if (auto done = library.call("hipDeviceGetAttribute", api.get_attribute, &facts.multiprocessors,
+                               abi::Attribute::multiprocessor_count, device);
+      !done)
+    return failed(done.error());
+  facts.physical = attribute(library, abi::Attribute::physical_multiprocessor_count, device);
+  facts.xccs = attribute(library, abi::Attribute::number_of_xccs, device);
+  const int domain = attribute(library, abi::Attribute::pci_domain, device);
+  const int bus = attribute(library, abi::Attribute::pci_bus, device);
+  const int slot = attribute(library, abi::Attribute::pci_device, device);
+  for (const KfdNode& node : read_kfd_nodes(options.kfd))
+    if (!facts.kfd && node.domain == domain && node.bus == bus && node.device == slot)
+      facts.kfd = node;
+  return facts;
+}
+
+}  // namespace
+
+class HipMaskDriver::Event {
+ public:
+  static Result<std::shared_ptr<Event>> create(const std::shared_ptr<HipLibrary>& library,
+                                               int device) {
+    abi::Event event = nullptr;
+    if (auto made = library->call("hipEventCreateWithFlags", library->api().create_event, &event,
+                                  abi::kEventDisableTiming);
+        !made)
+      return failed(made.error());
+    return std::make_shared<Event>(library, device, event);
+  }
+  Event(std::shared_ptr<HipLibrary> library, int device, abi::Event event)
+      : library_(std::move(library)), device_(device), event_(event) {}
+  ~Event() {
+    (void)library_->api().set_device(device_);
+    (void)library_->api().destroy_event(event_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  abi::Event handle() const { return event_; }
+  Result<bool> finished() const {
+    const Status status = library_->api().query_event(event_);
+    if (status == Status::not_ready) return false;
+    if (status == Status::success) return true;
+    return failed(library_->error(status, "hipEventQuery()"));
+  }
+
+ private:
+  const std::shared_ptr<HipLibrary> library_;
+  const int device_;
+  const abi::Event event_;
+};
+
+// ---- opening and ending ----
+
+HipMaskDriver::HipMaskDriver(std::shared_ptr<HipLibrary> library, int device, HipBoard board)
+    : library_(std::move(library)), device_(device), board_(std::move(board)) {}
+
+Result<std::unique_ptr<HipMaskDriver>> HipMaskDriver::open(const HipMaskOptions& options) {
+  const std::string call = fmt::format("open(device {})", options.device);
+  for (const char* name : {"HSA_CU_MASK", "ROC_GLOBAL_CU_MASK"}) {
+    const char* value = std::getenv(name);
+    if (value && *value)
+      return refused(ErrorCode::environment,
+                     fmt::format("{} is set, which takes CUs from every mask: unset it", name),
+                     call);
+  }
+  const auto library = HipLibrary::open(options.library);
+  if (!library) return failed(library.error());
+  const abi::HipApi& api = (*library)->api();
+  int devices = 0;
+  if (const Status status = api.get_device_count(&devices); status != Status::success) {
+    Error error = (*library)->error(status, "hipGetDeviceCount()");
+    error.code = ErrorCode::environment;
+    return failed(std::move(error));
+  }
+  if (options.device < 0 || options.device >= devices)
+    return refused(ErrorCode::environment,
+                   fmt::format("HIP sees {} GPUs, numbered from 0", devices), call);
+  if (auto set = (*library)->call("hipSetDevice", api.set_device, options.device); !set)
+    return failed(set.error());
+  const auto facts = facts_of(**library, options);
+  if (!facts) return failed(facts.error());
+  auto board = board_of(*facts);
+  if (!board) return refused(board.error().code, board.error().message, call);
+  return std::unique_ptr<HipMaskDriver>(
+      new HipMaskDriver(*library, options.device, *std::move(board)));
+}
+
+HipMaskDriver::~HipMaskDriver() {
+  const std::lock_guard lock(mutex_);
+  (void)use_device();
+  const abi::HipApi& api = library_->api();
+  for (const auto& [number, lane] : lanes_) {
+    (void)api.synchronise_stream(lane->stream);
+    (void)api.destroy_stream(lane->stream);
+  }
+  for (const IdleStream& idle : idle_) (void)api.destroy_stream(idle.stream);
+}
+
+Result<void> HipMaskDriver::use_device() const {
+  return library_->call("hipSetDevice", library_->api().set_device, device_);
+}
+
+Result<device::LaneDriverInfo> HipMaskDriver::info() {
+  return device::LaneDriverInfo{.name = "hip_mask",
+                                .topology = board_.topology,
+                                .atom = board_.layout.step,
+                                .max_lanes = kMaxLanes,
+                                .max_events = kMaxEvents,
+                                .max_queued = kMaxQueued};
+}
+
+// ---- lanes ----
+
+Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
+  const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
+  const auto units = static_cast<std::size_t>(board_.topology.units());
+  if (mask.none()) return refused(ErrorCode::invalid_argument, "the mask has no unit", call);
+  if ((mask >> units).any())
+    return refused(ErrorCode::invalid_argument,
+                   fmt::format("{} has {} units", board_.topology.name, units), call);
+  for (std::size_t unit = 0; board_.layout.step == 2 && unit < units; unit += 2)
+    if (mask[unit] != mask[unit + 1])
+      return refused(
+          ErrorCode::invalid_argument,
+          fmt::format("units {} and {} are one work-group processor: a kernel on half of "
+                      "it would hang",
+                      unit, unit + 1),
+          call);
+  const std::lock_guard lock(mutex_);
+  if (lanes_.size() >= kMaxLanes)
+    return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
+  const auto stream = stream_of(mask);
+  if (!stream) return refused(stream.error().code, to_string(stream.error()), call);
+  const auto lane = std::make_shared<Lane>();
+  lane->mask = mask;
+  lane->stream = *stream;
+  lanes_.emplace(next_lane_, lane);
+  return next_lane_++;
+}
+
+// An idle stream of this mask, or a new one in place of the longest idle.
+Result<abi::Stream> HipMaskDriver::stream_of(const hw::UnitMask& mask) {
+  if (auto usable = use_device(); !usable) return failed(usable.error());
+  const auto same = std::ranges::find(idle_, mask, &IdleStream::mask);
+  if (same != idle_.end()) {
+    const abi::Stream stream = same->stream;
+    idle_.erase(same);
+    return stream;
+  }
+  const abi::HipApi& api = library_->api();
+  if (streams_ >= kMaxLanes && !idle_.empty()) {
+    const abi::Stream oldest = idle_.front().stream;
+    idle_.pop_front();
+    --streams_;
+    if (auto gone = library_->call("hipStreamDestroy", api.destroy_stream, oldest); !gone)
+      return failed(gone.error());
+  }
+  const std::vector<std::uint32_t> words = cu_words(board_.bits, mask);
+  abi::Stream stream = nullptr;
+  if (auto made = library_->call("hipExtStreamCreateWithCUMask", api.create_stream, &stream,
+                                 static_cast<std::uint32_t>(words.size()), words.data());
+      !made)
+    return failed(made.error());
+  if (auto right = check_mask(stream, words); !right) {
+    (void)api.destroy_stream(stream);
+    return failed(right.error());
+  }
+  ++streams_;
+  return stream;
+}
+
+// Whether HIP says that the stream has the mask. It tells only as many bits as it counts
+// multiprocessors -- half of them where those are WGPs -- and all of these when none of them is set.
+Result<void> HipMaskDriver::check_mask(abi::Stream stream,
+                                       const std::vector<std::uint32_t>& words) const {
+  const abi::HipApi& api = library_->api();
+  if (!api.get_mask) return {};
+  std::vector<std::uint32_t> has(words.size()), all(words.size()), told(words.size());
+  for (std::size_t bit = 0; bit < std::min(static_cast<std::size_t>(board_.told), 32 * all.size());
+       ++bit)
+    all[bit / 32] |= std::uint32_t{1} << bit % 32;
+  for (std::size_t i = 0; i < words.size(); ++i) told[i] = words[i] & all[i];
+  if (std::ranges::all_of(told, [](std::uint32_t word) { return word == 0; })) told = all;
+  if (auto read = library_->call("hipExtStreamGetCUMask", api.get_mask, stream,
+                                 static_cast<std::uint32_t>(has.size()), has.data());
+      !read)
+    return read;
+  if (has == told || has == words) return {};
+  return refused(ErrorCode::environment,
+                 fmt::format("the stream has mask {} instead of {}; something takes CUs from masks",
+                             hex(has), hex(words)),
+                 "hipExtStreamGetCUMask()");
+}
+
+// The stream of a lane that ended is idle from now on.
+void HipMaskDriver::release(const Lane& lane) { idle_.push_back({lane.mask, lane.stream}); }
+
+Result<void> HipMaskDriver::destroy_lane(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "destroy_lane");
+  if (!found) return failed(found.error());
+  if (auto looked = look(**found); !looked)
+    return refused(looked.error().code, to_string(looked.error()), call_of("destroy_lane", lane));
+  if ((*found)->finished < (*found)->given)
+    return refused(ErrorCode::in_use,
+                   fmt::format("{} unfinished", (*found)->given - (*found)->finished),
+                   call_of("destroy_lane", lane));
+  lanes_.erase(lane);
+  (*found)->ended = true;
+  if ((*found)->synchronising == 0) release(**found);
+  return {};
+}
+
+Result<device::LaneState> HipMaskDriver::query(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_lane(lane, "query");
+  if (!found) return failed(found.error());
+  if (auto looked = look(**found); !looked)
+    return refused(looked.error().code, to_string(looked.error()), call_of("query", lane));
+  return device::LaneState{(*found)->mask, (*found)->given - (*found)->finished};
+}
+
+// Finds out what of the lane is finished.
+Result<void> HipMaskDriver::look(Lane& lane) {
+  if (auto usable = use_device(); !usable) return usable;
+  if (lane.finished == lane.given) return {};
+  const Status status = library_->api().query_stream(lane.stream);
+  if (status == Status::success) {
+    lane.finished = lane.given;
+    lane.marks.clear();
+    return {};
+  }
+  if (status != Status::not_ready) return failed(library_->error(status, "hipStreamQuery()"));
+  while (!lane.marks.empty()) {
+    const auto finished = lane.marks.front().event->finished();
+    if (!finished) return failed(finished.error());
+    if (!*finished) break;
+    lane.finished = lane.marks.front().count;
+    lane.marks.pop_front();
+  }
+  return {};
+}
+
+Result<void> HipMaskDriver::synchronise(int lane) {
+  std::unique_lock lock(mutex_);
+  const auto found = find_lane(lane, "synchronise");
+  if (!found) return failed(found.error());
+  Lane& synchronised = **found;
+  const std::int64_t all = synchronised.given;
+  ++synchronised.synchronising;
+  lock.unlock();
+  auto done = use_device();
+  if (done)
+    done = library_->call("hipStreamSynchronize", library_->api().synchronise_stream,
+                          synchronised.stream);
+  lock.lock();
+  if (--synchronised.synchronising == 0 && synchronised.ended) release(synchronised);
+  if (!done)
+    return refused(done.error().code, to_string(done.error()), call_of("synchronise", lane));
+  synchronised.finished = std::max(synchronised.finished, all);
+  while (!synchronised.marks.empty() && synchronised.marks.front().count <= all)
+    synchronised.marks.pop_front();
+  return {};
+}
+
+// ---- what is queued ----
+
+Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
+  const auto* const code = std::get_if<device::DeviceKernel>(&kernel.code);
+  if (!code)
+    return refused(ErrorCode::not_supported, "a kernel of threads", call_of("launch", lane));
+  const auto* const hip = static_cast<const HipKernel*>(code->handle);
+  constexpr std::int64_t kMostThreads = std::numeric_limits<std::uint32_t>::max();
+  if (kernel.groups < 1 || !hip || !hip->function || hip->block < 1 ||
+      kernel.groups > kMostThreads / hip->block)
+    return refused(ErrorCode::invalid_argument,
+                   fmt::format("a kernel has a function, and work-groups with {} threads at most",
+                               kMostThreads),
+                   call_of("launch", lane));
+  const std::lock_guard lock(mutex_);
+  const auto found = find_with_room(lane, "launch");
+  if (!found) return failed(found.error());
+  std::vector<void*> arguments = hip->arguments;
+  const auto launched = library_->call("hipModuleLaunchKernel", library_->api().launch,
+                                       hip->function, static_cast<unsigned>(kernel.groups), 1u, 1u,
+                                       hip->block, 1u, 1u, hip->shared_bytes, (*found)->stream,
+                                       arguments.data(), static_cast<void**>(nullptr));
+  if (!launched)
+    return refused(launched.error().code, to_string(launched.error()), call_of("launch", lane));
+  count_one(**found);
+  return {};
+}
+
+// One more item is queued; puts a mark behind it now and then.
+void HipMaskDriver::count_one(Lane& lane) {
+  ++lane.given;
+  const std::int64_t marked = lane.marks.empty() ? lane.finished : lane.marks.back().count;
+  // The item itself is queued: without a mark only the count of the unfinished is coarser.
+  if (lane.given - marked >= kMarkEvery) (void)mark(lane, "");
+}
+
+// An event that is finished when everything given so far is.
+Result<std::shared_ptr<HipMaskDriver::Event>> HipMaskDriver::mark(Lane& lane,
+                                                                  std::string_view call) {
+  auto event = Event::create(library_, device_);
+  if (!event) return refused(event.error().code, to_string(event.error()), std::string(call));
+  if (auto recorded = library_->call("hipEventRecord", library_->api().record_event,
+                                     (*event)->handle(), lane.stream);
+      !recorded)
+    return refused(recorded.error().code, to_string(recorded.error()), std::string(call));
+  lane.marks.push_back({lane.given, *event});
+  return event;
+}
+
+Result<int> HipMaskDriver::record_event(int lane) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_with_room(lane, "record_event");
+  if (!found) return failed(found.error());
+  const std::string call = call_of("record_event", lane);
+  if (events_.size() >= kMaxEvents)
+    return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents), call);
+  ++(*found)->given;  // the record is finished when its event is
+  auto event = mark(**found, call);
+  if (!event) {
+    --(*found)->given;
+    return failed(event.error());
+  }
+  events_.emplace(next_event_, *std::move(event));
+  return next_event_++;
+}
+
+Result<bool> HipMaskDriver::wait_event(int lane, int event) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_with_room(lane, "wait_event");
+  if (!found) return failed(found.error());
+  const auto awaited = find_event(event, "wait_event");
+  if (!awaited) return failed(awaited.error());
+  const std::string call = fmt::format("wait_event(lane {}, event {})", lane, event);
+  const auto finished = (*awaited)->finished();
+  if (!finished) return refused(finished.error().code, to_string(finished.error()), call);
+  if (*finished) return false;
+  const auto waits = library_->call("hipStreamWaitEvent", library_->api().wait_event,
+                                    (*found)->stream, (*awaited)->handle(), 0u);
+  if (!waits) return refused(waits.error().code, to_string(waits.error()), call);
+  count_one(**found);
+  return true;
+}
+
+Result<bool> HipMaskDriver::event_finished(int event) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_event(event, "event_finished");
+  if (!found) return failed(found.error());
+  if (auto usable = use_device(); !usable)
+    return refused(usable.error().code, usable.error().message,
+                   fmt::format("event_finished(event {})", event));
+  return (*found)->finished();
+}
+
+Result<void> HipMaskDriver::destroy_event(int event) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find_event(event, "destroy_event");
+  if (!found) return failed(found.error());
+  events_.erase(event);
+  return {};
+}
+
+// ---- under the lock ----
+
+Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_lane(int lane,
+                                                                      std::string_view call) {
+  const auto at = lanes_.find(lane);
+  if (at == lanes_.end()) return refused(ErrorCode::not_found, "no such lane", call_of(call, lane));
+  return at->second;
+}
+
+// The lane, on the device that is the thread's from now on.
+Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_with_room(int lane,
+                                                                           std::string_view call) {
+  auto found = find_lane(lane, call);
+  if (!found) return found;
+  Lane& wanted = **found;
+  auto usable = wanted.given - wanted.finished < kMaxQueued ? use_device() : look(wanted);
+  if (!usable) return refused(usable.error().code, to_string(usable.error()), call_of(call, lane));
+  if (wanted.given - wanted.finished >= kMaxQueued)
+    return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), call_of(call, lane));
+  return found;
+}
+
+Result<std::shared_ptr<HipMaskDriver::Event>> HipMaskDriver::find_event(int event,
+                                                                        std::string_view call) {
+  const auto at = events_.find(event);
+  if (at == events_.end())
+    return refused(ErrorCode::not_found, "no such event", fmt::format("{}(event {})", call, event));
+  return at->second;
+}
+
+}  // namespace partita::drivers::hip_mask

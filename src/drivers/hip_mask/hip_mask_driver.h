@@ -1,0 +1,117 @@
+// HipMaskDriver: the LaneDriver door on an AMD GPU. A lane is a HIP stream whose hardware queue runs
+// on the CUs of its mask; a lane of all units is masked too, because streams without a mask share
+// GPU_MAX_HW_QUEUES (4) hardware queues and would wait for each other. Streams of lanes that ended
+// are kept for lanes of the same mask. Owns streams and events; they end with it, after what is
+// queued. Limits: kMaxLanes lanes (and streams), kMaxEvents events, kMaxQueued unfinished kernels,
+// records and waits per lane. Between two marks (records, and one of the driver's own after every
+// kMarkEvery) `queued` counts kernels that are finished as unfinished, until the lane is idle.
+// Thread rule: any thread, at the same time. No work on HIP's null stream meanwhile: it and masked
+// streams wait for each other.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/lane_driver.h"
+#include "drivers/hip_mask/board.h"
+#include "drivers/hip_mask/hip_library.h"
+
+namespace partita::drivers::hip_mask {
+
+// The kernel driver keeps 24 compute queues on the hardware at a time and gives more of them turns;
+// four are left for HIP's own. One stable figure is published, for an MI50: 7 beside the default.
+inline constexpr int kMaxLanes = 20;
+inline constexpr int kMaxEvents = 1 << 14;
+inline constexpr std::int64_t kMaxQueued = 1024;  // far less than a queue of HIP holds
+inline constexpr std::int64_t kMarkEvery = 64;
+
+struct HipMaskOptions {
+  int device = 0;       // HIP's number
+  std::string library;  // file of libamdhip64; empty: the installed one
+  std::string kfd = "/sys/class/kfd/kfd/topology/nodes";
+};
+
+// What DeviceKernel::handle points to; read by launch() only. Work-groups are blocks along x.
+struct HipKernel {
+  abi::Function function = nullptr;
+  unsigned block = 64;  // threads of a work-group
+  unsigned shared_bytes = 0;
+  std::vector<void*> arguments;  // where the arguments lie
+};
+
+class HipMaskDriver final : public device::LaneDriver {
+ public:
+  // environment: no HIP, no such GPU, or HSA_CU_MASK or ROC_GLOBAL_CU_MASK is set, which take CUs
+  // from every mask unseen.
+  static Result<std::unique_ptr<HipMaskDriver>> open(const HipMaskOptions& options = {});
+  // Waits for what is queued.
+  ~HipMaskDriver() override;
+  HipMaskDriver(const HipMaskDriver&) = delete;
+  HipMaskDriver& operator=(const HipMaskDriver&) = delete;
+
+  Result<device::LaneDriverInfo> info() override;
+  Result<int> create_lane(const hw::UnitMask& mask) override;
+  Result<void> destroy_lane(int lane) override;
+  Result<device::LaneState> query(int lane) override;
+  Result<void> launch(int lane, device::Kernel kernel) override;
+  Result<void> synchronise(int lane) override;
+  Result<int> record_event(int lane) override;
+  Result<bool> wait_event(int lane, int event) override;
+  Result<bool> event_finished(int event) override;
+  Result<void> destroy_event(int event) override;
+
+  // The GPU, and how its topology was found.
+  const HipBoard& board() const { return board_; }
+  int device() const { return device_; }
+  const std::shared_ptr<HipLibrary>& library() const { return library_; }
+
+ private:
+  class Event;
+  struct Mark {
+    std::int64_t count = 0;  // items of the lane up to it
+    std::shared_ptr<Event> event;
+  };
+  struct Lane {
+    hw::UnitMask mask;
+    abi::Stream stream = nullptr;
+    std::int64_t given = 0;     // kernels, records and waits
+    std::int64_t finished = 0;  // of them, as far as is known
+    std::deque<Mark> marks;     // that were not seen finished
+    int synchronising = 0;      // threads; the stream stays theirs
+    bool ended = false;
+  };
+  struct IdleStream {
+    hw::UnitMask mask;
+    abi::Stream stream = nullptr;
+  };
+
+  HipMaskDriver(std::shared_ptr<HipLibrary> library, int device, HipBoard board);
+  Result<void> use_device() const;
+  Result<abi::Stream> stream_of(const hw::UnitMask& mask);
+  Result<void> check_mask(abi::Stream stream, const std::vector<std::uint32_t>& words) const;
+  void release(const Lane& lane);
+  Result<void> look(Lane& lane);
+  Result<std::shared_ptr<Lane>> find_lane(int lane, std::string_view call);
+  Result<std::shared_ptr<Lane>> find_with_room(int lane, std::string_view call);
+  Result<std::shared_ptr<Event>> find_event(int event, std::string_view call);
+  Result<std::shared_ptr<Event>> mark(Lane& lane, std::string_view call);
+  void count_one(Lane& lane);
+
+  const std::shared_ptr<HipLibrary> library_;
+  const int device_;
+  const HipBoard board_;
+  std::mutex mutex_;  // of everything below, and of calls that change a stream
+  std::map<int, std::shared_ptr<Lane>> lanes_;
+  std::map<int, std::shared_ptr<Event>> events_;
+  std::deque<IdleStream> idle_;  // the longest idle first
+  int streams_ = 0;              // of lanes, and idle ones
+  int next_lane_ = 1;
+  int next_event_ = 1;
+};
+
+}  // namespace partita::drivers::hip_mask
