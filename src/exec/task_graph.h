@@ -1,19 +1,17 @@
-// TaskGraph: tasks with dependencies, on threads of the CPU or on lanes of a GPU, and their
-// execution: DAGEE's four steps (Chow 2022, chapter 2) -- executors are given, tasks are
-// registered, nodes and edges are added, the graph is run. A copy is a task of the CPU. The graph
-// is a value and may be run several times; a run owns its threads and lanes and ends when all tasks
-// have.
+// TaskGraph: tasks with dependencies, on threads of the CPU or on lanes of a GPU, the first three
+// of DAGEE's four steps (Chow 2022, chapter 2): tasks are registered, nodes and edges are added;
+// graph_run.h is the fourth. A copy is a task of the CPU. The graph is a value and may be run
+// several times.
 // Limits: kMaxGraphTasks tasks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/result.h"
-#include "device/lane_driver.h"
 
 namespace partita::exec {
 
@@ -51,29 +49,5 @@ class TaskGraph {
  private:
   std::vector<GraphTask> tasks_;
 };
-
-// The units of a task, given how many running kernels use each unit.
-using MaskChoice =
-    std::function<hw::UnitMask(const LaneWork& work, const std::vector<int>& running)>;
-
-struct GraphSettings {
-  int cpu_threads = 1;  // for CpuWork; at least one
-  MaskChoice mask;
-};
-
-struct GraphTaskRun {
-  std::int64_t begin_ns = 0, end_ns = 0;  // by the clock; launched to finished
-  hw::UnitMask mask;                      // of a task on a lane
-};
-
-struct GraphRun {
-  std::vector<GraphTaskRun> tasks;
-  int lanes = 0;  // that were made: one per mask and kernels on it at the same time
-};
-
-// Runs every task once, as soon as those before it have ended. A task that the driver refuses ends
-// the run with the driver's error, after what was running has ended; tasks behind it never run.
-Result<GraphRun> run_graph(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
-                           const GraphSettings& settings);
 
 }  // namespace partita::exec

@@ -4,11 +4,12 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
-#include "exec/task_graph.h"
+#include "exec/graph_run.h"
 #include "planners/mask/masks.h"
 
 namespace partita::exec {
@@ -16,13 +17,17 @@ namespace {
 
 using drivers::cpu_mask::CpuMaskDriver;
 
-GraphSettings settings_on(const hw::Topology& topology, int threads) {
-  return {threads, [topology](const LaneWork& work, const std::vector<int>& running) {
-            return planners::mask::allocate(
-                       topology, running,
-                       {work.units, planners::mask::Policy::fair, topology.units()})
-                .mask;
-          }};
+// Masks by the fair policy; so many of the units may run other kernels already.
+GraphSettings settings_on(const TaskGraph& graph, const hw::Topology& topology, int overlap_limit) {
+  const auto mask = [&graph, topology, overlap_limit](
+                        int task, const std::vector<int>& running) -> std::optional<hw::UnitMask> {
+    const int units = std::get<LaneWork>(graph.tasks()[static_cast<std::size_t>(task)].work).units;
+    const planners::mask::Request request{units, planners::mask::Policy::fair, overlap_limit};
+    const auto grant = planners::mask::allocate(topology, running, request);
+    if (grant.granted == 0) return std::nullopt;
+    return grant.mask;
+  };
+  return {.cpu_threads = 2, .mask = mask};
 }
 
 // What a task saw: stamps of its begin and end, work-groups, units that ran them.
@@ -73,8 +78,12 @@ TEST(TaskGraphs, RunEveryTaskOnceAfterThoseBeforeIt) {
       for (int edges = t == 0 ? 0 : static_cast<int>(rng.below(4)); edges > 0; --edges)
         random.graph.depend(t, static_cast<int>(rng.below(static_cast<std::uint64_t>(t))));
     }
-    const auto run = run_graph(random.graph, **driver, clock, settings_on(topology, 2));
+    GraphSettings settings =
+        settings_on(random.graph, topology, rng.below(2) == 0 ? 0 : topology.units());
+    settings.ahead = rng.below(3) > 0;
+    const auto run = run_graph(random.graph, **driver, clock, settings);
     ASSERT_TRUE(run) << to_string(run.error());
+    long edges = 0;
     for (int t = 0; t < tasks; ++t) {
       const auto i = static_cast<std::size_t>(t);
       const GraphTask& task = random.graph.tasks()[i];
@@ -82,11 +91,18 @@ TEST(TaskGraphs, RunEveryTaskOnceAfterThoseBeforeIt) {
       ASSERT_EQ(random.seen[i]->groups, lane ? lane->groups : 1);
       for (const int before : task.after)
         ASSERT_GT(random.seen[i]->begin, random.seen[static_cast<std::size_t>(before)]->end);
+      for (const int before : task.after)
+        ASSERT_GE(run->tasks[i].begin_ns, run->tasks[static_cast<std::size_t>(before)].end_ns);
+      edges += static_cast<long>(task.after.size());
       const hw::UnitMask used(random.seen[i]->units.load());
       ASSERT_EQ(used & ~run->tasks[i].mask, hw::UnitMask{});
-      ASSERT_EQ(run->tasks[i].mask.count(), lane ? static_cast<std::size_t>(lane->units) : 0u);
+      ASSERT_LE(run->tasks[i].mask.count(), lane ? static_cast<std::size_t>(lane->units) : 0u);
+      ASSERT_EQ(run->tasks[i].mask.any(), lane != nullptr);
       ASSERT_LE(run->tasks[i].begin_ns, run->tasks[i].end_ns);
     }
+    const Dependencies& became = run->dependencies;
+    ASSERT_EQ(became.skipped + became.on_device + became.on_host, edges);
+    ASSERT_TRUE(settings.ahead || became.on_device == 0);
   }
   EXPECT_EQ((*driver)->outside(), 0);
 }
@@ -116,14 +132,88 @@ TEST(TaskGraphs, EndWithTheDriversErrorAndRunNothingBehindIt) {
   graph.add("behind", CpuWork{[&] { ++ran; }});
   graph.depend(1, 0);
   graph.depend(2, 1);
-  GraphSettings settings = settings_on(topology, 1);
-  settings.mask = [](const LaneWork& work, const std::vector<int>&) {
-    return work.groups == 4 ? hw::UnitMask(1) : hw::UnitMask{};
+  GraphSettings settings = settings_on(graph, topology, 2);
+  settings.mask = [](int task, const std::vector<int>&) {
+    return task == 0 ? hw::UnitMask(1) : hw::UnitMask{};
   };
   const auto run = run_graph(graph, **driver, clock, settings);
   ASSERT_FALSE(run);
   EXPECT_THAT(to_string(run.error()), testing::HasSubstr("too much"));
   EXPECT_EQ(ran, 4);
+}
+
+// The two kernels before `join` end only once the kernel behind it is decided on, which is after
+// `join` was queued: without waits on the device this would never end.
+TEST(TaskGraphs, AreQueuedBehindWhatStillRuns) {
+  RealClock clock;
+  const hw::Topology topology = hw::generic_topology(1, 2);
+  const auto driver = CpuMaskDriver::open(topology);
+  ASSERT_TRUE(driver);
+  const std::int64_t patience_ns = 20'000'000'000;
+  const std::int64_t begin = clock.now_ns();
+  std::atomic<bool> open{false};
+  std::atomic<int> ran{0}, ran_before_join{-1}, ran_before_last{-1};
+  const auto gated = [&](std::int64_t) {
+    while (!open && clock.now_ns() < begin + patience_ns) std::this_thread::yield();
+    ++ran;
+  };
+  TaskGraph graph;
+  graph.add("a", LaneWork{1, 1, gated});
+  graph.add("b", LaneWork{1, 1, gated});
+  graph.add("join", LaneWork{2, 1, [&](std::int64_t) { ran_before_join = ran++; }});
+  graph.add("last", LaneWork{2, 1, [&](std::int64_t) { ran_before_last = ran++; }});
+  graph.depend(2, 0);
+  graph.depend(2, 1);
+  graph.depend(3, 2);
+  GraphSettings settings{.cpu_threads = 1, .mask = {}};
+  settings.mask = [&](int task, const std::vector<int>&) {
+    if (task == 3) open = true;
+    return task < 2 ? hw::UnitMask(std::size_t{1} << task) : hw::UnitMask(3);
+  };
+  const auto run = run_graph(graph, **driver, clock, settings);
+  ASSERT_TRUE(run) << to_string(run.error());
+  EXPECT_LT(clock.now_ns(), begin + patience_ns);
+  EXPECT_EQ(ran_before_join, 2);
+  EXPECT_EQ(ran_before_last, 3);
+  EXPECT_EQ(run->dependencies, (Dependencies{.skipped = 0, .on_device = 3, .on_host = 0}));
+  EXPECT_EQ(run->lanes, 3);
+}
+
+TEST(TaskGraphs, EndWhereNothingRunsAndAKernelGetsNoUnits) {
+  RealClock clock;
+  const auto driver = CpuMaskDriver::open(hw::generic_topology(1, 1));
+  ASSERT_TRUE(driver);
+  std::atomic<int> ran{0};
+  TaskGraph graph;
+  graph.add("first", CpuWork{[&] { ++ran; }});
+  graph.add("never", LaneWork{1, 1, [&](std::int64_t) { ++ran; }});
+  const auto run = run_graph(
+      graph, **driver, clock,
+      {.cpu_threads = 1, .mask = [](int, const std::vector<int>&) { return std::nullopt; }});
+  ASSERT_FALSE(run);
+  EXPECT_THAT(to_string(run.error()), testing::HasSubstr("no units"));
+  EXPECT_EQ(ran, 1);
+}
+
+// More masks than there may be lanes.
+TEST(TaskGraphs, MakeLanesAnewWhereThereMayBeNoMore) {
+  RealClock clock;
+  TaskGraph graph;
+  std::vector<hw::UnitMask> masks;
+  for (int task = 0; task < 300; ++task) {
+    graph.add("t", LaneWork{1, 1, [](std::int64_t) {}});
+    masks.emplace_back(1 + static_cast<unsigned long>(task));
+  }
+  const auto driver = CpuMaskDriver::open(hw::generic_topology(1, 9));
+  ASSERT_TRUE(driver);
+  const auto mask = [&](int task, const std::vector<int>&) {
+    return masks[static_cast<std::size_t>(task)];
+  };
+  const auto run = run_graph(graph, **driver, clock, {.cpu_threads = 1, .mask = mask});
+  ASSERT_TRUE(run) << to_string(run.error());
+  EXPECT_LE(run->lanes, drivers::cpu_mask::kMaxLanes);
+  EXPECT_EQ((*driver)->outside(), 0);
+  EXPECT_TRUE((*driver)->create_lane(hw::UnitMask(1)));
 }
 
 }  // namespace

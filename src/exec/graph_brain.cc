@@ -1,0 +1,194 @@
+#include "exec/graph_brain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace partita::exec {
+namespace {
+
+// What a unit counts that a kernel must not be given: more than can run.
+constexpr int kTaken = 1 << 20;
+
+}  // namespace
+
+GraphBrain::GraphBrain(const TaskGraph& graph, const MaskChoice& mask, const Options& options)
+    : tasks_(graph.tasks()),
+      mask_(mask),
+      options_(options),
+      states_(tasks_.size()),
+      after_(tasks_.size()),
+      running_(static_cast<std::size_t>(options.units)),
+      left_(tasks_.size()) {
+  CHECK(options.units >= 1 && options.max_lanes >= 1);
+  for (int task = 0; std::cmp_less(task, tasks_.size()); ++task) {
+    const std::vector<int>& before = tasks_[static_cast<std::size_t>(task)].after;
+    state(task).missing = state(task).outside = static_cast<int>(before.size());
+    for (const int other : before) after_[static_cast<std::size_t>(other)].push_back(task);
+    if (before.empty()) ready(task);
+  }
+}
+
+bool GraphBrain::is_kernel(int task) const {
+  return std::holds_alternative<LaneWork>(tasks_[static_cast<std::size_t>(task)].work);
+}
+
+void GraphBrain::ready(int task) {
+  (is_kernel(task) ? kernels_ready_ : cpu_ready_).push_back(task);
+}
+
+std::optional<int> GraphBrain::next_cpu() {
+  if (cpu_ready_.empty()) return std::nullopt;
+  const int task = cpu_ready_.front();
+  cpu_ready_.pop_front();
+  state(task).started = true;
+  ++active_;
+  return task;
+}
+
+std::optional<Enqueued> GraphBrain::next_kernel() {
+  const std::size_t tried = std::min(kernels_ready_.size(), kMostTried);
+  for (std::size_t i = 0; i < tried; ++i) {
+    const auto at = kernels_ready_.begin() + static_cast<std::ptrdiff_t>(i);
+    const std::optional<hw::UnitMask> mask = mask_(*at, running_);
+    if (!mask) continue;
+    auto enqueued = enqueue(*at, *mask);
+    if (enqueued) kernels_ready_.erase(at);
+    return enqueued;
+  }
+  while (!ahead_.empty()) {
+    const int task = ahead_.front();
+    ahead_.pop_front();
+    if (state(task).missing == 0) continue;  // it is among the ready ones
+    const auto mask = taken_over(task, unfinished(task));
+    if (!mask) continue;
+    if (auto enqueued = enqueue(task, *mask)) return enqueued;
+  }
+  return std::nullopt;
+}
+
+void GraphBrain::ended(int task) {
+  State& mine = state(task);
+  CHECK(mine.started && !mine.ended);
+  mine.ended = true;
+  --left_;
+  --active_;
+  if (mine.lane >= 0) {
+    use(mine.mask, -1);
+    --lanes_[static_cast<std::size_t>(mine.lane)].queued;
+  }
+  for (const int next : after_[static_cast<std::size_t>(task)]) {
+    State& theirs = state(next);
+    --theirs.missing;
+    if (mine.lane < 0) --theirs.outside;
+    if (theirs.started) continue;  // ahead: the device waits
+    ++(theirs.missing == 0 ? dependencies_.on_host : dependencies_.skipped);
+    if (theirs.missing == 0) {
+      ready(next);
+    } else if (mine.lane < 0) {
+      look_ahead(next);
+    }
+  }
+}
+
+void GraphBrain::skipped_wait() {
+  --dependencies_.on_device;
+  ++dependencies_.skipped;
+}
+
+// Considers a task for being queued ahead, once all that it waits for is queued.
+void GraphBrain::look_ahead(int task) {
+  const State& its = state(task);
+  if (options_.ahead && is_kernel(task) && its.outside == 0 && its.missing > 0 && !its.started)
+    ahead_.push_back(task);
+}
+
+void GraphBrain::use(const hw::UnitMask& mask, int more) {
+  for (std::size_t unit = 0; unit < running_.size(); ++unit)
+    if (mask[unit]) running_[unit] += more;
+}
+
+// Each once, ascending.
+std::vector<int> GraphBrain::unfinished(int task) const {
+  std::vector<int> before;
+  for (const int other : tasks_[static_cast<std::size_t>(task)].after)
+    if (!state(other).ended) before.push_back(other);
+  std::ranges::sort(before);
+  before.erase(std::ranges::unique(before).begin(), before.end());
+  return before;
+}
+
+// A mask on units of `before` alone that no other kernel uses more than the choice allows.
+std::optional<hw::UnitMask> GraphBrain::taken_over(int task, const std::vector<int>& before) {
+  hw::UnitMask theirs;
+  for (const int other : before) {
+    if (lanes_[static_cast<std::size_t>(state(other).lane)].last != other) return std::nullopt;
+    theirs |= state(other).mask;
+  }
+  std::vector<int> counts(running_.size(), kTaken);
+  for (std::size_t unit = 0; unit < counts.size(); ++unit) {
+    if (!theirs[unit]) continue;
+    counts[unit] = running_[unit];
+    for (const int other : before) counts[unit] -= state(other).mask[unit];
+  }
+  const std::optional<hw::UnitMask> mask = mask_(task, counts);
+  const auto& work = std::get<LaneWork>(tasks_[static_cast<std::size_t>(task)].work);
+  const bool enough =
+      mask && (*mask & ~theirs).none() && std::cmp_greater_equal(mask->count(), work.units);
+  return enough ? mask : std::nullopt;
+}
+
+// One with this mask on which nothing is queued, or what is queued last is one of `before`.
+std::optional<int> GraphBrain::free_lane(const hw::UnitMask& mask,
+                                         const std::vector<int>& before) const {
+  std::optional<int> idle;
+  for (int lane = 0; lane < lanes(); ++lane) {
+    const Lane& one = lanes_[static_cast<std::size_t>(lane)];
+    if (one.mask != mask) continue;
+    if (std::ranges::binary_search(before, one.last)) return lane;
+    if (one.queued == 0 && !idle) idle = lane;
+  }
+  return idle;
+}
+
+// Nothing where every lane is busy that there may be.
+std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask) {
+  const std::vector<int> before = unfinished(task);
+  Enqueued next{task, 0, false, mask};
+  if (const auto lane = free_lane(mask, before)) {
+    next.lane = *lane;
+  } else {
+    next.fresh = true;
+    next.lane = lanes();
+    if (lanes() == options_.max_lanes) {
+      const auto idle = std::ranges::find(lanes_, 0, &Lane::queued);
+      if (idle == lanes_.end()) return std::nullopt;
+      next.lane = static_cast<int>(idle - lanes_.begin());
+      *idle = {};
+    } else {
+      lanes_.emplace_back();
+    }
+  }
+  Lane& lane = lanes_[static_cast<std::size_t>(next.lane)];
+  for (const int other : before) {
+    if (state(other).lane != next.lane) next.waits.push_back(state(other).lane);
+  }
+  lane.mask = mask;
+  ++lane.queued;
+  lane.last = task;
+  State& mine = state(task);
+  mine.lane = next.lane;
+  mine.mask = mask;
+  mine.started = true;
+  dependencies_.on_device += mine.missing;
+  use(mask, 1);
+  ++active_;
+  for (const int after : after_[static_cast<std::size_t>(task)]) {
+    --state(after).outside;
+    look_ahead(after);
+  }
+  return next;
+}
+
+}  // namespace partita::exec
