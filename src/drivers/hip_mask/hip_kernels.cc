@@ -47,6 +47,7 @@ Result<std::unique_ptr<HipKernels>> HipKernels::open(HipMaskDriver& driver) {
 HipKernels::~HipKernels() {
   const abi::HipApi& api = library_->api();
   (void)api.set_device(device_);
+  for (const auto& [number, made] : noting_) open(number);  // giving back waits for all kernels
   if (memory_) (void)api.device_free(memory_);
   for (void* block : host_) (void)api.host_free(block);
   if (module_) (void)api.unload_module(module_);

@@ -14,8 +14,8 @@ namespace partita::drivers::hip_mask {
 
 class HipLibrary {
  public:
-  // Loads `file`, or where it is empty libamdhip64.so, .so.7, .so.6 or .so.5. environment when there
-  // is none, or one without masked streams.
+  // Loads `file`, or where it is empty libamdhip64.so, .so.7, .so.6 or .so.5. environment when none
+  // is there, or one without masked streams.
   static Result<std::shared_ptr<HipLibrary>> open(const std::string& file);
 
   const abi::HipApi& api() const { return api_; }

@@ -99,8 +99,12 @@ class HipMaskDriver::Event {
 
 // ---- opening and ending ----
 
-HipMaskDriver::HipMaskDriver(std::shared_ptr<HipLibrary> library, int device, HipBoard board)
-    : library_(std::move(library)), device_(device), board_(std::move(board)) {}
+HipMaskDriver::HipMaskDriver(std::shared_ptr<HipLibrary> library, const HipMaskOptions& options,
+                             HipBoard board)
+    : library_(std::move(library)),
+      device_(options.device),
+      mark_every_(std::max(1, options.mark_every)),
+      board_(std::move(board)) {}
 
 Result<std::unique_ptr<HipMaskDriver>> HipMaskDriver::open(const HipMaskOptions& options) {
   const std::string call = fmt::format("open(device {})", options.device);
@@ -129,8 +133,7 @@ Result<std::unique_ptr<HipMaskDriver>> HipMaskDriver::open(const HipMaskOptions&
   if (!facts) return failed(facts.error());
   auto board = board_of(*facts);
   if (!board) return refused(board.error().code, board.error().message, call);
-  return std::unique_ptr<HipMaskDriver>(
-      new HipMaskDriver(*library, options.device, *std::move(board)));
+  return std::unique_ptr<HipMaskDriver>(new HipMaskDriver(*library, options, *std::move(board)));
 }
 
 HipMaskDriver::~HipMaskDriver() {
@@ -218,7 +221,7 @@ Result<abi::Stream> HipMaskDriver::stream_of(const hw::UnitMask& mask) {
 }
 
 // Whether HIP says that the stream has the mask. It tells only as many bits as it counts
-// multiprocessors -- half of them where those are WGPs -- and all of these when none of them is set.
+// multiprocessors -- half of them where those are WGPs -- and all of these when none of them is on.
 Result<void> HipMaskDriver::check_mask(abi::Stream stream,
                                        const std::vector<std::uint32_t>& words) const {
   const abi::HipApi& api = library_->api();
@@ -339,12 +342,12 @@ Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
   return {};
 }
 
-// One more item is queued; puts a mark behind it now and then.
+// One more item is queued; puts a mark behind it when it is time.
 void HipMaskDriver::count_one(Lane& lane) {
   ++lane.given;
   const std::int64_t marked = lane.marks.empty() ? lane.finished : lane.marks.back().count;
-  // The item itself is queued: without a mark only the count of the unfinished is coarser.
-  if (lane.given - marked >= kMarkEvery) (void)mark(lane, "");
+  // The item is queued in any case: without its mark only the count of the unfinished is coarser.
+  if (lane.given - marked >= mark_every_) (void)mark(lane, "");
 }
 
 // An event that is finished when everything given so far is.

@@ -1,12 +1,10 @@
 // HipMaskDriver: the LaneDriver door on an AMD GPU. A lane is a HIP stream whose hardware queue runs
-// on the CUs of its mask; a lane of all units is masked too, because streams without a mask share
+// on the CUs of its mask only; so is a lane of all units, because streams without a mask share
 // GPU_MAX_HW_QUEUES (4) hardware queues and would wait for each other. Streams of lanes that ended
 // are kept for lanes of the same mask. Owns streams and events; they end with it, after what is
 // queued. Limits: kMaxLanes lanes (and streams), kMaxEvents events, kMaxQueued unfinished kernels,
-// records and waits per lane. Between two marks (records, and one of the driver's own after every
-// kMarkEvery) `queued` counts kernels that are finished as unfinished, until the lane is idle.
-// Thread rule: any thread, at the same time. No work on HIP's null stream meanwhile: it and masked
-// streams wait for each other.
+// records and waits per lane. Thread rule: any thread, at the same time. No work on HIP's null
+// stream meanwhile: it and masked streams wait for each other.
 #pragma once
 
 #include <deque>
@@ -27,13 +25,16 @@ namespace partita::drivers::hip_mask {
 // four are left for HIP's own. One stable figure is published, for an MI50: 7 beside the default.
 inline constexpr int kMaxLanes = 20;
 inline constexpr int kMaxEvents = 1 << 14;
-inline constexpr std::int64_t kMaxQueued = 1024;  // far less than a queue of HIP holds
-inline constexpr std::int64_t kMarkEvery = 64;
+inline constexpr std::int64_t kMaxQueued = 512;  // far less than a queue of HIP holds
 
 struct HipMaskOptions {
   int device = 0;       // HIP's number
   std::string library;  // file of libamdhip64; empty: the installed one
   std::string kfd = "/sys/class/kfd/kfd/topology/nodes";
+  // A HIP event is put behind every so many kernels and waits of a lane, to see how far it is.
+  // Above 1 a lane has fewer of them, which take time between kernels, and counts kernels that are
+  // finished as unfinished until a later event is finished or the lane is idle.
+  int mark_every = 1;
 };
 
 // What DeviceKernel::handle points to; read by launch() only. Work-groups are blocks along x.
@@ -90,7 +91,7 @@ class HipMaskDriver final : public device::LaneDriver {
     abi::Stream stream = nullptr;
   };
 
-  HipMaskDriver(std::shared_ptr<HipLibrary> library, int device, HipBoard board);
+  HipMaskDriver(std::shared_ptr<HipLibrary> library, const HipMaskOptions& options, HipBoard board);
   Result<void> use_device() const;
   Result<abi::Stream> stream_of(const hw::UnitMask& mask);
   Result<void> check_mask(abi::Stream stream, const std::vector<std::uint32_t>& words) const;
@@ -104,6 +105,7 @@ class HipMaskDriver final : public device::LaneDriver {
 
   const std::shared_ptr<HipLibrary> library_;
   const int device_;
+  const int mark_every_;
   const HipBoard board_;
   std::mutex mutex_;  // of everything below, and of calls that change a stream
   std::map<int, std::shared_ptr<Lane>> lanes_;

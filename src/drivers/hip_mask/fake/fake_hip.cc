@@ -334,7 +334,8 @@ Status hipHostMalloc(void** memory, std::size_t bytes, unsigned flags) {
   });
 }
 Status hipHostFree(void* memory) {
-  return call("hipHostFree", Kind::destroying, [&](Machine& m, Lock&) {
+  return call("hipHostFree", Kind::destroying, [&](Machine& m, Lock& lock) {
+    m.changed.wait(lock, [&] { return m.idle(); });  // as HIP does
     return m.host.erase(memory) == 1 ? Status::success : Status::invalid_handle;
   });
 }

@@ -32,7 +32,7 @@ Arrays arrays_of(const Board& board) {
   return gpu;
 }
 
-// The registers of a CU of the die; the bits that say something else are set where they can mislead.
+// The registers of a CU of the die; bits that say something else are set where they can mislead.
 Site registers(int gfx, std::uint32_t xcc, std::uint32_t engine, std::uint32_t array,
                std::uint32_t cu) {
   if (gfx >= 100000) {
@@ -103,6 +103,11 @@ void Machine::reset(const Board& next) {
 int Machine::alive() const {
   return static_cast<int>(streams.size() + events.size() + modules.size() + programs.size() +
                           host.size() + device.size());
+}
+
+bool Machine::idle() const {
+  return std::ranges::all_of(
+      streams, [](const auto& entry) { return entry.second->ended == entry.second->given; });
 }
 
 void Machine::violated(const std::string& what) {

@@ -58,6 +58,7 @@ class Machine {
  public:
   void reset(const Board& board);
   int alive() const;
+  bool idle() const;  // no stream has work
   void violated(const std::string& what);
   void* next_handle();
   // The sites of a mask; nothing when the kernel driver refuses it.
