@@ -48,7 +48,14 @@ Result<std::shared_ptr<const GreenContext>> ContextPool::create(const Atoms& ato
     code =
         api.create_green(&context->handle, description, gpu_->device(), abi::kGreenDefaultStream);
   if (code == abi::Return::success) code = api.context_of_green(&context->context, context->handle);
+  abi::Resource got = {};
+  if (code == abi::Return::success)
+    code = api.green_resource(context->handle, &got, abi::kResourceTypeSm);
   if (code != abi::Return::success) return failed(gpu_->library().error(code, call));
+  const std::size_t wanted = groups.size() * static_cast<std::size_t>(atoms.size);
+  if (got.sm.count != wanted)
+    return environment_error(
+        call, fmt::format("asked for {} SMs and got {}; is MPS on?", wanted, got.sm.count));
   return std::shared_ptr<const GreenContext>(context);
 }
 
