@@ -7,7 +7,8 @@
 #include "commands.h"
 #include "flags.h"
 #include "kernel_inputs.h"
-#include "planners/mask/masks.h"
+#include "plan/kernel_picture.h"
+#include "planners/mask/lanes.h"
 
 namespace partita::cli {
 namespace {
@@ -68,35 +69,12 @@ struct Answer {
   int wanted = 0, granted = 0, overlapped = 0, atom = 1;
 };
 
-// Busy atoms are those with a busy unit.
-Busy busy_atoms(const hw::Topology& topology, int atom, const Busy& busy) {
-  Busy atoms;
-  std::size_t first = 0;
-  for (const int units : topology.units_in) {
-    for (int at = 0; at + atom <= units; at += atom) {
-      int most = 0;
-      for (int i = 0; i < atom; ++i)
-        most = std::max(most, busy[first + static_cast<std::size_t>(at + i)]);
-      atoms.push_back(most);
-    }
-    first += static_cast<std::size_t>(units);
-  }
-  return atoms;
-}
-
 Answer answer_of(const Flags& flags, const hw::Topology& topology, Busy busy) {
-  Answer answer{topology, std::move(busy), {}, flags.units, 0, 0, flags.atom};
-  const hw::Topology coarse = hw::in_atoms(topology, flags.atom);
-  const int atoms = std::min((flags.units + flags.atom - 1) / flags.atom, coarse.units());
-  const planners::mask::Request request{atoms, *planners::mask::policy_named(flags.policy),
-                                        flags.overlap_limit / flags.atom};
-  const Grant grant =
-      planners::mask::allocate(coarse, busy_atoms(topology, flags.atom, answer.busy), request);
-  answer.mask = hw::units_of(topology, flags.atom, grant.mask);
-  answer.granted = static_cast<int>(answer.mask.count());
-  for (std::size_t unit = 0; unit < answer.busy.size(); ++unit)
-    answer.overlapped += answer.mask[unit] && answer.busy[unit] > 0;
-  return answer;
+  const Grant grant = planners::mask::allocate_atoms(
+      topology, flags.atom, busy,
+      {flags.units, *planners::mask::policy_named(flags.policy), flags.overlap_limit});
+  return {topology,      std::move(busy),  grant.mask, flags.units,
+          grant.granted, grant.overlapped, flags.atom};
 }
 
 std::string json_of(const Flags& flags, const Answer& answer) {
@@ -119,12 +97,29 @@ std::string json_of(const Flags& flags, const Answer& answer) {
   return out.take();
 }
 
+std::string summary(const Answer& answer) {
+  const std::string atoms = answer.atom == 1 ? "" : fmt::format(" in atoms of {}", answer.atom);
+  return fmt::format("{}: {} {}s{} for the {} asked for, {} of them shared, {} effective",
+                     answer.topology.name, answer.granted, answer.topology.unit_name, atoms,
+                     answer.wanted, answer.overlapped,
+                     planners::mask::effective_units(answer.topology, answer.mask));
+}
+
+std::string svg_of(const Flags& flags, const Answer& answer) {
+  const hw::Topology& topology = answer.topology;
+  const std::string title = fmt::format("{} of the {} {}s of {}", answer.granted, topology.units(),
+                                        topology.unit_name, topology.name);
+  const std::string below = fmt::format(
+      "{} asked for, policy {}{}; {} run other kernels already ({} allowed); {} effective",
+      answer.wanted, flags.policy,
+      answer.atom == 1 ? "" : fmt::format(", atoms of {}", answer.atom), answer.overlapped,
+      flags.overlap_limit, planners::mask::effective_units(topology, answer.mask));
+  return plan::mask_svg({title, below, answer.atom, answer.mask, answer.busy}, topology);
+}
+
 std::string text_of(const Answer& answer) {
   const hw::Topology& topology = answer.topology;
-  std::string text =
-      fmt::format("{}: {} of {} {}s, {} of them shared, {} effective\n\n", topology.name,
-                  answer.granted, answer.wanted, topology.unit_name, answer.overlapped,
-                  planners::mask::effective_units(topology, answer.mask));
+  std::string text = summary(answer) + "\n\n";
   const auto shares = hw::units_per_cluster(topology, answer.mask);
   std::size_t unit = 0;
   for (std::size_t cluster = 0; cluster < topology.units_in.size(); ++cluster) {
@@ -145,12 +140,15 @@ Result<Exit> run(Context& context, Flags flags) {
   if (flags.units > topology->units())
     return bad_input("--units", fmt::format("{} has {} {}s", topology->name, topology->units(),
                                             topology->unit_name));
-  if (flags.atom == 0) flags.atom = topology->atoms.front();
+  const Result<int> atom = load_atom(*topology, flags.atom);
+  if (!atom) return failed(atom.error());
+  flags.atom = *atom;
   Result<Busy> busy = load_busy(context, flags, *topology);
   if (!busy) return failed(busy.error());
   const Answer answer = answer_of(flags, *topology, *std::move(busy));
-  const std::string content =
-      flags.output.format == "json" ? json_of(flags, answer) : text_of(answer);
+  const std::string content = flags.output.format == "json"  ? json_of(flags, answer)
+                              : flags.output.format == "svg" ? svg_of(flags, answer)
+                                                             : text_of(answer);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   if (answer.granted > 0) return Exit::done;
@@ -166,9 +164,7 @@ Command add_mask(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
   auto flags = std::make_shared<Flags>();
-  command
-      ->add_option("--gpu", flags->gpu,
-                   "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS")
+  command->add_option("--gpu", flags->gpu, kGpuHelp)
       ->type_name("TOPOLOGY")
       ->default_str(flags->gpu);
   within(command->add_option("--units", flags->units, "How many SMs or CUs the kernel shall get"),
@@ -191,12 +187,8 @@ Command add_mask(CLI::App& app) {
                              "How many of the units may run other kernels already"),
          0, hw::kMaxUnits)
       ->type_name("N");
-  within(command->add_option("--atom", flags->atom,
-                             "Units that can only be masked together; default: the GPU's, 8 on "
-                             "H100 and H200 (2 without co-scheduling), 1 on AMD"),
-         1, hw::kMaxUnits)
-      ->type_name("N");
-  add_output(*command, flags->output, {"text", "json"});
+  add_atom_flag(*command, flags->atom);
+  add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita mask --gpu MI50 --units 19 --policy conserved\n"
       "partita mask --gpu H200 --units 40 --atom 2 --format json");

@@ -7,6 +7,7 @@
 
 namespace partita::cli {
 
+Command add_kernels_plan(CLI::App& kernels);
 Command add_kernels_simulate(CLI::App& kernels);
 
 }  // namespace partita::cli

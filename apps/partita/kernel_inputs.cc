@@ -3,48 +3,89 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 
 #include "base/document.h"
 #include "base/fields.h"
 #include "flags.h"
+#include "kernel_planning.h"
 #include "plan/kernels.h"
 
 namespace partita::cli {
 namespace {
 
-Result<profile::ModelKernels> load_model(Context& context, const std::string& directory,
-                                         const std::string& name, int units) {
-  const std::string stem = directory + "/" + name;
-  if (context.files.exists(stem + ".csv")) {
-    const Result<std::string> text = read_input(context, "--profiles", stem + ".csv");
-    if (!text) return failed(text.error());
-    return profile::parse_kernel_csv(stem + ".csv", *text, units);
-  }
-  if (!context.files.exists(stem + ".profile.json"))
-    return bad_input("--workers", fmt::format("no kernels of '{}': neither {}.csv nor "
-                                              "{}.json with {}.profile.json is there",
-                                              name, stem, stem, stem));
+Result<profile::ModelKernels> load_reef(Context& context, const std::string& stem,
+                                        const std::string& name, const hw::Topology& topology) {
+  if (topology.name != "MI50" && topology.source != hw::kGenericSource)
+    return bad_input("--gpu",
+                     fmt::format("{0}.profile.json holds times of an MI50, not of {1}: "
+                                 "give {0}.csv with kernel,units,time_us measured on {1}, "
+                                 "on all {2} {3}s and the numbers to plan with",
+                                 stem, topology.name, topology.units(), topology.unit_name));
   const Result<std::string> sequence = read_input(context, "--profiles", stem + ".json");
   if (!sequence) return failed(sequence.error());
   const Result<std::string> table = read_input(context, "--profiles", stem + ".profile.json");
   if (!table) return failed(table.error());
   return profile::parse_reef({stem + ".json", *sequence, stem + ".profile.json", *table}, name,
-                             units);
+                             topology.units());
 }
 
-Result<std::vector<int>> units_in(const Document& document, const Node& worker, int most) {
+Result<profile::ModelKernels> load_model(Context& context, const std::string& directory,
+                                         const std::string& name, const hw::Topology& topology) {
+  const std::string stem = directory + "/" + name;
+  if (context.files.exists(stem + ".csv")) {
+    const Result<std::string> text = read_input(context, "--profiles", stem + ".csv");
+    if (!text) return failed(text.error());
+    return profile::parse_kernel_csv(stem + ".csv", *text, topology.units());
+  }
+  if (!context.files.exists(stem + ".profile.json"))
+    return bad_input("--workers", fmt::format("no kernels of '{}': neither {}.csv nor "
+                                              "{}.json with {}.profile.json is there",
+                                              name, stem, stem, stem));
+  return load_reef(context, stem, name, topology);
+}
+
+// Ascending whole numbers between commas, within [1, most].
+Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most) {
+  std::vector<int> counts;
+  for (const std::string& word : split(text, ',')) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const bool number = error == std::errc{} && end == word.data() + word.size();
+    if (!number || value < 1 || value > most || (!counts.empty() && value <= counts.back()))
+      return bad_input(flag, fmt::format("'{}': whole numbers from 1 to {} between commas, "
+                                         "ascending, are wanted",
+                                         text, most));
+    counts.push_back(value);
+  }
+  return counts;
+}
+
+std::vector<int> quarters(const hw::Topology& topology, const std::vector<int>& sizes) {
+  std::vector<int> counts;
+  for (int i = 1; i <= 4; ++i) {
+    const auto above = std::ranges::upper_bound(sizes, topology.units() * i / 4);
+    const int units = above == sizes.begin() ? sizes.front() : *std::prev(above);
+    if (counts.empty() || units > counts.back()) counts.push_back(units);
+  }
+  return counts;
+}
+
+Result<std::vector<int>> units_in(const Document& document, const Node& worker,
+                                  const std::vector<int>& sizes) {
   const Result<const Node*> list = list_member(document, worker, "units");
   if (!list) return failed(list.error());
   std::vector<int> units;
   for (const Node& item : (*list)->items) {
-    const bool whole = item.kind == Node::Kind::number && item.number >= 1 && item.number <= most &&
-                       item.number == static_cast<int>(item.number);
-    if (!whole)
+    const auto size = std::ranges::find(sizes, item.kind == Node::Kind::number ? item.number : 0);
+    if (size == sizes.end())
       return bad_input(document.at(item),
-                       fmt::format("a number of units from 1 to {} is wanted", most));
-    units.push_back(static_cast<int>(item.number));
+                       fmt::format("a number of units from {} to {}, of whole atoms, is wanted",
+                                   sizes.front(), sizes.back()));
+    units.push_back(*size);
   }
   return units;
 }
@@ -63,11 +104,8 @@ void add_kernel_flags(CLI::App& command, KernelFlags& flags) {
                   "NAME.json and NAME.profile.json, per worker")
       ->required()
       ->type_name("DIR");
-  command
-      .add_option("--gpu", flags.gpu,
-                  "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS")
-      ->type_name("TOPOLOGY")
-      ->default_str(flags.gpu);
+  command.add_option("--gpu", flags.gpu, kGpuHelp)->type_name("TOPOLOGY")->default_str(flags.gpu);
+  add_atom_flag(command, flags.atom);
 }
 
 Result<hw::Topology> load_topology(const std::string& gpu) {
@@ -76,40 +114,75 @@ Result<hw::Topology> load_topology(const std::string& gpu) {
   return topology;
 }
 
-Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most) {
-  std::vector<int> counts;
-  for (const std::string& word : split(text, ',')) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    const bool number = error == std::errc{} && end == word.data() + word.size();
-    if (!number || value < 1 || value > most || (!counts.empty() && value <= counts.back()))
-      return bad_input(flag, fmt::format("'{}': whole numbers from 1 to {} between commas, "
-                                         "ascending, are wanted",
-                                         text, most));
-    counts.push_back(value);
-  }
-  return counts;
+void add_atom_flag(CLI::App& command, int& atom) {
+  within(command.add_option("--atom", atom,
+                            "Units that can only be masked together; default: the GPU's, 8 on H100 "
+                            "and H200 (2 without co-scheduling), 2 on A100, 1 on AMD"),
+         1, hw::kMaxUnits)
+      ->type_name("N");
 }
 
-std::vector<int> quarters(const hw::Topology& topology) {
-  std::vector<int> counts;
-  for (int i = 1; i <= 4; ++i) {
-    const int units = topology.units() * i / 4;
-    if (units >= 1 && (counts.empty() || units > counts.back())) counts.push_back(units);
+Result<int> load_atom(const hw::Topology& topology, int atom) {
+  if (atom == 0) atom = topology.atoms.front();
+  const int widest = *std::ranges::max_element(topology.units_in);
+  if (atom <= widest) return atom;
+  return bad_input("--atom",
+                   fmt::format("{}: no {} of {} has more than {} {}s", atom, topology.cluster_name,
+                               topology.name, widest, topology.unit_name));
+}
+
+void add_configs_flag(CLI::App& command, std::string& configs) {
+  command
+      .add_option("--configs", configs,
+                  "Numbers of units that a kernel may have, ascending (default: a quarter, half, "
+                  "three quarters and all of the GPU, in whole atoms)")
+      ->type_name("N,N,...");
+}
+
+void add_switches_flag(CLI::App& command, int& switches) {
+  within(command.add_option("--switches", switches,
+                            "How often the number of units may change within a request of a "
+                            "worker"),
+         0, kMaxSwitches)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", switches));
+}
+
+Result<std::vector<int>> load_configs(const std::string& text, const hw::Topology& topology,
+                                      int atom) {
+  const std::vector<int> sizes = hw::mask_sizes(topology, atom);
+  if (text.empty()) return quarters(topology, sizes);
+  const auto configs = parse_counts("--configs", text, topology.units());
+  if (!configs) return failed(configs.error());
+  if (configs->size() > plan::kMaxOptions)
+    return bad_input("--configs", fmt::format("more than {} numbers", plan::kMaxOptions));
+  for (const int units : *configs) {
+    const auto next = std::ranges::lower_bound(sizes, units);
+    if (*next == units) continue;
+    return bad_input(
+        "--configs",
+        fmt::format("{} {}s of {} are no whole atoms of {} (--atom); {}{}", units,
+                    topology.unit_name, topology.name, atom,
+                    next == sizes.begin() ? "" : fmt::format("{} or ", *std::prev(next)), *next));
   }
-  return counts;
+  return *configs;
 }
 
 Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const KernelFlags& flags,
                                                         const hw::Topology& topology) {
   std::vector<profile::ModelKernels> models;
   std::map<std::string, int> seen;
+  std::size_t times = 0;
   for (const std::string& name : split(flags.workers, ',')) {
     if (name.empty()) return bad_input("--workers", "an empty name");
     if (models.size() == plan::kMaxWorkers)
       return bad_input("--workers", fmt::format("more than {} workers", plan::kMaxWorkers));
-    auto model = load_model(context, flags.profiles, name, topology.units());
+    auto model = load_model(context, flags.profiles, name, topology);
     if (!model) return failed(model.error());
+    times += model->kernels.size() * static_cast<std::size_t>(model->units);
+    if (times > kMaxTimes)
+      return bad_input("--workers",
+                       fmt::format("more than {} times of kernels on units in all", kMaxTimes));
     const int number = ++seen[name];
     model->model = number == 1 ? name : fmt::format("{}#{}", name, number);
     models.push_back(*std::move(model));
@@ -117,19 +190,29 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const 
   return models;
 }
 
-Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text, int most) {
+Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text) {
   const Result<Document> document = parse_document(file, text);
   if (!document) return failed(document.error());
   Fields fields(*document);
   fields.exactly("kind", "KernelPlan");
+  const std::string gpu = fields.text("gpu");
+  int atom = fields.has("atom") ? fields.integer("atom", {1, hw::kMaxUnits}) : 0;
+  const std::vector<Node>& workers = fields.list("workers", plan::kMaxWorkers);
+  const auto topology = hw::topology_named(gpu);
+  if (!topology) fields.refuse("gpu", topology.error().message);
   if (fields.error()) return failed(*fields.error());
-  const Result<const Node*> workers = list_member(*document, document->root, "workers");
-  if (!workers) return failed(workers.error());
-  PlannedUnits plan;
-  for (const Node& worker : (*workers)->items) {
+  if (const auto fits = load_atom(*topology, atom); fits) {
+    atom = *fits;
+  } else {
+    fields.refuse("atom", fits.error().message);
+    return failed(*fields.error());
+  }
+  const std::vector<int> sizes = hw::mask_sizes(*topology, atom);
+  PlannedUnits plan{gpu, atom, {}, {}};
+  for (const Node& worker : workers) {
     const Result<std::string> name = string_member(*document, worker, "name");
     if (!name) return failed(name.error());
-    auto units = units_in(*document, worker, most);
+    auto units = units_in(*document, worker, sizes);
     if (!units) return failed(units.error());
     plan.workers += (plan.workers.empty() ? "" : ",") + name->substr(0, name->find('#'));
     plan.units.push_back(*std::move(units));

@@ -13,32 +13,50 @@ namespace partita::cli {
 
 struct KernelFlags {
   std::string workers, profiles, gpu = "MI50";
+  int atom = 0;  // 0: the GPU's
 };
 
-// Adds --workers, --profiles and --gpu.
+inline constexpr char kGpuHelp[] =
+    "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS";
+
+// Adds --atom: units that can only be masked together.
+void add_atom_flag(CLI::App& command, int& atom);
+// The topology's atom where `atom` is 0. Refused if no cluster holds so many units.
+Result<int> load_atom(const hw::Topology& topology, int atom);
+
+// Adds --workers, --profiles, --gpu and --atom.
 void add_kernel_flags(CLI::App& command, KernelFlags& flags);
 
 // The topology that --gpu names.
 Result<hw::Topology> load_topology(const std::string& gpu);
 
-// Whole numbers between commas, ascending and within [1, most].
-Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most);
+// Adds --configs: the numbers of units that a kernel may have.
+void add_configs_flag(CLI::App& command, std::string& configs);
+// Adds --switches: how often that number may change.
+void add_switches_flag(CLI::App& command, int& switches);
 
-// A quarter, half, three quarters and all of the units.
-std::vector<int> quarters(const hw::Topology& topology);
+// The numbers of units of --configs: ascending whole numbers between commas, each of whole atoms or
+// all of the GPU; without text a quarter, half, three quarters and all, rounded down to atoms.
+Result<std::vector<int>> load_configs(const std::string& text, const hw::Topology& topology,
+                                      int atom);
 
 // Per worker NAME of --workers the kernels in DIR/NAME.csv, or in REEF's pair DIR/NAME.json and
-// DIR/NAME.profile.json. A name may be there several times: later ones are called NAME#2, NAME#3.
+// DIR/NAME.profile.json, which holds for an MI50 and for CLUSTERSxUNITS only. A name may be there
+// several times: later ones are called NAME#2, NAME#3. Refused: more than kMaxTimes times in all.
 Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const KernelFlags& flags,
                                                         const hw::Topology& topology);
 
-// What a KernelPlan (JSON) says of its workers.
+inline constexpr std::size_t kMaxTimes = 50'000'000;  // kernels x units, over all workers
+
+// What a KernelPlan (JSON) says.
 struct PlannedUnits {
+  std::string gpu;
+  int atom = 1;
   std::string workers;                  // as for --workers: "b#2" is a second b
   std::vector<std::vector<int>> units;  // per worker and kernel
 };
 
-// A plan for a GPU of at most `most` units. Refused with FILE:LINE.
-Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text, int most);
+// Units that a mask on its GPU can have. Refused with FILE:LINE.
+Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text);
 
 }  // namespace partita::cli

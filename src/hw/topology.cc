@@ -76,6 +76,14 @@ UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms) {
   return mask;
 }
 
+std::vector<int> mask_sizes(const Topology& topology, int atom) {
+  std::vector<int> sizes;
+  const int atoms = in_atoms(topology, atom).units();
+  for (int i = 1; i <= atoms; ++i) sizes.push_back(i * atom);
+  if (sizes.empty() || sizes.back() != topology.units()) sizes.push_back(topology.units());
+  return sizes;
+}
+
 std::vector<int> units_per_cluster(const Topology& topology, const UnitMask& mask) {
   std::vector<int> counts;
   std::size_t unit = 0;
@@ -94,7 +102,7 @@ Topology generic_topology(int clusters, int units) {
   topology.cluster_name = "cluster";
   topology.unit_name = "unit";
   topology.units_in.assign(static_cast<std::size_t>(clusters), units);
-  topology.source = "generic";
+  topology.source = kGenericSource;
   return topology;
 }
 

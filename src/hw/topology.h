@@ -37,9 +37,14 @@ Topology in_atoms(const Topology& topology, int atom);
 // The units of the atoms of `atoms`, a mask on in_atoms(topology, atom).
 UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms);
 
+// The numbers of units that a mask of whole atoms may have, ascending; all of the GPU's, which need
+// no mask, are the last.
+std::vector<int> mask_sizes(const Topology& topology, int atom);
+
 // Units of a mask per cluster.
 std::vector<int> units_per_cluster(const Topology& topology, const UnitMask& mask);
 
+inline constexpr char kGenericSource[] = "generic";
 // `clusters` clusters of `units` units, called "CLUSTERSxUNITS".
 Topology generic_topology(int clusters, int units);
 

@@ -1,5 +1,10 @@
 #include "plan/kernels.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
 #include "base/json_writer.h"
 
 namespace partita::plan {
@@ -24,6 +29,20 @@ void write_groups(JsonWriter& out, const KernelTimes& times, const Grouping& gro
   });
 }
 
+void write_lanes(JsonWriter& out, const hw::Topology& topology, const Lanes& lanes,
+                 std::size_t worker) {
+  std::vector<Lane> own;
+  std::ranges::copy_if(lanes.all, std::back_inserter(own),
+                       [&](const Lane& lane) { return lane.worker == worker; });
+  out.list(own, "      ", [&](const Lane& lane) {
+    out.raw("{\"units\": ").number(long{lane.units}).raw(", \"kernels\": ");
+    out.number(long{lane.kernels}).raw(", \"units_per_cluster\": ");
+    const std::vector<int> counts = hw::units_per_cluster(topology, lane.mask);
+    out.raw(fmt::format("[{}]", fmt::join(counts, ", ")));
+    out.raw(", \"mask_hex\": ").string(hw::mask_hex(lane.mask)).raw("}");
+  });
+}
+
 }  // namespace
 
 const char* to_string(Overlap overlap) { return overlap == Overlap::others ? "others" : "literal"; }
@@ -35,11 +54,19 @@ double predicted_time(const KernelProblem& problem, const KernelPlan& plan, std:
   return plan.workers[worker].time * (1 + units / problem.total_units);
 }
 
+const Lane* Lanes::find(std::size_t worker, int units) const {
+  for (const Lane& lane : all)
+    if (lane.worker == worker && lane.units == units) return &lane;
+  return nullptr;
+}
+
 std::string kernel_plan_json(const KernelProblem& problem, const KernelPlan& plan,
-                             const std::string& gpu) {
+                             const Lanes& lanes, const hw::Topology& topology) {
   JsonWriter out;
-  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelPlan\",\n  \"gpu\": ").string(gpu);
+  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelPlan\",\n  \"gpu\": ")
+      .string(topology.name);
   out.raw(", \"total_units\": ").number(long{problem.total_units});
+  out.raw(", \"atom\": ").number(long{lanes.atom});
   out.raw(", \"max_switches\": ").number(long{problem.switches});
   out.raw(", \"overlap\": ").string(to_string(problem.overlap));
   out.raw(",\n  \"objective\": ").number(plan.objective);
@@ -55,6 +82,8 @@ std::string kernel_plan_json(const KernelProblem& problem, const KernelPlan& pla
     out.raw(", \"predicted_us\": ").number(predicted_time(problem, plan, w));
     out.raw(",\n     \"groups\": ");
     write_groups(out, times, one);
+    out.raw(",\n     \"lanes\": ");
+    write_lanes(out, topology, lanes, w);
     out.raw(",\n     \"units\": [");
     for (std::size_t k = 0; k < one.option.size(); ++k)
       out.raw(k == 0 ? "" : ",").number(long{times.units[one.option[k]]});

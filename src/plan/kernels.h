@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "hw/topology.h"
+
 namespace partita::plan {
 
 inline constexpr int kMaxOptions = 64;
@@ -60,11 +62,29 @@ struct KernelPlan {
   bool operator==(const KernelPlan&) const = default;
 };
 
+// The mask of a worker's kernels on that many units, made before the run.
+struct Lane {
+  std::size_t worker = 0;
+  int units = 0;
+  hw::UnitMask mask;
+  int kernels = 0;  // that run on it, of a request
+  bool operator==(const Lane&) const = default;
+};
+
+// The lanes of a plan, one per worker and number of units that its kernels use. Masks are made of
+// whole atoms, or are all units of the GPU.
+struct Lanes {
+  int atom = 1;           // units that can only be masked together
+  std::vector<Lane> all;  // by worker, then units
+  const Lane* find(std::size_t worker, int units) const;
+  bool operator==(const Lanes&) const = default;
+};
+
 // The time of a worker's request with the slowdown by the others that the problem's rule predicts.
 double predicted_time(const KernelProblem& problem, const KernelPlan& plan, std::size_t worker);
 
-// KernelPlan JSON, kind KernelPlan: per worker the units of every kernel.
+// KernelPlan JSON, kind KernelPlan: per worker the units of every kernel and the lanes.
 std::string kernel_plan_json(const KernelProblem& problem, const KernelPlan& plan,
-                             const std::string& gpu);
+                             const Lanes& lanes, const hw::Topology& topology);
 
 }  // namespace partita::plan

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 #include "base/fields.h"
@@ -128,13 +129,17 @@ Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view 
   std::vector<KernelProfile> kernels;
   std::map<std::pair<int, std::string>, std::size_t> at;  // by index, or by name alone
   std::vector<int> order;
+  std::set<int> indices;
+  int most = 0;
   for (const CsvRow& row : csv->rows) {
     const Result<Row> one = parse_row(*csv, row, units);
     if (!one) return failed(one.error());
     const auto [found, fresh] = at.try_emplace({one->index, one->kernel}, kernels.size());
     if (fresh) {
-      if (std::ranges::find(order, one->index) != order.end() && one->index >= 0)
+      if (one->index >= 0 && !indices.insert(one->index).second)
         return bad_input(csv->at(row), fmt::format("index {} is another kernel's", one->index));
+      if (kernels.size() == kMaxKernels)
+        return bad_input(csv->at(row), fmt::format("more than {} kernels", kMaxKernels));
       kernels.push_back({one->kernel, Measured(static_cast<std::size_t>(units))});
       order.push_back(one->index);
     }
@@ -143,7 +148,13 @@ Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view 
       return bad_input(csv->at(row),
                        fmt::format("'{}' on {} units appears twice", one->kernel, one->units));
     time = one->time_us;
+    most = std::max(most, one->units);
   }
+  if (most != units)
+    return bad_input(file, fmt::format("no time on all {} units of the GPU, only on up to {}. "
+                                       "Profiles hold for one GPU: measure the kernels on all of "
+                                       "its units, and on the numbers to plan with",
+                                       units, most));
   std::vector<std::size_t> sequence(kernels.size());
   for (std::size_t i = 0; i < sequence.size(); ++i) sequence[i] = i;
   std::ranges::stable_sort(sequence, {}, [&](std::size_t i) { return order[i]; });
@@ -160,7 +171,8 @@ std::string kernel_csv(const ModelKernels& model) {
   for (std::size_t k = 0; k < model.kernels.size(); ++k) {
     const KernelProfile& kernel = model.kernels[k];
     for (int n = 1; n <= model.units; ++n) {
-      if (n > 1 && kernel.on(n) == kernel.on(n - 1)) continue;  // read as the same
+      const bool same = n > 1 && kernel.on(n) == kernel.on(n - 1);  // read as the same
+      if (same && n < model.units) continue;
       text += fmt::format("{},{},{},{}\n", k, csv_cell(kernel.name), n, kernel.on(n));
     }
   }

@@ -32,8 +32,9 @@ struct ModelKernels {
 // CSV with the columns kernel, units, time_us and, where a kernel runs more than once, index (its
 // number in the request from 0; without it kernels run in the order in which they first appear).
 // Numbers of units that were not measured take the time of the next smaller one that was; below the
-// smallest, its time in proportion. `units`: of the GPU; the model is called after the file.
-// Refused with FILE:LINE.
+// smallest, its time in proportion. `units`: of the GPU; a file without a time on all of them is of
+// another GPU and refused, as is what is wrong in a line, with FILE:LINE. The model is called after
+// the file.
 Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view text, int units);
 std::string kernel_csv(const ModelKernels& model);
 

@@ -11,13 +11,13 @@ using testing::ElementsAre;
 TEST(KernelCsv, FillsWhatWasNotMeasured) {
   const auto model = parse_kernel_csv("a.csv",
                                       "kernel,units,time_us,index\n"
-                                      "gemm,4,10,1\ngemm,2,20,1\nrelu,3,6,0\n",
+                                      "gemm,5,10,1\ngemm,2,20,1\nrelu,3,6,0\n",
                                       5);
   ASSERT_TRUE(model) << to_string(model.error());
   ASSERT_EQ(model->kernels.size(), 2u);
   EXPECT_EQ(model->kernels[0].name, "relu");
   EXPECT_THAT(model->kernels[0].time_us, ElementsAre(18, 9, 6, 6, 6));
-  EXPECT_THAT(model->kernels[1].time_us, ElementsAre(40, 20, 20, 10, 10));
+  EXPECT_THAT(model->kernels[1].time_us, ElementsAre(40, 20, 20, 20, 10));
   EXPECT_EQ(model->time_us(2), 29);
   auto again = parse_kernel_csv("a.csv", kernel_csv(*model), 5);
   ASSERT_TRUE(again);
@@ -34,6 +34,8 @@ TEST(KernelCsv, RefusesWithTheLine) {
   EXPECT_THAT(refusal("a,1,1,0\na,1,2,0\n"), testing::StartsWith("a.csv:3"));
   EXPECT_THAT(refusal("a,1,1,0\nb,1,2,0\n"), testing::StartsWith("a.csv:3"));
   EXPECT_THAT(refusal(",1,1,0\n"), testing::StartsWith("a.csv:2"));
+  EXPECT_THAT(refusal("a,3,1,0\nb,2,1,1\n"),
+              testing::StartsWith("a.csv: no time on all 4 units of the GPU, only on up to 3"));
 }
 
 TEST(Reef, CountsWaves) {

@@ -1,6 +1,8 @@
 #include "verify/kernels.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace partita::verify {
 namespace {
@@ -83,10 +85,56 @@ class Judge {
   std::vector<Reason> found_;
 };
 
+// Units of the mask that lie in an atom, or in what is left over in a cluster, of which the mask
+// has not all; 0 for all units of the GPU.
+int in_split_atoms(const hw::Topology& topology, int atom, const hw::UnitMask& mask) {
+  if (static_cast<int>(mask.count()) == topology.units()) return 0;
+  int split = 0;
+  std::size_t unit = 0;
+  for (const int units : topology.units_in) {
+    for (int at = 0; at < units; at += atom) {
+      int taken = 0;
+      for (int i = at; i < std::min(at + atom, units); ++i) taken += mask[unit++];
+      if (taken != atom) split += taken;
+    }
+  }
+  return split;
+}
+
 }  // namespace
 
 std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan) {
   return Judge(problem, plan).judge();
+}
+
+std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan,
+                           const plan::Lanes& lanes, const hw::Topology& topology) {
+  std::vector<Reason> found;
+  for (const plan::Lane& lane : lanes.all)
+    if (lane.worker >= plan.workers.size())
+      found.push_back({"lane", "plan", static_cast<double>(lane.worker), 0, {}});
+  for (std::size_t w = 0; w < plan.workers.size(); ++w) {
+    const std::string subject = "worker " + problem.workers[w].name;
+    std::map<int, int> uses, has;  // kernels by units
+    for (const std::uint8_t option : plan.workers[w].option)
+      ++uses[problem.workers[w].times.units[option]];
+    for (const plan::Lane& lane : lanes.all) {
+      if (lane.worker != w) continue;
+      has[lane.units] += lane.kernels;
+      if (lane.kernels < 1) found.push_back({"lane", subject, double(lane.kernels), 1, {}});
+      uses.try_emplace(lane.units, 0);
+      const auto count = static_cast<double>(lane.mask.count());
+      const bool outside = (lane.mask >> static_cast<std::size_t>(topology.units())).any();
+      if (count != lane.units || outside)
+        found.push_back({"lane_units", subject, count, static_cast<double>(lane.units), {}});
+      if (const int split = in_split_atoms(topology, lanes.atom, lane.mask); split > 0)
+        found.push_back({"atom", subject, static_cast<double>(split), 0, {}});
+    }
+    for (const auto& [units, need] : uses)
+      if (has[units] != need)
+        found.push_back({"lane", subject, static_cast<double>(has[units]), double(need), {}});
+  }
+  return found;
 }
 
 }  // namespace partita::verify

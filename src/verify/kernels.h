@@ -17,7 +17,15 @@ namespace partita::verify {
 //   mean_units  worker W   disagrees with the options
 //   objective   plan       disagrees with the workers
 //   bound       plan       above the objective, or optimal although it is below
+//   lane        worker W   the lane of some units has another number of kernels than the plan
+//               plan       a lane of no worker
+//   lane_units  worker W   a lane of another number of units than it says, or units that the GPU
+//                          has not
+//   atom        worker W   a lane that splits atoms: how many units of its mask are in such
 // Numbers are compared with a relative 1e-9. That a bound is true is the planner's claim.
 std::vector<plan::Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan);
+// The lanes of a plan that is right.
+std::vector<plan::Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan,
+                                 const plan::Lanes& lanes, const hw::Topology& topology);
 
 }  // namespace partita::verify

@@ -48,5 +48,35 @@ TEST(KernelJudge, NamesWhatIsWrong) {
   EXPECT_THAT(words([](auto& p) { p.optimal = true; }), ElementsAre("bound"));
 }
 
+// Four units in two clusters, in atoms of two; the lanes of two workers of two kernels each.
+TEST(LaneJudge, NamesWhatIsWrong) {
+  hw::Topology topology = hw::generic_topology(2, 5);  // one unit left over in each
+  const plan::KernelProblem problem{
+      .workers = {{"a", {{2, 10}, {3, 1, 3, 1}}}, {"b", {{2, 10}, {3, 1, 3, 1}}}},
+      .total_units = 10,
+      .switches = 1};
+  const plan::KernelPlan plan{.workers = {{{0, 1}, 1, 6, 4}, {{0, 0}, 0, 2, 6}}};
+  const plan::Lanes right{2, {{0, 2, 0b11, 1}, {0, 10, 0b1111111111, 1}, {1, 2, 0b110000000, 2}}};
+  EXPECT_THAT(verify(problem, plan, right, topology), testing::IsEmpty());
+  const auto words = [&](const std::function<void(std::vector<plan::Lane>&)>& change) {
+    plan::Lanes lanes = right;
+    change(lanes.all);
+    std::vector<std::string> all;
+    for (const auto& reason : verify(problem, plan, lanes, topology))
+      all.push_back(reason.constraint);
+    return all;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(words([](auto& all) { all.pop_back(); }), ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all.push_back({1, 4, 0b1111, 1}); }), ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all.push_back({2, 2, 0b11, 1}); }), ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all[2].kernels = 1; }), ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all[0].mask = 0b1111; }), ElementsAre("lane_units"));
+  EXPECT_THAT(words([](auto& all) { all[0].mask = 0b110; }), ElementsAre("atom"));
+  EXPECT_THAT(words([](auto& all) { all[0].mask = 0b10001; }), ElementsAre("atom"));
+  EXPECT_THAT(words([](auto& all) { all[0].mask = hw::UnitMask(0b11) << 20; }),
+              ElementsAre("lane_units"));
+}
+
 }  // namespace
 }  // namespace partita::verify

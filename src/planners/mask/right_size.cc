@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <queue>
 #include <tuple>
 
@@ -15,6 +16,13 @@ using profile::KernelProfile;
 using profile::ModelKernels;
 
 constexpr double kRounding = 1e-9;
+
+std::vector<int> sizes_or_all(Sizes sizes, std::size_t units) {
+  if (!sizes.empty()) return {sizes.begin(), sizes.end()};
+  std::vector<int> all(units);
+  std::iota(all.begin(), all.end(), 1);
+  return all;
+}
 
 double budget_of(const ModelKernels& model, double tolerance) {
   return model.time_us(model.units) * (1 + tolerance) * (1 + kRounding);
@@ -39,10 +47,9 @@ struct Option {
   double time = 0, spent = 0;
 };
 
-std::vector<Option> options_of(const KernelProfile& kernel) {
+std::vector<Option> options_of(const KernelProfile& kernel, const std::vector<int>& sizes) {
   std::vector<Option> all;
-  for (int n = 1; n <= static_cast<int>(kernel.time_us.size()); ++n)
-    all.push_back({n, kernel.on(n), n * kernel.on(n)});
+  for (const int n : sizes) all.push_back({n, kernel.on(n), n * kernel.on(n)});
   std::ranges::sort(all, [](const Option& a, const Option& b) {
     return std::tuple(a.time, a.spent, a.units) < std::tuple(b.time, b.spent, b.units);
   });
@@ -54,8 +61,9 @@ std::vector<Option> options_of(const KernelProfile& kernel) {
 
 class Knapsack {
  public:
-  Knapsack(const ModelKernels& model, double budget) : budget_(budget) {
-    for (const KernelProfile& kernel : model.kernels) options_.push_back(options_of(kernel));
+  Knapsack(const ModelKernels& model, const std::vector<int>& sizes, double budget)
+      : budget_(budget) {
+    for (const KernelProfile& kernel : model.kernels) options_.push_back(options_of(kernel, sizes));
   }
 
   // The options that are best at a price of time, the fastest of equals or the slowest.
@@ -193,59 +201,68 @@ bool Knapsack::prove(std::size_t max_states) {
 
 }  // namespace
 
-int least_units(const KernelProfile& kernel, double tolerance) {
+int least_units(const KernelProfile& kernel, double tolerance, Sizes sizes) {
   const double longest = kernel.time_us.back() * (1 + tolerance) * (1 + kRounding);
-  int units = 1;
-  while (kernel.on(units) > longest) ++units;
-  return units;
+  if (sizes.empty()) {
+    int units = 1;
+    while (kernel.on(units) > longest) ++units;
+    return units;
+  }
+  return *std::ranges::find_if(sizes, [&](int units) { return kernel.on(units) <= longest; });
 }
 
-std::vector<int> least_units(const ModelKernels& model, double tolerance) {
+std::vector<int> least_units(const ModelKernels& model, double tolerance, Sizes sizes) {
   std::vector<int> units;
-  for (const KernelProfile& kernel : model.kernels) units.push_back(least_units(kernel, tolerance));
+  for (const KernelProfile& kernel : model.kernels)
+    units.push_back(least_units(kernel, tolerance, sizes));
   return units;
 }
 
-int knee(const ModelKernels& model, double tolerance) {
+int knee(const ModelKernels& model, double tolerance, Sizes sizes) {
   const double longest = budget_of(model, tolerance);
-  int units = 1;
-  while (units < model.units && model.time_us(units) > longest) ++units;
-  return units;
+  for (const int units : sizes_or_all(sizes, static_cast<std::size_t>(model.units)))
+    if (model.time_us(units) <= longest) return units;
+  return model.units;
 }
 
-RightSize critical_greedy(const ModelKernels& model, double tolerance) {
+RightSize critical_greedy(const ModelKernels& model, double tolerance, Sizes given) {
   const double longest = budget_of(model, tolerance);
-  std::vector<int> units(model.kernels.size(), 1);
+  const std::vector<int> sizes = sizes_or_all(given, static_cast<std::size_t>(model.units));
+  std::vector<std::size_t> at(model.kernels.size());  // indices of sizes
   // (time saved per unit by the next step that saves anything, kernel, that step)
-  using Step = std::tuple<double, std::size_t, int>;
+  using Step = std::tuple<double, std::size_t, std::size_t>;
   std::priority_queue<Step> steps;
+  const auto time_at = [&](std::size_t k, std::size_t i) { return model.kernels[k].on(sizes[i]); };
   const auto push = [&](std::size_t k) {
-    const KernelProfile& kernel = model.kernels[k];
-    for (int n = units[k] + 1; n <= model.units; ++n) {
-      const double saved = kernel.on(units[k]) - kernel.on(n);
+    for (std::size_t i = at[k] + 1; i < sizes.size(); ++i) {
+      const double saved = time_at(k, at[k]) - time_at(k, i);
       if (saved <= 0) continue;
-      steps.emplace(saved / (n - units[k]), k, n);
+      steps.emplace(saved / (sizes[i] - sizes[at[k]]), k, i);
       return;
     }
   };
   double time = 0;
-  for (std::size_t k = 0; k < units.size(); ++k) {
-    time += model.kernels[k].on(1);
+  for (std::size_t k = 0; k < at.size(); ++k) {
+    time += time_at(k, 0);
     push(k);
   }
   while (time > longest && !steps.empty()) {
-    const auto [saved, k, n] = steps.top();
+    const auto [saved, k, i] = steps.top();
     steps.pop();
-    time += model.kernels[k].on(n) - model.kernels[k].on(units[k]);
-    units[k] = n;
+    time += time_at(k, i) - time_at(k, at[k]);
+    at[k] = i;
     push(k);
   }
+  std::vector<int> units;
+  for (const std::size_t i : at) units.push_back(sizes[i]);
   return measured(model, std::move(units));
 }
 
-RightSize critical_exact(const ModelKernels& model, double tolerance, std::size_t max_states) {
+RightSize critical_exact(const ModelKernels& model, double tolerance, Sizes sizes,
+                         std::size_t max_states) {
   CHECK(!model.kernels.empty());
-  Knapsack knapsack(model, budget_of(model, tolerance));
+  Knapsack knapsack(model, sizes_or_all(sizes, static_cast<std::size_t>(model.units)),
+                    budget_of(model, tolerance));
   knapsack.price();
   const bool proven = knapsack.prove(max_states);
   RightSize size = measured(model, knapsack.units_of(knapsack.chosen()));

@@ -70,7 +70,7 @@ TEST(RightSize, CriticalExactIsAsGoodAsBruteForce) {
     ASSERT_TRUE(size.optimal);
     ASSERT_NEAR(size.unit_us, best, 1e-8 * best) << round;
     ASSERT_LE(size.time_us, longest);
-    const RightSize cut = critical_exact(model, tolerance, 1);
+    const RightSize cut = critical_exact(model, tolerance, {}, 1);
     ASSERT_LE(cut.time_us, longest);
     ASSERT_LE(cut.bound, best * (1 + 1e-9));
     ASSERT_GE(cut.unit_us, best * (1 - 1e-8));

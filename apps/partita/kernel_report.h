@@ -1,0 +1,23 @@
+// What the outputs of `partita kernels` share. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hw/topology.h"
+#include "profile/kernel_profile.h"
+
+namespace partita::cli {
+
+// A row of blocks, one per kernel or several kernels, as high as their mean share of `most` units.
+std::string strip(const std::vector<int>& units, int most, int columns);
+
+int median(std::vector<int> values);
+
+// "330 kernels, 5148 us on all 60 CUs".
+std::string model_facts(const profile::ModelKernels& model, const hw::Topology& topology);
+
+// "MI50, 60 CUs", with its atoms where they are of several units.
+std::string gpu_facts(const hw::Topology& topology, int atom);
+
+}  // namespace partita::cli

@@ -1,0 +1,106 @@
+#include "planners/mask/lanes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "base/test_rounds.h"
+
+namespace partita::planners::mask {
+namespace {
+
+using testing::ElementsAre;
+
+hw::Topology named(const char* name) { return *hw::topology_named(name); }
+
+TEST(Sizes, AreWholeAtomsAndTheWholeGpu) {
+  EXPECT_THAT(hw::mask_sizes(named("H200"), 8),
+              ElementsAre(8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 132));
+  EXPECT_EQ(hw::mask_sizes(named("H200"), 2).size(), 66u);
+  EXPECT_THAT(hw::mask_sizes(hw::generic_topology(2, 3), 1), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST(Atoms, AreGrantedWhole) {
+  const hw::Topology h200 = named("H200");
+  const Busy idle(132);
+  const Grant eight = allocate_atoms(h200, 8, idle, {19, Policy::packed, 0});
+  EXPECT_EQ(eight.granted, 24);
+  EXPECT_THAT(hw::units_per_cluster(h200, eight.mask), ElementsAre(16, 8, 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(allocate_atoms(h200, 2, idle, {19, Policy::packed, 0}).granted, 20);
+  EXPECT_EQ(allocate_atoms(h200, 8, idle, {132, Policy::packed, 0}).granted, 132);
+  Busy one = idle;
+  one[0] = 3;  // its atom is busy; the other 15 are idle
+  EXPECT_EQ(allocate_atoms(h200, 8, one, {132, Policy::packed, 0}).granted, 120);
+  const Grant over = allocate_atoms(h200, 8, one, {128, Policy::packed, 8});
+  EXPECT_EQ(over.granted, 128);
+  EXPECT_EQ(over.overlapped, 1);
+}
+
+// Random states on clusters of unequal size, some smaller than an atom: atoms are never split, idle
+// ones never refused.
+TEST(Atoms, AreNeverSplitNorRefused) {
+  Rng rng(7);
+  for (int round = 0; round < test_rounds(2000); ++round) {
+    hw::Topology topology;
+    for (int c = 0, n = 1 + static_cast<int>(rng.below(5)); c < n; ++c)
+      topology.units_in.push_back(1 + static_cast<int>(rng.below(12)));
+    const int widest = *std::ranges::max_element(topology.units_in);
+    const int atom = 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(widest)));
+    Busy busy(static_cast<std::size_t>(topology.units()));
+    for (int& count : busy) count = rng.below(3) == 0 ? 1 : 0;
+    const int wanted = 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(busy.size())));
+    const Grant grant = allocate_atoms(topology, atom, busy, {wanted, Policy::fair, 0});
+    int idle_atoms = 0;
+    std::size_t unit = 0;
+    for (const int units : topology.units_in) {
+      int at = 0;
+      for (; at + atom <= units; at += atom) {
+        int taken = 0, runs = 0;
+        for (int i = 0; i < atom; ++i, ++unit) {
+          taken += grant.mask[unit];
+          runs += busy[unit];
+        }
+        EXPECT_TRUE(taken == 0 || taken == atom);
+        EXPECT_TRUE(taken == 0 || runs == 0);
+        idle_atoms += runs == 0;
+      }
+      for (; at < units; ++at, ++unit)
+        EXPECT_TRUE(!grant.mask[unit] || grant.granted == topology.units());
+    }
+    if (grant.granted != topology.units()) {
+      EXPECT_EQ(grant.granted, atom * std::min((wanted + atom - 1) / atom, idle_atoms));
+    }
+  }
+}
+
+// Section IV-A of Quach et al. 2025 for two workers, with the engines renamed.
+TEST(Lanes, OfTwoWorkersAreThoseOfEclip) {
+  const hw::Topology mi50 = named("MI50");
+  const std::vector<int> all{15, 30, 45, 60, 60};
+  const plan::Lanes lanes = plan_lanes(mi50, 1, {all, all});
+  std::vector<std::vector<int>> shares;
+  for (const plan::Lane& lane : lanes.all) shares.push_back(hw::units_per_cluster(mi50, lane.mask));
+  EXPECT_THAT(shares, ElementsAre(ElementsAre(15, 0, 0, 0), ElementsAre(15, 0, 15, 0),
+                                  ElementsAre(15, 0, 15, 15), ElementsAre(15, 15, 15, 15),
+                                  ElementsAre(0, 15, 0, 0), ElementsAre(0, 15, 0, 15),
+                                  ElementsAre(0, 15, 15, 15), ElementsAre(15, 15, 15, 15)));
+  EXPECT_EQ(lanes.find(1, 45)->units, 45);
+  EXPECT_EQ(lanes.find(0, 60)->kernels, 2);
+  EXPECT_EQ(lanes.find(0, 20), nullptr);
+}
+
+TEST(Lanes, StayApartWhereThereIsRoom) {
+  const hw::Topology h200 = named("H200");
+  const plan::Lanes lanes = plan_lanes(h200, 8, {{32, 64}, {32}, {32}});
+  hw::UnitMask all;
+  for (const plan::Lane& lane : lanes.all)
+    if (lane.units == 32 || lane.worker == 0) {
+      EXPECT_TRUE((all & lane.mask).none() || lane.units == 64);
+      all |= lane.mask;
+    }
+  EXPECT_EQ(all.count(), 128u);
+  EXPECT_EQ(lanes.find(0, 64)->mask & lanes.find(0, 32)->mask, lanes.find(0, 32)->mask);
+}
+
+}  // namespace
+}  // namespace partita::planners::mask
