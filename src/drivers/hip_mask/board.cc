@@ -135,6 +135,8 @@ Result<HipBoard> board_of(const HipFacts& facts) {
         {ErrorCode::limit, fmt::format("{} CUs; masks have 1 to {}", cus, hw::kMaxUnits), {}});
   HipBoard board;
   board.name = facts.name;
+  board.major = facts.major;
+  board.minor = facts.minor;
   board.told = facts.multiprocessors;
   if (board.name.empty())
     board.name = facts.kfd ? fmt::format("gfx {}", facts.kfd->gfx) : "AMD GPU";

@@ -44,7 +44,9 @@ struct HipFacts {
 };
 
 struct HipBoard {
-  std::string name;       // HIP's, or "gfx906"
+  std::string name;  // HIP's, or "gfx906"
+  int major = 0;     // gfx
+  int minor = 0;
   hw::Topology topology;  // shipped, or generic
   CuLayout layout;        // of its clusters
   std::vector<int> bits;  // of its units in a CU mask

@@ -1,31 +1,33 @@
-// The source of the probe kernels, for AMD's run-time compiler. Every argument has 64 bits. The
-// registers: HW_ID is number 4 up to gfx9, HW_ID1 number 23 from gfx10 on, XCC_ID number 20; the
-// operand of s_getreg is (bits - 1) << 11 | first << 6 | number.
+// The source of the probe kernels, for AMD's run-time compiler, behind lines that define GFX_MAJOR
+// and GFX_MINOR (older compilers define macros of architectures, none of their families). Every
+// argument has 64 bits. The registers: HW_ID is number 4 up to gfx9, HW_ID1 number 23 from gfx10
+// on, XCC_ID number 20 from gfx94x on; the operand of s_getreg is (bits - 1) << 11 | first << 6 |
+// number. SITE_FORM is SiteForm of cu_order.h.
 #pragma once
 
 namespace partita::drivers::hip_mask {
 
 inline constexpr char kHipKernelSource[] = R"(
-#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
-#define SITE_FORM 2
+#if GFX_MAJOR < 10
 #define HW_ID __builtin_amdgcn_s_getreg(31 << 11 | 4)
-#define XCC_ID __builtin_amdgcn_s_getreg(3 << 11 | 20)
-#elif defined(__gfx908__) || defined(__gfx90a__)
-#define SITE_FORM 2
-#define HW_ID __builtin_amdgcn_s_getreg(31 << 11 | 4)
-#define XCC_ID 0
-#elif defined(__GFX9__)
-#define SITE_FORM 1
-#define HW_ID __builtin_amdgcn_s_getreg(31 << 11 | 4)
-#define XCC_ID 0
-#elif defined(__GFX10__)
-#define SITE_FORM 3
-#define HW_ID __builtin_amdgcn_s_getreg(31 << 11 | 23)
-#define XCC_ID 0
 #else
-#define SITE_FORM 4
 #define HW_ID __builtin_amdgcn_s_getreg(31 << 11 | 23)
+#endif
+
+#if GFX_MAJOR == 9 && GFX_MINOR >= 4
+#define XCC_ID __builtin_amdgcn_s_getreg(3 << 11 | 20)
+#else
 #define XCC_ID 0
+#endif
+
+#if GFX_MAJOR > 10
+#define SITE_FORM 4
+#elif GFX_MAJOR == 10
+#define SITE_FORM 3
+#elif GFX_MAJOR == 9 && GFX_MINOR >= 4 || defined(__gfx908__) || defined(__gfx90a__)
+#define SITE_FORM 2
+#else
+#define SITE_FORM 1
 #endif
 
 struct Note {

@@ -34,7 +34,7 @@ Result<std::unique_ptr<HipKernels>> HipKernels::open(HipMaskDriver& driver) {
                                            driver.device());
       !usable)
     return failed(usable.error());
-  if (auto compiled = kernels->compile(); !compiled) return failed(compiled.error());
+  if (auto compiled = kernels->compile(driver.board()); !compiled) return failed(compiled.error());
   for (std::uint64_t** word : {&kernels->stamps_, &kernels->kept_}) {
     const auto memory = kernels->host_memory(sizeof(std::uint64_t));
     if (!memory) return failed(memory.error());
@@ -55,12 +55,14 @@ HipKernels::~HipKernels() {
 
 // ---- compiling ----
 
-Result<void> HipKernels::compile() {
+Result<void> HipKernels::compile(const HipBoard& board) {
   const auto compiler = library_->compiler();
   if (!compiler) return failed(compiler.error());
   const abi::CompilerApi& api = **compiler;
   abi::Program program = nullptr;
-  int code = api.create(&program, kHipKernelSource, "partita_probe.hip", 0, nullptr, nullptr);
+  const std::string source = fmt::format("#define GFX_MAJOR {}\n#define GFX_MINOR {}\n{}",
+                                         board.major, board.minor, kHipKernelSource);
+  int code = api.create(&program, source.c_str(), "partita_probe.hip", 0, nullptr, nullptr);
   if (code != 0)
     return environment_error("hiprtcCreateProgram()", fmt::format("hiprtc code {}", code));
   code = api.compile(program, 0, nullptr);  // for the current device

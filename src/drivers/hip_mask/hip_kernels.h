@@ -53,7 +53,7 @@ class HipKernels final : public device::ProbeKernels {
   };
 
   HipKernels(std::shared_ptr<HipLibrary> library, int device);
-  Result<void> compile();
+  Result<void> compile(const HipBoard& board);
   Result<void> load(const std::vector<char>& code);
   Result<void> locate(HipMaskDriver& driver);
   Result<Made*> make_noting(std::int64_t groups, bool closed);

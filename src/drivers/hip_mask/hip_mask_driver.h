@@ -1,10 +1,10 @@
-// HipMaskDriver: the LaneDriver door on an AMD GPU. A lane is a HIP stream whose hardware queue runs
-// on the CUs of its mask only; so is a lane of all units, because streams without a mask share
-// GPU_MAX_HW_QUEUES (4) hardware queues and would wait for each other. Streams of lanes that ended
-// are kept for lanes of the same mask. Owns streams and events; they end with it, after what is
-// queued. Limits: kMaxLanes lanes (and streams), kMaxEvents events, kMaxQueued unfinished kernels,
-// records and waits per lane. Thread rule: any thread, at the same time. No work on HIP's null
-// stream meanwhile: it and masked streams wait for each other.
+// HipMaskDriver: the LaneDriver door on an AMD GPU. A lane is a HIP stream whose hardware queue
+// runs on the CUs of its mask only; a lane of all units has a mask too, because streams without
+// one share GPU_MAX_HW_QUEUES (4) hardware queues and would wait for each other. Streams of lanes
+// that ended are kept for lanes of the same mask. Owns streams and events; they end with it, after
+// what is queued. Limits: kMaxLanes lanes (and streams), kMaxEvents events, kMaxQueued unfinished
+// kernels, records and waits per lane. Thread rule: any thread, at the same time. No work on HIP's
+// null stream meanwhile: it and masked streams wait for each other.
 #pragma once
 
 #include <deque>

@@ -373,6 +373,9 @@ int hiprtcCreateProgram(abi::Program* program, const char* source, const char*, 
 int hiprtcCompileProgram(abi::Program program, int, const char**) {
   return static_cast<int>(call("hiprtcCompileProgram", Kind::on_device, [&](Machine& m, Lock&) {
     if (!m.programs.contains(program)) return Status::invalid_handle;
+    if (!m.programs.at(program).starts_with("#define GFX_MAJOR " +
+                                            std::to_string(m.board.gfx / 10000) + "\n"))
+      m.violated("hiprtcCompileProgram of a source for another GPU");
     return m.board.compiles ? Status::success : static_cast<Status>(6);
   }));
 }
