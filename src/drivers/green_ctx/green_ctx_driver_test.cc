@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <map>
 #include <thread>
 
 #include "base/rng.h"
@@ -320,11 +322,12 @@ TEST(GreenCtx, SynchroniseDoesNotWaitForLaterWork) {
   const int lane = *driver->create_lane(atoms_of(*driver->info(), {0}));
   ASSERT_TRUE(driver->launch(lane, *kernels->noting(0, 1, true)));
   std::atomic<bool> synchronised = false;
+  const int before = world.calls("cuEventSynchronize");
   std::thread waiting([&] {
     EXPECT_TRUE(driver->synchronise(lane));
     synchronised = true;
   });
-  while (world.calls("cuEventSynchronize") == 0) std::this_thread::yield();
+  while (world.calls("cuEventSynchronize") == before) std::this_thread::yield();
   ASSERT_TRUE(driver->launch(lane, *kernels->noting(1, 1, true)));
   EXPECT_FALSE(synchronised);
   kernels->open(0);
@@ -481,7 +484,9 @@ TEST(GreenCtx, ALostDeviceSaysSoAndCanBeClosed) {
     std::uint64_t nowhere = 64;
     wild.arguments[0] = &nowhere;
     const int other = *driver->create_lane(atoms_of(*driver->info(), {1}));
+    ASSERT_TRUE(driver->launch(other, *kernels->noting(2, 1, true)));
     ASSERT_TRUE(driver->launch(other, {1, device::DeviceKernel{&wild}}));
+    kernels->open(2);
     EXPECT_EQ(driver->synchronise(other).error().code, ErrorCode::lost);
     EXPECT_EQ(driver->synchronise(lane).error().code, ErrorCode::lost);
     EXPECT_EQ(driver->query(lane).error().code, ErrorCode::lost);
