@@ -1,5 +1,6 @@
 // The library, devices, primary contexts, memory.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -7,10 +8,10 @@
 #include "drivers/green_ctx/fake_cuda/api.h"
 #include "drivers/green_ctx/fake_cuda/world.h"
 
-using namespace partita::fake_cuda;  // NOLINT: the names below are CUDA's
-using Needs = Call::Needs;
-
+namespace partita::fake_cuda {
 namespace {
+
+using Needs = Call::Needs;
 
 bool no_device(World& world, int device) { return device < 0 || device >= world.config.devices; }
 
@@ -220,3 +221,5 @@ Return cuMemHostGetDevicePointer_v2(abi::DevicePointer* pointer, void* memory, u
   return Return::success;
 }
 }
+
+}  // namespace partita::fake_cuda

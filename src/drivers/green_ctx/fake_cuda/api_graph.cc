@@ -7,10 +7,10 @@
 #include "drivers/green_ctx/fake_cuda/api.h"
 #include "drivers/green_ctx/fake_cuda/world.h"
 
-using namespace partita::fake_cuda;  // NOLINT: the names below are CUDA's
-using Needs = Call::Needs;
-
+namespace partita::fake_cuda {
 namespace {
+
+using Needs = Call::Needs;
 
 void run_graph(const Exec& exec) {
   World& at = world();
@@ -144,3 +144,5 @@ Return cuGraphExecDestroy(abi::GraphExec exec) {
   return call->execs.erase(exec) == 1 ? Return::success : Return::invalid_value;
 }
 }
+
+}  // namespace partita::fake_cuda

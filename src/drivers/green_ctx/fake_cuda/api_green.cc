@@ -7,10 +7,10 @@
 #include "drivers/green_ctx/fake_cuda/api.h"
 #include "drivers/green_ctx/fake_cuda/world.h"
 
-using namespace partita::fake_cuda;  // NOLINT: the names below are CUDA's
-using Needs = Call::Needs;
-
+namespace partita::fake_cuda {
 namespace {
+
+using Needs = Call::Needs;
 
 constexpr std::uint64_t kSeal = 0x5EA15EA15EA15EA1;
 
@@ -196,3 +196,5 @@ Return cuGreenCtxStreamCreate(abi::Stream* stream, abi::GreenContext green, unsi
   return Return::success;
 }
 }
+
+}  // namespace partita::fake_cuda

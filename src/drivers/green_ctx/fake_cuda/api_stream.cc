@@ -5,10 +5,10 @@
 #include "drivers/green_ctx/fake_cuda/api.h"
 #include "drivers/green_ctx/fake_cuda/world.h"
 
-using namespace partita::fake_cuda;  // NOLINT: the names below are CUDA's
-using Needs = Call::Needs;
-
+namespace partita::fake_cuda {
 namespace {
+
+using Needs = Call::Needs;
 
 // The entries of a PTX text and how many parameters each has; none when it is no PTX.
 std::vector<Entry> entries_of(std::string_view ptx) {
@@ -221,3 +221,5 @@ Return cuLaunchKernel(abi::Function function, unsigned grid_x, unsigned grid_y, 
   return Return::success;
 }
 }
+
+}  // namespace partita::fake_cuda

@@ -4,7 +4,7 @@
 #include "drivers/green_ctx/fake_cuda/api.h"
 #include "drivers/green_ctx/fake_cuda/world.h"
 
-using namespace partita::fake_cuda;  // NOLINT: the names below are CUDA's
+namespace partita::fake_cuda {
 
 namespace {
 
@@ -89,3 +89,5 @@ extern "C" Return cuGetProcAddress_v2(const char* name, void** function, int ver
   if (status) *status = found;
   return found == abi::SymbolStatus::found ? Return::success : Return::not_found;
 }
+
+}  // namespace partita::fake_cuda

@@ -1,6 +1,7 @@
 #include "drivers/green_ctx/fake_cuda/world.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <utility>
