@@ -1,6 +1,6 @@
-// Task graphs on threads: Strassen's multiplication as a graph against the same graph one task after
-// another on one thread, and what the executor costs per task. Times of a pair are taken one after
-// the other, so that both meet the same load; counters are medians over pairs.
+// Task graphs on threads: Strassen's multiplication as a graph against the same graph one task
+// after another on one thread, and what the executor costs per task. Times of a pair are taken one
+// after the other, so that both meet the same load; counters are medians over pairs.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

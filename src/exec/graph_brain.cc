@@ -26,7 +26,25 @@ GraphBrain::GraphBrain(const TaskGraph& graph, const MaskChoice& mask, const Opt
     const std::vector<int>& before = tasks_[static_cast<std::size_t>(task)].after;
     state(task).missing = state(task).outside = static_cast<int>(before.size());
     for (const int other : before) after_[static_cast<std::size_t>(other)].push_back(task);
-    if (before.empty()) ready(task);
+  }
+  count_behind();
+  for (int task = 0; std::cmp_less(task, tasks_.size()); ++task)
+    if (state(task).missing == 0) ready(task);
+}
+
+void GraphBrain::count_behind() {
+  std::vector<std::size_t> waiting(tasks_.size());  // tasks that are not counted yet
+  std::vector<int> counted;
+  for (int task = 0; std::cmp_less(task, tasks_.size()); ++task) {
+    waiting[static_cast<std::size_t>(task)] = after_[static_cast<std::size_t>(task)].size();
+    if (after_[static_cast<std::size_t>(task)].empty()) counted.push_back(task);
+  }
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    const int task = counted[i];
+    for (const int before : tasks_[static_cast<std::size_t>(task)].after) {
+      state(before).behind = std::max(state(before).behind, state(task).behind + 1);
+      if (--waiting[static_cast<std::size_t>(before)] == 0) counted.push_back(before);
+    }
   }
 }
 
@@ -35,26 +53,26 @@ bool GraphBrain::is_kernel(int task) const {
 }
 
 void GraphBrain::ready(int task) {
-  (is_kernel(task) ? kernels_ready_ : cpu_ready_).push_back(task);
+  (is_kernel(task) ? kernels_ready_ : cpu_ready_).insert({state(task).behind, turns_++, task});
 }
 
 std::optional<int> GraphBrain::next_cpu() {
   if (cpu_ready_.empty()) return std::nullopt;
-  const int task = cpu_ready_.front();
-  cpu_ready_.pop_front();
+  const int task = cpu_ready_.begin()->task;
+  cpu_ready_.erase(cpu_ready_.begin());
   state(task).started = true;
   ++active_;
   return task;
 }
 
 std::optional<Enqueued> GraphBrain::next_kernel() {
-  const std::size_t tried = std::min(kernels_ready_.size(), kMostTried);
-  for (std::size_t i = 0; i < tried; ++i) {
-    const auto at = kernels_ready_.begin() + static_cast<std::ptrdiff_t>(i);
-    const std::optional<hw::UnitMask> mask = mask_(*at, running_);
+  std::size_t tried = 0;
+  for (auto one = kernels_ready_.begin(); one != kernels_ready_.end() && tried < kMostTried;
+       ++one, ++tried) {
+    const std::optional<hw::UnitMask> mask = mask_(one->task, running_);
     if (!mask) continue;
-    auto enqueued = enqueue(*at, *mask);
-    if (enqueued) kernels_ready_.erase(at);
+    auto enqueued = enqueue(one->task, *mask);
+    if (enqueued) kernels_ready_.erase(one);
     return enqueued;
   }
   while (!ahead_.empty()) {

@@ -1,10 +1,10 @@
 // GraphBrain: what of a task graph begins next and on which units, as plain state without threads,
-// doors or time; graph_run.h carries it out, on lanes and in virtual time. Tasks of the CPU and
-// kernels begin in the order in which they became ready; a kernel that gets no units is passed
-// over until something has ended.
-// A kernel is enqueued before those that it waits for have ended (ahead) where it takes nothing
-// from anybody by that: they are kernels on lanes, and it is given units of theirs alone, as many
-// as it wants. On the lane of one of them it needs nothing more; for the others it waits for events.
+// doors or time; graph_run.h carries it out, on lanes and in virtual time. Those begin
+// first behind which the longest chain of tasks waits, then those that became ready first; a kernel
+// that gets no units is passed over until something has ended.
+// A kernel is queued before those that it waits for have ended (ahead) where it takes nothing from
+// anybody by that: they are kernels on lanes, and it is given units of theirs alone, as many as it
+// wants. On the lane of one of them it needs nothing more; for the others it waits for events.
 // Thread rule: one call at a time. Limits: kMostTried kernels are offered to the choice of masks at
 // a time; at most as many lanes as the driver allows, an idle one is made anew for another mask.
 #pragma once
@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "exec/task_graph.h"
@@ -77,6 +78,7 @@ class GraphBrain {
   struct State {
     int missing = 0;  // tasks before it that have not ended
     int outside = 0;  // of them, those that are not queued on a lane
+    int behind = 0;   // tasks of the longest chain that waits for it
     bool started = false, ended = false;
     int lane = -1;
     hw::UnitMask mask;
@@ -86,9 +88,18 @@ class GraphBrain {
     int queued = 0;  // kernels
     int last = -1;   // the last of them
   };
+  struct Ready {
+    int behind = 0;
+    long turn = 0;
+    int task = 0;
+    bool operator<(const Ready& other) const {
+      return behind != other.behind ? behind > other.behind : turn < other.turn;
+    }
+  };
   const State& state(int task) const { return states_[static_cast<std::size_t>(task)]; }
   State& state(int task) { return states_[static_cast<std::size_t>(task)]; }
   bool is_kernel(int task) const;
+  void count_behind();
   void ready(int task);
   void look_ahead(int task);
   void use(const hw::UnitMask& mask, int more);
@@ -102,7 +113,9 @@ class GraphBrain {
   const Options options_;
   std::vector<State> states_;
   std::vector<std::vector<int>> after_;  // per task those that wait for it
-  std::deque<int> cpu_ready_, kernels_ready_, ahead_;
+  std::set<Ready> cpu_ready_, kernels_ready_;
+  std::deque<int> ahead_;
+  long turns_ = 0;
   std::vector<int> running_;  // kernels per unit, queued ones too
   std::vector<Lane> lanes_;
   std::size_t left_ = 0, active_ = 0;

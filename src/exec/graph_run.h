@@ -1,5 +1,6 @@
 // Running a task graph: the fourth of DAGEE's steps. On real threads and lanes, in virtual time, or
-// one task after another; what begins when on which units is GraphBrain's decision in the first two.
+// one task after another; what begins when on which units is GraphBrain's decision in the first
+// two.
 // A run owns its threads and lanes, and ends when all tasks have.
 // Thread rule: the calling thread launches; a driver is called by it alone.
 #pragma once

@@ -12,9 +12,9 @@
 
 namespace partita::plan {
 
-// Task graph, YAML or JSON, kind TaskGraph (docs/formats.md); `policies` are the words that `policy`
-// may be. Refused with FILE:LINE: unknown keys and names, duplicates, values out of bounds, keys that
-// belong to another kind of task, a cycle in `after`, whose tasks are named.
+// Task graph, YAML or JSON, kind TaskGraph (docs/formats.md); `policies` are the words that
+// `policy` may be. Refused with FILE:LINE: unknown keys and names, duplicates, values out of
+// bounds, keys that belong to another kind of task, a cycle in `after`, whose tasks are named.
 Result<GraphProblem> parse_graph(const std::string& file, std::string_view text,
                                  const std::vector<std::string>& policies);
 // The problem as JSON that parse_graph reads back to the same, lines excepted.
@@ -28,9 +28,9 @@ struct GraphResult {
   std::optional<double> relative_error = {};  // of the example's product
 };
 
-// For people: one line per lane and thread against time, a table of the tasks, the time of the graph
-// with its bounds. Draws kMaxGraphRows lanes and threads, lists kMaxGraphLines tasks and says how
-// many more there are.
+// For people: one line per lane and thread against time, a table of the tasks, the time of the
+// graph with its bounds. Draws kMaxGraphRows lanes and threads, lists kMaxGraphLines tasks and says
+// how many more there are.
 inline constexpr int kMaxGraphRows = 40;
 inline constexpr int kMaxGraphLines = 60;
 struct GraphTextOptions {

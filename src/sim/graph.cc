@@ -94,8 +94,8 @@ std::int64_t GraphMachine::now_ns() const { return std::llround(now_); }
 
 double graph_bound_us(const hw::Topology& topology, const plan::GraphProblem& problem,
                       double copy_gbps) {
-  // Ends of the tasks were each alone, on as many units as one kernel may have at best: all of those
-  // it wants, every one effective.
+  // Ends of the tasks were each alone, on as many units as one kernel may have at best: all of
+  // those it wants, every one effective.
   plan::GraphRun alone;
   double work = 0;
   for (const plan::GraphTask& task : problem.tasks) {

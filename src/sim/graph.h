@@ -1,6 +1,6 @@
-// GraphMachine: kernels, tasks of the CPU and copies of a task graph in virtual time: what ends when,
-// of what has begun. What begins when on which units is the caller's decision (exec/graph_run.h
-// makes it as on a real device).
+// GraphMachine: kernels, tasks of the CPU and copies of a task graph in virtual time: what ends
+// when, of what has begun. What begins when on which units is the caller's decision
+// (exec/graph_run.h makes it as on a real device).
 //
 // A kernel alone takes what its equal work-groups take on its mask under a dispatcher that splits
 // them equally over clusters (dispatch_time_us). A unit divides itself equally among the kernels on
@@ -21,7 +21,8 @@ namespace partita::sim {
 
 class GraphMachine {
  public:
-  // Copies run at `copy_gbps` times 10^9 bytes a second, above 0. The arguments outlive the machine.
+  // Copies run at `copy_gbps` times 10^9 bytes a second, above 0. The arguments outlive the
+  // machine.
   GraphMachine(const hw::Topology& topology, const plan::GraphProblem& problem, double copy_gbps);
 
   // A task begins now: a kernel on a mask of the topology's units, at least one; others on none.
