@@ -148,6 +148,7 @@ Result<std::shared_ptr<HipLibrary>> HipLibrary::open(const std::string& file) {
 }
 
 Result<const abi::CompilerApi*> HipLibrary::compiler() {
+  const std::lock_guard lock(mutex_);
   if (compiler_.destroy || bind_compiler(handle_, compiler_)) return &compiler_;
   for (const char* name : {"libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5"}) {
     void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -1,9 +1,10 @@
 // HipLibrary: libamdhip64 loaded with dlopen, and hiprtc, which compiles kernels, on demand. Never
 // unloaded: AMD's runtime does not survive that. Shared by a driver and the kernels it runs.
-// Thread rule: any thread; compiler() by one thread at a time.
+// Thread rule: any thread.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,7 @@ class HipLibrary {
 
   void* const handle_;
   abi::HipApi api_;
+  std::mutex mutex_;  // of compiler_ until it is found
   abi::CompilerApi compiler_;
 };
 

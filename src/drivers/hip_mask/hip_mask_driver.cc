@@ -401,10 +401,12 @@ Result<bool> HipMaskDriver::event_finished(int event) {
   const std::lock_guard lock(mutex_);
   const auto found = find_event(event, "event_finished");
   if (!found) return failed(found.error());
-  if (auto usable = use_device(); !usable)
-    return refused(usable.error().code, usable.error().message,
+  const auto usable = use_device();
+  auto finished = usable ? (*found)->finished() : failed(usable.error());
+  if (!finished)
+    return refused(finished.error().code, to_string(finished.error()),
                    fmt::format("event_finished(event {})", event));
-  return (*found)->finished();
+  return finished;
 }
 
 Result<void> HipMaskDriver::destroy_event(int event) {
