@@ -197,7 +197,8 @@ Result<void> CudaLibrary::bind(const std::string& file) {
 }
 
 Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::open(const std::string& file) {
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Once loaded it stays: threads of its own may run on after the last context is gone.
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = dlerror();
     return environment_error(
