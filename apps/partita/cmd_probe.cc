@@ -188,7 +188,12 @@ std::string text_of(const Flags& flags, const LaneProbe& probe) {
          to_string(table);
 }
 
-Result<Exit> run(Context& context, const Flags& flags) {
+Result<Exit> run(Context& context, Flags flags) {
+  if (!flags.driver.gpu.empty()) {
+    if (flags.driver.driver == "auto") flags.driver.driver = "cpu_mask";
+    if (flags.driver.driver != "cpu_mask")
+      return bad_input("--gpu", "only --driver cpu_mask imitates one");
+  }
   const Result<OpenLaneDriver> opened = open_lane_driver(flags.driver);
   if (!opened) return failed(opened.error());
   const auto info = opened->driver->info();

@@ -4,10 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <thread>
 
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "drivers/cpu_mask/host_kernels.h"
+#include "drivers/green_ctx/cuda_kernels.h"
+#include "drivers/green_ctx/green_ctx_driver.h"
+#include "drivers/hip_mask/hip_kernels.h"
+#include "drivers/hip_mask/hip_mask_driver.h"
 #include "flags.h"
 #include "kernel_inputs.h"
 
@@ -15,7 +20,9 @@ namespace partita::cli {
 namespace {
 
 Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
-  if (flags.device != 0) return bad_input("--device", "only GPUs have it, not --driver cpu_mask");
+  if (flags.device != "0") return bad_input("--device", "only GPUs have it, not --driver cpu_mask");
+  if (!flags.library.empty())
+    return bad_input("--library", "only GPUs have it, not --driver cpu_mask");
   if (flags.atom > 1) return bad_input("--atom", "cpu_mask masks single units");
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const std::string name = flags.gpu.empty() ? fmt::format("1x{}", cores) : flags.gpu;
@@ -28,13 +35,43 @@ Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
   return opened;
 }
 
+template <class Driver, class Kernels>
+Result<OpenLaneDriver> with_kernels(Result<std::unique_ptr<Driver>> driver) {
+  if (!driver) return failed(driver.error());
+  auto kernels = Kernels::open(**driver);
+  if (!kernels) return failed(kernels.error());
+  return OpenLaneDriver{*std::move(kernels), *std::move(driver)};
+}
+
+Result<OpenLaneDriver> on_nvidia(const LaneDriverFlags& flags) {
+  drivers::green_ctx::Options options;
+  options.gpu = flags.device;
+  options.atom = flags.atom;
+  if (!flags.library.empty()) options.library = flags.library;
+  using Driver = drivers::green_ctx::GreenCtxDriver;
+  return with_kernels<Driver, drivers::green_ctx::CudaKernels>(Driver::open(options));
+}
+
+Result<OpenLaneDriver> on_amd(const LaneDriverFlags& flags) {
+  drivers::hip_mask::HipMaskOptions options;
+  const char* const end = flags.device.data() + flags.device.size();
+  const auto [rest, error] = std::from_chars(flags.device.data(), end, options.device);
+  if (error != std::errc{} || rest != end || options.device < 0)
+    return bad_input("--device", fmt::format("'{}': AMD's GPUs have numbers from 0", flags.device));
+  if (flags.atom > 0) return bad_input("--atom", "AMD's GPUs say it themselves");
+  options.library = flags.library;
+  using Driver = drivers::hip_mask::HipMaskDriver;
+  return with_kernels<Driver, drivers::hip_mask::HipKernels>(Driver::open(options));
+}
+
 using Open = Result<OpenLaneDriver> (*)(const LaneDriverFlags&);
 struct Named {
   const char* name;
   Open open;
 };
 // In the order in which "auto" tries them; the last one always opens.
-constexpr Named kDrivers[] = {{"cpu_mask", on_threads}};
+constexpr Named kDrivers[] = {
+    {"green_ctx", on_nvidia}, {"hip_mask", on_amd}, {"cpu_mask", on_threads}};
 
 }  // namespace
 
@@ -42,16 +79,23 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
   std::vector<std::string> words{"auto"};
   for (const Named& driver : kDrivers) words.emplace_back(driver.name);
   one_of(command.add_option("--driver", flags.driver,
-                            "What lanes are made on. cpu_mask: threads of this machine; auto: the "
-                            "first GPU that there is, else cpu_mask"),
+                            "What lanes are made on. green_ctx: green contexts of an NVIDIA GPU; "
+                            "hip_mask: CU masks of an AMD GPU; cpu_mask: threads of this machine; "
+                            "auto: a GPU if there is one, else cpu_mask"),
          words)
       ->default_str(flags.driver);
   within(command.add_option("--atom", flags.atom,
                             "Units that can only be masked together; default: the GPU's"),
          1, hw::kMaxUnits)
       ->type_name("N");
-  within(command.add_option("--device", flags.device, "Which GPU, from 0"), 0, 1'000)
-      ->type_name("N");
+  command.add_option("--device", flags.device, "Which GPU: its number from 0, or NVIDIA's UUID")
+      ->type_name("DEVICE")
+      ->default_str(flags.device);
+  command
+      .add_option("--library", flags.library,
+                  "CUDA's or HIP's library, where it is not the installed libcuda.so.1 or "
+                  "libamdhip64.so")
+      ->type_name("FILE");
 }
 
 Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags) {

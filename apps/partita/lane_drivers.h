@@ -13,12 +13,13 @@ namespace partita::cli {
 
 struct LaneDriverFlags {
   std::string driver = "auto";
-  std::string gpu;  // topology of cpu_mask; empty: a unit per core
-  int atom = 0;     // 0: the device's
-  int device = 0;   // ordinal of the GPU
+  std::string gpu;           // topology of cpu_mask; empty: a unit per core
+  int atom = 0;              // 0: the device's
+  std::string device = "0";  // ordinal of the GPU, or NVIDIA's UUID
+  std::string library;       // file of CUDA's or HIP's driver library; empty: the installed one
 };
 
-// Adds --driver, --atom and --device; --gpu is the command's.
+// Adds --driver, --atom, --device and --library; --gpu is the command's.
 void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags);
 
 // Kernels and driver live as long as this does; the driver ends first.
@@ -27,8 +28,8 @@ struct OpenLaneDriver {
   std::unique_ptr<device::LaneDriver> driver;
 };
 
-// Opens the driver that the flags name; with "auto" the first of those of GPUs that opens, else
-// cpu_mask.
+// Opens the driver that the flags name; with "auto" the first of green_ctx and hip_mask that opens,
+// else cpu_mask.
 Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags);
 
 }  // namespace partita::cli
