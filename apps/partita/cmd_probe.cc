@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "exec/lane_probe.h"
 #include "flags.h"
+#include "kernel_inputs.h"
 #include "lane_drivers.h"
 #include "planners/mask/masks.h"
 #include "progress.h"
@@ -194,6 +195,8 @@ Result<Exit> run(Context& context, Flags flags) {
     if (flags.driver.driver != "cpu_mask")
       return bad_input("--gpu", "only --driver cpu_mask imitates one");
   }
+  if (flags.driver.atom > 0 && flags.driver.driver != "green_ctx" && flags.driver.driver != "auto")
+    return bad_input("--atom", "only --driver green_ctx has a choice");
   const Result<OpenLaneDriver> opened = open_lane_driver(flags.driver);
   if (!opened) return failed(opened.error());
   const auto info = opened->driver->info();
@@ -230,6 +233,7 @@ Command add_probe(CLI::App& app) {
                    "What cpu_mask imitates: MI50, H200, ..., or CLUSTERSxUNITS; default: one unit "
                    "per core")
       ->type_name("TOPOLOGY");
+  add_atom_flag(*command, flags->driver.atom);
   within(command->add_option("--rounds", flags->rounds, "How often each measurement is repeated"),
          1, 10'000)
       ->default_str("30")

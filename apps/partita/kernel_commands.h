@@ -9,5 +9,6 @@ namespace partita::cli {
 
 Command add_kernels_plan(CLI::App& kernels);
 Command add_kernels_simulate(CLI::App& kernels);
+Command add_kernels_run(CLI::App& kernels);
 
 }  // namespace partita::cli

@@ -23,7 +23,6 @@ Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
   if (flags.device != "0") return bad_input("--device", "only GPUs have it, not --driver cpu_mask");
   if (!flags.library.empty())
     return bad_input("--library", "only GPUs have it, not --driver cpu_mask");
-  if (flags.atom > 1) return bad_input("--atom", "cpu_mask masks single units");
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const std::string name = flags.gpu.empty() ? fmt::format("1x{}", cores) : flags.gpu;
   const Result<hw::Topology> topology = load_topology(name);
@@ -58,7 +57,6 @@ Result<OpenLaneDriver> on_amd(const LaneDriverFlags& flags) {
   const auto [rest, error] = std::from_chars(flags.device.data(), end, options.device);
   if (error != std::errc{} || rest != end || options.device < 0)
     return bad_input("--device", fmt::format("'{}': AMD's GPUs have numbers from 0", flags.device));
-  if (flags.atom > 0) return bad_input("--atom", "AMD's GPUs say it themselves");
   options.library = flags.library;
   using Driver = drivers::hip_mask::HipMaskDriver;
   return with_kernels<Driver, drivers::hip_mask::HipKernels>(Driver::open(options));
@@ -84,10 +82,6 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
                             "auto: a GPU if there is one, else cpu_mask"),
          words)
       ->default_str(flags.driver);
-  within(command.add_option("--atom", flags.atom,
-                            "Units that can only be masked together; default: the GPU's"),
-         1, hw::kMaxUnits)
-      ->type_name("N");
   command.add_option("--device", flags.device, "Which GPU: its number from 0, or NVIDIA's UUID")
       ->type_name("DEVICE")
       ->default_str(flags.device);

@@ -14,12 +14,12 @@ namespace partita::cli {
 struct LaneDriverFlags {
   std::string driver = "auto";
   std::string gpu;           // topology of cpu_mask; empty: a unit per core
-  int atom = 0;              // 0: the device's
+  int atom = 0;              // of green_ctx; 0: the device's
   std::string device = "0";  // ordinal of the GPU, or NVIDIA's UUID
   std::string library;       // file of CUDA's or HIP's driver library; empty: the installed one
 };
 
-// Adds --driver, --atom, --device and --library; --gpu is the command's.
+// Adds --driver, --device and --library; --gpu and --atom are the command's.
 void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags);
 
 // Kernels and driver live as long as this does; the driver ends first.
