@@ -18,6 +18,7 @@ namespace {
 constexpr double kMostError = 1e-4;  // of the example's product, relative
 constexpr int kMaxExampleSize = 8192;
 constexpr int kMaxThreads = 256;
+constexpr int kSimulatedThreads = 2;
 
 std::vector<std::string> policy_words() {
   std::vector<std::string> words;
@@ -83,6 +84,22 @@ struct RunFlags {
   Output output;
 };
 
+// At most so many bytes are copied for real.
+Result<void> check_copies(const std::string& file, const plan::GraphProblem& problem) {
+  constexpr double kMaxCopied = 2e9;
+  double copied = 0;
+  for (const plan::GraphTask& task : problem.tasks) {
+    copied += task.bytes;
+    if (copied > kMaxCopied)
+      return bad_input(
+          fmt::format("{}:{}", file, task.line),
+          fmt::format("copies of more than {:g} bytes in all with task '{}'; that many "
+                      "can be simulated only (--driver sim)",
+                      kMaxCopied, task.name));
+  }
+  return {};
+}
+
 // The units of the graph fit the topology.
 Result<void> check_units(const std::string& file, const plan::GraphProblem& problem,
                          const hw::Topology& topology) {
@@ -115,9 +132,10 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
     work.problem = *std::move(problem);
     if (auto fits = check_units(flags.file, work.problem, topology); !fits)
       return failed(fits.error());
-    auto graph = graph_of(work.problem, topology, flags.driver == "sim" ? nullptr : &context.clock);
-    if (!graph) return failed(graph.error());
-    work.graph = *std::move(graph);
+    const bool real = flags.driver != "sim";
+    if (auto few = real ? check_copies(flags.file, work.problem) : Result<void>{}; !few)
+      return failed(few.error());
+    work.graph = graph_of(work.problem, topology, real ? &context.clock : nullptr);
   }
   // What flags say holds for every task.
   if (!flags.policy.empty()) work.problem.policy = flags.policy;
@@ -146,9 +164,10 @@ Result<Exit> run(Context& context, const RunFlags& flags) {
   if (!topology) return failed(topology.error());
   auto work = load_work(context, flags, *topology);
   if (!work) return failed(work.error());
-  const GraphRunSettings settings{*topology, flags.driver,
-                                  flags.threads > 0 ? flags.threads : cores(),
-                                  flags.waits == "device", flags.copy_gbps};
+  const int standard = sim ? kSimulatedThreads : cores();
+  const int threads = flags.threads > 0 ? flags.threads : standard;
+  const GraphRunSettings settings{*topology, flags.driver, threads, flags.waits == "device",
+                                  flags.copy_gbps};
   const auto ran = flags.sequential ? run_sequentially(context, *work, settings)
                                     : run_graph(context, *work, settings);
   if (!ran) return failed(ran.error());
@@ -188,7 +207,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
          0, hw::kMaxUnits)
       ->type_name("N");
   within(command.add_option("--threads", flags.threads,
-                            "Threads for tasks of the CPU and copies (default: one per core)"),
+                            "Threads for tasks of the CPU and copies (default: one per core; of "
+                            "sim: 2)"),
          1, kMaxThreads)
       ->type_name("N");
   one_of(command.add_option("--waits", flags.waits,

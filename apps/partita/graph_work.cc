@@ -128,13 +128,8 @@ double relative_error(const StrassenRun& strassen) {
   return examples::relative_error(strassen.a, strassen.b, strassen.c);
 }
 
-Result<exec::TaskGraph> graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
-                                 Clock* clock) {
-  double copied = 0;
-  for (const GraphTask& task : problem.tasks) copied += task.bytes;
-  if (clock != nullptr && copied > kMaxCopied)
-    return bad_input("copies", fmt::format("{:g} bytes in all; at most {:g} can be copied for real",
-                                           copied, kMaxCopied));
+exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
+                         Clock* clock) {
   const double speed = clock != nullptr ? rounds_per_us(*clock) : 0;
   exec::TaskGraph graph;
   for (const GraphTask& task : problem.tasks)

@@ -34,11 +34,9 @@ GraphWork strassen_work(const StrassenFlags& flags, int units);
 double relative_error(const StrassenRun& strassen);
 
 // The graph of a problem whose tasks, with `clock`, compute as long as they say on a core alone,
-// and copy as many bytes; without, there is nothing to run. Refused: more than kMaxCopied bytes in
-// all.
-inline constexpr double kMaxCopied = 2e9;
-Result<exec::TaskGraph> graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
-                                 Clock* clock);
+// and copy as many bytes; without, there is nothing to run.
+exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
+                         Clock* clock);
 
 struct GraphRunSettings {
   hw::Topology topology;

@@ -71,17 +71,18 @@ std::optional<Enqueued> GraphBrain::next_kernel() {
        ++one, ++tried) {
     const std::optional<hw::UnitMask> mask = mask_(one->task, running_);
     if (!mask) continue;
-    auto enqueued = enqueue(one->task, *mask);
+    auto enqueued = enqueue(one->task, *mask, std::nullopt);
     if (enqueued) kernels_ready_.erase(one);
     return enqueued;
   }
   while (!ahead_.empty()) {
     const int task = ahead_.front();
     ahead_.pop_front();
-    if (state(task).missing == 0) continue;  // it is among the ready ones
-    const auto mask = taken_over(task, unfinished(task));
+    const std::optional<int> before = last_unfinished(task);
+    if (!before) continue;
+    const auto mask = taken_over(task, *before);
     if (!mask) continue;
-    if (auto enqueued = enqueue(task, *mask)) return enqueued;
+    if (auto enqueued = enqueue(task, *mask, before)) return enqueued;
   }
   return std::nullopt;
 }
@@ -104,7 +105,7 @@ void GraphBrain::ended(int task) {
     ++(theirs.missing == 0 ? dependencies_.on_host : dependencies_.skipped);
     if (theirs.missing == 0) {
       ready(next);
-    } else if (mine.lane < 0) {
+    } else {
       look_ahead(next);
     }
   }
@@ -115,7 +116,7 @@ void GraphBrain::skipped_wait() {
   ++dependencies_.skipped;
 }
 
-// Considers a task for being queued ahead, once all that it waits for is queued.
+// Considers a task for being queued ahead, once all that it waits for is queued on lanes.
 void GraphBrain::look_ahead(int task) {
   const State& its = state(task);
   if (options_.ahead && is_kernel(task) && its.outside == 0 && its.missing > 0 && !its.started)
@@ -127,29 +128,25 @@ void GraphBrain::use(const hw::UnitMask& mask, int more) {
     if (mask[unit]) running_[unit] += more;
 }
 
-// Each once, ascending.
-std::vector<int> GraphBrain::unfinished(int task) const {
-  std::vector<int> before;
-  for (const int other : tasks_[static_cast<std::size_t>(task)].after)
-    if (!state(other).ended) before.push_back(other);
-  std::ranges::sort(before);
-  before.erase(std::ranges::unique(before).begin(), before.end());
-  return before;
+// The one task that a task still waits for; none where there are several, or it is queued itself.
+std::optional<int> GraphBrain::last_unfinished(int task) const {
+  std::optional<int> last;
+  for (const int other : tasks_[static_cast<std::size_t>(task)].after) {
+    if (state(other).ended || last == other) continue;
+    if (last) return std::nullopt;
+    last = other;
+  }
+  return state(task).started ? std::nullopt : last;
 }
 
-// A mask on units of `before` alone that no other kernel uses more than the choice allows.
-std::optional<hw::UnitMask> GraphBrain::taken_over(int task, const std::vector<int>& before) {
-  hw::UnitMask theirs;
-  for (const int other : before) {
-    if (lanes_[static_cast<std::size_t>(state(other).lane)].last != other) return std::nullopt;
-    theirs |= state(other).mask;
-  }
+// A mask on units of `before` alone that no other kernel uses more than the choice allows. Nothing
+// may be queued behind `before` on its lane: an event there would wait for that as well.
+std::optional<hw::UnitMask> GraphBrain::taken_over(int task, int before) {
+  const hw::UnitMask& theirs = state(before).mask;
+  if (lanes_[static_cast<std::size_t>(state(before).lane)].last != before) return std::nullopt;
   std::vector<int> counts(running_.size(), kTaken);
-  for (std::size_t unit = 0; unit < counts.size(); ++unit) {
-    if (!theirs[unit]) continue;
-    counts[unit] = running_[unit];
-    for (const int other : before) counts[unit] -= state(other).mask[unit];
-  }
+  for (std::size_t unit = 0; unit < counts.size(); ++unit)
+    if (theirs[unit]) counts[unit] = running_[unit] - 1;
   const std::optional<hw::UnitMask> mask = mask_(task, counts);
   const auto& work = std::get<LaneWork>(tasks_[static_cast<std::size_t>(task)].work);
   const bool enough =
@@ -157,23 +154,23 @@ std::optional<hw::UnitMask> GraphBrain::taken_over(int task, const std::vector<i
   return enough ? mask : std::nullopt;
 }
 
-// One with this mask on which nothing is queued, or what is queued last is one of `before`.
+// One with this mask on which nothing is queued, or `before` is queued last.
 std::optional<int> GraphBrain::free_lane(const hw::UnitMask& mask,
-                                         const std::vector<int>& before) const {
+                                         std::optional<int> before) const {
   std::optional<int> idle;
   for (int lane = 0; lane < lanes(); ++lane) {
     const Lane& one = lanes_[static_cast<std::size_t>(lane)];
     if (one.mask != mask) continue;
-    if (std::ranges::binary_search(before, one.last)) return lane;
+    if (before && one.last == *before) return lane;
     if (one.queued == 0 && !idle) idle = lane;
   }
   return idle;
 }
 
 // Nothing where every lane is busy that there may be.
-std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask) {
-  const std::vector<int> before = unfinished(task);
-  Enqueued next{task, 0, false, mask};
+std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask,
+                                            std::optional<int> before) {
+  Enqueued next{task, 0, false, mask, std::nullopt};
   if (const auto lane = free_lane(mask, before)) {
     next.lane = *lane;
   } else {
@@ -189,9 +186,7 @@ std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask) 
     }
   }
   Lane& lane = lanes_[static_cast<std::size_t>(next.lane)];
-  for (const int other : before) {
-    if (state(other).lane != next.lane) next.waits.push_back(state(other).lane);
-  }
+  if (before && state(*before).lane != next.lane) next.waits = state(*before).lane;
   lane.mask = mask;
   ++lane.queued;
   lane.last = task;

@@ -2,9 +2,10 @@
 // doors or time; graph_run.h carries it out, on lanes and in virtual time. Those begin
 // first behind which the longest chain of tasks waits, then those that became ready first; a kernel
 // that gets no units is passed over until something has ended.
-// A kernel is queued before those that it waits for have ended (ahead) where it takes nothing from
-// anybody by that: they are kernels on lanes, and it is given units of theirs alone, as many as it
-// wants. On the lane of one of them it needs nothing more; for the others it waits for events.
+// A kernel is queued before the last of those that it waits for has ended (ahead) where it takes
+// nothing from anybody by that: the last is a kernel on a lane, and it is given units of that
+// alone, as many as it wants. On the same lane it needs nothing more, on another it waits for an
+// event.
 // Thread rule: one call at a time. Limits: kMostTried kernels are offered to the choice of masks at
 // a time; at most as many lanes as the driver allows, an idle one is made anew for another mask.
 #pragma once
@@ -42,7 +43,7 @@ struct Enqueued {
   int lane = 0;              // numbered from 0
   bool fresh = false;        // the lane is to be made, anew if it exists
   hw::UnitMask mask;         // of the lane
-  std::vector<int> waits{};  // other lanes whose last kernel it waits for
+  std::optional<int> waits;  // for another lane's last kernel
 };
 
 class GraphBrain {
@@ -61,7 +62,7 @@ class GraphBrain {
   std::optional<Enqueued> next_kernel();
   // A task that had begun or was queued has ended.
   void ended(int task);
-  // One of the last kernel's waits was for an event that is over.
+  // The last kernel's wait was for an event that is over.
   void skipped_wait();
 
   // Whether everything before a task has ended.
@@ -103,10 +104,10 @@ class GraphBrain {
   void ready(int task);
   void look_ahead(int task);
   void use(const hw::UnitMask& mask, int more);
-  std::vector<int> unfinished(int task) const;
-  std::optional<hw::UnitMask> taken_over(int task, const std::vector<int>& before);
-  std::optional<int> free_lane(const hw::UnitMask& mask, const std::vector<int>& before) const;
-  std::optional<Enqueued> enqueue(int task, const hw::UnitMask& mask);
+  std::optional<int> last_unfinished(int task) const;
+  std::optional<hw::UnitMask> taken_over(int task, int before);
+  std::optional<int> free_lane(const hw::UnitMask& mask, std::optional<int> before) const;
+  std::optional<Enqueued> enqueue(int task, const hw::UnitMask& mask, std::optional<int> before);
 
   const std::vector<GraphTask>& tasks_;
   const MaskChoice& mask_;

@@ -116,27 +116,27 @@ class Run {
     mine.mask = next.mask;
     mine.lane = next.lane;
     lock.unlock();
-    const Result<int> over = queue(next);
+    const Result<bool> over = queue(next);
     lock.lock();
     if (!over) return failed(over.error());
-    for (int i = 0; i < *over; ++i) brain_.skipped_wait();
+    if (*over) brain_.skipped_wait();
     return {};
   }
 
-  // Makes the lane, lets it wait and launches the kernel; how many waits were for what is over.
-  Result<int> queue(const Enqueued& next) {
+  // Makes the lane, lets it wait and launches the kernel; whether the wait was for what is over.
+  Result<bool> queue(const Enqueued& next) {
     if (next.fresh) {
       if (auto made = make_lane(next); !made) return failed(made.error());
     }
     const int lane = lanes_[at(next.lane)];
-    int over = 0;
-    for (const int other : next.waits) {
-      const Result<int> event = driver_.record_event(lanes_[at(other)]);
+    bool over = false;
+    if (next.waits) {
+      const Result<int> event = driver_.record_event(lanes_[at(*next.waits)]);
       if (!event) return failed(event.error());
       const Result<bool> waits = driver_.wait_event(lane, *event);
       static_cast<void>(driver_.destroy_event(*event));
       if (!waits) return failed(waits.error());
-      over += *waits ? 0 : 1;
+      over = !*waits;
     }
     const auto& work = std::get<LaneWork>(tasks_[at(next.task)].work);
     const auto progress = std::make_shared<Progress>();

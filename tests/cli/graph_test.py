@@ -1,0 +1,115 @@
+"""graph: the documented example word for word, order and bounds of what ran, the example's product,
+and clear refusals."""
+
+import pathlib
+import re
+import unittest
+import xml.etree.ElementTree
+
+import harness
+
+DOC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "graphs.md"
+
+AFTER = {"load": [], "prepare": [], "left": ["load"], "right": ["load", "prepare"],
+         "more": ["left"], "join": ["more", "right"], "store": ["join"]}  # the documented graph
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", DOC.read_text(encoding="utf-8"), re.S)[1]
+
+
+class GraphTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("graph.yaml", block("yaml"))
+
+    def in_order(self, run, after):
+        """Every task ran, after those before it; kernels on the units they say."""
+        tasks = {task["name"]: task for task in run["tasks"]}
+        self.assertEqual(set(tasks), set(after))
+        for name, before in after.items():
+            for other in before:
+                self.assertGreaterEqual(tasks[name]["begin_us"], tasks[other]["end_us"])
+        for task in run["tasks"]:
+            if task["kind"] == "lane":
+                self.assertEqual(int(task["mask_hex"], 16).bit_count(), task["units"])
+        self.assertEqual(sum(run["dependencies"].values()), sum(map(len, after.values())))
+        self.assertAlmostEqual(sum(task["end_us"] - task["begin_us"] for task in run["tasks"]),
+                               run["work_us"], places=3)
+        self.assertLessEqual(run["critical_path_us"], run["time_us"] + 1e-6)
+        return tasks
+
+    def test_the_documented_example(self):
+        command = re.search(r"^    partita (graph run .*)$", DOC.read_text(encoding="utf-8"), re.M)
+        self.assertEqual(self.ok(*command[1].split()), block("text"))
+
+    def test_simulated(self):
+        run = self.json("graph", "run", "graph.yaml", "--driver", "sim", "--compare")
+        self.in_order(run, AFTER)
+        # 400 kB at 10 GB/s; 120 work-groups on 30 units; 60 on 60; 200 kB.
+        self.assertEqual(run["time_us"], 40 + 4 * 10 + 5 + 20)
+        self.assertEqual(run["critical_path"], ["load", "right", "join", "store"])
+        self.assertEqual(run["sequential_us"], 40 + 30 + 900 + 1200 + 150 + 300 + 20)
+        self.assertEqual(run["dependencies"], {"skipped": 2, "on_device": 1, "on_host": 4})
+        # Everything wants all units, and the second kernel nothing less than that.
+        shared = self.json("graph", "run", "graph.yaml", "--driver", "sim", "--gpu", "1x30",
+                           "--waits", "host")
+        self.in_order(shared, AFTER)
+        self.assertEqual(shared["dependencies"]["on_device"], 0)
+        self.assertGreaterEqual(shared["time_us"], (900 + 1200 + 150 + 300) / 30)
+
+    def test_on_threads(self):
+        self.write("graph.yaml", re.sub("units: [0-9]+", "units: 1", block("yaml")))
+        run = self.json("graph", "run", "graph.yaml", "--gpu", "1x2", "--threads", "1")
+        tasks = self.in_order(run, AFTER)
+        self.assertEqual((run["driver"], run["total_units"]), ("cpu_mask", 2))
+        self.assertLessEqual(tasks["join"]["units"], 2)
+        picture = self.ok("graph", "run", "graph.yaml", "--gpu", "1x2", "--format", "svg")
+        titles = [element.text for element in xml.etree.ElementTree.fromstring(picture).iter()
+                  if element.tag.endswith("title")]
+        for name in AFTER:
+            self.assertTrue(any(title.startswith(name + "\n") for title in titles))
+
+    def test_strassen(self):
+        self.write("s.json", self.ok("graph", "example", "strassen", "--size", "70"))
+        graph = self.json("graph", "example", "strassen", "--size", "70")
+        after = {task["name"]: task.get("after", []) for task in graph["tasks"]}
+        self.assertEqual(sum(name.startswith("P") for name in after), 7)
+        self.assertEqual(sum(name[0] in "STU" for name in after), 15)
+        run = self.json("graph", "run", "--example", "strassen", "--size", "70", "--compare",
+                        "--gpu", "1x2")
+        self.in_order(run, after)
+        self.assertLessEqual(run["relative_error"], 1e-4)
+        self.assertGreater(run["speed_up"], 0)
+        simulated = self.json("graph", "run", "s.json", "--driver", "sim", "--gpu", "4x2")
+        self.in_order(simulated, after)
+        text = self.ok("graph", "run", "--example", "strassen", "--size", "33", "--levels", "2",
+                       "--sequential")
+        self.assertIn("one after another on one thread", text)
+        self.assertRegex(text, "relative error .* against Eigen's product")
+
+    def test_refusals(self):
+        graph = block("yaml")
+        self.write("cycle.yaml", graph.replace("bytes: 400000", "bytes: 400000, after: [store]"))
+        self.write("units.yaml", graph.replace("groups: 90, units: 30", "units: 0"))
+        self.write("copies.yaml", graph.replace("bytes: 200000", "bytes: 1e10"))
+        run = ("graph", "run")
+        for args, words in (
+                ((*run, "cycle.yaml"), "cycle.yaml:5: tasks wait for each other: load after store "
+                                       "after join after more after left after "
+                                       "load"),
+                (("graph", "check", "units.yaml"), "units.yaml:7: 'units' is 0"),
+                (("graph", "check", "graph.yaml", "--gpu", "2x2"),
+                 "graph.yaml:7: task 'left' asks for 30 units; 2x2 has 4"),
+                ((*run, "copies.yaml", "--gpu", "1x30"), "copies.yaml:11: copies of more than"),
+                ((*run, "none.yaml"), "none.yaml"),
+                (run, "either FILE or --example"),
+                ((*run, "--example", "strassen", "--units", "9", "--gpu", "1x2"), "--units")):
+            done = self.run_partita(*args)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words, done.stderr.decode())
+        self.assertIn("ok: 7 tasks, 7 dependencies", self.ok("graph", "check", "graph.yaml"))
+
+
+if __name__ == "__main__":
+    unittest.main()
