@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "plan/batch_forms.h"
+#include "plan/graph_forms.h"
 #include "plan/serving_forms.h"
 
 namespace partita::plan {
@@ -55,6 +56,14 @@ TEST(FormatsDoc, ScheduleExampleIsRead) {
   EXPECT_EQ(schedule->reconfigurations.at(1).start, 2);
   EXPECT_EQ(schedule->makespan, schedule->tasks[0].end);
   EXPECT_TRUE(schedule->optimal);
+}
+
+TEST(FormatsDoc, TaskGraphExampleIsRead) {
+  const auto graph = parse_graph("formats.md", example("Task graphs", "yaml"), {"fair", "packed"});
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  ASSERT_EQ(graph->tasks.size(), 4U);
+  EXPECT_EQ(graph->tasks[0].bytes, 4e6);
+  EXPECT_EQ(graph->tasks[3].after, (std::vector<int>{0, 1}));
 }
 
 }  // namespace
