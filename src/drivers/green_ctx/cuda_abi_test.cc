@@ -213,7 +213,7 @@ SAME_CALL(memory_info, cuMemGetInfo);
 SAME_CALL(allocate, cuMemAlloc);
 SAME_CALL(free, cuMemFree);
 SAME_CALL(set_bytes, cuMemsetD8);
-SAME_CALL(copy_to_host, cuMemcpyDtoHAsync);
+SAME_CALL(copy_to_host, cuMemcpyDtoH);
 SAME_CALL(allocate_host, cuMemHostAlloc);
 SAME_CALL(free_host, cuMemFreeHost);
 SAME_CALL(host_pointer, cuMemHostGetDevicePointer);

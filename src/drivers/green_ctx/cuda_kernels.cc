@@ -45,7 +45,6 @@ CudaKernels::~CudaKernels() {
   if (memory_) api.free(memory_);
   if (cells_) api.free(cells_);
   if (flags_) api.free_host(flags_);
-  if (copies_) api.destroy_stream(copies_);
   if (library_) api.unload_library(library_);
 }
 
@@ -71,8 +70,7 @@ Result<void> CudaKernels::take_memory() {
   const CudaApi& api = gpu_->api();
   void* flags = nullptr;
   constexpr std::size_t kFlagBytes = kMaxClosed * sizeof(std::uint32_t);
-  abi::Return code = api.create_stream(&copies_, abi::kStreamNonBlocking);
-  if (code == abi::Return::success) code = api.allocate(&cells_, kNoteBytes + kTailBytes);
+  abi::Return code = api.allocate(&cells_, kNoteBytes + kTailBytes);
   if (code == abi::Return::success) code = api.set_bytes(cells_, 0, kNoteBytes + kTailBytes);
   if (code == abi::Return::success)
     code = api.allocate_host(&flags, kFlagBytes, abi::kHostPortable | abi::kHostDeviceMap);
@@ -164,9 +162,9 @@ Result<std::optional<std::int64_t>> CudaKernels::free_memory() {
 Result<std::vector<CudaKernels::Cell>> CudaKernels::cells(const Notes& notes) const {
   const Current current(*gpu_);
   std::vector<Cell> cells(static_cast<std::size_t>(notes.groups));
-  abi::Return code = gpu_->api().copy_to_host(cells.data(), cells_ + notes.first * sizeof(Cell),
-                                              cells.size() * sizeof(Cell), copies_);
-  if (code == abi::Return::success) code = gpu_->api().synchronise_stream(copies_);
+  // Waits for no lane: their streams are not ordered with the default one, which this uses.
+  const abi::Return code = gpu_->api().copy_to_host(
+      cells.data(), cells_ + notes.first * sizeof(Cell), cells.size() * sizeof(Cell));
   if (code != abi::Return::success)
     return failed(gpu_->library().error(code, fmt::format("notes({} cells)", cells.size())));
   return cells;

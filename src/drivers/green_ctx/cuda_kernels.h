@@ -76,7 +76,6 @@ class CudaKernels final : public device::ProbeKernels {
   const std::shared_ptr<const PrimaryContext> gpu_;
   abi::Library library_ = nullptr;
   abi::Kernel noting_ = nullptr, computing_ = nullptr, reading_ = nullptr;
-  abi::Stream copies_ = nullptr;
   abi::DevicePointer cells_ = 0;
   abi::DevicePointer memory_ = 0;   // that reading kernels read
   std::uint32_t* flags_ = nullptr;  // of closed kernels, in memory of the host that the GPU sees

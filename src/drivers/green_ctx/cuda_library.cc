@@ -161,7 +161,7 @@ void find_work(Finder& find, CudaApi& api) {
   find(api.allocate, "cuMemAlloc");
   find(api.free, "cuMemFree");
   find(api.set_bytes, "cuMemsetD8");
-  find(api.copy_to_host, "cuMemcpyDtoHAsync");
+  find(api.copy_to_host, "cuMemcpyDtoH");
   find(api.allocate_host, "cuMemHostAlloc");
   find(api.free_host, "cuMemFreeHost");
   find(api.host_pointer, "cuMemHostGetDevicePointer");

@@ -67,7 +67,7 @@ struct CudaApi {
   Return (*allocate)(abi::DevicePointer*, std::size_t bytes);
   Return (*free)(abi::DevicePointer);
   Return (*set_bytes)(abi::DevicePointer, unsigned char, std::size_t bytes);
-  Return (*copy_to_host)(void*, abi::DevicePointer, std::size_t bytes, abi::Stream);
+  Return (*copy_to_host)(void*, abi::DevicePointer, std::size_t bytes);
   Return (*allocate_host)(void**, std::size_t bytes, unsigned flags);
   Return (*free_host)(void*);
   Return (*host_pointer)(abi::DevicePointer*, void*, unsigned flags);

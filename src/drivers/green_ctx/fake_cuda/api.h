@@ -60,7 +60,7 @@ abi::Return cuMemGetInfo_v2(std::size_t*, std::size_t*);
 abi::Return cuMemAlloc_v2(abi::DevicePointer*, std::size_t);
 abi::Return cuMemFree_v2(abi::DevicePointer);
 abi::Return cuMemsetD8_v2(abi::DevicePointer, unsigned char, std::size_t);
-abi::Return cuMemcpyDtoHAsync_v2(void*, abi::DevicePointer, std::size_t, abi::Stream);
+abi::Return cuMemcpyDtoH_v2(void*, abi::DevicePointer, std::size_t);
 abi::Return cuMemHostAlloc(void**, std::size_t, unsigned);
 abi::Return cuMemFreeHost(void*);
 abi::Return cuMemHostGetDevicePointer_v2(abi::DevicePointer*, void*, unsigned);

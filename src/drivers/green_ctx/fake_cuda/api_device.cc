@@ -178,19 +178,14 @@ Return cuMemsetD8_v2(abi::DevicePointer pointer, unsigned char value, std::size_
   return Return::success;
 }
 
-Return cuMemcpyDtoHAsync_v2(void* to, abi::DevicePointer from, std::size_t bytes,
-                            abi::Stream stream) {
-  Call call("cuMemcpyDtoHAsync", Needs::context);
+Return cuMemcpyDtoH_v2(void* to, abi::DevicePointer from, std::size_t bytes) {
+  Call call("cuMemcpyDtoH", Needs::context);
   if (call.code() != Return::success) return call.code();
-  std::shared_ptr<Stream> on;
-  if (const Return found = find_stream(*call, stream, on); found != Return::success) return found;
   if (!call->holds(from, bytes)) return Return::invalid_value;
-  enqueue(*call, on, [to, from, bytes] {
-    // Word by word: kernels of other streams may write beside it.
-    auto* words = static_cast<std::uint64_t*>(to);
-    for (std::size_t i = 0; i < bytes / 8; ++i)
-      words[i] = std::atomic_ref(*reinterpret_cast<std::uint64_t*>(from + 8 * i)).load();
-  });
+  // Word by word: kernels may write beside it.
+  auto* words = static_cast<std::uint64_t*>(to);
+  for (std::size_t i = 0; i < bytes / 8; ++i)
+    words[i] = std::atomic_ref(*reinterpret_cast<std::uint64_t*>(from + 8 * i)).load();
   return Return::success;
 }
 

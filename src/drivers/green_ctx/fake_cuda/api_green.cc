@@ -178,9 +178,10 @@ Return cuGreenCtxGetDevResource(abi::GreenContext green, abi::Resource* resource
   const auto known = call->greens.find(green);
   if (known == call->greens.end()) return Return::invalid_context;
   if (type != 1) return Return::invalid_resource_type;
-  *resource = resource_of(
-      *call, {.device = known->second.place->device, .split = -2},
-      known->second.place->sms.size() - static_cast<std::size_t>(call->config.leaks_sms));
+  *resource =
+      resource_of(*call, {.device = known->second.place->device, .split = -2},
+                  known->second.place->sms.size() +
+                      static_cast<std::size_t>(call->config.adds_sms - call->config.leaks_sms));
   return Return::success;
 }
 

@@ -18,6 +18,7 @@ struct Config {
   bool tells_rules = true;           // least partition and alignment, as from CUDA 13 on
   bool keeps_graph_contexts = true;  // false: a node forgets the context that it was given
   int leaks_sms = 0;                 // that kernels of a green context use beyond its own
+  int adds_sms = 0;                  // that a green context says it has beyond what was asked
   std::uint64_t seed = 1;            // of the order of SMs
 };
 
@@ -37,8 +38,11 @@ extern "C" {
 void fake_cuda_reset(const Config* config);
 Live fake_cuda_live();
 // The `call`-th call from now (1: the next) of the function of this name, as cuGetProcAddress knows
-// it, answers `code` and does nothing. A code after which a real device is lost loses this one.
+// it, or of any where the name is empty, answers `code` and does nothing. A code after which a real
+// device is lost loses this one.
 void fake_cuda_fail(const char* name, int call, int code);
+// The function that was made to fail last; empty when none was.
+const char* fake_cuda_failed();
 // Calls of the function since the reset.
 int fake_cuda_calls(const char* name);
 // The SMs of group `index` of the last split, into `sms`; their number.

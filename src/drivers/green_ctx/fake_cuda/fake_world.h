@@ -26,6 +26,7 @@ class FakeWorld {
     find(reset_, library, "fake_cuda_reset");
     find(live_, library, "fake_cuda_live");
     find(fail_, library, "fake_cuda_fail");
+    find(failed_, library, "fake_cuda_failed");
     find(calls_, library, "fake_cuda_calls");
     find(group_, library, "fake_cuda_group");
     reset_(&config);
@@ -49,6 +50,7 @@ class FakeWorld {
   void fail(const char* name, int call, abi::Return code) const {
     fail_(name, call, static_cast<int>(code));
   }
+  std::string failed() const { return failed_(); }
   int calls(const char* name) const { return calls_(name); }
   std::vector<int> group(int index) const {
     std::vector<int> sms(512);
@@ -66,6 +68,7 @@ class FakeWorld {
   decltype(&fake_cuda::fake_cuda_reset) reset_ = nullptr;
   decltype(&fake_cuda::fake_cuda_live) live_ = nullptr;
   decltype(&fake_cuda::fake_cuda_fail) fail_ = nullptr;
+  decltype(&fake_cuda::fake_cuda_failed) failed_ = nullptr;
   decltype(&fake_cuda::fake_cuda_calls) calls_ = nullptr;
   decltype(&fake_cuda::fake_cuda_group) group_ = nullptr;
 };

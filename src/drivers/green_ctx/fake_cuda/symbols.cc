@@ -59,7 +59,7 @@ const Symbol kSymbols[] = {
     SYMBOL(cuMemAlloc, 3020, cuMemAlloc_v2),
     SYMBOL(cuMemFree, 3020, cuMemFree_v2),
     SYMBOL(cuMemsetD8, 3020, cuMemsetD8_v2),
-    SYMBOL(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2),
+    SYMBOL(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2),
     SYMBOL(cuMemHostAlloc, 2020, cuMemHostAlloc),
     SYMBOL(cuMemFreeHost, 2000, cuMemFreeHost),
     SYMBOL(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2),

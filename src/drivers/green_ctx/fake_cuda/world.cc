@@ -47,10 +47,15 @@ static bool loses(int code) {
 }
 
 Call::Call(std::string_view name, Needs needs) : world_(world()), lock_(world_.mutex) {
-  const int number = ++world_.calls[std::string(name)];
-  const auto faults = world_.faults.find(name);
-  if (faults != world_.faults.end() && faults->second.contains(number)) {
-    code_ = static_cast<Return>(faults->second.at(number));
+  ++world_.calls[std::string(name)];
+  ++world_.calls[""];
+  for (const std::string_view of : {name, std::string_view()}) {
+    const auto faults = world_.faults.find(of);
+    if (faults == world_.faults.end()) continue;
+    const auto fault = faults->second.find(world_.calls.find(of)->second);
+    if (fault == faults->second.end()) continue;
+    world_.failed = name;
+    code_ = static_cast<Return>(fault->second);
     if (loses(static_cast<int>(code_))) world_.lost = code_;
     world_.changed.notify_all();
     return;
@@ -113,6 +118,7 @@ void fake_cuda_reset(const Config* config) {
   fresh.lost = partita::fake_cuda::Return::success;
   fresh.calls.clear();
   fresh.faults.clear();
+  fresh.failed.clear();
   fresh.primary.clear();
   fresh.contexts.clear();
   fresh.splits.clear();
@@ -151,6 +157,12 @@ void fake_cuda_fail(const char* name, int call, int code) {
   World& failing = world();
   const std::lock_guard lock(failing.mutex);
   failing.faults[name][failing.calls[name] + call] = code;
+}
+
+const char* fake_cuda_failed() {
+  World& asked = world();
+  const std::lock_guard lock(asked.mutex);
+  return asked.failed.c_str();
 }
 
 int fake_cuda_calls(const char* name) {

@@ -94,6 +94,7 @@ struct World {
   std::uint64_t next_handle = 0x1000;
   std::map<std::string, int, std::less<>> calls;
   std::map<std::string, std::map<int, int>, std::less<>> faults;  // call, code
+  std::string failed;  // the function that was struck last
 
   std::map<int, int> primary;              // references per device
   std::map<int, abi::Context> contexts;    // primary, per device
