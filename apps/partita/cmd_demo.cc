@@ -8,6 +8,9 @@
 #include "demo_node.h"
 #include "flags.h"
 #include "inputs.h"
+#include "kernel_inputs.h"
+#include "kernel_planning.h"
+#include "kernel_report.h"
 #include "plan/batch_forms.h"
 #include "plan/serving_forms.h"
 #include "profile/law.h"
@@ -27,11 +30,19 @@ constexpr std::string_view kLaws =
 constexpr std::string_view kTasks =
 #include "demo_tasks.inc"
     ;
+constexpr std::string_view kEncoder =
+#include "demo_encoder.inc"
+    ;
+constexpr std::string_view kConvnet =
+#include "demo_convnet.inc"
+    ;
 constexpr char kServicesFile[] = "data/scenarios/s4.yaml";
 constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
 constexpr char kTasksFile[] = "data/batches/rodinia-a30.csv";
 constexpr char kGpu[] = "A100-80GB";
 constexpr char kBatchGpu[] = "A30-24GB";
+constexpr char kKernelGpu[] = "MI50";
+constexpr int kSwitches = 4;
 constexpr int kNodeGpus = 8;
 constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
 
@@ -151,10 +162,30 @@ Result<Exit> show_batch(Context& context, const Flags& flags) {
   return Exit::done;
 }
 
+Result<Exit> show_kernels(Context& context) {
+  const Result<hw::Topology> topology = load_topology(kKernelGpu);
+  if (!topology) return failed(topology.error());
+  std::vector<profile::ModelKernels> models;
+  for (const auto& [name, text] :
+       {std::pair("encoder", kEncoder), std::pair("convnet", kConvnet)}) {
+    auto model = profile::parse_kernel_csv(name, text, topology->units());
+    if (!model) return failed(model.error());
+    models.push_back(*std::move(model));
+  }
+  const auto configs = load_configs("", *topology, 1);
+  if (!configs) return failed(configs.error());
+  const auto problem = kernel_problem(*topology, models, *configs, kSwitches);
+  if (!problem) return failed(problem.error());
+  const auto planned = plan_kernels(*problem, *topology, 1);
+  if (!planned) return failed(planned.error());
+  say(context, kernel_plan_text(*problem, *planned, *topology, context.width));
+  return Exit::done;
+}
+
 Result<Exit> run(Context& context, const Flags& flags) {
   const Result<plan::ServingProblem> problem = demo_problem();
   if (!problem) return failed(problem.error());
-  say(context, fmt::format("Partita in seven steps. No GPU is needed: {} performance laws were "
+  say(context, fmt::format("Partita in eight steps. No GPU is needed: {} performance laws were "
                            "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
                            problem->fleet[0].profiles.size(), kGpu));
@@ -173,7 +204,9 @@ Result<Exit> run(Context& context, const Flags& flags) {
   if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
   headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
   if (auto shown = show_batch(context, flags); !shown) return shown;
-  headline(context, 7, "The plan made real on eight simulated GPUs, then more traffic");
+  headline(context, 7, "Below instances: two models on one MI50, their kernels on masks of CUs");
+  if (auto shown = show_kernels(context); !shown) return shown;
+  headline(context, 8, "The plan made real on eight simulated GPUs, then more traffic");
   if (auto shown = show_node(context, *problem, *plan, kNodeGpus); !shown) {
     return failed(shown.error());
   }
@@ -186,8 +219,8 @@ Result<Exit> run(Context& context, const Flags& flags) {
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "demo",
-      "Tell the whole story on eleven services and a queue of jobs: plan, proof, verdict, traffic, "
-      "and a node changed with nothing touched that may stay");
+      "Tell the whole story on eleven services, a queue of jobs and two models on one GPU: plan, "
+      "proof, verdict, traffic, and a node changed with nothing touched that may stay");
   auto flags = std::make_shared<Flags>();
   command
       ->add_option("-o,--output", flags->picture,

@@ -37,31 +37,6 @@ struct Planned {
   std::vector<planners::mask::JointPlan> curve;
 };
 
-std::string objective(const plan::KernelPlan& plan) {
-  return fmt::format("objective {:.3f} us, bound {:.3f}{}", plan.objective, plan.bound,
-                     plan.optimal ? ": optimal" : "");
-}
-
-std::string text_of(const Planned& it, int width) {
-  const plan::KernelPlan& plan = it.result.plan;
-  Table table{{"WORKER", "KERNELS", "SWITCHES", "MEAN UNITS", "ALONE us", "PREDICTED us"}, {}};
-  std::string strips;
-  std::vector<std::string> names;
-  const auto units = units_of_kernels(it.problem, plan);
-  for (std::size_t w = 0; w < plan.workers.size(); ++w) {
-    const plan::Grouping& one = plan.workers[w];
-    names.push_back(it.problem.workers[w].name);
-    table.rows.push_back({names.back(), fmt::format("{}", one.option.size()),
-                          fmt::format("{}", one.switches), fmt::format("{:.1f}", one.mean_units),
-                          fmt::format("{:.0f}", one.time),
-                          fmt::format("{:.0f}", plan::predicted_time(it.problem, plan, w))});
-    strips +=
-        fmt::format("\n{}\n{}\n", names.back(), strip(units[w], it.problem.total_units, width));
-  }
-  return to_string(table) + "\n" + objective(plan) + "\n" + strips + "\n" +
-         plan::lanes_text(names, it.result.lanes, it.topology, width);
-}
-
 std::string curve_text(const std::vector<planners::mask::JointPlan>& curve) {
   Table table{{"MOST SWITCHES", "OBJECTIVE us", "SWITCHES", "PROVEN"}, {}};
   for (std::size_t s = 0; s < curve.size(); ++s) {
@@ -97,7 +72,7 @@ std::string svg_of(const Flags& flags, const Planned& it) {
                   it.topology.name);
   picture.subtitle =
       fmt::format("{}; at most {} changes per worker and request; {}",
-                  gpu_facts(it.topology, it.atom), it.problem.switches, objective(plan));
+                  gpu_facts(it.topology, it.atom), it.problem.switches, objective_text(plan));
   picture.least = fmt::format("fewest within {:g} % of the time on all {}", 100 * flags.tolerance,
                               it.topology.units());
   picture.given = "planned";
@@ -149,7 +124,7 @@ Result<Exit> run(Context& context, const Flags& flags) {
                                      planned->topology);
     if (flags.curve) content = with_curve(std::move(content), planned->curve);
   } else {
-    content = text_of(*planned, context.width);
+    content = kernel_plan_text(planned->problem, planned->result, planned->topology, context.width);
     if (flags.curve) content += curve_text(planned->curve);
   }
   if (auto written = deliver(context, flags.output, content); !written)
@@ -185,8 +160,8 @@ Command add_kernels_plan(CLI::App& kernels) {
       ->type_name("SHARE");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
-      "partita kernels plan --workers vgg,resnet,alexnet --profiles kernels/ --gpu MI50 "
-      "--configs 15,30,45,60 --switches 14");
+      "partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50 --switches 14\n"
+      "partita kernels plan --workers a,b --profiles h200/ --gpu H200 --configs 32,64,96,132");
   return {command, [flags](Context& context) { return run(context, *flags); }};
 }
 

@@ -427,7 +427,10 @@ Command add_kernels_simulate(CLI::App& kernels) {
       ->add_option("--sweep", flags->sweep,
                    "Run the policies once per value of a parameter: switches, streams, gamma, "
                    "launch-us, switch-us, mask-us, spread, static-w or unit-w")
-      ->type_name("NAME=V,V,...");
+      ->type_name("NAME=V,V,...")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("NAME=V,V,... is needed") : std::string{};
+      });
   within(command->add_option("--tolerance", flags->tolerance,
                              "Share by which a kernel or model may take longer than on the whole "
                              "GPU when it is sized"),
@@ -447,8 +450,8 @@ Command add_kernels_simulate(CLI::App& kernels) {
   add_seed(*command, flags->options.seed);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
-      "partita kernels simulate --workers vgg,resnet --profiles kernels/ --gpu MI50 --policies "
-      "mps,static,eclip");
+      "partita kernels simulate --workers vgg,resnet --profiles kernels/ --policies mps,eclip\n"
+      "partita kernels simulate plan.json --profiles kernels/ --sweep gamma=0,0.15,0.3,0.6");
   return {command, [flags, command](Context& context) {
             flags->gpu_given = command->count("--gpu") > 0;
             return run_simulate(context, *flags);

@@ -52,13 +52,14 @@ Result<Busy> load_busy(Context& context, const Flags& flags, const hw::Topology&
   if (!text) return failed(text.error());
   const Result<Document> document = parse_document(flags.busy, *text);
   if (!document) return failed(document.error());
-  const Node* list = document->root.find("busy");
+  const Node* found = document->root.find("busy");
+  const Node& list = found != nullptr ? *found : document->root;
   Busy busy;
-  const auto added = add_counts(*document, list != nullptr ? *list : document->root, busy);
+  const auto added = add_counts(*document, list, busy);
   if (!added) return failed(added.error());
   if (static_cast<int>(busy.size()) == units) return busy;
-  return bad_input(flags.busy, fmt::format("{} numbers; {} has {} {}s", busy.size(), topology.name,
-                                           units, topology.unit_name));
+  return bad_input(document->at(list), fmt::format("{} numbers; {} has {} {}s", busy.size(),
+                                                   topology.name, units, topology.unit_name));
 }
 
 // What was granted, in units.

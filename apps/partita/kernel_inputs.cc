@@ -136,7 +136,10 @@ void add_configs_flag(CLI::App& command, std::string& configs) {
       .add_option("--configs", configs,
                   "Numbers of units that a kernel may have, ascending (default: a quarter, half, "
                   "three quarters and all of the GPU, in whole atoms)")
-      ->type_name("N,N,...");
+      ->type_name("N,N,...")
+      ->check([](const std::string& text) {
+        return text.empty() ? std::string("numbers are needed") : std::string{};
+      });
 }
 
 void add_switches_flag(CLI::App& command, int& switches) {
@@ -171,20 +174,22 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
 Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const KernelFlags& flags,
                                                         const hw::Topology& topology) {
   std::vector<profile::ModelKernels> models;
-  std::map<std::string, int> seen;
+  std::map<std::string, std::vector<std::size_t>> seen;  // the workers of each name
   std::size_t times = 0;
   for (const std::string& name : split(flags.workers, ',')) {
     if (name.empty()) return bad_input("--workers", "an empty name");
     if (models.size() == plan::kMaxWorkers)
       return bad_input("--workers", fmt::format("more than {} workers", plan::kMaxWorkers));
-    auto model = load_model(context, flags.profiles, name, topology);
+    std::vector<std::size_t>& same = seen[name];
+    Result<profile::ModelKernels> model =
+        same.empty() ? load_model(context, flags.profiles, name, topology) : models[same.front()];
     if (!model) return failed(model.error());
     times += model->kernels.size() * static_cast<std::size_t>(model->units);
     if (times > kMaxTimes)
       return bad_input("--workers",
                        fmt::format("more than {} times of kernels on units in all", kMaxTimes));
-    const int number = ++seen[name];
-    model->model = number == 1 ? name : fmt::format("{}#{}", name, number);
+    same.push_back(models.size());
+    model->model = same.size() == 1 ? name : fmt::format("{}#{}", name, same.size());
     models.push_back(*std::move(model));
   }
   return models;
@@ -200,6 +205,7 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
   const std::vector<Node>& workers = fields.list("workers", plan::kMaxWorkers);
   const auto topology = hw::topology_named(gpu);
   if (!topology) fields.refuse("gpu", topology.error().message);
+  if (workers.empty()) fields.refuse("workers", "'workers' is empty");
   if (fields.error()) return failed(*fields.error());
   if (const auto fits = load_atom(*topology, atom); fits) {
     atom = *fits;
@@ -210,11 +216,15 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
   const std::vector<int> sizes = hw::mask_sizes(*topology, atom);
   PlannedUnits plan{gpu, atom, {}, {}};
   for (const Node& worker : workers) {
-    const Result<std::string> name = string_member(*document, worker, "name");
-    if (!name) return failed(name.error());
+    Fields one(fields, worker);
+    const std::string name = one.name("name");
+    const std::string model = name.substr(0, name.find('#'));
+    if (model.empty() || model.find(',') != model.npos)
+      one.refuse("name", "a worker is called as its file of profiles, without a comma");
+    if (fields.error()) return failed(*fields.error());
     auto units = units_in(*document, worker, sizes);
     if (!units) return failed(units.error());
-    plan.workers += (plan.workers.empty() ? "" : ",") + name->substr(0, name->find('#'));
+    plan.workers += (plan.workers.empty() ? "" : ",") + model;
     plan.units.push_back(*std::move(units));
   }
   return plan;

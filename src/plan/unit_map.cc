@@ -86,7 +86,7 @@ class LaneMaps {
     path(all_of(true), hex(colour), hex(darker(colour)));
     path(squares(
              grid_,
-             [&](std::size_t unit) { return lane.mask[unit] ? 0.9 * std::sqrt(use_[unit]) : 0; }),
+             [&](std::size_t unit) { return lane.mask[unit] ? 0.7 * std::sqrt(use_[unit]) : 0; }),
          kInk, "none");
     svg_.put("</g></g>\n");
   }

@@ -31,17 +31,20 @@ hw::UnitMask all_units(const hw::Topology& topology) {
   return mask;
 }
 
-// What a worker sees when it looks for a lane: its own units are free, others cost one, and one
-// more for every lane of another worker.
-Busy seen_by(std::size_t worker, const hw::Topology& topology,
-             const std::vector<plan::Lane>& lanes) {
+// What a worker sees when it looks for a lane: its own units are free, others cost one, and more by
+// the share of their kernels that other workers run there.
+Busy seen_by(std::size_t worker, const hw::Topology& topology, const std::vector<plan::Lane>& lanes,
+             const std::vector<std::vector<int>>& units) {
+  constexpr int kWhole = 10'000;
   Busy busy(static_cast<std::size_t>(topology.units()), 1);
   hw::UnitMask own;
   for (const plan::Lane& lane : lanes) {
     if (lane.units == topology.units()) continue;  // everybody's
     if (lane.worker == worker) own |= lane.mask;
+    const auto all = static_cast<double>(units[lane.worker].size());
+    const int cost = 1 + static_cast<int>(kWhole * lane.kernels / all);
     for (std::size_t unit = 0; unit < busy.size(); ++unit)
-      busy[unit] += lane.worker != worker && lane.mask[unit];
+      if (lane.worker != worker && lane.mask[unit]) busy[unit] += cost;
   }
   for (std::size_t unit = 0; unit < busy.size(); ++unit)
     if (own[unit]) busy[unit] = 0;
@@ -83,7 +86,7 @@ plan::Lanes plan_lanes(const hw::Topology& topology, int atom,
   for (const auto& [key, kernels] : wanted) {
     const auto [count, worker] = key;
     const Request request{count, Policy::conserved, topology.units()};
-    const Busy busy = seen_by(worker, topology, lanes.all);
+    const Busy busy = seen_by(worker, topology, lanes.all, units);
     lanes.all.push_back(
         {worker, count, allocate_atoms(topology, atom, busy, request).mask, kernels});
   }
