@@ -16,7 +16,7 @@ namespace partita::cli {
 namespace {
 
 constexpr double kMostError = 1e-4;  // of the example's product, relative
-constexpr int kMaxExampleSize = 8192;
+constexpr int kMaxExampleSize = 4096;
 constexpr int kMaxThreads = 256;
 constexpr int kSimulatedThreads = 2;
 
@@ -50,7 +50,7 @@ struct ExampleFlags {
 };
 
 Result<Exit> run_example(Context& context, const ExampleFlags& flags) {
-  const GraphWork work = strassen_work(flags.strassen, flags.units);
+  const GraphWork work = strassen_work(flags.strassen, flags.units, false);
   if (auto written = deliver(context, flags.output, plan::graph_json(work.problem)); !written)
     return failed(written.error());
   return Exit::done;
@@ -121,18 +121,18 @@ Result<plan::GraphProblem> load_problem(Context& context, const std::string& fil
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
   if (flags.file.empty() == flags.example.empty())
     return bad_input("graph run", "either FILE or --example is needed");
+  const bool real = flags.driver != "sim";
   GraphWork work;
   if (!flags.example.empty()) {
     if (flags.units > topology.units())
       return bad_input("--units", fmt::format("{} has {}", topology.name, topology.units()));
-    work = strassen_work(flags.strassen, flags.units);
+    work = strassen_work(flags.strassen, flags.units, real);
   } else {
     auto problem = load_problem(context, flags.file);
     if (!problem) return failed(problem.error());
     work.problem = *std::move(problem);
     if (auto fits = check_units(flags.file, work.problem, topology); !fits)
       return failed(fits.error());
-    const bool real = flags.driver != "sim";
     if (auto few = real ? check_copies(flags.file, work.problem) : Result<void>{}; !few)
       return failed(few.error());
     work.graph = graph_of(work.problem, topology, real ? &context.clock : nullptr);

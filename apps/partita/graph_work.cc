@@ -94,13 +94,14 @@ plan::GraphRun told(const exec::GraphRun& run, const GraphRunSettings& settings,
 
 }  // namespace
 
-GraphWork strassen_work(const StrassenFlags& flags, int units) {
+GraphWork strassen_work(const StrassenFlags& flags, int units, bool real) {
   const int size = flags.size;
+  const auto matrix = [&](std::uint64_t seed) {
+    return real ? examples::random_matrix(size, size, seed) : examples::Matrix(size, size);
+  };
   GraphWork work;
-  work.strassen =
-      std::make_shared<StrassenRun>(StrassenRun{examples::random_matrix(size, size, flags.seed),
-                                                examples::random_matrix(size, size, flags.seed + 1),
-                                                {size, size}});
+  work.strassen = std::make_shared<StrassenRun>(
+      StrassenRun{matrix(flags.seed), matrix(flags.seed + 1), {size, size}});
   auto example = examples::strassen_winograd(work.strassen->a, work.strassen->b, work.strassen->c,
                                              {flags.levels, units});
   work.problem.name = fmt::format("Strassen-Winograd {0} x {0}, {1} level{2}", size, flags.levels,

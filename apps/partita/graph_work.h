@@ -26,10 +26,10 @@ struct GraphWork {
   std::shared_ptr<StrassenRun> strassen;  // none of a file
 };
 
-// Strassen-Winograd of random matrices; kernels ask for `units` units. The problem's times are
-// those of a unit with kUnitGflops and kUnitGbps.
+// Strassen-Winograd of random matrices (zeros if it is not to be run for `real`); kernels ask for
+// `units` units. The problem's times are those of a unit with kUnitGflops and kUnitGbps.
 inline constexpr double kUnitGflops = 20, kUnitGbps = 10;
-GraphWork strassen_work(const StrassenFlags& flags, int units);
+GraphWork strassen_work(const StrassenFlags& flags, int units, bool real);
 // The product's relative error, once the graph has run.
 double relative_error(const StrassenRun& strassen);
 

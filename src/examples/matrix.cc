@@ -14,15 +14,22 @@ using Doubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::Row
 using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 Doubles doubles(const Matrix& matrix) {
-  return Eigen::Map<const Floats>(matrix.values.data(), matrix.rows, matrix.columns).cast<double>();
+  return Eigen::Map<const Floats>(matrix.values.get(), matrix.rows, matrix.columns).cast<double>();
 }
 
 }  // namespace
 
+Matrix::Matrix(int rows_, int columns_) : rows(rows_), columns(columns_) {
+  CHECK(rows >= 1 && rows <= kMaxMatrixSize && columns >= 1 && columns <= kMaxMatrixSize);
+  values.reset(static_cast<float*>(std::calloc(size(), sizeof(float))));
+  CHECK(values != nullptr);
+}
+
 Matrix random_matrix(int rows, int columns, std::uint64_t seed) {
   Matrix matrix(rows, columns);
   Rng rng(seed);
-  for (float& value : matrix.values) value = static_cast<float>(2 * rng.uniform() - 1);
+  for (std::size_t i = 0; i < matrix.size(); ++i)
+    matrix.values[i] = static_cast<float>(2 * rng.uniform() - 1);
   return matrix;
 }
 

@@ -3,19 +3,26 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <cstdlib>
+#include <memory>
 
 namespace partita::examples {
 
 inline constexpr int kMaxMatrixSize = 16'384;
 
+struct FreeMemory {
+  void operator()(float* memory) const { std::free(memory); }
+};
+
+// All zero at first. Memory that nobody writes to is only reserved, so that graphs of large
+// matrices can be simulated.
 struct Matrix {
-  Matrix(int rows_, int columns_)
-      : rows(rows_),
-        columns(columns_),
-        values(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_)) {}
+  Matrix(int rows_, int columns_);
+  std::size_t size() const {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  }
   int rows, columns;
-  std::vector<float> values;
+  std::unique_ptr<float[], FreeMemory> values;
 };
 
 // Uniform between -1 and 1.
@@ -35,7 +42,7 @@ struct View {
 
 // Of the whole matrix.
 inline View view_of(Matrix& matrix) {
-  return {matrix.values.data(), matrix.rows, matrix.columns, matrix.columns};
+  return {matrix.values.get(), matrix.rows, matrix.columns, matrix.columns};
 }
 
 // The greatest difference between c and a x b, computed in double precision by Eigen, over the

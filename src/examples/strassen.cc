@@ -92,7 +92,7 @@ class Builder {
       const int row = i / parts, column = i % parts;
       const View part = parts == 1 ? whole : whole.quarter(row, column);
       const View inside = cut(part, matrix, row, column);
-      const float* from = matrix.values.data() + offset(part, matrix, row, column);
+      const float* from = matrix.values.get() + offset(part, matrix, row, column);
       const int task =
           copy("copy " + part_name(name, row, column), inside, from, matrix.columns, {});
       copies.push_back({part, {task}});
@@ -102,7 +102,7 @@ class Builder {
 
   void copy_out(const Operand& product, Matrix& c, int row, int column) {
     View to = cut(product.view, c, row, column);
-    to.data = c.values.data() + offset(product.view, c, row, column);
+    to.data = c.values.get() + offset(product.view, c, row, column);
     to.stride = c.columns;
     copy("copy " + part_name("C", row, column), to, product.view.data, product.view.stride,
          product.writers);
