@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -30,7 +31,8 @@ TEST(KfdNodes, AreRead) {
 }
 
 TEST(KfdNodes, OfAFolder) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "kfd_nodes";
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("kfd_nodes_" + std::to_string(getpid()));
   for (const auto& [node, text] : {std::pair("0", "cpu_cores_count 8\n"), std::pair("1", kMI50)}) {
     std::filesystem::create_directories(folder / node);
     std::ofstream(folder / node / "properties") << text;

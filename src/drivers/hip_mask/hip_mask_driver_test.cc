@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <chrono>
@@ -94,7 +95,7 @@ class HipMask : public testing::Test {
   void use(const Board& board) {
     control<decltype(fake::fake_hip_board)>("fake_hip_board")(&board);
     options_ = {.library = PARTITA_HIP_FAKE};
-    options_.kfd = testing::TempDir() + "hip_mask_kfd";
+    options_.kfd = testing::TempDir() + "hip_mask_kfd_" + std::to_string(getpid());
     std::filesystem::create_directories(options_.kfd + "/1");
     int cus = 0;
     for (int i = 0; i < board.xccs * board.engines * board.arrays; ++i)
