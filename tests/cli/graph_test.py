@@ -1,6 +1,7 @@
 """graph: the documented example word for word, order and bounds of what ran, the example's product,
 and clear refusals."""
 
+import os
 import pathlib
 import re
 import unittest
@@ -87,6 +88,15 @@ class GraphTest(harness.CliTest):
                        "--sequential")
         self.assertIn("one after another on one thread", text)
         self.assertRegex(text, "relative error .* against Eigen's product")
+
+    def test_what_the_readme_shows(self):
+        readme = DOC.parents[1] / "README.md"
+        commands = re.findall(r"^    build/release/partita (graph .*)$",
+                              readme.read_text(encoding="utf-8"), re.M)
+        self.assertGreaterEqual(len(commands), 2)
+        os.mkdir(self.path("build"))
+        for command in commands:
+            self.ok(*command.split())
 
     def test_refusals(self):
         graph = block("yaml")
