@@ -2,10 +2,10 @@
 // library compiles for the GPU at hand. A work-group notes the SM that it ran on; which unit that
 // is was found before the first noting kernel, by running on every atom alone. Takes its memory at
 // the start (kNoteBytes, and kReadBytes with the first reading kernel), because taking memory may
-// wait for kernels that run. The GreenCtxDriver must live while kernels are made; notes can be read
-// after it. Limits: what fits into kNoteBytes, 32 bytes per work-group, for all noting kernels
-// together; kMaxClosed closed kernels; then `limit`.
-// Thread rule: one thread; what runs on the GPU writes meanwhile.
+// wait for kernels that run. The GreenCtxDriver must live while kernels are made, and end before
+// this while any of them may still run; notes can be read after it. Limits: kNoteBytes for the
+// notes of all noting kernels together, 32 bytes per work-group; kMaxClosed closed ones; then
+// `limit`. Thread rule: one thread; what runs on the GPU writes meanwhile.
 #pragma once
 
 #include <cstdint>

@@ -375,7 +375,7 @@ TEST(GreenCtx, TheEndOfTheDriverFinishesWhatIsQueued) {
 // The outcome of one use of the door while `function` answers `code` the next time.
 ErrorCode outcome(const char* method, const char* function, abi::Return code) {
   const FakeWorld world({.sms = 24});
-  const auto driver = world.open();
+  auto driver = world.open();
   const auto kernels = world.kernels(*driver);
   const hw::UnitMask mask = atoms_of(*driver->info(), {0});
   const int lane = *driver->create_lane(mask), other = *driver->create_lane(mask);
@@ -400,6 +400,7 @@ ErrorCode outcome(const char* method, const char* function, abi::Return code) {
   if (name == "destroy_lane") note(driver->destroy_lane(other));
   EXPECT_THAT(error.context, HasSubstr(method));
   kernels->open(0);
+  driver.reset();  // before the memory that its kernels write
   return error.code;
 }
 
@@ -476,7 +477,7 @@ TEST(GreenCtx, AKernelWithoutAMarkIsUnfinishedToo) {
 TEST(GreenCtx, ALostDeviceSaysSoAndCanBeClosed) {
   const FakeWorld world({.sms = 16});
   {
-    const auto driver = world.open();
+    auto driver = world.open();
     const auto kernels = world.kernels(*driver);
     const int lane = *driver->create_lane(atoms_of(*driver->info(), {0}));
     ASSERT_TRUE(driver->launch(lane, *kernels->noting(0, 1, true)));
@@ -494,6 +495,7 @@ TEST(GreenCtx, ALostDeviceSaysSoAndCanBeClosed) {
     EXPECT_EQ(driver->destroy_lane(lane).error().code, ErrorCode::lost);
     EXPECT_EQ(driver->create_lane(atoms_of(*driver->info(), {0, 1})).error().code, ErrorCode::lost);
     EXPECT_THAT(to_string(driver->record_event(lane).error()), HasSubstr("illegal memory access"));
+    driver.reset();
   }
   EXPECT_EQ(world.live().primary, 0);
   EXPECT_EQ(world.live().streams, 0);
@@ -504,7 +506,7 @@ TEST(GreenCtx, ALostDeviceSaysSoAndCanBeClosed) {
 void use_everything(const FakeWorld& world) {
   auto opened = GreenCtxDriver::open(world.options());
   if (!opened) return;
-  const auto driver = *std::move(opened);
+  auto driver = *std::move(opened);
   const auto kernels = CudaKernels::open(*driver);
   if (!kernels) return;
   const auto info = *driver->info();
@@ -529,6 +531,7 @@ void use_everything(const FakeWorld& world) {
   }
   for (const int lane : lanes) (void)driver->synchronise(lane);
   if (!lanes.empty()) (void)driver->destroy_lane(lanes.front());
+  driver.reset();  // before the memory that its kernels write
 }
 
 // Whichever call is refused, nothing hangs and nothing is left, except what could not be given back.

@@ -43,8 +43,8 @@ class Graphs : public testing::Test {
   }
 
   FakeWorld world;
+  std::unique_ptr<CudaKernels> kernels;  // outlive the driver, whose kernels write their memory
   std::unique_ptr<GreenCtxDriver> driver;
-  std::unique_ptr<CudaKernels> kernels;
   std::vector<hw::UnitMask> masks;
   std::vector<int> lanes;
 };

@@ -19,8 +19,8 @@ class RealGpu : public testing::TestWithParam<int> {
     ASSERT_TRUE(made) << to_string(made.error());
     kernels = *std::move(made);
   }
+  std::unique_ptr<CudaKernels> kernels;  // outlive the driver, whose kernels write their memory
   std::unique_ptr<GreenCtxDriver> driver;
-  std::unique_ptr<CudaKernels> kernels;
 };
 
 TEST_P(RealGpu, EverySentenceOfTheDoor) {
