@@ -71,8 +71,7 @@ struct HipApi {
   Status (*get_name)(char* name, int length, int device) = nullptr;      // DeviceGetName
   // DeviceComputeCapability: of gfx906 9 and 0, of gfx1100 11 and 0
   Status (*compute_capability)(int* major, int* minor, int device) = nullptr;
-  Status (*runtime_version)(int* version) = nullptr;  // RuntimeGetVersion: 50221153 is 5.2.21153
-  const char* (*error_string)(Status) = nullptr;      // GetErrorString
+  const char* (*error_string)(Status) = nullptr;  // GetErrorString
   // ExtStreamCreateWithCUMask, ExtStreamGetCUMask: `words` of 32 bits
   Status (*create_stream)(Stream*, std::uint32_t words, const std::uint32_t* mask) = nullptr;
   Status (*get_mask)(Stream, std::uint32_t words, std::uint32_t* mask) = nullptr;

@@ -47,7 +47,6 @@ static_assert(alike(kHip.set_device, &hipSetDevice));
 static_assert(alike(kHip.get_attribute, &hipDeviceGetAttribute));
 static_assert(alike(kHip.get_name, &hipDeviceGetName));
 static_assert(alike(kHip.compute_capability, &hipDeviceComputeCapability));
-static_assert(alike(kHip.runtime_version, &hipRuntimeGetVersion));
 static_assert(alike(kHip.error_string, &hipGetErrorString));
 static_assert(alike(kHip.create_stream, &hipExtStreamCreateWithCUMask));
 static_assert(alike(kHip.get_mask, &hipExtStreamGetCUMask));

@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <string_view>
+#include <vector>
+
 namespace partita::drivers::hip_mask {
 namespace {
 
@@ -99,7 +102,6 @@ const char* HipLibrary::bind() {
   need(api_.get_attribute, "hipDeviceGetAttribute");
   need(api_.get_name, "hipDeviceGetName");
   need(api_.compute_capability, "hipDeviceComputeCapability");
-  need(api_.runtime_version, "hipRuntimeGetVersion");
   need(api_.error_string, "hipGetErrorString");
   need(api_.create_stream, "hipExtStreamCreateWithCUMask");
   find(handle_, api_.get_mask,
@@ -125,16 +127,16 @@ const char* HipLibrary::bind() {
 }
 
 Result<std::shared_ptr<HipLibrary>> HipLibrary::open(const std::string& file) {
+  const std::vector<std::string> installed = {"libamdhip64.so", "libamdhip64.so.7",
+                                              "libamdhip64.so.6", "libamdhip64.so.5",
+                                              "/opt/rocm/lib/libamdhip64.so"};
   void* handle = nullptr;
-  std::string reason;
-  for (const char* name : {file.c_str(), "libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
-                           "libamdhip64.so.5"}) {
-    if (*name == '\0') continue;
-    handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  std::string reason;  // of the first
+  for (const std::string& name : file.empty() ? installed : std::vector{file}) {
+    handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle) break;
     const char* said = dlerror();
     if (reason.empty()) reason = said ? said : "no reason given";
-    if (!file.empty()) break;
   }
   const std::string call = fmt::format("dlopen({})", file.empty() ? "libamdhip64.so" : file);
   if (!handle)
@@ -150,8 +152,13 @@ Result<std::shared_ptr<HipLibrary>> HipLibrary::open(const std::string& file) {
 Result<const abi::CompilerApi*> HipLibrary::compiler() {
   const std::lock_guard lock(mutex_);
   if (compiler_.destroy || bind_compiler(handle_, compiler_)) return &compiler_;
+  Dl_info loaded{};  // it lies beside libamdhip64
+  std::string folder;
+  if (dladdr(reinterpret_cast<void*>(api_.set_device), &loaded) != 0 && loaded.dli_fname)
+    folder = std::string(loaded.dli_fname, std::string_view(loaded.dli_fname).rfind('/') + 1);
   for (const char* name : {"libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5"}) {
-    void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void* handle = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (handle && bind_compiler(handle, compiler_)) return &compiler_;
   }
   compiler_ = {};

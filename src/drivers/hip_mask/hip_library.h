@@ -15,12 +15,12 @@ namespace partita::drivers::hip_mask {
 
 class HipLibrary {
  public:
-  // Loads `file`, or where it is empty libamdhip64.so, .so.7, .so.6 or .so.5. environment when none
-  // is there, or one without masked streams.
+  // Loads `file`, or where it is empty libamdhip64.so, .so.7, .so.6 or .so.5, or that of /opt/rocm.
+  // environment when none is there, or one without masked streams.
   static Result<std::shared_ptr<HipLibrary>> open(const std::string& file);
 
   const abi::HipApi& api() const { return api_; }
-  // hiprtc: of libamdhip64 itself, or libhiprtc.so. environment when there is none.
+  // hiprtc: of libamdhip64 itself, or libhiprtc.so beside it or installed. environment without it.
   Result<const abi::CompilerApi*> compiler();
 
   // What a function answered as an error of ours; `call` is the call with its arguments.

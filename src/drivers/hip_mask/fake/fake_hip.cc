@@ -144,12 +144,6 @@ Status hipDeviceComputeCapability(int* major, int* minor, int device) {
     return Status::success;
   });
 }
-Status hipRuntimeGetVersion(int* version) {
-  return call("hipRuntimeGetVersion", Kind::plain, [&](Machine&, Lock&) {
-    *version = 50221153;
-    return Status::success;
-  });
-}
 const char* hipGetErrorString(Status) { return "an error of the simulated HIP"; }
 
 // ---- streams ----
