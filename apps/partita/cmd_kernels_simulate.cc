@@ -128,10 +128,10 @@ Result<std::vector<Outcome>> run_all(const PolicyInputs& inputs, const std::stri
   return outcomes;
 }
 
-// Against the mps of the same run; 0 without one.
+// Against the mps of the same run; 0 without one, or where no request of it ended.
 double against_mps(const std::vector<Outcome>& outcomes, const Outcome& outcome) {
   const auto mps = std::ranges::find(outcomes, "mps", &Outcome::policy);
-  return mps == outcomes.end() ? 0 : outcome.normalised / mps->normalised;
+  return mps == outcomes.end() || mps->normalised <= 0 ? 0 : outcome.normalised / mps->normalised;
 }
 
 // ---------------------------------------------------------------------------------------- sweep

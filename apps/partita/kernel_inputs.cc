@@ -178,6 +178,10 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const 
   std::size_t times = 0;
   for (const std::string& name : split(flags.workers, ',')) {
     if (name.empty()) return bad_input("--workers", "an empty name");
+    if (name.find('#') != name.npos)
+      return bad_input("--workers", fmt::format("'{}': a second worker of a model is the model's "
+                                                "name again, without #",
+                                                name));
     if (models.size() == plan::kMaxWorkers)
       return bad_input("--workers", fmt::format("more than {} workers", plan::kMaxWorkers));
     std::vector<std::size_t>& same = seen[name];

@@ -267,6 +267,7 @@ class KernelsTest(harness.CliTest):
                             (("--workers", "zero"), "./zero.csv:3"),
                             (("--workers", "twice"), "./twice.csv:3"),
                             (("--workers", "a,"), "--workers: an empty name"),
+                            (("--workers", "a,a#2"), "'a#2'"),
                             (("--workers", "a", "--configs", ""), "--configs"),
                             (("--workers", "a", "--configs", "30,15"), "--configs"),
                             (("--workers", "a", "--configs", "30,61"), "--configs"),
