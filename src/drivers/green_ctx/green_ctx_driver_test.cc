@@ -534,7 +534,7 @@ void use_everything(const FakeWorld& world) {
   driver.reset();  // before the memory that its kernels write
 }
 
-// Whichever call is refused, nothing hangs and nothing is left, except what could not be given back.
+// Whichever call is refused, nothing hangs and nothing is left but what could not be given back.
 TEST(GreenCtx, NoRefusedCallLeavesAnything) {
   int all = 0;
   {
