@@ -281,9 +281,7 @@ Result<Exit> run(Context& context, RunFlags flags) {
 
 Command add_kernels_run(CLI::App& kernels) {
   CLI::App* command = kernels.add_subcommand(
-      "run",
-      "Run workers beside each other on real lanes, with stand-ins that take as long as their "
-      "kernels, and compare policies");
+      "run", "Run co-located workers on real lanes, stand-ins for their kernels; compare policies");
   auto flags = std::make_shared<RunFlags>();
   add_kernel_flags(*command, flags->kernels);
   add_lane_driver_flags(*command, flags->driver);
