@@ -224,8 +224,7 @@ Command add_probe(CLI::App& app) {
   probe->require_subcommand(1);
   CLI::App* command = probe->add_subcommand(
       "lanes",
-      "What lanes cost and do: creating, switching, memory, whether work stays on its mask, how "
-      "a kernel's time falls with the units, who disturbs whom");
+      "What lanes cost, whether work stays on its mask, what units bring, who disturbs whom");
   auto flags = std::make_shared<Flags>();
   add_lane_driver_flags(*command, flags->driver);
   command

@@ -1,7 +1,7 @@
-// Workers on lanes: several models beside each other, each a sequence of kernels that come one after
-// another on lanes made beforehand (ECLIP 2025). Where a worker's next kernel is on another lane, an
-// event enforces the order; it costs nothing when the kernel before has finished already. One
-// thread per worker, which submits a whole request ahead and waits for its end.
+// Workers on lanes: several models beside each other, each a sequence of kernels that come one
+// after another on lanes made beforehand (ECLIP 2025). Where a worker's next kernel is on another
+// lane, an event enforces the order; it costs nothing when the kernel before has finished already.
+// One thread per worker, which submits a whole request ahead and waits for its end.
 #pragma once
 
 #include <vector>

@@ -311,6 +311,7 @@ add_subdirectory(src/upper)
         "src/lower/lower.cc": '#include "lower/lower.h"\nstd::string lower() { return "x"; }\n',
         "src/upper/CMakeLists.txt": "module(NAME upper DEPENDS lower)\n",
         "src/upper/upper.h": "#pragma once\nint upper();\n",
+        "src/upper/alone.h": "#pragma once\n#include <string>\nstd::string alone();\n",
         "src/upper/upper.cc": '#include "lower/lower.h"\n#include "upper/upper.h"\n'
                               "int upper() { return static_cast<int>(lower().size()); }\n",
     }
@@ -329,8 +330,8 @@ add_subdirectory(src/upper)
 
     def test_headers_alone(self):
         self.accepted(self.build("all_verify_interface_header_sets"))
-        self.write({"src/upper/upper.h": "#pragma once\nstd::string upper();\n"})
-        self.refused(self.build("all_verify_interface_header_sets"), "upper.h", "std")
+        self.write({"src/upper/alone.h": "#pragma once\nstd::string alone();\n"})
+        self.refused(self.build("all_verify_interface_header_sets"), "alone.h", "std")
 
     def test_threaded_tests_are_found(self):
         self.write({"src/lower/lower_test.cc": "", "src/upper/upper_test.cc": ""})
