@@ -256,7 +256,7 @@ Result<Exit> run(Context& context, RunFlags flags) {
   const auto models = load_kernels(context, flags.kernels, *topology);
   if (!models) return failed(models.error());
   flags.driver.gpu = flags.kernels.gpu;
-  flags.driver.atom = flags.kernels.atom;
+  flags.driver.atom = *atom;
   Result<OpenLaneDriver> device = open_lane_driver(flags.driver);
   if (!device) return failed(device.error());
   const auto info = device->driver->info();
