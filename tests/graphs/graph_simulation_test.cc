@@ -121,7 +121,6 @@ TEST(GraphSimulation, KernelsOnSharedUnitsDivideThem) {
 TEST(GraphSimulation, NothingToGiveIsAnError) {
   GraphProblem problem;
   problem.tasks = {kernel(1, 1, 1)};
-  sim::GraphMachine machine(hw::generic_topology(1, 1), problem, kGbps);
   const auto run = exec::simulate_graph(
       graph_of(problem), {.units = 1, .begin = {}, .next = {}},
       {.cpu_threads = 1, .mask = [](int, const std::vector<int>&) { return std::nullopt; }});
