@@ -58,6 +58,7 @@ class GraphBrain {
 
   // The next task of the CPU that may begin; it has begun.
   std::optional<int> next_cpu();
+  bool cpu_ready() const { return !cpu_ready_.empty(); }
   // The next kernel to be queued; it counts as running.
   std::optional<Enqueued> next_kernel();
   // A task that had begun or was queued has ended.

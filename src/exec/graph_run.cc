@@ -58,7 +58,8 @@ class Run {
 
   void changed() {
     ++version_;
-    changed_.notify_all();
+    launcher_.notify_one();
+    if (brain_.cpu_ready() || over()) workers_.notify_all();
   }
 
   void ended(int task) {
@@ -73,7 +74,7 @@ class Run {
     while (!over()) {
       const std::optional<int> task = error_ ? std::nullopt : brain_.next_cpu();
       if (!task) {
-        wait(lock);
+        wait(workers_, lock);
         continue;
       }
       ++active_;
@@ -95,7 +96,7 @@ class Run {
         error_ = no_units().value();
         changed();
       } else if (!next) {
-        wait(lock);
+        wait(launcher_, lock);
       } else if (const auto launched = launch(lock, *next); !launched) {
         error_ = launched.error();
         error_->context = tasks_[at(next->task)].name + ": " + error_->context;
@@ -106,8 +107,8 @@ class Run {
   }
 
   // Until something has ended, or gone wrong.
-  void wait(std::unique_lock<std::mutex>& lock) {
-    changed_.wait(lock, [this, seen = version_] { return version_ != seen; });
+  void wait(std::condition_variable& signal, std::unique_lock<std::mutex>& lock) {
+    signal.wait(lock, [this, seen = version_] { return version_ != seen; });
   }
 
   Result<void> launch(std::unique_lock<std::mutex>& lock, const Enqueued& next) {
@@ -177,7 +178,7 @@ class Run {
   const GraphSettings& settings_;
   std::vector<int> lanes_;  // the driver's, by the brain's; the launching thread's alone
   std::mutex mutex_;        // of everything below; work-groups note their begin without it
-  std::condition_variable changed_;
+  std::condition_variable launcher_, workers_;
   GraphBrain brain_;
   std::size_t active_ = 0;    // tasks that will end
   std::int64_t version_ = 0;  // how often something has changed
