@@ -44,6 +44,7 @@ class Allocation {
     CHECK(static_cast<int>(busy.size()) == topology.units() && request.units >= 1);
     int first = 0;
     for (const int size : topology.units_in) {
+      if (size == 0) continue;  // smaller than an atom, see hw::in_atoms
       Cluster& one = clusters_[clusters_.count];
       one = {clusters_.count++, first, size, 0, 0};
       for (int unit = first; unit < first + size; ++unit) {
