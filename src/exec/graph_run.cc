@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -202,8 +201,7 @@ class VirtualRun {
  public:
   VirtualRun(const TaskGraph& graph, const VirtualTime& machine, const GraphSettings& settings)
       : machine_(machine),
-        brain_(graph, settings.mask,
-               {machine.units, std::numeric_limits<int>::max(), settings.ahead}) {
+        brain_(graph, settings.mask, {machine.units, kVirtualLanes, settings.ahead}) {
     run_.tasks.resize(graph.tasks().size());
     for (int i = 0; i < settings.cpu_threads; ++i) threads_.insert(i);
   }

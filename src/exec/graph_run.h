@@ -55,7 +55,8 @@ struct VirtualTime {
   std::function<void(int task, const hw::UnitMask& mask)> begin;  // now; no units: on the CPU
   std::function<Ends()> next;  // moves on to the next end; something runs
 };
-// As run_graph, in virtual time: callables are not called. Lanes are not limited.
+inline constexpr int kVirtualLanes = 256;
+// As run_graph, in virtual time: callables are not called. At most kVirtualLanes lanes.
 Result<GraphRun> simulate_graph(const TaskGraph& graph, const VirtualTime& machine,
                                 const GraphSettings& settings);
 
