@@ -90,10 +90,12 @@ class Solver {
   Box root() {
     Box box(p_.workers.size());
     for (std::size_t w = 0; w < box.size(); ++w) {
-      box[w].high = steep(w);
       box[w].left = vertex(w, 0);
       box[w].right = fewest_units(w);
     }
+    // Above every slope, and above every price: those of others may be far above.
+    for (std::size_t w = 0; w < box.size(); ++w)
+      box[w].high = std::max(steep(w), prices(box, w).second);
     made_.plan.objective = kInfinity;
     return box;
   }

@@ -40,6 +40,8 @@ plan::KernelProblem random_problem(Rng& rng) {
     const int kernels = 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(most)));
     const std::string name(1, static_cast<char>('a' + w));
     problem.workers.push_back({name, random_times(kernels, units, rng)});
+    const double scale = rng.below(3) == 0 ? std::pow(10, 10 * rng.uniform() - 5) : 1;
+    for (double& time : problem.workers.back().times.time) time *= scale;
   }
   return problem;
 }
@@ -153,6 +155,15 @@ TEST(JointPlan, TwoWorkersOnAllUnitsTakeTwiceAsLong) {
   EXPECT_DOUBLE_EQ(plan_jointly(problem).plan.objective, 2 * 20);
   problem.overlap = plan::Overlap::literal;
   EXPECT_DOUBLE_EQ(plan_jointly(problem).plan.objective, 3 * 20);
+}
+
+// The price of units that a large worker sets is above everything that a small one could save.
+TEST(JointPlan, ASmallWorkerBesideALargeOne) {
+  plan::KernelProblem problem;
+  problem.workers = {{"small", {{15, 60}, {5, 3}}}, {"large", {{15, 60}, {40'000, 10'000}}}};
+  const plan::KernelPlan plan = plan_jointly(problem).plan;
+  EXPECT_DOUBLE_EQ(plan.objective, 5 * (1 + 60.0 / 60) + 10'000 * (1 + 15.0 / 60));
+  EXPECT_TRUE(plan.optimal);
 }
 
 TEST(JointPlan, TheCurveFallsWithTheBudget) {
