@@ -14,11 +14,11 @@ SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def kernels(knees, counts=(15, 30, 45, 60)):
+def kernels(knees, counts=(15, 30, 45, 60), work=100):
     """A kernel per knee: it gets faster up to that many units."""
     rows = ["index,kernel,units,time_us"]
     for index, knee in enumerate(knees):
-        rows += [f"{index},k{index},{n},{100 / min(n, knee):.6f}" for n in counts]
+        rows += [f"{index},k{index},{n},{work / min(n, knee):.6f}" for n in counts]
     return "\n".join(rows) + "\n"
 
 
@@ -164,7 +164,7 @@ class KernelsTest(harness.CliTest):
                 self.assertEqual(sum(lane["units_per_cluster"]), lane["units"])
 
     def test_whole_atoms_on_h200(self):
-        self.write("h.csv", kernels([132, 20, 40, 132, 70], (8, 20, 32, 64, 96, 132)))
+        self.write("h.csv", kernels([132, 20, 40, 132, 70], (8, 20, 32, 64, 96, 132), 9000))
         for atom, quarters in (("8", {32, 64, 96, 132}), ("2", {32, 66, 98, 132})):
             plan = self.json("kernels", "plan", "--profiles", ".", "--workers", "h,h,h", "--gpu",
                              "H200-141GB", "--atom", atom)
@@ -203,6 +203,8 @@ class KernelsTest(harness.CliTest):
             mask >>= size % atom
 
     def test_switches_and_sweeps(self):
+        self.write("a.csv", kernels([60, 60, 15, 15, 15, 60], work=3000))
+        self.write("b.csv", kernels([15, 15, 15], work=3000))
         run = self.kernels("simulate", "--workers", "a,b", "--duration", "40ms")
         named = self.json(*run, "--policies", "eclip:0,eclip:3")["policies"]
         swept = self.json(*run, "--policies", "mps,eclip", "--sweep", "switches=0,3")["sweep"]
