@@ -6,7 +6,9 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <optional>
+#include <system_error>
 
 #include "base/nearest.h"
 #include "commands.h"
@@ -79,10 +81,21 @@ std::optional<Exit> parse(Context& context, CLI::App& app, int argc, char** argv
   }
 }
 
+// What the standard library throws where the system refuses memory or a thread is an answer too.
+Result<Exit> run(Context& context, const Command& command) {
+  try {
+    return command.run(context);
+  } catch (const std::bad_alloc&) {
+    return environment_error("", "the system refused memory; see `ulimit -v` and `free`");
+  } catch (const std::system_error& error) {
+    return environment_error("", error.what());
+  }
+}
+
 Exit run(Context& context, const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
-    const Result<Exit> exit = command.run(context);
+    const Result<Exit> exit = run(context, command);
     if (exit) return *exit;
     complain(context, to_string(exit.error()));
     return exit_of(exit.error());

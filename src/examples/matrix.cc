@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -22,7 +23,7 @@ Doubles doubles(const Matrix& matrix) {
 Matrix::Matrix(int rows_, int columns_) : rows(rows_), columns(columns_) {
   CHECK(rows >= 1 && rows <= kMaxMatrixSize && columns >= 1 && columns <= kMaxMatrixSize);
   values.reset(static_cast<float*>(std::calloc(size(), sizeof(float))));
-  CHECK(values != nullptr);
+  if (values == nullptr) throw std::bad_alloc();
 }
 
 Matrix random_matrix(int rows, int columns, std::uint64_t seed) {

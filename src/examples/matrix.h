@@ -15,7 +15,7 @@ struct FreeMemory {
 };
 
 // All zero at first. Memory that nobody writes to is only reserved, so that graphs of large
-// matrices can be simulated.
+// matrices can be simulated. Where there is none std::bad_alloc is thrown, as by a vector.
 struct Matrix {
   Matrix(int rows_, int columns_);
   std::size_t size() const {

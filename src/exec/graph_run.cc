@@ -1,11 +1,14 @@
 #include "exec/graph_run.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/check.h"
@@ -41,7 +44,14 @@ class Run {
 
   Result<GraphRun> go() {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < settings_.cpu_threads; ++i) threads.emplace_back([this, i] { work(i); });
+    try {
+      for (int i = 0; i < settings_.cpu_threads; ++i) threads.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error& error) {
+      const std::lock_guard lock(mutex_);
+      error_ = Error{ErrorCode::environment, error.what(),
+                     fmt::format("thread {} of {}", threads.size() + 1, settings_.cpu_threads)};
+      changed();
+    }
     launch_all();
     threads.clear();
     for (const int lane : lanes_) static_cast<void>(driver_.synchronise(lane));

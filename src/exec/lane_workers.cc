@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/check.h"
@@ -29,8 +30,12 @@ class WorkersRun {
     const std::int64_t begin = clock_.now_ns();
     if (!error_) {
       std::vector<std::jthread> threads;
-      for (std::size_t w = 0; w < workers_.size(); ++w)
-        threads.emplace_back([this, w] { serve(w); });
+      try {
+        for (std::size_t w = 0; w < workers_.size(); ++w)
+          threads.emplace_back([this, w] { serve(w); });
+      } catch (const std::system_error& error) {
+        note(Result<void>(environment_error("thread of a worker", error.what())));
+      }
     }
     run_.wall_ns = clock_.now_ns() - begin;
     for (const auto& lanes : lanes_) {

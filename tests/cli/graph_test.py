@@ -4,6 +4,7 @@ and clear refusals."""
 import os
 import pathlib
 import re
+import resource
 import unittest
 import xml.etree.ElementTree
 
@@ -119,6 +120,22 @@ class GraphTest(harness.CliTest):
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr.decode())
         self.assertIn("ok: 7 tasks, 7 dependencies", self.ok("graph", "check", "graph.yaml"))
+
+    def test_threads_or_memory_refused(self):
+        """A sentence and exit status 3, not an abort, where the system has no more of them."""
+        few = (300 << 20, 300 << 20)
+        limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, few)}
+        if self.run_partita("mask", "--units", "1", **limits).returncode != 0:
+            self.skipTest("a sanitizer reserves more memory than that for itself")
+        self.write("copy.yaml", "kind: TaskGraph\ntasks: [{name: a, kind: copy, bytes: 1e9}]\n")
+        example = ("--example", "strassen")
+        for args, words in ((("copy.yaml",), "memory"),
+                            ((*example, "--size", "4096"), "memory"),
+                            ((*example, "--size", "8", "--threads", "256"), "thread"),
+                            ((*example, "--size", "8", "--gpu", "64x8"), "thread")):
+            done = self.run_partita("graph", "run", *args, **limits)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertRegex(done.stderr.decode(), f"^partita: .*{words}.*\n$")
 
 
 if __name__ == "__main__":
