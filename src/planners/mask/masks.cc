@@ -241,16 +241,20 @@ class Allocation {
     const int size = clusters_[0].size;
     const int count = std::min(ceil_of(wanted_, size), clusters_.count);
     const int per_cluster = ceil_of(wanted_, count);
-    int allocated = 0, overlapped = 0;
+    int allocated = 0;
     for (int i = 0; i < count; ++i) {
-      std::vector<int> units;
-      for (int u = 0; u < clusters_[i].size; ++u) units.push_back(clusters_[i].first + u);
-      std::stable_sort(units.begin(), units.end(), [&](int a, int b) { return at(a) < at(b); });
-      const int quota = std::min(per_cluster, clusters_[i].size);
-      for (int j = 0; j < quota && allocated < wanted_; ++j, ++allocated) {
-        const int unit = units[static_cast<std::size_t>(j)];
-        if (at(unit) > 0) ++overlapped;
-        if (overlapped <= request_.overlap_limit) give(unit);
+      const Cluster& cluster = clusters_[i];
+      int left = std::min({per_cluster, cluster.size, wanted_ - allocated});
+      allocated += left;  // also what is not given
+      left -= take_idle(cluster, left);
+      for (int level = next_level(cluster, 0); left > 0; level = next_level(cluster, level)) {
+        for (int unit = cluster.first; unit < cluster.first + cluster.size && left > 0; ++unit) {
+          if (at(unit) != level) continue;
+          // The count would go on rising, so nothing is given any more, not even idle units.
+          if (grant_.overlapped == request_.overlap_limit) return;
+          give(unit);
+          --left;
+        }
       }
     }
   }

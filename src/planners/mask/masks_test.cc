@@ -124,5 +124,48 @@ TEST(Masks, KrispAsPrintedRefusesIdleUnits) {
   EXPECT_EQ(allocate(two, busy, {8, Policy::fair, 0}).granted, 3);
 }
 
+// Algorithm 1 line by line: clusters and then units sorted by their kernels, one unit at a time.
+hw::UnitMask krisp_line_by_line(const State& state) {
+  std::vector<std::vector<int>> clusters;
+  int first = 0;
+  const auto count = [&](int unit) { return state.busy[static_cast<std::size_t>(unit)]; };
+  for (const int size : state.topology.units_in) {
+    std::vector<int>& units = clusters.emplace_back(static_cast<std::size_t>(size));
+    std::iota(units.begin(), units.end(), first);
+    std::ranges::stable_sort(units, {}, count);
+    first += size;
+  }
+  std::ranges::stable_sort(clusters, {}, [&](const std::vector<int>& units) {
+    return std::accumulate(units.begin(), units.end(), 0,
+                           [&](int sum, int unit) { return sum + count(unit); });
+  });
+  const int wanted = state.request.units, size = static_cast<int>(clusters[0].size());
+  const int used = std::min((wanted + size - 1) / size, state.topology.clusters());
+  const int per_cluster = (wanted + used - 1) / used;
+  hw::UnitMask mask;
+  int allocated = 0, overlapped = 0;
+  for (int c = 0; c < used; ++c) {
+    const std::vector<int>& units = clusters[static_cast<std::size_t>(c)];
+    for (int j = 0; j < per_cluster && j < static_cast<int>(units.size()) && allocated < wanted;
+         ++j, ++allocated) {
+      const int unit = units[static_cast<std::size_t>(j)];
+      overlapped += count(unit) > 0;
+      if (overlapped <= state.request.overlap_limit) mask.set(static_cast<std::size_t>(unit));
+    }
+  }
+  return mask;
+}
+
+TEST(Masks, KrispIsTheAlgorithmAsPrinted) {
+  Rng rng(11);
+  for (int round = 0; round < test_rounds(20'000); ++round) {
+    State state = random_state(rng);
+    state.request.policy = Policy::krisp;
+    const Grant grant = allocate(state.topology, state.busy, state.request);
+    ASSERT_EQ(grant.mask, krisp_line_by_line(state)) << round;
+    ASSERT_EQ(grant.granted, static_cast<int>(grant.mask.count()));
+  }
+}
+
 }  // namespace
 }  // namespace partita::planners::mask
