@@ -26,7 +26,9 @@ std::vector<std::string> policy_words() {
   return words;
 }
 
-int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int cores() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+}
 
 // ----------------------------------------------------------------------------------------- example
 
@@ -106,7 +108,7 @@ Result<void> check_units(const std::string& file, const plan::GraphProblem& prob
   for (const plan::GraphTask& task : problem.tasks) {
     if (task.kind != plan::GraphTaskKind::lane || task.units <= topology.units()) continue;
     return bad_input(task.line > 0 ? fmt::format("{}:{}", file, task.line) : "--units",
-                     fmt::format("task '{}' asks for {} units; {} has {}", task.name, task.units,
+                     fmt::format("task '{}' asks for {} units; {} has {} (--gpu)", task.name, task.units,
                                  topology.name, topology.units()));
   }
   return {};
@@ -120,7 +122,7 @@ Result<plan::GraphProblem> load_problem(Context& context, const std::string& fil
 
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
   if (flags.file.empty() == flags.example.empty())
-    return bad_input("graph run", "either FILE or --example is needed");
+    return bad_input("graph run", "either FILE or --example is needed, not both");
   const bool real = flags.driver != "sim";
   GraphWork work;
   if (!flags.example.empty()) {

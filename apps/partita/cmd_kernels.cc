@@ -134,7 +134,8 @@ Command add_kernels_profile(CLI::App& kernels) {
   within(command->add_option("--tolerance", flags->tolerance,
                              "Share by which a kernel may take longer than on the whole GPU"),
          0, 10)
-      ->type_name("SHARE");
+      ->type_name("SHARE")
+      ->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer("partita kernels profile --workers resnet,bert --profiles kernels/ --gpu MI50");
   return {command, [flags](Context& context) { return run_profile(context, *flags); }};
@@ -254,7 +255,8 @@ Command add_kernels_rightsize(CLI::App& kernels) {
                              "Share by which a kernel or the model may take longer than on the "
                              "whole GPU"),
          0, 10)
-      ->type_name("SHARE");
+      ->type_name("SHARE")
+      ->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita kernels rightsize --workers resnet --profiles kernels/ --method critical");

@@ -145,7 +145,8 @@ Command add_kernels_plan(CLI::App& kernels) {
   within(
       command->add_option("--switch-cost", flags->switch_cost, "Microseconds that a change takes"),
       0, 1e9)
-      ->type_name("US");
+      ->type_name("US")
+      ->default_str("0");
   one_of(
       command->add_option("--overlap", flags->overlap,
                           "What slows a worker down. others: the mean units of the others, so "
@@ -155,9 +156,11 @@ Command add_kernels_plan(CLI::App& kernels) {
       ->default_str(flags->overlap);
   command->add_flag("--curve", flags->curve, "Also the best for every smaller number of switches");
   within(command->add_option("--tolerance", flags->tolerance,
-                             "Of the fewest units that the picture shows beside the planned ones"),
+                             "Share by which a kernel may take longer on the fewest units, which "
+                             "the picture shows beside the planned ones"),
          0, 10)
-      ->type_name("SHARE");
+      ->type_name("SHARE")
+      ->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50 --switches 14\n"

@@ -205,10 +205,10 @@ std::string text_of(const std::vector<Outcome>& outcomes, const PolicyInputs& in
     for (const double rps : one.rps) table.rows.back().push_back(fmt::format("{:.1f}", rps));
   }
   return fmt::format(
-             "{} workers on {} ({}): {} requests each, medians of {} runs\nKernels are stand-ins "
+             "{} on {} ({}): {} each, medians of {}\nKernels are stand-ins "
              "that take the profiled times, x {:g}; columns of workers: requests per second\n\n",
-             inputs.workers.size(), info.topology.name, info.name, flags.requests, flags.repeats,
-             flags.scale) +
+             count_of(std::ssize(inputs.workers), "worker"), info.topology.name, info.name,
+             count_of(flags.requests, "request"), count_of(flags.repeats, "run"), flags.scale) +
          to_string(table);
 }
 
@@ -289,6 +289,7 @@ Command add_kernels_run(CLI::App& kernels) {
       ->add_option("--policies", flags->policies,
                    "Which, between commas: mps, static, model, eclip, eclip:N; RPS are compared "
                    "with the first")
+      ->type_name("NAMES")
       ->default_str(flags->policies);
   within(command->add_option("--requests", flags->requests, "Requests per worker and run"), 1,
          1'000'000)
@@ -307,6 +308,7 @@ Command add_kernels_run(CLI::App& kernels) {
                              "Share by which a kernel may take longer than on the whole GPU when "
                              "it is sized"),
          0, 10)
+      ->type_name("SHARE")
       ->default_str("0.05");
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

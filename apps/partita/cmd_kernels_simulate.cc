@@ -57,11 +57,12 @@ constexpr Parameter kParameters[] = {
     {"gamma", &sim::ColocationOptions::gamma, 100, "SHARE",
      "By how much a kernel is slowed down where others demand all of its units too, beyond "
      "sharing"},
-    {"launch-us", &sim::ColocationOptions::launch_us, 1e6, "US", "Before every kernel"},
+    {"launch-us", &sim::ColocationOptions::launch_us, 1e6, "US",
+     "Time before every kernel, in which its units count as taken"},
     {"switch-us", &sim::ColocationOptions::switch_us, 1e6, "US",
-     "Of a kernel on another mask than the one before"},
+     "Time before a kernel on another mask than the one before it"},
     {"mask-us", &sim::ColocationOptions::mask_us, 1e6, "US",
-     "On top of it, where the worker has no stream with that mask"},
+     "On top of that, where the worker has no stream with that mask"},
     {"spread", &sim::ColocationOptions::spread, 0.99, "SHARE",
      "Share by which kernels take more or less, uniformly"},
     {"static-w", &sim::ColocationOptions::static_w, 1e5, "W", "Power of the GPU doing nothing"},
@@ -157,10 +158,12 @@ Result<Sweep> parse_sweep(const std::string& text) {
     names.emplace_back(one.name);
     if (sweep.parameter == one.name) most = one.most;
   }
-  if (std::ranges::find(names, sweep.parameter) == names.end() || equals == std::string::npos)
+  const bool known = std::ranges::find(names, sweep.parameter) != names.end();
+  if (!known || equals == std::string::npos)
     return bad_input("--sweep",
                      fmt::format("'{}': NAME=V,V,... is wanted with one of {}{}", text,
-                                 fmt::join(names, ", "), did_you_mean(sweep.parameter, names)));
+                                 fmt::join(names, ", "),
+                                 known ? "" : did_you_mean(sweep.parameter, names)));
   for (const std::string& word : split(text.substr(equals + 1), ',')) {
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -196,11 +199,14 @@ Result<Sweep> run_sweep(Sweep sweep, const PolicyInputs& inputs, const SimulateF
 
 std::string parameters_text(const SimulateFlags& flags) {
   const sim::ColocationOptions& o = flags.options;
+  const std::string eclip =
+      flags.plan.empty() ? fmt::format("at most {} changes of units under eclip", flags.switches)
+                         : fmt::format("eclip as in {}", flags.plan);
   return fmt::format(
       "gamma {:g}, launch {:g} us, switch {:g} us, mask {:g} us, {} streams, spread {:g}, {:g} W + "
-      "{:g} W per busy unit, at most {} changes of units under eclip, seed {}\n",
+      "{:g} W per busy unit, {}, seed {}\n",
       o.gamma, o.launch_us, o.switch_us, o.mask_us, o.streams, o.spread, o.static_w, o.unit_w,
-      flags.switches, o.seed);
+      eclip, o.seed);
 }
 
 std::string outcomes_text(const std::vector<Outcome>& outcomes, const SimulateFlags& flags) {
@@ -244,7 +250,7 @@ std::string sweep_text(const Sweep& sweep, const SimulateFlags& flags) {
     }
     text += fmt::format("{}\n\n{}\n", title, to_string(table));
   }
-  return text + parameters_text(flags);
+  return text + fmt::format("Apart from {}: {}", sweep.parameter, parameters_text(flags));
 }
 
 void write_outcome(JsonWriter& out, const Outcome& one) {
@@ -353,6 +359,9 @@ Result<Loaded> load(Context& context, SimulateFlags& flags) {
     auto sweep = parse_sweep(flags.sweep);
     if (!sweep) return failed(sweep.error());
     in.sweep = *std::move(sweep);
+    if (in.sweep->parameter == "switches" && !flags.plan.empty())
+      return bad_input("--sweep", fmt::format("switches: {} is planned already; sweep without it",
+                                              flags.plan));
   }
   if (flags.plan.empty() && flags.kernels.workers.empty())
     return bad_input("--workers", "is needed, or a PLAN that names them");
@@ -435,7 +444,8 @@ Command add_kernels_simulate(CLI::App& kernels) {
                              "Share by which a kernel or model may take longer than on the whole "
                              "GPU when it is sized"),
          0, 10)
-      ->type_name("SHARE");
+      ->type_name("SHARE")
+      ->default_str("0.05");
   for (const Parameter& one : kParameters) {
     double& value = flags->options.*one.value;
     within(command->add_option(std::string("--") + one.name, value, one.help), 0, one.most)

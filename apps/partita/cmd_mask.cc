@@ -187,7 +187,8 @@ Command add_mask(CLI::App& app) {
   within(command->add_option("--overlap-limit", flags->overlap_limit,
                              "How many of the units may run other kernels already"),
          0, hw::kMaxUnits)
-      ->type_name("N");
+      ->type_name("N")
+      ->default_str("0");
   add_atom_flag(*command, flags->atom);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(

@@ -167,9 +167,10 @@ std::string scaling_text(const LaneProbe& probe) {
 
 std::string text_of(const Flags& flags, const LaneProbe& probe) {
   const hw::Topology& topology = probe.info.topology;
-  std::string text = fmt::format("{}: {}, {} {}s in {} {}s, masks of {}\n\n", probe.info.name,
-                                 topology.name, topology.units(), topology.unit_name,
-                                 topology.clusters(), topology.cluster_name, probe.info.atom);
+  std::string text = fmt::format(
+      "{}: {}, {} in {}, masked in atoms of {}\n\n", probe.info.name, topology.name,
+      count_of(topology.units(), topology.unit_name),
+      count_of(topology.clusters(), topology.cluster_name), probe.info.atom);
   text += to_string(costs(probe));
   text += fmt::format("\nMedians of {}. {} lanes at the same time", flags.rounds, probe.lanes);
   if (probe.bytes_per_lane)
@@ -177,8 +178,9 @@ std::string text_of(const Flags& flags, const LaneProbe& probe) {
   text += fmt::format(".\n{} of {} work-groups ran outside their mask.\n", probe.groups_outside,
                       probe.groups);
   text += fmt::format(
-      "\nA computing kernel by {}s; share of the speed that each {} gives of the fewest:\n",
-      topology.unit_name, topology.unit_name);
+      "\nA computing kernel on more and more {0}s: its time, and the speed per {0} against that on "
+      "the fewest:\n",
+      topology.unit_name);
   text += scaling_text(probe);
   if (probe.disturbances.empty()) return text;
   Table table{{"OTHER LANE", "ALONE", "ALONE ON HALF", "BOTH ON ALL", "A HALF EACH"}, {}};
@@ -246,6 +248,7 @@ Command add_probe(CLI::App& app) {
   command->footer(
       "partita probe lanes\n"
       "partita probe lanes --driver cpu_mask --gpu 2x2 --rounds 5 --format json");
+  probe->footer("partita probe lanes");
   return {command, [flags](Context& context) { return run(context, *flags); }};
 }
 

@@ -92,6 +92,16 @@ plan::GraphRun told(const exec::GraphRun& run, const GraphRunSettings& settings,
   return out;
 }
 
+// Virtual time is counted in nanoseconds, also that of all tasks together.
+Result<void> check_time(const plan::GraphProblem& problem, double copy_gbps) {
+  constexpr double kMostUs = 1e13;
+  const double us = sim::graph_sequential_us(problem, copy_gbps);
+  if (us <= kMostUs) return {};
+  return bad_input("--driver sim", fmt::format("the tasks take {:.3g} us one after another; {:g} "
+                                               "can be simulated",
+                                               us, kMostUs));
+}
+
 }  // namespace
 
 GraphWork strassen_work(const StrassenFlags& flags, int units, bool real) {
@@ -154,6 +164,7 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
     if (!run) return failed(run.error());
     return told(*run, settings, settings.driver);
   }
+  if (auto few = check_time(work.problem, settings.copy_gbps); !few) return failed(few.error());
   sim::GraphMachine machine(settings.topology, work.problem, settings.copy_gbps);
   const exec::VirtualTime time{
       .units = settings.topology.units(),
@@ -175,6 +186,7 @@ Result<plan::GraphRun> run_sequentially(Context& context, const GraphWork& work,
     if (!run) return failed(run.error());
     return told(*run, settings, "sequential");
   }
+  if (auto few = check_time(work.problem, settings.copy_gbps); !few) return failed(few.error());
   // Kernels of one unit, each after the task before it.
   plan::GraphRun out = told({}, settings, "sequential");
   const auto order = work.graph.order();

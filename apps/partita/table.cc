@@ -46,4 +46,8 @@ std::string to_string(const Table& table) {
   return text;
 }
 
+std::string count_of(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace partita::cli

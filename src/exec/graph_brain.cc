@@ -93,10 +93,7 @@ void GraphBrain::ended(int task) {
   mine.ended = true;
   --left_;
   --active_;
-  if (mine.lane >= 0) {
-    use(mine.mask, -1);
-    --lanes_[static_cast<std::size_t>(mine.lane)].queued;
-  }
+  if (mine.lane >= 0) left_lane(mine);
   for (const int next : after_[static_cast<std::size_t>(task)]) {
     State& theirs = state(next);
     --theirs.missing;
@@ -109,6 +106,15 @@ void GraphBrain::ended(int task) {
       look_ahead(next);
     }
   }
+}
+
+// A kernel has left its lane: what waits for the last one there may find room behind it now.
+void GraphBrain::left_lane(const State& ended) {
+  use(ended.mask, -1);
+  Lane& lane = lanes_[static_cast<std::size_t>(ended.lane)];
+  if (--lane.queued == 0) return;
+  const std::vector<int>& waiting = after_[static_cast<std::size_t>(lane.last)];
+  for (std::size_t i = 0; i < std::min(waiting.size(), kMostTried); ++i) look_ahead(waiting[i]);
 }
 
 void GraphBrain::skipped_wait() {
@@ -143,7 +149,8 @@ std::optional<int> GraphBrain::last_unfinished(int task) const {
 // may be queued behind `before` on its lane: an event there would wait for that as well.
 std::optional<hw::UnitMask> GraphBrain::taken_over(int task, int before) {
   const hw::UnitMask& theirs = state(before).mask;
-  if (lanes_[static_cast<std::size_t>(state(before).lane)].last != before) return std::nullopt;
+  const Lane& lane = lanes_[static_cast<std::size_t>(state(before).lane)];
+  if (lane.last != before || lane.queued >= kMostQueued) return std::nullopt;
   std::vector<int> counts(running_.size(), kTaken);
   for (std::size_t unit = 0; unit < counts.size(); ++unit)
     if (theirs[unit]) counts[unit] = running_[unit] - 1;

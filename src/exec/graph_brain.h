@@ -7,7 +7,8 @@
 // alone, as many as it wants. On the same lane it needs nothing more, on another it waits for an
 // event.
 // Thread rule: one call at a time. Limits: kMostTried kernels are offered to the choice of masks at
-// a time; at most as many lanes as the driver allows, an idle one is made anew for another mask.
+// a time; kMostQueued kernels wait on a lane, less than a driver refuses; at most as many lanes as
+// the driver allows, an idle one is made anew for another mask.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 namespace partita::exec {
 
 inline constexpr std::size_t kMostTried = 64;
+inline constexpr int kMostQueued = 64;
 
 // The units of a kernel, given how many kernels use each; none: it waits until some task ends and
 // is asked again.
@@ -104,6 +106,7 @@ class GraphBrain {
   void count_behind();
   void ready(int task);
   void look_ahead(int task);
+  void left_lane(const State& ended);
   void use(const hw::UnitMask& mask, int more);
   std::optional<int> last_unfinished(int task) const;
   std::optional<hw::UnitMask> taken_over(int task, int before);

@@ -104,6 +104,8 @@ class GraphTest(harness.CliTest):
         self.write("cycle.yaml", graph.replace("bytes: 400000", "bytes: 400000, after: [store]"))
         self.write("units.yaml", graph.replace("groups: 90, units: 30", "units: 0"))
         self.write("copies.yaml", graph.replace("bytes: 200000", "bytes: 1e10"))
+        self.write("long.yaml", graph.replace("work_us: 10, groups: 90, units",
+                                              "work_us: 1e9, groups: 1000000, units"))
         run = ("graph", "run")
         for args, words in (
                 ((*run, "cycle.yaml"), "cycle.yaml:5: tasks wait for each other: load after store "
@@ -113,6 +115,7 @@ class GraphTest(harness.CliTest):
                 (("graph", "check", "graph.yaml", "--gpu", "2x2"),
                  "graph.yaml:7: task 'left' asks for 30 units; 2x2 has 4"),
                 ((*run, "copies.yaml", "--gpu", "1x30"), "copies.yaml:11: copies of more than"),
+                ((*run, "long.yaml", "--driver", "sim"), "the tasks take 1e+15 us one after"),
                 ((*run, "none.yaml"), "none.yaml"),
                 (run, "either FILE or --example"),
                 ((*run, "--example", "strassen", "--units", "9", "--gpu", "1x2"), "--units")):

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
@@ -185,6 +187,82 @@ TEST(TaskGraphs, AreQueuedBehindWhatStillRuns) {
   // Events for the two on other lanes, the order of the lane for the last.
   EXPECT_EQ(run->dependencies, (Dependencies{.skipped = 0, .on_device = 3, .on_host = 0}));
   EXPECT_EQ(run->lanes, 3);
+}
+
+// Kernels of a chain queued behind a first one that has not ended, and again after each end.
+TEST(TaskGraphs, QueueNoMoreOnALaneThanADriverTakes) {
+  TaskGraph graph;
+  constexpr int kTasks = 1000;
+  for (int task = 0; task < kTasks; ++task) {
+    graph.add("t", LaneWork{1, 1, [](std::int64_t) {}});
+    if (task > 0) graph.depend(task, task - 1);
+  }
+  const MaskChoice mask = [](int, const std::vector<int>&) { return hw::UnitMask(1); };
+  GraphBrain brain(graph, mask, {.units = 1, .max_lanes = 1, .ahead = true});
+  int queued = 0;
+  for (int ended = 0; ended < kTasks; ++ended) {
+    while (brain.next_kernel()) ++queued;
+    ASSERT_EQ(queued, std::min(kTasks, ended + kMostQueued));
+    brain.ended(ended);
+  }
+  EXPECT_TRUE(brain.done());
+  EXPECT_EQ(brain.dependencies().on_device, kTasks - 1);
+}
+
+// With masks without overlap the host is never between two kernels of a chain either.
+TEST(TaskGraphs, KeepOneKernelOfAChainQueuedAhead) {
+  TaskGraph graph;
+  for (int task = 0; task < 10; ++task) graph.add("t", LaneWork{1, 1, [](std::int64_t) {}});
+  for (int task = 1; task < 10; ++task) graph.depend(task, task - 1);
+  const hw::Topology topology = hw::generic_topology(1, 1);
+  const GraphSettings settings = settings_on(graph, topology, 0);
+  GraphBrain brain(graph, settings.mask, {.units = 1, .max_lanes = 2, .ahead = true});
+  for (int ended = 0; ended < 10; ++ended) {
+    while (brain.next_kernel()) continue;
+    ASSERT_EQ(brain.active(), ended < 9 ? 2u : 1u);
+    brain.ended(ended);
+  }
+  EXPECT_EQ(brain.dependencies().on_device, 9);
+}
+
+// A driver that runs every kernel, and then says that it is lost.
+class TooLate final : public device::LaneDriver {
+ public:
+  explicit TooLate(LaneDriver& inner) : inner_(inner) {}
+  Result<device::LaneDriverInfo> info() override { return inner_.info(); }
+  Result<int> create_lane(const hw::UnitMask& mask) override { return inner_.create_lane(mask); }
+  Result<void> destroy_lane(int lane) override { return inner_.destroy_lane(lane); }
+  Result<device::LaneState> query(int lane) override { return inner_.query(lane); }
+  Result<void> launch(int lane, device::Kernel kernel) override {
+    EXPECT_TRUE(inner_.launch(lane, std::move(kernel)));
+    EXPECT_TRUE(inner_.synchronise(lane));
+    return failed({ErrorCode::lost, "too late", "launch"});
+  }
+  Result<void> synchronise(int lane) override { return inner_.synchronise(lane); }
+  Result<int> record_event(int lane) override { return inner_.record_event(lane); }
+  Result<bool> wait_event(int lane, int event) override { return inner_.wait_event(lane, event); }
+  Result<bool> event_finished(int event) override { return inner_.event_finished(event); }
+  Result<void> destroy_event(int event) override { return inner_.destroy_event(event); }
+
+ private:
+  LaneDriver& inner_;
+};
+
+TEST(TaskGraphs, EndAfterAKernelWhoseLaunchFailedTooLate) {
+  RealClock clock;
+  const hw::Topology topology = hw::generic_topology(1, 2);
+  const auto driver = CpuMaskDriver::open(topology);
+  ASSERT_TRUE(driver);
+  TooLate late(**driver);
+  std::atomic<int> ran{0};
+  TaskGraph graph;
+  graph.add("kernel", LaneWork{1, 5, [&](std::int64_t) { ++ran; }});
+  graph.add("behind", CpuWork{[&] { ++ran; }});
+  graph.depend(1, 0);
+  const auto run = run_graph(graph, late, clock, settings_on(graph, topology, 0));
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, ErrorCode::lost);
+  EXPECT_EQ(ran, 5);
 }
 
 TEST(TaskGraphs, EndWhereNothingRunsAndAKernelGetsNoUnits) {
