@@ -160,10 +160,9 @@ Result<Sweep> parse_sweep(const std::string& text) {
   }
   const bool known = std::ranges::find(names, sweep.parameter) != names.end();
   if (!known || equals == std::string::npos)
-    return bad_input("--sweep",
-                     fmt::format("'{}': NAME=V,V,... is wanted with one of {}{}", text,
-                                 fmt::join(names, ", "),
-                                 known ? "" : did_you_mean(sweep.parameter, names)));
+    return bad_input("--sweep", fmt::format("'{}': NAME=V,V,... is wanted with one of {}{}", text,
+                                            fmt::join(names, ", "),
+                                            known ? "" : did_you_mean(sweep.parameter, names)));
   for (const std::string& word : split(text.substr(equals + 1), ',')) {
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -360,8 +359,8 @@ Result<Loaded> load(Context& context, SimulateFlags& flags) {
     if (!sweep) return failed(sweep.error());
     in.sweep = *std::move(sweep);
     if (in.sweep->parameter == "switches" && !flags.plan.empty())
-      return bad_input("--sweep", fmt::format("switches: {} is planned already; sweep without it",
-                                              flags.plan));
+      return bad_input("--sweep",
+                       fmt::format("switches: {} says them; sweep without a plan", flags.plan));
   }
   if (flags.plan.empty() && flags.kernels.workers.empty())
     return bad_input("--workers", "is needed, or a PLAN that names them");

@@ -1,5 +1,7 @@
 #include "table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace partita::cli {
