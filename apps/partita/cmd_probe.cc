@@ -167,10 +167,10 @@ std::string scaling_text(const LaneProbe& probe) {
 
 std::string text_of(const Flags& flags, const LaneProbe& probe) {
   const hw::Topology& topology = probe.info.topology;
-  std::string text = fmt::format(
-      "{}: {}, {} in {}, masked in atoms of {}\n\n", probe.info.name, topology.name,
-      count_of(topology.units(), topology.unit_name),
-      count_of(topology.clusters(), topology.cluster_name), probe.info.atom);
+  std::string text =
+      fmt::format("{}: {}, {} in {}, masked in atoms of {}\n\n", probe.info.name, topology.name,
+                  count_of(topology.units(), topology.unit_name),
+                  count_of(topology.clusters(), topology.cluster_name), probe.info.atom);
   text += to_string(costs(probe));
   text += fmt::format("\nMedians of {}. {} lanes at the same time", flags.rounds, probe.lanes);
   if (probe.bytes_per_lane)
@@ -178,8 +178,7 @@ std::string text_of(const Flags& flags, const LaneProbe& probe) {
   text += fmt::format(".\n{} of {} work-groups ran outside their mask.\n", probe.groups_outside,
                       probe.groups);
   text += fmt::format(
-      "\nA computing kernel on more and more {0}s: its time, and the speed per {0} against that on "
-      "the fewest:\n",
+      "\nA computing kernel by {0}s: its time, and its speed per {0} against that on the fewest:\n",
       topology.unit_name);
   text += scaling_text(probe);
   if (probe.disturbances.empty()) return text;

@@ -188,6 +188,8 @@ class KernelsTest(harness.CliTest):
         refused(self, ("kernels", "simulate", "plan.json", *at, "--atom", "2"), "--atom")
         refused(self, ("kernels", "simulate", "plan.json", "--profiles", ".", "--gpu", "MI50"),
                 "is a plan for H200")
+        refused(self, ("kernels", "simulate", "plan.json", *at, "--sweep", "switches=0,4"),
+                "plan.json says them")
         self.write("r.profile.json", "{}")
         refused(self, ("kernels", "plan", "--workers", "r", *at), "give ./r.csv")
 
@@ -222,7 +224,9 @@ class KernelsTest(harness.CliTest):
         rates = [point["policies"][0]["normalised"] for point in points]
         self.assertEqual(rates, sorted(rates, reverse=True))
         self.assertGreater(rates[0], rates[2])
-        self.assertIn("eclip:3", self.ok(*run, "--policies", "eclip:3", "--sweep", "gamma=0,1"))
+        text = self.ok(*run, "--policies", "eclip:3", "--sweep", "gamma=0,1")
+        self.assertIn("eclip:3", text)
+        self.assertIn("Apart from gamma: ", text)
 
     def test_simulated_policies(self):
         run = self.kernels("simulate", "--workers", "a,b,b", "--duration", "100ms")
