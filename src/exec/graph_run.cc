@@ -63,7 +63,7 @@ class Run {
   }
 
  private:
-  bool over() const { return brain_.done() || (error_ && active_ == 0); }
+  bool over() const { return brain_.done() || (error_ && active_.empty()); }
 
   void changed() {
     ++version_;
@@ -73,7 +73,7 @@ class Run {
 
   void ended(int task) {
     run_.tasks[at(task)].end_ns = clock_.now_ns();
-    --active_;
+    active_.erase(task);
     brain_.ended(task);
     changed();
   }
@@ -86,7 +86,7 @@ class Run {
         wait(workers_, lock);
         continue;
       }
-      ++active_;
+      active_.insert(*task);
       GraphTaskRun& mine = run_.tasks[at(*task)];
       mine.thread = thread;
       mine.begin_ns = clock_.now_ns();
@@ -109,7 +109,7 @@ class Run {
       } else if (const auto launched = launch(lock, *next); !launched) {
         error_ = launched.error();
         error_->context = tasks_[at(next->task)].name + ": " + error_->context;
-        --active_;
+        active_.erase(next->task);  // it may have run all the same, and have ended
         changed();
       }
     }
@@ -121,7 +121,7 @@ class Run {
   }
 
   Result<void> launch(std::unique_lock<std::mutex>& lock, const Enqueued& next) {
-    ++active_;
+    active_.insert(next.task);
     GraphTaskRun& mine = run_.tasks[at(next.task)];
     mine.mask = next.mask;
     mine.lane = next.lane;
@@ -189,7 +189,7 @@ class Run {
   std::mutex mutex_;        // of everything below; work-groups note their begin without it
   std::condition_variable launcher_, workers_;
   GraphBrain brain_;
-  std::size_t active_ = 0;    // tasks that will end
+  std::set<int> active_;      // tasks that will end
   std::int64_t version_ = 0;  // how often something has changed
   std::optional<Error> error_;
   GraphRun run_;

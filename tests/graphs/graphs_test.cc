@@ -257,7 +257,7 @@ TEST(TaskGraphs, EndAfterAKernelWhoseLaunchFailedTooLate) {
   std::atomic<int> ran{0};
   TaskGraph graph;
   graph.add("kernel", LaneWork{1, 5, [&](std::int64_t) { ++ran; }});
-  graph.add("behind", CpuWork{[&] { ++ran; }});
+  graph.add("behind", LaneWork{1, 1, [&](std::int64_t) { ++ran; }});
   graph.depend(1, 0);
   const auto run = run_graph(graph, late, clock, settings_on(graph, topology, 0));
   ASSERT_FALSE(run);
