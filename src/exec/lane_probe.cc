@@ -1,5 +1,7 @@
 #include "exec/lane_probe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -183,7 +185,14 @@ class Prober {
       launch(lane, take(kernels_.noting(number, groups, false)));
       wait(lane);
       if (error_) return;
-      for (const device::GroupNote& note : kernels_.notes(number)) {
+      const std::vector<device::GroupNote> notes = kernels_.notes(number);
+      if (std::cmp_not_equal(notes.size(), groups)) {
+        error_ = Error{ErrorCode::environment,
+                       fmt::format("{} of {} work-groups noted themselves", notes.size(), groups),
+                       fmt::format("notes(mask {})", hw::mask_hex(mask))};
+        return;
+      }
+      for (const device::GroupNote& note : notes) {
         ++probe_.groups;
         const bool inside = note.unit >= 0 && note.unit < hw::kMaxUnits &&
                             mask[static_cast<std::size_t>(note.unit)];

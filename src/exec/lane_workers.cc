@@ -100,7 +100,8 @@ class WorkersRun {
     const auto event = with_room(before, [&] { return driver_.record_event(before); });
     if (!note(event)) return false;
     const auto waits = with_room(lane, [&] { return driver_.wait_event(lane, *event); });
-    if (!note(waits) || !note(driver_.destroy_event(*event))) return false;
+    const auto forgotten = driver_.destroy_event(*event);
+    if (!note(waits) || !note(forgotten)) return false;
     if (counted != nullptr) {
       ++counted->switches;
       counted->waits += *waits;

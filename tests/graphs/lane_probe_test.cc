@@ -31,6 +31,7 @@ class TimedDevice final : public device::LaneDriver,
                           public device::ProbeKernels {
  public:
   static constexpr std::int64_t kSharing = 3;
+  bool forgets = false;  // the note of a work-group
   explicit TimedDevice(ManualClock& clock) : clock_(clock) {}
 
   Result<device::LaneDriverInfo> info() override {
@@ -102,6 +103,7 @@ class TimedDevice final : public device::LaneDriver,
   std::vector<device::GroupNote> notes(int number) override {
     std::vector<device::GroupNote> all(static_cast<std::size_t>(noted_.at(number)));
     all.front().unit = 7;
+    if (forgets) all.pop_back();
     return all;
   }
   Result<device::Kernel> computing(std::int64_t groups, std::int64_t rounds) override {
@@ -206,6 +208,16 @@ TEST(LaneProbe, OnThreadsNothingRunsOutside) {
   EXPECT_EQ(probe->groups, 64 * (1 + 2 + 3));
   EXPECT_EQ(probe->groups_outside, 0);
   EXPECT_FALSE(probe->bytes_per_lane || probe->graph_us);
+}
+
+// Nobody knows where it ran, or whether it did.
+TEST(LaneProbe, FailsWhereAWorkGroupNotedNothing) {
+  ManualClock clock;
+  TimedDevice timed(clock);
+  timed.forgets = true;
+  const auto probe = probe_lanes(timed, timed, clock, settings_of(8));
+  ASSERT_FALSE(probe);
+  EXPECT_THAT(to_string(probe.error()), testing::HasSubstr("63 of 64 work-groups"));
 }
 
 TEST(LaneProbe, StopsAtTheFirstError) {

@@ -108,5 +108,19 @@ TEST(LaneWorkers, EndWithTheFirstError) {
   }
 }
 
+TEST(LaneWorkers, LeaveNoEventWhereAWaitFails) {
+  RealClock clock;
+  const auto driver = CpuMaskDriver::open(hw::generic_topology(1, 2));
+  ManualClock of_faults;
+  device::FaultyLaneDriver faulty(
+      **driver, of_faults, {{.method = "wait_event", .call = 1, .code = ErrorCode::lost}}, {});
+  const device::Kernel kernel{1, device::HostKernel{[](std::int64_t) {}}};
+  const LaneWorker worker{{hw::UnitMask(1), hw::UnitMask(2)}, {{0, kernel}, {1, kernel}}};
+  ASSERT_FALSE(run_workers({worker}, faulty, clock, 1));
+  const auto event = (*driver)->event_finished(1);
+  ASSERT_FALSE(event);
+  EXPECT_EQ(event.error().code, ErrorCode::not_found);
+}
+
 }  // namespace
 }  // namespace partita::exec
