@@ -10,7 +10,6 @@
 #include "graph_work.h"
 #include "kernel_inputs.h"
 #include "plan/graph_forms.h"
-#include "planners/mask/masks.h"
 
 namespace partita::cli {
 namespace {
@@ -19,12 +18,6 @@ constexpr double kMostError = 1e-4;  // of the example's product, relative
 constexpr int kMaxExampleSize = 4096;
 constexpr int kMaxThreads = 256;
 constexpr int kSimulatedThreads = 2;
-
-std::vector<std::string> policy_words() {
-  std::vector<std::string> words;
-  for (const auto policy : planners::mask::kPolicies) words.emplace_back(to_string(policy));
-  return words;
-}
 
 int cores() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
@@ -117,7 +110,7 @@ Result<void> check_units(const std::string& file, const plan::GraphProblem& prob
 Result<plan::GraphProblem> load_problem(Context& context, const std::string& file) {
   const Result<std::string> text = read_input(context, "FILE", file);
   if (!text) return failed(text.error());
-  return plan::parse_graph(file, *text, policy_words());
+  return plan::parse_graph(file, *text, mask_policy_words());
 }
 
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
@@ -207,7 +200,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   one_of(command.add_option("--policy", flags.policy,
                             "How kernels get their units, whatever the graph says; see partita "
                             "help mask"),
-         policy_words());
+         mask_policy_words());
   within(command.add_option("--overlap-limit", flags.overlap_limit,
                             "How many units of a kernel may run others already, whatever the graph "
                             "says"),

@@ -24,12 +24,6 @@ struct Flags {
   Output output;
 };
 
-std::vector<std::string> policy_words() {
-  std::vector<std::string> words;
-  for (const auto policy : planners::mask::kPolicies) words.emplace_back(to_string(policy));
-  return words;
-}
-
 Result<void> add_counts(const Document& document, const Node& node, Busy& busy) {
   if (node.kind == Node::Kind::list) {
     for (const Node& item : node.items) {
@@ -177,7 +171,7 @@ Command add_mask(CLI::App& app) {
                              "conserved: the fewest clusters, equally; fair: as many clusters as "
                              "give the most effective units, refuses no idle one; balanced: never "
                              "more units than help; krisp: KRISP's algorithm as printed"),
-         policy_words())
+         mask_policy_words())
       ->default_str(flags->policy);
   command
       ->add_option("--busy", flags->busy,

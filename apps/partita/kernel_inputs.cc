@@ -13,6 +13,7 @@
 #include "flags.h"
 #include "kernel_planning.h"
 #include "plan/kernels.h"
+#include "planners/mask/masks.h"
 
 namespace partita::cli {
 namespace {
@@ -112,6 +113,12 @@ Result<hw::Topology> load_topology(const std::string& gpu) {
   Result<hw::Topology> topology = hw::topology_named(gpu);
   if (!topology) return bad_input("--gpu", topology.error().message);
   return topology;
+}
+
+std::vector<std::string> mask_policy_words() {
+  std::vector<std::string> words;
+  for (const auto policy : planners::mask::kPolicies) words.emplace_back(to_string(policy));
+  return words;
 }
 
 void add_atom_flag(CLI::App& command, int& atom) {

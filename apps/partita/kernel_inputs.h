@@ -24,6 +24,9 @@ void add_atom_flag(CLI::App& command, int& atom);
 // The topology's atom where `atom` is 0. Refused if no cluster holds so many units.
 Result<int> load_atom(const hw::Topology& topology, int atom);
 
+// The policies of masks, for --policy.
+std::vector<std::string> mask_policy_words();
+
 // Adds --workers, --profiles, --gpu and --atom.
 void add_kernel_flags(CLI::App& command, KernelFlags& flags);
 
