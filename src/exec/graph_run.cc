@@ -48,7 +48,8 @@ class Run {
       for (int i = 0; i < settings_.cpu_threads; ++i) threads.emplace_back([this, i] { work(i); });
     } catch (const std::system_error& error) {
       const std::lock_guard lock(mutex_);
-      error_ = Error{ErrorCode::environment, error.what(),
+      error_ = Error{ErrorCode::environment,
+                     fmt::format("the system gives no more threads: {}", error.what()),
                      fmt::format("thread {} of {}", threads.size() + 1, settings_.cpu_threads)};
       changed();
     }

@@ -49,7 +49,9 @@ Result<void> CpuMaskDriver::start() {
       threads_.emplace_back([this, unit] { work(unit); });
   } catch (const std::system_error& error) {
     return refused(ErrorCode::environment,
-                   fmt::format("thread {}: {}", threads_.size(), error.what()), {});
+                   fmt::format("the system gives {} threads, a unit needs one each: {}",
+                               threads_.size(), error.what()),
+                   {});
   }
   return {};
 }
