@@ -187,7 +187,6 @@ std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask,
       const auto idle = std::ranges::find(lanes_, 0, &Lane::queued);
       if (idle == lanes_.end()) return std::nullopt;
       next.lane = static_cast<int>(idle - lanes_.begin());
-      *idle = {};
     } else {
       lanes_.emplace_back();
     }

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -187,42 +186,9 @@ TEST(TaskGraphs, AreQueuedBehindWhatStillRuns) {
   // Events for the two on other lanes, the order of the lane for the last.
   EXPECT_EQ(run->dependencies, (Dependencies{.skipped = 0, .on_device = 3, .on_host = 0}));
   EXPECT_EQ(run->lanes, 3);
-}
-
-// Kernels of a chain queued behind a first one that has not ended, and again after each end.
-TEST(TaskGraphs, QueueNoMoreOnALaneThanADriverTakes) {
-  TaskGraph graph;
-  constexpr int kTasks = 1000;
-  for (int task = 0; task < kTasks; ++task) {
-    graph.add("t", LaneWork{1, 1, [](std::int64_t) {}});
-    if (task > 0) graph.depend(task, task - 1);
-  }
-  const MaskChoice mask = [](int, const std::vector<int>&) { return hw::UnitMask(1); };
-  GraphBrain brain(graph, mask, {.units = 1, .max_lanes = 1, .ahead = true});
-  int queued = 0;
-  for (int ended = 0; ended < kTasks; ++ended) {
-    while (brain.next_kernel()) ++queued;
-    ASSERT_EQ(queued, std::min(kTasks, ended + kMostQueued));
-    brain.ended(ended);
-  }
-  EXPECT_TRUE(brain.done());
-  EXPECT_EQ(brain.dependencies().on_device, kTasks - 1);
-}
-
-// With masks without overlap the host is never between two kernels of a chain either.
-TEST(TaskGraphs, KeepOneKernelOfAChainQueuedAhead) {
-  TaskGraph graph;
-  for (int task = 0; task < 10; ++task) graph.add("t", LaneWork{1, 1, [](std::int64_t) {}});
-  for (int task = 1; task < 10; ++task) graph.depend(task, task - 1);
-  const hw::Topology topology = hw::generic_topology(1, 1);
-  const GraphSettings settings = settings_on(graph, topology, 0);
-  GraphBrain brain(graph, settings.mask, {.units = 1, .max_lanes = 2, .ahead = true});
-  for (int ended = 0; ended < 10; ++ended) {
-    while (brain.next_kernel()) continue;
-    ASSERT_EQ(brain.active(), ended < 9 ? 2u : 1u);
-    brain.ended(ended);
-  }
-  EXPECT_EQ(brain.dependencies().on_device, 9);
+  const auto event = (*driver)->event_finished(1);
+  ASSERT_FALSE(event);
+  EXPECT_EQ(event.error().code, ErrorCode::not_found);
 }
 
 // A driver that runs every kernel, and then says that it is lost.
@@ -263,6 +229,27 @@ TEST(TaskGraphs, EndAfterAKernelWhoseLaunchFailedTooLate) {
   ASSERT_FALSE(run);
   EXPECT_EQ(run.error().code, ErrorCode::lost);
   EXPECT_EQ(ran, 5);
+}
+
+TEST(TaskGraphs, RunOneAfterAnotherOnThisThread) {
+  ManualClock clock;
+  std::vector<std::int64_t> ran;
+  TaskGraph graph;
+  graph.add("last", CpuWork{[&] {
+              ran.push_back(-1);
+              clock.now += 10;
+            }});
+  graph.add("first", LaneWork{2, 3, [&](std::int64_t group) {
+                                ran.push_back(group);
+                                ++clock.now;
+                              }});
+  graph.depend(0, 1);
+  const auto run = run_sequentially(graph, clock);
+  ASSERT_TRUE(run);
+  EXPECT_THAT(ran, testing::ElementsAre(0, 1, 2, -1));
+  EXPECT_EQ(run->tasks[0].begin_ns, run->tasks[1].end_ns);
+  EXPECT_EQ(run->tasks[1].end_ns - run->tasks[1].begin_ns, 3);
+  EXPECT_EQ(run->tasks[0].end_ns - run->tasks[0].begin_ns, 10);
 }
 
 TEST(TaskGraphs, EndWhereNothingRunsAndAKernelGetsNoUnits) {
