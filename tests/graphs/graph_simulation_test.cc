@@ -144,6 +144,30 @@ GraphProblem random_problem(Rng& rng, int units) {
   return problem;
 }
 
+// A kernel on two clusters of two units, one of which it shares: the cluster that leaves it less,
+// one and a half units, holds the other one up.
+TEST(GraphSimulation, TheClusterThatLeavesLeastHoldsUpTheOthers) {
+  const hw::Topology topology = hw::generic_topology(2, 2);
+  GraphProblem problem;
+  problem.tasks = {kernel(12, 4, 4), kernel(100, 1, 1)};
+  sim::GraphMachine machine(topology, problem, kGbps);
+  machine.begin(0, hw::UnitMask(0b1111));
+  machine.begin(1, hw::UnitMask(0b0001));
+  EXPECT_THAT(machine.next(), testing::ElementsAre(0));
+  EXPECT_EQ(machine.now_ns(), 16'000);
+  EXPECT_THAT(machine.next(), testing::ElementsAre(1));
+  EXPECT_EQ(machine.now_ns(), 16'000 + 92'000);
+}
+
+TEST(GraphSimulation, TheBoundIsThePathOrTheWork) {
+  GraphProblem chain, wide;
+  chain.tasks = {kernel(10, 1, 1), kernel(10, 1, 1, {0})};
+  for (int i = 0; i < 8; ++i) wide.tasks.push_back(kernel(10, 1, 1));
+  const hw::Topology topology = hw::generic_topology(1, 4);
+  EXPECT_EQ(sim::graph_bound_us(topology, chain, kGbps), 20);
+  EXPECT_EQ(sim::graph_bound_us(topology, wide, kGbps), 20);
+}
+
 // On one cluster, where all units of a mask count.
 TEST(GraphSimulation, RandomGraphsKeepTheirOrderAndTheBounds) {
   Rng rng(3);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "device/lane_adaptors.h"
 #include "device/lane_graphs.h"
@@ -15,7 +16,8 @@ namespace partita::exec {
 namespace {
 
 constexpr std::int64_t kCreateNew = 10'000, kCreateAgain = 2'000, kDestroy = 3'000;
-constexpr std::int64_t kCall = 1'000, kKernel = 5'000, kGraphKernel = 500, kLaneBytes = 4096;
+constexpr std::int64_t kCall = 1'000, kKernel = 5'000, kGraphKernel = 500, kGraphSwitch = 640,
+                       kLaneBytes = 4096;
 
 hw::UnitMask range(int first, int last) {
   hw::UnitMask mask;
@@ -25,13 +27,15 @@ hw::UnitMask range(int first, int last) {
 
 // A device in virtual time: a call takes what the constants say, a kernel kKernel and its work
 // divided by its units; a lane beside which another one has kernels on the same units is `sharing`
-// times slower. Two graphs' lanes cost nothing to switch.
+// times slower. A new mask costs by its units, a graph also by its changes of lanes.
 class TimedDevice final : public device::LaneDriver,
                           public device::LaneGraphs,
                           public device::ProbeKernels {
  public:
   static constexpr std::int64_t kSharing = 3;
   bool forgets = false;  // the note of a work-group
+  int held = 0;          // events and graphs
+  std::size_t lanes() const { return lanes_.size(); }
   explicit TimedDevice(ManualClock& clock) : clock_(clock) {}
 
   Result<device::LaneDriverInfo> info() override {
@@ -39,7 +43,7 @@ class TimedDevice final : public device::LaneDriver,
   }
   Result<int> create_lane(const hw::UnitMask& mask) override {
     bool& seen = seen_[mask.to_string()];
-    clock_.now += seen ? kCreateAgain : kCreateNew;
+    clock_.now += seen ? kCreateAgain : kCreateNew * static_cast<std::int64_t>(mask.count());
     seen = true;
     lanes_[++next_] = {mask, clock_.now, 0};
     return next_;
@@ -70,6 +74,7 @@ class TimedDevice final : public device::LaneDriver,
   }
   Result<int> record_event(int lane) override {
     events_.push_back(lanes_.at(lane).end);
+    ++held;
     return static_cast<int>(events_.size()) - 1;
   }
   Result<bool> wait_event(int lane, int event) override {
@@ -80,11 +85,21 @@ class TimedDevice final : public device::LaneDriver,
   Result<bool> event_finished(int event) override {
     return events_[static_cast<std::size_t>(event)] <= clock_.now;
   }
-  Result<void> destroy_event(int) override { return {}; }
+  Result<void> destroy_event(int) override {
+    --held;
+    return {};
+  }
   device::LaneGraphs* graphs() override { return this; }
 
   Result<int> create_graph(const std::vector<device::LaneGraphNode>& nodes) override {
-    graph_ns_ = static_cast<std::int64_t>(nodes.size()) * kGraphKernel;
+    graph_ns_ = kGraphKernel;
+    for (int i = 1; std::cmp_less(i, nodes.size()); ++i) {
+      const device::LaneGraphNode &node = nodes[static_cast<std::size_t>(i)],
+                                  &before = nodes[static_cast<std::size_t>(i) - 1];
+      EXPECT_THAT(node.after, testing::ElementsAre(i - 1));
+      graph_ns_ += kGraphKernel + (node.lane == before.lane ? 0 : kGraphSwitch);
+    }
+    ++held;
     return 1;
   }
   Result<void> launch_graph(int) override { return {}; }
@@ -92,7 +107,10 @@ class TimedDevice final : public device::LaneDriver,
     clock_.now += graph_ns_;
     return {};
   }
-  Result<void> destroy_graph(int) override { return {}; }
+  Result<void> destroy_graph(int) override {
+    --held;
+    return {};
+  }
 
   Result<device::Kernel> noting(int number, std::int64_t groups, bool) override {
     noted_[number] = groups;
@@ -158,7 +176,9 @@ TEST(LaneProbe, TellsWhatTheDeviceDoes) {
   LaneProbeSettings settings = settings_of(8);
   const auto probe = probe_lanes(timed, timed, clock, settings);
   ASSERT_TRUE(probe);
-  EXPECT_EQ(probe->create_new.median_us, kCreateNew * 1e-3);
+  // The masks have 1, 4 and 7 units, as many times the cost of one.
+  EXPECT_EQ(probe->create_new.median_us, 4 * kCreateNew * 1e-3);
+  EXPECT_EQ(probe->create_new.most_us, 7 * kCreateNew * 1e-3);
   EXPECT_EQ(probe->create_again.median_us, kCreateAgain * 1e-3);
   EXPECT_EQ(probe->destroy.median_us, kDestroy * 1e-3);
   EXPECT_EQ(probe->lanes, 3);
@@ -169,7 +189,9 @@ TEST(LaneProbe, TellsWhatTheDeviceDoes) {
   EXPECT_NEAR(*probe->event_switch_us, kKernel * 1e-3, 0.1);
   EXPECT_NEAR(*probe->host_switch_us, (kCall + kKernel) * 1e-3, 0.1);
   EXPECT_EQ(probe->graph_us, kGraphKernel * 1e-3);
-  EXPECT_EQ(probe->graph_switch_us, kGraphKernel * 1e-3);
+  EXPECT_EQ(probe->graph_switch_us, (kGraphKernel + kGraphSwitch * 63 / 64) * 1e-3);
+  EXPECT_EQ(timed.held, 0);
+  EXPECT_EQ(timed.lanes(), 0u);
   // 64 per unit and mask of 1, 4 and 7 units; the last unit is only in the third mask. All others
   // say unit 0, which is not.
   EXPECT_EQ(probe->groups, 64 * 12);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
@@ -120,6 +121,59 @@ TEST(LaneWorkers, LeaveNoEventWhereAWaitFails) {
   const auto event = (*driver)->event_finished(1);
   ASSERT_FALSE(event);
   EXPECT_EQ(event.error().code, ErrorCode::not_found);
+}
+
+// The one that is done goes on until all are: the other one's kernel waits for that.
+TEST(LaneWorkers, AreNeverAlone) {
+  RealClock clock;
+  const auto driver = CpuMaskDriver::open(hw::generic_topology(1, 2));
+  const std::int64_t patience_ns = clock.now_ns() + 20'000'000'000;
+  std::atomic<int> ran = 0;
+  const device::HostKernel quick{[&](std::int64_t) { ++ran; }};
+  const device::HostKernel slow{[&](std::int64_t) {
+    while (ran < 10 && clock.now_ns() < patience_ns) std::this_thread::yield();
+  }};
+  const std::vector<LaneWorker> workers{{{hw::UnitMask(1)}, {{0, {1, quick}}, {0, {1, quick}}}},
+                                        {{hw::UnitMask(2)}, {{0, {1, slow}}}}};
+  const auto run = run_workers(workers, **driver, clock, 2);
+  ASSERT_TRUE(run);
+  EXPECT_LT(clock.now_ns(), patience_ns);
+  EXPECT_EQ(run->lanes, 2);
+  for (const int lane : {1, 2, 3}) EXPECT_FALSE((*driver)->query(lane));
+}
+
+// The first kernel ends only once something is queued on the second one's lane.
+TEST(LaneWorkers, CountWhatHadToWait) {
+  RealClock clock;
+  const auto driver = CpuMaskDriver::open(hw::generic_topology(1, 2));
+  std::atomic<bool> open = false;
+  const device::HostKernel held{[&](std::int64_t) { open.wait(false); }};
+  const device::HostKernel empty{[](std::int64_t) {}};
+  const LaneWorker worker{{hw::UnitMask(1), hw::UnitMask(2)}, {{0, {1, held}}, {1, {1, empty}}}};
+  const std::jthread opener([&] {
+    while ((*driver)->query(2).value_or(device::LaneState{}).queued < 2) std::this_thread::yield();
+    open = true;
+    open.notify_all();
+  });
+  const auto run = run_workers({worker}, **driver, clock, 1);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->workers[0].waits, 1);
+  EXPECT_EQ(run->workers[0].switches, 1);
+}
+
+TEST(LaneWorkers, EmptyALaneThatIsFull) {
+  RealClock clock;
+  const auto driver = CpuMaskDriver::open(hw::generic_topology(1, 2));
+  for (const char* method : {"launch", "record_event", "wait_event"}) {
+    ManualClock of_faults;
+    device::FaultyLaneDriver full(**driver, of_faults,
+                                  {{.method = method, .call = 1, .code = ErrorCode::limit}}, {});
+    std::atomic<int> ran = 0;
+    const device::Kernel kernel{1, device::HostKernel{[&](std::int64_t) { ++ran; }}};
+    const LaneWorker worker{{hw::UnitMask(1), hw::UnitMask(2)}, {{0, kernel}, {1, kernel}}};
+    EXPECT_TRUE(run_workers({worker}, full, clock, 1)) << method;
+    EXPECT_EQ(ran, 2) << method;
+  }
 }
 
 }  // namespace
