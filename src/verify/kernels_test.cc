@@ -71,6 +71,7 @@ TEST(LaneJudge, NamesWhatIsWrong) {
   EXPECT_THAT(words([](auto& all) { all.push_back({1, 4, 0b1111, 1}); }), ElementsAre("lane"));
   EXPECT_THAT(words([](auto& all) { all.push_back({2, 2, 0b11, 1}); }), ElementsAre("lane"));
   EXPECT_THAT(words([](auto& all) { all[2].kernels = 1; }), ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all.push_back({1, 4, 0b1111, 0}); }), ElementsAre("lane"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = 0b1111; }), ElementsAre("lane_units"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = 0b110; }), ElementsAre("atom"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = 0b10001; }), ElementsAre("atom"));

@@ -39,7 +39,6 @@ Busy seen_by(std::size_t worker, const hw::Topology& topology, const std::vector
   Busy busy(static_cast<std::size_t>(topology.units()), 1);
   hw::UnitMask own;
   for (const plan::Lane& lane : lanes) {
-    if (lane.units == topology.units()) continue;  // everybody's
     if (lane.worker == worker) own |= lane.mask;
     const auto all = static_cast<double>(units[lane.worker].size());
     const int cost = 1 + static_cast<int>(kWhole * lane.kernels / all);

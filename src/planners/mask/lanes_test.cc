@@ -34,6 +34,8 @@ TEST(Atoms, AreGrantedWhole) {
   const Grant over = allocate_atoms(h200, 8, one, {128, Policy::packed, 8});
   EXPECT_EQ(over.granted, 128);
   EXPECT_EQ(over.overlapped, 1);
+  one[8] = 1;  // two busy atoms, of which twelve units are one
+  EXPECT_EQ(allocate_atoms(h200, 8, one, {128, Policy::packed, 12}).granted, 120);
 }
 
 // Random states on clusters of unequal size, some smaller than an atom: atoms are never split, idle
@@ -104,6 +106,23 @@ TEST(Lanes, StayApartWhereThereIsRoom) {
     }
   EXPECT_EQ(all.count(), 128u);
   EXPECT_EQ(lanes.find(0, 64)->mask & lanes.find(0, 32)->mask, lanes.find(0, 32)->mask);
+}
+
+TEST(Lanes, OfAWorkerLieInEachOther) {
+  const plan::Lanes lanes =
+      plan_lanes(hw::generic_topology(4, 4), 1, std::vector<std::vector<int>>(4, {4, 8, 8}));
+  for (std::size_t worker = 0; worker < 4; ++worker) {
+    const hw::UnitMask small = lanes.find(worker, 4)->mask;
+    EXPECT_EQ(small & lanes.find(worker, 8)->mask, small) << worker;
+  }
+}
+
+// The third worker's greater lane goes where the second one runs a tenth of its kernels.
+TEST(Lanes, LieWhereOthersRunTheFewestKernels) {
+  std::vector<int> second(10, 12);
+  second[0] = 4;
+  const plan::Lanes lanes = plan_lanes(hw::generic_topology(3, 4), 1, {{4}, second, {4, 8}});
+  EXPECT_EQ(lanes.find(2, 8)->mask, lanes.find(2, 4)->mask | lanes.find(1, 4)->mask);
 }
 
 }  // namespace
