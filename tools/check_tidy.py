@@ -97,6 +97,22 @@ def check_functions(root, names):
             yield f"{name}:{begin}: {function} has {length} lines; {FUNCTION_LINES} are the limit"
 
 
+def check_types(root, names):
+    """Two types of one name in one namespace: the linker takes one's functions for the other's."""
+    command = ["ctags", "-x", "--languages=C++", "--langmap=C++:+.h.cu", "--kinds-C++=csgu",
+               "--_xformat=%{scope}::%N\t%F", "-L", "-"]
+    listing = subprocess.run(command, input="\n".join(names), cwd=root, check=True,
+                             capture_output=True, text=True)
+    places = {}
+    for row in listing.stdout.splitlines():
+        type_name, name = row.split("\t")
+        if "__anon" not in type_name:
+            places.setdefault(type_name, set()).add(name)
+    for type_name, where in sorted(places.items()):
+        if len(where) > 1:
+            yield f"{sorted(where)[1]}: {type_name} is also defined in {sorted(where)[0]}"
+
+
 def check_readmes(root):
     for cmake in sorted(pathlib.Path(root, "src").rglob("CMakeLists.txt")):
         readme = cmake.with_name("README.md")
@@ -116,6 +132,8 @@ def main(root):
         errors += check_unordered(name, path, lines)
         errors += check_own_header(name, path, lines)
     errors += check_functions(root, [name for name in names if pathlib.Path(name).suffix in CPP])
+    sources = [name for name in names if re.match(r"(src|apps)/.*\.(cc|h)$", name)]
+    errors += check_types(root, [name for name in sources if not name.endswith("_test.cc")])
     errors += check_readmes(root)
     for error in errors:
         print(error)

@@ -35,7 +35,7 @@ class Models {
 Nanos drawn(Nanos time) { return std::clamp<Nanos>(time, 0, kMaxBatchTime); }
 
 // Unknown models get as many slices as their instances need.
-void fit_into(Lane& lane, const hw::GpuModel* model) {
+void fit_into(GpuRow& lane, const hw::GpuModel* model) {
   int needed = 1;
   for (const auto* bars : {&lane.tasks, &lane.changes})
     for (const Bar& bar : *bars)
@@ -89,9 +89,9 @@ double length(Nanos begin, Nanos end) {
 
 }  // namespace
 
-std::vector<Lane> lanes_of(const BatchSchedule& schedule, const hw::Catalogue& catalogue) {
+std::vector<GpuRow> gpu_rows(const BatchSchedule& schedule, const hw::Catalogue& catalogue) {
   const Models models(schedule, catalogue);
-  std::map<int, Lane> lanes;
+  std::map<int, GpuRow> lanes;
   for (std::size_t i = 0; i < schedule.gpu_models.size(); ++i)
     lanes[static_cast<int>(i)].model = schedule.gpu_models[i];
   const auto bar = [&](const auto& item) {
@@ -108,7 +108,7 @@ std::vector<Lane> lanes_of(const BatchSchedule& schedule, const hw::Catalogue& c
     bars.push_back(bar(change));
     bars.back().change = &change;
   }
-  std::vector<Lane> all;
+  std::vector<GpuRow> all;
   for (auto& [gpu, lane] : lanes) {
     lane.gpu = gpu;
     fit_into(lane, models.of(gpu));

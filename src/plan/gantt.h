@@ -25,7 +25,7 @@ struct Bar {
   const Reconfiguration* change = nullptr;
 };
 
-struct Lane {  // one GPU
+struct GpuRow {  // one GPU
   int gpu = 0;
   std::string_view model;  // empty for a GPU that the schedule does not list
   int slices = 1;
@@ -33,7 +33,7 @@ struct Lane {  // one GPU
 };
 
 // Every GPU that the schedule lists or uses, ascending.
-std::vector<Lane> lanes_of(const BatchSchedule& schedule, const hw::Catalogue& catalogue);
+std::vector<GpuRow> gpu_rows(const BatchSchedule& schedule, const hw::Catalogue& catalogue);
 
 // The end of the last task or reconfiguration; at least one nanosecond.
 Nanos last_end(const BatchSchedule& schedule);

@@ -35,14 +35,14 @@ class GanttSvg {
   void title();
   void legend(int y);
   int panel(const BatchSchedule& schedule, int y);
-  int lanes(const std::vector<Lane>& lanes, int y);
-  void lane(const Lane& lane, int y);
+  int lanes(const std::vector<GpuRow>& lanes, int y);
+  void lane(const GpuRow& lane, int y);
   void task(const Bar& bar, int y);
   void change(const Bar& bar, int y);
   void box(const Bar& bar, int y, Rgb colour);
   void mark(Nanos time, int top, int bottom, const char* dashes);
   int axis(int top, int bottom);
-  int left_out(const std::vector<Lane>& lanes, int y);
+  int left_out(const std::vector<GpuRow>& lanes, int y);
 
   const std::vector<BatchSchedule>& schedules_;
   const hw::Catalogue& catalogue_;
@@ -67,7 +67,7 @@ GanttSvg::GanttSvg(const std::vector<BatchSchedule>& schedules, const hw::Catalo
     gpus = std::max(gpus, schedule.gpu_models.size());
     for (const ScheduledTask& t : schedule.tasks)
       colours_.emplace(t.task, static_cast<int>(colours_.size()));
-    for (const Lane& lane : lanes_of(schedule, catalogue))
+    for (const GpuRow& lane : gpu_rows(schedule, catalogue))
       widest = std::max(widest, fmt::format("GPU {}", lane.gpu),
                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
   }
@@ -149,7 +149,7 @@ void GanttSvg::change(const Bar& bar, int y) {
   put("</g>\n");
 }
 
-void GanttSvg::lane(const Lane& lane, int y) {
+void GanttSvg::lane(const GpuRow& lane, int y) {
   const int height = lane.slices * row_;
   put("<g><title>GPU {}: {}, {} memory slices</title><text x=\"{}\" y=\"{}\" font-size=\"{}\" "
       "fill=\"{}\">GPU {}</text><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
@@ -186,7 +186,7 @@ int GanttSvg::axis(int top, int bottom) {
   return bottom + 26;
 }
 
-int GanttSvg::lanes(const std::vector<Lane>& lanes, int y) {
+int GanttSvg::lanes(const std::vector<GpuRow>& lanes, int y) {
   tasks_left_ = changes_left_ = kMaxGanttTasks;
   const auto shown = std::min<std::size_t>(lanes.size(), kMaxGanttGpus);
   for (std::size_t i = 0; i < shown; ++i) {
@@ -198,7 +198,7 @@ int GanttSvg::lanes(const std::vector<Lane>& lanes, int y) {
 }
 
 // How much of a schedule is not drawn.
-int GanttSvg::left_out(const std::vector<Lane>& lanes, int y) {
+int GanttSvg::left_out(const std::vector<GpuRow>& lanes, int y) {
   long tasks = 0, changes = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     tasks += static_cast<long>(lanes[i].tasks.size());
@@ -226,7 +226,7 @@ int GanttSvg::panel(const BatchSchedule& schedule, int y) {
       xml_escaped(cut(makespan_text(schedule), kNameSize + 1, width * 2 / 3)));
   put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", kMargin,
       y + kNameSize + 17, kSmallSize + 1, kFaint, effort_text(schedule, catalogue_));
-  const std::vector<Lane> all = lanes_of(schedule, catalogue_);
+  const std::vector<GpuRow> all = gpu_rows(schedule, catalogue_);
   const int top = y + kNameSize + 30, bottom = lanes(all, top);
   mark(schedule.makespan, top, bottom, "none");
   mark(schedule.lower_bound, top, bottom, "3 3");

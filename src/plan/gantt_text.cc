@@ -19,7 +19,7 @@ constexpr int kIdle = -1, kCreate = -2, kDestroy = -3, kSeveral = -4;
 // Which cells of a GPU's slices show what. A cell is a slice times the same share of the time.
 class Canvas {
  public:
-  Canvas(const Lane& lane, int width, Nanos end);
+  Canvas(const GpuRow& lane, int width, Nanos end);
   int at(int row, int column) const { return cells_[index(row, column)]; }
 
  private:
@@ -44,7 +44,7 @@ class Canvas {
   std::vector<int> cells_;
 };
 
-Canvas::Canvas(const Lane& lane, int width, Nanos end)
+Canvas::Canvas(const GpuRow& lane, int width, Nanos end)
     : width_(width), end_(end), cells_(static_cast<std::size_t>(lane.slices * width), kIdle) {
   for (std::size_t i = 0; i < lane.tasks.size(); ++i)
     paint_task(lane.tasks[i], static_cast<int>(i));
@@ -91,14 +91,14 @@ class Gantt {
   std::string draw();
 
  private:
-  std::string lane_text(const Lane& lane);
-  std::string row(const Lane& lane, const Canvas& canvas, int row);
-  std::string run(const Lane& lane, int shown, int row, int width);
+  std::string lane_text(const GpuRow& lane);
+  std::string row(const GpuRow& lane, const Canvas& canvas, int row);
+  std::string run(const GpuRow& lane, int shown, int row, int width);
   std::string axis() const;
 
   const BatchSchedule& schedule_;
   const Painter painter_;
-  std::vector<Lane> lanes_;
+  std::vector<GpuRow> lanes_;
   Nanos end_;
   int head_ = 0;   // columns left of the picture
   int cells_ = 0;  // columns of the picture
@@ -110,10 +110,10 @@ Gantt::Gantt(const BatchSchedule& schedule, const hw::Catalogue& catalogue,
              const GanttOptions& options)
     : schedule_(schedule),
       painter_(options.colour),
-      lanes_(lanes_of(schedule, catalogue)),
+      lanes_(gpu_rows(schedule, catalogue)),
       end_(last_end(schedule)) {
   int slices = 1;
-  for (const Lane& lane : lanes_) slices = std::max(slices, lane.slices);
+  for (const GpuRow& lane : lanes_) slices = std::max(slices, lane.slices);
   head_ = columns(fmt::format("  slice {} ", slices - 1));
   cells_ = std::clamp(options.width, kMinGanttColumns, kMaxGanttColumns) - head_ - 1;
   for (const ScheduledTask& task : schedule.tasks)
@@ -122,7 +122,7 @@ Gantt::Gantt(const BatchSchedule& schedule, const hw::Catalogue& catalogue,
 
 // The cells of one task in one slice. Boxes are closed at the left; the first line has the name,
 // the second, if any, says how long it takes.
-std::string Gantt::run(const Lane& lane, int shown, int row, int width) {
+std::string Gantt::run(const GpuRow& lane, int shown, int row, int width) {
   if (shown == kIdle) return painter_.dim(repeated("·", width));
   if (shown == kCreate) return painter_.filled(repeated("+", width), kCreateColour);
   if (shown == kDestroy) return painter_.filled(repeated("x", width), kDestroyColour);
@@ -142,7 +142,7 @@ std::string Gantt::run(const Lane& lane, int shown, int row, int width) {
   return painter_.filled(text, distinct_colour(colours_.at(bar.task->task)));
 }
 
-std::string Gantt::row(const Lane& lane, const Canvas& canvas, int row) {
+std::string Gantt::row(const GpuRow& lane, const Canvas& canvas, int row) {
   std::string text = fit(fmt::format("  slice {}", row), head_) + "│";
   for (int begin = 0, end = 0; begin < cells_; begin = end) {
     const int shown = canvas.at(row, begin);
@@ -152,7 +152,7 @@ std::string Gantt::row(const Lane& lane, const Canvas& canvas, int row) {
   return text + "\n";
 }
 
-std::string Gantt::lane_text(const Lane& lane) {
+std::string Gantt::lane_text(const GpuRow& lane) {
   const Canvas canvas(lane, cells_, end_);
   std::string text = fmt::format("GPU {}  {}\n", lane.gpu,
                                  lane.model.empty() ? "not listed" : utf8(printable(lane.model)));

@@ -161,6 +161,12 @@ class Tidy(HouseTest):
         text = self.OWN + "int f(A& a) {\n" + "  a.seen[1]++;\n" * 69 + "}\n"
         self.refused_with({"src/hw/a.cc": text}, "src/hw/a.cc:2: f has 71 lines")
 
+    def test_two_types_of_one_name(self):
+        place = "namespace p::%s {\nstruct B {};\nnamespace {\nstruct C {};\n}\n}\n"
+        self.write({"src/hw/b.h": place % "hw", "src/hw/c.h": place % "plan"})
+        self.refused_with({"src/hw/d.h": place % "hw"}, "1 complaints",
+                          "src/hw/d.h: p::hw::B is also defined in src/hw/b.h")
+
     def test_own_header_is_not_first(self):
         for text in ("#include <map>\n" + self.OWN, '#include "a.h"\n', "int a;\n"):
             self.write({"src/hw/a.cc": text})
