@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "examples/strassen.h"
 #include "exec/graph_run.h"
@@ -23,11 +24,6 @@ MaskChoice fair(const TaskGraph& graph, const hw::Topology& topology) {
     const auto grant = planners::mask::allocate(topology, running, {.units = work.units});
     return grant.granted > 0 ? std::optional(grant.mask) : std::nullopt;
   };
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values.empty() ? 0 : values[values.size() / 2];
 }
 
 // Size, levels, units per kernel; one cluster with as many units as there are cores.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/json_writer.h"
+#include "base/median.h"
 #include "commands.h"
 #include "flags.h"
 #include "kernel_commands.h"

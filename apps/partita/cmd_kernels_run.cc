@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json_writer.h"
+#include "base/median.h"
 #include "exec/lane_workers.h"
 #include "flags.h"
 #include "kernel_commands.h"
@@ -132,11 +133,6 @@ Result<std::vector<exec::LaneWorker>> on_lanes(const std::string& policy,
     }
   }
   return workers;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 Outcome outcome_of(const std::string& policy, const std::vector<exec::LaneWorkersRun>& runs) {

@@ -24,11 +24,6 @@ std::string strip(const std::vector<int>& units, int most, int columns) {
   return text;
 }
 
-int median(std::vector<int> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 std::string model_facts(const profile::ModelKernels& model, const hw::Topology& topology) {
   return fmt::format("{}, {:.0f} us on all {} {}s",
                      count_text(static_cast<long>(model.kernels.size()), "kernel"),

@@ -14,8 +14,6 @@ namespace partita::cli {
 // A row of blocks, one per kernel or several kernels, as high as their mean share of `most` units.
 std::string strip(const std::vector<int>& units, int most, int columns);
 
-int median(std::vector<int> values);
-
 // "330 kernels, 5148 us on all 60 CUs".
 std::string model_facts(const profile::ModelKernels& model, const hw::Topology& topology);
 

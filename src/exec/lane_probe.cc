@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "device/lane_graphs.h"
 
 namespace partita::exec {
@@ -62,8 +63,8 @@ class Prober {
 
   static MedianTime median_of(std::vector<double> times) {
     if (times.empty()) return {};
-    std::ranges::sort(times);
-    return {times[times.size() / 2], times.back()};
+    const double most = *std::ranges::max_element(times);
+    return {median(std::move(times)), most};
   }
 
   template <class Run>

@@ -92,27 +92,6 @@ std::vector<int> GraphMachine::next() {
 
 std::int64_t GraphMachine::now_ns() const { return std::llround(now_); }
 
-double graph_bound_us(const hw::Topology& topology, const plan::GraphProblem& problem,
-                      double copy_gbps) {
-  // Ends of the tasks were each alone, on as many units as one kernel may have at best: all of
-  // those it wants, every one effective.
-  plan::GraphRun alone;
-  double work = 0;
-  for (const plan::GraphTask& task : problem.tasks) {
-    double time = task.work_us;
-    if (task.kind == plan::GraphTaskKind::copy) time = copy_us(task, copy_gbps);
-    if (task.kind == plan::GraphTaskKind::lane) {
-      const int units = std::min(plan::wanted_units(task, topology.units()), topology.units());
-      work += task.work_us * task.groups;
-      time = task.work_us * ((task.groups + units - 1) / units);
-    }
-    plan::GraphTaskRun& its = alone.tasks.emplace_back();
-    its.end_ns = std::llround(time * kNanosPerMicro);
-  }
-  const auto path = static_cast<double>(plan::critical_path(problem, alone).ns) / kNanosPerMicro;
-  return std::max(path, work / topology.units());
-}
-
 double graph_sequential_us(const plan::GraphProblem& problem, double copy_gbps) {
   double sum = 0;
   for (const plan::GraphTask& task : problem.tasks)

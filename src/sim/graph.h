@@ -50,11 +50,6 @@ class GraphMachine {
   double now_ = 0;
 };
 
-// The least time that any schedule takes on so many units and threads: the longest path with every
-// kernel alone on all units that it may have, and the work of kernels over the units.
-double graph_bound_us(const hw::Topology& topology, const plan::GraphProblem& problem,
-                      double copy_gbps);
-
 // What one thread takes that runs every task and work-group one after another.
 double graph_sequential_us(const plan::GraphProblem& problem, double copy_gbps);
 
