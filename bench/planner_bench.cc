@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "base/rng.h"
 #include "hw/catalogue.h"
-#include "plan/serving_forms.h"
+#include "forms/serving_forms.h"
 #include "planners/serving/planner.h"
 #include "profile/law.h"
 

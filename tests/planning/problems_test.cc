@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
-#include "plan/serving_forms.h"
+#include "forms/serving_forms.h"
 #include "profile/readers.h"
 
 #ifdef PARTITA_HAVE_CBC
