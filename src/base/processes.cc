@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/descriptor.h"
+#include "base/parse_number.h"
 
 extern char** environ;
 
@@ -222,9 +222,9 @@ std::map<Pid, std::string> RealProcesses::find(const std::string& variable) {
   for (std::filesystem::directory_iterator it("/proc", code), end; !code && it != end;
        it.increment(code)) {
     const std::string name = it->path().filename().string();
-    Pid pid = 0;
-    const auto [rest, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (failure != std::errc{} || rest != name.data() + name.size()) continue;
+    const std::optional<Pid> number = parse_number<Pid>(name);
+    if (!number) continue;
+    const Pid pid = *number;
     const std::optional<Stat> stat = stat_of(pid);
     if (!stat || over(*stat) || stat->session != pid) continue;  // start() makes sessions
     std::ifstream file(it->path() / "environ");

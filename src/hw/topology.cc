@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/fields.h"
+#include "base/parse_number.h"
 #include "base/unicode.h"
 
 namespace partita::hw {
@@ -23,13 +23,11 @@ constexpr std::pair<std::string_view, std::string_view> kShippedTopologies[] = {
 
 // "4x15"; nothing when it is no such text.
 std::optional<std::pair<int, int>> counts_of(std::string_view text) {
-  int clusters = 0, units = 0;
-  const char* end = text.data() + text.size();
-  const auto [x, first] = std::from_chars(text.data(), end, clusters);
-  if (first != std::errc{} || x == end || *x != 'x') return std::nullopt;
-  const auto [rest, second] = std::from_chars(x + 1, end, units);
-  if (second != std::errc{} || rest != end || clusters < 1 || units < 1) return std::nullopt;
-  return std::pair(clusters, units);
+  const std::optional<int> clusters = take_number<int>(text);
+  if (!text.starts_with('x')) return std::nullopt;
+  const std::optional<int> units = parse_number<int>(text.substr(1));
+  if (!clusters || !units || *clusters < 1 || *units < 1) return std::nullopt;
+  return std::pair(*clusters, *units);
 }
 
 std::vector<int> counts(Fields& fields, std::string_view key) {

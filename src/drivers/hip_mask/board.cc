@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace partita::drivers::hip_mask {
 namespace {
@@ -30,10 +31,8 @@ std::map<std::string_view, std::int64_t, std::less<>> numbers_of(std::string_vie
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos) continue;
-    std::int64_t value = 0;
-    const char* end = line.data() + line.size();
-    const auto [rest, code] = std::from_chars(line.data() + space + 1, end, value);
-    if (code == std::errc{} && rest == end) numbers[line.substr(0, space)] = value;
+    const std::optional<long> value = parse_number<long>(line.substr(space + 1));
+    if (value) numbers[line.substr(0, space)] = *value;
   }
   return numbers;
 }
