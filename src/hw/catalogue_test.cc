@@ -11,9 +11,7 @@
 namespace partita::hw {
 namespace {
 
-std::string shipped(const std::string& name) {
-  return source_text("data/gpus/" + name + ".json");
-}
+std::string shipped(const std::string& name) { return source_text("data/gpus/" + name + ".json"); }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const auto where = text.find(from);
