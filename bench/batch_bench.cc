@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/source_text.h"
 #include "hw/catalogue.h"
-#include "plan/batch_forms.h"
+#include "forms/batch_forms.h"
 #include "planners/batch/far.h"
 #include "planners/batch/miso.h"
 #include "planners/batch/physical.h"

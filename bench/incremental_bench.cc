@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/source_text.h"
 #include "hw/catalogue.h"
-#include "plan/serving_forms.h"
+#include "forms/serving_forms.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/incremental.h"
 #include "planners/serving/incremental_repack.h"

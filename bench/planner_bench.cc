@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "base/source_text.h"
 #include "hw/catalogue.h"
-#include "plan/serving_forms.h"
+#include "forms/serving_forms.h"
 #include "planners/serving/planner.h"
 #include "profile/law.h"
 

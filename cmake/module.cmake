@@ -8,6 +8,10 @@ target_compile_options(partita_warnings INTERFACE -Wall -Wextra -Wconversion -Ws
 target_compile_options(partita_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 # Under sanitizers it takes their bookkeeping for uses of uninitialised values; release keeps the warning.
 target_compile_options(partita_warnings INTERFACE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Debug>>:-Wno-maybe-uninitialized>)
+# A unit of several sources includes them, so g++ takes a source's own anonymous namespace for that of a header.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(partita_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 
 function(module)
   cmake_parse_arguments(M "" "NAME" "DEPENDS;LIBRARIES" ${ARGN})
@@ -18,7 +22,8 @@ function(module)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   add_library(${target} STATIC ${sources})
-  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)  # a module may be headers only
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX  # a module may be headers only
+                                             UNITY_BUILD_BATCH_SIZE 0)  # one unit per module
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${headers})
   # A source includes its own header first (tools/check_tidy.py), so only headers without one are to be tried alone.
   foreach(source ${sources})

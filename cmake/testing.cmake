@@ -55,6 +55,7 @@ function(unit_test)
   endif()
   register_sources(${T_SOURCES})
   add_executable(${T_NAME} ${T_SOURCES})
+  set_target_properties(${T_NAME} PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(${T_NAME} PRIVATE ${T_LIBRARIES} partita_warnings GTest::gmock GTest::gtest_main rapidcheck)
   target_compile_definitions(${T_NAME} PRIVATE PARTITA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # What is tested keeps the build's flags. Tests themselves need no -O3, and of the undefined-behaviour sanitizer

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "flags.h"
-#include "inputs.h"
+#include "serving/inputs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

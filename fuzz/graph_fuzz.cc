@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "plan/graph_forms.h"
+#include "forms/graph_forms.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "exec/run_journal.h"
+#include "exec/batch/run_journal.h"
 
 namespace {
 

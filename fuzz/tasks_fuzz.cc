@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "plan/batch_forms.h"
+#include "forms/batch_forms.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "actuate/worker_command.h"
 #include "actuate/workers_state.h"
 #include "base/check.h"
-#include "mps_workers.h"
+#include "node/mps_workers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace actuate = partita::actuate;

@@ -9,7 +9,7 @@
 namespace partita::nvml_sim {
 namespace {
 
-unsigned number(int value) { return static_cast<unsigned>(value); }
+unsigned whole(int value) { return static_cast<unsigned>(value); }
 
 // Runs `use` with the profile of this enumerator: not_supported when the board lacks it,
 // invalid_argument when no board has it. Also while MIG is off, as the driver tells then too.
@@ -35,15 +35,15 @@ std::optional<int> profile_by_id(const SimGpu& gpu, unsigned id) {
 // The figures that all versions of the struct have.
 template <class Info>
 void fill(const hw::GpuModel& model, const hw::MigProfile& profile, Info& info) {
-  info.id = number(profile.profile_id);
-  info.slices = number(profile.gpcs);
-  info.max_instances = number(profile.max_instances);
+  info.id = whole(profile.profile_id);
+  info.slices = whole(profile.gpcs);
+  info.max_instances = whole(profile.max_instances);
   info.multiprocessors = multiprocessors(model, profile);
-  info.copy_engines = number(profile.engines.copy);
-  info.decoders = number(profile.engines.decode);
-  info.encoders = number(profile.engines.encode);
-  info.jpegs = number(profile.engines.jpeg);
-  info.optical_flows = number(profile.engines.optical_flow);
+  info.copy_engines = whole(profile.engines.copy);
+  info.decoders = whole(profile.engines.decode);
+  info.encoders = whole(profile.engines.encode);
+  info.jpegs = whole(profile.engines.jpeg);
+  info.optical_flows = whole(profile.engines.optical_flow);
   info.memory_mib = memory_mib(model, profile);
 }
 
@@ -72,9 +72,9 @@ Return placements(Device device, unsigned id, abi::Place* places, unsigned* coun
     const std::optional<int> index = profile_by_id(target.gpu, id);
     if (!index) return Return::invalid_argument;
     const hw::MigProfile& profile = target.gpu.model->profiles[static_cast<std::size_t>(*index)];
-    *count = number(static_cast<int>(profile.starts.size()));
+    *count = whole(static_cast<int>(profile.starts.size()));
     for (std::size_t i = 0; places != nullptr && i < profile.starts.size(); ++i)
-      places[i] = {number(profile.starts[i]), number(profile.size)};
+      places[i] = {whole(profile.starts[i]), whole(profile.size)};
     return Return::success;
   });
 }
@@ -89,7 +89,7 @@ Return create(Device device, unsigned id, bool arguments, const abi::Place* plac
     profile = profile_by_id(target.gpu, id);
     if (!profile) return Return::invalid_argument;
     const int size = target.gpu.model->profiles[static_cast<std::size_t>(*profile)].size;
-    return place != nullptr && place->size != number(size) ? Return::invalid_argument
+    return place != nullptr && place->size != whole(size) ? Return::invalid_argument
                                                            : Return::success;
   });
   if (ready != Return::success) return ready;
@@ -229,9 +229,9 @@ Return nvmlGpuInstanceGetInfo(GpuInstance instance, abi::GpuInstanceInfo* info) 
   return on_gpu_instance(instance, given(info), [&](const Target& target) {
     const hw::MigProfile& profile = target.profile();
     *info = {.device = device_handle(target.index),
-             .id = number(target.instance->gi_id),
-             .profile_id = number(profile.profile_id),
-             .place = {number(target.instance->start), number(profile.size)}};
+             .id = whole(target.instance->gi_id),
+             .profile_id = whole(profile.profile_id),
+             .place = {whole(target.instance->start), whole(profile.size)}};
     return Return::success;
   });
 }

@@ -12,7 +12,7 @@
 
 #include "base/nearest.h"
 #include "commands.h"
-#include "docs.h"
+#include "help/docs.h"
 
 namespace partita::cli {
 namespace {

@@ -11,11 +11,10 @@
 #include "actuate/order.h"
 #include "actuate/predict.h"
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::actuate {
 namespace {
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 // The segment that a change compares by: what it is planned to carry does not count.
 bool same_segment(const Segment& a, const Segment& b) {
@@ -44,8 +43,8 @@ class Planner {
     }
     std::vector<int> wanted_at(state_.gpus.size(), -1);
     for (std::size_t w = 0; w < gpu_of.size(); ++w) {
-      wanted_at[index(gpu_of[w])] = static_cast<int>(w);
-      change_.gpu_of.push_back(state_.gpus[index(gpu_of[w])].index);
+      wanted_at[at(gpu_of[w])] = static_cast<int>(w);
+      change_.gpu_of.push_back(state_.gpus[at(gpu_of[w])].index);
     }
     for (std::size_t g = 0; g < state_.gpus.size(); ++g) {
       const device::GpuState& gpu = state_.gpus[g];
@@ -74,7 +73,7 @@ class Planner {
     gpus_.push_back(&gpu);
     std::vector<const WantedInstance*> missing;
     if (wanted >= 0) {
-      for (const WantedInstance& one : wanted_.gpus[index(wanted)].instances)
+      for (const WantedInstance& one : wanted_.gpus[at(wanted)].instances)
         missing.push_back(&one);
     }
     layout_.add_gpu(&model, gpu.mig_enabled || !missing.empty());
@@ -146,7 +145,7 @@ class Planner {
 
   void create(const WantedInstance& one) {
     const int profile = model().profile_index(one.profile);
-    const hw::MigProfile& shape = model().profiles[index(profile)];
+    const hw::MigProfile& shape = model().profiles[at(profile)];
     gpcs_[one.profile] = shape.gpcs;
     change_.create.push_back({{gpu().index, gpu().uuid, one.profile, one.start}, one.segment});
     capacities_.after(one.segment, shape.gpcs);
@@ -179,7 +178,7 @@ class Planner {
     for (const WantedInstance* one : missing) {
       const int profile = model().profile_index(one->profile);
       placed.push_back({profile, one->start});
-      const Slot slot{at_, profile, one->start, model().profiles[index(profile)].size};
+      const Slot slot{at_, profile, one->start, model().profiles[at(profile)].size};
       if ((slices_of(slot) & slices_of(there)) != 0) return true;
     }
     return !missing.empty() && !hw::conflicts(model(), placed).empty();
@@ -202,7 +201,7 @@ class Planner {
   // Puts the units in order and writes them out as steps.
   void arrange() {
     for (Unit& unit : units_) {
-      const Item& item = items_[index(unit.id)];
+      const Item& item = items_[at(unit.id)];
       if (item.list == Item::List::destroy || item.list == Item::List::reassign) {
         const Present& one = leaving(item);
         unit.loses = capacities_.service(one.segment.service);
@@ -219,7 +218,7 @@ class Planner {
     const std::vector<Unit> ordered =
         in_order({layout_, units_, capacities_.now(), capacities_.floors(options_.min_available)});
     for (const Unit& unit : ordered) {
-      const Item& item = items_[index(unit.id)];
+      const Item& item = items_[at(unit.id)];
       unit.temporary ? write_stand_in(unit, leaving(item)) : write(item);
     }
   }
@@ -264,7 +263,7 @@ class Planner {
   }
 
   void write_stand_in(const Unit& unit, const Present& original) {
-    const device::GpuState& host = *gpus_[index(unit.slot.gpu)];
+    const device::GpuState& host = *gpus_[at(unit.slot.gpu)];
     const Creation one{{host.index, host.uuid, original.place.profile, unit.slot.start},
                        original.segment};
     if (unit.kind == Unit::Kind::create) {
@@ -333,6 +332,10 @@ class Planner {
 };
 
 }  // namespace
+
+std::string to_string(const Place& place) {
+  return fmt::format("gpu {} {} at {}", place.gpu, place.profile, place.start);
+}
 
 const char* to_string(Step::Kind kind) {
   switch (kind) {

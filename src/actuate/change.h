@@ -38,6 +38,9 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// "gpu 0 3g.40gb at 4".
+std::string to_string(const Place& place);
+
 // An instance that is there now.
 struct Present {
   Place place;

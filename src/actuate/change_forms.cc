@@ -79,10 +79,6 @@ void write_list(JsonWriter& out, const char* key, const Items& items, Write writ
   out.list(items, "  ", [&](const auto& one) { write(out, one); });
 }
 
-std::string at(const Place& place) {
-  return fmt::format("gpu {} {} at {}", place.gpu, place.profile, place.start);
-}
-
 std::string segment_text(const Segment& segment) {
   if (segment.service.empty()) return {};
   return fmt::format("  {} b{}x{}", segment.service, segment.batch, segment.processes);
@@ -117,19 +113,19 @@ std::string step_text(const Step& step) {
     case Step::Kind::enable_mig:
       return fmt::format("turn MIG on, on gpu {}", step.place.gpu);
     case Step::Kind::create_instance:
-      return fmt::format("create {}{}", at(step.place), mark);
+      return fmt::format("create {}{}", to_string(step.place), mark);
     case Step::Kind::create_compute:
-      return fmt::format("create its compute instance, {}", at(step.place));
+      return fmt::format("create its compute instance, {}", to_string(step.place));
     case Step::Kind::start:
-      return fmt::format("start {} on {}{}", step.segment.service, at(step.place), mark);
+      return fmt::format("start {} on {}{}", step.segment.service, to_string(step.place), mark);
     case Step::Kind::stop:
-      return fmt::format("stop {} on {}{}", step.segment.service, at(step.place), mark);
+      return fmt::format("stop {} on {}{}", step.segment.service, to_string(step.place), mark);
     case Step::Kind::drain:
-      return fmt::format("wait until nobody holds {}", at(step.place));
+      return fmt::format("wait until nobody holds {}", to_string(step.place));
     case Step::Kind::destroy_compute:
-      return fmt::format("destroy its compute instance, {}", at(step.place));
+      return fmt::format("destroy its compute instance, {}", to_string(step.place));
     case Step::Kind::destroy_instance:
-      return fmt::format("destroy {}{}", at(step.place), mark);
+      return fmt::format("destroy {}{}", to_string(step.place), mark);
   }
   return {};
 }
@@ -139,14 +135,14 @@ std::string change_summary(const Change& change) {
                                  change.keep.size(), change.create.size(), change.destroy.size(),
                                  change.move.size(), change.reassign.size());
   for (const Present& one : change.destroy) {
-    text += fmt::format("  - {}{}{}\n", at(one.place), segment_text(one.segment),
+    text += fmt::format("  - {}{}{}\n", to_string(one.place), segment_text(one.segment),
                         one.ours || !one.segment.service.empty() ? "" : "  (not made by Partita)");
   }
   for (const Creation& one : change.create) {
-    text += fmt::format("  + {}{}\n", at(one.place), segment_text(one.segment));
+    text += fmt::format("  + {}{}\n", to_string(one.place), segment_text(one.segment));
   }
   for (const Reassignment& one : change.reassign) {
-    text += fmt::format("  ~ {}{}\n", at(one.from.place), segment_text(one.to));
+    text += fmt::format("  ~ {}{}\n", to_string(one.from.place), segment_text(one.to));
   }
   return text;
 }
@@ -180,7 +176,7 @@ std::string change_text(const Change& change, bool explain) {
   if (!change.affected.empty()) text += "\n" + affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
     text += fmt::format("in the way: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
-                        at(one.instance.place), one.instance.uuid);
+                        to_string(one.instance.place), one.instance.uuid);
   }
   if (explain && !change.explanation.empty()) text += "\nwhy\n";
   for (const std::string& sentence : change.explanation) {

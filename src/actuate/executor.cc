@@ -23,10 +23,6 @@ std::string holders_text(const std::vector<device::Holder>& holders) {
   return text;
 }
 
-std::string place_text(const Place& place) {
-  return fmt::format("gpu {} {} at {}", place.gpu, place.profile, place.start);
-}
-
 }  // namespace
 
 Result<void> write_assignment(const Doors& doors, Assignment& assignment) {
@@ -115,7 +111,7 @@ Result<int> Executor::nvml_enum(const Place& place) const {
     const int profile = model.profile_index(place.profile);
     if (profile >= 0) return model.profiles[static_cast<std::size_t>(profile)].nvml_enum;
   }
-  return bad_input(place_text(place), "the catalogue does not know this profile");
+  return bad_input(to_string(place), "the catalogue does not know this profile");
 }
 
 Result<void> Executor::create_compute(const Step& step) {
@@ -160,7 +156,7 @@ Result<void> Executor::wait_until_ready(const Step& step, const std::string& dev
       {ErrorCode::timeout,
        fmt::format("no process of {} came up on {} within {} s; is the supervisor running?",
                    step.segment.service, device, options_.ready_timeout.value),
-       place_text(step.place)});
+       to_string(step.place)});
 }
 
 Result<void> Executor::stop(const Step& step) {
@@ -181,7 +177,7 @@ Result<void> Executor::stop(const Step& step) {
 Result<std::vector<device::Holder>> Executor::holders(const Place& place, int gi_id) {
   const Result<device::GpuState> gpu = doors_.driver.read(place.gpu);
   if (!gpu) return failed(gpu.error());
-  if (gpu->lost) return failed({ErrorCode::lost, "the GPU fell off the bus", place_text(place)});
+  if (gpu->lost) return failed({ErrorCode::lost, "the GPU fell off the bus", to_string(place)});
   for (const device::Instance& one : gpu->instances) {
     if (one.gi_id == gi_id) return one.holders;
   }
@@ -226,7 +222,7 @@ Result<void> Executor::drain(const Step& step) {
     }
     return failed({ErrorCode::in_use,
                    fmt::format("still held by {} after {} s", *left, options_.drain_timeout.value),
-                   place_text(step.place)});
+                   to_string(step.place)});
   }
 }
 

@@ -8,11 +8,10 @@
 
 #include "actuate/matching.h"
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::actuate {
 namespace {
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 // The levels of a pair of GPUs, most important last, in one number: with kMaxChangeGpus GPUs of at
 // most eight compute slices, each level sums to less than the unit of the next.
@@ -65,7 +64,7 @@ class ModelMatch {
     for (const device::Instance& instance : gpu.instances) {
       const int place = place_of(model_, instance.profile, instance.start);
       if (place < 0 || !(instance.whole() || instance.compute.empty())) continue;
-      There& one = there[index(place)];
+      There& one = there[at(place)];
       one = {instance.gpcs, instance.busy(), -1};
       const auto found = running_.find(instance.uuid());
       if (found != running_.end()) one.service = service(found->second);
@@ -85,7 +84,7 @@ class ModelMatch {
     std::vector<std::pair<int, int>> pairs;
     const std::vector<int> column_of = heaviest_matching(weights);
     for (std::size_t r = 0; r < rows_.size(); ++r) {
-      pairs.emplace_back(row_numbers_[r], column_numbers_[index(column_of[r])]);
+      pairs.emplace_back(row_numbers_[r], column_numbers_[at(column_of[r])]);
     }
     return pairs;
   }
@@ -103,7 +102,7 @@ class ModelMatch {
     if (empty_[column]) sum += kEmpty;
     for (const WantedSlot& slot : rows_[row]) {
       if (slot.place < 0) continue;
-      const There& there = columns_[column][index(slot.place)];
+      const There& there = columns_[column][at(slot.place)];
       if (there.gpcs == 0) continue;
       sum += there.gpcs * kInstanceKept;
       if (there.busy) sum += there.gpcs * kBusyKept;
@@ -154,7 +153,7 @@ Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wan
     const std::string& uuid = decided ? options.gpu_uuids[w] : gpu.uuid;
     if (uuid.empty()) continue;
     const auto found = position.find(uuid);
-    const bool there = found != position.end() && !state.gpus[index(found->second)].lost &&
+    const bool there = found != position.end() && !state.gpus[at(found->second)].lost &&
                        taken.insert(found->second).second;
     if (there) {
       gpu_of[w] = found->second;
@@ -164,7 +163,7 @@ Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wan
           found == position.end()
               ? fmt::format("this node has no GPU {}; it has {}", uuid, models_of(state))
               : fmt::format("GPU {} (gpu {}) is lost, or wanted twice", uuid,
-                            state.gpus[index(found->second)].index));
+                            state.gpus[at(found->second)].index));
     }
   }
   return gpu_of;
@@ -199,7 +198,7 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
     const Result<const hw::GpuModel*> model = catalogue.get(name);
     if (!model) return failed(model.error());
     ModelMatch match(**model, assignment);
-    for (const int row : rows) match.add_row(wanted.gpus[index(row)], row);
+    for (const int row : rows) match.add_row(wanted.gpus[at(row)], row);
     for (std::size_t g = 0; g < state.gpus.size(); ++g) {
       const device::GpuState& gpu = state.gpus[g];
       if (gpu.model != name || gpu.lost || taken.contains(static_cast<int>(g))) continue;
@@ -216,10 +215,10 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
                                  name, match.columns(), lost),
                      "node"});
     }
-    for (const auto& [row, position] : match.match()) (*gpu_of)[index(row)] = position;
+    for (const auto& [row, position] : match.match()) (*gpu_of)[at(row)] = position;
   }
   for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
-    const device::GpuState& gpu = state.gpus[index((*gpu_of)[w])];
+    const device::GpuState& gpu = state.gpus[at((*gpu_of)[w])];
     if (gpu.model != wanted.gpus[w].model) {
       return bad_input(
           fmt::format("gpu {}", w),

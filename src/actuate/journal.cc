@@ -31,7 +31,7 @@ std::uint32_t crc32(std::string_view text) {
   return ~crc;
 }
 
-void write_place(JsonWriter& out, const Place& place) {
+void write_journal_place(JsonWriter& out, const Place& place) {
   out.raw(R"("gpu": )").number(long{place.gpu}).raw(R"(, "gpu_uuid": )").string(place.gpu_uuid);
   out.raw(R"(, "profile": )").string(place.profile);
   out.raw(R"(, "start": )").number(long{place.start});
@@ -81,12 +81,12 @@ struct BodyWriter {
   }
   void operator()(const IntentRecord& one) const {
     out.raw(R"({"record": "intent", )");
-    write_place(out, one.place);
+    write_journal_place(out, one.place);
     out.raw("}");
   }
   void operator()(const MadeRecord& one) const {
     out.raw(R"({"record": "made", )");
-    write_place(out, one.place);
+    write_journal_place(out, one.place);
     out.raw(R"(, "uuid": )").string(one.uuid).raw("}");
   }
   void operator()(const GoneRecord& one) const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::actuate {
 namespace {
@@ -14,12 +15,10 @@ namespace {
 // Sums of throughputs come in another order than those they are compared with.
 constexpr double kTolerance = 1e-9;
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 class Orderer {
  public:
   explicit Orderer(OrderProblem problem)
-      : p_(std::move(problem)), of_gpu_(index(p_.layout.gpus())) {
+      : p_(std::move(problem)), of_gpu_(at(p_.layout.gpus())) {
     for (const Unit& unit : p_.units) add(unit);
   }
 
@@ -34,35 +33,35 @@ class Orderer {
 
  private:
   void add(const Unit& unit) {
-    of_gpu_[index(unit.slot.gpu)].push_back(unit);
+    of_gpu_[at(unit.slot.gpu)].push_back(unit);
     ++pending_;
     wake(unit.slot.gpu);
   }
 
   void wake(int gpu) {
     if (awake_.size() < of_gpu_.size()) awake_.resize(of_gpu_.size());
-    if (awake_[index(gpu)]) return;
-    awake_[index(gpu)] = 1;
+    if (awake_[at(gpu)]) return;
+    awake_[at(gpu)] = 1;
     queue_.push_back(gpu);
   }
 
   bool may_lose(int service, double amount) const {
     if (service < 0) return true;
-    const double floor = p_.floor[index(service)];
-    return p_.capacity[index(service)] - amount >= floor - kTolerance * (1 + floor);
+    const double floor = p_.floor[at(service)];
+    return p_.capacity[at(service)] - amount >= floor - kTolerance * (1 + floor);
   }
 
-  // Does a unit: layout, capacities, order. `at` is its position on its GPU.
-  void act(int gpu, std::size_t at) {
-    std::vector<Unit>& units = of_gpu_[index(gpu)];
-    const Unit unit = units[at];
-    units.erase(units.begin() + static_cast<std::ptrdiff_t>(at));
+  // Does a unit: layout, capacities, order. `position` on its GPU.
+  void act(int gpu, std::size_t position) {
+    std::vector<Unit>& units = of_gpu_[at(gpu)];
+    const Unit unit = units[position];
+    units.erase(units.begin() + static_cast<std::ptrdiff_t>(position));
     --pending_;
     if (unit.kind == Unit::Kind::create) p_.layout.put(unit.slot);
     if (unit.kind == Unit::Kind::destroy) p_.layout.take(unit.slot);
-    if (unit.loses >= 0) p_.capacity[index(unit.loses)] -= unit.lost;
+    if (unit.loses >= 0) p_.capacity[at(unit.loses)] -= unit.lost;
     if (unit.gains >= 0) {
-      p_.capacity[index(unit.gains)] += unit.gained;
+      p_.capacity[at(unit.gains)] += unit.gained;
       wake_waiting(unit.gains);
     }
     order_.push_back(unit);
@@ -71,12 +70,12 @@ class Orderer {
 
   // GPUs where a unit waits for this service to have more than its floor.
   void wake_waiting(int service) {
-    if (waiting_.size() <= index(service)) waiting_.resize(index(service) + 1);
-    for (const int gpu : std::exchange(waiting_[index(service)], {})) wake(gpu);
+    if (waiting_.size() <= at(service)) waiting_.resize(at(service) + 1);
+    for (const int gpu : std::exchange(waiting_[at(service)], {})) wake(gpu);
   }
   void wait(int service, int gpu) {
-    if (waiting_.size() <= index(service)) waiting_.resize(index(service) + 1);
-    std::vector<int>& gpus = waiting_[index(service)];
+    if (waiting_.size() <= at(service)) waiting_.resize(at(service) + 1);
+    std::vector<int>& gpus = waiting_[at(service)];
     if (gpus.empty() || gpus.back() != gpu) gpus.push_back(gpu);
   }
 
@@ -84,7 +83,7 @@ class Orderer {
   void settle() {
     while (next_ < queue_.size()) {
       const int gpu = queue_[next_++];
-      awake_[index(gpu)] = 0;
+      awake_[at(gpu)] = 0;
       while (advance(gpu)) continue;
     }
     queue_.clear();
@@ -93,7 +92,7 @@ class Orderer {
 
   // One harmless unit, or one group that makes room, on a GPU; false when there is none.
   bool advance(int gpu) {
-    const std::vector<Unit>& units = of_gpu_[index(gpu)];
+    const std::vector<Unit>& units = of_gpu_[at(gpu)];
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (units[i].kind == Unit::Kind::create && p_.layout.fits(units[i].slot)) {
         act(gpu, i);
@@ -123,7 +122,7 @@ class Orderer {
 
   // With nothing left to create here, whatever is not missed may go -- stand-ins last of all.
   bool retire_one(int gpu) {
-    const std::vector<Unit>& units = of_gpu_[index(gpu)];
+    const std::vector<Unit>& units = of_gpu_[at(gpu)];
     for (std::size_t i = 0; i < units.size(); ++i) {
       if (units[i].kind != Unit::Kind::destroy) continue;
       if (!may_lose_or_wait(units[i])) continue;
@@ -134,13 +133,13 @@ class Orderer {
   }
 
   long creates(int gpu) const {
-    const std::vector<Unit>& units = of_gpu_[index(gpu)];
+    const std::vector<Unit>& units = of_gpu_[at(gpu)];
     return std::count_if(units.begin(), units.end(),
                          [](const Unit& unit) { return unit.kind == Unit::Kind::create; });
   }
 
   std::size_t position(int gpu, const Unit& unit) const {
-    const std::vector<Unit>& units = of_gpu_[index(gpu)];
+    const std::vector<Unit>& units = of_gpu_[at(gpu)];
     const auto found = std::find(units.begin(), units.end(), unit);
     CHECK(found != units.end());
     return static_cast<std::size_t>(found - units.begin());
@@ -152,7 +151,7 @@ class Orderer {
     std::vector<Unit> group;
     std::vector<Slot> without;
     for (const bool overlapping : {true, false}) {
-      for (const Unit& unit : of_gpu_[index(gpu)]) {
+      for (const Unit& unit : of_gpu_[at(gpu)]) {
         if (unit.kind != Unit::Kind::destroy) continue;
         if (((slices_of(unit.slot) & slices_of(create.slot)) != 0) != overlapping) continue;
         if (!overlapping && p_.layout.fits_without(create.slot, without)) break;
@@ -167,7 +166,7 @@ class Orderer {
   std::vector<Unit> cheapest_group(int gpu) {
     std::vector<Unit> best;
     double least = std::numeric_limits<double>::infinity();
-    for (const Unit& unit : of_gpu_[index(gpu)]) {
+    for (const Unit& unit : of_gpu_[at(gpu)]) {
       if (unit.kind != Unit::Kind::create) continue;
       std::vector<Unit> group = group_for(gpu, unit);
       if (group.empty()) continue;
@@ -183,8 +182,8 @@ class Orderer {
   double missing_after(const std::vector<Unit>& group) const {
     double missing = 0;
     for (const auto& [service, lost] : losses(group)) {
-      const double floor = p_.floor[index(service)];
-      const double left = p_.capacity[index(service)] - lost;
+      const double floor = p_.floor[at(service)];
+      const double left = p_.capacity[at(service)] - lost;
       if (left < floor - kTolerance * (1 + floor)) missing += (floor - left) / floor;
     }
     return missing;
@@ -257,8 +256,8 @@ class Orderer {
       return std::tuple(-a.lost, a.id) < std::tuple(-b.lost, b.id);
     });
     for (const auto& [service, lost] : losses(group)) {
-      double have = p_.capacity[index(service)] - lost;
-      const double floor = p_.floor[index(service)];
+      double have = p_.capacity[at(service)] - lost;
+      const double floor = p_.floor[at(service)];
       for (const Unit& unit : group) {
         if (have >= floor - kTolerance * (1 + floor)) break;
         if (unit.loses != service || unit.slot.profile < 0) continue;
@@ -272,7 +271,7 @@ class Orderer {
   }
 
   std::vector<Unit> reassigned(int gpu) const {
-    for (const Unit& unit : of_gpu_[index(gpu)]) {
+    for (const Unit& unit : of_gpu_[at(gpu)]) {
       if (unit.kind == Unit::Kind::reassign) return {unit};
     }
     return {};
@@ -289,7 +288,7 @@ class Orderer {
       if (&p_.layout.model(gpu) != &model) continue;
       const int free = p_.layout.free_slices(gpu);
       if (free < like.size) continue;
-      for (const int start : model.profiles[index(like.profile)].starts) {
+      for (const int start : model.profiles[at(like.profile)].starts) {
         const Slot slot{gpu, like.profile, start, like.size};
         if (!p_.layout.fits(slot)) continue;
         const std::pair key{wanted_by(slot), -free};
@@ -304,7 +303,7 @@ class Orderer {
 
   // Whether the place is free beside all that its GPU shall have, and the stand-ins that it has.
   bool fits_to_the_end(const Slot& slot) {
-    const std::vector<Unit>& units = of_gpu_[index(slot.gpu)];
+    const std::vector<Unit>& units = of_gpu_[at(slot.gpu)];
     const auto goes = [](const Unit& one) {
       return one.kind == Unit::Kind::destroy && !one.temporary;
     };
@@ -327,7 +326,7 @@ class Orderer {
 
   int wanted_by(const Slot& slot) const {
     int wanted = 0;
-    for (const Unit& unit : of_gpu_[index(slot.gpu)]) {
+    for (const Unit& unit : of_gpu_[at(slot.gpu)]) {
       if (unit.kind == Unit::Kind::create && (slices_of(unit.slot) & slices_of(slot)) != 0)
         ++wanted;
     }

@@ -7,11 +7,7 @@
 namespace partita::actuate {
 namespace {
 
-constexpr double kTolerance = 1e-9;
-
-std::string at(const Place& place) {
-  return fmt::format("gpu {} {} at {}", place.gpu, place.profile, place.start);
-}
+constexpr double kLevelTolerance = 1e-9;
 
 // Follows the capacities of all services through the steps.
 class Follower {
@@ -41,9 +37,9 @@ class Follower {
     }
     for (std::size_t s = 0; s < level_.size(); ++s) {
       if (full_[s] <= 0) continue;
-      if (level_[s] < floor_[s] - kTolerance * (1 + floor_[s]))
+      if (level_[s] < floor_[s] - kLevelTolerance * (1 + floor_[s]))
         affected_[s].below += step.predicted;
-      if (level_[s] <= kTolerance * full_[s]) affected_[s].unavailable += step.predicted;
+      if (level_[s] <= kLevelTolerance * full_[s]) affected_[s].unavailable += step.predicted;
     }
   }
 
@@ -62,10 +58,10 @@ class Follower {
     if (full_[s] <= 0) return;
     Affected& one = affected_[s];
     one.least = std::min(one.least, std::max(0.0, level_[s] / full_[s]));
-    if (level_[s] < floor_[s] - kTolerance * (1 + floor_[s]) && one.why_below.empty()) {
+    if (level_[s] < floor_[s] - kLevelTolerance * (1 + floor_[s]) && one.why_below.empty()) {
       one.why_below = fmt::format(
           "{} has to stop before its successor can start: no room for it, nor for a stand-in",
-          at(step.place));
+          to_string(step.place));
     }
   }
 
@@ -78,30 +74,30 @@ class Follower {
 void explain(Change& change) {
   auto say = [&](std::string sentence) { change.explanation.push_back(std::move(sentence)); };
   for (const Move& move : change.move) {
-    say(fmt::format("{} moves from {} to {}", move.to.segment.service, at(move.from.place),
-                    at(move.to.place)));
+    say(fmt::format("{} moves from {} to {}", move.to.segment.service, to_string(move.from.place),
+                    to_string(move.to.place)));
   }
   for (const Reassignment& one : change.reassign) {
     const std::string& from = one.from.segment.service;
     if (one.to.service.empty()) {
-      say(fmt::format("{} keeps its instance, {} leaves it", at(one.from.place), from));
+      say(fmt::format("{} keeps its instance, {} leaves it", to_string(one.from.place), from));
     } else if (from.empty()) {
-      say(fmt::format("{} is there already; {} starts on it", at(one.from.place), one.to.service));
+      say(fmt::format("{} is there already; {} starts on it", to_string(one.from.place), one.to.service));
     } else if (from == one.to.service) {
       say(fmt::format("{} keeps its instance; {} is started anew with batch {} x {} processes",
-                      at(one.from.place), from, one.to.batch, one.to.processes));
+                      to_string(one.from.place), from, one.to.batch, one.to.processes));
     } else {
-      say(fmt::format("{} keeps its instance; {} gives way to {}", at(one.from.place), from,
+      say(fmt::format("{} keeps its instance; {} gives way to {}", to_string(one.from.place), from,
                       one.to.service));
     }
   }
   for (const Creation& one : change.temporary) {
-    say(fmt::format("{} is a stand-in for {} until its successor runs", at(one.place),
+    say(fmt::format("{} is a stand-in for {} until its successor runs", to_string(one.place),
                     one.segment.service));
   }
   for (const Present& one : change.destroy) {
     if (!one.ours && one.segment.service.empty()) {
-      say(fmt::format("{} is not wanted; Partita did not make it", at(one.place)));
+      say(fmt::format("{} is not wanted; Partita did not make it", to_string(one.place)));
     }
   }
 }

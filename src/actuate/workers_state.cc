@@ -15,7 +15,7 @@
 namespace partita::actuate {
 namespace {
 
-constexpr Range kCounts{.high = 1e9};
+constexpr Range kNumbers{.high = 1e9};
 constexpr Range kPorts{.high = 65535};
 constexpr Range kStatuses{.low = kUnknownStatus, .high = 255};
 
@@ -51,7 +51,7 @@ void write(JsonWriter& out, const WorkerRecord& worker) {
 
 SupervisorRecord read_supervisor(Fields fields) {
   SupervisorRecord supervisor;
-  supervisor.pid = static_cast<Pid>(fields.whole("pid", kCounts));
+  supervisor.pid = static_cast<Pid>(fields.whole("pid", kNumbers));
   if (fields.has("identity")) supervisor.identity = fields.name("identity");
   return supervisor;
 }
@@ -71,16 +71,16 @@ WorkerRecord read_worker(Fields fields) {
   segment.device = fields.name("device");
   segment.gpu_uuid = fields.name("gpu_uuid");
   segment.profile = fields.name("profile");
-  segment.start = fields.integer("start", kCounts);
+  segment.start = fields.integer("start", kNumbers);
   segment.service = fields.name("service");
-  segment.batch = fields.integer("batch", kCounts);
+  segment.batch = fields.integer("batch", kNumbers);
   segment.processes = fields.integer("processes", {.high = kMaxProcessesPerSegment});
   worker.index = fields.integer("index", {.high = kMaxProcessesPerSegment - 1});
-  worker.pid = static_cast<Pid>(fields.whole("pid", kCounts));
+  worker.pid = static_cast<Pid>(fields.whole("pid", kNumbers));
   if (fields.has("identity")) worker.identity = fields.name("identity");
   if (fields.has("port")) worker.port = fields.integer("port", kPorts);
-  worker.restarts = fields.integer("restarts", kCounts);
-  worker.quick_failures = fields.integer("quick_failures", kCounts);
+  worker.restarts = fields.integer("restarts", kNumbers);
+  worker.quick_failures = fields.integer("quick_failures", kNumbers);
   worker.given_up = fields.boolean("given_up");
   if (fields.has("last_status")) worker.last_status = fields.integer("last_status", kStatuses);
   for (const Node& item : fields.list("command")) {

@@ -18,7 +18,7 @@ bool is_text(const Node& node) {
 }
 
 // A word of the file, safe to print.
-std::string quoted(std::string_view word) {
+std::string quoted_word(std::string_view word) {
   return fmt::format("'{}'", utf8(printable(word.substr(0, kMaxWordBytes))));
 }
 
@@ -145,7 +145,7 @@ void Fields::only(const std::vector<std::string_view>& keys) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     const std::string hint = did_you_mean(key, {keys.begin(), keys.end()});
     refuse(node, fmt::format(
-                     "unknown key {}{}", quoted(key),
+                     "unknown key {}{}", quoted_word(key),
                      hint.empty() ? fmt::format("; known keys: {}", fmt::join(keys, ", ")) : hint));
   }
 }
@@ -153,7 +153,7 @@ void Fields::only(const std::vector<std::string_view>& keys) {
 void Fields::exactly(std::string_view key, std::string_view value) {
   const std::string found = text(key);
   if (found != value)
-    refuse(key, fmt::format("'{}' is {}, must be '{}'", key, quoted(found), value));
+    refuse(key, fmt::format("'{}' is {}, must be '{}'", key, quoted_word(found), value));
 }
 
 }  // namespace partita

@@ -17,26 +17,12 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/descriptor.h"
 
 extern char** environ;
 
 namespace partita {
 namespace {
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Owns what posix_spawn is told to do in the child.
 struct SpawnSettings {

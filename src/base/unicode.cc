@@ -94,6 +94,12 @@ std::u32string printable(std::string_view text) {
   return result;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
 std::string utf8(std::u32string_view text) {
   std::string result;
   for (const char32_t c : text) append(result, c);

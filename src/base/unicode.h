@@ -27,6 +27,9 @@ std::string name_fault(std::string_view text);
 std::u32string printable(std::string_view text);
 std::string utf8(std::u32string_view text);
 
+// ASCII letters made small; everything else stays.
+std::string lower_case(std::string_view text);
+
 // Terminal columns: 0 (combining), 1 or 2 (East Asian wide, emoji).
 int columns(char32_t c);
 int columns(std::string_view text);

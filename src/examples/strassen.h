@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "examples/matrix.h"
-#include "exec/task_graph.h"
+#include "exec/lanes/task_graph.h"
 
 namespace partita::examples {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/clock.h"
-#include "exec/graph_run.h"
+#include "exec/lanes/graph_run.h"
 
 namespace partita::examples {
 namespace {

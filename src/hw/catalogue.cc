@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "base/unicode.h"
 
 namespace partita::hw {
 namespace {
@@ -18,12 +19,6 @@ constexpr std::pair<std::string_view, std::string_view> kShippedFiles[] = {
 };
 
 constexpr std::size_t kNearestNames = 3;
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 // The models that a name stands for: the one with that name, or all whose names begin with it and a
 // dash. Both in lower case.

@@ -11,20 +11,15 @@
 
 #include "base/check.h"
 #include "base/fields.h"
+#include "base/unicode.h"
 
 namespace partita::hw {
 namespace {
 
 // {file name, content} of every data/topologies/*.json, written by CMakeLists.txt.
-constexpr std::pair<std::string_view, std::string_view> kShippedFiles[] = {
+constexpr std::pair<std::string_view, std::string_view> kShippedTopologies[] = {
 #include "builtin_topologies.inc"
 };
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 // "4x15"; nothing when it is no such text.
 std::optional<std::pair<int, int>> counts_of(std::string_view text) {
@@ -129,7 +124,7 @@ Result<Topology> parse_topology(const std::string& file, std::string_view text) 
 const std::vector<Topology>& builtin_topologies() {
   static const std::vector<Topology> all = [] {
     std::vector<Topology> parsed;
-    for (const auto& [file, text] : kShippedFiles) {
+    for (const auto& [file, text] : kShippedTopologies) {
       auto topology = parse_topology(std::string(file), text);
       CHECK(topology.has_value());
       parsed.push_back(*std::move(topology));

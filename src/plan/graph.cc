@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace partita::plan {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 std::int64_t time_of(const GraphTaskRun& task) { return task.end_ns - task.begin_ns; }
 

@@ -61,9 +61,11 @@ TEST(Published, ParvaGpusProfilesAreWholeAndTheirColumnsAgree) {
   // Five sizes, nine batches and one to five processes of eleven models; 728 did not run.
   EXPECT_EQ(table_of("parvagpu/a100-80gb.csv").rows.size(), 11u * 5 * 9 * 5);
   std::size_t points = 0;
+  double throughput = 0;
   for (const auto& [model, profile] : published_profiles()) {
     points += profile.points.size();
     for (const ProfilePoint& p : profile.points) {
+      throughput += p.throughput.value;
       const double derived_ms = 1000.0 * p.batch * p.processes / p.throughput.value;
       EXPECT_NEAR(p.latency.value, derived_ms, 0.6) << model;  // the column is in whole ms
       EXPECT_EQ(p.latency.value, std::round(p.latency.value)) << model;
@@ -71,6 +73,7 @@ TEST(Published, ParvaGpusProfilesAreWholeAndTheirColumnsAgree) {
   }
   EXPECT_EQ(published_profiles().size(), 11u);
   EXPECT_EQ(points, 1747u);
+  EXPECT_NEAR(throughput, 1527913.811, 1e-3);  // added up from the artifact
 }
 
 struct PowerTable {

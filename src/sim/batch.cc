@@ -7,13 +7,12 @@
 #include <queue>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "sim/batch_steps.h"
 #include "sim/engine.h"
 
 namespace partita::sim {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Simulated time ends here rather than overflow; nothing realistic comes near.
 constexpr Nanos kEndOfTime = INT64_MAX / 2;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/index.h"
 #include "hw/layout.h"
 
 namespace partita::sim {
@@ -14,8 +15,6 @@ namespace {
 
 using plan::Nanos;
 using plan::Reconfiguration;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // A place for instances: GPU, profile (index), start.
 using Place = std::tuple<int, int, int>;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-enum Kind : std::uint32_t { kLaunch = 1, kKernelEnd = 2, kRequestEnd = 3, kWait = 4 };
+enum KernelEvent : std::uint32_t { kLaunch = 1, kKernelEnd = 2, kRequestEnd = 3, kWait = 4 };
 enum class State { launching, waiting, running };
 
 struct Worker {
@@ -92,7 +92,7 @@ class World {
     return kNever;
   }
 
-  void log(Kind kind, std::size_t w, std::int64_t count) {
+  void log(KernelEvent kind, std::size_t w, std::int64_t count) {
     log_.record(std::llround(now_ * 1000), kind, static_cast<std::uint32_t>(w), count);
   }
 

@@ -10,7 +10,7 @@
 namespace partita::sim {
 namespace {
 
-enum Kind : std::uint32_t { kStart = 1, kEnd = 2 };
+enum GroupEvent : std::uint32_t { kStart = 1, kEnd = 2 };
 
 struct Unit {
   std::size_t index = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "sim/dispatch.h"
 
 namespace partita::sim {
@@ -12,8 +13,6 @@ namespace {
 constexpr double kNanosPerMicro = 1000;
 // Ends that rounding alone keeps apart are at the same time.
 constexpr double kSameNs = 1e-3;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 double copy_us(const plan::GraphTask& task, double copy_gbps) {
   return task.bytes / (copy_gbps * kNanosPerMicro);

@@ -8,7 +8,7 @@
 namespace partita::sim {
 namespace {
 
-enum Kind : std::uint32_t { kArrival, kDispatch, kCompletion, kWake, kDrain };
+enum ServiceEvent : std::uint32_t { kArrival, kDispatch, kCompletion, kWake, kDrain };
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void ServiceWorld::schedule_arrival() {
 
 void ServiceWorld::handle(const Event& event) {
   const std::size_t index = event.subject;
-  switch (static_cast<Kind>(event.kind)) {
+  switch (static_cast<ServiceEvent>(event.kind)) {
     case kArrival:
       join(event.time);
       schedule_arrival();

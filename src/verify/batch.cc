@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "hw/layout.h"
 
 namespace partita::verify {
@@ -32,8 +33,6 @@ using Wide = __int128;
 bool later(Nanos a, Nanos b) { return static_cast<Wide>(a) - b > kTimeTolerance; }
 bool differ(Wide a, Wide b) { return a - b > kTimeTolerance || b - a > kTimeTolerance; }
 double in_seconds(Nanos time) { return plan::seconds(time).value; }
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Nanos reconfiguration_time(const hw::GpuModel& model, int gpcs, Op op) {
   for (const hw::ReconfigurationTime& time : model.reconfiguration)
@@ -61,9 +60,9 @@ struct Gpu {
   std::map<hw::PlacedProfile, Instance> instances;
 };
 
-class Judge {
+class BatchJudge {
  public:
-  Judge(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule)
+  BatchJudge(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule)
       : problem_(problem), schedule_(schedule) {
     for (const int model : problem.gpus) {
       CHECK(model >= 0 && at(model) < problem.models.size());
@@ -427,7 +426,7 @@ class Judge {
 }  // namespace
 
 std::vector<Reason> verify(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
-  return Judge(problem, schedule).verdict();
+  return BatchJudge(problem, schedule).verdict();
 }
 
 }  // namespace partita::verify

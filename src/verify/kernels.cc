@@ -13,9 +13,9 @@ bool equal(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-class Judge {
+class KernelJudge {
  public:
-  Judge(const plan::KernelProblem& problem, const plan::KernelPlan& plan)
+  KernelJudge(const plan::KernelProblem& problem, const plan::KernelPlan& plan)
       : problem_(problem), plan_(plan) {}
 
   std::vector<Reason> judge() {
@@ -104,7 +104,7 @@ int in_split_atoms(const hw::Topology& topology, int atom, const hw::UnitMask& m
 }  // namespace
 
 std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan) {
-  return Judge(problem, plan).judge();
+  return KernelJudge(problem, plan).judge();
 }
 
 std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan,

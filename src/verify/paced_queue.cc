@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/index.h"
+
 namespace partita::verify {
 namespace {
 
@@ -15,8 +17,6 @@ constexpr double kRareBacklog = 1e-9;
 // Late requests rarer than this, per cycle, are not chased.
 constexpr double kRareEvent = 1e-13;
 constexpr double kLatencyPrecision = 1e-4;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Lundberg's exponent: with full batches only, P(backlog >= r) <= exp(-theta r), where theta > 0
 // solves mean (e^theta - 1) = theta B. The function is convex with a growing curvature, so the root

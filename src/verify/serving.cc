@@ -93,9 +93,9 @@ QueueAnswer answer(const QueueQuestion& asked) {
   return result;
 }
 
-class Judge {
+class ServingJudge {
  public:
-  Judge(const plan::ServingProblem& problem, const plan::ServingPlan& plan)
+  ServingJudge(const plan::ServingProblem& problem, const plan::ServingPlan& plan)
       : problem_(problem), plan_(plan), placed_of_(problem.services.size()) {
     for (std::size_t s = 0; s < problem.services.size(); ++s)
       service_index_.emplace(problem.services[s].name, s);
@@ -476,7 +476,7 @@ class Judge {
 }  // namespace
 
 std::vector<Reason> verify(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
-  return Judge(problem, plan).verdict();
+  return ServingJudge(problem, plan).verdict();
 }
 
 }  // namespace partita::verify

@@ -1,3 +1,4 @@
+#include "base/index.h"
 #include "problems.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +22,6 @@ using plan::BatchProblem;
 using plan::BatchSchedule;
 using plan::Nanos;
 using Op = plan::Reconfiguration::Op;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // A place where an instance can be.
 struct Place {

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "batch_script.h"
+#include "batch/batch_script.h"
 #include "device/adaptors.h"
 #include "drivers/sim/sim_driver.h"
-#include "exec/session.h"
+#include "exec/batch/session.h"
 
 namespace partita::execution_tests {
 

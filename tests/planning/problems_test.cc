@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/source_text.h"
+#include "forms/serving_forms.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
-#include "plan/serving_forms.h"
 #include "profile/published.h"
 
 #ifdef PARTITA_HAVE_CBC

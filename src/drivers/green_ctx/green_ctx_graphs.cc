@@ -12,11 +12,11 @@ namespace {
 
 using device::LaneGraphNode;
 
-std::string call_of(std::string_view name, int graph) {
+std::string graph_call(std::string_view name, int graph) {
   return fmt::format("{}(graph {})", name, graph);
 }
 
-tl::unexpected<Error> within(std::string call, const Error& error) {
+tl::unexpected<Error> in_graph_call(std::string call, const Error& error) {
   return failed({error.code, to_string(error), std::move(call)});
 }
 
@@ -105,7 +105,7 @@ Result<int> GreenCtxDriver::create_graph(const std::vector<LaneGraphNode>& nodes
 }
 
 Result<void> GreenCtxDriver::launch_graph(int graph) {
-  const std::string call = call_of("launch_graph", graph);
+  const std::string call = graph_call("launch_graph", graph);
   const std::lock_guard lock(mutex_);
   const auto found = find_graph(graph, "launch_graph");
   if (!found) return failed(found.error());
@@ -113,19 +113,19 @@ Result<void> GreenCtxDriver::launch_graph(int graph) {
   WorkQueue& queue = *(*found)->queue;
   if (queue.at_most() >= kMaxQueued) {
     const auto queued = queue.unfinished(marks_);
-    if (!queued) return within(call, queued.error());
+    if (!queued) return in_graph_call(call, queued.error());
     if (*queued >= kMaxQueued)
       return failed({ErrorCode::limit, fmt::format("{} runs are queued", kMaxQueued), call});
   }
   auto mark = marks_.take();
-  if (!mark) return within(call, mark.error());
+  if (!mark) return in_graph_call(call, mark.error());
   const abi::Return code = gpu_->api().launch_graph((*found)->exec, queue.stream());
   if (code != abi::Return::success) {
     marks_.give(*std::move(mark));
     return failed(gpu_->library().error(code, call));
   }
   const auto pushed = queue.push(*std::move(mark));
-  if (!pushed) return within(call, pushed.error());
+  if (!pushed) return in_graph_call(call, pushed.error());
   return {};
 }
 
@@ -133,17 +133,17 @@ Result<void> GreenCtxDriver::synchronise_graph(int graph) {
   std::unique_lock lock(mutex_);
   const auto found = find_graph(graph, "synchronise_graph");
   if (!found) return failed(found.error());
-  return wait_for(*(*found)->queue, std::move(lock), call_of("synchronise_graph", graph));
+  return wait_for(*(*found)->queue, std::move(lock), graph_call("synchronise_graph", graph));
 }
 
 Result<void> GreenCtxDriver::destroy_graph(int graph) {
-  const std::string call = call_of("destroy_graph", graph);
+  const std::string call = graph_call("destroy_graph", graph);
   const std::lock_guard lock(mutex_);
   const auto found = find_graph(graph, "destroy_graph");
   if (!found) return failed(found.error());
   const Current current(*gpu_);
   const auto queued = (*found)->queue->unfinished(marks_);
-  if (!queued) return within(call, queued.error());
+  if (!queued) return in_graph_call(call, queued.error());
   if (*queued > 0)
     return failed({ErrorCode::in_use, fmt::format("{} runs unfinished", *queued), call});
   gpu_->api().destroy_exec((*found)->exec);
@@ -155,7 +155,7 @@ Result<void> GreenCtxDriver::destroy_graph(int graph) {
 Result<GreenCtxDriver::GraphState*> GreenCtxDriver::find_graph(int graph, std::string_view call) {
   const auto at = graphs_.find(graph);
   if (at == graphs_.end())
-    return failed({ErrorCode::not_found, "no such graph", call_of(call, graph)});
+    return failed({ErrorCode::not_found, "no such graph", graph_call(call, graph)});
   return &at->second;
 }
 

@@ -19,7 +19,7 @@ using device::Holder;
 using device::Instance;
 using device::ProfileInfo;
 
-int whole(unsigned value) { return static_cast<int>(value); }
+int as_int(unsigned value) { return static_cast<int>(value); }
 
 Mib mib(unsigned long long bytes) { return {static_cast<double>(bytes >> 20)}; }
 
@@ -134,7 +134,7 @@ Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) const {
   if (!running) return failed(running.error());
   for (const abi::ProcessInfo& process : *running) {
     const auto owner =
-        std::ranges::find(gpu.instances, whole(process.gpu_instance_id), &Instance::gi_id);
+        std::ranges::find(gpu.instances, as_int(process.gpu_instance_id), &Instance::gi_id);
     add_holder(owner == gpu.instances.end() ? gpu.holders : owner->holders, holder(process.pid));
   }
   return {};
@@ -182,11 +182,11 @@ Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& kn
   const auto ok = library_.call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
   if (!ok) return failed(ok.error());
   Instance one{.profile = known.name,
-               .profile_id = whole(info.profile_id),
-               .gpcs = whole(known.figures.slices),
-               .start = whole(info.place.start),
-               .size = whole(info.place.size),
-               .gi_id = whole(info.id),
+               .profile_id = as_int(info.profile_id),
+               .gpcs = as_int(known.figures.slices),
+               .start = as_int(info.place.start),
+               .size = as_int(info.place.size),
+               .gi_id = as_int(info.id),
                .compute = *std::move(inside),
                .holders = {}};
   for (ComputeInstance& compute : one.compute) {
@@ -217,7 +217,7 @@ Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handl
       abi::ComputeInstanceInfo info{};
       ok = library_.call("nvmlComputeInstanceGetInfo", api_.compute_info, listed[k], &info);
       if (!ok) return failed(ok.error());
-      found.try_emplace(whole(info.id), ComputeInstance{whole(info.id), whole(known.slices), {}});
+      found.try_emplace(as_int(info.id), ComputeInstance{as_int(info.id), as_int(known.slices), {}});
     }
   }
   return values(std::move(found));
@@ -303,7 +303,7 @@ Result<NvmlReader::Profile> NvmlReader::profile(abi::Device device, unsigned nvm
   ok = library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory);
   if (!ok) return failed(ok.error());
   known.name =
-      computed_profile_name(whole(nvml_enum), whole(known.figures.slices),
+      computed_profile_name(as_int(nvml_enum), as_int(known.figures.slices),
                             static_cast<double>(known.figures.memory_mib), mib(memory.total).value);
   return known;
 }
@@ -339,17 +339,17 @@ Result<std::vector<ProfileInfo>> NvmlReader::profiles(abi::Device device) const 
         api_.remaining, device, figures.id, &remaining);
     // While MIG is off there is no capacity to ask for.
     if (!room && room.error().code != ErrorCode::not_supported) return failed(room.error());
-    ProfileInfo one{.nvml_enum = whole(i),
-                    .profile_id = whole(figures.id),
+    ProfileInfo one{.nvml_enum = as_int(i),
+                    .profile_id = as_int(figures.id),
                     .name = known->name,
-                    .gpcs = whole(figures.slices),
-                    .size = places->empty() ? 0 : whole(places->front().size),
-                    .sms = whole(figures.multiprocessors),
+                    .gpcs = as_int(figures.slices),
+                    .size = places->empty() ? 0 : as_int(places->front().size),
+                    .sms = as_int(figures.multiprocessors),
                     .memory = Mib{static_cast<double>(figures.memory_mib)},
-                    .max_instances = whole(figures.max_instances),
-                    .remaining = whole(remaining),
+                    .max_instances = as_int(figures.max_instances),
+                    .remaining = as_int(remaining),
                     .starts = {}};
-    for (const abi::Place& place : *places) one.starts.push_back(whole(place.start));
+    for (const abi::Place& place : *places) one.starts.push_back(as_int(place.start));
     offered.push_back(std::move(one));
   }
   return offered;

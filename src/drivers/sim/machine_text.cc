@@ -12,9 +12,9 @@ namespace partita::drivers::sim {
 namespace {
 
 constexpr int kMaxGpus = 4096;
-constexpr int kMaxProcesses = 100'000;
-constexpr Range kCounts{.high = 2e9};  // room to count on
-constexpr Range kPids{.low = 1, .high = 2'147'483'647};
+constexpr int kMaxStoredProcesses = 100'000;
+constexpr Range kStoredCounts{.high = 2e9};  // room to count on
+constexpr Range kStoredPids{.low = 1, .high = 2'147'483'647};
 
 void write(JsonWriter& out, const SimComputeInstance& compute) {
   out.raw(fmt::format(R"({{"ci_id": {}, "gpcs": {}, "start": {}, "uuid": )", compute.ci_id,
@@ -110,7 +110,7 @@ struct MachineReader {
   static SimProcess process(Fields fields, const SimGpu& gpu) {
     fields.only({"pid", "name", "gi_id", "ci_id"});
     SimProcess process;
-    process.pid = fields.integer("pid", kPids);
+    process.pid = fields.integer("pid", kStoredPids);
     if (fields.has("name")) process.name = fields.name("name");
     process.gi_id = fields.integer("gi_id", {.low = -1});
     process.ci_id = fields.integer("ci_id", {.low = -1});
@@ -175,7 +175,7 @@ struct MachineReader {
       if (fields.error()) return gpu;
     }
     gpu.free_gi_ids = free_ids(fields, gpu);
-    for (const Node& node : fields.list("processes", kMaxProcesses)) {
+    for (const Node& node : fields.list("processes", kMaxStoredProcesses)) {
       gpu.processes.push_back(process({fields, node}, gpu));
       if (fields.error()) return gpu;
     }
@@ -199,12 +199,12 @@ struct MachineReader {
     in.exactly("kind", "SimulatedMachine");
     Machine machine;
     machine.seed_ = seed(in);
-    machine.created_ = in.integer("created", kCounts);
-    machine.all_calls_ = in.integer("all_calls", kCounts);
+    machine.created_ = in.integer("created", kStoredCounts);
+    machine.all_calls_ = in.integer("all_calls", kStoredCounts);
     for (const Node& node : in.list("calls", 64)) {
       Fields call(in, node);
       call.only({"method", "count"});
-      machine.calls_[call.name("method")] = call.integer("count", kCounts);
+      machine.calls_[call.name("method")] = call.integer("count", kStoredCounts);
     }
     for (const Node& node : in.list("gpus", kMaxGpus)) {
       if (in.error()) break;

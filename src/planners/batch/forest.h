@@ -8,15 +8,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "base/result.h"
 #include "plan/batch.h"
 
 namespace partita::planners::batch {
 
 using plan::Nanos;
-
-// Tasks, nodes, columns and GPUs are numbered by int; a number as an index into a vector.
-inline std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 // A time that is longer than any schedule; three of them can be added.
 inline constexpr Nanos kNever = INT64_MAX / 4;

@@ -15,7 +15,7 @@ namespace {
 using profile::KernelProfile;
 using profile::ModelKernels;
 
-constexpr double kRounding = 1e-9;
+constexpr double kTimeRounding = 1e-9;
 
 std::vector<int> sizes_or_all(Sizes sizes, std::size_t units) {
   if (!sizes.empty()) return {sizes.begin(), sizes.end()};
@@ -25,7 +25,7 @@ std::vector<int> sizes_or_all(Sizes sizes, std::size_t units) {
 }
 
 double budget_of(const ModelKernels& model, double tolerance) {
-  return model.time_us(model.units) * (1 + tolerance) * (1 + kRounding);
+  return model.time_us(model.units) * (1 + tolerance) * (1 + kTimeRounding);
 }
 
 RightSize measured(const ModelKernels& model, std::vector<int> units) {
@@ -157,7 +157,7 @@ class Knapsack {
 };
 
 bool Knapsack::prove(std::size_t max_states) {
-  const double limit = spent_by(chosen_) * (1 - kRounding);
+  const double limit = spent_by(chosen_) * (1 - kTimeRounding);
   if (bound_ >= limit) return true;
   const double gap = limit - bound_;
   std::vector<std::vector<State>> lists{{State{}}};
@@ -202,7 +202,7 @@ bool Knapsack::prove(std::size_t max_states) {
 }  // namespace
 
 int least_units(const KernelProfile& kernel, double tolerance, Sizes sizes) {
-  const double longest = kernel.time_us.back() * (1 + tolerance) * (1 + kRounding);
+  const double longest = kernel.time_us.back() * (1 + tolerance) * (1 + kTimeRounding);
   if (sizes.empty()) {
     int units = 1;
     while (kernel.on(units) > longest) ++units;

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/index.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/incremental_counts.h"
@@ -30,8 +31,6 @@ constexpr std::size_t kRepairHosts = 8;
 constexpr std::size_t kVictims = 4;
 // GPUs beyond which nothing is searched exhaustively.
 constexpr std::size_t kMaxProofHosts = 64;
-
-std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
 
 // The best deployment found for numbers of GPUs.
 struct Level {
@@ -129,7 +128,7 @@ class CurveSearch {
     for (int s = 0; s < static_cast<int>(site_.kinds.size()); ++s) {
       const Counts cover = fewest_more(d, s);
       for (std::size_t k = 0; k < cover.size(); ++k)
-        wanted.insert(wanted.end(), to_index(cover[k]), {s, k});
+        wanted.insert(wanted.end(), at(cover[k]), {s, k});
     }
     std::stable_sort(wanted.begin(), wanted.end(), [&](const Wanted& a, const Wanted& b) {
       return site_.fleet.gpcs[a.cls] > site_.fleet.gpcs[b.cls];
@@ -142,7 +141,7 @@ class CurveSearch {
 
   Counts fewest_more(const Deployment& d, int service) const {
     if (d.missing(service) == 0) return {};
-    Kind rest = site_.kinds[to_index(service)];
+    Kind rest = site_.kinds[at(service)];
     rest.demand = std::max(0.0, rest.demand - d.rate(service));
     rest.min_count = std::max(0, rest.min_count - d.count(service));
     Prices prices{};
@@ -186,14 +185,14 @@ class CurveSearch {
 
   std::vector<int> spots_of(int model, std::size_t cls) const {
     std::vector<int> result;
-    for (std::size_t s = 0; s < site_.spots[to_index(model)].size(); ++s)
-      if (site_.spots[to_index(model)][s].cls == cls) result.push_back(static_cast<int>(s));
+    for (std::size_t s = 0; s < site_.spots[at(model)].size(); ++s)
+      if (site_.spots[at(model)][s].cls == cls) result.push_back(static_cast<int>(s));
     return result;
   }
 
   // A closed GPU of the site, else a new one; -1 when the fleet has no more.
   int further_host(Deployment& d, int model) const {
-    const auto& count = site_.problem.fleet[to_index(model)].count;
+    const auto& count = site_.problem.fleet[at(model)].count;
     if (count && d.open_hosts(model) >= *count) return -1;
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h)
       if (d.host(h).model == model && !d.host(h).open) {
@@ -239,7 +238,7 @@ class CurveSearch {
     chosen_.assign(site_.kinds.size(), Counts{});
     for (const Host& host : d.hosts())
       for (const Tenant& t : host.tenants)
-        ++chosen_[to_index(t.service)][site_.spot(host.model, t.spot).cls];
+        ++chosen_[at(t.service)][site_.spot(host.model, t.spot).cls];
     offer(d);
   }
 
@@ -282,7 +281,7 @@ class CurveSearch {
     const GpuCounts gpus = used(d);
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h) {
       const Host& host = d.host(h);
-      const std::size_t m = to_index(host.model);
+      const std::size_t m = at(host.model);
       if (!host.open || gpus[m] <= levels_[0].gpus[m]) continue;
       const std::size_t tenants = host.tenants.size();
       std::set<int> services;
@@ -355,7 +354,7 @@ class CurveSearch {
 
   bool rearranged(Deployment& d, const GpuCounts& limit, std::vector<int> hosts) {
     const int model = d.host(hosts[0]).model;
-    Window window{std::move(hosts), limit[to_index(model)] - d.open_hosts(model)};
+    Window window{std::move(hosts), limit[at(model)] - d.open_hosts(model)};
     for (const int h : window.hosts) window.open += d.host(h).open ? 1 : 0;
     long share = std::min(budget_, kWindowBudget);
     budget_ -= share;
@@ -396,7 +395,7 @@ class CurveSearch {
     std::vector<int> services;
     const Host& host = d.host(h);
     if (host.site < 0) return services;
-    for (const Running& r : site_.gpus[to_index(host.site)].running)
+    for (const Running& r : site_.gpus[at(host.site)].running)
       if (std::find(host.tenants.begin(), host.tenants.end(), Tenant{r.spot, r.service, true}) ==
           host.tenants.end())
         services.push_back(r.service);
@@ -466,7 +465,7 @@ plan::Objective objective_of(const plan::ServingProblem& problem,
       objective.cost += entry.price;
       for (const auto& instance : gpu.instances)
         objective.gpcs +=
-            entry.gpu.profiles[to_index(entry.gpu.profile_index(instance.profile))].gpcs;
+            entry.gpu.profiles[at(entry.gpu.profile_index(instance.profile))].gpcs;
     }
   objective.lower_bound_gpus = std::min(exact.lower_bound_gpus, objective.gpus);
   objective.lower_bound_cost = std::min(exact.lower_bound_cost, objective.cost);
@@ -516,7 +515,7 @@ plan::ServingPlan canonical(const plan::ServingProblem& problem, plan::ServingPl
       if (entry.gpu.name != gpu.model) continue;
       for (plan::PlannedInstance& instance : gpu.instances)
         if (const int profile = entry.gpu.profile_index(instance.profile); profile >= 0)
-          instance.profile = entry.gpu.profiles[to_index(profile)].name;
+          instance.profile = entry.gpu.profiles[at(profile)].name;
     }
   }
   return plan;

@@ -10,13 +10,13 @@
 namespace partita::planners::serving {
 namespace {
 
-constexpr double kRateTolerance = 5e-10;  // as in cover.cc
+constexpr double kCountTolerance = 5e-10;  // as in cover.cc
 constexpr int kPricingNodes = 3000;
 constexpr std::size_t kMaxCandidates = 24;  // covers per service
 constexpr double kSlack = 1e-6;             // of bounds and of rows
 
 // Kept instances of a class, of which there are `most`, or created ones.
-struct Item {
+struct CountItem {
   std::size_t cls = 0;
   double rate = 0, price = 0;
   int most = 0;
@@ -25,9 +25,9 @@ struct Item {
 // The cheapest cover from items of limited numbers; branch and bound in order of price per rate.
 class ItemPricer {
  public:
-  ItemPricer(const Kind& kind, std::vector<Item> items)
+  ItemPricer(const Kind& kind, std::vector<CountItem> items)
       : kind_(kind), items_(std::move(items)), chosen_(items_.size(), 0) {
-    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+    std::sort(items_.begin(), items_.end(), [](const CountItem& a, const CountItem& b) {
       const double left = a.price * b.rate, right = b.price * a.rate;
       if (left != right) return left < right;
       return a.rate != b.rate ? a.rate > b.rate : a.cls < b.cls;
@@ -36,7 +36,7 @@ class ItemPricer {
 
   // A bound that holds also when the search stops early, and the counts of the best cover.
   std::pair<double, Counts> solve() {
-    const double needed = kind_.demand * (1 - kRateTolerance);
+    const double needed = kind_.demand * (1 - kCountTolerance);
     visit(0, needed, 0, 0);
     Counts counts{};
     for (std::size_t i = 0; i < items_.size(); ++i) counts[items_[i].cls] += best_[i];
@@ -57,7 +57,7 @@ class ItemPricer {
   void visit(std::size_t i, double left, double spent, int taken) {
     if (left <= 0) return finish(spent, taken);
     if (i == items_.size() || (++nodes_ > kPricingNodes && !best_.empty())) return;
-    const Item& item = items_[i];
+    const CountItem& item = items_[i];
     const int most = static_cast<int>(
         std::min(static_cast<double>(item.most), std::ceil(left / item.rate)));
     for (int n = most; n >= 0; --n) {
@@ -92,7 +92,7 @@ class ItemPricer {
   }
 
   const Kind& kind_;
-  std::vector<Item> items_;
+  std::vector<CountItem> items_;
   std::vector<int> chosen_, best_;
   double cost_ = std::numeric_limits<double>::infinity();
   int nodes_ = 0;
@@ -193,7 +193,7 @@ NearestCounts::Candidate NearestCounts::candidate(std::size_t service,
 NearestCounts::Priced NearestCounts::cheapest(std::size_t service,
                                               const std::vector<double>& multipliers) const {
   const Kind& kind = site_.kinds[service];
-  std::vector<Item> items;
+  std::vector<CountItem> items;
   for (std::size_t k = 0; k < static_cast<std::size_t>(site_.fleet.classes); ++k) {
     if (kind.rate[k] <= 0) continue;
     double price = 0, kept = 0;

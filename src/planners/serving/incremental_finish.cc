@@ -9,12 +9,11 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "planners/serving/incremental.h"
 
 namespace partita::planners::serving {
 namespace {
-
-std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
 
 // An instance of a service, and what it carries as it runs now (0: it cannot stay so, or is new)
 // and at its best point.
@@ -79,8 +78,8 @@ class Chooser {
     });
     int restarts = 0;
     while (site_.missing(service_, rate, count) > 0) {
-      if (restarts == most || to_index(restarts) == gaining.size()) return -1;
-      Candidate& c = candidates_[gaining[to_index(restarts++)]];
+      if (restarts == most || at(restarts) == gaining.size()) return -1;
+      Candidate& c = candidates_[gaining[at(restarts++)]];
       c.restarted = true;
       rate += c.best - c.now;
       count += c.now > 0 ? 0 : 1;
@@ -97,12 +96,12 @@ plan::PlannedInstance instance_of(const Site& site, const Host& host, const Cand
                                   int service) {
   const Spot& spot = site.spot(host.model, c.spot);
   const BestPoint& point = site.point(service, host.model, c.spot);
-  const auto k = spot.cls - to_index(site.fleet.first_class[to_index(host.model)]);
-  const hw::GpuModel& gpu = site.problem.fleet[to_index(host.model)].gpu;
+  const auto k = spot.cls - at(site.fleet.first_class[at(host.model)]);
+  const hw::GpuModel& gpu = site.problem.fleet[at(host.model)].gpu;
   plan::PlannedInstance instance{
-      gpu.profiles[to_index(site.tables[to_index(host.model)].profiles[k])].name,
+      gpu.profiles[at(site.tables[at(host.model)].profiles[k])].name,
       spot.start,
-      site.problem.services[to_index(service)].name,
+      site.problem.services[at(service)].name,
       point.batch,
       point.processes,
       point.throughput,
@@ -239,8 +238,8 @@ class Explainer {
     for (const plan::FleetEntry& entry : problem_.fleet) {
       if (entry.gpu.name != gpu.model) continue;
       const int i = entry.gpu.profile_index(a.profile), j = entry.gpu.profile_index(b.profile);
-      return i >= 0 && j >= 0 && a.start < b.start + entry.gpu.profiles[to_index(j)].size &&
-             b.start < a.start + entry.gpu.profiles[to_index(i)].size;
+      return i >= 0 && j >= 0 && a.start < b.start + entry.gpu.profiles[at(j)].size &&
+             b.start < a.start + entry.gpu.profiles[at(i)].size;
     }
     return false;
   }
@@ -264,7 +263,7 @@ std::vector<plan::PlannedGpu> finished(const Deployment& found) {
     for (const Tenant& tenant : host.tenants) {
       const Running* running =
           tenant.kept ? site.running_at(host.site, tenant.spot, tenant.service) : nullptr;
-      of_service[to_index(tenant.service)].push_back(
+      of_service[at(tenant.service)].push_back(
           {h, tenant.spot, tenant.kept, running, site.spot(host.model, tenant.spot).gpcs,
            running ? running->rate : 0, site.rate(tenant.service, host.model, tenant.spot)});
     }
@@ -274,14 +273,14 @@ std::vector<plan::PlannedGpu> finished(const Deployment& found) {
     for (const Candidate& c : Chooser(site, static_cast<int>(s), of_service[s]).run()) {
       const Host& host = deployment.host(c.host);
       plan::PlannedGpu& gpu = by_host[c.host];
-      gpu.model = site.problem.fleet[to_index(host.model)].gpu.name;
+      gpu.model = site.problem.fleet[at(host.model)].gpu.name;
       gpu.instances.push_back(instance_of(site, host, c, static_cast<int>(s)));
     }
   FreeIndices fresh(site.taken_indices);
   std::vector<plan::PlannedGpu> gpus;
   for (auto& [h, gpu] : by_host) {
     const int g = deployment.host(h).site;
-    gpu.index = g >= 0 ? site.gpus[to_index(g)].index : fresh.next();
+    gpu.index = g >= 0 ? site.gpus[at(g)].index : fresh.next();
     std::sort(gpu.instances.begin(), gpu.instances.end(),
               [](const auto& a, const auto& b) { return a.start < b.start; });
     gpus.push_back(std::move(gpu));

@@ -7,11 +7,10 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::planners::serving {
 namespace {
-
-std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
 
 using ClassCounts = std::vector<int>;  // per class of one model
 
@@ -38,19 +37,19 @@ class Fillings {
   }
 
   std::size_t local(int spot) const {
-    return site_.spot(model_, spot).cls - to_index(site_.fleet.first_class[to_index(model_)]);
+    return site_.spot(model_, spot).cls - at(site_.fleet.first_class[at(model_)]);
   }
 
  private:
   void visit(int spot, std::vector<int>& layout, std::size_t taken,
              std::map<ClassCounts, std::vector<int>>& found) const {
-    const int spots = static_cast<int>(site_.spots[to_index(model_)].size());
+    const int spots = static_cast<int>(site_.spots[at(model_)].size());
     for (; spot < spots; ++spot) {
       layout.push_back(spot);
       if (site_.legal(model_, layout)) visit(spot + 1, layout, taken, found);
       layout.pop_back();
     }
-    ClassCounts counts(site_.fleet.rules[to_index(model_)].profiles.size(), 0);
+    ClassCounts counts(site_.fleet.rules[at(model_)].profiles.size(), 0);
     for (std::size_t i = taken; i < layout.size(); ++i) ++counts[local(layout[i])];
     std::vector<int> places(layout.begin() + static_cast<std::ptrdiff_t>(taken), layout.end());
     for (int s = 0; s < spots; ++s) {
@@ -76,7 +75,7 @@ class Repacker {
         model_(model),
         left_(left),
         fillings_(site_, model),
-        sum_(site_.fleet.rules[to_index(model)].profiles.size(), 0) {
+        sum_(site_.fleet.rules[at(model)].profiles.size(), 0) {
     for (const Counts& counts : left)
       for (std::size_t k = 0; k < sum_.size(); ++k) sum_[k] += counts[cls(k)];
   }
@@ -98,9 +97,9 @@ class Repacker {
   };
 
   std::size_t cls(std::size_t k) const {
-    return to_index(site_.fleet.first_class[to_index(model_)]) + k;
+    return at(site_.fleet.first_class[at(model_)]) + k;
   }
-  const hw::PackingRules& rules() const { return site_.fleet.rules[to_index(model_)]; }
+  const hw::PackingRules& rules() const { return site_.fleet.rules[at(model_)]; }
   bool done() const {
     return std::all_of(sum_.begin(), sum_.end(), [](int n) { return n == 0; });
   }
@@ -112,8 +111,8 @@ class Repacker {
       const Host& host = deployment_.hosts()[h];
       if (host.model != model_ || host.site < 0) continue;
       int wanted = 0;
-      for (const Running& r : site_.gpus[to_index(host.site)].running)
-        wanted += left_[to_index(r.service)][site_.spot(model_, r.spot).cls] > 0 ? 1 : 0;
+      for (const Running& r : site_.gpus[at(host.site)].running)
+        wanted += left_[at(r.service)][site_.spot(model_, r.spot).cls] > 0 ? 1 : 0;
       hosts.emplace_back(-wanted, static_cast<int>(h));
     }
     std::sort(hosts.begin(), hosts.end());
@@ -129,9 +128,9 @@ class Repacker {
     std::map<std::pair<int, std::size_t>, int> taken;
     const Host& host = deployment_.host(h);
     if (host.site >= 0)
-      for (const Running& r : site_.gpus[to_index(host.site)].running) {
+      for (const Running& r : site_.gpus[at(host.site)].running) {
         const std::size_t k = site_.spot(model_, r.spot).cls;
-        if (taken[{r.service, k}] >= left_[to_index(r.service)][k]) continue;
+        if (taken[{r.service, k}] >= left_[at(r.service)][k]) continue;
         ++taken[{r.service, k}];
         running.push_back(r);
       }
@@ -181,7 +180,7 @@ class Repacker {
     for (std::size_t i = 0; i < running.size(); ++i) {
       if ((mask >> i & 1) == 0) continue;
       deployment_.add(h, running[i].spot, running[i].service);
-      --left_[to_index(running[i].service)][site_.spot(model_, running[i].spot).cls];
+      --left_[at(running[i].service)][site_.spot(model_, running[i].spot).cls];
       --sum_[fillings_.local(running[i].spot)];
     }
     for (const int spot : filling.spots) {
@@ -201,7 +200,7 @@ class Repacker {
         if (service < 0 && same) continue;
         if (service < 0) return false;
         deployment_.add(place.h, place.spot, service);
-        --left_[to_index(service)][site_.spot(model_, place.spot).cls];
+        --left_[at(service)][site_.spot(model_, place.spot).cls];
         place.h = -1;
       }
     return true;
@@ -211,12 +210,12 @@ class Repacker {
     const std::size_t k = site_.spot(model_, place.spot).cls;
     const Host& host = deployment_.host(place.h);
     const auto fine = [&](int s) {
-      return left_[to_index(s)][k] > 0 &&
+      return left_[at(s)][k] > 0 &&
              std::all_of(host.tenants.begin(), host.tenants.end(),
                          [&](const Tenant& t) { return site_.meet(s, t.service); });
     };
     if (same && host.site >= 0) {
-      for (const Running& r : site_.gpus[to_index(host.site)].running)
+      for (const Running& r : site_.gpus[at(host.site)].running)
         if (r.spot == place.spot && fine(r.service)) return r.service;
     }
     for (int s = 0; s < static_cast<int>(left_.size()) && !same; ++s)
@@ -303,16 +302,16 @@ std::vector<std::size_t> greedy_assignment(const std::vector<std::vector<int>>& 
 
 // The tenants that a planned GPU would have.
 std::vector<Tenant> tenants_of(const Site& site, const plan::PlannedGpu& gpu, int model) {
-  const hw::GpuModel& shapes = site.problem.fleet[to_index(model)].gpu;
-  const auto& profiles = site.tables[to_index(model)].profiles;
+  const hw::GpuModel& shapes = site.problem.fleet[at(model)].gpu;
+  const auto& profiles = site.tables[at(model)].profiles;
   std::vector<Tenant> tenants;
   for (const plan::PlannedInstance& instance : gpu.instances) {
     const int profile = shapes.profile_index(instance.profile);
     const auto k = std::find(profiles.begin(), profiles.end(), profile) - profiles.begin();
-    const auto& spots = site.spots[to_index(model)];
+    const auto& spots = site.spots[at(model)];
     const auto spot = std::find_if(spots.begin(), spots.end(), [&](const Spot& s) {
       return s.start == instance.start &&
-             s.cls == to_index(site.fleet.first_class[to_index(model)] + static_cast<int>(k));
+             s.cls == at(site.fleet.first_class[at(model)] + static_cast<int>(k));
     });
     CHECK(spot != spots.end());
     tenants.push_back(
@@ -360,7 +359,7 @@ Deployment matched(const Site& site, const std::vector<plan::PlannedGpu>& gpus) 
       cost.emplace_back();
       for (const int h : hosts) {
         const int g = deployment.host(h).site;
-        cost.back().push_back(g < 0 ? 0 : -kept_on(site.gpus[to_index(g)], tenants));
+        cost.back().push_back(g < 0 ? 0 : -kept_on(site.gpus[at(g)], tenants));
       }
     }
     const auto host_of = cost.size() > kMaxAssigned || hosts.size() > 2 * kMaxAssigned

@@ -5,17 +5,13 @@
 #include <set>
 #include <tuple>
 
+#include "base/rng.h"
+
 namespace partita::planners::serving {
 namespace {
 
 // Ways to choose which hosts are closed that are tried at most.
 constexpr std::size_t kMaxClosings = 3000;
-
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
 
 using Fingerprint = std::pair<std::uint64_t, std::uint64_t>;
 
@@ -139,8 +135,8 @@ class Repair {
         const std::uint64_t word = (static_cast<std::uint64_t>(h) << 40) ^
                                    (static_cast<std::uint64_t>(tenant.spot) << 33) ^
                                    static_cast<std::uint64_t>(2 * tenant.service + tenant.kept);
-        sum.first += mix(word * 0x9e3779b97f4a7c15ULL + 1);
-        sum.second += mix(word * 0xd1342543de82ef95ULL + 7);
+        sum.first += mix64(word * 0x9e3779b97f4a7c15ULL + 1);
+        sum.second += mix64(word * 0xd1342543de82ef95ULL + 7);
       }
     return sum;
   }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "hw/layout.h"
 #include "model/capacity_table.h"
 
@@ -15,9 +16,7 @@ namespace partita::planners::serving {
 namespace {
 
 // Half of the relative tolerance that plans are judged with, as in cover.cc.
-constexpr double kRateTolerance = 5e-10;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr double kSiteTolerance = 5e-10;
 
 std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, int first_class) {
   std::vector<Spot> spots;
@@ -220,7 +219,7 @@ const BestPoint& Site::point(int service, int model, int s) const {
 
 int Site::missing(int service, double rate, int count) const {
   const Kind& kind = kinds[at(service)];
-  const double left = kind.demand * (1 - kRateTolerance) - rate;
+  const double left = kind.demand * (1 - kSiteTolerance) - rate;
   const int by_rate =
       left > 0 ? static_cast<int>(std::min(1e9, std::ceil(left / largest[at(service)]))) : 0;
   return std::max(by_rate, kind.min_count - count);

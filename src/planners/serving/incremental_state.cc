@@ -5,13 +5,9 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::planners::serving {
-namespace {
-
-std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 Deployment::Deployment(const Site& site)
     : site_(&site), rate_(site.kinds.size(), 0), count_(site.kinds.size(), 0) {
@@ -21,7 +17,7 @@ Deployment::Deployment(const Site& site)
 
 int Deployment::missing(int service) const {
   return std::max(
-      0, site_->missing(service, rate_[to_index(service)], count_[to_index(service)]));
+      0, site_->missing(service, rate_[partita::at(service)], count_[partita::at(service)]));
 }
 
 int Deployment::missing() const {
@@ -45,7 +41,7 @@ void Deployment::open(int h) {
   Host& host = at(h);
   host.open = true;
   if (host.site < 0) return;
-  for (const Running& running : site_->gpus[to_index(host.site)].running)
+  for (const Running& running : site_->gpus[partita::at(host.site)].running)
     add(h, running.spot, running.service);
 }
 
@@ -67,8 +63,8 @@ void Deployment::add(int h, int spot, int service) {
   Host& host = at(h);
   const Tenant tenant{spot, service, runs(host, spot, service)};
   host.tenants.insert(std::upper_bound(host.tenants.begin(), host.tenants.end(), tenant), tenant);
-  rate_[to_index(service)] += site_->rate(service, host.model, spot);
-  ++count_[to_index(service)];
+  rate_[partita::at(service)] += site_->rate(service, host.model, spot);
+  ++count_[partita::at(service)];
   if (!tenant.kept) ++creations_;
 }
 
@@ -77,13 +73,13 @@ void Deployment::remove(int h, Tenant tenant) {
   const auto found = std::find(host.tenants.begin(), host.tenants.end(), tenant);
   CHECK(found != host.tenants.end());
   host.tenants.erase(found);
-  rate_[to_index(tenant.service)] -= site_->rate(tenant.service, host.model, tenant.spot);
-  --count_[to_index(tenant.service)];
+  rate_[partita::at(tenant.service)] -= site_->rate(tenant.service, host.model, tenant.spot);
+  --count_[partita::at(tenant.service)];
   if (!tenant.kept) --creations_;
 }
 
 std::optional<std::vector<Tenant>> Deployment::displaced(int h, int spot, int service) const {
-  const Host& host = hosts_[to_index(h)];
+  const Host& host = hosts_[partita::at(h)];
   const std::uint32_t slices = site_->spot(host.model, spot).slices;
   std::vector<Tenant> out;
   std::vector<int> layout{spot};
@@ -109,7 +105,7 @@ std::optional<std::vector<Tenant>> Deployment::displaced(int h, int spot, int se
 }
 
 bool Deployment::spare(int h, const Tenant& tenant) const {
-  const std::size_t s = to_index(tenant.service);
+  const std::size_t s = partita::at(tenant.service);
   const double rate = rate_[s] - site_->rate(tenant.service, host(h).model, tenant.spot);
   return site_->missing(tenant.service, rate, count_[s] - 1) <= 0;
 }
@@ -137,15 +133,15 @@ void Deployment::shrink() {
   for (int h = 0; h < static_cast<int>(hosts_.size()); ++h) {
     const std::vector<Tenant> tenants = host(h).tenants;
     const int model = host(h).model;
-    const auto& spots = site_->spots[to_index(model)];
+    const auto& spots = site_->spots[partita::at(model)];
     for (const Tenant& tenant : tenants) {
       if (tenant.kept) continue;
       const double others = rate(tenant.service) - site_->rate(tenant.service, model, tenant.spot);
-      std::tuple<int, int, int> best{1, spots[to_index(tenant.spot)].gpcs, tenant.spot};
+      std::tuple<int, int, int> best{1, spots[partita::at(tenant.spot)].gpcs, tenant.spot};
       for (int s = 0; s < static_cast<int>(spots.size()); ++s) {
-        const Spot& spot = spots[to_index(s)];
+        const Spot& spot = spots[partita::at(s)];
         const double carries = site_->rate(tenant.service, model, s);
-        if ((spot.slices & ~spots[to_index(tenant.spot)].slices) != 0 || carries <= 0) continue;
+        if ((spot.slices & ~spots[partita::at(tenant.spot)].slices) != 0 || carries <= 0) continue;
         if (site_->missing(tenant.service, others + carries, count(tenant.service)) > 0) continue;
         best = std::min(best, {runs(host(h), s, tenant.service) ? 0 : 1, spot.gpcs, s});
       }
@@ -186,14 +182,14 @@ Deployment::Saved Deployment::save(const std::vector<int>& hosts,
                                    const std::vector<int>& services) const {
   Saved saved{{}, {}, creations_};
   const auto note = [&](int s) {
-    saved.sums.push_back({s, {rate_[to_index(s)], count_[to_index(s)]}});
+    saved.sums.push_back({s, {rate_[partita::at(s)], count_[partita::at(s)]}});
   };
   for (const int s : services) note(s);
   for (const int h : hosts) {
     saved.hosts.emplace_back(h, host(h));
     for (const Tenant& tenant : host(h).tenants) note(tenant.service);
     if (host(h).site < 0) continue;
-    for (const Running& running : site_->gpus[to_index(host(h).site)].running)
+    for (const Running& running : site_->gpus[partita::at(host(h).site)].running)
       note(running.service);
   }
   return saved;
@@ -202,8 +198,8 @@ Deployment::Saved Deployment::save(const std::vector<int>& hosts,
 void Deployment::restore(const Saved& saved) {
   for (const auto& [h, host] : saved.hosts) at(h) = host;
   for (const auto& [service, sums] : saved.sums) {
-    rate_[to_index(service)] = sums.first;
-    count_[to_index(service)] = sums.second;
+    rate_[partita::at(service)] = sums.first;
+    count_[partita::at(service)] = sums.second;
   }
   creations_ = saved.creations;
 }

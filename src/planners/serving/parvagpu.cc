@@ -132,9 +132,9 @@ class DeploymentMap {
 };
 
 // What one call works on. The problem is restricted to what ParvaGPU uses.
-class Planner {
+class ParvaPlanner {
  public:
-  explicit Planner(const plan::ServingProblem& problem)
+  explicit ParvaPlanner(const plan::ServingProblem& problem)
       : problem_(problem), gpu_(problem.fleet.front().gpu) {}
 
   // Without optimize: as far as the Segment Allocator.
@@ -172,7 +172,7 @@ class Planner {
 };
 
 // The feasible size of most throughput per GPC, or -1.
-int Planner::best_column(int s, int max_gpcs) const {
+int ParvaPlanner::best_column(int s, int max_gpcs) const {
   int best = -1;
   double best_ratio = 0;
   for (int column = 0; column < columns() && gpcs(column) <= max_gpcs; ++column) {
@@ -186,14 +186,14 @@ int Planner::best_column(int s, int max_gpcs) const {
 }
 
 // The smallest feasible size that carries the rate, or -1.
-int Planner::smallest_column(int s, double rate, int max_gpcs) const {
+int ParvaPlanner::smallest_column(int s, double rate, int max_gpcs) const {
   for (int column = 0; column < columns() && gpcs(column) <= max_gpcs; ++column)
     if (point(s, column) && point(s, column)->throughput.value >= rate) return column;
   return -1;
 }
 
 // DEMANDMATCHING: queues the segments of every service. False when there would be too many.
-bool Planner::match_demand(DeploymentMap& map) {
+bool ParvaPlanner::match_demand(DeploymentMap& map) {
   double segments = 0;
   for (int s = 0; s < static_cast<int>(problem_.services.size()); ++s) {
     const Segment best{s, best_column(s, hw::kMaxSlices)};
@@ -213,7 +213,7 @@ bool Planner::match_demand(DeploymentMap& map) {
 }
 
 // SMALLSEGMENTS: queues segments of sizes 1 and 2 for the freed rate.
-void Planner::split(DeploymentMap& map, const Segment& segment, double& freed) const {
+void ParvaPlanner::split(DeploymentMap& map, const Segment& segment, double& freed) const {
   const Segment best{segment.service, best_column(segment.service, kSmallGpcs)};
   if (best.column < 0) {
     map.enqueue(segment);
@@ -229,7 +229,7 @@ void Planner::split(DeploymentMap& map, const Segment& segment, double& freed) c
 }
 
 // ALLOCATIONOPTIMIZATION.
-void Planner::dissolve(DeploymentMap& map) const {
+void ParvaPlanner::dissolve(DeploymentMap& map) const {
   const int threshold = gpu_.compute_slices * kThresholdGpcs / kThresholdOfGpcs;
   std::vector<double> freed(problem_.services.size());  // negative: surplus
   for (std::size_t gpu = map.gpus(); gpu-- > 0;) {
@@ -242,7 +242,7 @@ void Planner::dissolve(DeploymentMap& map) const {
 
 // Adds smallest segments to services with fewer than min_replicas, or, after splitting, a rounded
 // sum below the rate.
-void Planner::top_up(DeploymentMap& map) const {
+void ParvaPlanner::top_up(DeploymentMap& map) const {
   std::vector<int> replicas(problem_.services.size());
   std::vector<double> planned(problem_.services.size());
   for (std::size_t gpu = 0; gpu < map.gpus(); ++gpu)
@@ -264,7 +264,7 @@ void Planner::top_up(DeploymentMap& map) const {
 }
 
 // The GPUs in use and what they add up to; the rest of a plan is complete()'s.
-plan::ServingPlan Planner::to_plan(const DeploymentMap& map) const {
+plan::ServingPlan ParvaPlanner::to_plan(const DeploymentMap& map) const {
   plan::ServingPlan plan;
   for (std::size_t g = 0; g < map.gpus(); ++g) {
     if (map.placed(g).empty()) continue;
@@ -284,7 +284,7 @@ plan::ServingPlan Planner::to_plan(const DeploymentMap& map) const {
 }
 
 // What the algorithm knows nothing of: anti_affinity and the size of the fleet.
-void Planner::check_apart(const DeploymentMap& map) {
+void ParvaPlanner::check_apart(const DeploymentMap& map) {
   constexpr const char* kWhy = "ParvaGPU places segments without regard to anti_affinity";
   const auto apart = [](const plan::Service& s) { return s.spread || !s.avoid.empty(); };
   if (std::ranges::none_of(problem_.services, apart)) return;
@@ -311,14 +311,14 @@ void Planner::check_apart(const DeploymentMap& map) {
   }
 }
 
-void Planner::check_fleet(const plan::ServingPlan& plan) {
+void ParvaPlanner::check_fleet(const plan::ServingPlan& plan) {
   const plan::FleetEntry& entry = problem_.fleet.front();
   if (entry.count && plan.objective.gpus > *entry.count)
     refusals_.push_back({"fleet_count", "fleet " + gpu_.name, 1.0 * *entry.count,
                          1.0 * plan.objective.gpus, "ParvaGPU needs more GPUs than there are"});
 }
 
-Outcome Planner::run(bool optimize, Stopwatch& watch) {
+Outcome ParvaPlanner::run(bool optimize, Stopwatch& watch) {
   table_ = best_points(problem_, problem_.fleet.front());
   watch.points_done(problem_.rule);
   refusals_ = unservable(problem_, {table_});
@@ -347,7 +347,7 @@ Outcome plan_variant(const plan::ServingProblem& problem, const Variant& variant
       .max_processes = std::min(problem.max_processes, variant.max_processes)};
   std::erase_if(used.fleet.front().gpu.profiles, [](const auto& p) { return !p.plain(); });
   Stopwatch watch(options);
-  Outcome outcome = Planner(used).run(variant.optimize, watch);
+  Outcome outcome = ParvaPlanner(used).run(variant.optimize, watch);
   return complete(std::move(outcome), used, variant.name, watch);
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -21,8 +22,6 @@ struct Gpu {
   std::size_t model;
   std::vector<Tenant> tenants;
 };
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Which services must not meet on a GPU: apart[s] holds s itself when it is spread.
 using Apart = std::map<int, std::set<int>>;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/rng.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -42,19 +43,13 @@ class FingerprintSet {
   std::size_t count_ = 0;
 };
 
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 FingerprintSet::Fingerprint fingerprint(std::size_t unit, std::size_t first,
                                         const std::vector<std::int64_t>& load) {
-  FingerprintSet::Fingerprint f{mix(unit * 0x9e3779b97f4a7c15ULL + first + 1),
-                                mix(first * 0xd1342543de82ef95ULL + unit + 7)};
+  FingerprintSet::Fingerprint f{mix64(unit * 0x9e3779b97f4a7c15ULL + first + 1),
+                                mix64(first * 0xd1342543de82ef95ULL + unit + 7)};
   for (const std::int64_t x : load) {
-    f.low = mix(f.low + static_cast<std::uint64_t>(x) * 0x9e3779b97f4a7c15ULL + 1);
-    f.high = mix(f.high ^ (static_cast<std::uint64_t>(x) * 0xda942042e4dd58b5ULL + 3));
+    f.low = mix64(f.low + static_cast<std::uint64_t>(x) * 0x9e3779b97f4a7c15ULL + 1);
+    f.high = mix64(f.high ^ (static_cast<std::uint64_t>(x) * 0xda942042e4dd58b5ULL + 3));
   }
   return f;
 }

@@ -1,0 +1,26 @@
+#include "batch/batch_commands.h"
+#include "commands.h"
+
+namespace partita::cli {
+
+Command add_batch(CLI::App& app) {
+  CLI::App* batch = app.add_subcommand(
+      "batch",
+      "Schedule a queue of GPU jobs on MIG instances that come and go: the least makespan");
+  batch->require_subcommand(1);
+  const std::vector<Command> commands = {add_batch_schedule(*batch),   add_batch_stream(*batch),
+                                         add_batch_verify(*batch),     add_batch_compare(*batch),
+                                         add_batch_simulate(*batch),   add_batch_run(*batch),
+                                         add_batch_schedulers(*batch), add_batch_generate(*batch)};
+  batch->footer(
+      "partita batch generate --count 12 --scaling mixed --gpu A30 --seed 1 -o tasks.csv\n"
+      "partita batch schedule --tasks tasks.csv --gpu A30");
+  return {batch, [commands](Context& context) -> Result<Exit> {
+            for (const Command& command : commands) {
+              if (command.app->parsed()) return command.run(context);
+            }
+            return bad_input("batch", "a subcommand is needed");
+          }};
+}
+
+}  // namespace partita::cli

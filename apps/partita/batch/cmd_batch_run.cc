@@ -1,0 +1,405 @@
+// partita batch run: a schedule carried out on this node, or rehearsed on a copy of it in memory.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+
+#include "actuate/apply.h"
+#include "batch/batch_commands.h"
+#include "batch/batch_inputs.h"
+#include "batch/batch_node.h"
+#include "batch/batch_run_text.h"
+#include "batch/batch_scheduling.h"
+#include "batch/batch_script.h"
+#include "commands.h"
+#include "node/devices.h"
+#include "drivers/sim/sim_driver.h"
+#include "exec/batch/session.h"
+#include "flags.h"
+#include "serving/planning.h"
+#include "progress.h"
+#include "node/state_dir.h"
+#include "stop_request.h"
+#include "batch/task_command.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr exec::Nanos kLook = exec::kSecond / 5;  // between two lines of progress
+constexpr double kMaxFactor = 1e6;
+
+struct BatchRunFlags {
+  ScheduleFlags schedule;  // its schedule empty: one is made
+  std::string scheduler = "best";
+  SearchFlags search;
+  std::string gpus;  // indices
+  DeviceFlags device;
+  std::string command, state_dir, log_dir;
+  std::string timeout, grace = "10s", patience = "30s";
+  int retries = 0;
+  bool keep = false, simulate = false, resume = false;
+  Output output;
+};
+
+// A schedule with what it solves and the GPUs of the node that it is for.
+struct Decided {
+  plan::BatchProblem problem;
+  plan::BatchSchedule schedule;
+  std::vector<int> devices;
+};
+
+// All that is known before anything is done.
+struct Prepared {
+  OpenDriver open;
+  device::NodeState node;
+  Decided decided;
+  exec::Script script;
+  exec::Options options;
+};
+
+// ---- what to do ----
+
+struct Times {
+  std::optional<double> factor;         // of the planned time, or
+  std::optional<exec::Nanos> duration;  // the timeout of every attempt
+};
+
+Result<exec::Nanos> nanos_of(const std::string& flag, const std::string& text) {
+  const Result<Seconds> duration = parse_duration(flag, text);
+  if (!duration) return failed(duration.error());
+  return plan::nanos(*duration);
+}
+
+// "90s" or "3x".
+Result<Times> parse_timeout(const std::string& text) {
+  if (text.empty()) return Times{};
+  if (!text.ends_with('x')) {
+    const Result<exec::Nanos> duration = nanos_of("--timeout", text);
+    if (!duration) return failed(duration.error());
+    return Times{{}, *duration};
+  }
+  double factor = 0;
+  const char* const end = text.data() + text.size() - 1;
+  const auto [rest, error] = std::from_chars(text.data(), end, factor);
+  if (error != std::errc{} || rest != end || !(factor > 0 && factor <= kMaxFactor)) {
+    return bad_input("--timeout",
+                     fmt::format("'{}' is neither a duration (90s) nor a multiple of the planned "
+                                 "time (3x)",
+                                 text));
+  }
+  return Times{factor, {}};
+}
+
+Result<exec::Options> options_of(const BatchRunFlags& flags) {
+  const Result<exec::Nanos> grace = nanos_of("--grace", flags.grace);
+  if (!grace) return failed(grace.error());
+  const Result<exec::Nanos> patience = nanos_of("--patience", flags.patience);
+  if (!patience) return failed(patience.error());
+  exec::Options options{.retries = flags.retries, .grace = *grace, .patience = *patience};
+  options.keep = flags.keep;
+  return options;
+}
+
+Result<Decided> read_schedule(Context& context, const BatchRunFlags& flags, const device::NodeState& node,
+                              const std::vector<int>& named) {
+  Result<JudgedSchedule> judged = load_schedule(context, flags.schedule);
+  if (!judged) return failed(judged.error());
+  const std::string& file = flags.schedule.schedule;
+  if (!judged->violations.empty()) {
+    return failed(
+        {ErrorCode::infeasible, reasons_text("the schedule is broken:", judged->violations), file});
+  }
+  Result<std::vector<int>> devices = matching_gpus(judged->problem, node, named, file);
+  if (!devices) return failed(devices.error());
+  return Decided{std::move(judged->problem), std::move(judged->schedule), *std::move(devices)};
+}
+
+Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags, const Prepared& prepared,
+                                  const std::vector<int>& named) {
+  const auto chosen = choose_scheduler("--scheduler", flags.scheduler);
+  if (!chosen) return failed(chosen.error());
+  Decided decided;
+  decided.devices = named;
+  if (named.empty()) {
+    Result<std::vector<int>> usable = usable_gpus(prepared.node);
+    if (!usable) return failed(usable.error());
+    decided.devices = *std::move(usable);
+  }
+  GpuFlags gpus;
+  gpus.catalogue = flags.device.catalogue;
+  for (const int index : decided.devices) {
+    const std::string& model = prepared.node.gpus[static_cast<std::size_t>(index)].model;
+    gpus.gpu += (gpus.gpu.empty() ? "" : ",") + model;
+  }
+  const Result<GpuList> list = load_gpus(context, gpus);
+  if (!list) return failed(list.error());
+  Result<plan::BatchProblem> problem = load_batch(context, flags.schedule.tasks, *list);
+  if (!problem) return failed(problem.error());
+  decided.problem = *std::move(problem);
+  warn_about(context, flags.schedule.tasks, decided.problem);
+  Scheduled made = make_schedule(context, *chosen, decided.problem, flags.search);
+  if (const auto wrong = misuse("--scheduler", made.refusals)) return failed(*wrong);
+  if (!made.schedule) {
+    return failed(
+        {ErrorCode::infeasible, reasons_text("there is no such schedule:", made.refusals), ""});
+  }
+  if (!made.violations.empty()) return failed(internal_error(flags.scheduler, made.violations));
+  decided.schedule = *std::move(made.schedule);
+  return decided;
+}
+
+Result<Prepared> prepare(Context& context, const BatchRunFlags& flags) {
+  Result<exec::Options> options = options_of(flags);
+  if (!options) return failed(options.error());
+  const Result<Times> timeout = parse_timeout(flags.timeout);
+  if (!timeout) return failed(timeout.error());
+  Prepared prepared;
+  prepared.options = *options;
+  Result<OpenDriver> open = open_driver(context, flags.device);
+  if (!open) return failed(open.error());
+  prepared.open = *std::move(open);
+  Result<device::NodeState> node = device::read_node(*prepared.open.driver);
+  if (!node) return failed(node.error());
+  prepared.node = *std::move(node);
+  const Result<std::vector<int>> named = named_gpus(flags.gpus, prepared.node);
+  if (!named) return failed(named.error());
+  Result<Decided> decided = flags.schedule.schedule.empty()
+                                ? make_schedule_for(context, flags, prepared, *named)
+                                : read_schedule(context, flags, prepared.node, *named);
+  if (!decided) return failed(decided.error());
+  prepared.decided = *std::move(decided);
+  const auto& [problem, schedule, devices] = prepared.decided;
+  Result<exec::Script> made = make_script(problem, schedule, {devices, timeout->factor});
+  if (!made) return failed(made.error());
+  prepared.script = *std::move(made);
+  if (timeout->duration)
+    for (exec::ScriptTask& task : prepared.script.tasks) task.timeout = timeout->duration;
+  if (flags.simulate) return prepared;
+  if (auto given = give_commands(prepared.script, flags.command); !given)
+    return failed(given.error());
+  return prepared;
+}
+
+Result<void> check_free(const Prepared& prepared) {
+  const std::vector<std::string> found =
+      blockers(prepared.script, prepared.node, *prepared.open.catalogue);
+  if (found.empty()) return {};
+  return failed({ErrorCode::in_use,
+                 fmt::format("instances that this run did not make are in its way:\n  {}",
+                             fmt::join(found, "\n  ")),
+                 ""});
+}
+
+// ---- doing it ----
+
+// Tells people how a run goes: a line on a terminal, and for good what goes wrong.
+class Watcher {
+ public:
+  Watcher(Context& context, const exec::Script& script)
+      : context_(context), progress_(context), script_(script) {}
+
+  void look(exec::Nanos now, const exec::RunReport& report, bool last = false) {
+    if (!last && seen_ && now < next_) return;
+    next_ = now + kLook;
+    if (seen_) {
+      for (const std::string& line : news(script_, *seen_, report)) {
+        progress_.show("");
+        complain(context_, line);
+      }
+    }
+    seen_ = report;
+    if (!last) progress_.show(progress_text(script_, report, now));
+  }
+
+ private:
+  Context& context_;
+  Progress progress_;
+  const exec::Script& script_;
+  std::optional<exec::RunReport> seen_;
+  exec::Nanos next_ = 0;
+};
+
+Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared& prepared,
+                    const exec::RunReport& report, const exec::RunNames& names) {
+  const std::string content = flags.output.format == "json"
+                                  ? exec::report_json(prepared.script, report, names)
+                                  : run_text(prepared.script, report, names);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  const auto& [problem, schedule, devices] = prepared.decided;
+  const std::string late = late_text(problem, realised(prepared.script, report, schedule));
+  if (!late.empty()) complain(context, late);
+  const int finished = report.count(exec::TaskStatus::finished);
+  if (report.left.empty() && finished == static_cast<int>(prepared.script.tasks.size()))
+    return Exit::done;
+  if (report.interrupted) complain(context, "interrupted; run the same command again to go on");
+  const bool refused = !report.refusals.empty() || !report.left.empty();
+  return report.interrupted || refused ? Exit::environment : Exit::no;
+}
+
+Result<Exit> rehearse(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
+  if (auto fine = check_free(prepared); !fine) return failed(fine.error());
+  ManualClock clock;
+  MemoryFiles files;
+  const auto machine =
+      drivers::sim::own_machine(copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
+  drivers::sim::SimDriver driver(*machine);
+  const exec::Script& script = prepared.script;
+  SimProcesses processes(clock, [&](const ProcessSpec& spec) {
+    const std::string& name = spec.environment.at("PARTITA_TASK");
+    const auto task = std::ranges::find(script.tasks, name, &exec::ScriptTask::name);
+    return SimBehaviour{.run_ns = task->planned.end - task->planned.begin};
+  });
+  exec::BatchExecutor executor(script, prepared.options);
+  exec::run_simulated(executor, script, {driver, processes, files, clock}, {}, clock, processes);
+  return finish(context, flags, prepared, executor.report(),
+                {prepared.node.driver, prepared.decided.schedule.scheduler, "", true});
+}
+
+// Where a run keeps what it writes.
+struct Paths {
+  std::string state, journal, logs;
+};
+Paths paths_of(const BatchRunFlags& flags, const device::NodeState& node) {
+  const std::filesystem::path state =
+      std::filesystem::absolute(state_directory(flags.state_dir, node)).lexically_normal();
+  const std::string logs = flags.log_dir.empty()
+                               ? (state / "batch-logs").string()
+                               : std::filesystem::absolute(flags.log_dir).string();
+  return {state.string(), (state / "batch.journal").string(), logs};
+}
+
+Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
+  const Paths paths = paths_of(flags, prepared.node);
+  if (auto made = context.files.make_directories(paths.state); !made) return failed(made.error());
+  // Nobody applies a plan to this node meanwhile.
+  const auto node_lock = context.files.lock(actuate::journal_path(paths.state) + ".lock");
+  if (!node_lock) return failed(node_lock.error());
+  RealProcesses processes;
+  const exec::Doors doors{*prepared.open.driver, processes, context.files, context.clock};
+  const exec::SessionFlags session_flags{
+      .journal = paths.journal,
+      .resume = flags.resume,
+      .run = fmt::format("{:x}-{}", context.clock.now_ns(), ::getpid()),
+      .log_dir = paths.logs,
+      .find = exec::find_attempts,
+      .may_begin = [&] { return check_free(prepared); }};
+  StopRequest stop;
+  Result<exec::Session> session = exec::open_session(prepared.script, doors, session_flags);
+  if (!session) return failed(session.error());
+  if (session->past.now > 0) complain(context, "an earlier run was cut short; going on");
+  auto watcher = std::make_unique<Watcher>(context, prepared.script);
+  session->settings.interrupted = [&] { return stop.within(0); };
+  session->settings.watch = [&](exec::Nanos now, const exec::RunReport& report) {
+    watcher->look(now, report);
+  };
+  exec::BatchExecutor executor(prepared.script, prepared.options, session->past);
+  const exec::RunEnd end = exec::run_real(executor, prepared.script, doors, session->settings);
+  watcher->look(0, executor.report(), true);
+  watcher.reset();  // the terminal is free for the table
+  const Result<Exit> exit = finish(context, flags, prepared, executor.report(),
+                                   {prepared.node.driver, prepared.decided.schedule.scheduler,
+                                    session->settings.paths.run, false});
+  if (!exit) return exit;
+  if (end.journal) return failed(*end.journal);
+  if (auto closed = exec::close_session(*session, executor.report(), doors); !closed)
+    return failed(closed.error());
+  return exit;
+}
+
+Result<Exit> run_batch_run(Context& context, BatchRunFlags flags) {
+  flags.schedule.catalogue = flags.device.catalogue;
+  const Result<Prepared> prepared = prepare(context, flags);
+  if (!prepared) return failed(prepared.error());
+  return flags.simulate ? rehearse(context, flags, *prepared)
+                        : carry_out(context, flags, *prepared);
+}
+
+// ---- flags ----
+
+void add_inputs(CLI::App& command, BatchRunFlags& flags) {
+  command
+      .add_option("SCHEDULE", flags.schedule.schedule,
+                  "A schedule (JSON), as `partita batch schedule --format json` writes it; without "
+                  "it --scheduler makes one for the GPUs")
+      ->type_name("FILE");
+  add_tasks_flag(command, flags.schedule.tasks);
+  command
+      .add_option("--scheduler", flags.scheduler,
+                  "Who schedules where there is no SCHEDULE; `partita batch schedulers` lists them")
+      ->type_name("SCHEDULER")
+      ->default_str(flags.scheduler);
+  add_search_flags(command, flags.search);
+  command
+      .add_option(
+          "--gpu", flags.gpus,
+          "Indices of the GPUs of this node to use, with commas (default: those that fit the "
+          "schedule, all with MIG on where there is none)")
+      ->type_name("INDEX");
+  add_device_flags(command, flags.device);
+}
+
+void add_conduct(CLI::App& command, BatchRunFlags& flags) {
+  command
+      .add_option("--command", flags.command,
+                  "What the shell runs for every task, instead of the batch's commands; {task} "
+                  "{profile} {gpu} {start} {seconds} {command} stand for the task's")
+      ->type_name("TEMPLATE");
+  within(
+      command.add_option("--retries", flags.retries, "How often a task that failed is tried again"),
+      0, 1000)
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--timeout", flags.timeout,
+                  "Ends an attempt of a task after this time (90s) or multiple of the planned time "
+                  "(3x); default: never")
+      ->type_name("DURATION");
+  command.add_option("--grace", flags.grace, "How long a task may take to end before it is killed")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  command
+      .add_option("--patience", flags.patience,
+                  "How long a reconfiguration that the driver refuses is tried again")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  command.add_flag("--keep", flags.keep, "Leave the last instances as they are");
+}
+
+void add_record(CLI::App& command, BatchRunFlags& flags) {
+  command.add_flag("--simulate", flags.simulate,
+                   "Rehearse: simulated time, planned task times, a copy of the node in memory");
+  command.add_flag(
+      "--resume", flags.resume,
+      "Go on with the last run although it is over: tasks that did not finish are tried "
+      "again. (One that was cut short always goes on)");
+  add_state_dir(command, flags.state_dir);
+  command
+      .add_option("--log-dir", flags.log_dir,
+                  "Where the tasks' output goes, a directory per run (default: batch-logs in the "
+                  "state directory)")
+      ->type_name("DIR");
+  add_output(command, flags.output, {"text", "json"});
+}
+
+}  // namespace
+
+Command add_batch_run(CLI::App& batch) {
+  CLI::App* command = batch.add_subcommand(
+      "run", "Carry out a schedule on this node; may be killed and run again at any moment");
+  auto flags = std::make_shared<BatchRunFlags>();
+  add_inputs(*command, *flags);
+  add_conduct(*command, *flags);
+  add_record(*command, *flags);
+  command->footer(
+      "partita batch run schedule.json --tasks tasks.csv --retries 1 --timeout 3x\n"
+      "partita batch run --tasks tasks.csv --gpu 0 --format json -o report.json\n"
+      "partita batch run --tasks tasks.csv --driver sim --command 'sleep {seconds}'\n"
+      "partita batch run schedule.json --tasks tasks.csv --driver sim --simulate");
+  return {command, [flags](Context& context) { return run_batch_run(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,234 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "batch/batch_comparison.h"
+#include "commands.h"
+#include "serving/comparison.h"
+#include "demo/demo_node.h"
+#include "flags.h"
+#include "serving/inputs.h"
+#include "kernels/kernel_inputs.h"
+#include "kernels/kernel_planning.h"
+#include "kernels/kernel_report.h"
+#include "forms/batch_forms.h"
+#include "forms/serving_forms.h"
+#include "profile/law.h"
+#include "serving/report.h"
+#include "table.h"
+
+namespace partita::cli {
+namespace {
+
+// Compiled in, so that the demo runs from a fresh clone and from an installed binary alike.
+constexpr std::string_view kServices =
+#include "demo_services.inc"
+    ;
+constexpr std::string_view kLaws =
+#include "demo_laws.inc"
+    ;
+constexpr std::string_view kTasks =
+#include "demo_tasks.inc"
+    ;
+constexpr std::string_view kEncoder =
+#include "demo_encoder.inc"
+    ;
+constexpr std::string_view kConvnet =
+#include "demo_convnet.inc"
+    ;
+constexpr char kServicesFile[] = "data/scenarios/s4.yaml";
+constexpr char kLawsFile[] = "data/profiles/a100-80gb.json";
+constexpr char kTasksFile[] = "data/batches/rodinia-a30.csv";
+constexpr char kGpu[] = "A100-80GB";
+constexpr char kBatchGpu[] = "A30-24GB";
+constexpr char kKernelGpu[] = "MI50";
+constexpr int kSwitches = 4;
+constexpr int kNodeGpus = 8;
+constexpr char kParvagpuRule[] = "execution:0.45";  // what ParvaGPU's released code does
+
+struct DemoFlags {
+  std::string picture;  // -o
+  std::uint64_t seed = 1;
+};
+
+void say(Context& context, const std::string& text) { fmt::print(context.out, "{}", text); }
+
+void headline(Context& context, int step, const std::string& text) {
+  const bool colour = context.colour;
+  say(context, fmt::format("\n{}{}. {}{}\n\n", colour ? "\033[1m" : "", step, text,
+                           colour ? "\033[0m" : ""));
+}
+
+Result<plan::ServingProblem> demo_problem() {
+  plan::ServingProblem problem;
+  Result<std::vector<plan::Service>> services = plan::parse_services(kServicesFile, kServices);
+  if (!services) return failed(services.error());
+  problem.services = std::move(*services);
+  const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kGpu);
+  if (!gpu) return failed(gpu.error());
+  const auto laws = profile::parse_laws(kLawsFile, kLaws);
+  if (!laws) return failed(laws.error());
+  Result<profile::ProfileTable> table = profile::table_from_laws(*laws, **gpu);
+  if (!table) return failed(table.error());
+  problem.fleet.push_back({**gpu, std::move(*table), std::nullopt, 1});
+  return problem;
+}
+
+std::string services_table(const plan::ServingProblem& problem) {
+  Table table{{"SERVICE", "MODEL", "req/s", "SLO ms"}, {}};
+  for (const plan::Service& service : problem.services) {
+    table.rows.push_back({service.name, service.model, fmt::format("{:g}", service.rate.value),
+                          fmt::format("{:g}", service.slo.value)});
+  }
+  return to_string(table);
+}
+
+void write_picture(Context& context, const DemoFlags& flags, const plan::ServingPlan& plan) {
+  const std::string file = !flags.picture.empty()                ? flags.picture
+                           : context.files.is_directory("build") ? "build/demo-plan.svg"
+                                                                 : "demo-plan.svg";
+  const auto written =
+      context.files.write_atomic(file, plan::plan_svg(plan, hw::builtin_catalogue()));
+  // The demo goes on without its picture, for instance in a directory that cannot be written.
+  if (written) {
+    say(context, fmt::format("\nThe same as a picture: {}\n", file));
+  } else {
+    complain(context, "no picture: " + to_string(written.error()));
+  }
+}
+
+Result<plan::ServingPlan> show_plan(Context& context, const DemoFlags& flags,
+                                    const plan::ServingProblem& problem) {
+  const Result<const Planner*> planner = find_planner("demo", "exact");
+  if (!planner) return failed(planner.error());
+  Result<Outcome> outcome = make_plan(context, **planner, problem, CompareOptions{}.node_budget);
+  if (!outcome) return failed(outcome.error());
+  if (!outcome->plan) {
+    return environment_error("demo", reasons_text("no plan:", outcome->refusals));
+  }
+  plan::PictureOptions picture;
+  picture.colour = context.colour;
+  picture.explain = true;
+  say(context, plan::plan_text(*outcome->plan, hw::builtin_catalogue(), picture));
+  write_picture(context, flags, *outcome->plan);
+  return std::move(*outcome->plan);
+}
+
+Result<Exit> show_traffic(Context& context, const DemoFlags& flags, const plan::ServingProblem& problem,
+                          const plan::ServingPlan& plan) {
+  sim::ServingOptions options;
+  options.seed = flags.seed;
+  const Result<TimedReport> timed = timed_simulation(context, problem, plan, options);
+  if (!timed) return failed(timed.error());
+  say(context, report_text(problem, timed->report, options));
+  return Exit::done;
+}
+
+Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
+                             const plan::ServingProblem& problem) {
+  const auto contestants = parse_contestants(
+      "demo", fmt::format("exact,exact@{0},parvagpu@{0}", kParvagpuRule), problem.rule);
+  if (!contestants) return failed(contestants.error());
+  CompareOptions options;
+  options.seed = flags.seed;
+  const auto standings = compare(context, problem, *contestants, options);
+  if (!standings) return failed(standings.error());
+  say(context, comparison_text(*standings, options));
+  return Exit::done;
+}
+
+Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
+  const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kBatchGpu);
+  if (!gpu) return failed(gpu.error());
+  const Result<plan::BatchProblem> problem = plan::parse_tasks(kTasksFile, kTasks, {**gpu}, {0});
+  if (!problem) return failed(problem.error());
+  const auto contestants = parse_batch_contestants("demo", "best,far,miso,fixed-best");
+  if (!contestants) return failed(contestants.error());
+  SearchFlags search;
+  search.seed = flags.seed;
+  const BatchComparison comparison = compare_schedulers(context, *problem, *contestants, search);
+  for (const BatchStanding& standing : comparison.standings) {
+    if (standing.result.violations.empty()) continue;
+    return failed(internal_error(standing.name, standing.result.violations));
+  }
+  plan::GanttOptions gantt;
+  gantt.colour = context.colour;
+  gantt.width = context.width;
+  const std::vector<plan::BatchSchedule> schedules = schedules_of(comparison);
+  if (!schedules.empty()) {
+    say(context, plan::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
+  }
+  say(context, batch_comparison_text(*problem, comparison));
+  return Exit::done;
+}
+
+Result<Exit> show_kernels(Context& context) {
+  const Result<hw::Topology> topology = load_topology(kKernelGpu);
+  if (!topology) return failed(topology.error());
+  std::vector<profile::ModelKernels> models;
+  for (const auto& [name, text] :
+       {std::pair("encoder", kEncoder), std::pair("convnet", kConvnet)}) {
+    auto model = profile::parse_kernel_csv(name, text, topology->units());
+    if (!model) return failed(model.error());
+    models.push_back(*std::move(model));
+  }
+  const auto configs = load_configs("", *topology, 1);
+  if (!configs) return failed(configs.error());
+  const auto problem = kernel_problem(*topology, models, *configs, kSwitches);
+  if (!problem) return failed(problem.error());
+  const auto planned = plan_kernels(*problem, *topology, 1);
+  if (!planned) return failed(planned.error());
+  say(context, kernel_plan_text(*problem, *planned, *topology, context.width));
+  return Exit::done;
+}
+
+Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
+  const Result<plan::ServingProblem> problem = demo_problem();
+  if (!problem) return failed(problem.error());
+  say(context, fmt::format("Partita in eight steps. No GPU is needed: {} performance laws were "
+                           "fitted to measurements\non an {}; the services are scenario S4 of the "
+                           "ParvaGPU paper.\n",
+                           problem->fleet[0].profiles.size(), kGpu));
+  headline(context, 1, "The services: requests per second, each with a latency objective");
+  say(context, services_table(*problem));
+  headline(context, 2, "The plan: the fewest GPUs, with the proof");
+  const Result<plan::ServingPlan> plan = show_plan(context, flags, *problem);
+  if (!plan) return failed(plan.error());
+  headline(context, 3, "The judge: shares no code with the planner");
+  say(context,
+      fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem->services.size(),
+                  plan->gpus.size(), plan::to_string(problem->rule)));
+  headline(context, 4, "A simulated minute of Poisson traffic on that plan");
+  if (auto shown = show_traffic(context, flags, *problem, *plan); !shown) return shown;
+  headline(context, 5, "The same services planned by ParvaGPU's algorithm");
+  if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
+  headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
+  if (auto shown = show_batch(context, flags); !shown) return shown;
+  headline(context, 7, "Below instances: two models on one MI50, their kernels on masks of CUs");
+  if (auto shown = show_kernels(context); !shown) return shown;
+  headline(context, 8, "The plan made real on eight simulated GPUs, then more traffic");
+  if (auto shown = show_node(context, *problem, *plan, kNodeGpus); !shown) {
+    return failed(shown.error());
+  }
+  if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_demo(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "demo",
+      "Tell the whole story on eleven services, a queue of jobs and two models on one GPU: plan, "
+      "proof, verdict, traffic, and a node changed with nothing touched that may stay");
+  auto flags = std::make_shared<DemoFlags>();
+  command
+      ->add_option("-o,--output", flags->picture,
+                   "Where the picture goes; build/demo-plan.svg when there is a build/, else "
+                   "demo-plan.svg")
+      ->type_name("FILE");
+  add_seed(*command, flags->seed);
+  return {command, [flags](Context& context) { return run_demo(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,309 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "commands.h"
+#include "examples/strassen.h"
+#include "flags.h"
+#include "kernels/graph_work.h"
+#include "kernels/kernel_inputs.h"
+#include "forms/graph_forms.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr double kMostError = 1e-4;  // of the example's product, relative
+constexpr int kMaxExampleSize = 4096;
+constexpr int kMaxThreads = 256;
+constexpr int kSimulatedThreads = 2;
+
+int cores() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+}
+
+// ----------------------------------------------------------------------------------------- example
+
+void add_example_flags(CLI::App& command, StrassenFlags& flags) {
+  within(command.add_option("--size", flags.size, "Rows and columns of the example's matrices"), 1,
+         kMaxExampleSize)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", flags.size));
+  within(command.add_option("--levels", flags.levels,
+                            "Levels of the example's recursion: 7 products of quarters each"),
+         0, examples::kMaxLevels)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", flags.levels));
+}
+
+struct ExampleFlags {
+  std::string name;
+  StrassenFlags strassen;
+  int units = 1;
+  Output output;
+};
+
+Result<Exit> run_example(Context& context, const ExampleFlags& flags) {
+  const GraphWork work = strassen_work(flags.strassen, flags.units, false);
+  if (auto written = deliver(context, flags.output, plan::graph_json(work.problem)); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+Command add_graph_example(CLI::App& graph) {
+  CLI::App* command = graph.add_subcommand("example", "Write an example as a task graph file");
+  auto flags = std::make_shared<ExampleFlags>();
+  one_of(command->add_option("NAME", flags->name,
+                             "strassen: matrix multiplication, Winograd's variant of Strassen's"),
+         {"strassen"})
+      ->required();
+  add_example_flags(*command, flags->strassen);
+  within(command->add_option("--units", flags->units, "Units that each kernel asks for"), 1,
+         hw::kMaxUnits)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", flags->units));
+  add_output(*command, flags->output, {"json"});
+  command->footer("partita graph example strassen --size 2048 --units 8 -o strassen.json");
+  return {command, [flags](Context& context) { return run_example(context, *flags); }};
+}
+
+// --------------------------------------------------------------------------------------------- run
+
+struct RunFlags {
+  std::string file, example, driver = "cpu_mask", gpu, policy, waits = "device";
+  StrassenFlags strassen;
+  int units = 1, threads = 0, overlap_limit = 0;
+  bool limit_given = false, sequential = false, compare = false;
+  double copy_gbps = 10;
+  Output output;
+};
+
+// At most so many bytes are copied for real.
+Result<void> check_copies(const std::string& file, const plan::GraphProblem& problem) {
+  constexpr double kMaxCopied = 2e9;
+  double copied = 0;
+  for (const plan::GraphTask& task : problem.tasks) {
+    copied += task.bytes;
+    if (copied > kMaxCopied)
+      return bad_input(
+          fmt::format("{}:{}", file, task.line),
+          fmt::format("copies of more than {:g} bytes in all with task '{}'; that many "
+                      "can be simulated only (--driver sim)",
+                      kMaxCopied, task.name));
+  }
+  return {};
+}
+
+// The units of the graph fit the topology.
+Result<void> check_units(const std::string& file, const plan::GraphProblem& problem,
+                         const hw::Topology& topology) {
+  for (const plan::GraphTask& task : problem.tasks) {
+    if (task.kind != plan::GraphTaskKind::lane || task.units <= topology.units()) continue;
+    return bad_input(task.line > 0 ? fmt::format("{}:{}", file, task.line) : "--units",
+                     fmt::format("task '{}' asks for {} units; {} has {} (--gpu)", task.name,
+                                 task.units, topology.name, topology.units()));
+  }
+  return {};
+}
+
+Result<plan::GraphProblem> load_problem(Context& context, const std::string& file) {
+  const Result<std::string> text = read_input(context, "FILE", file);
+  if (!text) return failed(text.error());
+  return plan::parse_graph(file, *text, mask_policy_words());
+}
+
+Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
+  if (flags.file.empty() == flags.example.empty())
+    return bad_input("graph run", "either FILE or --example is needed, not both");
+  const bool real = flags.driver != "sim";
+  GraphWork work;
+  if (!flags.example.empty()) {
+    if (flags.units > topology.units())
+      return bad_input("--units", fmt::format("{} has {}", topology.name, topology.units()));
+    work = strassen_work(flags.strassen, flags.units, real);
+  } else {
+    auto problem = load_problem(context, flags.file);
+    if (!problem) return failed(problem.error());
+    work.problem = *std::move(problem);
+    if (auto fits = check_units(flags.file, work.problem, topology); !fits)
+      return failed(fits.error());
+    if (auto few = real ? check_copies(flags.file, work.problem) : Result<void>{}; !few)
+      return failed(few.error());
+    work.graph = graph_of(work.problem, topology, real ? &context.clock : nullptr);
+  }
+  // What flags say holds for every task.
+  if (!flags.policy.empty()) work.problem.policy = flags.policy;
+  if (flags.limit_given) work.problem.overlap_limit = flags.overlap_limit;
+  for (plan::GraphTask& task : work.problem.tasks) {
+    if (!flags.policy.empty()) task.policy.clear();
+    if (flags.limit_given) task.overlap_limit.reset();
+  }
+  return work;
+}
+
+std::string content_of(const RunFlags& flags, const plan::GraphResult& result,
+                       const Context& context) {
+  if (flags.output.format == "json") return plan::graph_run_json(result);
+  if (flags.output.format == "svg") return plan::graph_run_svg(result);
+  const bool colour = context.colour && flags.output.file.empty();
+  return plan::graph_run_text(result, {colour, context.width});
+}
+
+Result<Exit> run_graph(Context& context, const RunFlags& flags) {
+  const bool sim = flags.driver == "sim";
+  const std::string gpu = !flags.gpu.empty() ? flags.gpu
+                          : sim              ? "MI50"
+                                             : fmt::format("1x{}", cores());
+  const Result<hw::Topology> topology = load_topology(gpu);
+  if (!topology) return failed(topology.error());
+  auto work = load_work(context, flags, *topology);
+  if (!work) return failed(work.error());
+  const int standard = sim ? kSimulatedThreads : cores();
+  const int threads = flags.threads > 0 ? flags.threads : standard;
+  const GraphRunSettings settings{*topology, flags.driver, threads, flags.waits == "device",
+                                  flags.copy_gbps};
+  // Compared are runs on memory that another one has touched before.
+  const bool compare = flags.compare && !flags.sequential;
+  if (compare && !sim) {
+    if (auto warm = run_sequentially(context, *work, settings); !warm) return failed(warm.error());
+  }
+  const auto ran = flags.sequential ? run_sequentially(context, *work, settings)
+                                    : run_graph(context, *work, settings);
+  if (!ran) return failed(ran.error());
+  plan::GraphResult result{work->problem, *ran};
+  if (work->strassen && !sim) result.relative_error = relative_error(*work->strassen);
+  if (compare) {
+    auto alone = run_sequentially(context, *work, settings);
+    if (!alone) return failed(alone.error());
+    result.sequential = *std::move(alone);
+  }
+  const std::string content = content_of(flags, result, context);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  if (result.relative_error.value_or(0) <= kMostError) return Exit::done;
+  complain(context, fmt::format("the relative error is above {:g}", kMostError));
+  return Exit::no;
+}
+
+void add_run_flags(CLI::App& command, RunFlags& flags) {
+  one_of(command.add_option("--driver", flags.driver,
+                            "cpu_mask: on lanes of threads of this machine, a thread per unit; "
+                            "sim: in virtual time, the same on every machine"),
+         {"cpu_mask", "sim"})
+      ->default_str(flags.driver);
+  command
+      .add_option("--gpu", flags.gpu,
+                  "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS "
+                  "(default: one cluster with a unit per core; of sim: MI50)")
+      ->type_name("TOPOLOGY");
+  one_of(command.add_option("--policy", flags.policy,
+                            "How kernels get their units, whatever the graph says; see partita "
+                            "help mask"),
+         mask_policy_words());
+  within(command.add_option("--overlap-limit", flags.overlap_limit,
+                            "How many units of a kernel may run others already, whatever the graph "
+                            "says"),
+         0, hw::kMaxUnits)
+      ->type_name("N");
+  within(command.add_option("--threads", flags.threads,
+                            "Threads for tasks of the CPU and copies (default: one per core; of "
+                            "sim: 2)"),
+         1, kMaxThreads)
+      ->type_name("N");
+  one_of(command.add_option("--waits", flags.waits,
+                            "device: kernels are queued behind those they wait for where they take "
+                            "over their units; host: always held back until those have ended"),
+         {"device", "host"})
+      ->default_str(flags.waits);
+  within(command.add_option("--copy-gbps", flags.copy_gbps, "Rate of the simulator's copies"), 1e-3,
+         1e6)
+      ->type_name("GBPS")
+      ->default_str("10");
+  command.add_flag("--sequential", flags.sequential, "One task after another, on one thread");
+  command.add_flag(
+      "--compare", flags.compare,
+      "One task after another as well, for the speed-up; with cpu_mask also before, so "
+      "that all memory has been touched");
+}
+
+Command add_graph_run(CLI::App& graph) {
+  CLI::App* command = graph.add_subcommand(
+      "run", "Run a task graph on lanes of threads, or in virtual time, and draw it");
+  auto flags = std::make_shared<RunFlags>();
+  command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")->type_name("FILE");
+  one_of(command->add_option("--example", flags->example,
+                             "Instead of FILE. strassen: real matrices, Winograd's variant of "
+                             "Strassen's multiplication, checked against Eigen's product"),
+         {"strassen"});
+  add_example_flags(*command, flags->strassen);
+  within(command->add_option("--units", flags->units, "Units that the example's kernels ask for"),
+         1, hw::kMaxUnits)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", flags->units));
+  add_seed(*command, flags->strassen.seed);
+  add_run_flags(*command, *flags);
+  add_output(*command, flags->output, {"text", "json", "svg"});
+  command->footer(
+      "partita graph run --example strassen --size 1024 --compare\n"
+      "partita graph run graph.yaml --driver sim --gpu MI50 --policy conserved --format svg -o "
+      "graph.svg");
+  return {command, [flags, command](Context& context) {
+            flags->limit_given = command->count("--overlap-limit") > 0;
+            return run_graph(context, *flags);
+          }};
+}
+
+// ------------------------------------------------------------------------------------------- check
+
+struct CheckFlags {
+  std::string file, gpu;
+};
+
+Result<Exit> run_check(Context& context, const CheckFlags& flags) {
+  const auto problem = load_problem(context, flags.file);
+  if (!problem) return failed(problem.error());
+  if (!flags.gpu.empty()) {
+    const Result<hw::Topology> topology = load_topology(flags.gpu);
+    if (!topology) return failed(topology.error());
+    if (auto fits = check_units(flags.file, *problem, *topology); !fits)
+      return failed(fits.error());
+  }
+  std::size_t edges = 0;
+  for (const plan::GraphTask& task : problem->tasks) edges += task.after.size();
+  const std::string text =
+      fmt::format("ok: {} tasks, {} dependencies\n", problem->tasks.size(), edges);
+  if (auto written = deliver(context, {}, text); !written) return failed(written.error());
+  return Exit::done;
+}
+
+Command add_graph_check(CLI::App& graph) {
+  CLI::App* command = graph.add_subcommand("check", "Read a task graph and say what is wrong");
+  auto flags = std::make_shared<CheckFlags>();
+  command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--gpu", flags->gpu, "Whether it has the units that kernels ask for")
+      ->type_name("TOPOLOGY");
+  command->footer("partita graph check graph.yaml --gpu MI50");
+  return {command, [flags](Context& context) { return run_check(context, *flags); }};
+}
+
+}  // namespace
+
+Command add_graph(CLI::App& app) {
+  CLI::App* graph =
+      app.add_subcommand("graph", "Run graphs of CPU tasks, kernels on lanes of units, and copies");
+  graph->require_subcommand(1);
+  const std::vector<Command> commands = {add_graph_run(*graph), add_graph_check(*graph),
+                                         add_graph_example(*graph)};
+  graph->footer("partita graph run --example strassen --size 1024 --compare");
+  return {graph, [commands](Context& context) -> Result<Exit> {
+            for (const Command& command : commands) {
+              if (command.app->parsed()) return command.run(context);
+            }
+            return bad_input("graph", "a subcommand is needed");
+          }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,315 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/json_writer.h"
+#include "base/median.h"
+#include "exec/lanes/lane_workers.h"
+#include "flags.h"
+#include "kernels/kernel_commands.h"
+#include "kernels/kernel_inputs.h"
+#include "kernels/kernel_policies.h"
+#include "kernels/lane_drivers.h"
+#include "progress.h"
+#include "table.h"
+
+namespace partita::cli {
+namespace {
+
+using profile::ModelKernels;
+
+struct LaneRunFlags {
+  KernelFlags kernels;
+  LaneDriverFlags driver;
+  std::string policies = "mps,static,eclip", configs;
+  int requests = 20, repeats = 3, switches = 14;
+  double scale = 1, tolerance = 0.05;
+  Output output;
+};
+
+// What a policy came to: medians over the repeats.
+struct LaneOutcome {
+  std::string policy;
+  std::vector<double> rps;     // per worker
+  std::vector<double> p95_ms;  // per worker
+  double switches = 0;         // per request of all workers
+  double waits = 0;            // share of the switches that had to wait
+  int lanes = 0;
+  double total() const {
+    double sum = 0;
+    for (const double one : rps) sum += one;
+    return sum;
+  }
+};
+
+// ------------------------------------------------------------------------------------- kernels
+
+// Makes kernels that take as long as profiled ones: as many work-groups as there are units that
+// help, each for the kernel's shortest time.
+class StandIns {
+ public:
+  StandIns(OpenLaneDriver& device, Clock& clock) : device_(device), clock_(clock) {}
+
+  // Measures how long a step of a computing kernel takes on the units of `mask`.
+  Result<void> calibrate(const hw::UnitMask& mask) {
+    const Result<int> lane = device_.driver->create_lane(mask);
+    if (!lane) return failed(lane.error());
+    for (std::int64_t rounds = 1024;; rounds *= 2) {
+      const Result<double> us = time_of(*lane, rounds);
+      if (!us) return failed(us.error());
+      us_per_round_ = *us / static_cast<double>(rounds);
+      if (*us >= 2000 || rounds >= kMostRounds) break;
+    }
+    return device_.driver->destroy_lane(*lane);
+  }
+
+  Result<device::Kernel> of(const profile::KernelProfile& kernel, const LaneRunFlags& flags) {
+    const double fastest = kernel.time_us.back();
+    const auto knee = std::ranges::find_if(
+        kernel.time_us, [&](double us) { return us <= fastest * (1 + flags.tolerance); });
+    const auto rounds = std::llround(fastest * flags.scale / us_per_round_);
+    return device_.kernels->computing(knee - kernel.time_us.begin() + 1,
+                                      std::max<std::int64_t>(rounds, 1));
+  }
+
+ private:
+  static constexpr std::int64_t kMostRounds = std::int64_t{1} << 40;
+
+  Result<double> time_of(int lane, std::int64_t rounds) {
+    const auto kernel = device_.kernels->computing(1, rounds);
+    if (!kernel) return failed(kernel.error());
+    const std::int64_t begin = clock_.now_ns();
+    if (auto launched = device_.driver->launch(lane, *kernel); !launched)
+      return failed(launched.error());
+    if (auto ended = device_.driver->synchronise(lane); !ended) return failed(ended.error());
+    return static_cast<double>(clock_.now_ns() - begin) * 1e-3;
+  }
+
+  OpenLaneDriver& device_;
+  Clock& clock_;
+  double us_per_round_ = 0;
+};
+
+using Kernels = std::vector<std::vector<device::Kernel>>;  // per worker
+
+Result<Kernels> stand_ins(OpenLaneDriver& device, Context& context, const LaneRunFlags& flags,
+                          const std::vector<ModelKernels>& models) {
+  const auto info = device.driver->info();
+  if (!info) return failed(info.error());
+  StandIns maker(device, context.clock);
+  const hw::UnitMask first = hw::units_of(info->topology, info->atom, hw::UnitMask{1});
+  if (auto calibrated = maker.calibrate(first); !calibrated) return failed(calibrated.error());
+  Kernels all;
+  for (const ModelKernels& model : models) {
+    all.emplace_back();
+    for (const profile::KernelProfile& kernel : model.kernels) {
+      auto made = maker.of(kernel, flags);
+      if (!made) return failed(made.error());
+      all.back().push_back(*std::move(made));
+    }
+  }
+  return all;
+}
+
+// ----------------------------------------------------------------------------------------- runs
+
+// Masks that do not depend on what runs are made before it.
+Result<std::vector<exec::LaneWorker>> on_lanes(const std::string& policy,
+                                               const PolicyInputs& inputs, const Kernels& kernels) {
+  const auto masks = kernel_policy(policy, inputs);
+  if (!masks) return failed(masks.error());
+  const std::vector<int> idle(static_cast<std::size_t>(inputs.topology.units()));
+  std::vector<exec::LaneWorker> workers(kernels.size());
+  for (std::size_t w = 0; w < kernels.size(); ++w) {
+    std::vector<hw::UnitMask>& its = workers[w].masks;
+    for (std::size_t k = 0; k < kernels[w].size(); ++k) {
+      const auto mask = (*masks)(w, k, idle);
+      if (!mask) return bad_input("--policies", policy + " gives no mask");
+      auto found = std::ranges::find(its, *mask);
+      if (found == its.end()) found = its.insert(its.end(), *mask);
+      workers[w].steps.push_back({static_cast<std::size_t>(found - its.begin()), kernels[w][k]});
+    }
+  }
+  return workers;
+}
+
+LaneOutcome outcome_of(const std::string& policy, const std::vector<exec::LaneWorkersRun>& runs) {
+  LaneOutcome outcome{policy, {}, {}, 0, 0, runs.front().lanes};
+  double requests = 0, waits = 0;
+  for (std::size_t w = 0; w < runs.front().workers.size(); ++w) {
+    std::vector<double> rps, p95;
+    for (const exec::LaneWorkersRun& run : runs) {
+      std::vector<std::int64_t> times = run.workers[w].latency_ns;
+      std::ranges::sort(times);
+      double sum = 0;
+      for (const std::int64_t ns : times) sum += static_cast<double>(ns) * 1e-9;
+      rps.push_back(static_cast<double>(times.size()) / sum);
+      p95.push_back(static_cast<double>(times[(times.size() * 95 + 99) / 100 - 1]) * 1e-6);
+      requests += static_cast<double>(times.size());
+      outcome.switches += static_cast<double>(run.workers[w].switches);
+      waits += static_cast<double>(run.workers[w].waits);
+    }
+    outcome.rps.push_back(median(rps));
+    outcome.p95_ms.push_back(median(p95));
+  }
+  outcome.waits = outcome.switches > 0 ? waits / outcome.switches : 0;
+  outcome.switches /= requests;
+  return outcome;
+}
+
+Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& flags,
+                                     const PolicyInputs& inputs, OpenLaneDriver& device) {
+  const auto kernels = stand_ins(device, context, flags, inputs.workers);
+  if (!kernels) return failed(kernels.error());
+  const std::vector<std::string> policies = split(flags.policies, ',');
+  std::vector<std::vector<exec::LaneWorker>> workers;
+  for (const std::string& policy : policies) {
+    auto made = on_lanes(policy, inputs, *kernels);
+    if (!made) return failed(made.error());
+    workers.push_back(*std::move(made));
+  }
+  Progress progress(context);
+  std::vector<std::vector<exec::LaneWorkersRun>> runs(policies.size());
+  for (int repeat = 0; repeat < flags.repeats; ++repeat) {
+    for (std::size_t p = 0; p < policies.size(); ++p) {  // in turns, so that all see the same noise
+      progress.show(fmt::format("{} ({} of {}) ...", policies[p], repeat + 1, flags.repeats));
+      auto run = exec::run_workers(workers[p], *device.driver, context.clock, flags.requests);
+      if (!run) return failed(run.error());
+      runs[p].push_back(*std::move(run));
+    }
+  }
+  std::vector<LaneOutcome> outcomes;
+  for (std::size_t p = 0; p < policies.size(); ++p)
+    outcomes.push_back(outcome_of(policies[p], runs[p]));
+  return outcomes;
+}
+
+// --------------------------------------------------------------------------------------- output
+
+std::string text_of(const std::vector<LaneOutcome>& outcomes, const PolicyInputs& inputs,
+                    const LaneRunFlags& flags, const device::LaneDriverInfo& info) {
+  Table table{{"POLICY", "RPS", "x FIRST", "WORST p95 ms", "LANES", "SWITCHES", "WAITED %"}, {}};
+  for (const ModelKernels& worker : inputs.workers) table.header.push_back(worker.model);
+  for (const LaneOutcome& one : outcomes) {
+    table.rows.push_back({one.policy, fmt::format("{:.1f}", one.total()),
+                          fmt::format("{:.2f}", one.total() / outcomes.front().total()),
+                          fmt::format("{:.2f}", *std::ranges::max_element(one.p95_ms)),
+                          fmt::format("{}", one.lanes), fmt::format("{:.1f}", one.switches),
+                          fmt::format("{:.0f}", 100 * one.waits)});
+    for (const double rps : one.rps) table.rows.back().push_back(fmt::format("{:.1f}", rps));
+  }
+  return fmt::format(
+             "{} on {} ({}): {} each, medians of {}\nKernels are stand-ins "
+             "that take the profiled times, x {:g}; columns of workers: requests per second\n\n",
+             count_of(std::ssize(inputs.workers), "worker"), info.topology.name, info.name,
+             count_of(flags.requests, "request"), count_of(flags.repeats, "run"), flags.scale) +
+         to_string(table);
+}
+
+std::string json_of(const std::vector<LaneOutcome>& outcomes, const PolicyInputs& inputs,
+                    const LaneRunFlags& flags, const device::LaneDriverInfo& info) {
+  JsonWriter out;
+  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelRun\", \"driver\": ");
+  out.string(info.name).raw(", \"gpu\": ").string(info.topology.name);
+  out.raw(fmt::format(",\n  \"requests\": {}, \"repeats\": {}, \"scale\": ", flags.requests,
+                      flags.repeats));
+  out.number(flags.scale).raw(",\n  \"policies\": ");
+  out.list(outcomes, "    ", [&](const LaneOutcome& one) {
+    out.raw("{\"policy\": ").string(one.policy).raw(", \"rps\": ").number(one.total());
+    out.raw(fmt::format(", \"lanes\": {}, \"switches\": ", one.lanes)).number(one.switches);
+    out.raw(", \"waited\": ").number(one.waits).raw(",\n     \"workers\": [");
+    for (std::size_t w = 0; w < one.rps.size(); ++w) {
+      out.raw(w > 0 ? ", {\"name\": " : "{\"name\": ").string(inputs.workers[w].model);
+      out.raw(", \"rps\": ").number(one.rps[w]).raw(", \"p95_ms\": ").number(one.p95_ms[w]);
+      out.raw("}");
+    }
+    out.raw("]}");
+  });
+  return out.raw("}\n").take();
+}
+
+// Live policies choose a mask when a kernel starts; lanes are made before.
+Result<void> check_lane_policies(const std::string& policies) {
+  static const std::vector<std::string> kFixed{"mps", "static", "model", "eclip"};
+  for (const std::string& policy : split(policies, ','))
+    if (std::ranges::find(kFixed, policy) == kFixed.end() && !switches_of(policy))
+      return bad_input("--policies", fmt::format("'{}': mps, static, model, eclip and eclip:N have "
+                                                 "masks that can be made beforehand",
+                                                 policy));
+  return {};
+}
+
+Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
+  if (auto known = check_lane_policies(flags.policies); !known) return failed(known.error());
+  const Result<hw::Topology> topology = load_topology(flags.kernels.gpu);
+  if (!topology) return failed(topology.error());
+  const Result<int> atom = load_atom(*topology, flags.kernels.atom);
+  if (!atom) return failed(atom.error());
+  const auto configs = load_configs(flags.configs, *topology, *atom);
+  if (!configs) return failed(configs.error());
+  const auto models = load_kernels(context, flags.kernels, *topology);
+  if (!models) return failed(models.error());
+  flags.driver.gpu = flags.kernels.gpu;
+  flags.driver.atom = *atom;
+  Result<OpenLaneDriver> device = open_lane_driver(flags.driver);
+  if (!device) return failed(device.error());
+  const auto info = device->driver->info();
+  if (!info) return failed(info.error());
+  if (info->topology.units() != topology->units())
+    return bad_input("--gpu",
+                     fmt::format("{} has {} units, the device {}; --driver cpu_mask imitates any",
+                                 topology->name, topology->units(), info->topology.units()));
+  const PolicyInputs inputs{*topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
+                            flags.tolerance, {},      *configs, flags.switches};
+  const auto outcomes = run_all(context, flags, inputs, *device);
+  if (!outcomes) return failed(outcomes.error());
+  const std::string content = flags.output.format == "json"
+                                  ? json_of(*outcomes, inputs, flags, *info)
+                                  : text_of(*outcomes, inputs, flags, *info);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_kernels_run(CLI::App& kernels) {
+  CLI::App* command = kernels.add_subcommand(
+      "run", "Run co-located workers on real lanes, stand-ins for their kernels; compare policies");
+  auto flags = std::make_shared<LaneRunFlags>();
+  add_kernel_flags(*command, flags->kernels);
+  add_lane_driver_flags(*command, flags->driver);
+  command
+      ->add_option("--policies", flags->policies,
+                   "Which, between commas: mps, static, model, eclip, eclip:N; RPS are compared "
+                   "with the first")
+      ->type_name("NAMES")
+      ->default_str(flags->policies);
+  within(command->add_option("--requests", flags->requests, "Requests per worker and run"), 1,
+         1'000'000)
+      ->default_str("20")
+      ->type_name("N");
+  within(command->add_option("--repeats", flags->repeats, "Runs of each policy, in turns"), 1, 1000)
+      ->default_str("3")
+      ->type_name("N");
+  add_configs_flag(*command, flags->configs);
+  add_switches_flag(*command, flags->switches);
+  within(command->add_option("--scale", flags->scale, "Times of kernels are multiplied by it"),
+         1e-3, 1e6)
+      ->default_str("1")
+      ->type_name("X");
+  within(command->add_option("--tolerance", flags->tolerance,
+                             "Share by which a kernel may take longer than on the whole GPU when "
+                             "it is sized"),
+         0, 10)
+      ->type_name("SHARE")
+      ->default_str("0.05");
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 --driver cpu_mask");
+  return {command, [flags](Context& context) { return run_kernels_run(context, *flags); }};
+}
+
+}  // namespace partita::cli

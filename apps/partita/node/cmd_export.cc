@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/document.h"
+#include "commands.h"
+#include "flags.h"
+#include "interop/checkpoint.h"
+#include "interop/device_plugin.h"
+#include "interop/dra.h"
+#include "interop/mig_parted.h"
+#include "interop/slurm.h"
+#include "forms/serving_forms.h"
+
+namespace partita::cli {
+namespace {
+
+struct ExportFlags {
+  std::string file, to, node, catalogue;
+  std::string label = "partita", sharing = "time-slicing", minors, part = "all";
+  interop::DraOptions dra;
+  interop::SlurmOptions slurm;
+  Output output;
+  // ExportFlags that only one form has, and that form.
+  std::vector<std::pair<const CLI::Option*, std::string>> particular = {};
+};
+
+// What is to be exported, and the node it is for where one was named.
+struct Source {
+  interop::Geometry geometry;
+  std::optional<interop::Geometry> node;
+};
+
+Result<interop::Geometry> load_geometry(Context& context, const std::string& flag,
+                                        const std::string& path, const hw::Catalogue& catalogue) {
+  const Result<std::string> text = read_input(context, flag, path);
+  if (!text) return failed(text.error());
+  const Result<Document> document = parse_document(path, *text);
+  if (!document) return failed(document.error());
+  const Node* kind = document->root.find("kind");
+  if (kind && kind->text == "NodeState") {
+    const Result<device::StateDocument> state = device::parse_state(path, *text, catalogue);
+    if (!state) return failed(state.error());
+    return interop::from_state(path, *state, catalogue);
+  }
+  if (flag == "--node" || !kind || kind->text != "ServingPlan")
+    return bad_input(
+        document->at(kind ? *kind : document->root),
+        flag == "--node" ? "'kind' must be NodeState" : "'kind' must be ServingPlan or NodeState");
+  const Result<plan::ServingPlan> plan = plan::parse_plan(path, *text);
+  if (!plan) return failed(plan.error());
+  return interop::from_plan(path, *plan, catalogue);
+}
+
+Result<Source> load(Context& context, const ExportFlags& flags, const hw::Catalogue& catalogue) {
+  Result<interop::Geometry> geometry = load_geometry(context, "PLAN", flags.file, catalogue);
+  if (!geometry) return failed(geometry.error());
+  Source source{*std::move(geometry), std::nullopt};
+  if (flags.node.empty()) return source;
+  Result<interop::Geometry> node = load_geometry(context, "--node", flags.node, catalogue);
+  if (!node) return failed(node.error());
+  Result<interop::Geometry> placed = interop::on_node(flags.file, source.geometry, *node);
+  if (!placed) return failed(placed.error());
+  return Source{*std::move(placed), *std::move(node)};
+}
+
+// A refusal of a form is about the input file unless it names a flag.
+template <class T>
+Result<T> about(const std::string& file, Result<T> result) {
+  if (result || !result.error().context.empty()) return result;
+  return failed({result.error().code, result.error().message, file});
+}
+
+Result<std::string> checkpoint(const ExportFlags& flags, const Source& source) {
+  // Restoring compares GPUs by position, so the node's other GPUs are stated as they are.
+  Result<std::string> text = interop::checkpoint_json(
+      source.node ? interop::overlaid(*source.node, source.geometry) : source.geometry);
+  if (text) return text;
+  return bad_input(flags.file, text.error().message + "; --node STATE tells UUIDs");
+}
+
+Result<std::string> sharing(const ExportFlags& flags, const Source& source) {
+  const auto method =
+      flags.sharing == "mps" ? interop::SharingMethod::mps : interop::SharingMethod::time_slicing;
+  const Result<interop::PluginConfig> config = interop::plugin_config(source.geometry, method);
+  if (!config) return failed(config.error());
+  return interop::plugin_yaml(*config);
+}
+
+Result<std::string> slurm(Context& context, const ExportFlags& flags, const Source& source) {
+  static const std::map<std::string, interop::SlurmPart> kParts{
+      {"all", interop::SlurmPart::all},
+      {"gres", interop::SlurmPart::gres},
+      {"node", interop::SlurmPart::node},
+      {"dynamic", interop::SlurmPart::dynamic}};
+  interop::SlurmOptions options = flags.slurm;
+  options.part = kParts.at(flags.part);
+  if (!flags.minors.empty()) {
+    const Result<std::string> text = read_input(context, "--mig-minors", flags.minors);
+    if (!text) return failed(text.error());
+    Result<interop::MigMinors> minors = interop::parse_mig_minors(flags.minors, *text);
+    if (!minors) return failed(minors.error());
+    options.minors = *std::move(minors);
+  }
+  return interop::slurm_lines(source.geometry, options);
+}
+
+Result<std::string> form(Context& context, const ExportFlags& flags, const Source& source) {
+  if (flags.to == "mig-parted") return interop::mig_parted_yaml(source.geometry, flags.label);
+  if (flags.to == "checkpoint") return checkpoint(flags, source);
+  if (flags.to == "device-plugin") return sharing(flags, source);
+  if (flags.to == "dra") return interop::dra_yaml(source.geometry, flags.dra);
+  return slurm(context, flags, source);
+}
+
+Result<Exit> run_export(Context& context, const ExportFlags& flags) {
+  for (const auto& [option, form_name] : flags.particular)
+    if (option->count() > 0 && form_name != flags.to)
+      return bad_input(option->get_name(), fmt::format("only --to {} has it", form_name));
+  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  const Result<Source> source = load(context, flags, *catalogue);
+  if (!source) return failed(source.error());
+  const Result<std::string> content = about(flags.file, form(context, flags, *source));
+  if (!content) return failed(content.error());
+  if (auto written = deliver(context, flags.output, *content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+void add_particular(CLI::App& command, ExportFlags& flags) {
+  const auto only = [&](const CLI::Option* option, const char* form_name) {
+    flags.particular.emplace_back(option, form_name);
+  };
+  only(command.add_option("--label", flags.label, "Name of the configuration (mig-parted)")
+           ->type_name("LABEL")
+           ->default_str(flags.label),
+       "mig-parted");
+  only(one_of(command.add_option("--sharing", flags.sharing,
+                                 "How processes share an instance (device-plugin)"),
+              {"time-slicing", "mps"})
+           ->default_str(flags.sharing),
+       "device-plugin");
+  only(command.add_option("--namespace", flags.dra.kube_namespace, "Kubernetes namespace (dra)")
+           ->type_name("NAME")
+           ->default_str(flags.dra.kube_namespace),
+       "dra");
+  only(command.add_flag("--exact", flags.dra.exact,
+                        "Claims of single instances on their GPUs rather than templates (dra)"),
+       "dra");
+  only(
+      command.add_option("--node-name", flags.slurm.node_name, "Name of the node in Slurm (slurm)")
+          ->type_name("NAME")
+          ->default_str(flags.slurm.node_name),
+      "slurm");
+  only(command
+           .add_option("--mig-minors", flags.minors,
+                       "A copy of the node's /proc/driver/nvidia-caps/mig-minors: names the device "
+                       "files of every instance (slurm)")
+           ->type_name("FILE"),
+       "slurm");
+  only(one_of(command.add_option("--part", flags.part,
+                                 "Lines of gres.conf, of slurm.conf, or of a dynamic node (slurm)"),
+              {"all", "gres", "node", "dynamic"})
+           ->default_str(flags.part),
+       "slurm");
+}
+
+}  // namespace
+
+Command add_export(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "export", "Write a plan or the state of a node in the form of another tool");
+  auto flags = std::make_shared<ExportFlags>();
+  command->add_option("PLAN", flags->file, "A plan, or the state of a node (partita status)")
+      ->type_name("FILE")
+      ->required();
+  one_of(command->add_option("--to", flags->to, "The form"),
+         {"mig-parted", "checkpoint", "device-plugin", "dra", "slurm"})
+      ->required();
+  command
+      ->add_option("--node", flags->node,
+                   "The state of the node that a plan is for: UUIDs, PCI ids, instances that exist")
+      ->type_name("FILE");
+  add_particular(*command, *flags);
+  add_catalogue(*command, flags->catalogue);
+  command
+      ->add_option("-o,--output", flags->output.file,
+                   "Write the result to FILE, atomically: old or new content, never a mix")
+      ->type_name("FILE");
+  command->footer(
+      "partita export plan.json --to mig-parted -o config.yaml\n"
+      "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
+      "partita export plan.json --to dra --namespace inference");
+  return {command, [flags](Context& context) { return run_export(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,334 @@
+// partita workers: the supervisor in the foreground, or a look at what it wrote down.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "actuate/apply.h"
+#include "actuate/workers.h"
+#include "commands.h"
+#include "node/devices.h"
+#include "flags.h"
+#include "node/log_rotation.h"
+#include "node/mps_workers.h"
+#include "node/state_dir.h"
+#include "stop_request.h"
+#include "table.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+struct WorkersFlags {
+  std::string command, assignment, state_directory, log_directory, grace = "10s";
+  bool once = false, show = false;
+  int first_port = 8000;
+  int log_limit_mib = 100;
+  MpsFlags mps;
+  DeviceFlags device;
+  Output output;
+};
+
+// Where the assignment is and the supervisor keeps its own files.
+struct Paths {
+  std::string assignment, state;
+};
+
+Result<Paths> paths_of(Context& context, const WorkersFlags& flags) {
+  std::string assignment = flags.assignment;
+  if (assignment.empty()) {
+    std::string directory = state_directory(flags.state_directory, {});
+    const char* named = std::getenv("PARTITA_STATE_DIR");
+    if (flags.state_directory.empty() && (named == nullptr || *named == '\0')) {
+      const Result<OpenDriver> opened = open_driver(context, flags.device);
+      if (!opened) return failed(opened.error());
+      const Result<device::NodeState> node = device::read_node(*opened->driver);
+      if (!node) return failed(node.error());
+      directory = state_directory("", *node);
+    }
+    assignment = actuate::assignment_path(directory);
+  }
+  const auto path = std::filesystem::absolute(assignment).lexically_normal();
+  return Paths{path.string(), actuate::workers_path(path.parent_path())};
+}
+
+// ---- --show ----
+
+// What was written down, less the processes that are gone.
+actuate::WorkersState as_it_is_now(actuate::WorkersState state) {
+  RealProcesses processes;
+  const auto clear_if_gone = [&](Pid& pid, std::string& identity) {
+    if (pid != 0 && processes.identity(pid) == identity) return;
+    pid = 0;
+    identity.clear();
+  };
+  clear_if_gone(state.supervisor.pid, state.supervisor.identity);
+  for (actuate::WorkerRecord& worker : state.workers) clear_if_gone(worker.pid, worker.identity);
+  return state;
+}
+
+std::string state_word(const actuate::WorkerRecord& worker, bool supervised) {
+  if (worker.pid != 0) return "runs";
+  if (!supervised) return "gone";
+  return worker.given_up ? "keeps failing" : "waits";
+}
+
+std::string workers_text(const actuate::WorkersState& state) {
+  const bool supervised = state.supervisor.pid != 0;
+  const std::string supervisor =
+      supervised ? fmt::format("supervisor: process {}, follows assignment {}\n",
+                               state.supervisor.pid, state.revision)
+                 : std::string("no supervisor runs\n");
+  if (state.workers.empty()) return supervisor + "no workers\n";
+  Table table{{"device", "profile", "service", "batch", "worker", "state", "process", "restarts",
+               "last status", "port"},
+              {}};
+  for (const actuate::WorkerRecord& worker : state.workers) {
+    table.rows.push_back({worker.segment.device, worker.segment.profile, worker.segment.service,
+                          fmt::format("{}", worker.segment.batch), fmt::format("{}", worker.index),
+                          state_word(worker, supervised),
+                          worker.pid != 0 ? fmt::format("{}", worker.pid) : "-",
+                          fmt::format("{}", worker.restarts),
+                          worker.last_status ? fmt::format("{}", *worker.last_status) : "-",
+                          worker.port > 0 ? fmt::format("{}", worker.port) : "-"});
+  }
+  return supervisor + "\n" + to_string(table);
+}
+
+Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& paths) {
+  actuate::WorkersState state;
+  if (context.files.exists(paths.state)) {
+    const Result<std::string> text = context.files.read(paths.state);
+    if (!text) return failed(text.error());
+    Result<actuate::WorkersState> parsed = actuate::parse_workers(paths.state, *text);
+    if (!parsed) return failed(parsed.error());
+    state = as_it_is_now(*std::move(parsed));
+  }
+  const std::string content =
+      flags.output.format == "json" ? actuate::workers_json(state) : workers_text(state);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+// ---- the supervisor ----
+
+// The assignment as a file that others replace.
+class Follower {
+ public:
+  Follower(Context& context, const std::string& path) : context_(context), path_(path) {}
+
+  // Hands a new assignment to the supervisor; the last good one stays in force when there is none.
+  void look(actuate::Supervisor& supervisor) {
+    if (!context_.files.exists(path_)) {
+      once("waiting for " + path_);
+      return;
+    }
+    const Result<std::string> text = context_.files.read(path_);
+    if (!text) {
+      once(to_string(text.error()));
+      return;
+    }
+    if (*text == followed_) return;
+    const Result<actuate::Assignment> assignment = actuate::parse_assignment(path_, *text);
+    if (!assignment) {
+      once(to_string(assignment.error()));
+      return;
+    }
+    followed_ = *text;
+    said_.clear();
+    supervisor.follow(*assignment);
+    fmt::print(context_.out, "assignment {}: {} segments\n", assignment->revision,
+               assignment->segments.size());
+    std::fflush(context_.out);
+  }
+
+ private:
+  void once(const std::string& complaint) {
+    if (complaint != said_) complain(context_, complaint);
+    said_ = complaint;
+  }
+
+  Context& context_;
+  std::string path_, followed_, said_;
+};
+
+// Looks at the logs every second.
+class Rotation {
+ public:
+  Rotation(Context& context, const WorkersFlags& flags)
+      : context_(context),
+        directory_(flags.log_directory),
+        limit_(static_cast<std::uintmax_t>(flags.log_limit_mib) << 20) {}
+
+  void look(std::int64_t now_ns) {
+    if (now_ns < next_ns_) return;
+    next_ns_ = now_ns + kSecond;
+    const Result<void> rotated = rotate_logs(directory_, limit_);
+    if (!rotated && !failing_) complain(context_, to_string(rotated.error()));
+    failing_ = !rotated;
+  }
+
+ private:
+  Context& context_;
+  std::string directory_;
+  std::uintmax_t limit_;
+  std::int64_t next_ns_ = 0;
+  bool failing_ = false;
+};
+
+// Until everything is stopped, or settled under --once.
+Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths& paths,
+                       actuate::Supervisor& supervisor) {
+  StopRequest stop;
+  if (auto recovered = supervisor.recover(context.clock.now_ns()); !recovered)
+    return failed(recovered.error());
+  Follower follower(context, paths.assignment);
+  bool stopping = false;
+  Rotation rotation(context, flags);
+  while (true) {
+    const std::int64_t now = context.clock.now_ns();
+    if (!stopping) follower.look(supervisor);
+    rotation.look(now);
+    const std::int64_t next = supervisor.step(now);
+    if (stopping && supervisor.stopped()) return Exit::done;
+    if (flags.once && !stopping && supervisor.settled()) return Exit::done;
+    if (flags.once && !stopping && supervisor.troubled())
+      return environment_error("--once", "some workers keep failing; see their logs");
+    if (stop.within(std::max<std::int64_t>(next - now, 0)) && !stopping) {
+      fmt::print(context.out, "stopping\n");
+      stopping = true;
+      supervisor.stop_all();
+    }
+  }
+}
+
+Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const WorkersFlags& flags,
+                                              const Paths& paths) {
+  Context& context = world.context;
+  if (flags.command.empty()) return bad_input("--command", "is required, or --show");
+  Result<actuate::CommandTemplate> command = actuate::parse_command("--command", flags.command);
+  if (!command) return failed(command.error());
+  const Result<Seconds> grace = parse_duration("--grace", flags.grace);
+  if (!grace) return failed(grace.error());
+  Result<std::vector<ShareRule>> rules = share_rules(flags.mps);
+  if (!rules) return failed(rules.error());
+  if (flags.once) {  // nobody would wait for what is wrong with it
+    const auto text = read_input(context, "--assignment", paths.assignment);
+    if (!text) return failed(text.error());
+    const auto assignment = actuate::parse_assignment(paths.assignment, *text);
+    if (!assignment) return failed(assignment.error());
+  }
+  actuate::SupervisorOptions options{.command = *std::move(command),
+                                     .state_file = paths.state,
+                                     .log_dir = flags.log_directory,
+                                     .first_port = flags.first_port,
+                                     .self = {::getpid(), world.processes.identity(::getpid())}};
+  options.policy.grace_ns = static_cast<std::int64_t>(grace->value * 1e9);
+  options.hooks = mps_hooks(world, flags.mps, *std::move(rules));
+  options.hooks.say = [&context](const std::string& line) {
+    fmt::print(context.out, "{}\n", line);
+    std::fflush(context.out);
+  };
+  return options;
+}
+
+Result<Exit> run_workers(Context& context, WorkersFlags flags) {
+  const Result<Paths> paths = paths_of(context, flags);
+  if (!paths) return failed(paths.error());
+  if (flags.show) return show(context, flags, *paths);
+  if (flags.mps.runtime_directory.empty())
+    flags.mps.runtime_directory = default_runtime_directory();
+  flags.mps.runtime_directory = std::filesystem::absolute(flags.mps.runtime_directory).string();
+  if (flags.log_directory.empty()) {
+    flags.log_directory =
+        (std::filesystem::path(paths->state).parent_path() / "worker-logs").string();
+  }
+  // Workers inherit our environment; what it says about MPS is meant for us alone.
+  for (const char* name :
+       {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_SM_PARTITION"})
+    ::unsetenv(name);
+  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.device.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  RealProcesses workers, mps;
+  auto options = options_of({context, mps, *catalogue}, flags, *paths);
+  if (!options) return failed(options.error());
+  actuate::Supervisor supervisor(workers, context.files, *std::move(options));
+  return supervise(context, flags, *paths, supervisor);
+}
+
+void add_flags(CLI::App& command, WorkersFlags& flags) {
+  command
+      .add_option("--command", flags.command,
+                  "The command of a worker. {service} {batch} {processes} {index} {device} {gpu} "
+                  "{profile} {start} {port} stand for what its segment says; no shell reads it")
+      ->type_name("TEMPLATE");
+  command
+      .add_option("--assignment", flags.assignment,
+                  "The assignment to follow, instead of the state directory's")
+      ->type_name("FILE");
+  add_state_dir(command, flags.state_directory);
+  command
+      .add_option("--log-dir", flags.log_directory,
+                  "Where workers' output goes (default: worker-logs beside the assignment)")
+      ->type_name("DIR");
+  within(command.add_option("--log-limit", flags.log_limit_mib,
+                            "MiB of a log after which it is rotated"),
+         1, 1'000'000)
+      ->type_name("MIB")
+      ->capture_default_str();
+  command
+      .add_option("--grace", flags.grace, "How long a worker may take to end before it is killed")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  within(command.add_option("--first-port", flags.first_port, "{port} counts up from it"), 1, 65535)
+      ->type_name("PORT")
+      ->capture_default_str();
+  command.add_flag("--once", flags.once,
+                   "Make it so, then leave: workers go on, and the next run adopts them");
+  command.add_flag("--show", flags.show, "Print the workers there are, and do nothing");
+}
+
+void add_mps_flags(CLI::App& command, MpsFlags& flags) {
+  command.add_flag("--mps", flags.on,
+                   "Run an MPS daemon on each device whose segment has several processes");
+  command
+      .add_option("--mps-shares", flags.shares,
+                  "How the processes of a segment share their device: equal, none (no limits), or "
+                  "for each, between commas, a percentage of the threads and the MiB it may "
+                  "allocate; of one service or of all; may be repeated. Segments that no list fits "
+                  "share equally")
+      ->type_name("[SERVICE=]PERCENT[:MIB],...")
+      ->allow_extra_args(false);
+  command.add_flag("--mps-oversubscribe", flags.oversubscribe,
+                   "Let percentages exceed 100 together");
+  command
+      .add_option("--runtime-dir", flags.runtime_directory,
+                  "Where MPS daemons have their sockets (default: $XDG_RUNTIME_DIR/partita, "
+                  "/run/partita for root)")
+      ->type_name("DIR");
+}
+
+}  // namespace
+
+Command add_workers(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "workers", "Keep a process running for every process of every assigned segment");
+  auto flags = std::make_shared<WorkersFlags>();
+  add_flags(*command, *flags);
+  add_mps_flags(*command, flags->mps);
+  add_device_flags(*command, flags->device);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita workers --command 'serve --model {service} --batch {batch} --port {port}' --mps\n"
+      "partita workers --assignment assignment.json --command 'sleep 1000' --once\n"
+      "partita workers --show");
+  return {command, [flags](Context& context) { return run_workers(context, *flags); }};
+}
+
+}  // namespace partita::cli

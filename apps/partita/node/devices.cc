@@ -1,0 +1,94 @@
+#include "node/devices.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+
+#include "actuate/apply.h"
+#include "actuate/assignment.h"
+#include "drivers/nvml_mig/nvml_driver.h"
+#include "drivers/sim/sim_driver.h"
+#include "flags.h"
+
+namespace partita::cli {
+namespace {
+
+// The description of the simulated machine, and what named it.
+struct Description {
+  std::string path, named_by;
+};
+
+Description description_of(const DeviceFlags& flags) {
+  if (!flags.machine.empty()) return {flags.machine, "--machine"};
+  const char* named = std::getenv("PARTITA_SIM");
+  return {named == nullptr ? "" : named, "PARTITA_SIM"};
+}
+
+Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
+  const Description description = description_of(flags);
+  if (!description.path.empty()) {
+    const auto readable = read_input(context, description.named_by, description.path);
+    if (!readable) return failed(readable.error());
+  }
+  auto machine = drivers::sim::open_machine(description.path, context.clock, *opened.catalogue);
+  if (!machine) return failed(machine.error());
+  opened.machine = *std::move(machine);
+  opened.driver = std::make_unique<drivers::sim::SimDriver>(*opened.machine);
+  return opened;
+}
+
+Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
+  if (!flags.machine.empty()) return bad_input("--machine", "only --driver sim has it");
+  auto driver = drivers::nvml_mig::open_nvml(*opened.catalogue);
+  if (!driver) {
+    Error error = driver.error();
+    if (error.code == ErrorCode::no_driver) error.message += "; --driver sim works without a GPU";
+    return failed(std::move(error));
+  }
+  opened.driver = *std::move(driver);
+  return opened;
+}
+
+}  // namespace
+
+void add_device_flags(CLI::App& command, DeviceFlags& flags) {
+  one_of(command.add_option("--driver", flags.driver,
+                            "Whose GPUs. nvml: those of this machine, by NVIDIA's driver; sim: a "
+                            "simulated machine"),
+         {"nvml", "sim"})
+      ->default_str(flags.driver);
+  command
+      .add_option("--machine", flags.machine,
+                  "Description of the simulated machine (default: $PARTITA_SIM, else one A100-80GB "
+                  "in memory)")
+      ->type_name("FILE");
+  add_catalogue(command, flags.catalogue);
+}
+
+Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {
+  Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  OpenDriver opened;
+  opened.catalogue = std::make_unique<hw::Catalogue>(*std::move(catalogue));
+  return flags.driver == "sim" ? simulated(context, flags, std::move(opened))
+                               : real(flags, std::move(opened));
+}
+
+device::Occupants load_occupants(Context& context, const std::string& state_directory) {
+  const std::string path = actuate::assignment_path(state_directory);
+  if (!context.files.exists(path)) return {};
+  const auto ignored = [&](const Error& error) {
+    complain(context, to_string(error) + "; services are not shown");
+    return device::Occupants{};
+  };
+  const Result<std::string> text = context.files.read(path);
+  if (!text) return ignored(text.error());
+  const Result<actuate::Assignment> assignment = actuate::parse_assignment(path, *text);
+  if (!assignment) return ignored(assignment.error());
+  device::Occupants occupants;
+  for (const actuate::AssignedSegment& segment : assignment->segments)
+    occupants[segment.device] = {segment.service, segment.batch, segment.processes};
+  return occupants;
+}
+
+}  // namespace partita::cli

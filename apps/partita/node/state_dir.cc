@@ -1,0 +1,44 @@
+#include "node/state_dir.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+
+#include "sim/engine.h"
+
+namespace partita::cli {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string{} : std::string(value);
+}
+
+std::string home() {
+  if (::geteuid() == 0) return "/var/lib/partita";
+  const std::string state = environment("XDG_STATE_HOME");
+  return (state.empty() ? environment("HOME") + "/.local/state" : state) + "/partita";
+}
+
+}  // namespace
+
+void add_state_dir(CLI::App& command, std::string& directory) {
+  command
+      .add_option("--state-dir", directory,
+                  "Where the journal and the assignment of segments are (default: "
+                  "$PARTITA_STATE_DIR, else one directory per node below /var/lib/partita or "
+                  "~/.local/state/partita)")
+      ->type_name("DIR");
+}
+
+std::string state_directory(const std::string& flag, const device::NodeState& node) {
+  if (!flag.empty()) return flag;
+  if (const std::string set = environment("PARTITA_STATE_DIR"); !set.empty()) return set;
+  std::string gpus;
+  for (const device::GpuState& gpu : node.gpus) gpus += gpu.uuid + "\n";
+  return fmt::format("{}/node-{:016x}", home(), sim::name_hash(gpus));
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,70 @@
+
+#include <algorithm>
+#include <memory>
+
+#include "commands.h"
+#include "serving/comparison.h"
+#include "flags.h"
+#include "serving/inputs.h"
+
+namespace partita::cli {
+namespace {
+
+struct CompareFlags {
+  ProblemFlags problem;
+  std::string planners = "exact,parvagpu,parvagpu-single,parvagpu-unoptimized";
+  std::string duration = "60s";
+  CompareOptions options;
+  Output output;
+};
+
+Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
+  CompareOptions options = flags.options;
+  const Result<Seconds> duration = parse_duration("--duration", flags.duration);
+  if (!duration) return failed(duration.error());
+  options.duration = *duration;
+  const Result<plan::ServingProblem> problem = load_problem(context, flags.problem);
+  if (!problem) return failed(problem.error());
+  const auto contestants = parse_contestants("--planners", flags.planners, problem->rule);
+  if (!contestants) return failed(contestants.error());
+  const auto standings = compare(context, *problem, *contestants, options);
+  if (!standings) return failed(standings.error());
+  const std::string content = flags.output.format == "json" ? comparison_json(*standings, options)
+                                                            : comparison_text(*standings, options);
+  if (auto written = deliver(context, flags.output, content); !written) {
+    return failed(written.error());
+  }
+  const bool any = std::any_of(standings->begin(), standings->end(),
+                               [](const Standing& standing) { return standing.plan.has_value(); });
+  return any ? Exit::done : Exit::no;
+}
+
+}  // namespace
+
+Command add_compare(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "compare", "Compare planners: GPUs, proof, planning time, and SLOs under simulated traffic");
+  auto flags = std::make_shared<CompareFlags>();
+  add_problem_flags(*command, flags->problem);
+  add_gpu_flag(*command, flags->problem);
+  command
+      ->add_option("--planners", flags->planners,
+                   "The planners, separated by commas; each may have an SLO rule of its own: "
+                   "exact,parvagpu@execution:0.45")
+      ->type_name("PLANNERS")
+      ->default_str(flags->planners);
+  command
+      ->add_option("--duration", flags->duration,
+                   "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
+      ->type_name("TIME")
+      ->default_str(flags->duration);
+  add_seed(*command, flags->options.seed);
+  add_node_budget(*command, flags->options.node_budget);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita compare --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
+      "partita compare ... --planners exact@queueing,parvagpu@execution:0.45");
+  return {command, [flags](Context& context) { return run_compare(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,461 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/nearest.h"
+#include "commands.h"
+#include "flags.h"
+#include "serving/inputs.h"
+#include "profile/fit.h"
+#include "profile/law.h"
+#include "profile/readers.h"
+#include "serving/profile_plot.h"
+#include "table.h"
+
+namespace partita::cli {
+namespace {
+
+using profile::PerformanceLaw;
+using profile::PerformanceLaws;
+using profile::ProfilePoint;
+using profile::ProfileTable;
+using profile::WorkloadProfile;
+
+struct ProfileFlags {
+  std::string path, gpu, model, source, measured_on, catalogue;
+  int gpcs = 0, batch = 0, processes = 1;
+  Output output;
+
+  bool json() const { return output.format == "json"; }
+};
+
+Result<Exit> finish(Context& context, const Output& output, const std::string& content) {
+  const Result<void> written = deliver(context, output, content);
+  if (!written) return failed(written.error());
+  return Exit::done;
+}
+
+Result<hw::GpuModel> load_gpu(Context& context, const ProfileFlags& flags, const std::string& flag,
+                              const std::string& name) {
+  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  const Result<const hw::GpuModel*> gpu = catalogue->get(name);
+  if (!gpu) return bad_input(flag, gpu.error().message);
+  return **gpu;
+}
+
+// The laws in PATH, or nothing when it holds measurements.
+Result<std::optional<PerformanceLaws>> load_laws(Context& context, const std::string& path) {
+  if (context.files.is_directory(path)) return std::optional<PerformanceLaws>();
+  const Result<std::string> text = read_input(context, "PATH", path);
+  if (!text) return failed(text.error());
+  const std::size_t first = text->find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (*text)[first] != '{') return std::optional<PerformanceLaws>();
+  Result<PerformanceLaws> laws = profile::parse_laws(path, *text);
+  if (!laws) return failed(laws.error());
+  return std::optional(std::move(*laws));
+}
+
+// The profiles of PATH. Laws are applied to --gpu, or to the GPU that they were fitted on.
+Result<ProfileTable> load_table(Context& context, const ProfileFlags& flags) {
+  const Result<std::optional<PerformanceLaws>> laws = load_laws(context, flags.path);
+  if (!laws) return failed(laws.error());
+  if (!*laws) return load_profiles(context, "PATH", flags.path, hw::GpuModel{});
+  const Result<hw::GpuModel> gpu =
+      load_gpu(context, flags, "--gpu", flags.gpu.empty() ? (*laws)->gpu_model : flags.gpu);
+  if (!gpu) return failed(gpu.error());
+  return profile::table_from_laws(**laws, *gpu);
+}
+
+tl::unexpected<Error> unknown_model(const std::string& model,
+                                    const std::vector<std::string>& models) {
+  return bad_input(
+      "--model", fmt::format("there is no profile of '{}'{}", model, did_you_mean(model, models)));
+}
+
+Result<WorkloadProfile> chosen_profile(const ProfileFlags& flags, const ProfileTable& table) {
+  const auto found = table.find(flags.model);
+  if (found != table.end()) return found->second;
+  std::vector<std::string> models;
+  for (const auto& [model, workload] : table) models.push_back(model);
+  return unknown_model(flags.model, models);
+}
+
+// ---------------------------------------------------------------------------------------- show
+
+// The point of a size with the highest throughput, or null.
+const ProfilePoint* best_point(const WorkloadProfile& workload, int gpcs) {
+  const ProfilePoint* best = nullptr;
+  for (const ProfilePoint& p : workload.points) {
+    if (p.gpcs == gpcs && (best == nullptr || p.throughput > best->throughput)) best = &p;
+  }
+  return best;
+}
+
+std::string summary_text(const ProfileTable& table) {
+  std::set<int> sizes;
+  for (const auto& [model, workload] : table) {
+    for (const ProfilePoint& p : workload.points) sizes.insert(p.gpcs);
+  }
+  Table text{{"MODEL", "POINTS"}, {}};
+  for (const int gpcs : sizes) {
+    text.header.push_back(fmt::format("{}g req/s", gpcs));
+    text.header.push_back("b x p");
+  }
+  for (const auto& [model, workload] : table) {
+    std::vector<std::string> row = {model, fmt::format("{}", workload.points.size())};
+    for (const int gpcs : sizes) {
+      const ProfilePoint* best = best_point(workload, gpcs);
+      row.push_back(best ? fmt::format("{:.1f}", best->throughput.value) : "-");
+      row.push_back(best ? fmt::format("{} x {}", best->batch, best->processes) : "-");
+    }
+    text.rows.push_back(std::move(row));
+  }
+  return to_string(text) +
+         "\nThe highest throughput on each size, with its batch size and processes; "
+         "--model shows all points.\n";
+}
+
+std::string points_text(const WorkloadProfile& workload) {
+  Table text{{"GPCs", "PROCESSES", "BATCH", "req/s", "ms", "MiB"}, {}};
+  for (const ProfilePoint& p : workload.points) {
+    text.rows.push_back({fmt::format("{}", p.gpcs), fmt::format("{}", p.processes),
+                         fmt::format("{}", p.batch), fmt::format("{:.1f}", p.throughput.value),
+                         fmt::format("{:.2f}", p.latency.value),
+                         p.memory ? fmt::format("{:.0f}", p.memory->value) : "-"});
+  }
+  return fmt::format("{}\n\n", workload.model) + to_string(text);
+}
+
+nlohmann::ordered_json point_json(const ProfilePoint& p) {
+  nlohmann::ordered_json json = {{"gpcs", p.gpcs},
+                                 {"batch", p.batch},
+                                 {"processes", p.processes},
+                                 {"throughput_rps", p.throughput.value},
+                                 {"latency_ms", p.latency.value}};
+  if (p.memory) json["memory_mib"] = p.memory->value;
+  return json;
+}
+
+std::string table_json(const ProfileTable& table) {
+  nlohmann::ordered_json json = {{"api_version", "partita/v1"}, {"kind", "WorkloadProfiles"}};
+  json["profiles"] = nlohmann::ordered_json::array();
+  for (const auto& [model, workload] : table) {
+    nlohmann::ordered_json points = nlohmann::ordered_json::array();
+    for (const ProfilePoint& p : workload.points) points.push_back(point_json(p));
+    json["profiles"].push_back({{"model", model}, {"points", std::move(points)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
+  Result<ProfileTable> table = load_table(context, flags);
+  if (!table) return failed(table.error());
+  if (!flags.model.empty()) {
+    Result<WorkloadProfile> workload = chosen_profile(flags, *table);
+    if (!workload) return failed(workload.error());
+    if (!flags.json()) return finish(context, flags.output, points_text(*workload));
+    *table = {{workload->model, *workload}};
+  }
+  return finish(context, flags.output, flags.json() ? table_json(*table) : summary_text(*table));
+}
+
+// -------------------------------------------------------------------------------------- import
+
+Result<Exit> run_import(Context& context, const ProfileFlags& flags) {
+  const Result<ProfileTable> table = load_table(context, flags);
+  if (!table) return failed(table.error());
+  return finish(context, flags.output, profile::native_csv(*table));
+}
+
+// ----------------------------------------------------------------------------------------- fit
+
+std::string share(double value) { return fmt::format("{:.1f} %", 100 * value); }
+
+// How well a law predicts what it was fitted to and what it has not seen, as a row of the report.
+Result<std::vector<std::string>> quality_row(const PerformanceLaw& law,
+                                             const WorkloadProfile& workload,
+                                             const hw::GpuModel& gpu) {
+  const Result<std::vector<double>> seen = profile::errors(law, workload, gpu);
+  if (!seen) return failed(seen.error());
+  const Result<profile::MemoryScore> memory = profile::memory_score(law, workload, gpu);
+  if (!memory) return failed(memory.error());
+  std::vector<std::string> row = {law.model, fmt::format("{}", workload.points.size()),
+                                  share(profile::quantile(*seen, 0.5))};
+  if (workload.points.size() < 2) {
+    row.insert(row.end(), {"-", "-", "-"});
+  } else {
+    const Result<std::vector<double>> unseen = profile::leave_one_out(law, workload, gpu);
+    if (!unseen) return failed(unseen.error());
+    for (const double q : {0.5, 0.9, 1.0}) row.push_back(share(profile::quantile(*unseen, q)));
+  }
+  row.push_back(fmt::format("{} of {}", memory->right, memory->rows));
+  return row;
+}
+
+// "resnet50: 2g batch 32 x 4" for every point that is faster than it can be.
+Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfile& workload,
+                                  const hw::GpuModel& gpu) {
+  const Result<std::vector<ProfilePoint>> points = profile::suspects(law, workload, gpu);
+  if (!points) return failed(points.error());
+  if (points->empty()) return std::string();
+  std::vector<std::string> names;
+  for (const ProfilePoint& p : *points) {
+    names.push_back(fmt::format("{}g {} x {}", p.gpcs, p.batch, p.processes));
+  }
+  return fmt::format("  {}: {}\n", law.model, fmt::join(names, ", "));
+}
+
+constexpr char kFitNotes[] =
+    "Relative error of the throughput: of the points fitted, and of every point under the law "
+    "fitted to all others.\nRUNS told: combinations for which the memory law is right about "
+    "whether they ran.\n";
+
+Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
+  const Result<std::optional<PerformanceLaws>> present = load_laws(context, flags.path);
+  if (!present) return failed(present.error());
+  if (*present) return bad_input("PATH " + flags.path, "it holds laws; measurements are needed");
+  const Result<hw::GpuModel> gpu = load_gpu(context, flags, "--gpu", flags.gpu);
+  if (!gpu) return failed(gpu.error());
+  const Result<ProfileTable> table = load_table(context, flags);
+  if (!table) return failed(table.error());
+  PerformanceLaws laws{gpu->name, flags.source, {}};
+  Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS told"},
+               {}};
+  std::string suspicious;
+  for (const auto& [model, workload] : *table) {
+    Result<PerformanceLaw> law = profile::fit(workload, *gpu);
+    if (!law) return failed(law.error());
+    Result<std::vector<std::string>> row = quality_row(*law, workload, *gpu);
+    if (!row) return failed(row.error());
+    const Result<std::string> suspects = suspects_text(*law, workload, *gpu);
+    if (!suspects) return failed(suspects.error());
+    laws.laws.push_back(std::move(*law));
+    report.rows.push_back(std::move(*row));
+    suspicious += *suspects;
+  }
+  const Result<Exit> done = finish(context, flags.output, profile::laws_json(laws));
+  if (!done) return done;
+  fmt::print(context.err, "{}\n{}", to_string(report), kFitNotes);
+  if (!suspicious.empty()) {
+    fmt::print(context.err,
+               "More than {} % faster than the law; perhaps a process had died there and was "
+               "counted (size, batch x processes):\n{}",
+               std::lround(100 * (profile::kSuspect - 1)), suspicious);
+  }
+  return done;
+}
+
+// ------------------------------------------------------------------------------------- predict
+
+// The law of --model: read from PATH, or fitted to the measurements in it.
+Result<PerformanceLaw> load_law(Context& context, const ProfileFlags& flags) {
+  const Result<std::optional<PerformanceLaws>> laws = load_laws(context, flags.path);
+  if (!laws) return failed(laws.error());
+  if (*laws) {
+    std::vector<std::string> models;
+    for (const PerformanceLaw& law : (*laws)->laws) {
+      if (law.model == flags.model) return law;
+      models.push_back(law.model);
+    }
+    return unknown_model(flags.model, models);
+  }
+  const Result<ProfileTable> table = load_table(context, flags);
+  if (!table) return failed(table.error());
+  const Result<WorkloadProfile> workload = chosen_profile(flags, *table);
+  if (!workload) return failed(workload.error());
+  const bool same = flags.measured_on.empty();
+  const Result<hw::GpuModel> gpu = load_gpu(context, flags, same ? "--gpu" : "--measured-on",
+                                            same ? flags.gpu : flags.measured_on);
+  if (!gpu) return failed(gpu.error());
+  return profile::fit(*workload, *gpu);
+}
+
+std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point, bool fits) {
+  nlohmann::ordered_json json = {{"api_version", "partita/v1"},
+                                 {"kind", "Prediction"},
+                                 {"model", flags.model},
+                                 {"gpu_model", flags.gpu}};
+  json.update(point_json(point));
+  json["fits_memory"] = fits;
+  return json.dump(2) + "\n";
+}
+
+std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point) {
+  return fmt::format(
+      "{} on {} GPC{} of {}, batch {}, {} process{}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n",
+      flags.model, point.gpcs, point.gpcs == 1 ? "" : "s", flags.gpu, point.batch, point.processes,
+      point.processes == 1 ? "" : "es", point.throughput.value, point.latency.value,
+      point.memory ? fmt::format("{:.0f} MiB", point.memory->value) : "memory unknown");
+}
+
+Result<Exit> run_predict(Context& context, const ProfileFlags& flags) {
+  const Result<hw::GpuModel> gpu = load_gpu(context, flags, "--gpu", flags.gpu);
+  if (!gpu) return failed(gpu.error());
+  const Result<profile::Partition> on = profile::partition(*gpu, flags.gpcs);
+  if (!on) return bad_input("--gpcs", to_string(on.error()));
+  const Result<PerformanceLaw> law = load_law(context, flags);
+  if (!law) return failed(law.error());
+  const ProfilePoint point = profile::predict(*law, *on, flags.batch, flags.processes);
+  const bool fits = profile::fits(*law, *on, flags.batch, flags.processes);
+  Output output = flags.output;
+  if (!fits) output.file.clear();  // -o names the place of a prediction that holds
+  Result<Exit> done =
+      finish(context, output,
+             flags.json() ? prediction_json(flags, point, fits) : prediction_text(flags, point));
+  if (!done || fits) return done;
+  complain(context, fmt::format("it does not fit: {:.0f} MiB are needed, the instance has {:.0f}",
+                                point.memory->value, on->memory.value));
+  return Exit::no;
+}
+
+// ---------------------------------------------------------------------------------------- plot
+
+Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
+  const Result<ProfileTable> table = load_table(context, flags);
+  if (!table) return failed(table.error());
+  const Result<WorkloadProfile> workload = chosen_profile(flags, *table);
+  if (!workload) return failed(workload.error());
+  const std::string plot = flags.output.format == "svg" ? plot_svg(*workload, flags.processes)
+                                                        : plot_text(*workload, flags.processes);
+  if (plot.empty()) {
+    return bad_input("--processes", fmt::format("'{}' has no point with {} processes", flags.model,
+                                                flags.processes));
+  }
+  return finish(context, flags.output, plot);
+}
+
+// --------------------------------------------------------------------------------------- flags
+
+// A subcommand that reads PATH.
+CLI::App* add_reader(CLI::App& parent, ProfileFlags& flags, const char* name, const char* summary) {
+  CLI::App* command = parent.add_subcommand(name, summary);
+  command
+      ->add_option("PATH", flags.path,
+                   "A native CSV, a directory of ParvaGPU CSVs (one per model), or performance "
+                   "laws (a .json file)")
+      ->type_name("PATH")
+      ->required();
+  add_catalogue(*command, flags.catalogue);
+  return command;
+}
+
+CLI::Option* add_gpu(CLI::App& command, ProfileFlags& flags, const char* help) {
+  return command.add_option("--gpu", flags.gpu, help)->type_name("GPU");
+}
+
+CLI::Option* add_model(CLI::App& command, ProfileFlags& flags, const char* help) {
+  return command.add_option("--model", flags.model, help)->type_name("MODEL");
+}
+
+CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
+  return within(command.add_option("--processes", flags.processes, "MPS processes that share it")
+                    ->default_str("1"),
+                1, profile::kMaxProcesses)
+      ->type_name("N");
+}
+
+constexpr char kLawsGpu[] = "Apply laws to this GPU model instead of the one they were fitted on";
+
+CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
+  CLI::App* command = add_reader(parent, flags, "show", "Show profiles, or all points of one");
+  add_model(*command, flags, "Show all points of this model");
+  add_gpu(*command, flags, kLawsGpu);
+  add_output(*command, flags.output, {"text", "json"});
+  command->footer("partita profile show data/profiles/a100-80gb.json --model resnet50");
+  return command;
+}
+
+CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
+  CLI::App* command =
+      add_reader(parent, flags, "import", "Turn profiles of any form into a native CSV");
+  add_gpu(*command, flags, kLawsGpu);
+  add_output(*command, flags.output, {"csv"});
+  command->footer("partita profile import prof_data -o profiles.csv");
+  return command;
+}
+
+CLI::App* add_fit(CLI::App& parent, ProfileFlags& flags) {
+  CLI::App* command = add_reader(
+      parent, flags, "fit", "Fit performance laws to measurements, and report how well they do");
+  add_gpu(*command, flags, "The GPU model that was measured")->required();
+  command
+      ->add_option("--source", flags.source, "Where the measurements come from, kept in the result")
+      ->type_name("TEXT");
+  add_output(*command, flags.output, {"json"});
+  command->footer("partita profile fit prof_data --gpu A100-80GB -o laws.json");
+  return command;
+}
+
+CLI::App* add_predict(CLI::App& parent, ProfileFlags& flags) {
+  CLI::App* command =
+      add_reader(parent, flags, "predict", "Predict throughput, latency and memory of a point");
+  add_model(*command, flags, "The model")->required();
+  add_gpu(*command, flags, "The GPU model to predict for")->required();
+  command
+      ->add_option("--measured-on", flags.measured_on,
+                   "The GPU model that the measurements in PATH come from; --gpu by default")
+      ->type_name("GPU");
+  within(command->add_option("--gpcs", flags.gpcs, "Size of the instance, in compute slices"), 1,
+         profile::kMaxGpcs)
+      ->required()
+      ->type_name("N");
+  within(command->add_option("--batch", flags.batch, "Batch size"), 1, profile::kMaxBatch)
+      ->required()
+      ->type_name("N");
+  add_processes(*command, flags);
+  add_output(*command, flags.output, {"text", "json"});
+  command->footer(
+      "partita profile predict data/profiles/a100-80gb.json --model resnet50 --gpu H100-80GB-SXM5 "
+      "--gpcs 2 --batch 12");
+  return command;
+}
+
+CLI::App* add_plot(CLI::App& parent, ProfileFlags& flags) {
+  CLI::App* command =
+      add_reader(parent, flags, "plot", "Plot throughput and latency against the batch size");
+  add_model(*command, flags, "The model")->required();
+  add_gpu(*command, flags, kLawsGpu);
+  add_processes(*command, flags);
+  add_output(*command, flags.output, {"text", "svg"});
+  command->footer(
+      "partita profile plot data/profiles/a100-80gb.json --model bert --format svg -o bert.svg");
+  return command;
+}
+
+}  // namespace
+
+Command add_profile(CLI::App& app) {
+  using Add = CLI::App* (*)(CLI::App&, ProfileFlags&);
+  using Run = Result<Exit> (*)(Context&, const ProfileFlags&);
+  struct Subcommand {
+    Add add;
+    Run run;
+    std::shared_ptr<ProfileFlags> flags;  // its own: CLI11 writes defaults of every subcommand
+    CLI::App* app = nullptr;
+  };
+  std::vector<Subcommand> subcommands = {{add_show, run_show, {}},
+                                         {add_import, run_import, {}},
+                                         {add_fit, run_fit, {}},
+                                         {add_predict, run_predict, {}},
+                                         {add_plot, run_plot, {}}};
+  CLI::App* command = app.add_subcommand(
+      "profile", "Show, convert, fit, predict and plot what models reach on each instance size");
+  command->require_subcommand(1);
+  for (Subcommand& sub : subcommands) {
+    sub.flags = std::make_shared<ProfileFlags>();
+    sub.app = sub.add(*command, *sub.flags);
+  }
+  return {command, [subcommands](Context& context) -> Result<Exit> {
+            for (const Subcommand& sub : subcommands) {
+              if (sub.app->parsed()) return sub.run(context, *sub.flags);
+            }
+            return bad_input("profile", "a subcommand is needed");
+          }};
+}
+
+}  // namespace partita::cli

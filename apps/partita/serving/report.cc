@@ -1,0 +1,56 @@
+#include "serving/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "table.h"
+
+namespace partita::cli {
+
+Result<TimedReport> timed_simulation(Context& context, const plan::ServingProblem& problem,
+                                     const plan::ServingPlan& plan,
+                                     const sim::ServingOptions& options) {
+  const std::int64_t begin = context.clock.cpu_ns();
+  Result<sim::ServingReport> report = sim::simulate(problem, plan, options);
+  if (!report) return failed(report.error());
+  const std::int64_t spent = std::max<std::int64_t>(context.clock.cpu_ns() - begin, 1);
+  const double rate = static_cast<double>(report->events) * 1e9 / static_cast<double>(spent);
+  return TimedReport{std::move(*report), rate};
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
+}
+
+const sim::ServiceReport* worst_service(const sim::ServingReport& report) {
+  const auto worst = std::min_element(
+      report.services.begin(), report.services.end(),
+      [](const auto& a, const auto& b) { return a.slo_attainment < b.slo_attainment; });
+  return worst == report.services.end() ? nullptr : &*worst;
+}
+
+std::string report_text(const plan::ServingProblem& problem, const sim::ServingReport& report,
+                        const sim::ServingOptions& options) {
+  Table table{{"SERVICE", "OFFERED", "COMPLETED", "IN SLO", "SLO ms", "p50 ms", "p95 ms", "p99 ms"},
+              {}};
+  for (const sim::ServiceReport& row : report.services) {
+    const auto service =
+        std::find_if(problem.services.begin(), problem.services.end(),
+                     [&row](const plan::Service& candidate) { return candidate.name == row.name; });
+    const std::string slo =
+        service == problem.services.end() ? "-" : fmt::format("{:g}", service->slo.value);
+    table.rows.push_back(
+        {row.name, fmt::format("{}", row.offered), fmt::format("{}", row.completed),
+         percent(row.slo_attainment), slo, fmt::format("{:.1f}", row.p50.value),
+         fmt::format("{:.1f}", row.p95.value), fmt::format("{:.1f}", row.p99.value)});
+  }
+  return to_string(table) +
+         fmt::format(
+             "\ninternal slack {}, external fragmentation {}; {:g} s, seed {}, log {:016x}\n",
+             percent(report.internal_slack), percent(report.external_fragmentation),
+             options.duration.value, options.seed, report.log_hash);
+}
+
+}  // namespace partita::cli

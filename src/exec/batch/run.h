@@ -1,0 +1,52 @@
+// Running a BatchExecutor: performing its actions at the doors and reporting back. Two runners of
+// the same brain: run_real (driver calls on one thread of their own, all else on the caller's) and
+// run_simulated (one thread, a clock that jumps from event to event; deterministic). They use no
+// other door than they are given.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "exec/batch/batch_executor.h"
+#include "exec/batch/commands.h"
+
+namespace partita::exec {
+
+struct Doors {
+  device::NodeDriver& driver;
+  Processes& processes;
+  Files& files;
+  Clock& clock;
+};
+
+struct RunSettings {
+  RunPaths paths;
+  std::string journal;                     // path; empty: none is kept
+  std::map<Pid, StartTask> adopted = {};   // attempts that an earlier process of the run started
+  std::int64_t origin = 0;                 // the clock at the start of the run
+  std::function<bool()> interrupted = {};  // asked often: should the run end?
+  std::function<void(Nanos, const RunReport&)> watch = {};  // told often how things stand
+};
+
+struct RunEnd {
+  std::uint64_t log_hash = 0;         // of all records
+  std::optional<Error> journal = {};  // it could not be written, so the run was interrupted
+};
+
+// Until the executor has finished. Driver calls that never return are waited for.
+RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& doors,
+                const RunSettings& settings);
+
+// The same on a simulated clock, which must be the driver's and the processes' as well. A driver
+// call takes effect at once and answers when it would have ended. `world`, if any, is called before
+// every step with the time since the start and tells when it wants to be called again.
+using World = std::function<std::optional<Nanos>(Nanos now)>;
+RunEnd run_simulated(BatchExecutor& executor, const Script& script, const Doors& doors,
+                     const RunSettings& settings, ManualClock& clock, SimProcesses& processes,
+                     const World& world = {});
+
+}  // namespace partita::exec

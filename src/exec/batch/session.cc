@@ -1,0 +1,102 @@
+#include "exec/batch/session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace partita::exec {
+namespace {
+
+Result<ParsedJournal> read_journal(const std::string& path, Files& files) {
+  if (!files.exists(path)) return ParsedJournal{};
+  const Result<std::string> text = files.read(path);
+  if (!text) return failed(text.error());
+  Result<ParsedJournal> parsed = parse_journal(path, *text);
+  // Later records go behind whole lines only.
+  if (parsed && parsed->valid_bytes < text->size()) {
+    const std::string_view whole = std::string_view(*text).substr(0, parsed->valid_bytes);
+    if (auto done = files.write_atomic(path, whole); !done) return failed(done.error());
+  }
+  return parsed;
+}
+
+Result<void> name_run(Session& session, const std::string& run, const SessionFlags& flags,
+                      Files& files) {
+  session.settings.paths.run = run;
+  if (flags.log_dir.empty()) return {};
+  session.settings.paths.log_dir = flags.log_dir + "/" + run;
+  return files.make_directories(session.settings.paths.log_dir);
+}
+
+Result<void> begin(Session& session, const Script& script, const Doors& doors,
+                   const SessionFlags& flags) {
+  if (flags.may_begin) {
+    if (auto fine = flags.may_begin(); !fine) return fine;
+  }
+  if (auto done = name_run(session, flags.run, flags, doors.files); !done) return done;
+  session.settings.origin = doors.clock.now_ns();
+  if (session.settings.journal.empty()) return {};
+  Record run;
+  run.run = session.settings.paths.run;
+  run.script = fingerprint(script);
+  run.origin = session.settings.origin;
+  return doors.files.write_atomic(session.settings.journal, record_line(run));
+}
+
+Result<void> go_on(Session& session, const Script& script, const Doors& doors,
+                   const std::vector<Record>& records, const SessionFlags& flags) {
+  const RunPaths& paths = session.settings.paths;
+  if (auto done = name_run(session, records.front().run, flags, doors.files); !done) return done;
+  const Attempts attempts = flags.find ? flags.find(paths.run) : Attempts{};
+  const Traces traces = follow(script, records, attempts, paths, doors.processes, doors.files);
+  Result<Past> past = recover(script, records, traces, doors.driver);
+  if (!past) {
+    Error error = past.error();
+    if (error.code == ErrorCode::bad_input) error.context = flags.journal;
+    return failed(std::move(error));
+  }
+  session.past = *std::move(past);
+  for (int t = 0; static_cast<std::size_t>(t) < session.past.tasks.size(); ++t) {
+    const PastTask& task = session.past.tasks[static_cast<std::size_t>(t)];
+    if (task.running) session.settings.adopted[*task.running] = {t, task.attempts, {}};
+  }
+  // The clock goes on, unless it began anew with the machine.
+  session.settings.origin = records.front().origin;
+  const std::int64_t now = doors.clock.now_ns();
+  if (now - session.settings.origin < session.past.now)
+    session.settings.origin = now - session.past.now;
+  session.past.now = now - session.settings.origin;
+  return {};
+}
+
+}  // namespace
+
+Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags) {
+  Session session;
+  session.settings.journal = flags.journal;
+  if (!flags.journal.empty()) {
+    Result<FileLock> lock = doors.files.lock(flags.journal + ".lock");
+    if (!lock) return failed(lock.error());
+    session.lock = *std::move(lock);
+    const Result<ParsedJournal> parsed = read_journal(flags.journal, doors.files);
+    if (!parsed) return failed(parsed.error());
+    const std::vector<Record>& records = parsed->records;
+    const bool over = records.empty() || records.back().kind == Record::Kind::done;
+    if (!over || (flags.resume && !records.empty())) {
+      if (auto done = go_on(session, script, doors, records, flags); !done)
+        return failed(done.error());
+      return session;
+    }
+  }
+  if (auto done = begin(session, script, doors, flags); !done) return failed(done.error());
+  return session;
+}
+
+Result<void> close_session(const Session& session, const RunReport& report, const Doors& doors) {
+  if (session.settings.journal.empty() || report.interrupted) return {};
+  Record done;
+  done.kind = Record::Kind::done;
+  done.time = doors.clock.now_ns() - session.settings.origin;
+  return doors.files.append(session.settings.journal, record_line(done));
+}
+
+}  // namespace partita::exec

@@ -1,0 +1,40 @@
+// Session: the start of a run or its going on, as far as that is the journal's matter: which run
+// this is, since when, and what an earlier process of it left. Holds the journal's lock (FILE.lock)
+// while it lives. Reads the GPUs, changes nothing on them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "exec/batch/run.h"
+
+namespace partita::exec {
+
+struct SessionFlags {
+  std::string journal;  // path; empty: none is kept, nothing can go on
+  bool resume = false;  // go on also with a run that is over: what did not finish is tried again
+  std::string run;      // name of a new run
+  std::string log_dir = {};  // each run has a directory in it, which is made; empty: none
+  // The running attempts of a run (find_attempts on real machines).
+  std::function<Attempts(const std::string& run)> find = {};
+  // Asked before a new run begins; an error refuses it.
+  std::function<Result<void>()> may_begin = {};
+};
+
+struct Session {
+  RunSettings settings;
+  Past past;
+  FileLock lock;
+};
+
+// Goes on with the journal's run when that did not end, else begins a new one. Bad input: the
+// journal is damaged, or its unfinished run is one of another script. in_use: another process has
+// it.
+Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags);
+
+// Notes that the run is over, once its report is with whom it is for: the next one begins anew. A
+// run that dies before only reports again. Nothing of one that was interrupted.
+Result<void> close_session(const Session& session, const RunReport& report, const Doors& doors);
+
+}  // namespace partita::exec

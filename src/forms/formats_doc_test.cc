@@ -1,0 +1,68 @@
+// The examples in docs/formats.md are read as a user would have them read.
+#include <gtest/gtest.h>
+
+#include "base/source_text.h"
+#include "forms/batch_forms.h"
+#include "forms/graph_forms.h"
+#include "forms/serving_forms.h"
+
+namespace partita::plan {
+namespace {
+
+// The first code block in `language` below a heading.
+std::string example(const std::string& heading, const std::string& language) {
+  const std::string text = source_text("docs/formats.md");
+  const std::string open = std::string("```") + language + "\n";
+  const auto begin = text.find(open, text.find("\n## " + heading + "\n"));
+  if (begin == text.npos) return "";
+  return text.substr(begin + open.size(), text.find("```\n", begin + 1) - begin - open.size());
+}
+
+TEST(FormatsDoc, ServicesExampleIsRead) {
+  const auto services = parse_services("formats.md", example("Services", "yaml"));
+  ASSERT_TRUE(services) << to_string(services.error());
+  ASSERT_EQ(services->size(), 2U);
+  EXPECT_EQ(services->at(1).avoid, std::vector<std::string>{"chat"});
+  EXPECT_EQ(services->at(1).percentile, 95);
+}
+
+TEST(FormatsDoc, PlanExampleIsRead) {
+  const auto plan = parse_plan("formats.md", example("Plan", "json"));
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->gpus.at(0).instances.at(1).service, "search");
+  EXPECT_TRUE(plan->objective.optimal);
+  EXPECT_EQ(plan->stats.nodes, 12);
+}
+
+TEST(FormatsDoc, TasksExampleIsRead) {
+  const std::vector<hw::GpuModel> models{*hw::builtin_catalogue().find("A30-24GB")};
+  const auto problem = parse_tasks("formats.md", example("Batch", "csv"), models, {0});
+  ASSERT_TRUE(problem) << to_string(problem.error());
+  ASSERT_EQ(problem->tasks.size(), 3U);
+  EXPECT_EQ(problem->tasks[0].times[0][1], 0);
+  EXPECT_EQ(problem->tasks[0].command, "./lavaMD -boxes1d 10");
+  EXPECT_EQ(problem->tasks[1].deadline, nanos({30}));
+  EXPECT_EQ(problem->tasks[1].priority, 2);
+  EXPECT_EQ(problem->tasks[2].release, nanos({5}));
+  EXPECT_EQ(problem->tasks[2].after, (std::vector<std::string>{"lavaMD", "huffman"}));
+}
+
+TEST(FormatsDoc, ScheduleExampleIsRead) {
+  const auto schedule = parse_schedule("formats.md", example("Schedule", "json"));
+  ASSERT_TRUE(schedule) << to_string(schedule.error());
+  EXPECT_EQ(schedule->tasks.at(0).task, "lavaMD");
+  EXPECT_EQ(schedule->reconfigurations.at(1).start, 2);
+  EXPECT_EQ(schedule->makespan, schedule->tasks[0].end);
+  EXPECT_TRUE(schedule->optimal);
+}
+
+TEST(FormatsDoc, TaskGraphExampleIsRead) {
+  const auto graph = parse_graph("formats.md", example("Task graphs", "yaml"), {"fair", "packed"});
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  ASSERT_EQ(graph->tasks.size(), 4U);
+  EXPECT_EQ(graph->tasks[0].bytes, 4e6);
+  EXPECT_EQ(graph->tasks[3].after, (std::vector<int>{0, 1}));
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -1,0 +1,227 @@
+// parse_graph and graph_json of graph_forms.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/fields.h"
+#include "base/json_writer.h"
+#include "base/nearest.h"
+#include "base/unicode.h"
+#include "forms/graph_forms.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr Range kUnits{.low = 1, .high = hw::kMaxUnits};
+constexpr Range kOverlap{.low = 0, .high = hw::kMaxUnits};
+
+// A word of the file, safe to print.
+std::string shown_word(std::string_view word) { return utf8(printable(word.substr(0, kMaxWordBytes))); }
+
+class GraphReader {
+ public:
+  GraphReader(const Document& document, const std::vector<std::string>& policies)
+      : document_(document), policies_(policies), fields_(document) {}
+
+  Result<GraphProblem> read() {
+    fields_.only({"api_version", "kind", "name", "policy", "overlap_limit", "tasks"});
+    fields_.exactly("kind", "TaskGraph");
+    if (fields_.has("api_version")) fields_.exactly("api_version", "partita/v1");
+    if (fields_.has("name")) problem_.name = fields_.name("name");
+    if (fields_.has("policy")) problem_.policy = policy(fields_);
+    if (fields_.has("overlap_limit"))
+      problem_.overlap_limit = fields_.integer("overlap_limit", kOverlap);
+    const std::vector<Node>& items = fields_.list("tasks", kMaxGraphTasks);
+    if (items.empty()) fields_.refuse("tasks", "'tasks' is empty");
+    for (const Node& item : items) {
+      if (fields_.error()) break;
+      read_task(item);
+    }
+    for (std::size_t task = 0; task < problem_.tasks.size() && !fields_.error(); ++task)
+      read_after(items[task], problem_.tasks[task]);
+    if (fields_.error()) return failed(*fields_.error());
+    if (const auto cycle = find_cycle(); !cycle.empty()) return cycle_error(cycle);
+    return std::move(problem_);
+  }
+
+ private:
+  std::string policy(Fields& fields) {
+    const std::string word = fields.text("policy");
+    if (std::ranges::find(policies_, word) == policies_.end())
+      fields.refuse("policy",
+                    fmt::format("no policy '{}'{}", shown_word(word), did_you_mean(word, policies_)));
+    return word;
+  }
+
+  void read_task(const Node& item) {
+    Fields fields(fields_, item);
+    GraphTask task;
+    task.line = item.line;
+    task.name = fields.name("name");
+    const std::string kind = fields.text("kind");
+    if (kind == "cpu") {
+      task.kind = GraphTaskKind::cpu;
+      fields.only({"name", "kind", "after", "work_us"});
+      task.work_us = fields.number("work_us", {.high = kMaxGraphWorkUs});
+    } else if (kind == "copy") {
+      task.kind = GraphTaskKind::copy;
+      fields.only({"name", "kind", "after", "bytes"});
+      task.bytes = fields.number("bytes", {.high = kMaxGraphBytes, .above = true});
+    } else if (kind == "lane") {
+      read_kernel(fields, task);
+    } else {
+      fields.refuse("kind",
+                    fmt::format("'kind' of a task is cpu, lane or copy, not '{}'", shown_word(kind)));
+    }
+    const auto [at, fresh] = number_of_.emplace(task.name, static_cast<int>(problem_.tasks.size()));
+    if (!fresh && !fields_.error())
+      fields.refuse("name", fmt::format("task '{}' is already defined in line {}", task.name,
+                                        problem_.tasks[static_cast<std::size_t>(at->second)].line));
+    problem_.tasks.push_back(std::move(task));
+  }
+
+  void read_kernel(Fields& fields, GraphTask& task) {
+    fields.only({"name", "kind", "after", "work_us", "groups", "units", "share", "policy",
+                 "overlap_limit"});
+    task.work_us = fields.number("work_us", {.high = kMaxGraphWorkUs, .above = true});
+    if (fields.has("groups"))
+      task.groups = fields.integer("groups", {.low = 1, .high = kMaxGraphGroups});
+    if (fields.has("units")) task.units = fields.integer("units", kUnits);
+    if (fields.has("share")) task.share = fields.number("share", {.high = 1, .above = true});
+    if (fields.has("units") && fields.has("share"))
+      fields.refuse("share", "a task has either 'units' or 'share'");
+    if (fields.has("policy")) task.policy = policy(fields);
+    if (fields.has("overlap_limit")) task.overlap_limit = fields.integer("overlap_limit", kOverlap);
+  }
+
+  void read_after(const Node& item, GraphTask& task) {
+    Fields fields(fields_, item);
+    if (!fields.has("after")) return;
+    for (const Node& one : fields.list("after", kMaxGraphTasks)) {
+      const std::string name = fields.name_of(one, "a name in 'after'");
+      if (fields.error()) return;
+      const auto found = number_of_.find(name);
+      if (found == number_of_.end()) {
+        fields.refuse(one, fmt::format("'after' of task '{}' names '{}', which is no task of this "
+                                       "file",
+                                       task.name, name));
+        return;
+      }
+      task.after.push_back(found->second);
+    }
+    edges_ += task.after.size();
+    std::vector<int> sorted = task.after;
+    std::ranges::sort(sorted);
+    if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+      fields.refuse("after", fmt::format("'after' of task '{}' names '{}' twice", task.name,
+                                         problem_.tasks[static_cast<std::size_t>(*twice)].name));
+    if (edges_ > kMaxGraphEdges)
+      fields.refuse("after", fmt::format("more than {} dependencies", kMaxGraphEdges));
+  }
+
+  // Tasks each of which waits for the next and the last for the first, or none. Those that are left
+  // when all have gone that wait for nobody wait for one that is left as well: any walk ends in a
+  // circle.
+  std::vector<int> find_cycle() const {
+    const std::vector<GraphTask>& tasks = problem_.tasks;
+    std::vector<int> missing(tasks.size()), gone;
+    std::vector<std::vector<int>> later(tasks.size());
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      missing[task] = static_cast<int>(tasks[task].after.size());
+      for (const int before : tasks[task].after)
+        later[static_cast<std::size_t>(before)].push_back(static_cast<int>(task));
+      if (missing[task] == 0) gone.push_back(static_cast<int>(task));
+    }
+    for (std::size_t i = 0; i < gone.size(); ++i) {
+      const auto task = static_cast<std::size_t>(gone[i]);
+      for (const int next : later[task])
+        if (--missing[static_cast<std::size_t>(next)] == 0) gone.push_back(next);
+    }
+    if (gone.size() == tasks.size()) return {};
+    const auto left = [&](int task) { return missing[static_cast<std::size_t>(task)] > 0; };
+    int task = 0;
+    while (!left(task)) ++task;
+    std::vector<int> walk;
+    std::vector<char> seen(tasks.size());
+    for (; !seen[static_cast<std::size_t>(task)];
+         task = *std::ranges::find_if(tasks[static_cast<std::size_t>(task)].after, left)) {
+      seen[static_cast<std::size_t>(task)] = 1;
+      walk.push_back(task);
+    }
+    walk.erase(walk.begin(), std::ranges::find(walk, task));
+    std::ranges::rotate(walk, std::ranges::min_element(walk));
+    return walk;
+  }
+
+  tl::unexpected<Error> cycle_error(const std::vector<int>& cycle) const {
+    constexpr std::size_t kShown = 10;
+    std::string text;
+    for (std::size_t i = 0; i < cycle.size(); ++i) {
+      if (i >= kShown && i + 1 < cycle.size()) continue;
+      if (i == kShown && cycle.size() > kShown + 1) text += "... ";
+      text += problem_.tasks[static_cast<std::size_t>(cycle[i])].name + " after ";
+    }
+    if (cycle.size() > kShown + 1) text += fmt::format("({} in all) ", cycle.size());
+    const GraphTask& first = problem_.tasks[static_cast<std::size_t>(cycle.front())];
+    return bad_input(fmt::format("{}:{}", document_.file, first.line),
+                     fmt::format("tasks wait for each other: {}{}", text, first.name));
+  }
+
+  const Document& document_;
+  const std::vector<std::string>& policies_;
+  Fields fields_;
+  GraphProblem problem_;
+  std::map<std::string, int> number_of_;
+  std::size_t edges_ = 0;
+};
+
+void write_task(JsonWriter& out, const GraphProblem& problem, const GraphTask& task) {
+  out.raw("{\"name\": ").string(task.name).raw(", \"kind\": ").string(to_string(task.kind));
+  if (task.kind == GraphTaskKind::copy) {
+    out.raw(", \"bytes\": ").number(task.bytes);
+  } else {
+    out.raw(", \"work_us\": ").number(task.work_us);
+  }
+  if (task.kind == GraphTaskKind::lane) {
+    out.raw(", \"groups\": ").number(long{task.groups});
+    if (task.units > 0) {
+      out.raw(", \"units\": ").number(long{task.units});
+    } else {
+      out.raw(", \"share\": ").number(task.share);
+    }
+    if (!task.policy.empty()) out.raw(", \"policy\": ").string(task.policy);
+    if (task.overlap_limit) out.raw(", \"overlap_limit\": ").number(long{*task.overlap_limit});
+  }
+  if (!task.after.empty()) {
+    out.raw(", \"after\": [");
+    const char* between = "";
+    for (const int before : task.after) {
+      out.raw(between).string(problem.tasks[static_cast<std::size_t>(before)].name);
+      between = ", ";
+    }
+    out.raw("]");
+  }
+  out.raw("}");
+}
+
+}  // namespace
+
+Result<GraphProblem> parse_graph(const std::string& file, std::string_view text,
+                                 const std::vector<std::string>& policies) {
+  const Result<Document> document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  return GraphReader(*document, policies).read();
+}
+
+std::string graph_json(const GraphProblem& problem) {
+  JsonWriter out;
+  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"TaskGraph\",\n  ");
+  if (!problem.name.empty()) out.raw("\"name\": ").string(problem.name).raw(", ");
+  out.raw("\"policy\": ").string(problem.policy);
+  out.raw(", \"overlap_limit\": ").number(long{problem.overlap_limit}).raw(",\n  \"tasks\": ");
+  out.list(problem.tasks, "    ", [&](const GraphTask& task) { write_task(out, problem, task); });
+  return out.raw("}\n").take();
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "forms/graph_forms.h"
+
+namespace partita::plan {
+namespace {
+
+const std::vector<std::string> kWords{"fair", "packed"};
+
+Result<GraphProblem> read(const std::string& tasks) {
+  return parse_graph("g.yaml", "kind: TaskGraph\ntasks:\n" + tasks, kWords);
+}
+
+TEST(GraphReader, ReadsEveryKey) {
+  const auto problem = parse_graph("g.yaml", R"(api_version: partita/v1
+kind: TaskGraph
+name: all
+policy: packed
+overlap_limit: 3
+tasks:
+  - {name: load, kind: copy, bytes: 1e6}
+  - {name: prepare, kind: cpu, work_us: 20, after: [load]}
+  - {name: a, kind: lane, work_us: 5, groups: 64, units: 15, after: [load, prepare]}
+  - {name: b, kind: lane, work_us: 2.5, share: 0.5, policy: fair, overlap_limit: 0}
+)",
+                                   kWords);
+  ASSERT_TRUE(problem) << to_string(problem.error());
+  EXPECT_EQ(problem->policy, "packed");
+  EXPECT_EQ(problem->overlap_limit, 3);
+  ASSERT_EQ(problem->tasks.size(), 4u);
+  const auto& [load, prepare, a, b] =
+      std::tie(problem->tasks[0], problem->tasks[1], problem->tasks[2], problem->tasks[3]);
+  EXPECT_EQ(load.kind, GraphTaskKind::copy);
+  EXPECT_EQ(load.bytes, 1e6);
+  EXPECT_EQ(prepare.kind, GraphTaskKind::cpu);
+  EXPECT_EQ(prepare.work_us, 20);
+  EXPECT_EQ(prepare.after, std::vector<int>{0});
+  EXPECT_EQ(a.groups, 64);
+  EXPECT_EQ(wanted_units(a, 60), 15);
+  EXPECT_EQ(a.after, (std::vector<int>{0, 1}));
+  EXPECT_EQ(wanted_units(b, 60), 30);
+  EXPECT_EQ(wanted_units(b, 1), 1);
+  EXPECT_EQ(b.policy, "fair");
+  EXPECT_EQ(b.overlap_limit, 0);
+  EXPECT_EQ(b.line, 10);
+  auto again = parse_graph("again.json", graph_json(*problem), kWords);
+  ASSERT_TRUE(again) << to_string(again.error());
+  for (std::size_t task = 0; task < 4; ++task) again->tasks[task].line = problem->tasks[task].line;
+  EXPECT_EQ(*again, *problem);
+}
+
+TEST(GraphReader, NamesTheTasksOfACycle) {
+  const auto problem = read(R"(- {name: start, kind: cpu, work_us: 1}
+- {name: x, kind: cpu, work_us: 1, after: [z]}
+- {name: y, kind: cpu, work_us: 1, after: [start, z]}
+- {name: z, kind: cpu, work_us: 1, after: [y]}
+)");
+  ASSERT_FALSE(problem);
+  EXPECT_EQ(to_string(problem.error()), "g.yaml:5: tasks wait for each other: y after z after y");
+  const auto alone = read("- {name: a, kind: cpu, work_us: 1, after: [a]}\n");
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(to_string(alone.error()), "g.yaml:3: tasks wait for each other: a after a");
+  std::string ring;
+  for (int i = 0; i < 100; ++i)
+    ring += fmt::format("- {{name: t{}, kind: cpu, work_us: 1, after: [t{}]}}\n", i, (i + 1) % 100);
+  EXPECT_THAT(to_string(read(ring).error()), testing::HasSubstr("(100 in all)"));
+}
+
+TEST(GraphReader, RefusesWithTheLine) {
+  const std::string good = "- {name: a, kind: cpu, work_us: 1}\n";
+  const struct {
+    std::string tasks, words;
+  } cases[] = {
+      {"  []", "'tasks' is empty"},
+      {good + good, "g.yaml:4: task 'a' is already defined in line 3"},
+      {good + "- {name: b, kind: gpu}", "g.yaml:4: 'kind' of a task is cpu, lane or copy"},
+      {good + "- {name: b, kind: cpu}", "g.yaml:4: 'work_us' is missing"},
+      {good + "- {name: b, kind: cpu, work_us: -1}", "g.yaml:4: 'work_us' is -1"},
+      {good + "- {name: b, kind: cpu, work_us: 1, units: 4}", "g.yaml:4: unknown"},
+      {good + "- {name: b, kind: lane, work_us: 1, units: 0}", "g.yaml:4: 'units' is 0"},
+      {good + "- {name: b, kind: lane, work_us: 1, units: 2.5}", "g.yaml:4: 'units'"},
+      {good + "- {name: b, kind: lane, work_us: 1, units: 2, share: 1}", "either"},
+      {good + "- {name: b, kind: lane, work_us: 1, share: 1.5}", "g.yaml:4: 'share' is 1.5"},
+      {good + "- {name: b, kind: lane, work_us: 1, policy: fare}", "did you mean 'fair'"},
+      {good + "- {name: b, kind: copy, bytes: 0}", "g.yaml:4: 'bytes' is 0"},
+      {good + "- {name: b, kind: cpu, work_us: 1, after: [c]}", "names 'c', which is no task"},
+      {good + "- {name: b, kind: cpu, work_us: 1, after: [a, a]}", "names 'a' twice"},
+      {good + "- {name: b, kind: cpu, work_us: 1, after: a}", "g.yaml:4: 'after'"},
+      {good + "- 7", "g.yaml:4: an object"},
+  };
+  for (const auto& one : cases) {
+    const auto problem = read(one.tasks);
+    ASSERT_FALSE(problem) << one.tasks;
+    EXPECT_THAT(to_string(problem.error()), testing::HasSubstr(one.words));
+    EXPECT_THAT(to_string(problem.error()), testing::StartsWith("g.yaml:"));
+  }
+  EXPECT_FALSE(parse_graph("g.yaml", "kind: Graph\ntasks:\n" + good, kWords));
+  EXPECT_FALSE(parse_graph("g.yaml", "tasks:\n" + good, kWords));
+  EXPECT_FALSE(parse_graph("g.yaml", "kind: TaskGraph\npolicy: none\ntasks:\n" + good, kWords));
+}
+
+GraphRun run_of(const std::vector<std::pair<int, int>>& times) {
+  GraphRun run;
+  run.topology = hw::generic_topology(2, 4);
+  for (const auto& [begin, end] : times) {
+    GraphTaskRun& task = run.tasks.emplace_back();
+    task.begin_ns = begin;
+    task.end_ns = end;
+    task.thread = 0;
+  }
+  return run;
+}
+
+// a -> b -> d is the longest, though c is the longest task.
+TEST(GraphRun, CriticalPath) {
+  const auto problem = read(R"(- {name: d, kind: cpu, work_us: 1, after: [b, c]}
+- {name: a, kind: cpu, work_us: 1}
+- {name: b, kind: cpu, work_us: 1, after: [a]}
+- {name: c, kind: cpu, work_us: 1}
+)");
+  ASSERT_TRUE(problem) << to_string(problem.error());
+  const GraphRun run = run_of({{1100, 1150}, {100, 600}, {600, 1100}, {100, 900}});
+  const CriticalPath path = critical_path(*problem, run);
+  EXPECT_EQ(path.ns, 500 + 500 + 50);
+  EXPECT_EQ(path.tasks, (std::vector<int>{1, 2, 0}));
+  EXPECT_EQ(run_ns(run), 1050);
+  EXPECT_EQ(work_ns(run), 50 + 500 + 500 + 800);
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -1,0 +1,86 @@
+#include "forms/picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/unicode.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr int kMaxDrawnSlices = 64;  // drawn of a GPU that the catalogue does not know
+
+// Rough width of a character in em, on the generous side of common sans-serif fonts.
+double em(char32_t c) {
+  constexpr std::u32string_view kNarrow = U"iljtfrI.,:;'|!()[]-· ", kBroad = U"mwMW@%…";
+  if (columns(c) != 1) return columns(c) == 0 ? 0 : 1.05;
+  if (kNarrow.find(c) != kNarrow.npos) return 0.40;
+  if (kBroad.find(c) != kBroad.npos) return 0.98;
+  return c >= 'A' && c <= 'Z' ? 0.74 : 0.63;
+}
+
+}  // namespace
+
+Strip strip_of(const PlannedGpu& gpu, const hw::Catalogue& catalogue) {
+  const hw::GpuModel* model = catalogue.find(gpu.model);
+  Strip strip;
+  int needed = 1;
+  for (const PlannedInstance& instance : gpu.instances) {
+    const int at = model ? model->profile_index(instance.profile) : -1;
+    const int size = at < 0 ? 1 : model->profiles[static_cast<std::size_t>(at)].size;
+    strip.boxes.push_back({instance.start, size, &instance});
+    needed = std::clamp(instance.start, needed - size, kMaxDrawnSlices - size) + size;
+  }
+  strip.slices = model ? model->memory_slices : needed;
+  std::stable_sort(strip.boxes.begin(), strip.boxes.end(),
+                   [](const Box& a, const Box& b) { return a.start < b.start; });
+  for (Box& box : strip.boxes) {
+    box.start = std::clamp(box.start, 0, strip.slices - 1);
+    box.size = std::clamp(box.size, 1, strip.slices - box.start);
+  }
+  return strip;
+}
+
+std::map<std::string_view, int> service_order(const ServingPlan& plan) {
+  std::map<std::string_view, int> order;
+  const auto add = [&](std::string_view name) {
+    order.emplace(name, static_cast<int>(order.size()));
+  };
+  for (const PlannedService& service : plan.services) add(service.name);
+  for (const PlannedGpu& gpu : plan.gpus)
+    for (const PlannedInstance& instance : gpu.instances) add(instance.service);
+  return order;
+}
+
+std::string objective_text(const Objective& objective) {
+  const auto part = [](int gpus, int gpcs, double cost) {
+    std::string text = count_text(gpus, "GPU");
+    if (gpcs > 0) text.append(", ").append(count_text(gpcs, "GPC"));
+    if (cost > 0 && cost != gpus) text += fmt::format(", cost {}", number_text(cost));
+    return text;
+  };
+  std::string text = part(objective.gpus, objective.gpcs, objective.cost);
+  if (objective.lower_bound_gpus == 0 && !objective.optimal)
+    return text + "; no lower bound stated";
+  return fmt::format(
+      "{}; lower bound {}: {}", text,
+      part(objective.lower_bound_gpus, objective.lower_bound_gpcs, objective.lower_bound_cost),
+      objective.optimal ? "optimal" : "not proven optimal");
+}
+
+Rgb darker(Rgb c) { return {c.red * 2 / 3, c.green * 2 / 3, c.blue * 2 / 3}; }
+
+double text_width(std::string_view text, double size) {
+  double width = 0;
+  for (const char32_t c : printable(text)) width += em(c);
+  return width * size;
+}
+
+std::string cut(std::string_view text, double size, double width) {
+  return elided(text, width / size, em);
+}
+
+std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
+
+}  // namespace partita::plan

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/fields.h"
+#include "forms/serving_forms.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr int kMaxReplicas = 100'000;
+constexpr Range kPercentiles{.high = 100, .above = true, .below = true};
+
+// anti_affinity: true, false, or a list of services; the service itself in the list means true.
+void read_anti_affinity(Fields& fields, const Node& node, Service& service) {
+  if (node.kind == Node::Kind::boolean) {
+    service.spread = node.boolean;
+    return;
+  }
+  if (node.kind != Node::Kind::list)
+    fields.refuse(node, "'anti_affinity' must be true, false or a list of service names");
+  for (const Node& item : node.items) {
+    std::string name = fields.name_of(item, "a name in 'anti_affinity'");
+    if (name == service.name) {
+      service.spread = true;
+    } else if (std::find(service.avoid.begin(), service.avoid.end(), name) != service.avoid.end()) {
+      fields.refuse(item, fmt::format("'anti_affinity' names '{}' twice", name));
+    } else {
+      service.avoid.push_back(std::move(name));
+    }
+  }
+}
+
+Service read_service(Fields fields) {
+  fields.only(
+      {"name", "model", "rate_rps", "slo_ms", "percentile", "min_replicas", "anti_affinity"});
+  Service service;
+  service.line = fields.node().line;
+  service.name = fields.name("name");
+  service.model = fields.name("model");
+  service.rate = Rps{fields.number("rate_rps", kPositive)};
+  service.slo = Millis{fields.number("slo_ms", kPositive)};
+  if (fields.has("percentile")) service.percentile = fields.number("percentile", kPercentiles);
+  if (fields.has("min_replicas"))
+    service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
+  if (const Node* rule = fields.node().find("anti_affinity"))
+    read_anti_affinity(fields, *rule, service);
+  return service;
+}
+
+// Names are unique, and anti_affinity names services of this file.
+Result<void> check_names(const Document& document, const std::vector<Service>& services) {
+  std::map<std::string_view, int> line_of;
+  for (const Service& service : services) {
+    const auto [at, fresh] = line_of.emplace(service.name, service.line);
+    if (!fresh)
+      return bad_input(
+          fmt::format("{}:{}", document.file, service.line),
+          fmt::format("service '{}' is already defined in line {}", service.name, at->second));
+  }
+  for (const Service& service : services) {
+    for (const std::string& other : service.avoid) {
+      if (!line_of.contains(other))
+        return bad_input(fmt::format("{}:{}", document.file, service.line),
+                         fmt::format("'anti_affinity' of service '{}' names '{}', which is no "
+                                     "service of this file",
+                                     service.name, other));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text) {
+  const auto document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  Fields fields(*document);
+  fields.only({"api_version", "kind", "services"});
+  if (fields.has("api_version")) fields.exactly("api_version", "partita/v1");
+  if (fields.has("kind")) fields.exactly("kind", "Services");
+  const std::vector<Node>& items = fields.list("services", kMaxServices);
+  if (items.empty()) fields.refuse("services", "'services' is empty");
+
+  std::vector<Service> services;
+  services.reserve(items.size());
+  for (const Node& item : items) {
+    services.push_back(read_service({fields, item}));
+    if (fields.error()) break;
+  }
+  if (fields.error()) return failed(*fields.error());
+  if (auto ok = check_names(*document, services); !ok) return failed(ok.error());
+  return services;
+}
+
+}  // namespace partita::plan

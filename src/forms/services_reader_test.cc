@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "forms/serving_forms.h"
+
+namespace partita::plan {
+namespace {
+
+std::string refusal(std::string_view text) {
+  const auto services = parse_services("s.yaml", text);
+  if (services) return "accepted";
+  EXPECT_EQ(services.error().code, ErrorCode::bad_input);
+  return to_string(services.error());
+}
+
+TEST(Services, ReadsYamlAndJsonAlike) {
+  constexpr std::string_view kYaml = R"(api_version: partita/v1
+kind: Services
+services:
+  - name: chat      # comments are fine
+    model: bert
+    rate_rps: 19.5
+    slo_ms: 6434
+  - {name: 7, model: resnet50, rate_rps: 1e3, slo_ms: 200, percentile: 95,
+     min_replicas: 2, anti_affinity: [chat, 7]}
+  - {name: "<q>", model: bert, rate_rps: 1, slo_ms: 2, anti_affinity: true}
+)";
+  constexpr std::string_view kJson = R"({"services": [
+  {"name": "chat", "model": "bert", "rate_rps": 19.5, "slo_ms": 6434},
+  {"name": "7", "model": "resnet50", "rate_rps": 1000, "slo_ms": 200, "percentile": 95.0,
+   "min_replicas": 2, "anti_affinity": ["chat", "7"]},
+  {"name": "<q>", "model": "bert", "rate_rps": 1, "slo_ms": 2, "anti_affinity": true}]})";
+  std::vector<Service> expected(3);
+  expected[0] = {"chat", "bert", Rps{19.5}, Millis{6434}, 99, 1, false, {}, 0};
+  expected[1] = {"7", "resnet50", Rps{1000}, Millis{200}, 95, 2, true, {"chat"}, 0};
+  expected[2] = {"<q>", "bert", Rps{1}, Millis{2}, 99, 1, true, {}, 0};
+  const auto yaml = parse_services("s.yaml", kYaml);
+  ASSERT_TRUE(yaml) << to_string(yaml.error());
+  EXPECT_EQ(*yaml, expected);
+  EXPECT_EQ(yaml->at(1).line, 8);
+  const auto json = parse_services("s.json", kJson);
+  ASSERT_TRUE(json) << to_string(json.error());
+  EXPECT_EQ(*json, expected);
+  EXPECT_EQ(json->at(1).line, 3);
+}
+
+struct Malformed {
+  const char* text;
+  const char* refusal;
+};
+
+TEST(Services, RefusesTheDocumentItself) {
+  const Malformed cases[] = {
+      {"", "s.yaml:1: the file is empty"},
+      {"- a\n- b\n", "s.yaml:1: an object with named values is needed"},
+      {"service:\n  - a\n", "s.yaml:2: unknown key 'service'; did you mean 'services'?"},
+      {"kind: Services\n", "s.yaml:1: 'services' is missing"},
+      {"kind: ServingPlan\nservices: []\n",
+       "s.yaml:1: 'kind' is 'ServingPlan', must be 'Services'"},
+      {"services: 3\n", "s.yaml:1: 'services' must be a list"},
+      {"services: []\n", "s.yaml:1: 'services' is empty"},
+      {"\nservices:\n  - bert\n", "s.yaml:3: an object with named values is needed"},
+      {"api_version: partita/v2\nservices: []\n",
+       "s.yaml:1: 'api_version' is 'partita/v2', must be 'partita/v1'"},
+  };
+  for (const Malformed& c : cases) EXPECT_EQ(refusal(c.text), c.refusal);
+}
+
+// One service with a line replaced, in line 4 of the file.
+std::string with_line(const std::string& line) {
+  return fmt::format("services:\n  - name: bert\n    model: bert\n    {}\n", line);
+}
+
+TEST(Services, RefusesValuesWithTheirLine) {
+  const Malformed cases[] = {
+      {"rate_rps: 0\n    slo_ms: 1", "s.yaml:4: 'rate_rps' is 0, must be above 0"},
+      {"rate_rps: -3\n    slo_ms: 1", "s.yaml:4: 'rate_rps' is -3, must be above 0"},
+      {"rate_rps: 1e13\n    slo_ms: 1",
+       "s.yaml:4: 'rate_rps' is 10000000000000, must be at most 1e+12"},
+      {"rate_rps: fast\n    slo_ms: 1", "s.yaml:4: 'rate_rps' must be a finite number"},
+      {"rate_rps: .nan\n    slo_ms: 1", "s.yaml:4: 'rate_rps' must be a finite number"},
+      {"rate_rps: [1]\n    slo_ms: 1", "s.yaml:4: 'rate_rps' must be a finite number"},
+      {"rate_rps: ~\n    slo_ms: 1", "s.yaml:4: 'rate_rps' must be a finite number"},
+      {"rate_rps: 1", "s.yaml:2: 'slo_ms' is missing"},
+      {"slo_ms: 1", "s.yaml:2: 'rate_rps' is missing"},
+      {"rate_rps: 1\n    slo_ms: 0", "s.yaml:5: 'slo_ms' is 0, must be above 0"},
+      {"rate: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate'; did you mean 'rate_rps'?"},
+      {"rate_rsp: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate_rsp'; did you mean 'rate_rps'?"},
+      {"gpu_memory_in_total: 1",
+       "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, model, rate_rps, slo_ms, "
+       "percentile, min_replicas, anti_affinity"},
+      {"model: again", "s.yaml:4: duplicate key 'model'"},
+  };
+  for (const Malformed& c : cases) EXPECT_EQ(refusal(with_line(c.text)), c.refusal);
+}
+
+TEST(Services, RefusesOptionsWithTheirLine) {
+  const Malformed cases[] = {
+      {"percentile: 0", "s.yaml:6: 'percentile' is 0, must be above 0"},
+      {"percentile: 100", "s.yaml:6: 'percentile' is 100, must be below 100"},
+      {"min_replicas: 0", "s.yaml:6: 'min_replicas' is 0, must be at least 1"},
+      {"min_replicas: 1.5", "s.yaml:6: 'min_replicas' must be a whole number"},
+      {"min_replicas: 1e9", "s.yaml:6: 'min_replicas' is 1000000000, must be at most 100000"},
+      {"anti_affinity: 3",
+       "s.yaml:6: 'anti_affinity' must be true, false or a list of service names"},
+      {"anti_affinity:\n      - resnet",
+       "s.yaml:2: 'anti_affinity' of service 'bert' names 'resnet', which is no service of this "
+       "file"},
+      {"anti_affinity:\n      - [bert]", "s.yaml:7: a name in 'anti_affinity' must be a text"},
+      {"anti_affinity:\n      - x\n      - x", "s.yaml:8: 'anti_affinity' names 'x' twice"},
+  };
+  for (const Malformed& c : cases)
+    EXPECT_EQ(refusal(with_line(fmt::format("rate_rps: 1\n    slo_ms: 1\n    {}", c.text))),
+              c.refusal);
+}
+
+TEST(Services, RefusesNames) {
+  const auto named = [](std::string_view name) {
+    return fmt::format("services:\n  - {{model: m, rate_rps: 1, slo_ms: 1,\n     name: {}}}\n",
+                       name);
+  };
+  EXPECT_EQ(refusal(named("\"\"")), "s.yaml:3: 'name' is empty");
+  EXPECT_EQ(refusal(named("[a]")), "s.yaml:3: 'name' must be a text");
+  EXPECT_EQ(refusal(named("\"a\\nb\"")), "s.yaml:3: 'name' holds the control character U+000A");
+  EXPECT_EQ(refusal(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
+  EXPECT_EQ(refusal(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
+  EXPECT_EQ(refusal("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
+                    "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
+            "s.yaml:3: service 'a' is already defined in line 2");
+}
+
+}  // namespace
+}  // namespace partita::plan
