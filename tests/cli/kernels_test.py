@@ -1,16 +1,15 @@
 """mask and kernels: the masks of Figure 3.8, plans that hold when they are recomputed, and clear
 refusals."""
 
+import csv
 import json
 import math
-import os
 import statistics
 import unittest
 import xml.etree.ElementTree
 
 import harness
 
-SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -295,37 +294,28 @@ class KernelsTest(harness.CliTest):
 
 class DocumentsTest(harness.CliTest):
     def test_their_commands_run_as_they_stand(self):
-        os.mkdir(self.path("build"))
-        os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
+        self.as_in_a_clone()
         for document in ("README.md", "docs/kernels.md"):
-            with open(os.path.join(SOURCE, document), encoding="utf-8") as file:
-                commands = [line.split()[1:] for line in file if line.startswith(
-                    ("    build/release/partita kernels ", "    build/release/partita mask "))]
+            commands = harness.documented(document, "kernels ", "mask ")
             self.assertGreaterEqual(len(commands), 4)
             for arguments in commands:
                 with self.subTest(" ".join(arguments)):
                     self.ok(*arguments)
                     if "-o" in arguments:
                         self.assertTrue(self.read(arguments[-1]))
-        with open(os.path.join(SOURCE, "docs/pictures/kernel-plan.svg"), encoding="utf-8") as file:
-            self.assertEqual(self.read("build/kernels.svg"), file.read())
+        self.assertEqual(self.read("build/kernels.svg"),
+                         harness.source_text("docs/pictures/kernel-plan.svg"))
 
 
-REEF = os.path.join(SOURCE, "../shared/data/reef")
-
-
-def waves(launch, table):
+def waves(groups, latency):
     """Microseconds on 1 .. 60 CUs: a second implementation of the wave model."""
-    x, y, z = launch["launch_params"][:3]
-    latency = table[launch["name"]]["latency"]
     times = []
     for units in range(1, 61):
-        full, rest = divmod(math.ceil(x * y * z / units), len(latency))
+        full, rest = divmod(math.ceil(groups / units), len(latency))
         times.append(full * latency[-1] + (latency[rest - 1] if rest else 0))
     return times
 
 
-@unittest.skipUnless(os.path.isdir(REEF), "the tables published with REEF are not here")
 class ReefTest(harness.CliTest):
     """REEF's own tables of nine models on an MI50."""
 
@@ -336,22 +326,23 @@ class ReefTest(harness.CliTest):
                  "resnet152": (8, 8, 1.13), "resnet18": (33, 37, 2.75), "vgg": (11, 16, 1.29)}
 
     def test_the_wave_model(self):
-        at = ("--profiles", REEF, "--workers", ",".join(self.PUBLISHED), "--gpu", "MI50")
+        self.as_in_a_clone()
+        at = ("--profiles", "data/published/reef", "--workers", ",".join(self.PUBLISHED),
+              "--gpu", "MI50")
         profiles = self.json("kernels", "profile", *at)["models"]
         quarter = self.json("kernels", "plan", *at, "--configs", "15")["workers"]
+        tables = {(row["model"], row["kernel"]): row for row in csv.DictReader(
+            harness.source_text("data/published/reef/waves.csv").splitlines())}
         for model, worker in zip(profiles, quarter):
             name = model["name"]
-            with open(os.path.join(REEF, name + ".json"), encoding="utf-8") as file:
-                launches = json.load(file)["kernels"]
-            with open(os.path.join(REEF, name + ".profile.json"), encoding="utf-8") as file:
-                table = json.load(file)["kernel_latency"]
             least, stays, ratios = [], [], []
-            for launch, kernel in zip(launches, model["kernels"], strict=True):
-                times = waves(launch, table)
+            for kernel in model["kernels"]:
+                table = tables[name, kernel["name"]]
+                times = waves(int(table["work_groups"]), [*map(int, table["wave_us"].split())])
                 within = [time <= times[-1] * 1.05 for time in times]
                 least.append(within.index(True) + 1)
                 stays.append(60 - (within[::-1] + [False]).index(False) + 1)
-                ratios.append(times[-1] / table[launch["name"]]["total_latency"])
+                ratios.append(times[-1] / int(table["measured_us"]))
                 self.assertEqual((kernel["time_us"], kernel["least_units"]), (times[-1], least[-1]))
             slower = worker["alone_us"] / model["time_us"]
             found = (statistics.median(least), statistics.median(stays), round(slower, 2))
