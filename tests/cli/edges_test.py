@@ -114,7 +114,7 @@ class Terminals(CliTest):
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([PROGRAM, *args], stdin=subprocess.DEVNULL, stdout=slave,
                                    stderr=slave, cwd=self.folder,
-                                   env=environment(TERM="xterm", **changed))
+                                   env=environment(**{"TERM": "xterm", **changed}))
         os.close(slave)
         output = b""
         while True:
