@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,10 +34,14 @@ struct Context {
   Clock& clock;
   std::FILE* out = stdout;
   std::FILE* err = stderr;
-  bool out_terminal = false;  // standard output is a terminal
-  bool err_terminal = false;
-  bool colour = false;  // out_terminal, and NO_COLOR is not set
-  int width = 100;      // columns of the terminal; 100 where there is none
+  bool colour = false;    // standard output shows colours, and NO_COLOR is not set
+  int width = 100;        // columns of standard output; 100 where that is no terminal
+  bool progress = false;  // standard error is a terminal whose lines can be overwritten
+  int err_width = 100;
+  bool progress_shown = false;  // a progress line stands there
+  // What was read from `-`, and the flag that it was read for.
+  std::optional<std::string> standard_input = std::nullopt;
+  std::string standard_input_flag = {};
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`
@@ -56,14 +61,23 @@ struct Output {
 // the default.
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats);
 
-// Writes the result of a command where -o says: a file, atomically, or standard output.
+// Adds -o alone; `-` is standard output.
+void add_output_file(CLI::App& command, std::string& file);
+
+// Writes the result of a command where -o says: a file, atomically, or standard output. Text for
+// people is made safe for terminals, as it is in the three functions below.
 Result<void> deliver(Context& context, const Output& output, std::string_view content);
 
+// Lines on standard output, at once.
+void say(Context& context, std::string_view text);
+// Lines on standard error.
+void note(Context& context, std::string_view text);
 // A line on standard error, "partita: " before it.
 void complain(Context& context, std::string_view message);
 
-// The input file that `flag` names. What cannot be read is bad input (exit 2) whose context names
-// flag and path.
+// The input file that `flag` names, or standard input where that is `-`, which one flag may be.
+// What cannot be read is bad input (exit 2) whose context names flag and path. All that people hand
+// in is read here.
 Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path);
 
 // The directory of --catalogue, every *.json in it; the compiled-in catalogue when `directory` is

@@ -129,7 +129,7 @@ Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
     return environment_error(spec.directory, "cannot run there: no such directory");
   const std::string output_path = spec.log_file.empty() ? "/dev/null" : spec.log_file;
   const Descriptor output(
-      ::open(output_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+      ::open(output_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
   if (output.get() < 0) return refused(output_path, "cannot open the log file", errno);
   const Descriptor input(file_of(spec.input));
   if (input.get() < 0) return refused(spec.argv[0], "cannot hand over its input", errno);

@@ -44,7 +44,7 @@ Result<StateDocument> parse_state(const std::string& file, std::string_view text
 
 struct StateTextOptions {
   bool colour = false;
-  int width = 100;  // columns after which lists of processes are cut
+  int width = 100;  // columns that no line exceeds; lists of processes are cut there
 };
 // For people: per GPU a bar of slices with profile, service and a mark where busy; a line per
 // instance with ids, UUID and holders; MIG mode and what is pending; what is wrong (lost, unknown

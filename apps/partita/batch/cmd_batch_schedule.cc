@@ -30,7 +30,8 @@ Result<Exit> refuse(Context& context, const BatchScheduleFlags& flags,
   complain(context, reasons_text("there is no such schedule:", reasons));
   // -o names the place of a schedule; a refusal is never written there.
   if (flags.output.format == "json") {
-    auto written = deliver(context, {}, reasons_json("Refusal", "reasons", reasons));
+    const std::string refusal = reasons_json("Refusal", "reasons", reasons);
+    auto written = deliver(context, {"", "json"}, refusal);
     if (!written) return failed(written.error());
   }
   return Exit::no;

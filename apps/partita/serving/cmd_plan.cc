@@ -45,7 +45,8 @@ Result<Exit> refuse(Context& context, const PlanCommandFlags& flags,
   complain(context, reasons_text("there is no such plan:", reasons));
   // -o names the place of a plan; a refusal is never written there.
   if (flags.output.format == "json") {
-    auto written = deliver(context, {}, reasons_json("Refusal", "reasons", reasons));
+    const std::string refusal = reasons_json("Refusal", "reasons", reasons);
+    auto written = deliver(context, {"", "json"}, refusal);
     if (!written) return failed(written.error());
   }
   return Exit::no;
@@ -57,6 +58,7 @@ std::string render(const Context& context, const PlanCommandFlags& flags, const 
   if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
   plan::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
+  if (flags.output.file.empty()) picture.width = context.width;
   picture.explain = flags.explain;
   return plan::plan_text(plan, catalogue, picture);
 }
