@@ -5,19 +5,17 @@
 #include <set>
 #include <utility>
 
+#include "device/lane_refusals.h"
 #include "drivers/green_ctx/green_ctx_driver.h"
 
 namespace partita::drivers::green_ctx {
 namespace {
 
 using device::LaneGraphNode;
+using device::within;
 
-std::string call_of(std::string_view name, int graph) {
+std::string graph_call(std::string_view name, int graph) {
   return fmt::format("{}(graph {})", name, graph);
-}
-
-tl::unexpected<Error> within(std::string call, const Error& error) {
-  return failed({error.code, to_string(error), std::move(call)});
 }
 
 Result<void> check_order(const std::vector<LaneGraphNode>& nodes, const std::string& call) {
@@ -105,7 +103,7 @@ Result<int> GreenCtxDriver::create_graph(const std::vector<LaneGraphNode>& nodes
 }
 
 Result<void> GreenCtxDriver::launch_graph(int graph) {
-  const std::string call = call_of("launch_graph", graph);
+  const std::string call = graph_call("launch_graph", graph);
   const std::lock_guard lock(mutex_);
   const auto found = find_graph(graph, "launch_graph");
   if (!found) return failed(found.error());
@@ -133,11 +131,11 @@ Result<void> GreenCtxDriver::synchronise_graph(int graph) {
   std::unique_lock lock(mutex_);
   const auto found = find_graph(graph, "synchronise_graph");
   if (!found) return failed(found.error());
-  return wait_for(*(*found)->queue, std::move(lock), call_of("synchronise_graph", graph));
+  return wait_for(*(*found)->queue, std::move(lock), graph_call("synchronise_graph", graph));
 }
 
 Result<void> GreenCtxDriver::destroy_graph(int graph) {
-  const std::string call = call_of("destroy_graph", graph);
+  const std::string call = graph_call("destroy_graph", graph);
   const std::lock_guard lock(mutex_);
   const auto found = find_graph(graph, "destroy_graph");
   if (!found) return failed(found.error());
@@ -155,7 +153,7 @@ Result<void> GreenCtxDriver::destroy_graph(int graph) {
 Result<GreenCtxDriver::GraphState*> GreenCtxDriver::find_graph(int graph, std::string_view call) {
   const auto at = graphs_.find(graph);
   if (at == graphs_.end())
-    return failed({ErrorCode::not_found, "no such graph", call_of(call, graph)});
+    return failed({ErrorCode::not_found, "no such graph", graph_call(call, graph)});
   return &at->second;
 }
 
