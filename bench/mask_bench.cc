@@ -76,7 +76,7 @@ void replicas(benchmark::State& state) {
   for (auto _ : state) CHECK(plan_jointly(p).plan.optimal);
 }
 BENCHMARK(replicas)
-    ->ArgsProduct({{8, 12, 64}, {4}})
+    ->ArgsProduct({{8, 12, 32}, {4, 16}})
     ->ArgNames({"workers", "options"})
     ->Unit(benchmark::kMillisecond);
 

@@ -150,7 +150,8 @@ Result<Exit> run(Context& context, Flags flags) {
   if (flags.units > topology->units())
     return bad_input("--units", fmt::format("{} has {} {}s", topology->name, topology->units(),
                                             topology->unit_name));
-  if (auto fits = check_mask_policy(*topology, flags.policy); !fits) return failed(fits.error());
+  if (auto fits = check_mask_policy(*topology, flags.policy, "--policy"); !fits)
+    return failed(fits.error());
   const Result<int> atom = load_atom(*topology, flags.atom);
   if (!atom) return failed(atom.error());
   flags.atom = *atom;

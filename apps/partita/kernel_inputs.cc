@@ -117,9 +117,10 @@ Result<hw::Topology> load_topology(const std::string& gpu) {
   return topology;
 }
 
-Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy) {
+Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy,
+                               const std::string& where) {
   if (!topology.assumed || policy == "fair") return {};
-  return bad_input("--policy",
+  return bad_input(where,
                    fmt::format("{} chooses {}s, and which {}s of a board of {} lie in which {} is "
                                "not known before it is probed; fair does not depend on it",
                                policy, topology.cluster_name, topology.unit_name, topology.name,

@@ -24,9 +24,11 @@ void add_atom_flag(CLI::App& command, int& atom);
 // The topology's atom where `atom` is 0. Refused if no cluster holds so many units.
 Result<int> load_atom(const hw::Topology& topology, int atom);
 
-// Refused (--policy): a policy that chooses clusters, where it is only assumed which units lie in
-// which. The policy fair stays: it grants the same number whatever the clusters.
-Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy);
+// Refused at `where`, a flag or file: a policy that chooses clusters, on a GPU of which it is only
+// assumed which units lie in which. The policy fair stays: it grants the same number whatever the
+// clusters.
+Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy,
+                               const std::string& where);
 
 // The policies of masks, for --policy.
 std::vector<std::string> mask_policy_words();

@@ -174,7 +174,7 @@ class KernelsTest(harness.CliTest):
         plan = self.json("kernels", "plan", "--workers", "m,m,m", *at, "--configs", "9,70,101,304")
         for worker in plan["workers"]:
             for lane in worker["lanes"]:
-                mask, shares = int(lane["mask_hex"], 16), lane["units_per_cluster"]
+                mask, shares = int(lane["mask_hex"], 16), lane["units_per_die"]
                 self.assertEqual(shares, [bin(mask >> 38 * die & (1 << 38) - 1).count("1")
                                           for die in range(8)])
                 self.assertGreaterEqual(min(shares), 1)

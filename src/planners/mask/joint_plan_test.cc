@@ -200,7 +200,7 @@ TEST(JointPlan, ManyReplicasAreCertified) {
     for (const auto overlap : {plan::Overlap::others, plan::Overlap::literal}) {
       plan::KernelProblem problem = replicas(count, 60, rng);
       problem.overlap = overlap;
-      const JointPlan plan = plan_jointly(problem, 2'000);
+      const JointPlan plan = plan_jointly(problem, count < 32 ? 2'000 : kDefaultBoxes);
       EXPECT_TRUE(plan.plan.optimal) << count << ": " << plan.plan.bound / plan.plan.objective;
       EXPECT_LT(plan.programmes, 1'000) << count;
       EXPECT_NEAR(objective_of(problem, plan.plan.workers), plan.plan.objective,

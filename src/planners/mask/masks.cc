@@ -125,6 +125,18 @@ class Allocation {
 
   bool free(int unit) const { return ((granted_[word_of(unit)] >> bit_of(unit)) & 1) == 0; }
 
+  // The `count` lowest of the bits, which are as many at least.
+  static std::uint64_t lowest(std::uint64_t bits, int count) {
+    int more = std::popcount(bits) - count;
+    if (more > count) {
+      std::uint64_t kept = 0;
+      for (; count > 0; --count, bits &= bits - 1) kept |= bits & (~bits + 1);
+      return kept;
+    }
+    for (; more > 0; --more) bits ^= std::uint64_t{1} << (63 - std::countl_zero(bits));
+    return bits;
+  }
+
   // Up to `quota` idle units of a cluster, those with the least numbers; how many.
   int take_idle(const Cluster& cluster, int quota) {
     const int wanted = quota, end = cluster.first + cluster.size;
@@ -133,8 +145,8 @@ class Allocation {
       const std::uint64_t upper = ~std::uint64_t{0} << bit_of(from);
       const std::uint64_t lower = ~std::uint64_t{0} >> (63 - bit_of(next - 1));
       std::uint64_t bits = idle_[word_of(from)] & upper & lower;
-      int count = std::popcount(bits);
-      for (; count > quota; --count) bits ^= std::uint64_t{1} << (63 - std::countl_zero(bits));
+      const int count = std::min(std::popcount(bits), quota);
+      bits = lowest(bits, count);
       idle_[word_of(from)] ^= bits;
       granted_[word_of(from)] |= bits;
       quota -= count;
