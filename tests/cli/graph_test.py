@@ -42,6 +42,24 @@ class GraphTest(harness.CliTest):
         command = harness.documented("docs/graphs.md", "graph run ")[0]
         self.assertEqual(self.ok(*command), block("text"))
 
+    def test_lanes_on_dies_and_on_assumed_clusters(self):
+        self.write("packed.yaml", """kind: TaskGraph
+policy: packed
+tasks:
+  - {name: a, kind: lane, units: 3, groups: 10, work_us: 5}
+  - {name: b, kind: lane, units: 100, groups: 999, work_us: 5}
+""")
+        at = ("graph", "run", "packed.yaml", "--driver", "sim", "--gpu")
+        shares = {task["name"]: [(int(task["mask_hex"], 16) >> 38 * die & (1 << 38) - 1).bit_count()
+                                 for die in range(8)]
+                  for task in self.json(*at, "MI300X")["tasks"]}
+        self.assertEqual(shares["a"], [1] * 8)
+        self.assertEqual(sorted(shares["b"]), [12] * 4 + [13] * 4)
+        done = self.run_partita(*at, "H200")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"packed.yaml: packed chooses GPCs", done.stderr)
+        self.json(*at, "H200", "--policy", "fair")
+
     def test_simulated(self):
         run = self.json("graph", "run", "graph.yaml", "--driver", "sim", "--compare")
         self.in_order(run, AFTER)

@@ -45,6 +45,43 @@ class MaskTest(harness.CliTest):
             self.assertEqual(len(mask["unit_indices"]), 19)
             self.assertEqual(int(mask["mask_hex"], 16),
                              sum(1 << unit for unit in mask["unit_indices"]))
+            self.assertEqual((mask["units_per_die"], mask["clusters"]), ([19], "known"))
+
+    def test_every_die_has_an_equal_share(self):
+        for policy in ("packed", "distributed", "conserved", "fair", "balanced", "krisp"):
+            for units in (1, 7, 8, 19, 76, 303, 304):
+                mask = self.json("mask", "--gpu", "MI300X", "--units", str(units), "--policy",
+                                 policy)
+                shares = mask["units_per_die"]
+                self.assertEqual(len(shares), 8)
+                self.assertEqual(shares, [sum(38 * die <= unit < 38 * die + 38
+                                              for unit in mask["unit_indices"])
+                                          for die in range(8)])
+                self.assertGreaterEqual(min(shares), 1)
+                self.assertLessEqual(max(shares) - min(shares), 1)
+                wanted = max(8, units - units % 8 if policy == "balanced" else units)
+                self.assertEqual((mask["granted"], sum(shares)), (wanted, wanted))
+                self.assertEqual(mask["effective"], 8 * min(shares))
+        self.assertIn("8 CUs for the 3 asked for, 0 of them shared, 8 effective; every XCD needs "
+                      "one, because one without any runs unmasked",
+                      self.ok("mask", "--gpu", "MI300X", "--units", "3"))
+        # One die is full: nothing can be given without sharing.
+        self.write("busy.json", json.dumps([[1] * 38] + [[0] * 38] * 7))
+        busy = ("mask", "--gpu", "MI300X", "--units", "16", "--busy", "busy.json")
+        done = self.run_partita(*busy)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"may give on some die runs a kernel", done.stderr)
+        self.assertEqual(self.json(*busy, "--overlap-limit", "1")["units_per_die"],
+                         [1, 2, 2, 2, 2, 2, 2, 2])
+
+    def test_assumed_clusters_are_not_chosen(self):
+        for gpu in ("A100", "H100", "H200"):
+            for policy in ("packed", "distributed", "conserved", "balanced", "krisp"):
+                refused(self, ("mask", "--gpu", gpu, "--units", "32", "--policy", policy),
+                        f"--policy: {policy} chooses GPCs, and which SMs of a board of {gpu} lie "
+                        "in which GPC is not known before it is probed; fair does not depend on it")
+            self.assertEqual(self.json("mask", "--gpu", gpu, "--units", "32")["clusters"],
+                             "assumed")
 
     def test_busy_units(self):
         busy = [[1] * 15, [0] * 3 + [2] * 12, [1] * 15, [0] + [1] * 14]
@@ -118,6 +155,34 @@ class KernelsTest(harness.CliTest):
         curve = [point["objective"] for point in plan["curve"]]
         self.assertEqual(curve, sorted(curve, reverse=True))
         self.assertAlmostEqual(curve[-1], plan["objective"])
+
+    def test_replicas_are_certified(self):
+        for model, count in (("a", 8), ("a", 12), ("b", 64)):
+            plan = self.json(*self.kernels("plan", "--workers", ",".join([model] * count)))
+            self.assertTrue(plan["optimal"], (model, count))
+
+    def test_lanes_have_equal_shares_of_every_die(self):
+        rows = [f"{index},k{index},{units},{1000 / min(units, knee)}"
+                for index, knee in enumerate((304, 40, 80, 304, 160))
+                for units in (8, 40, 72, 80, 152, 160, 224, 304)]
+        self.write("m.csv", "\n".join(["index,kernel,units,time_us", *rows]) + "\n")
+        at = ("--profiles", ".", "--gpu", "MI300X")
+        plan = self.json("kernels", "plan", "--workers", "m,m,m", *at)
+        for worker in plan["workers"]:
+            self.assertLessEqual(set(worker["units"]), {72, 152, 224, 304})
+        plan = self.json("kernels", "plan", "--workers", "m,m,m", *at, "--configs", "9,70,101,304")
+        for worker in plan["workers"]:
+            for lane in worker["lanes"]:
+                mask, shares = int(lane["mask_hex"], 16), lane["units_per_die"]
+                self.assertEqual(shares, [bin(mask >> 38 * die & (1 << 38) - 1).count("1")
+                                          for die in range(8)])
+                self.assertGreaterEqual(min(shares), 1)
+                self.assertLessEqual(max(shares) - min(shares), 1)
+        refused(self, ("kernels", "plan", "--workers", "m", *at, "--configs", "7,304"),
+                "7 CUs leave an XCD of MI300X without any, which then runs unmasked; 8 are the "
+                "fewest")
+        self.json("kernels", "simulate", "--workers", "m,m", *at, "--duration", "20ms",
+                  "--policies", "static,model,krisp-o,krisp-i,isolated,critical,eclip")
 
     def test_right_sizes(self):
         sizes = self.json(*self.kernels("rightsize", "--workers", "a", "--tolerance", "0.05"))
@@ -246,6 +311,24 @@ class KernelsTest(harness.CliTest):
                                         "--spread", "0", "--duration", "100ms"))["policies"][0]
         self.assertAlmostEqual(alone["normalised"], 1)
         self.assertAlmostEqual(alone["workers"][0]["p95_ms"], (3 * 100 / 60 + 3 * 100 / 15) / 1000)
+
+    def test_one_queue_serves_who_comes_first(self):
+        """Alone 25 and 20 us; in one queue every worker waits for the others' kernels."""
+        report = self.json(*self.kernels("simulate", "--workers", "a,a,a", "--duration", "200ms",
+                                         "--spread", "0", "--policies", "default-stream,mps"))
+        queue, mps = report["policies"]
+        self.assertAlmostEqual(queue["normalised"], 1, places=2)
+        self.assertGreater(mps["normalised"], 1.5)
+        self.assertGreater(queue["waits"], 0)
+        alone = (3 * 100 / 60 + 3 * 100 / 15) / 1000
+        for worker in queue["workers"]:
+            self.assertAlmostEqual(worker["p95_ms"], 3 * alone, places=6)
+            self.assertEqual(worker["switches"], 0)
+        # Kernels take turns: a worker with twice the kernels is served half as often.
+        report = self.json(*self.kernels("simulate", "--workers", "a,b", "--duration", "200ms",
+                                         "--spread", "0", "--policies", "default-stream"))
+        long, short = report["policies"][0]["workers"]
+        self.assertAlmostEqual(short["requests"] / long["requests"], 2, places=2)
 
     def test_a_plan_simulated(self):
         plan = self.run_partita(*self.kernels("plan", "--workers", "a,b", "--format", "json"))

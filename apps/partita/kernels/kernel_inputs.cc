@@ -65,7 +65,9 @@ Result<std::vector<int>> parse_counts(const std::string& flag, const std::string
   return counts;
 }
 
-std::vector<int> quarters(const hw::Topology& topology, const std::vector<int>& sizes) {
+std::vector<int> quarters(const hw::Topology& topology, std::vector<int> sizes) {
+  // On several dies the smallest share decides, so that the units of unequal ones would be lost.
+  std::erase_if(sizes, [&](int units) { return units % topology.dies != 0; });
   std::vector<int> counts;
   for (int i = 1; i <= 4; ++i) {
     const auto above = std::ranges::upper_bound(sizes, topology.units() * i / 4);
@@ -113,6 +115,16 @@ Result<hw::Topology> load_topology(const std::string& gpu) {
   Result<hw::Topology> topology = hw::topology_named(gpu);
   if (!topology) return bad_input("--gpu", topology.error().message);
   return topology;
+}
+
+Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy,
+                               const std::string& where) {
+  if (!topology.assumed || policy == "fair") return {};
+  return bad_input(where,
+                   fmt::format("{} chooses {}s, and which {}s of a board of {} lie in which {} is "
+                               "not known before it is probed; fair does not depend on it",
+                               policy, topology.cluster_name, topology.unit_name, topology.name,
+                               topology.cluster_name));
 }
 
 std::vector<std::string> mask_policy_words() {
@@ -169,6 +181,11 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
   for (const int units : *configs) {
     const auto next = std::ranges::lower_bound(sizes, units);
     if (*next == units) continue;
+    if (units < topology.dies)
+      return bad_input("--configs", fmt::format("{} {}s leave an {} of {} without any, which then "
+                                                "runs unmasked; {} are the fewest",
+                                                units, topology.unit_name, topology.cluster_name,
+                                                topology.name, sizes.front()));
     return bad_input(
         "--configs",
         fmt::format("{} {}s of {} are no whole atoms of {} (--atom); {}{}", units,

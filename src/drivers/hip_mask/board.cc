@@ -62,6 +62,7 @@ hw::Topology generic(int cus, int clusters, int step, bool dies) {
   hw::Topology topology = hw::generic_topology(clusters, cus / clusters);
   topology.cluster_name = !equal ? "GPU" : dies ? "XCD" : "SE";
   topology.unit_name = "CU";
+  if (dies) topology.dies = clusters;
   topology.atoms = {step};
   topology.source = "the kernel driver amdgpu and HIP";
   return topology;
@@ -140,11 +141,14 @@ Result<HipBoard> board_of(const HipFacts& facts) {
   if (board.name.empty())
     board.name = facts.kfd ? fmt::format("gfx {}", facts.kfd->gfx) : "AMD GPU";
   const hw::Topology* known = shipped(facts);
-  const bool dies = xccs > 1 || (known && known->cluster_name == "XCD" && !facts.kfd);
+  const bool dies = xccs > 1 || (known && known->dies > 1 && !facts.kfd);
   const bool fits = known && known->units() == cus &&
-                    (clusters < 2 || clusters == known->clusters()) &&
-                    (known->cluster_name == "XCD") == dies;
+                    (clusters < 2 || clusters == known->clusters()) && (known->dies > 1) == dies;
   board.topology = fits ? *known : generic(cus, clusters, step, dies);
+  if (xccs > 1 && board.topology.dies == 1)
+    return failed({ErrorCode::not_supported,
+                   fmt::format("its {} dies have different numbers of CUs, {} in all", xccs, cus),
+                   {}});
   if (!fits) board.note = why_generic(facts, cus, known, board.topology);
   board.layout = layout_of(board.topology, dies && board.topology.clusters() > 1, step);
   auto bits = bits_of_units(board.layout);

@@ -190,6 +190,25 @@ TEST_F(HipMask, MasksOfPairsInWords) {
   EXPECT_THAT(half.error().message, HasSubstr("units 18 and 19 are one work-group processor"));
 }
 
+// HIP would take it, and the seven other dies would run unmasked.
+TEST_F(HipMask, AMaskThatLeavesADieOutIsRefused) {
+  use(mi300x());
+  const auto driver = opened();
+  const auto probes = kernels(*driver);
+  ASSERT_TRUE(driver && probes);
+  for (const auto& [mask, die] : {std::pair(units({{0, 1}}), 1), std::pair(units({{38, 266}}), 0),
+                                  std::pair(units({{0, 266}}), 7)}) {
+    const auto lane = driver->create_lane(mask);
+    ASSERT_FALSE(lane);
+    EXPECT_EQ(lane.error().code, ErrorCode::invalid_argument);
+    EXPECT_THAT(lane.error().message, HasSubstr("XCD " + std::to_string(die) + " has no unit"));
+  }
+  hw::UnitMask one_each;
+  for (std::size_t die = 0; die < 8; ++die) one_each.set(38 * die);
+  EXPECT_TRUE(driver->create_lane(one_each));
+  EXPECT_EQ(last_mask(10).front(), 0xFFu);
+}
+
 TEST_F(HipMask, AMaskThatHipReducesIsRefused) {
   take({0x00000010, 0});  // CU 1 of engine 0, unit 1
   const auto driver = opened();
