@@ -230,8 +230,11 @@ class Allocation {
       }
       return overlapped <= request_.overlap_limit;
     };
-    int share = 0;
-    for (int above = wanted_ / clusters_.count + 1; share + 1 < above;) {
+    // Idle units of all dies suffice for this much; each one more takes a busy unit at least.
+    const int all = wanted_ / clusters_.count;
+    int share = all;
+    for (const Cluster& die : clusters_) share = std::min(share, die.idle);
+    for (int above = std::min(all, share + request_.overlap_limit) + 1; share + 1 < above;) {
       const int middle = (share + above) / 2;
       can_give(middle) ? share = middle : above = middle;
     }
