@@ -85,6 +85,9 @@ Result<Exit> run(Context& context, const Flags& flags) {
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
+  if (flags.search.time_s > 0 && made.budget > 0) {
+    complain(context, fmt::format("--budget {} makes this schedule on any machine", made.budget));
+  }
   const std::string late = late_text(*problem, *made.schedule);
   if (!late.empty()) complain(context, late);
   return flags.require && !late.empty() ? Exit::no : Exit::done;
@@ -105,11 +108,13 @@ Command add_batch_schedule(CLI::App& batch) {
       ->type_name("SCHEDULER")
       ->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
+  CLI::Option* time = add_time_flag(*command, flags->search);
   within(command->add_option("--spread", flags->spread,
                              "Choose among several schedules the one that ends first on average "
                              "when task times have this standard deviation, as a share of the "
                              "planned ones"),
          0, sim::kMaxSpread)
+      ->excludes(time)
       ->type_name("SHARE");
   command->add_flag("--require", flags->require, "Exit 1 when a task misses its deadline");
   command->add_flag("--explain", flags->explain, "Say why the schedule is as it is (text)");
