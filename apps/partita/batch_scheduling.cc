@@ -60,12 +60,12 @@ void add_search_flags(CLI::App& command, SearchFlags& flags) {
       ->type_name("N");
 }
 
-CLI::Option* add_time_flag(CLI::App& command, SearchFlags& flags) {
-  return within(command.add_option("--time", flags.time_s,
-                                   "Search for about so long, and no longer than --budget where "
-                                   "that is given. What is found depends on the machine; the "
-                                   "--budget that finds it again is printed"),
-                1e-3, 1e6)
+void add_time_flag(CLI::App& command, SearchFlags& flags) {
+  within(command.add_option("--time", flags.time_s,
+                            "Search for about so long, and not beyond --budget where that is "
+                            "given. What is found depends on the machine; the --budget that finds "
+                            "it again is printed"),
+         1e-3, 1e6)
       ->type_name("SECONDS");
 }
 

@@ -25,7 +25,7 @@ struct SearchFlags {
 // --seed and --budget.
 void add_search_flags(CLI::App& command, SearchFlags& flags);
 // --time.
-CLI::Option* add_time_flag(CLI::App& command, SearchFlags& flags);
+void add_time_flag(CLI::App& command, SearchFlags& flags);
 
 // A schedule with the judge's verdict, or the reasons why there is none.
 struct Scheduled {

@@ -108,13 +108,13 @@ Command add_batch_schedule(CLI::App& batch) {
       ->type_name("SCHEDULER")
       ->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
-  CLI::Option* time = add_time_flag(*command, flags->search);
+  add_time_flag(*command, flags->search);
   within(command->add_option("--spread", flags->spread,
                              "Choose among several schedules the one that ends first on average "
                              "when task times have this standard deviation, as a share of the "
                              "planned ones"),
          0, sim::kMaxSpread)
-      ->excludes(time)
+      ->excludes(command->get_option("--time"))
       ->type_name("SHARE");
   command->add_flag("--require", flags->require, "Exit 1 when a task misses its deadline");
   command->add_flag("--explain", flags->explain, "Say why the schedule is as it is (text)");

@@ -123,6 +123,10 @@ int RunReport::count(TaskStatus status) const {
   return static_cast<int>(std::ranges::count(tasks, status, &TaskRun::status));
 }
 
+bool RunReport::all_finished() const {
+  return count(TaskStatus::finished) == static_cast<int>(tasks.size());
+}
+
 double deviation_percent(Nanos planned, Nanos real) {
   if (planned == 0) return 0;
   return static_cast<double>(real - planned) / static_cast<double>(planned) * 100;

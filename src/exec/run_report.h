@@ -60,7 +60,7 @@ struct RunReport {
   // The last end of a task that ran.
   Nanos makespan() const;
   int count(TaskStatus status) const;
-  bool all_finished() const { return count(TaskStatus::finished) == static_cast<int>(tasks.size()); }
+  bool all_finished() const;
 };
 
 // (real - planned) / planned in percent: +100 is twice as late as planned; 0 when nothing was

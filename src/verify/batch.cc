@@ -61,9 +61,9 @@ struct Gpu {
   std::map<hw::PlacedProfile, Instance> instances;
 };
 
-class Judge {
+class BatchJudge {
  public:
-  Judge(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule)
+  BatchJudge(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule)
       : problem_(problem), schedule_(schedule) {
     for (const int model : problem.gpus) {
       CHECK(model >= 0 && at(model) < problem.models.size());
@@ -427,7 +427,7 @@ class Judge {
 }  // namespace
 
 std::vector<Reason> verify(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
-  return Judge(problem, schedule).verdict();
+  return BatchJudge(problem, schedule).verdict();
 }
 
 }  // namespace partita::verify

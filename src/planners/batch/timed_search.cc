@@ -11,7 +11,7 @@ namespace {
 
 // Temperatures per task, relative to what a stage lowers: a task more or less on some slices
 // changes it by its share.
-constexpr double kHottest = 1.2, kColdest = 0.02;
+constexpr double kTimedHot = 1.2, kTimedCold = 0.02;
 // Price of exceeding what earlier stages reached; weights of what later ones will lower.
 constexpr double kPrice = 20, kNext = 0.1, kLast = 0.02;
 // How often a step is sought among the tasks on the slices of the one that ends last.
@@ -26,9 +26,9 @@ struct Change {
   int other = -1, other_node = 0;  // a second task, whose node was swapped with the first's
 };
 
-class Annealer {
+class TimedAnnealer {
  public:
-  Annealer(const TimedBatch& batch, const TimedSearch& search)
+  TimedAnnealer(const TimedBatch& batch, const TimedSearch& search)
       : batch_(batch), search_(search), decoder_(batch), rng_(Rng(search.seed).split(0x71d)) {
     for (int t = 0; t < batch.forest.tasks; ++t) {
       std::vector<int>& fits = fits_.emplace_back();
@@ -117,8 +117,9 @@ class Annealer {
     const Energy energy = energy_of(stage);
     double level = energy.of(decoder_.play(current_));
     find_last();
-    const double hottest = kHottest / static_cast<double>(batch_.weight.size());
-    const double cooling = std::log(kColdest / kHottest) / static_cast<double>(std::max(1L, steps));
+    const double hottest = kTimedHot / static_cast<double>(batch_.weight.size());
+    const double cooling =
+        std::log(kTimedCold / kTimedHot) / static_cast<double>(std::max(1L, steps));
     for (long step = 0; step < steps; ++step) {
       const double heat = hottest * std::exp(cooling * static_cast<double>(step));
       const Change change = propose();
@@ -246,7 +247,7 @@ class Annealer {
 
 TimedFound search_timed(const TimedBatch& batch, const std::vector<Choice>& starts,
                         const TimedSearch& search) {
-  return Annealer(batch, search).run(starts);
+  return TimedAnnealer(batch, search).run(starts);
 }
 
 }  // namespace partita::planners::batch
