@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import unittest
 import xml.etree.ElementTree
 
@@ -23,6 +24,19 @@ def best_on_one_instance(tasks):
 
 
 class Schedules(BatchTest):
+    def test_the_budget_of_a_time_finds_the_same_again(self):
+        self.ok("batch", "generate", "--count", "20", "--scaling", "mixed", "--times", "wide",
+                "--gpu", "A100-80GB", "--seed", "3", "-o", "many.csv")
+        search = ("batch", "schedule", "--tasks", "many.csv", "--gpu", "A100-80GB",
+                  "--format", "json")
+        done = self.run_partita(*search, "--time", "0.3")
+        self.assertEqual(done.returncode, 0)
+        budget = re.search(r"--budget (\d+) makes this schedule", done.stderr.decode())[1]
+        again = json.loads(self.ok(*search, "--budget", budget))
+        first = json.loads(done.stdout)
+        for key in ("tasks", "reconfigurations", "lower_bound_s"):
+            self.assertEqual(again[key], first[key])
+
     def test_the_contract_keys(self):
         schedule = self.schedule()
         self.assertEqual((schedule["api_version"], schedule["kind"]),

@@ -19,15 +19,19 @@ Result<planners::batch::Chosen> choose_scheduler(const std::string& flag, const 
 struct SearchFlags {
   std::uint64_t seed = 1;
   long budget = 0;  // 0: the scheduler's own default
+  double time_s = 0;  // instead, as many runs as fit into this time; 0: no limit
 };
 
 // --seed and --budget.
 void add_search_flags(CLI::App& command, SearchFlags& flags);
+// --time.
+void add_time_flag(CLI::App& command, SearchFlags& flags);
 
 // A schedule with the judge's verdict, or the reasons why there is none.
 struct Scheduled {
   std::optional<plan::BatchSchedule> schedule;
   std::vector<plan::Reason> refusals, violations;
+  long budget = 0;  // the --budget that gives the same again; 0: any
 };
 
 Scheduled make_schedule(Context& context, const planners::batch::Chosen& chosen,

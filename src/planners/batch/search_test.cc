@@ -262,6 +262,26 @@ TEST(Best, RodiniaOnA30) {
   }
 }
 
+// Whoever pays for more gets no longer schedule and no lower bound, by both searches.
+TEST(Best, MoreBudgetIsNeverWorse) {
+  Rng rng(8);
+  for (int round = 0; round < 8; ++round) {
+    const plan::BatchProblem problem = some_batch(rng, 30);
+    for (const auto scheduler : {best, exact}) {
+      Nanos makespan = INT64_MAX, bound = 0;
+      for (const long budget : {1L, 100L, 5'000L, 20'000L, 60'000L, 120'000L, 300'000L, 560'000L}) {
+        Options options;
+        options.budget = budget;
+        const plan::BatchSchedule schedule = *scheduler(problem, options).schedule;
+        EXPECT_LE(schedule.makespan, makespan) << "round " << round << ", budget " << budget;
+        EXPECT_GE(schedule.lower_bound, bound) << "round " << round << ", budget " << budget;
+        makespan = schedule.makespan;
+        bound = schedule.lower_bound;
+      }
+    }
+  }
+}
+
 TEST(Best, NoTasksAndOneTask) {
   plan::BatchProblem problem = empty_batch({"A100-80GB"}, {0});
   const plan::BatchSchedule nothing = *best(problem, {}).schedule;

@@ -436,6 +436,21 @@ TEST(Timed, SameSeedSameScheduleAndMoreStepsNeverWorseThanTheStarts) {
   }
 }
 
+// Lateness, then makespan, then ends: never worse with a larger budget.
+TEST(Timed, MoreBudgetIsNeverWorse) {
+  Rng rng(9);
+  for (int round = 0; round < 8; ++round) {
+    const plan::BatchProblem problem = random_problem(rng, {"A100-80GB", "A30-24GB"}, 15);
+    const TimedBatch batch = batch_of(problem);
+    std::optional<Worth> least;
+    for (const long steps : {1L, 20L, 300L, 1'000L, 5'000L, 30'000L, 70'000L}) {
+      const Worth worth = worth_of(batch, problem, scheduled(problem, steps));
+      if (least) EXPECT_LE(worth, *least) << "round " << round << ", " << steps << " steps";
+      least = worth;
+    }
+  }
+}
+
 TEST(Timed, NeverWorseThanAGivenAssignment) {
   // Everything on its own 1g of an A30: list rules with few steps must not lose it.
   plan::BatchProblem problem = problem_on({"A30-24GB"});
