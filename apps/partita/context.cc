@@ -55,45 +55,12 @@ void complain(Context& context, std::string_view message) {
   fmt::print(context.err, "partita: {}\n", message);
 }
 
-Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path) {
-  Result<std::string> text = context.files.read(path);
-  if (text) return text;
-  return bad_input(fmt::format("{} {}", flag, path), text.error().message);
-}
-
 void add_catalogue(CLI::App& command, std::string& directory) {
   command
       .add_option(
           "--catalogue", directory,
           "Read the GPU models from the JSON files of DIR instead of the built-in catalogue")
       ->type_name("DIR");
-}
-
-Result<hw::Catalogue> load_catalogue(Context& context, const std::string& directory) {
-  if (directory.empty()) return hw::builtin_catalogue();
-  const std::string where = "--catalogue " + directory;
-  const Result<std::vector<std::string>> names = context.files.list(directory);
-  if (!names) return bad_input(where, names.error().message);
-  hw::Catalogue catalogue;
-  for (const std::string& name : *names) {
-    if (!name.ends_with(".json")) continue;
-    const std::string path = directory + "/" + name;
-    const Result<std::string> text = read_input(context, "--catalogue", path);
-    if (!text) return failed(text.error());
-    Result<hw::GpuModel> gpu = hw::parse_gpu_model(path, *text);
-    if (!gpu) return failed(gpu.error());
-    catalogue.gpus.push_back(std::move(*gpu));
-  }
-  if (catalogue.gpus.empty()) return bad_input(where, "there is no .json file in it");
-  std::sort(catalogue.gpus.begin(), catalogue.gpus.end(),
-            [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name < b.name; });
-  const auto twice = std::adjacent_find(
-      catalogue.gpus.begin(), catalogue.gpus.end(),
-      [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name == b.name; });
-  if (twice != catalogue.gpus.end()) {
-    return bad_input(where, fmt::format("GPU model '{}' is there twice", twice->name));
-  }
-  return catalogue;
 }
 
 }  // namespace partita::cli

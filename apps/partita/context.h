@@ -1,6 +1,5 @@
 // Context: what every command of the command line may touch (the doors, standard output and error),
-// and the few things that all commands share: exit statuses, -o and --format, reading inputs, the
-// catalogue. Owned by main(); single-threaded. A command is added by `Command add_x(CLI::App&
+// and the few things that all commands share: exit statuses, -o and --format. Owned by main(); single-threaded. A command is added by `Command add_x(CLI::App&
 // app)`: flags are described there once, and help, man page and completions are made from that
 // description (docs.h).
 #pragma once
@@ -61,14 +60,6 @@ Result<void> deliver(Context& context, const Output& output, std::string_view co
 
 // A line on standard error, "partita: " before it.
 void complain(Context& context, std::string_view message);
-
-// The input file that `flag` names. What cannot be read is bad input (exit 2) whose context names
-// flag and path.
-Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path);
-
-// The directory of --catalogue, every *.json in it; the compiled-in catalogue when `directory` is
-// empty.
-Result<hw::Catalogue> load_catalogue(Context& context, const std::string& directory);
 
 // Adds --catalogue to a command.
 void add_catalogue(CLI::App& command, std::string& directory);

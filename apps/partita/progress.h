@@ -7,6 +7,7 @@
 #include <string>
 
 #include "context.h"
+#include "decide/made.h"
 
 namespace partita::cli {
 
@@ -24,6 +25,12 @@ class Progress {
     fmt::print(context_.err, "\r\033[2K{}", line);
     std::fflush(context_.err);
     shown_ = true;
+  }
+
+  // For a planner, as long as this lives.
+  decide::Watch watch() {
+    return {[this] { return static_cast<double>(context_.clock.cpu_ns()) / 1e6; },
+            [this](const std::string& line) { show(line); }};
   }
 
  private:

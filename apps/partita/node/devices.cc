@@ -6,6 +6,7 @@
 
 #include "actuate/apply.h"
 #include "actuate/assignment.h"
+#include "decide/input.h"
 #include "drivers/nvml_mig/nvml_driver.h"
 #include "drivers/sim/sim_driver.h"
 #include "flags.h"
@@ -27,7 +28,7 @@ Description description_of(const DeviceFlags& flags) {
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
   const Description description = description_of(flags);
   if (!description.path.empty()) {
-    const auto readable = read_input(context, description.named_by, description.path);
+    const auto readable = decide::read_input(context.files, description.named_by, description.path);
     if (!readable) return failed(readable.error());
   }
   auto machine = drivers::sim::open_machine(description.path, context.clock, *opened.catalogue);
@@ -66,7 +67,7 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
 }
 
 Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {
-  Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   OpenDriver opened;
   opened.catalogue = std::make_unique<hw::Catalogue>(*std::move(catalogue));
