@@ -3,11 +3,11 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "kernels/kernel_inputs.h"
+#include "decide/kernel_inputs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto plan = partita::cli::parse_kernel_plan("fuzz.json", text);
+  const auto plan = partita::decide::parse_kernel_plan("fuzz.json", text);
   if (!plan) {
     CHECK(plan.error().context.starts_with("fuzz.json"));
     return 0;

@@ -89,55 +89,12 @@ void note(Context& context, std::string_view text) {
   fmt::print(context.err, "{}", shown(text));
 }
 
-Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path) {
-  const std::string where = fmt::format("{} {}", flag, path);
-  const bool standard = path == "-" || path == "/dev/stdin";
-  if (standard && context.standard_input) {
-    if (context.standard_input_flag == flag) return *context.standard_input;
-    return bad_input(where, context.standard_input_flag + " reads standard input already");
-  }
-  Result<std::string> text = standard ? read_standard_input() : context.files.read(path);
-  if (!text) return bad_input(where, text.error().message);
-  if (standard) {
-    context.standard_input = *text;
-    context.standard_input_flag = flag;
-  }
-  return text;
-}
-
 void add_catalogue(CLI::App& command, std::string& directory) {
   command
       .add_option(
           "--catalogue", directory,
           "Read the GPU models from the JSON files of DIR instead of the built-in catalogue")
       ->type_name("DIR");
-}
-
-Result<hw::Catalogue> load_catalogue(Context& context, const std::string& directory) {
-  if (directory.empty()) return hw::builtin_catalogue();
-  const std::string where = "--catalogue " + directory;
-  const Result<std::vector<std::string>> names = context.files.list(directory);
-  if (!names) return bad_input(where, names.error().message);
-  hw::Catalogue catalogue;
-  for (const std::string& name : *names) {
-    if (!name.ends_with(".json")) continue;
-    const std::string path = directory + "/" + name;
-    const Result<std::string> text = read_input(context, "--catalogue", path);
-    if (!text) return failed(text.error());
-    Result<hw::GpuModel> gpu = hw::parse_gpu_model(path, *text);
-    if (!gpu) return failed(gpu.error());
-    catalogue.gpus.push_back(std::move(*gpu));
-  }
-  if (catalogue.gpus.empty()) return bad_input(where, "there is no .json file in it");
-  std::sort(catalogue.gpus.begin(), catalogue.gpus.end(),
-            [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name < b.name; });
-  const auto twice = std::adjacent_find(
-      catalogue.gpus.begin(), catalogue.gpus.end(),
-      [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name == b.name; });
-  if (twice != catalogue.gpus.end()) {
-    return bad_input(where, fmt::format("GPU model '{}' is there twice", twice->name));
-  }
-  return catalogue;
 }
 
 }  // namespace partita::cli

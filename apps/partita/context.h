@@ -1,6 +1,5 @@
 // Context: what every command of the command line may touch (the doors, standard output and error),
-// and the few things that all commands share: exit statuses, -o and --format, reading inputs, the
-// catalogue. Owned by main(); single-threaded. A command is added by `Command add_x(CLI::App&
+// and the few things that all commands share: exit statuses, -o and --format. Owned by main(); single-threaded. A command is added by `Command add_x(CLI::App&
 // app)`: flags are described there once, and help, man page and completions are made from that
 // description (docs.h).
 #pragma once
@@ -39,9 +38,6 @@ struct Context {
   bool progress = false;  // standard error is a terminal whose lines can be overwritten
   int err_width = 100;
   bool progress_shown = false;  // a progress line stands there
-  // What was read from `-`, and the flag that it was read for.
-  std::optional<std::string> standard_input = std::nullopt;
-  std::string standard_input_flag = {};
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`
@@ -74,15 +70,6 @@ void say(Context& context, std::string_view text);
 void note(Context& context, std::string_view text);
 // A line on standard error, "partita: " before it.
 void complain(Context& context, std::string_view message);
-
-// The input file that `flag` names, or standard input where that is `-`, which one flag may be.
-// What cannot be read is bad input (exit 2) whose context names flag and path. All that people hand
-// in is read here.
-Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path);
-
-// The directory of --catalogue, every *.json in it; the compiled-in catalogue when `directory` is
-// empty.
-Result<hw::Catalogue> load_catalogue(Context& context, const std::string& directory);
 
 // Adds --catalogue to a command.
 void add_catalogue(CLI::App& command, std::string& directory);

@@ -59,16 +59,4 @@ Result<Seconds> parse_duration(const std::string& flag, const std::string& text)
   return duration;
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 }  // namespace partita::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/split.h"
 #include "base/units.h"
 
 namespace CLI {
@@ -29,8 +30,5 @@ void add_seed(CLI::App& command, std::uint64_t& seed);
 // "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
 inline constexpr Seconds kMaxDuration{1e6};
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text);
-
-// The parts between commas; empty parts are kept, so that callers can refuse them.
-std::vector<std::string> split(const std::string& text, char separator);
 
 }  // namespace partita::cli

@@ -9,6 +9,7 @@
 
 #include "base/unicode.h"
 #include "context.h"
+#include "decide/made.h"
 
 namespace partita::cli {
 
@@ -26,6 +27,13 @@ class Progress {
     fmt::print(context_.err, "\r\033[2K{}", fit(line, std::min(columns(line), room)));
     std::fflush(context_.err);
     context_.progress_shown = true;
+  }
+
+  // For a planner, as long as this lives.
+  decide::Watch watch() {
+    return {[this] { return static_cast<double>(context_.clock.cpu_ns()) / 1e6; },
+            [this](const std::string& line) { show(line); },
+            [this] { return static_cast<double>(context_.clock.now_ns()) / 1e9; }};
   }
 
  private:

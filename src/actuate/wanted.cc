@@ -26,9 +26,9 @@ Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of) {
 
 }  // namespace
 
-Wanted wanted_of(const plan::ServingPlan& plan) {
+Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) {
   Wanted wanted;
-  for (const plan::PlannedGpu& gpu : plan.gpus) {
+  for (const plan::PlannedGpu& gpu : plan->gpus) {
     WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, "", {}});
     for (const plan::PlannedInstance& planned : gpu.instances) {
       one.instances.push_back(

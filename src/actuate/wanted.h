@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "device/node_forms.h"
 #include "device/node_state.h"
+#include "plan/judged.h"
 #include "plan/serving.h"
 
 namespace partita::actuate {
@@ -41,7 +42,7 @@ struct Wanted {
   bool operator==(const Wanted&) const = default;
 };
 
-Wanted wanted_of(const plan::ServingPlan& plan);
+Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan);
 // Exactly this state on exactly these GPUs, of its whole instances: a GPU without any, or with MIG
 // off, is wanted empty. Lost GPUs are not wanted. A GPU without UUID may be any of its model.
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment);

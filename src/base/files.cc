@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "base/descriptor.h"
 #include "base/input_output.h"
@@ -154,6 +155,11 @@ Result<std::string> read_standard_input() { return read_bounded(STDIN_FILENO, "s
 
 // Opened without waiting, so that a FIFO that nobody writes is refused rather than waited for.
 Result<std::string> RealFiles::read(const std::string& path) {
+  if (path == "-" || path == "/dev/stdin") {
+    if (std::exchange(standard_input_read_, true))
+      return environment_error(path, "another input was read from standard input already");
+    return read_standard_input();
+  }
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) return failed(system_error(path, "cannot open"));
   struct stat info {};

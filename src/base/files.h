@@ -23,6 +23,7 @@ class Files {
  public:
   virtual ~Files() = default;
   // The whole file. Missing, over kMaxFileBytes, a FIFO or device: an Error that names the path.
+  // "-" is standard input, once.
   virtual Result<std::string> read(const std::string& path) = 0;
   // Temporary file beside `path`, fsync, rename, fsync of the directory: old or new content, never
   // a mix. Only the owner may write it, whatever the umask; what kills left of earlier writes goes.
@@ -55,6 +56,9 @@ class RealFiles final : public Files {
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override;
+
+ private:
+  bool standard_input_read_ = false;
 };
 
 // Files in memory, for tests and simulations. A directory exists when a path below it does.

@@ -52,7 +52,11 @@ Result<StateDocument> parse_state(const std::string& file, std::string_view text
                                   const hw::Catalogue& catalogue) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
-  Fields fields(*document);
+  return read_state(*document, catalogue);
+}
+
+Result<StateDocument> read_state(const Document& document, const hw::Catalogue& catalogue) {
+  Fields fields(document);
   fields.exactly("api_version", "partita/v1");
   fields.exactly("kind", "NodeState");
   StateDocument result;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/document.h"
 #include "base/result.h"
 #include "device/node_driver.h"
 #include "device/node_state.h"
@@ -41,6 +42,7 @@ struct StateDocument {
 // attached. `busy` without holders is a holder of pid 0. Refused with FILE:LINE.
 Result<StateDocument> parse_state(const std::string& file, std::string_view text,
                                   const hw::Catalogue& catalogue = hw::builtin_catalogue());
+Result<StateDocument> read_state(const Document& document, const hw::Catalogue& catalogue);
 
 struct StateTextOptions {
   bool colour = false;

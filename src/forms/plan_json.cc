@@ -161,6 +161,7 @@ ServingPlan read_head(Fields& fields) {
   plan.gpu_model = fields.name("gpu_model");
   if (fields.has("planner")) plan.planner = fields.name("planner");
   if (fields.has("slo_rule")) plan.rule = read_rule(fields);
+  if (fields.has("problem_digest")) plan.problem_digest = fields.name("problem_digest");
   if (fields.has("objective")) plan.objective = read_objective(fields.object("objective"));
   if (fields.has("stats")) plan.stats = read_stats(fields.object("stats"));
   if (fields.has("explanation")) {
@@ -180,6 +181,8 @@ std::string plan_json(const ServingPlan& plan) {
   out.raw(",\n  \"gpu_model\": ").string(plan.gpu_model);
   if (!plan.planner.empty()) out.raw(",\n  \"planner\": ").string(plan.planner);
   out.raw(",\n  \"slo_rule\": ").string(to_string(plan.rule));
+  if (!plan.problem_digest.empty())
+    out.raw(",\n  \"problem_digest\": ").string(plan.problem_digest);
   out.raw(",\n  \"objective\": ");
   write(out, plan.objective);
   out.raw(",\n  \"gpus\": ");
@@ -198,7 +201,11 @@ std::string plan_json(const ServingPlan& plan) {
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
   const auto document = parse_document(file, text);
   if (!document) return failed(document.error());
-  Fields fields(*document);
+  return read_plan(*document);
+}
+
+Result<ServingPlan> read_plan(const Document& document) {
+  Fields fields(document);
   ServingPlan plan = read_head(fields);
   for (const Node& item : fields.list("gpus", kMaxGpus)) {
     plan.gpus.push_back(read_gpu({fields, item}));

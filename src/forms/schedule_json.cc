@@ -137,6 +137,8 @@ std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateT
   out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"BatchSchedule\"");
   write_gpus(out, schedule.gpu_models);
   if (!schedule.scheduler.empty()) out.raw(",\n  \"scheduler\": ").string(schedule.scheduler);
+  if (!schedule.problem_digest.empty())
+    out.raw(",\n  \"problem_digest\": ").string(schedule.problem_digest);
   out.raw(",\n  \"makespan_s\": ").raw(exact_seconds(schedule.makespan));
   out.raw(",\n  \"lower_bound_s\": ").raw(exact_seconds(schedule.lower_bound));
   out.raw(",\n  \"optimal\": ").boolean(schedule.optimal);
@@ -166,6 +168,7 @@ Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view t
   BatchSchedule schedule;
   schedule.gpu_models = read_gpu_models(fields);
   if (fields.has("scheduler")) schedule.scheduler = fields.name("scheduler");
+  if (fields.has("problem_digest")) schedule.problem_digest = fields.name("problem_digest");
   read_lists(fields, schedule);
   put_in_order(schedule);
   // What is stated is kept, right or wrong: it is the judge who compares.

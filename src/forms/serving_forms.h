@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/document.h"
 #include "base/result.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
@@ -23,6 +24,7 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
 // left alone. Types and bounds are checked; whether the plan is right is for the judge.
 std::string plan_json(const ServingPlan& plan);
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
+Result<ServingPlan> read_plan(const Document& document);
 
 struct PictureOptions {
   bool colour = false;  // ANSI colours (terminals only)

@@ -91,7 +91,8 @@ struct BatchSchedule {
   std::vector<Reconfiguration> reconfigurations;  // sorted by (begin, gpu, start)
   std::vector<std::string> explanation;           // why: one sentence each, for --explain
   BatchStats stats;
-  // Equal decisions; stats and explanation do not count.
+  std::string problem_digest = {};  // of what it answers (digest.h); empty: not stated
+  // Equal decisions; stats, explanation and digest do not count.
   bool operator==(const BatchSchedule& other) const;
 };
 

@@ -62,8 +62,9 @@ const Lane* Lanes::find(std::size_t worker, int units) const {
   return nullptr;
 }
 
-std::string kernel_plan_json(const KernelProblem& problem, const KernelPlan& plan,
-                             const Lanes& lanes, const hw::Topology& topology) {
+std::string kernel_plan_json(const KernelProblem& problem, const PlannedKernels& planned,
+                             const hw::Topology& topology) {
+  const auto& [plan, lanes, digest] = planned;
   JsonWriter out;
   out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelPlan\",\n  \"gpu\": ")
       .string(topology.name);
@@ -71,6 +72,7 @@ std::string kernel_plan_json(const KernelProblem& problem, const KernelPlan& pla
   out.raw(", \"atom\": ").number(long{lanes.atom});
   out.raw(", \"max_switches\": ").number(long{problem.switches});
   out.raw(", \"overlap\": ").string(to_string(problem.overlap));
+  if (!digest.empty()) out.raw(",\n  \"problem_digest\": ").string(digest);
   out.raw(",\n  \"objective\": ").number(plan.objective);
   out.raw(", \"bound\": ").number(plan.bound);
   out.raw(", \"optimal\": ").boolean(plan.optimal).raw(",\n  \"workers\": [");

@@ -80,11 +80,18 @@ struct Lanes {
   bool operator==(const Lanes&) const = default;
 };
 
+// What a planner of kernels makes.
+struct PlannedKernels {
+  KernelPlan plan;
+  Lanes lanes;
+  std::string problem_digest = {};  // of what it answers (digest.h); empty: not stated
+};
+
 // The time of a worker's request with the slowdown by the others that the problem's rule predicts.
 double predicted_time(const KernelProblem& problem, const KernelPlan& plan, std::size_t worker);
 
 // KernelPlan JSON, kind KernelPlan: per worker the units of every kernel and the lanes.
-std::string kernel_plan_json(const KernelProblem& problem, const KernelPlan& plan,
-                             const Lanes& lanes, const hw::Topology& topology);
+std::string kernel_plan_json(const KernelProblem& problem, const PlannedKernels& planned,
+                             const hw::Topology& topology);
 
 }  // namespace partita::plan

@@ -117,7 +117,8 @@ struct ServingPlan {
   std::vector<PlannedService> services;
   std::vector<std::string> explanation;  // why: one sentence each, for --explain
   PlanStats stats;
-  // Equal decisions; stats and explanation do not count.
+  std::string problem_digest = {};  // of what it answers (digest.h); empty: not stated
+  // Equal decisions; stats, explanation and digest do not count.
   bool operator==(const ServingPlan& other) const;
 };
 

@@ -46,9 +46,9 @@ struct Placed {
   const profile::ProfilePoint* point = nullptr;
 
   // What it really carries: no more than it states, no more than was measured.
-  double carried() const {
-    if (!point) return 0;
+  double carried(bool measured_known = true) const {
     const double stated = planned->throughput.value;
+    if (!point) return measured_known || !std::isfinite(stated) ? 0 : std::max(0.0, stated);
     const double measured = point->throughput.value;
     return std::isfinite(stated) ? std::clamp(stated, 0.0, measured) : measured;
   }
@@ -95,8 +95,13 @@ QueueAnswer answer(const QueueQuestion& asked) {
 
 class ServingJudge {
  public:
-  ServingJudge(const plan::ServingProblem& problem, const plan::ServingPlan& plan)
-      : problem_(problem), plan_(plan), placed_of_(problem.services.size()) {
+  // Without profiles only what the plan states itself is looked at.
+  ServingJudge(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
+               bool measured = true)
+      : problem_(problem),
+        plan_(plan),
+        measured_(measured),
+        placed_of_(problem.services.size()) {
     for (std::size_t s = 0; s < problem.services.size(); ++s)
       service_index_.emplace(problem.services[s].name, s);
   }
@@ -205,7 +210,8 @@ class ServingJudge {
     if (const plan::FleetEntry* entry = fleet_entry(gpu.model)) {
       check_layout(entry->gpu, placed);
     } else {
-      report("unknown_gpu_model", name_of(g), 0, 0, fmt::format("the fleet has no {}", gpu.model));
+      report("unknown_gpu_model", name_of(g), 0, 0,
+             fmt::format("the {} has no {}", measured_ ? "fleet" : "catalogue", gpu.model));
     }
     for (const Placed& one : placed) {
       check_instance(one);
@@ -255,7 +261,10 @@ class ServingJudge {
              "more processes on an instance than allowed");
     if (!placed.service) {
       report("unknown_service", name_of(placed), 0, 0,
-             fmt::format("the problem has no service {}", planned.service));
+             fmt::format("the {} has no service {}", measured_ ? "problem" : "plan's own list",
+                         planned.service));
+    } else if (!measured_) {
+      check_throughput(placed);
     } else if (placed.shape && !placed.point) {
       report(
           "unknown_point", name_of(placed), 0, 0,
@@ -264,6 +273,12 @@ class ServingJudge {
     } else if (placed.point) {
       check_point(placed);
     }
+  }
+
+  void check_throughput(const Placed& placed) {
+    const double stated = placed.planned->throughput.value;
+    if (std::isfinite(stated) && stated <= 0)
+      report("throughput", name_of(placed), stated, 0, "an instance must carry something");
   }
 
   void check_point(const Placed& placed) {
@@ -276,8 +291,7 @@ class ServingJudge {
     if (std::isfinite(stated) && above(stated, point.throughput.value))
       report("throughput", name_of(placed), point.throughput.value, stated,
              "req/s measured, and stated");
-    if (std::isfinite(stated) && stated <= 0)
-      report("throughput", name_of(placed), stated, 0, "an instance must carry something");
+    check_throughput(placed);
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
              "ms stated, and measured for a full batch");
@@ -342,7 +356,7 @@ class ServingJudge {
     const std::string subject = "service " + service.name;
     const auto replicas = static_cast<int>(placed.size());
     double carried = 0;
-    for (const Placed& one : placed) carried += one.carried();
+    for (const Placed& one : placed) carried += one.carried(measured_);
     if (placed.empty()) {
       report("missing_service", subject, 0, std::max(1, service.min_replicas), "no instance");
     } else {
@@ -354,9 +368,25 @@ class ServingJudge {
     const auto row = rows_.find(service.name);
     if (row == rows_.end())
       report("service_row", subject, 0, 0, "no row");
-    else
+    else if (measured_)
       check_row(service, *row->second, placed);
-    if (!by_execution()) check_queues(service, placed);
+    else
+      check_promise(*row->second, carried);
+    if (measured_ && !by_execution()) check_queues(service, placed);
+  }
+
+  // What a row promises against what its instances state, without the profiles.
+  void check_promise(const PlannedService& row, double carried) {
+    const std::string subject = "service " + row.name;
+    if (above(row.planned.value, carried))
+      report("service_row", subject + " planned_rps", row.planned.value, carried,
+             "stated, and carried by its instances");
+    if (above(row.rate.value, row.planned.value))
+      report("rate", subject, row.planned.value, row.rate.value, "req/s planned, and arriving");
+    const double limit = by_execution() ? problem_.rule.fraction * row.slo.value
+                                        : row.slo.value * (1 + kPercentileTolerance);
+    if (row.predicted_latency.value > limit)
+      report("slo", subject, row.predicted_latency.value, limit, "ms predicted, and allowed");
   }
 
   // A field of a service's row against what it must be; silent about what is not finite.
@@ -434,7 +464,7 @@ class ServingJudge {
       }
     }
     check_sum("gpcs", stated.gpcs, gpcs);
-    if (stated.cost != 0) check_sum("cost", stated.cost, cost);
+    if (stated.cost != 0 && measured_) check_sum("cost", stated.cost, cost);
     check_bound("lower_bound_gpus", stated.lower_bound_gpus, stated.gpus);
     check_bound("lower_bound_gpcs", stated.lower_bound_gpcs, stated.gpcs);
     if (stated.cost != 0) check_bound("lower_bound_cost", stated.lower_bound_cost, stated.cost);
@@ -465,6 +495,7 @@ class ServingJudge {
 
   const plan::ServingProblem& problem_;
   const plan::ServingPlan& plan_;
+  const bool measured_;
   std::map<std::string_view, std::size_t> service_index_;
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
@@ -477,6 +508,29 @@ class ServingJudge {
 
 std::vector<Reason> verify(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
   return ServingJudge(problem, plan).verdict();
+}
+
+std::vector<Reason> verify_alone(const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
+  plan::ServingProblem stated;
+  stated.rule = plan.rule;
+  stated.max_processes = profile::kMaxProcesses;
+  std::set<std::string_view> services, models;
+  for (const PlannedService& row : plan.services)
+    if (services.insert(row.name).second) {
+      plan::Service& service = stated.services.emplace_back();
+      service.name = row.name;
+      service.rate = row.rate;
+      service.slo = row.slo;
+    }
+  const auto add_model = [&](const std::string& name) {
+    const hw::GpuModel* const model = catalogue.find(name);
+    if (model == nullptr || !models.insert(name).second) return;
+    stated.fleet.push_back({*model, {}, std::nullopt, 1});
+    stated.fleet.back().gpu.name = name;  // plans may use a short name
+  };
+  add_model(plan.gpu_model);
+  for (const PlannedGpu& gpu : plan.gpus) add_model(gpu.model);
+  return ServingJudge(stated, plan, false).verdict();
 }
 
 }  // namespace partita::verify

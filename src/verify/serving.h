@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "hw/catalogue.h"
 #include "plan/reason.h"
 #include "plan/serving.h"
 
@@ -52,5 +53,9 @@ inline constexpr double kPredictionFactor = 2;
 // claim. A cost, or a bound on GPCs, of 0 counts as not stated.
 std::vector<plan::Reason> verify(const plan::ServingProblem& problem,
                                  const plan::ServingPlan& plan);
+
+// What a plan's own words refuse, without services and profiles (judge.h says what that is).
+std::vector<plan::Reason> verify_alone(const hw::Catalogue& catalogue,
+                                       const plan::ServingPlan& plan);
 
 }  // namespace partita::verify

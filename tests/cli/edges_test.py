@@ -80,7 +80,7 @@ class Inputs(CliTest):
     def test_two_inputs_cannot_both_be_standard_input(self):
         said = self.fed(SERVICES, "plan", "--services", "-", "--profiles", "-", "--gpu",
                         "A100-80GB", status=2)
-        self.assertIn("--profiles -: --services reads standard input already", said)
+        self.assertIn("--profiles -: another input was read from standard input already", said)
 
     def test_pipes_of_the_shell_are_read(self):
         done = subprocess.run(

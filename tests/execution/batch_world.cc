@@ -1,6 +1,7 @@
 #include "batch_world.h"
 
 #include "base/check.h"
+#include "verify/judge.h"
 
 namespace partita::execution_tests {
 namespace {
@@ -16,11 +17,11 @@ drivers::sim::Machine machine_of(const plan::BatchProblem& problem) {
 
 exec::Script script_of(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule,
                        std::optional<double> timeout_factor) {
-  cli::ScriptOptions options;
+  carry::ScriptOptions options;
   for (std::size_t g = 0; g < problem.gpus.size(); ++g)
     options.devices.push_back(static_cast<int>(g));
   options.timeout_factor = timeout_factor;
-  auto script = cli::make_script(problem, schedule, options);
+  auto script = carry::make_script(problem, verify::judge(problem, schedule).value(), options);
   CHECK(script.has_value());
   return *std::move(script);
 }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "batch/batch_script.h"
+#include "carry/batch_script.h"
 #include "device/adaptors.h"
 #include "drivers/sim/sim_driver.h"
 #include "exec/batch/session.h"

@@ -19,7 +19,7 @@ using exec::TaskStatus;
 // What the judge says of what took place, about order and places; that times are other than planned
 // is the point of a real run.
 std::vector<std::string> complaints(const Case& one, const BatchWorld& world) {
-  const plan::BatchSchedule real = cli::realised(world.script(), world.report(), one.schedule);
+  const plan::BatchSchedule real = carry::realised(world.script(), world.report(), one.schedule);
   plan::BatchProblem problem = one.problem;
   for (plan::Task& task : problem.tasks) task.after.clear();  // the world watches that
   const std::set<std::string> kLegal = {"duration", "reconfiguration_time", "missing_task",

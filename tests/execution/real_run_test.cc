@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cases.h"
+#include "verify/judge.h"
 
 namespace partita::execution_tests {
 namespace {
@@ -16,9 +17,10 @@ class RealRun : public testing::Test {
  protected:
   RealRun() : one_(some_case()), machine_(machine_of(one_)), driver_(*machine_) {
     std::filesystem::create_directories(folder_);
-    cli::ScriptOptions options;
+    carry::ScriptOptions options;
     options.devices = {0};
-    script_ = *cli::make_script(one_.problem, one_.schedule, options);
+    script_ = *carry::make_script(
+        one_.problem, verify::judge(one_.problem, one_.schedule).value(), options);
   }
   ~RealRun() override { std::filesystem::remove_all(folder_); }
 

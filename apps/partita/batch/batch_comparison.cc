@@ -6,16 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include "batch/batch_inputs.h"
-#include "flags.h"
-#include "serving/planning.h"
+#include "decide/reasons.h"
+#include "reasons.h"
 #include "table.h"
 
 namespace partita::cli {
 namespace {
 
+using decide::BatchComparison;
+using decide::BatchStanding;
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kExactTasks = 12;
 
 // a / b, or a dash where b is unknown.
 std::string ratio(plan::Nanos a, plan::Nanos b) {
@@ -28,16 +28,14 @@ Json ratio_json(plan::Nanos a, plan::Nanos b) {
 
 std::vector<std::string> row_of(const plan::BatchProblem& problem, const BatchStanding& standing,
                                 const BatchComparison& comparison) {
-  std::vector<std::string> row{standing.name};
-  const std::size_t wrong = standing.result.violations.size();
-  if (!standing.result.schedule || wrong > 0) {
-    row.resize(11, "-");
+  if (!standing.made.plan) {
+    std::vector<std::string> row(11, "-");
+    row[0] = standing.name;
     row[1] = "none";
-    if (wrong > 0) row[10] = fmt::format("{} violations", wrong);
     return row;
   }
-  const plan::BatchSchedule& schedule = *standing.result.schedule;
-  const BatchFigures figures = figures_of(problem, schedule);
+  const plan::BatchSchedule& schedule = **standing.made.plan;
+  const decide::BatchFigures figures = decide::figures_of(problem, *standing.made.plan);
   return {standing.name,
           seconds_text(schedule.makespan),
           ratio(schedule.makespan, comparison.lower_bound),
@@ -53,17 +51,14 @@ std::vector<std::string> row_of(const plan::BatchProblem& problem, const BatchSt
 
 Json standing_json(const plan::BatchProblem& problem, const BatchStanding& standing,
                    const BatchComparison& comparison) {
-  const Scheduled& result = standing.result;
-  Json row{{"scheduler", standing.name},
-           {"feasible", result.schedule.has_value()},
-           {"ok", result.violations.empty()}};
-  if (!result.schedule || !result.violations.empty()) {
-    const auto& reasons = result.schedule ? result.violations : result.refusals;
-    row["reasons"] = Json::parse(reasons_json("Refusal", "reasons", reasons))["reasons"];
+  Json row{{"scheduler", standing.name}, {"feasible", standing.made.plan.has_value()}, {"ok", true}};
+  if (!standing.made.plan) {
+    row["reasons"] =
+        Json::parse(reasons_json("Refusal", "reasons", standing.made.refusals))["reasons"];
     return row;
   }
-  const plan::BatchSchedule& schedule = *result.schedule;
-  const BatchFigures figures = figures_of(problem, schedule);
+  const plan::BatchSchedule& schedule = **standing.made.plan;
+  const decide::BatchFigures figures = decide::figures_of(problem, *standing.made.plan);
   row["makespan_s"] = plan::seconds(schedule.makespan).value;
   row["lower_bound_s"] = plan::seconds(schedule.lower_bound).value;
   row["optimal"] = schedule.optimal;
@@ -80,59 +75,14 @@ Json standing_json(const plan::BatchProblem& problem, const BatchStanding& stand
 
 }  // namespace
 
-Result<std::vector<BatchContestant>> parse_batch_contestants(const std::string& flag,
-                                                             const std::string& text) {
-  std::vector<BatchContestant> contestants;
-  for (const std::string& name : split(text, ',')) {
-    const Result<planners::batch::Chosen> chosen = choose_scheduler(flag, name);
-    if (!chosen) return failed(chosen.error());
-    contestants.push_back({name, *chosen});
+std::vector<plan::BatchSchedule> schedules_of(const BatchComparison& comparison) {
+  std::vector<plan::BatchSchedule> schedules;
+  for (const BatchStanding& standing : comparison.standings) {
+    if (!standing.made.plan) continue;
+    schedules.push_back(**standing.made.plan);
+    schedules.back().scheduler = standing.name;
   }
-  return contestants;
-}
-
-std::string default_contestants(const plan::BatchProblem& problem) {
-  return std::string("best,far,miso,fixed-best") +
-         (problem.tasks.size() <= kExactTasks ? ",exact" : "");
-}
-
-BatchFigures figures_of(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
-  BatchFigures figures;
-  for (const plan::Reconfiguration& change : schedule.reconfigurations) {
-    (change.op == plan::Reconfiguration::Op::create ? figures.creates : figures.destroys) += 1;
-  }
-  double ends = 0, used = 0, slices = 0;
-  for (const int model : problem.gpus) {
-    slices += problem.models[static_cast<std::size_t>(model)].compute_slices;
-  }
-  for (const plan::ScheduledTask& task : schedule.tasks) {
-    const int index = problem.gpus[static_cast<std::size_t>(task.gpu)];
-    const hw::GpuModel& model = problem.models[static_cast<std::size_t>(index)];
-    const auto profile = static_cast<std::size_t>(model.profile_index(task.profile));
-    used += plan::seconds(task.end - task.begin).value * model.profiles[profile].gpcs;
-    ends += plan::seconds(task.end).value;
-  }
-  const double horizon = plan::seconds(schedule.makespan).value;
-  if (horizon > 0) figures.utilisation = used / (horizon * slices);
-  if (!schedule.tasks.empty()) {
-    figures.mean_end = {ends / static_cast<double>(schedule.tasks.size())};
-  }
-  return figures;
-}
-
-BatchComparison compare_schedulers(Context& context, const plan::BatchProblem& problem,
-                                   const std::vector<BatchContestant>& contestants,
-                                   const SearchFlags& search) {
-  BatchComparison comparison;
-  for (const BatchContestant& contestant : contestants) {
-    Scheduled result = make_schedule(context, contestant.chosen, problem, search);
-    if (result.schedule && result.violations.empty()) {
-      comparison.lower_bound = std::max(comparison.lower_bound, result.schedule->lower_bound);
-      if (contestant.name == "far") comparison.far = result.schedule->makespan;
-    }
-    comparison.standings.push_back({contestant.name, std::move(result)});
-  }
-  return comparison;
+  return schedules;
 }
 
 std::string batch_comparison_text(const plan::BatchProblem& problem,
@@ -149,9 +99,9 @@ std::string batch_comparison_text(const plan::BatchProblem& problem,
                                                    seconds_text(comparison.lower_bound))
                                      : "none of them proves a lower bound\n";
   for (const BatchStanding& standing : comparison.standings) {
-    if (standing.result.schedule) continue;
-    text += fmt::format(
-        "\n{}\n", reasons_text(standing.name + " has no schedule:", standing.result.refusals));
+    if (standing.made.plan) continue;
+    text += fmt::format("\n{}\n", decide::reasons_text(standing.name + " has no schedule:",
+                                                       standing.made.refusals));
   }
   return text;
 }
@@ -168,16 +118,6 @@ std::string batch_comparison_json(const plan::BatchProblem& problem,
     document["schedulers"].push_back(standing_json(problem, standing, comparison));
   }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::vector<plan::BatchSchedule> schedules_of(const BatchComparison& comparison) {
-  std::vector<plan::BatchSchedule> schedules;
-  for (const BatchStanding& standing : comparison.standings) {
-    if (!standing.result.schedule || !standing.result.violations.empty()) continue;
-    schedules.push_back(*standing.result.schedule);
-    schedules.back().scheduler = standing.name;
-  }
-  return schedules;
 }
 
 }  // namespace partita::cli

@@ -1,56 +1,19 @@
-// Comparison of batch schedulers: each on the same problem, judged, and measured against the best
-// lower bound that any of them proves and against FAR.
+// The comparison of batch schedulers as a table and as JSON. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "batch/batch_scheduling.h"
-#include "context.h"
+#include "decide/batch_comparison.h"
 
 namespace partita::cli {
 
-struct BatchContestant {
-  std::string name;  // as it was asked for, "fixed:4g+2g+1g"
-  planners::batch::Chosen chosen;
-};
-
-// Names of schedulers between commas.
-Result<std::vector<BatchContestant>> parse_batch_contestants(const std::string& flag,
-                                                             const std::string& text);
-
-// best, far, miso and fixed-best; exact as well for batches that it proves in no time.
-std::string default_contestants(const plan::BatchProblem& problem);
-
-// What can be counted in a schedule that the judge accepts.
-struct BatchFigures {
-  int creates = 0, destroys = 0;
-  double utilisation = 0;  // share of the GPUs' compute slices that run tasks until the last end
-  Seconds mean_end;
-};
-BatchFigures figures_of(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule);
-
-struct BatchStanding {
-  std::string name;
-  Scheduled result;
-};
-
-struct BatchComparison {
-  std::vector<BatchStanding> standings;
-  plan::Nanos lower_bound = 0;  // the largest that a scheduler proves; 0: none
-  plan::Nanos far = 0;          // FAR's makespan; 0: it is not among them
-};
-
-BatchComparison compare_schedulers(Context& context, const plan::BatchProblem& problem,
-                                   const std::vector<BatchContestant>& contestants,
-                                   const SearchFlags& search);
-
 std::string batch_comparison_text(const plan::BatchProblem& problem,
-                                  const BatchComparison& comparison);
+                                  const decide::BatchComparison& comparison);
 std::string batch_comparison_json(const plan::BatchProblem& problem,
-                                  const BatchComparison& comparison);
+                                  const decide::BatchComparison& comparison);
 
-// The schedules that the judge accepts, each under the name that was asked for.
-std::vector<plan::BatchSchedule> schedules_of(const BatchComparison& comparison);
+// The schedules, each under the name that was asked for.
+std::vector<plan::BatchSchedule> schedules_of(const decide::BatchComparison& comparison);
 
 }  // namespace partita::cli

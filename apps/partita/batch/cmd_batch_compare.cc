@@ -1,64 +1,58 @@
-#include <algorithm>
 #include <memory>
 
 #include "batch/batch_commands.h"
 #include "batch/batch_comparison.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/input.h"
 #include "forms/batch_forms.h"
+#include "progress.h"
 
 namespace partita::cli {
 namespace {
 
 struct BatchCompareFlags {
   std::string tasks;
-  GpuFlags gpus;
-  std::string schedulers;  // empty: default_contestants
-  SearchFlags search;
+  decide::GpuNames gpus;
+  std::string schedulers;  // empty: the standard ones
+  decide::SearchOptions search;
   Output output;
 };
 
 Result<std::string> render(Context& context, const BatchCompareFlags& flags, const plan::BatchProblem& problem,
-                           const BatchComparison& comparison) {
+                           const decide::BatchComparison& comparison) {
   if (flags.output.format == "json") return batch_comparison_json(problem, comparison);
   if (flags.output.format == "text") return batch_comparison_text(problem, comparison);
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   return plan::schedules_svg(schedules_of(comparison), *catalogue);
 }
 
-// The worst that happened. A violation is our own bug; its reasons go to standard error.
-Exit conclude(Context& context, const BatchComparison& comparison) {
-  Exit exit = Exit::no;
-  for (const BatchStanding& standing : comparison.standings) {
-    if (standing.result.schedule && exit == Exit::no) exit = Exit::done;
-    if (standing.result.violations.empty()) continue;
-    complain(context, to_string(internal_error(standing.name, standing.result.violations)));
-    exit = Exit::environment;
-  }
-  return exit;
-}
-
 Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags) {
-  const Result<GpuList> gpus = load_gpus(context, flags.gpus);
+  const auto gpus = decide::load_gpus(context.files, flags.gpus);
   if (!gpus) return failed(gpus.error());
-  const Result<plan::BatchProblem> problem = load_batch(context, flags.tasks, *gpus);
+  const auto problem = decide::load_batch(context.files, flags.tasks, *gpus);
   if (!problem) return failed(problem.error());
-  const auto contestants = parse_batch_contestants(
-      "--schedulers", flags.schedulers.empty() ? default_contestants(*problem) : flags.schedulers);
+  const auto contestants = decide::parse_batch_contestants(
+      "--schedulers",
+      flags.schedulers.empty() ? decide::default_contestants(*problem) : flags.schedulers);
   if (!contestants) return failed(contestants.error());
   warn_about(context, flags.tasks, *problem);
-  const BatchComparison comparison =
-      compare_schedulers(context, *problem, *contestants, flags.search);
-  for (const BatchStanding& standing : comparison.standings) {
-    if (const auto wrong = misuse("--schedulers", standing.result.refusals)) return failed(*wrong);
+  const auto comparison = decide::compare_schedulers(*problem, *contestants, flags.search,
+                                                     Progress(context).watch());
+  if (!comparison) return failed(comparison.error());
+  bool any = false;
+  for (const decide::BatchStanding& standing : comparison->standings) {
+    any = any || standing.made.plan;
+    if (const auto wrong = decide::misuse("--schedulers", standing.made.refusals))
+      return failed(*wrong);
   }
-  const Result<std::string> content = render(context, flags, *problem, comparison);
+  const Result<std::string> content = render(context, flags, *problem, *comparison);
   if (!content) return failed(content.error());
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
-  return conclude(context, comparison);
+  return any ? Exit::done : Exit::no;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace partita::cli {
 namespace {
 
 struct BatchGenerateFlags {
-  GpuFlags gpus;
+  decide::GpuNames gpus;
   int count = 0;
   std::string scaling = "mixed", times = "wide";
   std::string shares, time_range;  // empty: as --scaling and --times say
@@ -132,7 +132,7 @@ void add_wishes(plan::BatchProblem& problem, const BatchGenerateFlags& flags) {
 }
 
 Result<Exit> run_batch_generate(Context& context, const BatchGenerateFlags& flags) {
-  const Result<GpuList> gpus = load_gpus(context, flags.gpus);
+  const Result<decide::GpuList> gpus = decide::load_gpus(context.files, flags.gpus);
   if (!gpus) return failed(gpus.error());
   const Result<sim::BatchRecipe> recipe = recipe_of(flags, gpus->models.front());
   if (!recipe) return failed(recipe.error());

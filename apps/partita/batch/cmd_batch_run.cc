@@ -8,22 +8,23 @@
 #include <memory>
 
 #include "actuate/apply.h"
+#include "base/index.h"
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
-#include "batch/batch_node.h"
 #include "batch/batch_run_text.h"
-#include "batch/batch_scheduling.h"
-#include "batch/batch_script.h"
+#include "carry/batch_script.h"
+#include "carry/occupancy.h"
+#include "carry/task_command.h"
 #include "commands.h"
 #include "node/devices.h"
+#include "decide/batch.h"
+#include "drivers/sim/machine_copy.h"
 #include "drivers/sim/sim_driver.h"
 #include "exec/batch/session.h"
 #include "flags.h"
-#include "serving/planning.h"
 #include "progress.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
-#include "batch/task_command.h"
 
 namespace partita::cli {
 namespace {
@@ -32,9 +33,9 @@ constexpr exec::Nanos kLook = exec::kSecond / 5;  // between two lines of progre
 constexpr double kMaxFactor = 1e6;
 
 struct BatchRunFlags {
-  ScheduleFlags schedule;  // its schedule empty: one is made
+  decide::ScheduleFiles schedule;  // its schedule empty: one is made
   std::string scheduler = "best";
-  SearchFlags search;
+  decide::SearchOptions search;
   std::string gpus;  // indices
   DeviceFlags device;
   std::string command, state_dir, log_dir;
@@ -47,7 +48,7 @@ struct BatchRunFlags {
 // A schedule with what it solves and the GPUs of the node that it is for.
 struct Decided {
   plan::BatchProblem problem;
-  plan::BatchSchedule schedule;
+  plan::Judged<plan::BatchSchedule> schedule;
   std::vector<int> devices;
 };
 
@@ -55,9 +56,9 @@ struct Decided {
 struct Prepared {
   OpenDriver open;
   device::NodeState node;
-  Decided decided;
-  exec::Script script;
-  exec::Options options;
+  std::optional<Decided> decided = {};
+  exec::Script script = {};
+  exec::Options options = {};
 };
 
 // ---- what to do ----
@@ -103,52 +104,45 @@ Result<exec::Options> options_of(const BatchRunFlags& flags) {
   return options;
 }
 
-Result<Decided> read_schedule(Context& context, const BatchRunFlags& flags, const device::NodeState& node,
-                              const std::vector<int>& named) {
-  Result<JudgedSchedule> judged = load_schedule(context, flags.schedule);
+Result<Decided> read_schedule(Context& context, const BatchRunFlags& flags,
+                              const device::NodeState& node, const std::vector<int>& named) {
+  auto judged = decide::load_schedule(context.files, flags.schedule);
   if (!judged) return failed(judged.error());
   const std::string& file = flags.schedule.schedule;
-  if (!judged->violations.empty()) {
-    return failed(
-        {ErrorCode::infeasible, reasons_text("the schedule is broken:", judged->violations), file});
+  auto& [problem, verdict] = *judged;
+  if (!verdict) {
+    return failed({ErrorCode::infeasible,
+                   decide::reasons_text("the schedule is broken:", verdict.error().violations),
+                   file});
   }
-  Result<std::vector<int>> devices = matching_gpus(judged->problem, node, named, file);
+  auto devices = carry::matching_gpus(problem, node, named, file);
   if (!devices) return failed(devices.error());
-  return Decided{std::move(judged->problem), std::move(judged->schedule), *std::move(devices)};
+  return Decided{std::move(problem), *std::move(verdict), *std::move(devices)};
 }
 
-Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags, const Prepared& prepared,
-                                  const std::vector<int>& named) {
-  const auto chosen = choose_scheduler("--scheduler", flags.scheduler);
+Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags,
+                                  const device::NodeState& node, const std::vector<int>& named) {
+  const auto chosen = decide::choose_scheduler("--scheduler", flags.scheduler);
   if (!chosen) return failed(chosen.error());
-  Decided decided;
-  decided.devices = named;
-  if (named.empty()) {
-    Result<std::vector<int>> usable = usable_gpus(prepared.node);
-    if (!usable) return failed(usable.error());
-    decided.devices = *std::move(usable);
-  }
-  GpuFlags gpus;
-  gpus.catalogue = flags.device.catalogue;
-  for (const int index : decided.devices) {
-    const std::string& model = prepared.node.gpus[static_cast<std::size_t>(index)].model;
-    gpus.gpu += (gpus.gpu.empty() ? "" : ",") + model;
-  }
-  const Result<GpuList> list = load_gpus(context, gpus);
+  auto devices = named.empty() ? carry::usable_gpus(node) : Result<std::vector<int>>(named);
+  if (!devices) return failed(devices.error());
+  decide::GpuNames gpus{"", 1, flags.device.catalogue};
+  for (const int index : *devices)
+    gpus.gpu += (gpus.gpu.empty() ? "" : ",") + node.gpus[at(index)].model;
+  const auto list = decide::load_gpus(context.files, gpus);
   if (!list) return failed(list.error());
-  Result<plan::BatchProblem> problem = load_batch(context, flags.schedule.tasks, *list);
+  auto problem = decide::load_batch(context.files, flags.schedule.tasks, *list);
   if (!problem) return failed(problem.error());
-  decided.problem = *std::move(problem);
-  warn_about(context, flags.schedule.tasks, decided.problem);
-  Scheduled made = make_schedule(context, *chosen, decided.problem, flags.search);
-  if (const auto wrong = misuse("--scheduler", made.refusals)) return failed(*wrong);
-  if (!made.schedule) {
-    return failed(
-        {ErrorCode::infeasible, reasons_text("there is no such schedule:", made.refusals), ""});
+  warn_about(context, flags.schedule.tasks, *problem);
+  auto made =
+      decide::make_schedule(*chosen, *problem, flags.search, Progress(context).watch());
+  if (!made) return failed(made.error());
+  if (const auto wrong = decide::misuse("--scheduler", made->refusals)) return failed(*wrong);
+  if (!made->plan) {
+    return failed({ErrorCode::infeasible,
+                   decide::reasons_text("there is no such schedule:", made->refusals), ""});
   }
-  if (!made.violations.empty()) return failed(internal_error(flags.scheduler, made.violations));
-  decided.schedule = *std::move(made.schedule);
-  return decided;
+  return Decided{*std::move(problem), *std::move(made->plan), *std::move(devices)};
 }
 
 Result<Prepared> prepare(Context& context, const BatchRunFlags& flags) {
@@ -164,28 +158,28 @@ Result<Prepared> prepare(Context& context, const BatchRunFlags& flags) {
   Result<device::NodeState> node = device::read_node(*prepared.open.driver);
   if (!node) return failed(node.error());
   prepared.node = *std::move(node);
-  const Result<std::vector<int>> named = named_gpus(flags.gpus, prepared.node);
+  const Result<std::vector<int>> named = carry::named_gpus(flags.gpus, prepared.node);
   if (!named) return failed(named.error());
   Result<Decided> decided = flags.schedule.schedule.empty()
-                                ? make_schedule_for(context, flags, prepared, *named)
+                                ? make_schedule_for(context, flags, prepared.node, *named)
                                 : read_schedule(context, flags, prepared.node, *named);
   if (!decided) return failed(decided.error());
   prepared.decided = *std::move(decided);
-  const auto& [problem, schedule, devices] = prepared.decided;
-  Result<exec::Script> made = make_script(problem, schedule, {devices, timeout->factor});
+  const auto& [problem, schedule, devices] = *prepared.decided;
+  Result<exec::Script> made = carry::make_script(problem, schedule, {devices, timeout->factor});
   if (!made) return failed(made.error());
   prepared.script = *std::move(made);
   if (timeout->duration)
     for (exec::ScriptTask& task : prepared.script.tasks) task.timeout = timeout->duration;
   if (flags.simulate) return prepared;
-  if (auto given = give_commands(prepared.script, flags.command); !given)
+  if (auto given = carry::give_commands(prepared.script, flags.command); !given)
     return failed(given.error());
   return prepared;
 }
 
 Result<void> check_free(const Prepared& prepared) {
   const std::vector<std::string> found =
-      blockers(prepared.script, prepared.node, *prepared.open.catalogue);
+      carry::blockers(prepared.script, prepared.node, *prepared.open.catalogue);
   if (found.empty()) return {};
   return failed({ErrorCode::in_use,
                  fmt::format("instances that this run did not make are in its way:\n  {}",
@@ -226,8 +220,8 @@ Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared
                                   : run_text(prepared.script, report, names);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
-  const auto& [problem, schedule, devices] = prepared.decided;
-  const std::string late = late_text(problem, realised(prepared.script, report, schedule));
+  const auto& [problem, schedule, devices] = *prepared.decided;
+  const std::string late = late_text(problem, carry::realised(prepared.script, report, *schedule));
   if (!late.empty()) complain(context, late);
   const int finished = report.count(exec::TaskStatus::finished);
   if (report.left.empty() && finished == static_cast<int>(prepared.script.tasks.size()))
@@ -242,7 +236,7 @@ Result<Exit> rehearse(Context& context, const BatchRunFlags& flags, const Prepar
   ManualClock clock;
   MemoryFiles files;
   const auto machine =
-      drivers::sim::own_machine(copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
+      drivers::sim::own_machine(drivers::sim::copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
   drivers::sim::SimDriver driver(*machine);
   const exec::Script& script = prepared.script;
   SimProcesses processes(clock, [&](const ProcessSpec& spec) {
@@ -253,7 +247,7 @@ Result<Exit> rehearse(Context& context, const BatchRunFlags& flags, const Prepar
   exec::BatchExecutor executor(script, prepared.options);
   exec::run_simulated(executor, script, {driver, processes, files, clock}, {}, clock, processes);
   return finish(context, flags, prepared, executor.report(),
-                {prepared.node.driver, prepared.decided.schedule.scheduler, "", true});
+                {prepared.node.driver, prepared.decided->schedule->scheduler, "", true});
 }
 
 // Where a run keeps what it writes.
@@ -298,7 +292,7 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   watcher->look(0, executor.report(), true);
   watcher.reset();  // the terminal is free for the table
   const Result<Exit> exit = finish(context, flags, prepared, executor.report(),
-                                   {prepared.node.driver, prepared.decided.schedule.scheduler,
+                                   {prepared.node.driver, prepared.decided->schedule->scheduler,
                                     session->settings.paths.run, false});
   if (!exit) return exit;
   if (end.journal) return failed(*end.journal);

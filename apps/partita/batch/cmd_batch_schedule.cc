@@ -4,57 +4,63 @@
 
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
-#include "batch/batch_robust.h"
-#include "batch/batch_scheduling.h"
+#include "base/check.h"
 #include "commands.h"
+#include "decide/batch_robust.h"
 #include "flags.h"
+#include "progress.h"
 #include "forms/batch_forms.h"
-#include "serving/planning.h"
+#include "reasons.h"
 
 namespace partita::cli {
 namespace {
 
 struct BatchScheduleFlags {
   std::string tasks;
-  GpuFlags gpus;
+  decide::GpuNames gpus;
   std::string scheduler = "best";
-  SearchFlags search;
+  decide::SearchOptions search;
   double spread = 0;  // 0: task times are taken as exact
   bool explain = false;
   bool require = false;
   Output output;
 };
 
-Result<Exit> refuse(Context& context, const BatchScheduleFlags& flags,
-                    const std::vector<plan::Reason>& reasons) {
-  complain(context, reasons_text("there is no such schedule:", reasons));
-  // -o names the place of a schedule; a refusal is never written there.
-  if (flags.output.format == "json") {
-    const std::string refusal = reasons_json("Refusal", "reasons", reasons);
-    auto written = deliver(context, {"", "json"}, refusal);
-    if (!written) return failed(written.error());
-  }
-  return Exit::no;
+// The document with the key `robustness`: spread, runs, expected_makespan_s, p95_makespan_s.
+std::string with_robustness(std::string schedule_json, const decide::Robust& robust) {
+  constexpr std::string_view kEnd = "\n}\n";
+  CHECK(schedule_json.ends_with(kEnd));
+  schedule_json.resize(schedule_json.size() - kEnd.size());
+  return schedule_json + fmt::format(
+                             ",\n  \"robustness\": {{\"spread\": {}, \"runs\": {}, \"seed\": {}, "
+                             "\"expected_makespan_s\": {}, \"p95_makespan_s\": {}}}{}",
+                             robust.options.spread, robust.options.runs, robust.options.seed,
+                             plan::seconds(robust.report.mean).value,
+                             plan::seconds(robust.report.p95).value, kEnd);
 }
 
 // The schedule, and what was simulated to choose it when --spread was given.
-Result<Robust> make(Context& context, const BatchScheduleFlags& flags, const planners::batch::Chosen& chosen,
-                    const plan::BatchProblem& problem) {
-  if (flags.spread > 0) {
-    return make_robust_schedule(context, chosen, problem, flags.search, flags.spread);
-  }
-  return Robust{make_schedule(context, chosen, problem, flags.search), {}, {}, {}};
+Result<decide::Robust> make(Context& context, const BatchScheduleFlags& flags,
+                            const planners::batch::Chosen& chosen,
+                            const plan::BatchProblem& problem) {
+  Progress progress(context);
+  if (flags.spread > 0)
+    return decide::make_robust_schedule(chosen, problem, flags.search, flags.spread,
+                                        progress.watch());
+  auto made = decide::make_schedule(chosen, problem, flags.search, progress.watch());
+  if (!made) return failed(made.error());
+  return decide::Robust{*std::move(made), {}, {}, {}};
 }
 
 Result<std::string> render(Context& context, const BatchScheduleFlags& flags, const plan::BatchProblem& problem,
-                           const Robust& robust) {
-  const plan::BatchSchedule& schedule = *robust.made.schedule;
+                           const decide::Robust& robust) {
+  const plan::BatchSchedule& schedule = **robust.made.plan;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") {
     const std::string json = plan::schedule_json(schedule, late);
     return flags.spread > 0 ? with_robustness(json, robust) : json;
   }
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
   plan::GanttOptions gantt;
@@ -68,28 +74,27 @@ Result<std::string> render(Context& context, const BatchScheduleFlags& flags, co
 }
 
 Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flags) {
-  const Result<planners::batch::Chosen> chosen = choose_scheduler("--scheduler", flags.scheduler);
+  const auto chosen = decide::choose_scheduler("--scheduler", flags.scheduler);
   if (!chosen) return failed(chosen.error());
-  const Result<GpuList> gpus = load_gpus(context, flags.gpus);
+  const auto gpus = decide::load_gpus(context.files, flags.gpus);
   if (!gpus) return failed(gpus.error());
-  const Result<plan::BatchProblem> problem = load_batch(context, flags.tasks, *gpus);
+  const auto problem = decide::load_batch(context.files, flags.tasks, *gpus);
   if (!problem) return failed(problem.error());
   warn_about(context, flags.tasks, *problem);
-  const Result<Robust> robust = make(context, flags, *chosen, *problem);
+  const Result<decide::Robust> robust = make(context, flags, *chosen, *problem);
   if (!robust) return failed(robust.error());
-  const Scheduled& made = robust->made;
-  if (const auto wrong = misuse("--scheduler", made.refusals)) return failed(*wrong);
-  if (!made.schedule) return refuse(context, flags, made.refusals);
-  if (!made.violations.empty()) return failed(internal_error(flags.scheduler, made.violations));
+  const decide::Made<plan::BatchSchedule>& made = robust->made;
+  if (const auto wrong = decide::misuse("--scheduler", made.refusals)) return failed(*wrong);
+  if (!made.plan) return refuse(context, flags.output, "schedule", made.refusals);
   const Result<std::string> content = render(context, flags, *problem, *robust);
   if (!content) return failed(content.error());
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
-  if (flags.search.time_s > 0 && made.budget > 0) {
+  if (flags.search.time.value > 0 && made.budget > 0) {
     complain(context, fmt::format("--budget {} makes this schedule on any machine", made.budget));
   }
-  const std::string late = late_text(*problem, *made.schedule);
+  const std::string late = late_text(*problem, **made.plan);
   if (!late.empty()) complain(context, late);
   return flags.require && !late.empty() ? Exit::no : Exit::done;
 }

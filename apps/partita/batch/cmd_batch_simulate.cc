@@ -1,41 +1,40 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "decide/reasons.h"
+#include "decide/simulate.h"
 #include "flags.h"
-#include "serving/planning.h"
-#include "sim/batch.h"
+#include "progress.h"
 
 namespace partita::cli {
 namespace {
 
 struct BatchSimulateFlags {
-  ScheduleFlags schedule;
+  decide::ScheduleFiles schedule;
   sim::BatchOptions options;
   Output output;
 };
 
 Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flags) {
-  const Result<JudgedSchedule> judged = load_schedule(context, flags.schedule);
+  const auto judged = decide::load_schedule(context.files, flags.schedule);
   if (!judged) return failed(judged.error());
-  if (!judged->violations.empty()) {
-    complain(context, reasons_text(flags.schedule.schedule + ": the schedule is broken:",
-                                   judged->violations));
+  const auto& [problem, verdict] = *judged;
+  if (!verdict) {
+    complain(context, decide::reasons_text(flags.schedule.schedule + ": the schedule is broken:",
+                                           verdict.error().violations));
     return Exit::no;
   }
-  const std::int64_t begin = context.clock.cpu_ns();
-  const Result<sim::BatchReport> report =
-      sim::simulate(judged->problem, judged->schedule, flags.options);
-  if (!report) return failed(report.error());
-  const std::int64_t spent = std::max<std::int64_t>(context.clock.cpu_ns() - begin, 1);
-  const double rate = static_cast<double>(report->events) * 1e9 / static_cast<double>(spent);
-  const std::string content = flags.output.format == "json"
-                                  ? sim::report_json(*report, flags.options, rate)
-                                  : sim::report_text(*report, flags.options);
+  const auto timed =
+      decide::simulate(problem, *verdict, flags.options, Progress(context).watch().cpu_ms);
+  if (!timed) return failed(timed.error());
+  const std::string content =
+      flags.output.format == "json"
+          ? sim::report_json(timed->report, flags.options, timed->events_per_second)
+          : sim::report_text(timed->report, flags.options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }

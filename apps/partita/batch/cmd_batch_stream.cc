@@ -1,23 +1,19 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <set>
 
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
-#include "batch/batch_scheduling.h"
 #include "commands.h"
+#include "decide/batch_stream.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
-#include "planners/batch/stream.h"
-#include "verify/batch.h"
+#include "progress.h"
 
 namespace partita::cli {
 namespace {
 
-using planners::batch::OnlineScheduler;
-using planners::batch::Outlook;
 using planners::batch::StreamMethod;
 
 constexpr StreamMethod kMethods[] = {StreamMethod::trivial, StreamMethod::reverse,
@@ -25,7 +21,7 @@ constexpr StreamMethod kMethods[] = {StreamMethod::trivial, StreamMethod::revers
 
 struct BatchStreamFlags {
   std::vector<std::string> tasks;
-  GpuFlags gpus;
+  decide::GpuNames gpus;
   std::string method = "best";
   bool online = false;
   int replan = planners::batch::StreamOptions{}.replanned;
@@ -33,102 +29,22 @@ struct BatchStreamFlags {
   Output output;
 };
 
-// What is submitted at one time.
-struct Submission {
-  std::vector<plan::Task> tasks;
-  plan::Nanos now = 0;
-};
-
-struct Stream {
-  plan::BatchProblem problem;  // all tasks, for the judge
-  std::vector<Submission> submissions;
-};
-
-// When a name comes twice, every task and predecessor is called FILE/NAME, files from 1.
-void make_names_unique(std::vector<plan::BatchProblem>& batches) {
-  std::set<std::string> names;
-  bool unique = true;
-  for (const plan::BatchProblem& batch : batches) {
-    for (const plan::Task& task : batch.tasks) unique = names.insert(task.name).second && unique;
-  }
-  if (unique) return;
-  for (std::size_t b = 0; b < batches.size(); ++b) {
-    const auto rename = [&](std::string& name) { name = fmt::format("{}/{}", b + 1, name); };
-    for (plan::Task& task : batches[b].tasks) {
-      rename(task.name);
-      std::ranges::for_each(task.after, rename);
-    }
-  }
-}
-
-Result<Stream> load_stream(Context& context, const BatchStreamFlags& flags, const GpuList& gpus) {
-  std::vector<plan::BatchProblem> batches;
-  for (const std::string& file : flags.tasks) {
-    Result<plan::BatchProblem> batch = load_batch(context, file, gpus);
-    if (!batch) return failed(batch.error());
-    warn_about(context, file, *batch);
-    batches.push_back(std::move(*batch));
-  }
-  make_names_unique(batches);
-  Stream stream{{{}, gpus.models, gpus.gpus}, {}};
-  std::vector<plan::Task>& all = stream.problem.tasks;
-  for (plan::BatchProblem& batch : batches) {
-    if (!flags.online) stream.submissions.push_back({batch.tasks, 0});
-    std::ranges::move(batch.tasks, std::back_inserter(all));
-  }
-  if (all.size() > plan::kMaxTasks) {
-    return bad_input("--tasks", fmt::format("there are at most {} tasks", plan::kMaxTasks));
-  }
-  if (!flags.online) return stream;
-  std::vector<plan::Task> arrivals = all;
-  std::ranges::stable_sort(arrivals, {}, &plan::Task::release);
-  for (plan::Task& task : arrivals) {
-    if (stream.submissions.empty() || stream.submissions.back().now < task.release) {
-      stream.submissions.push_back({{}, task.release});
-    }
-    stream.submissions.back().tasks.push_back(std::move(task));
-  }
-  return stream;
-}
-
-// The schedule of the whole stream. Files are known to end, arrivals are not.
-Result<plan::BatchSchedule> play(Context& context, const BatchStreamFlags& flags, const Stream& stream,
-                                 OnlineScheduler& scheduler) {
-  const std::int64_t before = context.clock.cpu_ns();
-  for (std::size_t s = 0; s < stream.submissions.size(); ++s) {
-    const bool last = !flags.online && s + 1 == stream.submissions.size();
-    const Submission& submission = stream.submissions[s];
-    const auto submitted =
-        scheduler.submit(submission.tasks, submission.now, last ? Outlook::last : Outlook::more);
-    if (!submitted) return failed(submitted.error());
-  }
-  const std::int64_t spent = context.clock.cpu_ns() - before;
-  plan::BatchSchedule schedule = scheduler.schedule();
-  schedule.stats.scheduling_ms = static_cast<double>(spent) / 1e6;
-  const auto forest = planners::batch::make_forest(stream.problem);
-  if (!forest) return failed(forest.error());
-  schedule.lower_bound =
-      std::min(schedule.makespan, stream.problem.tasks.empty() ? 0 : area_bound(*forest));
-  return schedule;
-}
-
-std::string summary(const Stream& stream, const OnlineScheduler& scheduler,
-                    const plan::BatchSchedule& schedule) {
-  const double bound = scheduler.least_area() / scheduler.columns();
-  if (bound <= 0) return "";
+std::string summary(const plan::BatchProblem& problem, const decide::Streamed& streamed) {
+  const plan::BatchSchedule& schedule = *streamed.schedule;
+  if (streamed.area_bound <= 0) return "";
   return fmt::format(
       "{} in {} submissions: {:.2f} % beyond the time that the areas alone need; {:.3f} ms of CPU "
       "per submission\n",
-      size_text(stream.problem), stream.submissions.size(),
-      100 * (static_cast<double>(schedule.makespan) / bound - 1),
-      schedule.stats.scheduling_ms / static_cast<double>(stream.submissions.size()));
+      size_text(problem), streamed.submissions,
+      100 * (static_cast<double>(schedule.makespan) / streamed.area_bound - 1),
+      schedule.stats.scheduling_ms / static_cast<double>(streamed.submissions));
 }
 
 Result<std::string> render(Context& context, const BatchStreamFlags& flags, const plan::BatchProblem& problem,
                            const plan::BatchSchedule& schedule) {
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") return plan::schedule_json(schedule, late);
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
   plan::GanttOptions gantt;
@@ -138,9 +54,16 @@ Result<std::string> render(Context& context, const BatchStreamFlags& flags, cons
 }
 
 Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
-  const Result<GpuList> gpus = load_gpus(context, flags.gpus);
+  const auto gpus = decide::load_gpus(context.files, flags.gpus);
   if (!gpus) return failed(gpus.error());
-  const Result<Stream> stream = load_stream(context, flags, *gpus);
+  std::vector<plan::BatchProblem> batches;
+  for (const std::string& file : flags.tasks) {
+    auto batch = decide::load_batch(context.files, file, *gpus);
+    if (!batch) return failed(batch.error());
+    warn_about(context, file, *batch);
+    batches.push_back(*std::move(batch));
+  }
+  const auto stream = decide::stream_of(std::move(batches), *gpus, flags.online);
   if (!stream) return failed(stream.error());
   planners::batch::StreamOptions options;
   options.replanned = flags.replan;
@@ -148,19 +71,17 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
   for (const StreamMethod method : kMethods) {
     if (flags.method == to_string(method)) options.method = method;
   }
-  Result<OnlineScheduler> scheduler = OnlineScheduler::create(gpus->models, gpus->gpus, options);
-  if (!scheduler) return bad_input("--gpu", scheduler.error().message);
-  const Result<plan::BatchSchedule> schedule = play(context, flags, *stream, *scheduler);
-  if (!schedule) return failed(schedule.error());
-  const std::vector<plan::Reason> violations = verify::verify(stream->problem, *schedule);
-  if (!violations.empty()) return failed(internal_error(schedule->scheduler, violations));
-  Result<std::string> content = render(context, flags, stream->problem, *schedule);
+  const auto streamed =
+      decide::play(*stream, options, Progress(context).watch().cpu_ms);
+  if (!streamed) return failed(streamed.error());
+  const plan::BatchProblem& problem = stream->problem;
+  Result<std::string> content = render(context, flags, problem, *streamed->schedule);
   if (!content) return failed(content.error());
-  if (flags.output.format == "text") *content += "\n" + summary(*stream, *scheduler, *schedule);
+  if (flags.output.format == "text") *content += "\n" + summary(problem, *streamed);
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
-  const std::string late = late_text(stream->problem, *schedule);
+  const std::string late = late_text(problem, *streamed->schedule);
   if (!late.empty()) complain(context, late);
   return Exit::done;
 }

@@ -5,39 +5,31 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
-#include "serving/planning.h"
+#include "reasons.h"
 
 namespace partita::cli {
 namespace {
 
 struct BatchVerifyFlags {
-  ScheduleFlags schedule;
+  decide::ScheduleFiles schedule;
   Output output;
 };
 
-std::string verdict_text(const std::string& file, const JudgedSchedule& judged) {
-  if (judged.violations.empty()) {
-    return fmt::format("ok: {}, makespan {:.3f} s, no violation\n", size_text(judged.problem),
-                       plan::seconds(judged.schedule.makespan).value);
-  }
-  return reasons_text(fmt::format("{}: {} violations:", file, judged.violations.size()),
-                      judged.violations) +
-         "\n";
-}
-
 Result<Exit> run_batch_verify(Context& context, const BatchVerifyFlags& flags) {
-  const Result<JudgedSchedule> judged = load_schedule(context, flags.schedule);
+  const auto judged = decide::load_schedule(context.files, flags.schedule);
   if (!judged) return failed(judged.error());
-  const std::string content = flags.output.format == "json"
-                                  ? reasons_json("Verdict", "violations", judged->violations)
-                                  : verdict_text(flags.schedule.schedule, *judged);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
+  const auto& [problem, verdict] = *judged;
+  const plan::BatchSchedule& schedule = verdict ? **verdict : verdict.error().plan;
+  const auto exit =
+      say_verdict(context, flags.output, flags.schedule.schedule,
+                  fmt::format("ok: {}, makespan {:.3f} s, no violation\n", size_text(problem),
+                              plan::seconds(schedule.makespan).value),
+                  verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
+  if (!exit) return exit;
   // Deadlines are wishes: who misses one is said, but is no violation.
-  const std::string late = late_text(judged->problem, judged->schedule);
+  const std::string late = late_text(problem, schedule);
   if (!late.empty()) complain(context, late);
-  return judged->violations.empty() ? Exit::done : Exit::no;
+  return exit;
 }
 
 }  // namespace

@@ -6,16 +6,17 @@
 #include "base/terminal.h"
 #include "batch/batch_comparison.h"
 #include "commands.h"
-#include "serving/comparison.h"
 #include "demo/demo_node.h"
 #include "flags.h"
-#include "serving/inputs.h"
-#include "kernels/kernel_inputs.h"
-#include "kernels/kernel_planning.h"
+#include "decide/kernel_inputs.h"
+#include "decide/kernel_planning.h"
+#include "decide/simulate.h"
+#include "progress.h"
 #include "kernels/kernel_report.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
 #include "profile/law.h"
+#include "serving/comparison.h"
 #include "serving/report.h"
 #include "table.h"
 
@@ -95,29 +96,31 @@ void write_picture(Context& context, const DemoFlags& flags, const plan::Serving
   }
 }
 
-Result<plan::ServingPlan> show_plan(Context& context, const DemoFlags& flags,
-                                    const plan::ServingProblem& problem) {
-  const Result<const Planner*> planner = find_planner("demo", "exact");
+using JudgedPlan = plan::Judged<plan::ServingPlan>;
+
+Result<JudgedPlan> show_plan(Context& context, const DemoFlags& flags,
+                             const plan::ServingProblem& problem) {
+  const auto planner = decide::find_planner("demo", "exact");
   if (!planner) return failed(planner.error());
-  Result<Outcome> outcome = make_plan(context, **planner, problem, CompareOptions{}.node_budget);
-  if (!outcome) return failed(outcome.error());
-  if (!outcome->plan) {
-    return environment_error("demo", reasons_text("no plan:", outcome->refusals));
+  auto made = decide::make_plan(**planner, problem, {.watch = Progress(context).watch()});
+  if (!made) return failed(made.error());
+  if (!made->plan) {
+    return environment_error("demo", decide::reasons_text("no plan:", made->refusals));
   }
   plan::PictureOptions picture;
   picture.colour = context.colour;
   picture.width = context.width;
   picture.explain = true;
-  say(context, plan::plan_text(*outcome->plan, hw::builtin_catalogue(), picture));
-  write_picture(context, flags, *outcome->plan);
-  return std::move(*outcome->plan);
+  say(context, plan::plan_text(**made->plan, hw::builtin_catalogue(), picture));
+  write_picture(context, flags, **made->plan);
+  return *std::move(made->plan);
 }
 
-Result<Exit> show_traffic(Context& context, const DemoFlags& flags, const plan::ServingProblem& problem,
-                          const plan::ServingPlan& plan) {
+Result<Exit> show_traffic(Context& context, const DemoFlags& flags,
+                          const plan::ServingProblem& problem, const JudgedPlan& plan) {
   sim::ServingOptions options;
   options.seed = flags.seed;
-  const Result<TimedReport> timed = timed_simulation(context, problem, plan, options);
+  const auto timed = decide::simulate(problem, plan, options);
   if (!timed) return failed(timed.error());
   say(context, report_text(problem, timed->report, options));
   return Exit::done;
@@ -125,12 +128,13 @@ Result<Exit> show_traffic(Context& context, const DemoFlags& flags, const plan::
 
 Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
                              const plan::ServingProblem& problem) {
-  const auto contestants = parse_contestants(
+  const auto contestants = decide::parse_contestants(
       "demo", fmt::format("exact,exact@{0},parvagpu@{0}", kParvagpuRule), problem.rule);
   if (!contestants) return failed(contestants.error());
-  CompareOptions options;
+  decide::CompareOptions options;
   options.seed = flags.seed;
-  const auto standings = compare(context, problem, *contestants, options);
+  const auto standings =
+      decide::compare(problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
   say(context, comparison_text(*standings, options));
   return Exit::done;
@@ -141,28 +145,24 @@ Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
   if (!gpu) return failed(gpu.error());
   const Result<plan::BatchProblem> problem = plan::parse_tasks(kTasksFile, kTasks, {**gpu}, {0});
   if (!problem) return failed(problem.error());
-  const auto contestants = parse_batch_contestants("demo", "best,far,miso,fixed-best");
+  const auto contestants = decide::parse_batch_contestants("demo", "best,far,miso,fixed-best");
   if (!contestants) return failed(contestants.error());
-  SearchFlags search;
-  search.seed = flags.seed;
-  const BatchComparison comparison = compare_schedulers(context, *problem, *contestants, search);
-  for (const BatchStanding& standing : comparison.standings) {
-    if (standing.result.violations.empty()) continue;
-    return failed(internal_error(standing.name, standing.result.violations));
-  }
+  const auto comparison = decide::compare_schedulers(*problem, *contestants, {.seed = flags.seed},
+                                                     Progress(context).watch());
+  if (!comparison) return failed(comparison.error());
   plan::GanttOptions gantt;
   gantt.colour = context.colour;
   gantt.width = context.width;
-  const std::vector<plan::BatchSchedule> schedules = schedules_of(comparison);
+  const std::vector<plan::BatchSchedule> schedules = schedules_of(*comparison);
   if (!schedules.empty()) {
     say(context, plan::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
   }
-  say(context, batch_comparison_text(*problem, comparison));
+  say(context, batch_comparison_text(*problem, *comparison));
   return Exit::done;
 }
 
 Result<Exit> show_kernels(Context& context) {
-  const Result<hw::Topology> topology = load_topology(kKernelGpu);
+  const Result<hw::Topology> topology = decide::load_topology(kKernelGpu);
   if (!topology) return failed(topology.error());
   std::vector<profile::ModelKernels> models;
   for (const auto& [name, text] :
@@ -171,13 +171,13 @@ Result<Exit> show_kernels(Context& context) {
     if (!model) return failed(model.error());
     models.push_back(*std::move(model));
   }
-  const auto configs = load_configs("", *topology, 1);
+  const auto configs = decide::load_configs("", *topology, 1);
   if (!configs) return failed(configs.error());
-  const auto problem = kernel_problem(*topology, models, *configs, kSwitches);
+  const auto problem = decide::kernel_problem(*topology, models, *configs, kSwitches);
   if (!problem) return failed(problem.error());
-  const auto planned = plan_kernels(*problem, *topology, 1);
+  const auto planned = decide::plan_kernels(*problem, *topology, 1);
   if (!planned) return failed(planned.error());
-  say(context, kernel_plan_text(*problem, *planned, *topology, context.width));
+  say(context, kernel_plan_text(*problem, **planned, *topology, context.width));
   return Exit::done;
 }
 
@@ -191,12 +191,12 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   headline(context, 1, "The services: requests per second, each with a latency objective");
   say(context, services_table(*problem));
   headline(context, 2, "The plan: the fewest GPUs, with the proof");
-  const Result<plan::ServingPlan> plan = show_plan(context, flags, *problem);
+  const Result<JudgedPlan> plan = show_plan(context, flags, *problem);
   if (!plan) return failed(plan.error());
   headline(context, 3, "The judge: shares no code with the planner");
   say(context,
       fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem->services.size(),
-                  plan->gpus.size(), plan::to_string(problem->rule)));
+                  (*plan)->gpus.size(), plan::to_string(problem->rule)));
   headline(context, 4, "A simulated minute of Poisson traffic on that plan");
   if (auto shown = show_traffic(context, flags, *problem, *plan); !shown) return shown;
   headline(context, 5, "The same services planned by ParvaGPU's algorithm");

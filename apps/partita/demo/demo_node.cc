@@ -7,17 +7,15 @@
 #include "actuate/apply.h"
 #include "actuate/change_forms.h"
 #include "base/check.h"
-#include "serving/comparison.h"
-#include "device/node_forms.h"
+#include "decide/serving.h"
 #include "drivers/sim/shared_machine.h"
 #include "drivers/sim/sim_driver.h"
-#include "forms/serving_forms.h"
-#include "serving/replanning.h"
+#include "progress.h"
 
 namespace partita::cli {
 namespace {
 
-constexpr char kPlanFile[] = "plan.json";
+using JudgedPlan = plan::Judged<plan::ServingPlan>;
 
 // The MIG devices of a node. Their UUIDs are new at every creation.
 Result<std::set<std::string>> devices_of(device::NodeDriver& driver) {
@@ -37,33 +35,30 @@ plan::ServingProblem with_more_traffic(plan::ServingProblem problem) {
   return problem;
 }
 
-// The least change of the plan in `current` that serves the problem.
-Result<plan::ServingPlan> next_plan(Context& context, const plan::ServingProblem& problem,
-                                    const plan::ServingPlan& current) {
-  MemoryFiles memory;
-  memory.content[kPlanFile] = plan::plan_json(current);
-  Context inner{.files = memory, .clock = context.clock, .out = context.out, .err = context.err};
-  auto next = make_plan_again(inner, {kPlanFile, -1}, problem, hw::builtin_catalogue(),
-                              CompareOptions{}.node_budget);
+// The least change of the current plan that serves the problem.
+Result<JudgedPlan> next_plan(Context& context, const plan::ServingProblem& problem,
+                             const plan::ServingPlan& current) {
+  auto next = decide::make_plan_again(problem, current, std::nullopt,
+                                      {.watch = Progress(context).watch()});
   if (!next) return failed(next.error());
-  if (!next->outcome.plan) {
-    return environment_error("demo", reasons_text("no plan:", next->outcome.refusals));
+  if (!next->made.plan) {
+    return environment_error("demo", decide::reasons_text("no plan:", next->made.refusals));
   }
-  return std::move(*next->outcome.plan);
+  return *std::move(next->made.plan);
 }
 
 }  // namespace
 
 Result<void> show_node(Context& context, const plan::ServingProblem& problem,
-                       const plan::ServingPlan& plan, int gpus) {
-  const Result<const hw::GpuModel*> model = hw::builtin_catalogue().get(plan.gpu_model);
+                       const plan::Judged<plan::ServingPlan>& plan, int gpus) {
+  const Result<const hw::GpuModel*> model = hw::builtin_catalogue().get(plan->gpu_model);
   if (!model) return failed(model.error());
   const auto machine = drivers::sim::own_machine(
       drivers::sim::Machine({{*model, gpus, true}}, "demo"), context.clock, 0);
   drivers::sim::SimDriver driver(*machine);
   MemoryFiles disk;
   const actuate::Doors doors{driver, disk, context.clock, hw::builtin_catalogue(), "state"};
-  const auto apply = [&](const plan::ServingPlan& wanted) {
+  const auto apply = [&](const JudgedPlan& wanted) {
     return actuate::apply(doors, actuate::wanted_of(wanted), {}, [](const auto&) {});
   };
 
@@ -77,14 +72,14 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
   if (!before) return failed(before.error());
 
   const plan::ServingProblem grown = with_more_traffic(problem);
-  const Result<plan::ServingPlan> next = next_plan(context, grown, plan);
+  const Result<JudgedPlan> next = next_plan(context, grown, *plan);
   if (!next) return failed(next.error());
   const auto change = actuate::preview(doors, actuate::wanted_of(*next), {});
   if (!change) return failed(change.error());
   say(context, fmt::format("\nEvery third service gets a quarter more requests; {} GPUs do. The "
                            "change:\n\n{}\n{} steps, {:.1f} s of the driver, {} stand-ins "
                            "meanwhile\n\n{}\n",
-                           next->gpus.size(), actuate::change_summary(*change),
+                           (*next)->gpus.size(), actuate::change_summary(*change),
                            change->steps.size(), change->predicted.value, change->temporary.size(),
                            actuate::affected_text(change->affected)));
   if (const auto second = apply(*next); !second) return failed(second.error());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "table.h"
 
@@ -76,7 +77,7 @@ std::string list_json(const hw::Catalogue& catalogue) {
 }
 
 Result<Exit> run_gpus(Context& context, const GpusFlags& flags) {
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const bool json = flags.output.format == "json";
   std::string content;

@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "commands.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "hw/layout.h"
 
@@ -96,7 +97,7 @@ std::string layouts_json(const hw::GpuModel& gpu, const std::vector<int>& profil
 }
 
 Result<Exit> run_layouts(Context& context, const LayoutsFlags& flags) {
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const Result<const hw::GpuModel*> gpu = catalogue->get(flags.name);
   if (!gpu) return bad_input("NAME", gpu.error().message);

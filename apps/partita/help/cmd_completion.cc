@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <memory>
 
-#include "batch/batch_scheduling.h"
 #include "commands.h"
-#include "help/docs.h"
+#include "decide/batch.h"
+#include "decide/serving.h"
 #include "flags.h"
-#include "serving/planning.h"
+#include "help/docs.h"
 
 namespace partita::cli {
 namespace {
@@ -26,9 +26,9 @@ Values values_of(const FlagDoc& flag) {
     } else if (part == "GPU") {
       for (const hw::GpuModel& gpu : hw::builtin_catalogue().gpus) values.words.push_back(gpu.name);
     } else if (part == "PLANNER" || part == "PLANNERS") {
-      for (const std::string& name : planner_names()) values.words.push_back(name);
+      for (const std::string& name : decide::planner_names()) values.words.push_back(name);
     } else if (part == "SCHEDULER" || part == "SCHEDULERS") {
-      for (const std::string& name : scheduler_names()) values.words.push_back(name);
+      for (const std::string& name : decide::scheduler_names()) values.words.push_back(name);
     } else if (part == "RULE") {
       values.words.insert(values.words.end(), {"queueing", "execution:0.45", "execution:0.5"});
     } else if (!std::all_of(part.begin(), part.end(),

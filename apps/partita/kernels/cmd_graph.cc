@@ -4,7 +4,9 @@
 #include <memory>
 #include <thread>
 
+#include "carry/graph_work.h"
 #include "commands.h"
+#include "decide/graph.h"
 #include "examples/strassen.h"
 #include "flags.h"
 #include "kernels/graph_work.h"
@@ -79,40 +81,6 @@ struct RunFlags {
   Output output;
 };
 
-// At most so many bytes are copied for real.
-Result<void> check_copies(const std::string& file, const plan::GraphProblem& problem) {
-  constexpr double kMaxCopied = 2e9;
-  double copied = 0;
-  for (const plan::GraphTask& task : problem.tasks) {
-    copied += task.bytes;
-    if (copied > kMaxCopied)
-      return bad_input(
-          fmt::format("{}:{}", file, task.line),
-          fmt::format("copies of more than {:g} bytes in all with task '{}'; that many "
-                      "can be simulated only (--driver sim)",
-                      kMaxCopied, task.name));
-  }
-  return {};
-}
-
-// The units of the graph fit the topology.
-Result<void> check_units(const std::string& file, const plan::GraphProblem& problem,
-                         const hw::Topology& topology) {
-  for (const plan::GraphTask& task : problem.tasks) {
-    if (task.kind != plan::GraphTaskKind::lane || task.units <= topology.units()) continue;
-    return bad_input(task.line > 0 ? fmt::format("{}:{}", file, task.line) : "--units",
-                     fmt::format("task '{}' asks for {} units; {} has {} (--gpu)", task.name,
-                                 task.units, topology.name, topology.units()));
-  }
-  return {};
-}
-
-Result<plan::GraphProblem> load_problem(Context& context, const std::string& file) {
-  const Result<std::string> text = read_input(context, "FILE", file);
-  if (!text) return failed(text.error());
-  return plan::parse_graph(file, *text, mask_policy_words());
-}
-
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
   if (flags.file.empty() == flags.example.empty())
     return bad_input("graph run", "either FILE or --example is needed, not both");
@@ -123,14 +91,14 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
       return bad_input("--units", fmt::format("{} has {}", topology.name, topology.units()));
     work = strassen_work(flags.strassen, flags.units, real);
   } else {
-    auto problem = load_problem(context, flags.file);
+    auto problem = decide::load_graph(context.files, flags.file);
     if (!problem) return failed(problem.error());
     work.problem = *std::move(problem);
-    if (auto fits = check_units(flags.file, work.problem, topology); !fits)
+    if (auto fits = decide::check_units(flags.file, work.problem, topology); !fits)
       return failed(fits.error());
-    if (auto few = real ? check_copies(flags.file, work.problem) : Result<void>{}; !few)
+    if (auto few = real ? decide::check_copies(flags.file, work.problem) : Result<void>{}; !few)
       return failed(few.error());
-    work.graph = graph_of(work.problem, topology, real ? &context.clock : nullptr);
+    work.graph = carry::graph_of(work.problem, topology, real ? &context.clock : nullptr);
   }
   // What flags say holds for every task.
   if (!flags.policy.empty()) work.problem.policy = flags.policy;
@@ -159,7 +127,7 @@ Result<Exit> run_graph(Context& context, const RunFlags& flags) {
   const std::string gpu = !flags.gpu.empty() ? flags.gpu
                           : sim              ? "MI50"
                                              : fmt::format("1x{}", cores());
-  const Result<hw::Topology> topology = load_topology(gpu);
+  const Result<hw::Topology> topology = decide::load_topology(gpu);
   if (!topology) return failed(topology.error());
   auto work = load_work(context, flags, *topology);
   if (!work) return failed(work.error());
@@ -204,7 +172,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   one_of(command.add_option("--policy", flags.policy,
                             "How kernels get their units, whatever the graph says; see partita "
                             "help mask"),
-         mask_policy_words());
+         decide::mask_policy_words());
   within(command.add_option("--overlap-limit", flags.overlap_limit,
                             "How many units of a kernel may run others already, whatever the graph "
                             "says"),
@@ -265,12 +233,12 @@ struct CheckFlags {
 };
 
 Result<Exit> run_check(Context& context, const CheckFlags& flags) {
-  const auto problem = load_problem(context, flags.file);
+  const auto problem = decide::load_graph(context.files, flags.file);
   if (!problem) return failed(problem.error());
   if (!flags.gpu.empty()) {
-    const Result<hw::Topology> topology = load_topology(flags.gpu);
+    const Result<hw::Topology> topology = decide::load_topology(flags.gpu);
     if (!topology) return failed(topology.error());
-    if (auto fits = check_units(flags.file, *problem, *topology); !fits)
+    if (auto fits = decide::check_units(flags.file, *problem, *topology); !fits)
       return failed(fits.error());
   }
   std::size_t edges = 0;

@@ -28,23 +28,23 @@ struct Loaded {
   std::vector<ModelKernels> models;
 };
 
-Result<Loaded> load(Context& context, const KernelFlags& flags) {
-  Result<hw::Topology> topology = load_topology(flags.gpu);
+Result<Loaded> load(Context& context, const decide::KernelNames& flags) {
+  Result<hw::Topology> topology = decide::load_topology(flags.gpu);
   if (!topology) return failed(topology.error());
-  const Result<int> atom = load_atom(*topology, flags.atom);
+  const Result<int> atom = decide::load_atom(*topology, flags.atom);
   if (!atom) return failed(atom.error());
-  auto models = load_kernels(context, flags, *topology);
+  auto models = decide::load_kernels(context.files, flags, *topology);
   if (!models) return failed(models.error());
   Loaded loaded{*std::move(topology), *atom, {}, {}, *std::move(models)};
   loaded.sizes = hw::mask_sizes(loaded.topology, loaded.atom);
-  loaded.ticks = *load_configs("", loaded.topology, loaded.atom);
+  loaded.ticks = *decide::load_configs("", loaded.topology, loaded.atom);
   return loaded;
 }
 
 // ------------------------------------------------------------------------------------- profile
 
 struct ProfileFlags {
-  KernelFlags kernels;
+  decide::KernelNames kernels;
   double tolerance = 0.05;
   Output output;
 };
@@ -145,7 +145,7 @@ Command add_kernels_profile(CLI::App& kernels) {
 // ----------------------------------------------------------------------------------- rightsize
 
 struct SizeFlags {
-  KernelFlags kernels;
+  decide::KernelNames kernels;
   double tolerance = 0.05;
   std::string method = "kernel";
   Output output;

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "base/json_writer.h"
+#include "decide/kernel_planning.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "kernels/kernel_planning.h"
 #include "kernels/kernel_report.h"
 #include "forms/kernel_picture.h"
 #include "planners/mask/joint_plan.h"
@@ -19,7 +19,7 @@ namespace {
 using profile::ModelKernels;
 
 struct KernelsPlanFlags {
-  KernelFlags kernels;
+  decide::KernelNames kernels;
   std::string configs, overlap = "others";
   int switches = 14;
   double switch_cost = 0, tolerance = 0.05;
@@ -33,7 +33,7 @@ struct Planned {
   int atom = 1;
   std::vector<ModelKernels> models;
   plan::KernelProblem problem;
-  PlannedKernels result;
+  plan::Judged<plan::PlannedKernels> result;
   std::vector<planners::mask::JointPlan> curve;
 };
 
@@ -63,7 +63,7 @@ std::string with_curve(std::string json, const std::vector<planners::mask::Joint
 }
 
 std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
-  const plan::KernelPlan& plan = it.result.plan;
+  const plan::KernelPlan& plan = it.result->plan;
   plan::UnitsPicture picture;
   picture.title =
       fmt::format("{}s planned for the kernels of {} on one {}", it.topology.unit_name,
@@ -77,9 +77,9 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
                               it.topology.units());
   picture.given = "planned";
   picture.ticks = it.problem.workers[0].times.units;
-  picture.lanes = it.result.lanes;
+  picture.lanes = it.result->lanes;
   const std::vector<int> sizes = hw::mask_sizes(it.topology, it.atom);
-  const auto units = units_of_kernels(it.problem, plan);
+  const auto units = decide::units_of_kernels(it.problem, plan);
   for (std::size_t w = 0; w < plan.workers.size(); ++w) {
     const plan::Grouping& one = plan.workers[w];
     picture.curves.push_back(
@@ -93,19 +93,19 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
 }
 
 Result<Planned> plan_it(Context& context, const KernelsPlanFlags& flags) {
-  Result<hw::Topology> topology = load_topology(flags.kernels.gpu);
+  Result<hw::Topology> topology = decide::load_topology(flags.kernels.gpu);
   if (!topology) return failed(topology.error());
-  const Result<int> atom = load_atom(*topology, flags.kernels.atom);
+  const Result<int> atom = decide::load_atom(*topology, flags.kernels.atom);
   if (!atom) return failed(atom.error());
-  const auto configs = load_configs(flags.configs, *topology, *atom);
+  const auto configs = decide::load_configs(flags.configs, *topology, *atom);
   if (!configs) return failed(configs.error());
-  auto models = load_kernels(context, flags.kernels, *topology);
+  auto models = decide::load_kernels(context.files, flags.kernels, *topology);
   if (!models) return failed(models.error());
-  auto problem = kernel_problem(*topology, *models, *configs, flags.switches);
+  auto problem = decide::kernel_problem(*topology, *models, *configs, flags.switches);
   if (!problem) return failed(problem.error());
   problem->switch_cost = flags.switch_cost;
   problem->overlap = flags.overlap == "literal" ? plan::Overlap::literal : plan::Overlap::others;
-  auto result = plan_kernels(*problem, *topology, *atom);
+  auto result = decide::plan_kernels(*problem, *topology, *atom);
   if (!result) return failed(result.error());
   Planned planned{*std::move(topology), *atom, *std::move(models), *std::move(problem),
                   *std::move(result),   {}};
@@ -120,11 +120,10 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
   if (flags.output.format == "svg") {
     content = svg_of(flags, *planned);
   } else if (flags.output.format == "json") {
-    content = plan::kernel_plan_json(planned->problem, planned->result.plan, planned->result.lanes,
-                                     planned->topology);
+    content = plan::kernel_plan_json(planned->problem, *planned->result, planned->topology);
     if (flags.curve) content = with_curve(std::move(content), planned->curve);
   } else {
-    content = kernel_plan_text(planned->problem, planned->result, planned->topology, context.width);
+    content = kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);
     if (flags.curve) content += curve_text(planned->curve);
   }
   if (auto written = deliver(context, flags.output, content); !written)

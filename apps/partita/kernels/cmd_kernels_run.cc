@@ -10,7 +10,7 @@
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "kernels/kernel_policies.h"
+#include "decide/kernel_policies.h"
 #include "kernels/lane_drivers.h"
 #include "progress.h"
 #include "table.h"
@@ -21,7 +21,7 @@ namespace {
 using profile::ModelKernels;
 
 struct LaneRunFlags {
-  KernelFlags kernels;
+  decide::KernelNames kernels;
   LaneDriverFlags driver;
   std::string policies = "mps,static,eclip", configs;
   int requests = 20, repeats = 3, switches = 14;
@@ -117,8 +117,8 @@ Result<Kernels> stand_ins(OpenLaneDriver& device, Context& context, const LaneRu
 
 // Masks that do not depend on what runs are made before it.
 Result<std::vector<exec::LaneWorker>> on_lanes(const std::string& policy,
-                                               const PolicyInputs& inputs, const Kernels& kernels) {
-  const auto masks = kernel_policy(policy, inputs);
+                                               const decide::PolicyInputs& inputs, const Kernels& kernels) {
+  const auto masks = decide::kernel_policy(policy, inputs);
   if (!masks) return failed(masks.error());
   const std::vector<int> idle(static_cast<std::size_t>(inputs.topology.units()));
   std::vector<exec::LaneWorker> workers(kernels.size());
@@ -160,7 +160,7 @@ LaneOutcome outcome_of(const std::string& policy, const std::vector<exec::LaneWo
 }
 
 Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& flags,
-                                     const PolicyInputs& inputs, OpenLaneDriver& device) {
+                                     const decide::PolicyInputs& inputs, OpenLaneDriver& device) {
   const auto kernels = stand_ins(device, context, flags, inputs.workers);
   if (!kernels) return failed(kernels.error());
   const std::vector<std::string> policies = split(flags.policies, ',');
@@ -188,7 +188,7 @@ Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& f
 
 // --------------------------------------------------------------------------------------- output
 
-std::string text_of(const std::vector<LaneOutcome>& outcomes, const PolicyInputs& inputs,
+std::string text_of(const std::vector<LaneOutcome>& outcomes, const decide::PolicyInputs& inputs,
                     const LaneRunFlags& flags, const device::LaneDriverInfo& info) {
   Table table{{"POLICY", "RPS", "x FIRST", "WORST p95 ms", "LANES", "SWITCHES", "WAITED %"}, {}};
   for (const ModelKernels& worker : inputs.workers) table.header.push_back(worker.model);
@@ -208,7 +208,7 @@ std::string text_of(const std::vector<LaneOutcome>& outcomes, const PolicyInputs
          to_string(table);
 }
 
-std::string json_of(const std::vector<LaneOutcome>& outcomes, const PolicyInputs& inputs,
+std::string json_of(const std::vector<LaneOutcome>& outcomes, const decide::PolicyInputs& inputs,
                     const LaneRunFlags& flags, const device::LaneDriverInfo& info) {
   JsonWriter out;
   out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelRun\", \"driver\": ");
@@ -234,7 +234,7 @@ std::string json_of(const std::vector<LaneOutcome>& outcomes, const PolicyInputs
 Result<void> check_lane_policies(const std::string& policies) {
   static const std::vector<std::string> kFixed{"mps", "static", "model", "eclip"};
   for (const std::string& policy : split(policies, ','))
-    if (std::ranges::find(kFixed, policy) == kFixed.end() && !switches_of(policy))
+    if (std::ranges::find(kFixed, policy) == kFixed.end() && !decide::switches_of(policy))
       return bad_input("--policies", fmt::format("'{}': mps, static, model, eclip and eclip:N have "
                                                  "masks that can be made beforehand",
                                                  policy));
@@ -243,13 +243,13 @@ Result<void> check_lane_policies(const std::string& policies) {
 
 Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
   if (auto known = check_lane_policies(flags.policies); !known) return failed(known.error());
-  const Result<hw::Topology> topology = load_topology(flags.kernels.gpu);
+  const Result<hw::Topology> topology = decide::load_topology(flags.kernels.gpu);
   if (!topology) return failed(topology.error());
-  const Result<int> atom = load_atom(*topology, flags.kernels.atom);
+  const Result<int> atom = decide::load_atom(*topology, flags.kernels.atom);
   if (!atom) return failed(atom.error());
-  const auto configs = load_configs(flags.configs, *topology, *atom);
+  const auto configs = decide::load_configs(flags.configs, *topology, *atom);
   if (!configs) return failed(configs.error());
-  const auto models = load_kernels(context, flags.kernels, *topology);
+  const auto models = decide::load_kernels(context.files, flags.kernels, *topology);
   if (!models) return failed(models.error());
   flags.driver.gpu = flags.kernels.gpu;
   flags.driver.atom = *atom;
@@ -261,7 +261,7 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
     return bad_input("--gpu",
                      fmt::format("{} has {} units, the device {}; --driver cpu_mask imitates any",
                                  topology->name, topology->units(), info->topology.units()));
-  const PolicyInputs inputs{*topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
+  const decide::PolicyInputs inputs{*topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
                             flags.tolerance, {},      *configs, flags.switches};
   const auto outcomes = run_all(context, flags, inputs, *device);
   if (!outcomes) return failed(outcomes.error());

@@ -1,30 +1,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/json_writer.h"
-#include "base/nearest.h"
+#include "decide/input.h"
+#include "decide/kernel_planning.h"
+#include "decide/kernel_simulation.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "kernels/kernel_planning.h"
-#include "kernels/kernel_policies.h"
-#include "sim/colocation.h"
 #include "table.h"
 
 namespace partita::cli {
 namespace {
 
 using profile::ModelKernels;
+using decide::PolicyOutcome;
+using decide::Sweep;
 using sim::ColocationReport;
 
 struct SimulateFlags {
-  KernelFlags kernels;
+  decide::KernelNames kernels;
   std::string plan, duration = "2s";
   std::string policies = "default-stream,mps,static,model,krisp-o,krisp-i,critical,eclip";
   std::string configs, sweep;
@@ -34,166 +33,6 @@ struct SimulateFlags {
   sim::ColocationOptions options;
   Output output;
 };
-
-// One policy; `normalised`: summed over workers, requests per second against the same model alone
-// on the whole GPU.
-struct PolicyOutcome {
-  std::string policy;
-  ColocationReport report;
-  double normalised = 0;
-  double p95_ratio = 0;     // worst worker, against alone
-  double energy_ratio = 0;  // per normalised request, against alone
-};
-
-// A parameter that --NAME sets and --sweep NAME=V,V,... varies.
-struct Parameter {
-  const char* name;
-  double sim::ColocationOptions::*value;
-  double most;
-  const char* type;
-  const char* help;
-};
-
-constexpr Parameter kParameters[] = {
-    {"gamma", &sim::ColocationOptions::gamma, 100, "SHARE",
-     "By how much a kernel is slowed down where others demand all of its units too, beyond "
-     "sharing"},
-    {"launch-us", &sim::ColocationOptions::launch_us, 1e6, "US",
-     "Time before every kernel, in which its units count as taken"},
-    {"switch-us", &sim::ColocationOptions::switch_us, 1e6, "US",
-     "Time before a kernel on another mask than the one before it"},
-    {"mask-us", &sim::ColocationOptions::mask_us, 1e6, "US",
-     "On top of that, where the worker has no stream with that mask"},
-    {"spread", &sim::ColocationOptions::spread, 0.99, "SHARE",
-     "Share by which kernels take more or less, uniformly"},
-    {"static-w", &sim::ColocationOptions::static_w, 1e5, "W", "Power of the GPU doing nothing"},
-    {"unit-w", &sim::ColocationOptions::unit_w, 1e5, "W", "Power of a busy unit"},
-};
-constexpr std::size_t kMaxPoints = 100;
-constexpr int kMaxStreams = 1000;
-
-Result<void> check_plan(const SimulateFlags& flags, const PlannedUnits& plan,
-                        const std::vector<ModelKernels>& models) {
-  if (plan.units.size() != models.size())
-    return bad_input(flags.plan, fmt::format("plans {} workers, --workers names {}",
-                                             plan.units.size(), models.size()));
-  for (std::size_t w = 0; w < models.size(); ++w)
-    if (plan.units[w].size() != models[w].kernels.size())
-      return bad_input(flags.plan,
-                       fmt::format("plans {} kernels of {}, which has {}", plan.units[w].size(),
-                                   models[w].model, models[w].kernels.size()));
-  return {};
-}
-
-// ----------------------------------------------------------------------------------------- runs
-
-// Every worker's model alone on the whole GPU.
-Result<std::vector<ColocationReport>> run_alone(const PolicyInputs& inputs,
-                                                const sim::ColocationOptions& options) {
-  std::vector<ColocationReport> alone;
-  for (const ModelKernels& worker : inputs.workers) {
-    const std::vector<ModelKernels> one{worker};
-    const PolicyInputs only{inputs.topology, one, 1, {}, inputs.tolerance, {}, {}, 0};
-    const auto policy = kernel_policy("mps", only);
-    if (!policy) return failed(policy.error());
-    auto report = sim::simulate_colocation(inputs.topology, one, *policy, options);
-    if (!report) return failed(report.error());
-    if (report->rps == 0)
-      return bad_input("--duration", fmt::format("no request of {} ends in it", worker.model));
-    alone.push_back(*std::move(report));
-  }
-  return alone;
-}
-
-Result<std::vector<PolicyOutcome>> run_all(const PolicyInputs& inputs, const std::string& policies,
-                                     const sim::ColocationOptions& options) {
-  const auto alone = run_alone(inputs, options);
-  if (!alone) return failed(alone.error());
-  std::vector<PolicyOutcome> outcomes;
-  for (const std::string& policy : split(policies, ',')) {
-    const auto masks = kernel_policy(policy, inputs);
-    if (!masks) return failed(masks.error());
-    auto report = sim::simulate_colocation(inputs.topology, inputs.workers, *masks, options);
-    if (!report) return failed(report.error());
-    PolicyOutcome outcome{policy, *std::move(report), 0, 0, 0};
-    double alone_j = 0;  // what the same requests would have taken one model at a time
-    for (std::size_t w = 0; w < alone->size(); ++w) {
-      const sim::WorkerReport& worker = outcome.report.workers[w];
-      outcome.normalised += worker.rps / (*alone)[w].rps;
-      outcome.p95_ratio =
-          std::max(outcome.p95_ratio, worker.p95_ms / (*alone)[w].workers[0].p95_ms);
-      alone_j += static_cast<double>(worker.requests) * (*alone)[w].joules_each;
-    }
-    if (alone_j > 0) outcome.energy_ratio = outcome.report.energy_j / alone_j;
-    outcomes.push_back(std::move(outcome));
-  }
-  return outcomes;
-}
-
-// Against the mps of the same run; 0 without one, or where no request of it ended.
-double against_mps(const std::vector<PolicyOutcome>& outcomes, const PolicyOutcome& outcome) {
-  const auto mps = std::ranges::find(outcomes, "mps", &PolicyOutcome::policy);
-  return mps == outcomes.end() || mps->normalised <= 0 ? 0 : outcome.normalised / mps->normalised;
-}
-
-// ---------------------------------------------------------------------------------------- sweep
-
-// The policies once per value of a parameter.
-struct Sweep {
-  std::string parameter;
-  std::vector<double> values;
-  std::vector<std::vector<PolicyOutcome>> outcomes;  // per value; empty before they are run
-};
-
-bool counted(const std::string& parameter) {
-  return parameter == "switches" || parameter == "streams";
-}
-
-Result<Sweep> parse_sweep(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  Sweep sweep{text.substr(0, equals), {}, {}};
-  std::vector<std::string> names{"switches", "streams"};
-  double least = sweep.parameter == "streams" ? 1 : 0;
-  double most = sweep.parameter == "streams" ? kMaxStreams : kMaxSwitches;
-  for (const Parameter& one : kParameters) {
-    names.emplace_back(one.name);
-    if (sweep.parameter == one.name) most = one.most;
-  }
-  const bool known = std::ranges::find(names, sweep.parameter) != names.end();
-  if (!known || equals == std::string::npos)
-    return bad_input("--sweep", fmt::format("'{}': NAME=V,V,... is wanted with one of {}{}", text,
-                                            fmt::join(names, ", "),
-                                            known ? "" : did_you_mean(sweep.parameter, names)));
-  for (const std::string& word : split(text.substr(equals + 1), ',')) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    const bool number = error == std::errc{} && end == word.data() + word.size();
-    if (!number || !(value >= least && value <= most) ||
-        (counted(sweep.parameter) && value != std::floor(value)))
-      return bad_input("--sweep",
-                       fmt::format("'{}' is no {}number from {:g} to {:g}", word,
-                                   counted(sweep.parameter) ? "whole " : "", least, most));
-    sweep.values.push_back(value);
-  }
-  if (sweep.values.size() > kMaxPoints)
-    return bad_input("--sweep", fmt::format("more than {} values", kMaxPoints));
-  return sweep;
-}
-
-Result<Sweep> run_sweep(Sweep sweep, const PolicyInputs& inputs, const SimulateFlags& flags) {
-  for (const double value : sweep.values) {
-    PolicyInputs changed = inputs;
-    sim::ColocationOptions options = flags.options;
-    if (sweep.parameter == "switches") changed.switches = static_cast<int>(value);
-    if (sweep.parameter == "streams") options.streams = static_cast<int>(value);
-    for (const Parameter& one : kParameters)
-      if (sweep.parameter == one.name) options.*one.value = value;
-    auto outcomes = run_all(changed, flags.policies, options);
-    if (!outcomes) return failed(outcomes.error());
-    sweep.outcomes.push_back(*std::move(outcomes));
-  }
-  return sweep;
-}
 
 // --------------------------------------------------------------------------------------- output
 
@@ -214,7 +53,7 @@ std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const Simu
                "BUSY UNITS", "SWITCHES", "WAITS"},
               {}};
   for (const PolicyOutcome& one : outcomes) {
-    const double mps = against_mps(outcomes, one);
+    const double mps = decide::against_mps(outcomes, one);
     double p95 = 0, switches = 0;
     for (const sim::WorkerReport& worker : one.report.workers) {
       p95 = std::max(p95, worker.p95_ms);
@@ -308,28 +147,18 @@ std::string sweep_json(const Sweep& sweep) {
 
 // ----------------------------------------------------------------------------------------- run
 
-Result<void> check_policies(const std::string& policies) {
-  const std::vector<std::string>& words = kernel_policy_words();
-  for (const std::string& word : split(policies, ','))
-    if (std::ranges::find(words, word) == words.end() && !switches_of(word))
-      return bad_input("--policies", fmt::format("'{}' is none of {}, eclip:N with N up to {}{}",
-                                                 word, fmt::join(words, ", "), kMaxSwitches,
-                                                 did_you_mean(word, words)));
-  return {};
-}
-
 // The plan of PLAN, if one is given: it says --workers, --gpu and --atom where the flags do not.
-Result<PlannedUnits> load_planned_units(Context& context, SimulateFlags& flags) {
-  if (flags.plan.empty()) return PlannedUnits{};
-  const Result<std::string> text = read_input(context, "PLAN", flags.plan);
+Result<decide::PlannedUnits> load_planned_units(Context& context, SimulateFlags& flags) {
+  if (flags.plan.empty()) return decide::PlannedUnits{};
+  const Result<std::string> text = decide::read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
-  auto plan = parse_kernel_plan(flags.plan, *text);
+  auto plan = decide::parse_kernel_plan(flags.plan, *text);
   if (!plan) return failed(plan.error());
-  KernelFlags& kernels = flags.kernels;
+  decide::KernelNames& kernels = flags.kernels;
   if (kernels.workers.empty()) kernels.workers = plan->workers;
   if (!flags.gpu_given) kernels.gpu = plan->gpu;
   if (kernels.atom == 0) kernels.atom = plan->atom;
-  const auto topology = load_topology(kernels.gpu), planned = load_topology(plan->gpu);
+  const auto topology = decide::load_topology(kernels.gpu), planned = decide::load_topology(plan->gpu);
   if (!topology) return failed(topology.error());
   if (topology->name != planned->name)
     return bad_input("--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan,
@@ -345,18 +174,21 @@ struct LoadedSimulation {
   hw::Topology topology;
   std::vector<ModelKernels> models;
   std::vector<int> configs;
-  PlannedUnits plan;
+  decide::PlannedUnits plan;
   std::optional<Sweep> sweep;
+  std::vector<std::string> policies;
 };
 
 Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags) {
-  if (auto known = check_policies(flags.policies); !known) return failed(known.error());
+  LoadedSimulation in;
+  auto policies = decide::parse_policies("--policies", flags.policies);
+  if (!policies) return failed(policies.error());
+  in.policies = *std::move(policies);
   const Result<Seconds> duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
   flags.options.duration_s = duration->value;
-  LoadedSimulation in;
   if (!flags.sweep.empty()) {
-    auto sweep = parse_sweep(flags.sweep);
+    auto sweep = decide::parse_sweep("--sweep", flags.sweep);
     if (!sweep) return failed(sweep.error());
     in.sweep = *std::move(sweep);
     if (in.sweep->parameter == "switches" && !flags.plan.empty())
@@ -368,38 +200,38 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
   auto plan = load_planned_units(context, flags);
   if (!plan) return failed(plan.error());
   in.plan = *std::move(plan);
-  auto topology = load_topology(flags.kernels.gpu);
+  auto topology = decide::load_topology(flags.kernels.gpu);
   if (!topology) return failed(topology.error());
   in.topology = *std::move(topology);
-  const Result<int> atom = load_atom(in.topology, flags.kernels.atom);
+  const Result<int> atom = decide::load_atom(in.topology, flags.kernels.atom);
   if (!atom) return failed(atom.error());
   flags.kernels.atom = *atom;
-  auto configs = load_configs(flags.configs, in.topology, *atom);
+  auto configs = decide::load_configs(flags.configs, in.topology, *atom);
   if (!configs) return failed(configs.error());
   in.configs = *std::move(configs);
-  auto models = load_kernels(context, flags.kernels, in.topology);
+  auto models = decide::load_kernels(context.files, flags.kernels, in.topology);
   if (!models) return failed(models.error());
   in.models = *std::move(models);
   if (!flags.plan.empty())
-    if (auto fits = check_plan(flags, in.plan, in.models); !fits) return failed(fits.error());
+    if (auto fits = decide::check_planned_units(flags.plan, in.plan, in.models); !fits) return failed(fits.error());
   return in;
 }
 
 Result<Exit> run_simulate(Context& context, SimulateFlags flags) {
   const auto in = load_simulation(context, flags);
   if (!in) return failed(in.error());
-  const PolicyInputs inputs{in->topology,       in->models,
+  const decide::PolicyInputs inputs{in->topology,       in->models,
                             flags.kernels.atom, hw::mask_sizes(in->topology, flags.kernels.atom),
                             flags.tolerance,    in->plan.units,
                             in->configs,        flags.switches};
   const bool json = flags.output.format == "json";
   std::string content = json ? parameters_json(flags, in->topology) : "";
   if (in->sweep) {
-    const auto sweep = run_sweep(*in->sweep, inputs, flags);
+    const auto sweep = decide::run_sweep(*in->sweep, inputs, in->policies, flags.options);
     if (!sweep) return failed(sweep.error());
     content += json ? sweep_json(*sweep) : sweep_text(*sweep, flags);
   } else {
-    const auto outcomes = run_all(inputs, flags.policies, flags.options);
+    const auto outcomes = decide::compare_policies(inputs, in->policies, flags.options);
     if (!outcomes) return failed(outcomes.error());
     content += json ? outcomes_json(*outcomes) : outcomes_text(*outcomes, flags);
   }
@@ -447,15 +279,15 @@ Command add_kernels_simulate(CLI::App& kernels) {
          0, 10)
       ->type_name("SHARE")
       ->default_str("0.05");
-  for (const Parameter& one : kParameters) {
+  for (const decide::KernelParameter& one : decide::kernel_parameters()) {
     double& value = flags->options.*one.value;
-    within(command->add_option(std::string("--") + one.name, value, one.help), 0, one.most)
-        ->type_name(one.type)
+    within(command->add_option(std::string("--") + one.name, value, one.meaning), 0, one.most)
+        ->type_name(one.unit)
         ->default_str(fmt::format("{:g}", value));
   }
   within(command->add_option("--streams", flags->options.streams,
                              "Masks that a worker keeps streams for"),
-         1, kMaxStreams)
+         1, decide::kMaxStreams)
       ->type_name("N")
       ->default_str(fmt::format("{}", flags->options.streams));
   add_seed(*command, flags->options.seed);

@@ -5,6 +5,7 @@
 #include "base/document.h"
 #include "base/json_writer.h"
 #include "commands.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "kernels/kernel_inputs.h"
 #include "forms/kernel_picture.h"
@@ -42,7 +43,7 @@ Result<void> add_counts(const Document& document, const Node& node, Busy& busy) 
 Result<Busy> load_busy(Context& context, const MaskFlags& flags, const hw::Topology& topology) {
   const int units = topology.units();
   if (flags.busy.empty()) return Busy(static_cast<std::size_t>(units));
-  const Result<std::string> text = read_input(context, "--busy", flags.busy);
+  const Result<std::string> text = decide::read_input(context.files, "--busy", flags.busy);
   if (!text) return failed(text.error());
   const Result<Document> document = parse_document(flags.busy, *text);
   if (!document) return failed(document.error());
@@ -145,14 +146,14 @@ std::string text_of(const Answer& answer) {
 }
 
 Result<Exit> run_mask(Context& context, MaskFlags flags) {
-  const Result<hw::Topology> topology = load_topology(flags.gpu);
+  const Result<hw::Topology> topology = decide::load_topology(flags.gpu);
   if (!topology) return failed(topology.error());
   if (flags.units > topology->units())
     return bad_input("--units", fmt::format("{} has {} {}s", topology->name, topology->units(),
                                             topology->unit_name));
-  if (auto fits = check_mask_policy(*topology, flags.policy, "--policy"); !fits)
+  if (auto fits = decide::check_mask_policy(*topology, flags.policy, "--policy"); !fits)
     return failed(fits.error());
-  const Result<int> atom = load_atom(*topology, flags.atom);
+  const Result<int> atom = decide::load_atom(*topology, flags.atom);
   if (!atom) return failed(atom.error());
   flags.atom = *atom;
   Result<Busy> busy = load_busy(context, flags, *topology);
@@ -184,14 +185,13 @@ Command add_mask(CLI::App& app) {
          1, hw::kMaxUnits)
       ->required()
       ->type_name("N");
-  one_of(
-      command->add_option("--policy", flags->policy,
-                          "packed: cluster after cluster; distributed: all clusters equally; "
-                          "conserved: the fewest clusters, equally; fair: as many clusters as "
-                          "give the most effective units, refuses no idle one; balanced: never "
-                          "more units than help; krisp: KRISP's algorithm as printed. On a GPU of "
-                          "several dies all of them share equally"),
-      mask_policy_words())
+  one_of(command->add_option("--policy", flags->policy,
+                             "packed: cluster after cluster; distributed: all clusters equally; "
+                             "conserved: the fewest clusters, equally; fair: as many clusters as "
+                             "give the most effective units, refuses no idle one; balanced: never "
+                             "more units than help; krisp: KRISP's algorithm as printed. On a GPU "
+                             "of several dies all of them share equally"),
+         decide::mask_policy_words())
       ->default_str(flags->policy);
   command
       ->add_option("--busy", flags->busy,

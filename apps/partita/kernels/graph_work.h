@@ -33,11 +33,6 @@ GraphWork strassen_work(const StrassenFlags& flags, int units, bool real);
 // The product's relative error, once the graph has run.
 double relative_error(const StrassenRun& strassen);
 
-// The graph of a problem whose tasks, with `clock`, compute as long as they say on a core alone,
-// and copy as many bytes; without, there is nothing to run.
-exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
-                         Clock* clock);
-
 struct GraphRunSettings {
   hw::Topology topology;
   std::string driver = "cpu_mask";

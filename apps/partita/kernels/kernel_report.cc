@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/terminal.h"
+#include "decide/kernel_planning.h"
 #include "forms/kernel_picture.h"
 #include "table.h"
 
@@ -41,13 +42,13 @@ std::string objective_text(const plan::KernelPlan& plan) {
                      plan.optimal ? ": optimal" : "");
 }
 
-std::string kernel_plan_text(const plan::KernelProblem& problem, const PlannedKernels& planned,
+std::string kernel_plan_text(const plan::KernelProblem& problem, const plan::PlannedKernels& planned,
                              const hw::Topology& topology, int width) {
   const plan::KernelPlan& plan = planned.plan;
   Table table{{"WORKER", "KERNELS", "SWITCHES", "MEAN UNITS", "ALONE us", "PREDICTED us"}, {}};
   std::string strips;
   std::vector<std::string> names;
-  const auto units = units_of_kernels(problem, plan);
+  const auto units = decide::units_of_kernels(problem, plan);
   for (std::size_t w = 0; w < plan.workers.size(); ++w) {
     const plan::Grouping& one = plan.workers[w];
     names.push_back(problem.workers[w].name);

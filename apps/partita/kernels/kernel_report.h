@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "hw/topology.h"
-#include "kernels/kernel_planning.h"
 #include "plan/kernels.h"
 #include "profile/kernel_profile.h"
 
@@ -24,7 +23,7 @@ std::string gpu_facts(const hw::Topology& topology, int atom);
 std::string objective_text(const plan::KernelPlan& plan);
 
 // A plan for people: a table of the workers, the units of their kernels as blocks, and the masks.
-std::string kernel_plan_text(const plan::KernelProblem& problem, const PlannedKernels& planned,
+std::string kernel_plan_text(const plan::KernelProblem& problem, const plan::PlannedKernels& planned,
                              const hw::Topology& topology, int width);
 
 }  // namespace partita::cli

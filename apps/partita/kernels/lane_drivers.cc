@@ -25,7 +25,7 @@ Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
     return bad_input("--library", "only GPUs have it, not --driver cpu_mask");
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const std::string name = flags.gpu.empty() ? fmt::format("1x{}", cores) : flags.gpu;
-  const Result<hw::Topology> topology = load_topology(name);
+  const Result<hw::Topology> topology = decide::load_topology(name);
   if (!topology) return failed(topology.error());
   OpenLaneDriver opened{std::make_unique<drivers::cpu_mask::HostKernels>(), nullptr};
   auto driver = drivers::cpu_mask::CpuMaskDriver::open(*topology);

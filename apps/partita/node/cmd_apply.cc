@@ -4,12 +4,12 @@
 
 #include "actuate/apply.h"
 #include "actuate/change_forms.h"
-#include "base/document.h"
 #include "commands.h"
-#include "node/devices.h"
+#include "decide/layout_file.h"
+#include "decide/reasons.h"
+#include "decide/serving_inputs.h"
 #include "flags.h"
-#include "serving/inputs.h"
-#include "forms/serving_forms.h"
+#include "node/devices.h"
 #include "node/state_dir.h"
 
 namespace partita::cli {
@@ -19,6 +19,7 @@ constexpr double kMaxWait = 86'400;  // seconds
 
 struct ApplyFlags {
   std::string plan;  // empty: what rollback goes back to
+  std::string services, profiles;
   DeviceFlags device;
   std::string state_dir;
   bool dry_run = false, rollback = false, explain = false, keep_foreign = false;
@@ -45,30 +46,38 @@ Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
   return OpenNode{std::move(*open), state_directory(state_dir, *state)};
 }
 
-Result<actuate::Wanted> parse_wanted(const std::string& path, const std::string& text,
-                                     const hw::Catalogue& catalogue) {
-  const Result<Document> document = parse_document(path, text);
-  if (!document) return failed(document.error());
-  const partita::Node* kind = document->root.find("kind");
-  if (kind != nullptr && kind->text == "NodeState") {
-    const auto state = device::parse_state(path, text, catalogue);
-    if (!state) return failed(state.error());
-    return actuate::wanted_of(*state);
-  }
-  const Result<plan::ServingPlan> plan = plan::parse_plan(path, text);
-  if (!plan) return failed(plan.error());
-  return actuate::wanted_of(*plan);
+// A plan that the judge lets pass, by the services and profiles where they are named.
+Result<actuate::Wanted> judged(Context& context, const ApplyFlags& flags, plan::ServingPlan plan,
+                               const hw::Catalogue& catalogue) {
+  const auto passed = [&](const verify::Verdict<plan::ServingPlan>& verdict)
+      -> Result<actuate::Wanted> {
+    if (verdict) return actuate::wanted_of(*verdict);
+    return failed({ErrorCode::infeasible,
+                   decide::reasons_text("the plan is broken:", verdict.error().violations),
+                   flags.plan});
+  };
+  if (flags.services.empty() && flags.profiles.empty())
+    return passed(verify::judge_alone(catalogue, std::move(plan)));
+  if (flags.services.empty()) return bad_input("--services", "is needed with --profiles");
+  decide::ProblemFiles inputs;
+  inputs.services = flags.services;
+  inputs.profiles = flags.profiles;
+  inputs.catalogue = flags.device.catalogue;
+  const auto full = decide::judge_plan(context.files, flags.plan, std::move(plan), inputs);
+  if (!full) return failed(full.error());
+  return passed(full->verdict);
 }
 
 // A serving plan, or the state of a node to be restored.
-Result<actuate::Wanted> load_wanted(Context& context, const std::string& path,
+Result<actuate::Wanted> load_wanted(Context& context, const ApplyFlags& flags,
                                     const hw::Catalogue& catalogue) {
-  const Result<std::string> text = read_input(context, "PLAN", path);
-  if (!text) return failed(text.error());
-  Result<actuate::Wanted> wanted = parse_wanted(path, *text, catalogue);
-  if (!wanted) return wanted;
-  if (const auto legal = actuate::check_wanted(*wanted, catalogue); !legal) {
-    return bad_input(path, to_string(legal.error()));
+  auto layout = decide::load_layout(context.files, "PLAN", flags.plan, catalogue);
+  if (!layout) return failed(layout.error());
+  if (auto* plan = std::get_if<plan::ServingPlan>(&*layout))
+    return judged(context, flags, std::move(*plan), catalogue);
+  actuate::Wanted wanted = actuate::wanted_of(std::get<device::StateDocument>(*layout));
+  if (const auto legal = actuate::check_wanted(wanted, catalogue); !legal) {
+    return bad_input(flags.plan, to_string(legal.error()));
   }
   return wanted;
 }
@@ -121,7 +130,7 @@ Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
   const actuate::Doors doors = node->doors(context);
   const Result<actuate::Wanted> wanted =
       flags.rollback ? actuate::rollback_target(doors)
-                     : load_wanted(context, flags.plan, *node->open.catalogue);
+                     : load_wanted(context, flags, *node->open.catalogue);
   if (!wanted) return failed(wanted.error());
   if (flags.dry_run) {
     const auto change = actuate::preview(doors, *wanted, options_of(flags));
@@ -222,6 +231,13 @@ Command add_apply(CLI::App& app) {
   command->add_option("PLAN", flags->plan, "A plan, or a state of this node to go back to")
       ->type_name("PLAN");
   command->add_flag("--rollback", flags->rollback, "Go back to what was before the last apply");
+  command
+      ->add_option("--services", flags->services,
+                   "Judge the plan by these services as well, as `partita verify` does; needs "
+                   "--profiles")
+      ->type_name("FILE");
+  command->add_option("--profiles", flags->profiles, "The profiles that the plan was made with")
+      ->type_name("PATH");
   add_flags(*command, *flags);
   command->footer(
       "partita apply plan.json --dry-run\n"

@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "base/document.h"
 #include "commands.h"
+#include "decide/input.h"
+#include "decide/layout_file.h"
 #include "flags.h"
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
 #include "interop/dra.h"
 #include "interop/mig_parted.h"
 #include "interop/slurm.h"
-#include "forms/serving_forms.h"
 
 namespace partita::cli {
 namespace {
@@ -36,33 +36,33 @@ struct Source {
   std::optional<interop::Geometry> node;
 };
 
-Result<interop::Geometry> load_geometry(Context& context, const std::string& flag,
-                                        const std::string& path, const hw::Catalogue& catalogue) {
-  const Result<std::string> text = read_input(context, flag, path);
-  if (!text) return failed(text.error());
-  const Result<Document> document = parse_document(path, *text);
+Result<interop::Geometry> load_geometry(Context& context, const std::string& path,
+                                        const hw::Catalogue& catalogue) {
+  const auto layout = decide::load_layout(context.files, "PLAN", path, catalogue);
+  if (!layout) return failed(layout.error());
+  if (const auto* state = std::get_if<device::StateDocument>(&*layout))
+    return interop::from_state(path, *state, catalogue);
+  return interop::from_plan(path, std::get<plan::ServingPlan>(*layout), catalogue);
+}
+
+Result<interop::Geometry> load_node(Context& context, const std::string& path,
+                                    const hw::Catalogue& catalogue) {
+  const auto document = decide::read_document(context.files, "--node", path);
   if (!document) return failed(document.error());
   const Node* kind = document->root.find("kind");
-  if (kind && kind->text == "NodeState") {
-    const Result<device::StateDocument> state = device::parse_state(path, *text, catalogue);
-    if (!state) return failed(state.error());
-    return interop::from_state(path, *state, catalogue);
-  }
-  if (flag == "--node" || !kind || kind->text != "ServingPlan")
-    return bad_input(
-        document->at(kind ? *kind : document->root),
-        flag == "--node" ? "'kind' must be NodeState" : "'kind' must be ServingPlan or NodeState");
-  const Result<plan::ServingPlan> plan = plan::parse_plan(path, *text);
-  if (!plan) return failed(plan.error());
-  return interop::from_plan(path, *plan, catalogue);
+  if (!kind || kind->text != "NodeState")
+    return bad_input(document->at(kind ? *kind : document->root), "'kind' must be NodeState");
+  const auto state = device::read_state(*document, catalogue);
+  if (!state) return failed(state.error());
+  return interop::from_state(path, *state, catalogue);
 }
 
 Result<Source> load(Context& context, const ExportFlags& flags, const hw::Catalogue& catalogue) {
-  Result<interop::Geometry> geometry = load_geometry(context, "PLAN", flags.file, catalogue);
+  Result<interop::Geometry> geometry = load_geometry(context, flags.file, catalogue);
   if (!geometry) return failed(geometry.error());
   Source source{*std::move(geometry), std::nullopt};
   if (flags.node.empty()) return source;
-  Result<interop::Geometry> node = load_geometry(context, "--node", flags.node, catalogue);
+  Result<interop::Geometry> node = load_node(context, flags.node, catalogue);
   if (!node) return failed(node.error());
   Result<interop::Geometry> placed = interop::on_node(flags.file, source.geometry, *node);
   if (!placed) return failed(placed.error());
@@ -101,7 +101,7 @@ Result<std::string> slurm(Context& context, const ExportFlags& flags, const Sour
   interop::SlurmOptions options = flags.slurm;
   options.part = kParts.at(flags.part);
   if (!flags.minors.empty()) {
-    const Result<std::string> text = read_input(context, "--mig-minors", flags.minors);
+    const Result<std::string> text = decide::read_input(context.files, "--mig-minors", flags.minors);
     if (!text) return failed(text.error());
     Result<interop::MigMinors> minors = interop::parse_mig_minors(flags.minors, *text);
     if (!minors) return failed(minors.error());
@@ -122,7 +122,7 @@ Result<Exit> run_export(Context& context, const ExportFlags& flags) {
   for (const auto& [option, form_name] : flags.particular)
     if (option->count() > 0 && form_name != flags.to)
       return bad_input(option->get_name(), fmt::format("only --to {} has it", form_name));
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const Result<Source> source = load(context, flags, *catalogue);
   if (!source) return failed(source.error());

@@ -8,6 +8,7 @@
 
 #include "base/document.h"
 #include "commands.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
@@ -47,7 +48,7 @@ Result<std::vector<interop::Board>> load_boards(Context& context, const ImportFl
   if (!flags.node.empty()) {
     if (!flags.gpu.empty() || flags.gpus > 0)
       return bad_input("--node", "says what GPUs there are; --gpu and --gpus cannot be given too");
-    const Result<std::string> text = read_input(context, "--node", flags.node);
+    const Result<std::string> text = decide::read_input(context.files, "--node", flags.node);
     if (!text) return failed(text.error());
     const auto state = device::parse_state(flags.node, *text, catalogue);
     if (!state) return failed(state.error());
@@ -90,7 +91,7 @@ Result<interop::Geometry> read_checkpoint(Context& context, const ImportFlags& f
 }
 
 Result<std::string> geometry_form(Context& context, const ImportFlags& flags, const Input& input) {
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const auto geometry = input.form == "mig-parted"
                             ? read_mig_parted(context, flags, input, *catalogue)
@@ -113,7 +114,7 @@ Result<std::string> sharing_form(const ImportFlags& flags, const Input& input) {
 }
 
 Result<Exit> run_import(Context& context, const ImportFlags& flags) {
-  Result<std::string> text = read_input(context, "FILE", flags.file);
+  Result<std::string> text = decide::read_input(context.files, "FILE", flags.file);
   if (!text) return failed(text.error());
   Input input{flags.file, *std::move(text), flags.from};
   if (input.form.empty()) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "decide/input.h"
 #include "device/adaptors.h"
 #include "device/node_forms.h"
 #include "device/recognise.h"
@@ -90,7 +91,7 @@ Result<std::string> draft(const device::NodeState& state, const std::vector<Boar
 
 Result<std::string> content_of(Context& context, const ReplayFlags& flags,
                                const hw::Catalogue& catalogue) {
-  const Result<std::string> text = read_input(context, "FILE", flags.file);
+  const Result<std::string> text = decide::read_input(context.files, "FILE", flags.file);
   if (!text) return failed(text.error());
   const auto recorded = device::replay(flags.file, *text);
   if (!recorded) return failed(recorded.error());
@@ -108,7 +109,7 @@ Result<std::string> content_of(Context& context, const ReplayFlags& flags,
 }
 
 Result<Exit> run_replay(Context& context, const ReplayFlags& flags) {
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const Result<std::string> content = content_of(context, flags, *catalogue);
   if (!content) return failed(content.error());

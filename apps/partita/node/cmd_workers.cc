@@ -10,6 +10,7 @@
 #include "actuate/apply.h"
 #include "actuate/workers.h"
 #include "commands.h"
+#include "decide/input.h"
 #include "node/devices.h"
 #include "flags.h"
 #include "node/log_rotation.h"
@@ -219,7 +220,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
   Result<std::vector<ShareRule>> rules = share_rules(flags.mps);
   if (!rules) return failed(rules.error());
   if (flags.once) {  // nobody would wait for what is wrong with it
-    const auto text = read_input(context, "--assignment", paths.assignment);
+    const auto text = decide::read_input(context.files, "--assignment", paths.assignment);
     if (!text) return failed(text.error());
     const auto assignment = actuate::parse_assignment(paths.assignment, *text);
     if (!assignment) return failed(assignment.error());
@@ -251,7 +252,7 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
        {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_SM_PARTITION"})
     ::unsetenv(name);
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.device.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.device.catalogue);
   if (!catalogue) return failed(catalogue.error());
   RealProcesses workers, mps;
   auto options = options_of({context, mps, *catalogue}, flags, *paths);

@@ -6,6 +6,7 @@
 
 #include "actuate/apply.h"
 #include "actuate/assignment.h"
+#include "decide/input.h"
 #include "drivers/nvml_mig/nvml_driver.h"
 #include "drivers/sim/sim_driver.h"
 #include "flags.h"
@@ -26,7 +27,7 @@ Description description_of(const DeviceFlags& flags) {
 
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
   const auto& [path, named_by] = description_of(flags);
-  const Result<std::string> text = path.empty() ? "" : read_input(context, named_by, path);
+  const Result<std::string> text = path.empty() ? "" : decide::read_input(context.files, named_by, path);
   if (!text) return failed(text.error());
   auto machine =
       path.empty() ? drivers::sim::open_machine(path, context.clock, *opened.catalogue)
@@ -66,7 +67,7 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
 }
 
 Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {
-  Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   OpenDriver opened;
   opened.catalogue = std::make_unique<hw::Catalogue>(*std::move(catalogue));

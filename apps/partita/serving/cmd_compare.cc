@@ -1,41 +1,45 @@
-
 #include <algorithm>
 #include <memory>
 
 #include "commands.h"
-#include "serving/comparison.h"
 #include "flags.h"
+#include "progress.h"
+#include "serving/comparison.h"
 #include "serving/inputs.h"
+#include "serving/planning.h"
 
 namespace partita::cli {
 namespace {
 
 struct CompareFlags {
-  ProblemFlags problem;
+  decide::ProblemFiles problem;
   std::string planners = "exact,parvagpu,parvagpu-single,parvagpu-unoptimized";
   std::string duration = "60s";
-  CompareOptions options;
+  decide::CompareOptions options;
   Output output;
 };
 
 Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
-  CompareOptions options = flags.options;
+  decide::CompareOptions options = flags.options;
   const Result<Seconds> duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
   options.duration = *duration;
-  const Result<plan::ServingProblem> problem = load_problem(context, flags.problem);
+  const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
-  const auto contestants = parse_contestants("--planners", flags.planners, problem->rule);
+  const auto contestants =
+      decide::parse_contestants("--planners", flags.planners, problem->rule);
   if (!contestants) return failed(contestants.error());
-  const auto standings = compare(context, *problem, *contestants, options);
+  const auto standings =
+      decide::compare(*problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
   const std::string content = flags.output.format == "json" ? comparison_json(*standings, options)
                                                             : comparison_text(*standings, options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
-  const bool any = std::any_of(standings->begin(), standings->end(),
-                               [](const Standing& standing) { return standing.plan.has_value(); });
+  const bool any = std::ranges::any_of(*standings, [](const decide::Standing& standing) {
+    return standing.made.plan.has_value();
+  });
   return any ? Exit::done : Exit::no;
 }
 

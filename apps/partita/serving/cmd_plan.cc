@@ -3,9 +3,12 @@
 #include <memory>
 
 #include "commands.h"
+#include "decide/layout_file.h"
 #include "flags.h"
-#include "serving/inputs.h"
 #include "forms/serving_forms.h"
+#include "progress.h"
+#include "reasons.h"
+#include "serving/inputs.h"
 #include "serving/planning.h"
 #include "serving/replanning.h"
 
@@ -13,44 +16,14 @@ namespace partita::cli {
 namespace {
 
 struct PlanCommandFlags {
-  ProblemFlags problem;
+  decide::ProblemFiles problem;
   ReplanFlags replan;
   std::string planner = "exact";
   int max_gpus = 0;  // 0: as many as needed
-  long node_budget = planners::serving::Options{}.node_budget;
+  long node_budget = decide::PlanOptions{}.node_budget;
   bool explain = false;
   Output output;
 };
-
-// Why a plan is too large for --max-gpus, as data; empty when it is not.
-std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_gpus) {
-  const plan::Objective& objective = plan.objective;
-  if (max_gpus == 0 || objective.gpus <= max_gpus) return {};
-  std::string detail = fmt::format("planner '{}' needs {} GPUs", plan.planner, objective.gpus);
-  if (objective.lower_bound_gpus > max_gpus) {
-    detail +=
-        fmt::format("; no plan has fewer than {} (proven lower bound)", objective.lower_bound_gpus);
-  } else if (objective.lower_bound_gpus > 0) {
-    detail += fmt::format("; the proven lower bound is {}, so a larger --node-budget may find one",
-                          objective.lower_bound_gpus);
-  } else {
-    detail += "; it proves no lower bound: try --planner exact";
-  }
-  return {{"fleet_count", "gpu " + plan.gpu_model, static_cast<double>(max_gpus),
-           static_cast<double>(objective.gpus), detail}};
-}
-
-Result<Exit> refuse(Context& context, const PlanCommandFlags& flags,
-                    const std::vector<plan::Reason>& reasons) {
-  complain(context, reasons_text("there is no such plan:", reasons));
-  // -o names the place of a plan; a refusal is never written there.
-  if (flags.output.format == "json") {
-    const std::string refusal = reasons_json("Refusal", "reasons", reasons);
-    auto written = deliver(context, {"", "json"}, refusal);
-    if (!written) return failed(written.error());
-  }
-  return Exit::no;
-}
 
 std::string render(const Context& context, const PlanCommandFlags& flags, const hw::Catalogue& catalogue,
                    const plan::ServingPlan& plan) {
@@ -63,42 +36,50 @@ std::string render(const Context& context, const PlanCommandFlags& flags, const 
   return plan::plan_text(plan, catalogue, picture);
 }
 
-// Plans again from what runs.
-Result<Exit> run_again(Context& context, const PlanCommandFlags& flags, const plan::ServingProblem& problem,
-                       const hw::Catalogue& catalogue) {
-  const Result<IncrementalOutcome> result =
-      make_plan_again(context, flags.replan, problem, catalogue, flags.node_budget);
-  if (!result) return failed(result.error());
-  if (!result->outcome.plan) return refuse(context, flags, result->outcome.refusals);
-  const plan::ServingPlan& plan = *result->outcome.plan;
-  const auto too_many = too_many_gpus(plan, flags.max_gpus);
-  if (!too_many.empty()) return refuse(context, flags, too_many);
-  std::string content = render(context, flags, catalogue, plan);
-  if (flags.output.format == "json") content = with_changes(std::move(content), *result);
-  if (flags.output.format == "text") content += changes_text(*result);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
+// Plans; with --current from what runs.
+Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
+                               const plan::ServingProblem& problem,
+                               const hw::Catalogue& catalogue) {
+  const auto planner = decide::find_planner("--planner", flags.planner);
+  if (!planner) return failed(planner.error());
+  const ReplanFlags& again = flags.replan;
+  Progress progress(context);
+  if (again.current.empty()) {
+    auto made = decide::make_plan(**planner, problem, {flags.node_budget, progress.watch()});
+    if (!made) return failed(made.error());
+    return decide::MadeAgain{*std::move(made), {}, {}};
   }
-  return Exit::done;
+  auto layout = decide::load_layout(context.files, "--current", again.current, catalogue);
+  if (!layout) return failed(layout.error());
+  const plan::ServingPlan current = decide::running(*std::move(layout));
+  if (const std::string others = decide::serves_others(current, problem); !others.empty())
+    complain(context, again.current + ": " + others);
+  return decide::make_plan_again(
+      problem, current, again.max_moves >= 0 ? std::optional(again.max_moves) : std::nullopt,
+      {flags.node_budget, progress.watch()});
 }
 
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
-  const Result<const Planner*> planner = find_planner("--planner", flags.planner);
-  if (!planner) return failed(planner.error());
-  if (!flags.replan.current.empty() && flags.planner != "exact") {
+  const bool again = !flags.replan.current.empty();
+  if (const auto planner = decide::find_planner("--planner", flags.planner); !planner)
+    return failed(planner.error());
+  if (again && flags.planner != "exact")
     return bad_input("--planner", "--current plans with the planner 'exact' only");
-  }
-  const Result<plan::ServingProblem> problem = load_problem(context, flags.problem);
+  const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.problem.catalogue);
+  const auto catalogue = decide::load_catalogue(context.files, flags.problem.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  if (!flags.replan.current.empty()) return run_again(context, flags, *problem, *catalogue);
-  const Result<Outcome> outcome = make_plan(context, **planner, *problem, flags.node_budget);
-  if (!outcome) return failed(outcome.error());
-  if (!outcome->plan) return refuse(context, flags, outcome->refusals);
-  const auto too_many = too_many_gpus(*outcome->plan, flags.max_gpus);
-  if (!too_many.empty()) return refuse(context, flags, too_many);
-  const std::string content = render(context, flags, *catalogue, *outcome->plan);
+  const auto result = make(context, flags, *problem, *catalogue);
+  if (!result) return failed(result.error());
+  if (!result->made.plan) return refuse(context, flags.output, "plan", result->made.refusals);
+  const plan::ServingPlan& plan = **result->made.plan;
+  if (flags.max_gpus > 0) {
+    const auto too_many = decide::too_many_gpus(plan, flags.max_gpus);
+    if (!too_many.empty()) return refuse(context, flags.output, "plan", too_many);
+  }
+  std::string content = render(context, flags, *catalogue, plan);
+  if (again && flags.output.format == "json") content = with_changes(std::move(content), *result);
+  if (again && flags.output.format == "text") content += changes_text(*result);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }

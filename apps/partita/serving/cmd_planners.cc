@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "serving/planning.h"
+#include "planners/serving/planner.h"
 #include "table.h"
 
 namespace partita::cli {
@@ -15,7 +15,7 @@ Result<Exit> run_planners(Context& context, const Output& output) {
   nlohmann::ordered_json document{{"api_version", "partita/v1"}, {"kind", "Planners"}};
   document["planners"] = nlohmann::ordered_json::array();
   Table table{{"PLANNER", "WHAT IT DOES", "SOURCE"}, {}};
-  for (const Planner& planner : planners::serving::planners()) {
+  for (const auto& planner : planners::serving::planners()) {
     document["planners"].push_back(
         {{"name", planner.name}, {"summary", planner.summary}, {"source", planner.source}});
     table.rows.push_back({planner.name, planner.summary, planner.source});

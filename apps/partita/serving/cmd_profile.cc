@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "commands.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "serving/inputs.h"
 #include "profile/fit.h"
@@ -41,7 +42,7 @@ Result<Exit> finish(Context& context, const Output& output, const std::string& c
 
 Result<hw::GpuModel> load_gpu(Context& context, const ProfileFlags& flags, const std::string& flag,
                               const std::string& name) {
-  const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
+  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const Result<const hw::GpuModel*> gpu = catalogue->get(name);
   if (!gpu) return bad_input(flag, gpu.error().message);
@@ -51,7 +52,7 @@ Result<hw::GpuModel> load_gpu(Context& context, const ProfileFlags& flags, const
 // The laws in PATH, or nothing when it holds measurements.
 Result<std::optional<PerformanceLaws>> load_laws(Context& context, const std::string& path) {
   if (context.files.is_directory(path)) return std::optional<PerformanceLaws>();
-  const Result<std::string> text = read_input(context, "PATH", path);
+  const Result<std::string> text = decide::read_input(context.files, "PATH", path);
   if (!text) return failed(text.error());
   const std::size_t first = text->find_first_not_of(" \t\r\n");
   if (first == std::string::npos || (*text)[first] != '{') return std::optional<PerformanceLaws>();
@@ -64,7 +65,7 @@ Result<std::optional<PerformanceLaws>> load_laws(Context& context, const std::st
 Result<ProfileTable> load_table(Context& context, const ProfileFlags& flags) {
   const Result<std::optional<PerformanceLaws>> laws = load_laws(context, flags.path);
   if (!laws) return failed(laws.error());
-  if (!*laws) return load_profiles(context, "PATH", flags.path, hw::GpuModel{});
+  if (!*laws) return decide::load_profiles(context.files, "PATH", flags.path, hw::GpuModel{});
   const Result<hw::GpuModel> gpu =
       load_gpu(context, flags, "--gpu", flags.gpu.empty() ? (*laws)->gpu_model : flags.gpu);
   if (!gpu) return failed(gpu.error());

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
-#include "base/nearest.h"
 #include "commands.h"
+#include "decide/input.h"
+#include "decide/reasons.h"
+#include "decide/simulate.h"
 #include "flags.h"
-#include "serving/judge.h"
-#include "serving/planning.h"
+#include "progress.h"
+#include "serving/inputs.h"
 #include "serving/report.h"
 
 namespace partita::cli {
@@ -34,24 +35,12 @@ Result<sim::ServingOptions> options_of(Context& context, const SimulateFlags& fl
   options.arrivals = sim::ArrivalKind::uniform;
   if (flags.arrivals == "uniform") return options;
   options.arrivals = sim::ArrivalKind::trace;
-  const Result<std::string> text = read_input(context, "--arrivals", flags.arrivals);
+  const Result<std::string> text = decide::read_input(context.files, "--arrivals", flags.arrivals);
   if (!text) return failed(text.error());
   Result<std::vector<sim::Trace>> traces = sim::parse_trace(flags.arrivals, *text);
   if (!traces) return failed(traces.error());
   options.traces = std::move(*traces);
   return options;
-}
-
-// Trace arrivals of services that the problem does not have would be dropped silently.
-Result<void> check_traces(const sim::ServingOptions& options, const plan::ServingProblem& problem) {
-  std::vector<std::string> names;
-  for (const plan::Service& service : problem.services) names.push_back(service.name);
-  for (const sim::Trace& trace : options.traces) {
-    if (std::find(names.begin(), names.end(), trace.service) != names.end()) continue;
-    return bad_input("--arrivals", fmt::format("the trace names an unknown service '{}'{}",
-                                               trace.service, did_you_mean(trace.service, names)));
-  }
-  return {};
 }
 
 Exit missed(Context& context, const sim::ServingReport& report, double require) {
@@ -68,20 +57,23 @@ Exit missed(Context& context, const sim::ServingReport& report, double require) 
 Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
   const Result<sim::ServingOptions> options = options_of(context, flags);
   if (!options) return failed(options.error());
-  const Result<Judged> judged = judge(context, flags.plan);
+  const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
   if (!judged) return failed(judged.error());
-  if (auto known = check_traces(*options, judged->problem); !known) return failed(known.error());
-  if (!judged->violations.empty()) {
-    complain(context, reasons_text(flags.plan.plan + ": the plan is broken:", judged->violations));
+  const auto& [problem, verdict] = *judged;
+  if (auto known = decide::check_traces("--arrivals", options->traces, problem); !known)
+    return failed(known.error());
+  if (!verdict) {
+    complain(context, decide::reasons_text(flags.plan.plan + ": the plan is broken:",
+                                           verdict.error().violations));
     return Exit::no;
   }
-  const Result<TimedReport> timed =
-      timed_simulation(context, judged->problem, judged->plan, *options);
+  const auto timed =
+      decide::simulate(problem, *verdict, *options, Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
   const std::string content =
       flags.output.format == "json"
           ? sim::report_json(timed->report, options->seed, timed->events_per_second)
-          : report_text(judged->problem, timed->report, *options);
+          : report_text(problem, timed->report, *options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }

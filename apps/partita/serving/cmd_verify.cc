@@ -3,9 +3,8 @@
 #include <memory>
 
 #include "commands.h"
+#include "reasons.h"
 #include "serving/inputs.h"
-#include "serving/judge.h"
-#include "serving/planning.h"
 
 namespace partita::cli {
 namespace {
@@ -16,26 +15,16 @@ struct VerifyFlags {
 };
 
 Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
-  const Result<Judged> judged = judge(context, flags.plan);
+  const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
   if (!judged) return failed(judged.error());
-  const bool ok = judged->violations.empty();
-  std::string content;
-  if (flags.output.format == "json") {
-    content = reasons_json("Verdict", "violations", judged->violations);
-  } else if (ok) {
-    content = fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
-                          judged->problem.services.size(), judged->plan.gpus.size(),
-                          plan::to_string(judged->problem.rule));
-  } else {
-    content =
-        reasons_text(fmt::format("{}: {} violations:", flags.plan.plan, judged->violations.size()),
-                     judged->violations);
-    content += "\n";
-  }
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return ok ? Exit::done : Exit::no;
+  const auto& [problem, verdict] = *judged;
+  const std::string ok =
+      verdict ? fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
+                            problem.services.size(), (*verdict)->gpus.size(),
+                            plan::to_string(problem.rule))
+              : std::string{};
+  return say_verdict(context, flags.output, flags.plan.plan, ok,
+                     verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
 }
 
 }  // namespace

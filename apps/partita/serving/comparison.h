@@ -1,63 +1,16 @@
-// Comparison: several planners on one problem, each judged and put under the same simulated traffic
-// twice: with paced batches (what Partita serves with) and with full batches (what planning by
-// execution latency alone assumes).
+// The comparison of planners as a table and as JSON. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "context.h"
-#include "plan/serving.h"
-#include "serving/planning.h"
-#include "sim/serving.h"
+#include "decide/comparison.h"
 
 namespace partita::cli {
 
-struct Contestant {
-  const Planner* planner = nullptr;
-  plan::SloRule rule;
-};
-
-// "exact,parvagpu@execution:0.45": names of planners, each with an optional rule of its own.
-Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const std::string& text,
-                                                  const plan::SloRule& default_rule);
-
-// A planned batch that cannot be filled at the rate of its instance and executed within the SLO.
-// Looked for under the execution rule only: it counts on full batches, the queueing rule never
-// waits for one.
-struct Unfillable {
-  std::string service;
-  int batch = 0;
-  Rps share;         // rate that the instance gets
-  Millis fill;       // (batch - 1) / share
-  Millis execution;  // of the full batch
-  Millis slo;
-};
-
-// One contestant's result; no plan, then the reasons.
-struct Standing {
-  Contestant contestant;
-  std::optional<plan::ServingPlan> plan;
-  std::vector<plan::Reason> refusals;
-  sim::ServingReport paced, full;
-  std::vector<Unfillable> unfillable;  // the worst instance of each service, by service order
-};
-
-struct CompareOptions {
-  long node_budget = planners::serving::Options{}.node_budget;
-  Seconds duration{60};
-  std::uint64_t seed = 1;
-};
-
-Result<std::vector<Standing>> compare(Context& context, const plan::ServingProblem& problem,
-                                      const std::vector<Contestant>& contestants,
-                                      const CompareOptions& options);
-
-// The worst instance of every service whose batch misses the SLO by filling and execution alone.
-std::vector<Unfillable> unfillable_batches(const plan::ServingPlan& plan);
-
-std::string comparison_text(const std::vector<Standing>& standings, const CompareOptions& options);
-std::string comparison_json(const std::vector<Standing>& standings, const CompareOptions& options);
+std::string comparison_text(const std::vector<decide::Standing>& standings,
+                            const decide::CompareOptions& options);
+std::string comparison_json(const std::vector<decide::Standing>& standings,
+                            const decide::CompareOptions& options);
 
 }  // namespace partita::cli

@@ -3,36 +3,13 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/document.h"
 #include "base/json_writer.h"
-#include "device/node_forms.h"
 #include "flags.h"
-#include "forms/serving_forms.h"
-#include "progress.h"
 #include "table.h"
-#include "verify/serving.h"
 
 namespace partita::cli {
-namespace {
 
 using planners::serving::CurvePoint;
-
-plan::ServingPlan plan_of(const device::StateDocument& document) {
-  plan::ServingPlan plan;
-  for (const device::GpuState& gpu : document.state.gpus) {
-    plan.gpus.push_back({gpu.index, gpu.lost ? "" : gpu.model, {}});
-    for (const device::Instance& instance : gpu.instances) {
-      const auto occupant = document.occupants.find(instance.uuid());
-      if (!instance.whole() || occupant == document.occupants.end()) continue;
-      const device::Occupant& runs = occupant->second;
-      plan.gpus.back().instances.push_back({instance.profile, instance.start, runs.service,
-                                            runs.batch, runs.processes, Rps{0}, Millis{0}});
-    }
-  }
-  return plan;
-}
-
-}  // namespace
 
 void add_replan_flags(CLI::App& command, ReplanFlags& flags) {
   auto* current =
@@ -50,41 +27,7 @@ void add_replan_flags(CLI::App& command, ReplanFlags& flags) {
       ->needs(current);
 }
 
-Result<plan::ServingPlan> load_current(Context& context, const std::string& path,
-                                       const hw::Catalogue& catalogue) {
-  const Result<std::string> text = read_input(context, "--current", path);
-  if (!text) return failed(text.error());
-  const Result<Document> document = parse_document(path, *text);
-  if (!document) return failed(document.error());
-  const Node* kind = document->root.find("kind");
-  if (kind == nullptr || kind->text != "NodeState") return plan::parse_plan(path, *text);
-  const auto state = device::parse_state(path, *text, catalogue);
-  if (!state) return failed(state.error());
-  return plan_of(*state);
-}
-
-Result<IncrementalOutcome> make_plan_again(Context& context, const ReplanFlags& flags,
-                                           const plan::ServingProblem& problem,
-                                           const hw::Catalogue& catalogue, long node_budget) {
-  const Result<plan::ServingPlan> current = load_current(context, flags.current, catalogue);
-  if (!current) return failed(current.error());
-  Progress progress(context);
-  planners::serving::IncrementalOptions options;
-  options.base.node_budget = node_budget;
-  options.base.cpu_ms = [&context] { return static_cast<double>(context.clock.cpu_ns()) / 1e6; };
-  options.base.progress = [&progress](const std::string& line) { progress.show(line); };
-  if (flags.max_moves >= 0) options.max_moves = flags.max_moves;
-  IncrementalOutcome result = planners::serving::incremental(problem, *current, options);
-  if (!result.outcome.plan) return result;
-  const auto violations = verify::verify(problem, *result.outcome.plan);
-  if (violations.empty()) return result;
-  return environment_error(
-      "internal error", reasons_text("the incremental planner made a plan that the judge refuses; "
-                                     "it is not shown. Please report this with the input files.",
-                                     violations));
-}
-
-std::string with_changes(std::string plan_json, const IncrementalOutcome& outcome) {
+std::string with_changes(std::string plan_json, const decide::MadeAgain& outcome) {
   const planners::serving::Changes& c = outcome.changes;
   JsonWriter out;
   out.raw(",\n  \"incremental\": {\"kept\": ").number(long{c.kept});
@@ -104,7 +47,7 @@ std::string with_changes(std::string plan_json, const IncrementalOutcome& outcom
   return plan_json;
 }
 
-std::string changes_text(const IncrementalOutcome& outcome) {
+std::string changes_text(const decide::MadeAgain& outcome) {
   const planners::serving::Changes& c = outcome.changes;
   Table table{{"GPUS", "TO CREATE", "AT LEAST", "PROVEN"}, {}};
   for (const CurvePoint& point : outcome.curve)

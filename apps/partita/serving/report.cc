@@ -9,26 +9,8 @@
 
 namespace partita::cli {
 
-Result<TimedReport> timed_simulation(Context& context, const plan::ServingProblem& problem,
-                                     const plan::ServingPlan& plan,
-                                     const sim::ServingOptions& options) {
-  const std::int64_t begin = context.clock.cpu_ns();
-  Result<sim::ServingReport> report = sim::simulate(problem, plan, options);
-  if (!report) return failed(report.error());
-  const std::int64_t spent = std::max<std::int64_t>(context.clock.cpu_ns() - begin, 1);
-  const double rate = static_cast<double>(report->events) * 1e9 / static_cast<double>(spent);
-  return TimedReport{std::move(*report), rate};
-}
-
 std::string percent(double share) {
   return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
-}
-
-const sim::ServiceReport* worst_service(const sim::ServingReport& report) {
-  const auto worst = std::min_element(
-      report.services.begin(), report.services.end(),
-      [](const auto& a, const auto& b) { return a.slo_attainment < b.slo_attainment; });
-  return worst == report.services.end() ? nullptr : &*worst;
 }
 
 std::string report_text(const plan::ServingProblem& problem, const sim::ServingReport& report,

@@ -1,0 +1,27 @@
+// The fleet file: GPU models with the profiles measured on them, how many there are, what they
+// cost. Limits: 1,000 models.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::decide {
+
+// One line of a fleet file.
+struct FleetLine {
+  std::string gpu;           // catalogue name
+  std::optional<int> count;  // absent: as many as needed
+  double price = 1;
+  std::string profiles;  // path, relative to the fleet file
+  int line = 0;
+  bool operator==(const FleetLine&) const = default;
+};
+
+// A list under `gpus` of gpu, profiles and optional count, price.
+Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_view text);
+
+}  // namespace partita::decide

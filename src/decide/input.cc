@@ -1,0 +1,48 @@
+#include "decide/input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace partita::decide {
+
+Result<std::string> read_input(Files& files, const std::string& flag, const std::string& path) {
+  Result<std::string> text = files.read(path);
+  if (text) return text;
+  return bad_input(fmt::format("{} {}", flag, path), text.error().message);
+}
+
+Result<Document> read_document(Files& files, const std::string& flag, const std::string& path) {
+  const Result<std::string> text = read_input(files, flag, path);
+  if (!text) return failed(text.error());
+  return parse_document(path, *text);
+}
+
+Result<hw::Catalogue> load_catalogue(Files& files, const std::string& directory) {
+  if (directory.empty()) return hw::builtin_catalogue();
+  const std::string where = "--catalogue " + directory;
+  const Result<std::vector<std::string>> names = files.list(directory);
+  if (!names) return bad_input(where, names.error().message);
+  hw::Catalogue catalogue;
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".json")) continue;
+    const std::string path = directory + "/" + name;
+    const Result<std::string> text = read_input(files, "--catalogue", path);
+    if (!text) return failed(text.error());
+    Result<hw::GpuModel> gpu = hw::parse_gpu_model(path, *text);
+    if (!gpu) return failed(gpu.error());
+    catalogue.gpus.push_back(std::move(*gpu));
+  }
+  if (catalogue.gpus.empty()) return bad_input(where, "there is no .json file in it");
+  std::sort(catalogue.gpus.begin(), catalogue.gpus.end(),
+            [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(
+      catalogue.gpus.begin(), catalogue.gpus.end(),
+      [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name == b.name; });
+  if (twice != catalogue.gpus.end()) {
+    return bad_input(where, fmt::format("GPU model '{}' is there twice", twice->name));
+  }
+  return catalogue;
+}
+
+}  // namespace partita::decide

@@ -1,0 +1,23 @@
+// Reading what people name: files behind flags, and the catalogue of GPU models. What cannot be
+// read is bad input whose context names flag and path.
+#pragma once
+
+#include <string>
+
+#include "base/document.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "hw/catalogue.h"
+
+namespace partita::decide {
+
+// The input file that `flag` names.
+Result<std::string> read_input(Files& files, const std::string& flag, const std::string& path);
+// The same, as a JSON or YAML document.
+Result<Document> read_document(Files& files, const std::string& flag, const std::string& path);
+
+// The models in every *.json of --catalogue DIR; the compiled-in catalogue when `directory` is
+// empty.
+Result<hw::Catalogue> load_catalogue(Files& files, const std::string& directory);
+
+}  // namespace partita::decide

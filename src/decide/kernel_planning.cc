@@ -1,0 +1,65 @@
+#include "decide/kernel_planning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "decide/made.h"
+#include "planners/mask/joint_plan.h"
+#include "planners/mask/lanes.h"
+
+namespace partita::decide {
+
+Result<plan::KernelProblem> kernel_problem(const hw::Topology& topology,
+                                           const std::vector<profile::ModelKernels>& models,
+                                           const std::vector<int>& configs, int switches) {
+  plan::KernelProblem problem;
+  problem.total_units = topology.units();
+  problem.switches = switches;
+  double table = 0;
+  for (const profile::ModelKernels& model : models) {
+    const auto kernels = static_cast<double>(model.kernels.size());
+    table += kernels * static_cast<double>(configs.size()) * std::min(kernels, switches + 1.0);
+  }
+  if (table > kMaxPlanTable)
+    return bad_input("--switches",
+                     fmt::format("{}: kernels x numbers of units x switches come to {:.3g}, {:g} "
+                                 "are the limit",
+                                 switches, table, kMaxPlanTable));
+  for (const profile::ModelKernels& model : models) {
+    plan::KernelTimes times{configs, {}};
+    for (const profile::KernelProfile& kernel : model.kernels)
+      for (const int units : configs) times.time.push_back(kernel.on(units));
+    problem.workers.push_back({model.model, std::move(times)});
+  }
+  return problem;
+}
+
+std::vector<std::vector<int>> units_of_kernels(const plan::KernelProblem& problem,
+                                               const plan::KernelPlan& plan) {
+  std::vector<std::vector<int>> units;
+  for (std::size_t w = 0; w < plan.workers.size(); ++w) {
+    units.emplace_back();
+    const std::vector<int>& options = problem.workers[w].times.units;
+    for (const std::uint8_t option : plan.workers[w].option) {
+      CHECK(option < options.size());
+      units.back().push_back(options[option]);
+    }
+  }
+  return units;
+}
+
+Result<plan::Judged<plan::PlannedKernels>> plan_kernels(const plan::KernelProblem& problem,
+                                                        const hw::Topology& topology, int atom) {
+  plan::PlannedKernels planned{planners::mask::plan_jointly(problem).plan, {}};
+  planned.lanes =
+      planners::mask::plan_lanes(topology, atom, units_of_kernels(problem, planned.plan));
+  auto made = make_and_judge("the planner of kernels made a plan", problem,
+                             std::optional(std::move(planned)), {}, topology);
+  if (!made) return failed(made.error());
+  return *std::move(made->plan);
+}
+
+}  // namespace partita::decide

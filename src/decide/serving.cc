@@ -1,0 +1,68 @@
+#include "decide/serving.h"
+
+#include <fmt/format.h>
+
+#include "base/nearest.h"
+
+namespace partita::decide {
+namespace {
+
+planners::serving::Options serving_options(const PlanOptions& options) {
+  return {options.node_budget, options.watch.cpu_ms, options.watch.progress};
+}
+
+}  // namespace
+
+std::vector<std::string> planner_names() {
+  std::vector<std::string> names;
+  for (const Planner& planner : planners::serving::planners()) names.push_back(planner.name);
+  return names;
+}
+
+Result<const Planner*> find_planner(const std::string& flag, const std::string& name) {
+  for (const Planner& planner : planners::serving::planners()) {
+    if (planner.name == name) return &planner;
+  }
+  const std::vector<std::string> names = planner_names();
+  return bad_input(flag, fmt::format("unknown planner '{}'{} (there are {})", name,
+                                     did_you_mean(name, names), fmt::join(names, ", ")));
+}
+
+Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
+                                          const plan::ServingProblem& problem,
+                                          const PlanOptions& options) {
+  planners::serving::Outcome outcome = planner.plan(problem, serving_options(options));
+  return make_and_judge(fmt::format("planner '{}' made a plan", planner.name), problem,
+                        std::move(outcome.plan), std::move(outcome.refusals));
+}
+
+Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
+                                  const plan::ServingPlan& current, std::optional<int> max_moves,
+                                  const PlanOptions& options) {
+  auto again =
+      planners::serving::incremental(problem, current, {serving_options(options), max_moves});
+  auto made =
+      make_and_judge("the incremental planner made a plan", problem,
+                     std::move(again.outcome.plan), std::move(again.outcome.refusals));
+  if (!made) return failed(made.error());
+  return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
+}
+
+std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_gpus) {
+  const plan::Objective& objective = plan.objective;
+  if (objective.gpus <= max_gpus) return {};
+  std::string detail = fmt::format("planner '{}' needs {} GPUs", plan.planner, objective.gpus);
+  if (objective.lower_bound_gpus > max_gpus) {
+    detail +=
+        fmt::format("; no plan has fewer than {} (proven lower bound)", objective.lower_bound_gpus);
+  } else if (objective.lower_bound_gpus > 0) {
+    detail += fmt::format("; the proven lower bound is {}, so a larger --node-budget may find one",
+                          objective.lower_bound_gpus);
+  } else {
+    detail += "; it proves no lower bound: try --planner exact";
+  }
+  return {{"fleet_count", "gpu " + plan.gpu_model, static_cast<double>(max_gpus),
+           static_cast<double>(objective.gpus), detail}};
+}
+
+}  // namespace partita::decide

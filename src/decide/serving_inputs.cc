@@ -1,0 +1,168 @@
+#include "decide/serving_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/nearest.h"
+#include "decide/fleet.h"
+#include "forms/serving_forms.h"
+#include "profile/law.h"
+#include "profile/readers.h"
+
+namespace partita::decide {
+namespace {
+
+bool looks_like_json(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
+Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::string& flag,
+                                                      const std::string& path) {
+  const Result<std::vector<std::string>> names = files.list(path);
+  if (!names) return bad_input(flag + " " + path, names.error().message);
+  profile::ProfileTable table;
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".csv")) continue;
+    const std::string file = path + "/" + name;
+    const Result<std::string> text = read_input(files, flag, file);
+    if (!text) return failed(text.error());
+    const std::string model = name.substr(0, name.size() - 4);
+    Result<profile::WorkloadProfile> profile = profile::parse_parvagpu_csv(file, model, *text);
+    if (!profile) return failed(profile.error());
+    table.emplace(model, std::move(*profile));
+  }
+  if (table.empty()) return bad_input(flag + " " + path, "there is no .csv file in it");
+  return table;
+}
+
+Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue,
+                                    const FleetLine& line, const std::string& flag) {
+  const Result<const hw::GpuModel*> gpu = catalogue.get(line.gpu);
+  if (!gpu) return bad_input(flag, gpu.error().message);
+  Result<profile::ProfileTable> profiles =
+      load_profiles(files, "--profiles", line.profiles, **gpu);
+  if (!profiles) return failed(profiles.error());
+  return plan::FleetEntry{**gpu, std::move(*profiles), line.count, line.price};
+}
+
+Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFiles& inputs) {
+  const Result<hw::Catalogue> catalogue = load_catalogue(files, inputs.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  std::vector<FleetLine> lines{{inputs.gpu, {}, 1, inputs.profiles, 0}};
+  if (!inputs.fleet.empty()) {
+    const Result<std::string> text = read_input(files, "--fleet", inputs.fleet);
+    if (!text) return failed(text.error());
+    Result<std::vector<FleetLine>> parsed = parse_fleet(inputs.fleet, *text);
+    if (!parsed) return failed(parsed.error());
+    lines = std::move(*parsed);
+    const auto directory = std::filesystem::path(inputs.fleet).parent_path();
+    for (FleetLine& line : lines) line.profiles = (directory / line.profiles).string();
+  }
+  std::vector<plan::FleetEntry> fleet;
+  for (const FleetLine& line : lines) {
+    const std::string where =
+        inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
+    Result<plan::FleetEntry> entry = load_entry(files, *catalogue, line, where);
+    if (!entry) return failed(entry.error());
+    const auto same = [&entry](const plan::FleetEntry& other) {
+      return other.gpu.name == entry->gpu.name;
+    };
+    if (std::any_of(fleet.begin(), fleet.end(), same)) {
+      return bad_input(where, fmt::format("GPU model '{}' is there twice", entry->gpu.name));
+    }
+    fleet.push_back(std::move(*entry));
+  }
+  return fleet;
+}
+
+// Every service's model must have been measured somewhere: a misspelt model is bad input, not an
+// infeasible plan.
+Result<void> check_models(const plan::ServingProblem& problem, const std::string& file) {
+  std::vector<std::string> models;
+  for (const plan::FleetEntry& entry : problem.fleet) {
+    for (const auto& [model, profile] : entry.profiles) models.push_back(model);
+  }
+  std::sort(models.begin(), models.end());
+  for (const plan::Service& service : problem.services) {
+    if (std::binary_search(models.begin(), models.end(), service.model)) continue;
+    return bad_input(fmt::format("{}:{}", file, service.line),
+                     fmt::format("service '{}': there is no profile of model '{}'{}", service.name,
+                                 service.model, did_you_mean(service.model, models)));
+  }
+  return {};
+}
+
+Result<void> check_complete(const ProblemFiles& inputs) {
+  if (!inputs.fleet.empty()) return {};
+  if (inputs.profiles.empty()) {
+    return bad_input("--profiles", "it is needed, unless --fleet names profiles");
+  }
+  if (inputs.gpu.empty()) return bad_input("--gpu", "it (or --fleet) is needed");
+  return {};
+}
+
+}  // namespace
+
+Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text) {
+  Result<plan::SloRule> rule = plan::parse_slo_rule(text);
+  if (rule) return rule;
+  return bad_input(flag, rule.error().message);
+}
+
+Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,
+                                            const std::string& path, const hw::GpuModel& gpu) {
+  if (files.is_directory(path)) return load_parvagpu_directory(files, flag, path);
+  const Result<std::string> text = read_input(files, flag, path);
+  if (!text) return failed(text.error());
+  if (!looks_like_json(*text)) return profile::parse_native_csv(path, *text);
+  const auto laws = profile::parse_laws(path, *text);
+  if (!laws) return failed(laws.error());
+  return profile::table_from_laws(*laws, gpu);
+}
+
+Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs) {
+  if (auto complete = check_complete(inputs); !complete) return failed(complete.error());
+  plan::ServingProblem problem;
+  if (!inputs.rule.empty()) {
+    const Result<plan::SloRule> rule = load_rule("--slo-rule", inputs.rule);
+    if (!rule) return failed(rule.error());
+    problem.rule = *rule;
+  }
+  if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
+  const Result<std::string> text = read_input(files, "--services", inputs.services);
+  if (!text) return failed(text.error());
+  Result<std::vector<plan::Service>> services = plan::parse_services(inputs.services, *text);
+  if (!services) return failed(services.error());
+  problem.services = std::move(*services);
+  Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);
+  if (!fleet) return failed(fleet.error());
+  problem.fleet = std::move(*fleet);
+  if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
+  return problem;
+}
+
+Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::ServingPlan plan,
+                              ProblemFiles inputs) {
+  if (inputs.fleet.empty()) inputs.gpu = plan.gpu_model;
+  inputs.gpu_source = file;
+  if (inputs.rule.empty()) inputs.rule = plan::to_string(plan.rule);
+  if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
+  Result<plan::ServingProblem> problem = load_problem(files, inputs);
+  if (!problem) return failed(problem.error());
+  verify::Verdict<plan::ServingPlan> verdict = verify::judge(*problem, std::move(plan));
+  return JudgedPlan{*std::move(problem), std::move(verdict)};
+}
+
+Result<JudgedPlan> load_judged_plan(Files& files, const std::string& path,
+                                    const ProblemFiles& inputs) {
+  const Result<std::string> text = read_input(files, "PLAN", path);
+  if (!text) return failed(text.error());
+  Result<plan::ServingPlan> plan = plan::parse_plan(path, *text);
+  if (!plan) return failed(plan.error());
+  return judge_plan(files, path, *std::move(plan), inputs);
+}
+
+}  // namespace partita::decide

@@ -1,0 +1,47 @@
+// Inputs of serving: from the files that people name to a checked plan::ServingProblem, and from a
+// plan file to the judge's verdict. Everything that people can get wrong is refused here with
+// FILE:LINE or the flag's name; what comes out can be planned, judged and simulated.
+#pragma once
+
+#include <string>
+
+#include "decide/input.h"
+#include "plan/serving.h"
+#include "profile/workload_profile.h"
+#include "verify/judge.h"
+
+namespace partita::decide {
+
+struct ProblemFiles {
+  std::string services, profiles, gpu, fleet, catalogue;  // paths; gpu: a catalogue name
+  std::string gpu_source = "--gpu";                       // what names it, for messages
+  std::string rule;                                       // empty: the standard one
+  int max_processes = 0;                                  // 0: the standard one
+};
+
+// The problem that they describe. `gpu` names the GPU model unless `fleet` is given. Services whose
+// model has no profile on any GPU of the fleet are bad input.
+Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs);
+
+// Profiles measured on `gpu`: a native CSV, a directory of ParvaGPU CSVs, or performance laws
+// (JSON).
+Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,
+                                            const std::string& path, const hw::GpuModel& gpu);
+
+// "queueing" or "execution:F"; the refusal names `flag`.
+Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text);
+
+// A plan with the problem that it claims to solve.
+struct JudgedPlan {
+  plan::ServingProblem problem;
+  verify::Verdict<plan::ServingPlan> verdict;
+};
+
+// The GPU model is the plan's, the SLO rule too unless the inputs say one; processes are limited
+// only by theirs. `file` names the plan in messages.
+Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::ServingPlan plan,
+                              ProblemFiles inputs);
+Result<JudgedPlan> load_judged_plan(Files& files, const std::string& path,
+                                    const ProblemFiles& inputs);
+
+}  // namespace partita::decide

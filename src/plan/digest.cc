@@ -1,0 +1,125 @@
+#include "plan/digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "base/index.h"
+#include "base/rng.h"
+
+namespace partita::plan {
+namespace {
+
+// A hash of what is added, in the order in which it is; every part says how long it is.
+class Digester {
+ public:
+  Digester& add(std::uint64_t word) {
+    state_ = mix64(state_ ^ word) + 0x9e3779b97f4a7c15ULL;
+    return *this;
+  }
+  Digester& add(std::int64_t number) { return add(static_cast<std::uint64_t>(number)); }
+  Digester& add(int number) { return add(std::int64_t{number}); }
+  Digester& add(bool flag) { return add(std::uint64_t{flag}); }
+  Digester& add(double number) { return add(std::bit_cast<std::uint64_t>(number + 0.0)); }
+  Digester& add(std::string_view text) {
+    add(std::uint64_t{text.size()});
+    for (const char c : text) add(std::uint64_t{static_cast<unsigned char>(c)});
+    return *this;
+  }
+  Digester& add(std::vector<std::string> names) {
+    std::ranges::sort(names);
+    add(std::uint64_t{names.size()});
+    for (const std::string& name : names) add(std::string_view(name));
+    return *this;
+  }
+  std::string text() const { return fmt::format("{:016x}", state_); }
+
+ private:
+  std::uint64_t state_ = 0x50617274697461ULL;
+};
+
+template <class T, class Key>
+std::vector<const T*> sorted_by(const std::vector<T>& items, Key key) {
+  std::vector<const T*> sorted;
+  for (const T& item : items) sorted.push_back(&item);
+  std::ranges::sort(sorted, {}, [&](const T* item) { return key(*item); });
+  return sorted;
+}
+
+void add_service(Digester& out, const Service& service) {
+  out.add(std::string_view(service.name)).add(std::string_view(service.model));
+  out.add(service.rate.value).add(service.slo.value).add(service.percentile);
+  out.add(service.min_replicas).add(service.spread).add(service.avoid);
+}
+
+void add_points(Digester& out, const FleetEntry& entry, const std::vector<std::string>& models) {
+  out.add(std::string_view(entry.gpu.name));
+  for (const std::string& model : models) {
+    const auto found = entry.profiles.find(model);
+    if (found == entry.profiles.end()) continue;
+    const auto points = sorted_by(found->second.points, [](const profile::ProfilePoint& point) {
+      return std::tuple(point.gpcs, point.processes, point.batch);
+    });
+    out.add(std::string_view(model)).add(std::uint64_t{points.size()});
+    for (const profile::ProfilePoint* point : points) {
+      out.add(point->gpcs).add(point->processes).add(point->batch);
+      out.add(point->throughput.value).add(point->latency.value);
+      out.add(point->memory ? point->memory->value : -1);
+    }
+  }
+}
+
+}  // namespace
+
+std::string digest(const ServingProblem& problem) {
+  Digester out;
+  std::vector<std::string> models;
+  for (const Service* service : sorted_by(problem.services, [](const Service& s) -> const auto& {
+         return s.name;
+       })) {
+    add_service(out, *service);
+    models.push_back(service->model);
+  }
+  std::ranges::sort(models);
+  models.erase(std::unique(models.begin(), models.end()), models.end());
+  out.add(std::string_view(to_string(problem.rule)));
+  for (const FleetEntry* entry : sorted_by(
+           problem.fleet, [](const FleetEntry& one) -> const auto& { return one.gpu.name; }))
+    add_points(out, *entry, models);
+  return out.text();
+}
+
+std::string digest(const BatchProblem& problem) {
+  Digester out;
+  for (const int model : problem.gpus) out.add(std::string_view(problem.models[at(model)].name));
+  std::vector<std::size_t> models;  // by name
+  for (std::size_t m = 0; m < problem.models.size(); ++m) models.push_back(m);
+  std::ranges::sort(models, {}, [&](std::size_t m) { return problem.models[m].name; });
+  for (const Task* task :
+       sorted_by(problem.tasks, [](const Task& one) -> const auto& { return one.name; })) {
+    out.add(std::string_view(task->name)).add(task->release).add(task->deadline.value_or(-1));
+    out.add(task->priority).add(task->after);
+    for (const std::size_t m : models)
+      for (const Nanos time : task->times[m].by_gpcs) out.add(time);
+  }
+  return out.text();
+}
+
+std::string digest(const KernelProblem& problem) {
+  Digester out;
+  out.add(problem.total_units).add(problem.switches).add(problem.switch_cost);
+  out.add(std::string_view(to_string(problem.overlap)));
+  for (const KernelWorker& worker : problem.workers) {
+    out.add(std::string_view(worker.name)).add(std::uint64_t{worker.times.units.size()});
+    for (const int units : worker.times.units) out.add(units);
+    out.add(std::uint64_t{worker.times.time.size()});
+    for (const double time : worker.times.time) out.add(time);
+  }
+  return out.text();
+}
+
+}  // namespace partita::plan
