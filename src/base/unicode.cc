@@ -1,74 +1,59 @@
 #include "base/unicode.h"
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 
 namespace partita {
 namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-struct Span {
-  char32_t first, last;
-};
-
-template <std::size_t n>
-bool contains(const Span (&spans)[n], char32_t c) {
-  const Span* at =
-      std::lower_bound(spans, spans + n, c, [](const Span& s, char32_t v) { return s.last < v; });
-  return at != spans + n && at->first <= c;
+bool changes_direction(utf8proc_propval_t bidi_class) {
+  switch (bidi_class) {
+    case UTF8PROC_BIDI_CLASS_LRE:
+    case UTF8PROC_BIDI_CLASS_LRO:
+    case UTF8PROC_BIDI_CLASS_RLE:
+    case UTF8PROC_BIDI_CLASS_RLO:
+    case UTF8PROC_BIDI_CLASS_PDF:
+    case UTF8PROC_BIDI_CLASS_LRI:
+    case UTF8PROC_BIDI_CLASS_RLI:
+    case UTF8PROC_BIDI_CLASS_FSI:
+    case UTF8PROC_BIDI_CLASS_PDI:
+      return true;
+    default:
+      return false;
+  }
 }
 
-// Controls, line and paragraph separators, direction overrides, and what XML cannot hold.
-constexpr Span kForbidden[] = {{0, 0x1F},        {0x7F, 0x9F},     {0x200E, 0x200F},
-                               {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFEFF, 0xFEFF},
-                               {0xFFFE, 0xFFFF}};
-constexpr Span kCombining[] = {{0x300, 0x36F},   {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},
-                               {0x200B, 0x200D}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F},
-                               {0xFE20, 0xFE2F}};
-constexpr Span kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},
-                          {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},
-                          {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},   {0x1F300, 0x1F64F},
-                          {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
-
-void append(std::string& text, char32_t c) {
-  const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
-  const auto tail = [&](int shift) { put(0x80 | ((c >> shift) & 0x3F)); };
-  if (c < 0x80) return put(c);
-  if (c < 0x800) {
-    put(0xC0 | c >> 6);
-  } else {
-    if (c < 0x10000) {
-      put(0xE0 | c >> 12);
-    } else {
-      put(0xF0 | c >> 18);
-      tail(12);
-    }
-    tail(6);
+// Controls, line and paragraph separators, what changes the direction of text, and what XML cannot
+// hold.
+bool forbidden(char32_t c) {
+  const utf8proc_property_t& property = *utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+  switch (property.category) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return true;
+    case UTF8PROC_CATEGORY_CF:
+      return changes_direction(property.bidi_class) || c == 0x061C || c == 0x200E || c == 0x200F ||
+             c == 0xFEFF;
+    default:
+      return c == 0xFFFE || c == 0xFFFF;
   }
-  tail(0);
 }
 
 }  // namespace
 
 Decoded decode(std::string_view text) {
-  constexpr Decoded kInvalid{kReplacement, 1};
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return kInvalid;
-  char32_t c = lead & (0x7Fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return kInvalid;
-    c = c << 6 | (byte(i) & 0x3Fu);
-  }
-  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = c >= 0xD800 && c <= 0xDFFF;
-  if (c < kSmallest[bytes] || surrogate || c > 0x10FFFF) return kInvalid;
-  return {c, bytes};
+  utf8proc_int32_t c = 0;
+  const utf8proc_ssize_t bytes =
+      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                       static_cast<utf8proc_ssize_t>(text.size()), &c);
+  if (bytes <= 0) return {kReplacement, 1};
+  return {static_cast<char32_t>(c), static_cast<std::size_t>(bytes)};
 }
 
 std::string name_fault(std::string_view text) {
@@ -77,7 +62,7 @@ std::string name_fault(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const Decoded next = decode(text.substr(i));
     if (!next.valid()) return "is not UTF-8";
-    if (contains(kForbidden, next.c))
+    if (forbidden(next.c))
       return fmt::format("holds the control character U+{:04X}", static_cast<unsigned>(next.c));
     i += next.bytes;
   }
@@ -88,7 +73,7 @@ std::u32string printable(std::string_view text) {
   std::u32string result;
   for (std::size_t i = 0; i < text.size();) {
     const auto [c, bytes] = decode(text.substr(i));
-    result += contains(kForbidden, c) ? kReplacement : c;
+    result += forbidden(c) ? kReplacement : c;
     i += bytes;
   }
   return result;
@@ -102,11 +87,16 @@ std::string lower_case(std::string_view text) {
 
 std::string utf8(std::u32string_view text) {
   std::string result;
-  for (const char32_t c : text) append(result, c);
+  for (const char32_t c : text) {
+    std::array<utf8proc_uint8_t, 4> bytes;
+    const utf8proc_ssize_t count =
+        utf8proc_encode_char(static_cast<utf8proc_int32_t>(c), bytes.data());
+    result.append(bytes.begin(), bytes.begin() + count);
+  }
   return result;
 }
 
-int columns(char32_t c) { return contains(kCombining, c) ? 0 : contains(kWide, c) ? 2 : 1; }
+int columns(char32_t c) { return utf8proc_charwidth(static_cast<utf8proc_int32_t>(c)); }
 
 int columns(std::string_view text) {
   int sum = 0;

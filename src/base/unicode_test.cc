@@ -22,6 +22,10 @@ TEST(Name, RefusesWhatCannotBePrinted) {
   EXPECT_EQ(name_fault("\x7f"), "holds the control character U+007F");
   EXPECT_EQ(name_fault("\u0085"), "holds the control character U+0085");
   EXPECT_EQ(name_fault("a\u202Eb"), "holds the control character U+202E");
+  EXPECT_EQ(name_fault("a\u061Cb"), "holds the control character U+061C");
+  EXPECT_EQ(name_fault("a\u2067b"), "holds the control character U+2067");
+  EXPECT_EQ(name_fault("a\u200Fb"), "holds the control character U+200F");
+  EXPECT_EQ(name_fault("a\uFEFFb"), "holds the control character U+FEFF");
   EXPECT_EQ(name_fault("\uFFFF"), "holds the control character U+FFFF");
   const char* const surrogate = "\xED\xA0\x80";
   const char* const above_the_last = "\xF4\x90\x80\x80";
@@ -35,6 +39,14 @@ TEST(Columns, KnowsWideAndCombiningCharacters) {
   EXPECT_EQ(columns("日本語"), 6);
   EXPECT_EQ(columns("e\u0301"), 1);
   EXPECT_EQ(columns("🚀x"), 3);
+  // By Unicode's EastAsianWidth.txt and general categories.
+  for (const char* wide : {"⚡", "✅", "⭐", "🀄", "🟢", "ꥠ", "〈"})
+    EXPECT_EQ(columns(wide), 2) << wide;
+  for (const char* narrow : {"ä", "…", "×", "█", "─", "·", "☎", "\u00AD", "䷀"})
+    EXPECT_EQ(columns(narrow), 1) << narrow;
+  for (const char* none :
+       {"\u0483", "\u064B", "\u0E31", "\u200B", "\u200D", "\u2060", "\u302A", "\uFE0F"})
+    EXPECT_EQ(columns(none), 0) << none;
 }
 
 TEST(Fit, PadsAndCutsTheMiddle) {
