@@ -266,8 +266,10 @@ double PacedQueue::spared_in_cycles(std::size_t c, double limit) const {
 double PacedQueue::spared_at(std::size_t c, double u, int full_batches, int batch) const {
   const Class& cycle = classes_[c];
   const int deepest = c + 1 == classes_.size() ? depth_ : 0;
-  const Poisson later(rate_ * (cycle.pace - u) + full_batches * classes_.back().arrivals.mean());
-  if (later.cdf(batch - 1) < kRareEvent) return 0;
+  const double later_mean =
+      rate_ * (cycle.pace - u) + full_batches * classes_.back().arrivals.mean();
+  if (poisson_cdf(later_mean, batch - 1) < kRareEvent) return 0;
+  const Poisson later(later_mean);
   const Poisson before(rate_ * u);
   double sum = 0;
   for (int place = 0; place < batch; ++place) {

@@ -46,6 +46,16 @@ TEST(Poisson, TablesAgreeWithTheFormula) {
   }
 }
 
+TEST(Poisson, TablesAgreeWithTheIncompleteGammaFunction) {
+  for (const double mean : {0.0, 1e-300, 1e-6, 0.3, 7.5, 20.0, 150.0, 3e3, 2e5}) {
+    const Poisson law(mean);
+    for (int n = 0; n <= law.last() + 2; ++n) {
+      const double exact = poisson_cdf(mean, n);
+      ASSERT_NEAR(law.cdf(n), exact, 1e-12 * exact + 1e-14) << mean << " " << n;
+    }
+  }
+}
+
 // ---- closed forms ----
 
 // P(wait > t) of M/D/1 with service time 1 (Crommelin).

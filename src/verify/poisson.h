@@ -1,12 +1,16 @@
-// Poisson: one Poisson law as tables over the window that holds all but ~1e-14 of its mass. The
-// judge's own; the planners' model has another. Values are immutable once built. Limits: means up
-// to some 1e6 (memory ~ its root).
+// Poisson laws of the judge, on Boost's incomplete gamma functions: it shares no method with the
+// planners' model (model/poisson.h), which sums weights and divides by their sum. Values are
+// immutable once built. Limits: means up to some 1e6 (memory ~ its root).
 #pragma once
 
 #include <vector>
 
 namespace partita::verify {
 
+// P(N <= n) of one count, without a table; mean >= 0, n >= 0.
+double poisson_cdf(double mean, int n);
+
+// One law as a table over the window that holds all but ~1e-14 of its mass.
 class Poisson {
  public:
   // mean >= 0.

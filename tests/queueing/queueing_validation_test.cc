@@ -4,9 +4,11 @@
 
 #include <string>
 
+#include "model/poisson.h"
 #include "model/queueing.h"
 #include "sim/serving.h"
 #include "verify/paced_queue.h"
+#include "verify/poisson.h"
 
 namespace partita {
 namespace {
@@ -51,6 +53,22 @@ sim::ServiceReport simulated(const model::BatchQueue& queue, Rps load, double se
   const auto report = sim::simulate(problem, plan, options);
   EXPECT_TRUE(report) << to_string(report.error());
   return report ? report->services.at(0) : sim::ServiceReport{};
+}
+
+// The planners cut the law at six standard deviations: theirs is the judge's, given that the count
+// lies inside.
+TEST(QueueingModel, ArrivalsAreTheJudgesLawInsideTheirWindow) {
+  model::Poisson model;
+  for (const double mean : {0.02, 0.7, 3.0, 40.0, 150.5, 2e4}) {
+    model.reset(mean);
+    const auto below = [&](int n) { return n <= 0 ? 0 : verify::poisson_cdf(mean, n - 1); };
+    const double least = below(model.first()), most = below(model.last() + 1);
+    for (int n = model.first(); n <= model.last(); ++n) {
+      const double exact = (most - below(n)) / (most - least);
+      if (exact < 0.01) break;
+      EXPECT_NEAR(model.tail(n), exact, 1e-12 * exact) << mean << " " << n;
+    }
+  }
 }
 
 TEST(QueueingModel, AgreesWithTheSimulator) {
