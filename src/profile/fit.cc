@@ -1,5 +1,6 @@
 #include "profile/fit.h"
 
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,8 +11,8 @@ namespace partita::profile {
 namespace {
 
 constexpr std::size_t kN = kSpeedCoefficients;
-using Vector = std::array<double, kN>;
-using Matrix = std::array<Vector, kN>;
+using Vector = Eigen::Matrix<double, kN, 1>;
+using Matrix = Eigen::Matrix<double, kN, kN>;
 
 constexpr double kNoise = 0.05;     // residuals well beyond this count as outliers (Cauchy loss)
 constexpr double kPriorWidth = 4;   // e-folds that a coefficient may stray from its starting guess
@@ -36,7 +37,7 @@ struct Problem {
 };
 
 Vector logarithms(const PerformanceLaw& law) {
-  Vector x{};
+  Vector x;
   for (std::size_t i = 0; i < kN; ++i) {
     x[i] = std::log(std::max(law.*kCoefficients[i].member, 1e-9));
   }
@@ -63,17 +64,13 @@ double cost(const Problem& problem, const Vector& x) {
     const double r = residual(law, sample) / kNoise;
     sum += std::log1p(r * r);
   }
-  for (std::size_t i = 0; i < kN; ++i) {
-    const double r = (x[i] - problem.prior[i]) / kPriorWidth;
-    sum += r * r;
-  }
-  return sum;
+  return sum + ((x - problem.prior) / kPriorWidth).squaredNorm();
 }
 
 // Gauss-Newton normal equations with the Cauchy weights of the present residuals.
 struct Normal {
-  Matrix matrix{};
-  Vector gradient{};
+  Matrix matrix = Matrix::Zero();
+  Vector gradient = Vector::Zero();
 };
 
 Normal normal_equations(const Problem& problem, const Vector& x) {
@@ -88,40 +85,16 @@ Normal normal_equations(const Problem& problem, const Vector& x) {
   for (const Sample& sample : problem.samples) {
     const double r = residual(law, sample);
     const double weight = 1 / (kNoise * kNoise + r * r);
-    Vector slope{};
+    Vector slope;
     for (std::size_t i = 0; i < kN; ++i) {
       slope[i] = (residual(shifted[i], sample) - r) / kDifference;
     }
-    for (std::size_t i = 0; i < kN; ++i) {
-      normal.gradient[i] += weight * slope[i] * r;
-      for (std::size_t j = 0; j < kN; ++j) normal.matrix[i][j] += weight * slope[i] * slope[j];
-    }
+    normal.gradient += weight * r * slope;
+    normal.matrix += weight * slope * slope.transpose();
   }
-  for (std::size_t i = 0; i < kN; ++i) {
-    normal.gradient[i] += (x[i] - problem.prior[i]) / (kPriorWidth * kPriorWidth);
-    normal.matrix[i][i] += 1 / (kPriorWidth * kPriorWidth);
-  }
+  normal.gradient += (x - problem.prior) / (kPriorWidth * kPriorWidth);
+  normal.matrix.diagonal().array() += 1 / (kPriorWidth * kPriorWidth);
   return normal;
-}
-
-// Solves the symmetric positive definite system by Cholesky.
-Vector solve(Matrix a, Vector b) {
-  for (std::size_t i = 0; i < kN; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = a[i][j];
-      for (std::size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
-      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
-    }
-  }
-  for (std::size_t i = 0; i < kN; ++i) {
-    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i][k] * b[k];
-    b[i] /= a[i][i];
-  }
-  for (std::size_t i = kN; i-- > 0;) {
-    for (std::size_t k = i + 1; k < kN; ++k) b[i] -= a[k][i] * b[k];
-    b[i] /= a[i][i];
-  }
-  return b;
 }
 
 // Levenberg-Marquardt from `x`.
@@ -133,12 +106,9 @@ Vector minimise(const Problem& problem, Vector x, int iterations) {
     const double before = best;
     for (int attempt = 0; attempt < kDampings && best == before; ++attempt) {
       Matrix damped = normal.matrix;
-      for (std::size_t i = 0; i < kN; ++i) damped[i][i] *= 1 + damping;
-      const Vector step = solve(damped, normal.gradient);
-      Vector moved = x;
-      for (std::size_t i = 0; i < kN; ++i) {
-        moved[i] -= std::clamp(step[i], -kLongestStep, kLongestStep);
-      }
+      damped.diagonal() *= 1 + damping;
+      const Vector step = damped.llt().solve(normal.gradient);
+      const Vector moved = x - step.cwiseMax(-kLongestStep).cwiseMin(kLongestStep);
       const double now = cost(problem, moved);
       if (now < best) {
         x = moved;
