@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "exec/batch/run_journal.h"
 
 namespace {
@@ -36,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    summed += fmt::format("{:016x} {}\n", exec::text_hash(line), line);
+    summed += fmt::format("{:016x} {}\n", partita::text_hash(line), line);
     begin = end + 1;
   }
   check(summed);

@@ -6,18 +6,11 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/hash.h"
+
 namespace partita {
 
-// Every bit of the result depends on every bit of x: the finaliser of splitmix64, also a hash of words.
-constexpr std::uint64_t mix64(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-inline std::uint64_t splitmix64(std::uint64_t& state) {
-  return mix64(state += 0x9e3779b97f4a7c15ULL);
-}
+inline std::uint64_t splitmix64(std::uint64_t& state) { return mix64(state += kGolden64); }
 
 class Rng {
  public:

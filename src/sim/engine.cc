@@ -57,16 +57,8 @@ void EventQueue::clear() {
   pushed_ = 0;
 }
 
-std::uint64_t name_hash(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  }
-  return hash;
-}
-
 Rng component_rng(std::uint64_t seed, std::string_view name) {
-  return Rng(seed).split(name_hash(name));
+  return Rng(seed).split(text_hash(name));
 }
 
 }  // namespace partita::sim

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "plan/batching.h"
 
@@ -54,7 +55,7 @@ class EventLog {
            (std::uint64_t{kind} << 60));
   }
   void absorb(std::uint64_t word) {
-    hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15ULL;
+    hash_ = (hash_ ^ word) * kGolden64;
     hash_ ^= hash_ >> 32;
   }
   std::uint64_t hash() const { return hash_; }
@@ -63,10 +64,7 @@ class EventLog {
   std::uint64_t hash_ = 0x243f6a8885a308d3ULL;
 };
 
-// 64-bit FNV-1a: the identity of a component by its name, independent of its position.
-std::uint64_t name_hash(std::string_view name);
-
-// The random stream of the component of that name under a seed.
+// The random stream of the component of that name under a seed, wherever it stands.
 Rng component_rng(std::uint64_t seed, std::string_view name);
 
 }  // namespace partita::sim

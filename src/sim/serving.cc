@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/hash.h"
 #include "sim/arrivals.h"
 #include "sim/service_world.h"
 
@@ -251,7 +252,7 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
     const ServiceOutcome outcome = world.run(spec_of(entry, options));
     report.services[entry.index] = report_of(entry.service->name, outcome);
     report.events += outcome.events;
-    log.absorb(name_hash(name));
+    log.absorb(text_hash(name));
     log.absorb(outcome.log_hash);
     for (std::size_t i = 0; i < entry.weights.size(); ++i) {
       weight += entry.weights[i];

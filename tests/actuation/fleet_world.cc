@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error_code.h"
+#include "base/hash.h"
 
 namespace partita::actuation_tests {
 
@@ -47,7 +48,7 @@ Faults draw_faults(Rng& rng) {
 
 void FleetLog::line(std::int64_t now_ns, const std::string& text) {
   log_.absorb(static_cast<std::uint64_t>(now_ns));
-  log_.absorb(sim::name_hash(text));
+  log_.absorb(text_hash(text));
   ++counts[text.substr(0, text.find(' '))];
   if (echo_ != nullptr) {
     fmt::print(echo_, "{:10.3f} {}\n", static_cast<double>(now_ns) * 1e-9, text);
@@ -98,7 +99,7 @@ class FleetWorld::FilesDoor final : public Files {
 
  private:
   void put(const std::string& path, std::string text, const char* how) {
-    if (program_) world_.log(fmt::format("{} {} {:016x}", how, path, sim::name_hash(text)));
+    if (program_) world_.log(fmt::format("{} {} {:016x}", how, path, text_hash(text)));
     std::string& content = world_.disk.content[path];
     content = std::move(text);
     world_.with_machine([&](Machine& machine) {

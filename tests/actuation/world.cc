@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace partita::actuation_tests {
 
@@ -179,7 +180,7 @@ void World::restart_workers() { running_.clear(); }
 
 Mishap World::next(const char* what) {
   ++calls;
-  log.record(clock.now, 1, static_cast<std::uint32_t>(sim::name_hash(what)), calls);
+  log.record(clock.now, 1, static_cast<std::uint32_t>(text_hash(what)), calls);
   return mishap(calls);
 }
 

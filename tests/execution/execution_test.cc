@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/test_rounds.h"
 #include "cases.h"
 #include "sim/batch.h"
@@ -104,7 +105,7 @@ int below(Rng& rng, int bound) {
 void make_tasks_fail(BatchWorld& world, std::uint64_t seed) {
   world.behaviour = [seed](const exec::ScriptTask& task, int attempt) {
     Rng rng =
-        Rng(seed).split(exec::text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
+        Rng(seed).split(text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
     SimBehaviour behaviour{.run_ns = task.planned.end - task.planned.begin};
     *behaviour.run_ns =
         static_cast<Nanos>(static_cast<double>(*behaviour.run_ns) * (0.5 + rng.uniform()));

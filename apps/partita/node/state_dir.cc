@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "sim/engine.h"
+#include "base/hash.h"
 
 namespace partita::cli {
 namespace {
@@ -38,7 +38,7 @@ std::string state_directory(const std::string& flag, const device::NodeState& no
   if (const std::string set = environment("PARTITA_STATE_DIR"); !set.empty()) return set;
   std::string gpus;
   for (const device::GpuState& gpu : node.gpus) gpus += gpu.uuid + "\n";
-  return fmt::format("{}/node-{:016x}", home(), sim::name_hash(gpus));
+  return fmt::format("{}/node-{:016x}", home(), text_hash(gpus));
 }
 
 }  // namespace partita::cli

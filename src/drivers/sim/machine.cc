@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "base/unicode.h"
 
@@ -16,12 +17,6 @@ namespace {
 
 tl::unexpected<Error> refused(ErrorCode code, std::string message) {
   return failed(Error{code, std::move(message), {}});
-}
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
 }
 
 // 8-4-4-4-12, in the form of a random UUID.
@@ -158,7 +153,7 @@ std::vector<hw::PlacedProfile> SimGpu::placed() const {
 }
 
 Machine::Machine(const std::vector<Gpus>& gpus, std::string_view identity)
-    : seed_(fnv1a(identity)) {
+    : seed_(text_hash(identity)) {
   for (const Gpus& same : gpus) {
     CHECK(same.model != nullptr && same.count >= 0);
     for (int i = 0; i < same.count; ++i) {

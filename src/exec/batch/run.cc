@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "exec/batch/driver_thread.h"
 
 namespace partita::exec {

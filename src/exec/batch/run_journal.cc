@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/fields.h"
+#include "base/hash.h"
 #include "base/json_writer.h"
 
 namespace partita::exec {

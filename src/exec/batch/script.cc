@@ -4,16 +4,12 @@
 
 #include <iterator>
 
+#include "base/hash.h"
+
 namespace partita::exec {
 
 std::string place_text(const Visit& visit) {
   return fmt::format("{}@{}", visit.profile, visit.start);
-}
-
-std::uint64_t text_hash(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
 }
 
 std::string fingerprint(const Script& script) {

@@ -74,9 +74,6 @@ struct Script {
 // "1g.6gb@3"
 std::string place_text(const Visit& visit);
 
-// 64-bit FNV-1a, for checksums and fingerprints of texts.
-std::uint64_t text_hash(std::string_view text);
-
 // Sixteen hexadecimal digits that differ for scripts that do different things.
 std::string fingerprint(const Script& script);
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/rng.h"
+#include "base/hash.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -135,7 +135,7 @@ class Repair {
         const std::uint64_t word = (static_cast<std::uint64_t>(h) << 40) ^
                                    (static_cast<std::uint64_t>(tenant.spot) << 33) ^
                                    static_cast<std::uint64_t>(2 * tenant.service + tenant.kept);
-        sum.first += mix64(word * 0x9e3779b97f4a7c15ULL + 1);
+        sum.first += mix64(word * kGolden64 + 1);
         sum.second += mix64(word * 0xd1342543de82ef95ULL + 7);
       }
     return sum;

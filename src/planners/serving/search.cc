@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/rng.h"
+#include "base/hash.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -45,10 +45,10 @@ class FingerprintSet {
 
 FingerprintSet::Fingerprint fingerprint(std::size_t unit, std::size_t first,
                                         const std::vector<std::int64_t>& load) {
-  FingerprintSet::Fingerprint f{mix64(unit * 0x9e3779b97f4a7c15ULL + first + 1),
+  FingerprintSet::Fingerprint f{mix64(unit * kGolden64 + first + 1),
                                 mix64(first * 0xd1342543de82ef95ULL + unit + 7)};
   for (const std::int64_t x : load) {
-    f.low = mix64(f.low + static_cast<std::uint64_t>(x) * 0x9e3779b97f4a7c15ULL + 1);
+    f.low = mix64(f.low + static_cast<std::uint64_t>(x) * kGolden64 + 1);
     f.high = mix64(f.high ^ (static_cast<std::uint64_t>(x) * 0xda942042e4dd58b5ULL + 3));
   }
   return f;
