@@ -1,23 +1,18 @@
 #include "table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "base/unicode.h"
 
 namespace partita::cli {
 namespace {
-
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 bool looks_numeric(const std::string& cell) {
   return cell == "none" || cell.find_first_not_of("0123456789.+-% ") == std::string::npos;
 }
 
-void append_cell(std::string& line, const std::string& cell, std::size_t columns, bool right) {
-  const std::string padding(columns - std::min(columns, width(cell)), ' ');
+void append_cell(std::string& line, const std::string& cell, int width, bool right) {
+  const std::string padding(static_cast<std::size_t>(std::max(0, width - columns(cell))), ' ');
   line += right ? padding + cell : cell + padding;
   line += "  ";
 }
@@ -25,13 +20,13 @@ void append_cell(std::string& line, const std::string& cell, std::size_t columns
 }  // namespace
 
 std::string to_string(const Table& table) {
-  std::vector<std::size_t> widths;
+  std::vector<int> widths;
   std::vector<bool> right;
   for (std::size_t c = 0; c < table.header.size(); ++c) {
-    std::size_t widest = width(table.header[c]);
+    int widest = columns(table.header[c]);
     bool numeric = true;
     for (const auto& row : table.rows) {
-      widest = std::max(widest, width(row[c]));
+      widest = std::max(widest, columns(row[c]));
       numeric = numeric && looks_numeric(row[c]);
     }
     widths.push_back(widest);
@@ -46,10 +41,6 @@ std::string to_string(const Table& table) {
   add(table.header);
   for (const auto& row : table.rows) add(row);
   return text;
-}
-
-std::string count_of(std::int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 }  // namespace partita::cli

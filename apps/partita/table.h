@@ -1,8 +1,7 @@
 // Table: rows of text in aligned columns, for people. Columns whose every cell is a number, a dash,
-// "none" or empty are aligned right. Widths are counted in code points.
+// "none" or empty are aligned right. Widths are terminal columns.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,5 @@ struct Table {
 
 // The table, every line ending in a newline, columns two spaces apart.
 std::string to_string(const Table& table);
-
-// "1 unit", "2 units".
-std::string count_of(std::int64_t count, const std::string& noun);
 
 }  // namespace partita::cli

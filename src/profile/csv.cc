@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/unicode.h"
+
 namespace partita::profile {
 namespace {
 
@@ -26,37 +28,13 @@ std::string shown(std::string_view cell) {
   return cell.size() <= kShown ? std::string(cell) : std::string(cell.substr(0, kShown)) + "...";
 }
 
-// Length of the UTF-8 sequence at the front of `text` (RFC 3629: shortest form, no surrogates), or
-// 0.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF && follows(1)) return 2;
-  if (lead >= 0xE0 && lead <= 0xEF && follows(1) && follows(2)) {
-    const bool overlong = lead == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
-    return overlong || surrogate ? 0 : 3;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4 && follows(1) && follows(2) && follows(3)) {
-    const bool overlong = lead == 0xF0 && byte(1) < 0x90;
-    const bool beyond = lead == 0xF4 && byte(1) >= 0x90;
-    return overlong || beyond ? 0 : 4;
-  }
-  return 0;
-}
-
 // Why a line is not text, or empty.
 std::string_view not_text(std::string_view line) {
   while (!line.empty()) {
-    const std::size_t length = utf8_length(line);
-    if (length == 0) return "invalid UTF-8";
-    const auto byte = static_cast<unsigned char>(line[0]);
-    if ((byte < 0x20 && byte != '\t') || byte == 0x7F) return "control byte: not a text file";
-    line.remove_prefix(length);
+    const Decoded next = decode(line);
+    if (!next.valid()) return "invalid UTF-8";
+    if ((next.c < 0x20 && next.c != '\t') || next.c == 0x7F) return "control byte: not a text file";
+    line.remove_prefix(next.bytes);
   }
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "base/median.h"
+#include "base/terminal.h"
 #include "exec/lanes/lane_workers.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
@@ -203,8 +204,8 @@ std::string text_of(const std::vector<LaneOutcome>& outcomes, const decide::Poli
   return fmt::format(
              "{} on {} ({}): {} each, medians of {}\nKernels are stand-ins "
              "that take the profiled times, x {:g}; columns of workers: requests per second\n\n",
-             count_of(std::ssize(inputs.workers), "worker"), info.topology.name, info.name,
-             count_of(flags.requests, "request"), count_of(flags.repeats, "run"), flags.scale) +
+             count_text(std::ssize(inputs.workers), "worker"), info.topology.name, info.name,
+             count_text(flags.requests, "request"), count_text(flags.repeats, "run"), flags.scale) +
          to_string(table);
 }
 

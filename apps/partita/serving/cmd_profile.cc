@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "base/terminal.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
@@ -288,9 +289,9 @@ std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point
 
 std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point) {
   return fmt::format(
-      "{} on {} GPC{} of {}, batch {}, {} process{}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n",
-      flags.model, point.gpcs, point.gpcs == 1 ? "" : "s", flags.gpu, point.batch, point.processes,
-      point.processes == 1 ? "" : "es", point.throughput.value, point.latency.value,
+      "{} on {} of {}, batch {}, {}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n",
+      flags.model, count_text(point.gpcs, "GPC"), flags.gpu, point.batch,
+      count_text(point.processes, "process"), point.throughput.value, point.latency.value,
       point.memory ? fmt::format("{:.0f} MiB", point.memory->value) : "memory unknown");
 }
 

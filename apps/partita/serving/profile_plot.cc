@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/terminal.h"
 #include "base/unicode.h"
 #include "table.h"
 
@@ -148,8 +149,7 @@ std::string legend(const Series& series, double left) {
     const double y = kTop + 20.0 * static_cast<double>(row);
     add(svg, "<path d='M{:.1f} {:.1f}h18' stroke='{}' stroke-width='3'/>\n", left, y,
         kColours[row % kColours.size()]);
-    add(svg, "<text x='{:.1f}' y='{:.1f}'>{} GPC{}</text>\n", left + 24, y + 4, gpcs,
-        gpcs == 1 ? "" : "s");
+    add(svg, "<text x='{:.1f}' y='{:.1f}'>{}</text>\n", left + 24, y + 4, count_text(gpcs, "GPC"));
     ++row;
   }
   return svg;
@@ -170,8 +170,8 @@ std::string plot_text(const profile::WorkloadProfile& profile, int processes) {
                           blocks(samples, rates), extremes(samples),
                           blocks(latency.at(gpcs), times), extremes(latency.at(gpcs))});
   }
-  return fmt::format("{} with {} process{}; heights are logarithmic and shared by all sizes\n\n{}",
-                     profile.model, processes, processes == 1 ? "" : "es", to_string(table));
+  return fmt::format("{} with {}; heights are logarithmic and shared by all sizes\n\n{}",
+                     profile.model, count_text(processes, "process"), to_string(table));
 }
 
 std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
@@ -187,9 +187,9 @@ std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
   std::string svg = fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {:.0f} {:.0f}' "
       "font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' "
-      "fill='white'/>\n<text x='{}' y='22' font-size='15'>{}, {} process{}</text>\n",
-      third + 90, kTop + kPanelHeight + 52, kLeft, xml_escaped(profile.model), processes,
-      processes == 1 ? "" : "es");
+      "fill='white'/>\n<text x='{}' y='22' font-size='15'>{}, {}</text>\n",
+      third + 90, kTop + kPanelHeight + 52, kLeft, xml_escaped(profile.model),
+      count_text(processes, "process"));
   svg += panel_frame(left, "Throughput, requests/s") + panel_lines(left);
   svg += panel_frame(right, "Latency of a batch, ms") + panel_lines(right);
   return svg + legend(throughput, third) + "</svg>\n";
