@@ -1,6 +1,6 @@
 // Text that people wrote, made safe to print: what a name may hold, how many terminal columns it
-// fills, and how to cut it. Categories and widths are those of utf8proc (Unicode 15). Limit: a width
-// is a guess for scripts that join or stack characters.
+// fills, and how to cut it. Categories and widths are those of utf8proc (Unicode 15). Limit: a
+// width is a guess for scripts that join or stack characters.
 #pragma once
 
 #include <string>
