@@ -77,7 +77,7 @@ class LaneMaps {
     svg_.put("<g class=\"lane\"><title>{}: mask {}</title>", xml_escaped(name),
              hw::mask_hex(lane.mask));
     svg_.note(x, y + 11, name);
-    svg_.put("<g transform=\"translate({:.1f} {})\">", x, y + 18);
+    svg_.put("<g class=\"on\" transform=\"translate({:.1f} {})\">", x, y + 18);
     const Rgb colour = distinct_colour(static_cast<int>(lane.worker));
     const auto all_of = [&](bool in) {
       return squares(grid_, [&](std::size_t unit) { return lane.mask[unit] == in ? 1.0 : 0.0; });
@@ -200,7 +200,7 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
     svg.put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"end\">{}</text>\n",
             kPageMargin + kHead - 14, middle, kPageName, shares[cluster]);
   }
-  svg.put("<g transform=\"translate({:.1f} {})\">", kPageMargin + kHead, y);
+  svg.put("<g class=\"on\" transform=\"translate({:.1f} {})\">", kPageMargin + kHead, y);
   for (const auto& kind : kinds) {
     const std::string d = squares(grid, [&](std::size_t unit) {
       return picture.mask[unit] == kind.in && busy(unit) == kind.busy ? 1.0 : 0.0;

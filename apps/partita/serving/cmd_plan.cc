@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
 #include "flags.h"
-#include "serving/inputs.h"
 #include "forms/serving_forms.h"
+#include "serving/inputs.h"
 #include "serving/planning.h"
 #include "serving/replanning.h"
 
@@ -51,19 +52,44 @@ Result<Exit> refuse(Context& context, const PlanCommandFlags& flags,
   return Exit::no;
 }
 
-std::string render(const Context& context, const PlanCommandFlags& flags, const hw::Catalogue& catalogue,
-                   const plan::ServingPlan& plan) {
+std::string render(const Context& context, const PlanCommandFlags& flags,
+                   const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
   if (flags.output.format == "json") return plan::plan_json(plan);
-  if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
+  if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue, 0);
   plan::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
   picture.explain = flags.explain;
   return plan::plan_text(plan, catalogue, picture);
 }
 
+// plan.svg, plan-2.svg, ... for a plan of many GPUs; standard output takes the first page only.
+Result<void> deliver_pages(Context& context, const Output& output, const hw::Catalogue& catalogue,
+                           const plan::ServingPlan& plan) {
+  const int pages = output.format == "svg" ? plan::plan_svg_pages(plan) : 1;
+  if (pages > 1 && output.file.empty())
+    complain(context, fmt::format("page 1 of {}; -o FILE.svg writes them all", pages));
+  for (int page = 1; page < pages && !output.file.empty(); ++page) {
+    const std::filesystem::path file(output.file);
+    const auto name =
+        fmt::format("{}-{}{}", file.stem().string(), page + 1, file.extension().string());
+    auto written = context.files.write_atomic((file.parent_path() / name).string(),
+                                              plan::plan_svg(plan, catalogue, page));
+    if (!written) return written;
+  }
+  return {};
+}
+
+Result<Exit> deliver_plan(Context& context, const Output& output, const hw::Catalogue& catalogue,
+                          const plan::ServingPlan& plan, std::string_view content) {
+  if (auto written = deliver(context, output, content); !written) return failed(written.error());
+  if (auto more = deliver_pages(context, output, catalogue, plan); !more)
+    return failed(more.error());
+  return Exit::done;
+}
+
 // Plans again from what runs.
-Result<Exit> run_again(Context& context, const PlanCommandFlags& flags, const plan::ServingProblem& problem,
-                       const hw::Catalogue& catalogue) {
+Result<Exit> run_again(Context& context, const PlanCommandFlags& flags,
+                       const plan::ServingProblem& problem, const hw::Catalogue& catalogue) {
   const Result<IncrementalOutcome> result =
       make_plan_again(context, flags.replan, problem, catalogue, flags.node_budget);
   if (!result) return failed(result.error());
@@ -74,10 +100,7 @@ Result<Exit> run_again(Context& context, const PlanCommandFlags& flags, const pl
   std::string content = render(context, flags, catalogue, plan);
   if (flags.output.format == "json") content = with_changes(std::move(content), *result);
   if (flags.output.format == "text") content += changes_text(*result);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return deliver_plan(context, flags.output, catalogue, plan, content);
 }
 
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
@@ -97,10 +120,7 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   const auto too_many = too_many_gpus(*outcome->plan, flags.max_gpus);
   if (!too_many.empty()) return refuse(context, flags, too_many);
   const std::string content = render(context, flags, *catalogue, *outcome->plan);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  return Exit::done;
+  return deliver_plan(context, flags.output, *catalogue, *outcome->plan, content);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/terminal.h"
 #include "planners/batch/anneal.h"
 #include "planners/batch/branch.h"
 #include "planners/batch/far.h"
@@ -119,7 +120,7 @@ Best find(const Forest& forest, const plan::BatchProblem& problem, const Options
   return Finish(forest, problem, far).run(found, effort);
 }
 
-std::string seconds_text(Nanos time) { return fmt::format("{:.3f} s", plan::seconds(time).value); }
+std::string seconds_text(Nanos time) { return duration_text(plan::seconds(time).value); }
 
 std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best& best) {
   std::vector<std::string> lines;
