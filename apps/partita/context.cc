@@ -25,15 +25,15 @@ Exit exit_of(const Error& error) {
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats) {
   output.format = formats.front();
   one_of(command.add_option("--format", output.format,
-                            "Form of the result: text is for people, json is for programs"),
+                            "Form of the result: text is for people, json for programs"),
          formats)
       ->default_str(output.format);
   command
       .add_option("-o,--output", output.file,
-                  "Write the result to FILE, atomically: old or new content, never a mix")
+                  "Write the result to FILE (atomically: never a partly written file)")
       ->type_name("FILE")
       ->check([](const std::string& path) {
-        return path.empty() ? std::string("a file name is needed") : std::string{};
+        return path.empty() ? std::string("give a file name") : std::string{};
       });
 }
 
@@ -91,7 +91,7 @@ Result<hw::Catalogue> load_catalogue(Context& context, const std::string& direct
       catalogue.gpus.begin(), catalogue.gpus.end(),
       [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name == b.name; });
   if (twice != catalogue.gpus.end()) {
-    return bad_input(where, fmt::format("GPU model '{}' is there twice", twice->name));
+    return bad_input(where, fmt::format("GPU model '{}' is listed twice", twice->name));
   }
   return catalogue;
 }

@@ -108,7 +108,7 @@ int run_main(int argc, char** argv) {
   RealFiles files;
   RealClock clock;
   Context context = real_context(files, clock);
-  CLI::App app("Splits GPUs in space and keeps the pieces busy: plans, judges and simulates",
+  CLI::App app("Splits GPUs into parts and keeps the parts busy: plans, checks, simulates, applies",
                "partita");
   app.formatter(help_formatter());
   app.set_help_flag("-h,--help", "Explain this command");

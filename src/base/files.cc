@@ -51,7 +51,7 @@ Result<std::string> RealFiles::read(const std::string& path) {
   if (file.get() < 0) return failed(system_error(path, "cannot open"));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return failed(system_error(path, "cannot stat"));
-  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, not a file");
   std::string content;
   char buffer[1 << 16];
   while (true) {
@@ -68,7 +68,7 @@ Result<void> RealFiles::write_atomic(const std::string& path, std::string_view c
   // Writing "to" a device or pipe (/dev/stdout, a FIFO) must write into it, not replace it.
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+    if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, not a file");
     Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (out.get() < 0 || !write_all(out.get(), content))
       return failed(system_error(path, "cannot write"));

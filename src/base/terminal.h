@@ -22,8 +22,8 @@ std::string count_text(long count, std::string_view noun);
 struct Rgb {
   int red = 0, green = 0, blue = 0;
 };
-// The n-th colour, from the beginning again after kDistinctColours. Dark text is legible on all, and
-// any two are told apart with normal sight, protanopia, deuteranopia and tritanopia (terminal_test).
+// The n-th colour, starting over after kDistinctColours. Dark text is legible on all, and any two
+// can be told apart with normal sight, protanopia, deuteranopia and tritanopia (terminal_test).
 inline constexpr int kDistinctColours = 12;
 Rgb distinct_colour(int n);
 

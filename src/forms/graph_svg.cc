@@ -71,7 +71,7 @@ class GraphSvg {
         kGraphMargin + kGraphTitleSize, kGraphTitleSize,
         xml_escaped(cut(name, kGraphTitleSize, kGraphPlotWidth)));
     std::string facts =
-        fmt::format("{}, {} on {}, {}; critical path {}, tasks together {}",
+        fmt::format("{}, {} on {}, {}; critical path {}, all tasks {}",
                     count_text(static_cast<long>(run_.tasks.size()), "task"), ns_text(run_ns(run_)),
                     run_.topology.name, count_text(run_.threads, "thread"),
                     ns_text(critical_path(problem_, run_).ns), ns_text(work_ns(run_)));

@@ -159,7 +159,7 @@ std::string graph_run_text(const GraphResult& result, const GraphTextOptions& op
   const CriticalPath path = critical_path(result.problem, run);
   text += fmt::format("critical path {}: {}\n", ns_text(path.ns),
                       path_text(result.problem, path.tasks));
-  text += fmt::format("tasks take {} together: {:.2f} at the same time on average\n",
+  text += fmt::format("tasks take {} in total: {:.2f} at the same time on average\n",
                       ns_text(work_ns(run)), static_cast<double>(work_ns(run)) / time);
   if (result.sequential)
     text += fmt::format("{} one after another on one thread: speed-up {:.2f}\n",
@@ -167,8 +167,9 @@ std::string graph_run_text(const GraphResult& result, const GraphTextOptions& op
                         static_cast<double>(run_ns(*result.sequential)) / time);
   const GraphWaits& waits = run.waits;
   if (run.driver != "sequential")
-    text += fmt::format("dependencies: {} skipped, {} waited for on the device, {} on the host\n",
-                        waits.skipped, waits.on_device, waits.on_host);
+    text +=
+        fmt::format("dependencies: {} need no wait, {} waited for on the device, {} on the host\n",
+                    waits.skipped, waits.on_device, waits.on_host);
   if (result.relative_error)
     text += fmt::format("relative error {:.3g} against Eigen's product in double precision\n",
                         *result.relative_error);

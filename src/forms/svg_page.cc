@@ -6,7 +6,7 @@
 namespace partita::plan {
 namespace {
 
-// Presentation attributes say what is drawn on a light screen; this says what to draw on a dark one.
+// Attributes say what is drawn on a light screen; this says what to draw on a dark one.
 constexpr std::string_view kDarkStyle = R"(<style>@media (prefers-color-scheme: dark) {
 .partita {fill: #e6edf3}
 .partita [fill="#ffffff"] {fill: #14181f}
@@ -32,7 +32,7 @@ std::string hatch_patterns() {
   for (int i = 0; i < kHatchings; ++i)
     text += fmt::format(
         "<pattern id=\"hatch{}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><g "
-        "fill=\"none\" stroke=\"#000000\" stroke-width=\"1.4\" stroke-opacity=\"0.5\">{}</g>"
+        "fill=\"none\" stroke=\"#000000\" stroke-width=\"1.4\" stroke-opacity=\"0.4\">{}</g>"
         "</pattern>\n",
         i + 1, kHatchPatterns[i]);
   return text + "</defs>\n";

@@ -137,9 +137,11 @@ TEST(Tasks, RefusesRows) {
       {"b,1,,9,5,,", "t.csv:3: deadline_s '5' is before release_s '9'"},
       {"b,1,,,soon,,", "t.csv:3: deadline_s 'soon' is not a number"},
       {"b,1,,,,0,", "t.csv:3: priority '0' must be above 0 and at most 1000000"},
-      {"b,1,,,,,step", "t.csv:3: 'after' of task 'b' names 'step', which is no task of this file"},
+      {"b,1,,,,,step",
+       "t.csv:3: 'after' of task 'b' names 'step', which is not a task of this file"},
       {"lavaNP,1,,,,,lavaMD",
-       "t.csv:3: 'after' of task 'lavaNP' names 'lavaMD', which is no task of this file; did you "
+       "t.csv:3: 'after' of task 'lavaNP' names 'lavaMD', which is not a task of this file; did "
+       "you "
        "mean 'lavaNP'?"},
       {"b,1,,,,,a;b;a", "t.csv:3: 'after' names 'a' twice"},
       {"b,1,,,,,b", "t.csv:3: 'after' goes round in a circle: b after b"},

@@ -187,7 +187,7 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
     const char *name, *fill, *stroke;
     bool in, busy;
   } kinds[] = {{"granted", "#56b4e9", "#0072b2", true, false},
-               {"granted, runs others as well", "#f2b134", "#a86a00", true, true},
+               {"granted and shared", "#f2b134", "#a86a00", true, true},
                {"busy", "#c3c9d1", "#8a94a3", false, true},
                {"idle", kPageGround, "#b8c0ca", false, false}};
   svg.begin_chips(y, width);
@@ -219,7 +219,7 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
   svg.put("</g>\n");
   y += static_cast<int>(grid.height) + 22;
   svg.note(kPageMargin, y,
-           "numbers in squares: kernels that run there; before the rows: units granted");
+           "in the squares: number of kernels running there; before the rows: units granted");
   const std::string mask = "mask " + hw::mask_hex(picture.mask);
   svg.put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-family=\"monospace\">{}</text>\n",
           kPageMargin, y + 18, kPageSmall, cut(mask, kPageSmall, width - 2 * kPageMargin));

@@ -104,7 +104,7 @@ void read_method(Fields fields, PluginConfig& config) {
     config.resources.push_back(read_resource({fields, item}, config));
     if (fields.error()) return;
     if (!names.insert(config.resources.back().name).second)
-      fields.refuse(item, fmt::format("resource {} is there twice", config.resources.back().name));
+      fields.refuse(item, fmt::format("resource {} is listed twice", config.resources.back().name));
   }
   std::ranges::sort(config.resources, {}, &SharedResource::name);
 }

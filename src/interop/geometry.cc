@@ -43,7 +43,7 @@ Result<Geometry> ordered(const std::string& file, Geometry geometry) {
   std::ranges::stable_sort(geometry.gpus, {}, [](const GpuGeometry& g) { return g.board.index; });
   for (std::size_t i = 1; i < geometry.gpus.size(); ++i)
     if (geometry.gpus[i].board.index == geometry.gpus[i - 1].board.index)
-      return bad_input(file, fmt::format("GPU {} is there twice", geometry.gpus[i].board.index));
+      return bad_input(file, fmt::format("GPU {} is listed twice", geometry.gpus[i].board.index));
   return geometry;
 }
 

@@ -61,7 +61,7 @@ TEST(Geometry, PlansThatCannotExistAreRefused) {
   EXPECT_EQ(refusal([](plan::ServingPlan& p) { p.gpus[0].instances[0].profile = "3g.20gb"; }),
             "plan.json: GPU 1: 3g.20gb is no profile of A100-80GB");
   EXPECT_EQ(refusal([](plan::ServingPlan& p) { p.gpus[0].index = 0; }),
-            "plan.json: GPU 0 is there twice");
+            "plan.json: GPU 0 is listed twice");
   EXPECT_TRUE(
       refusal([](plan::ServingPlan& p) { p.gpus[0].model = "A1"; }).starts_with("plan.json: "));
 }

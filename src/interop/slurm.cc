@@ -129,7 +129,7 @@ Result<MigMinors> parse_mig_minors(const std::string& file, std::string_view tex
       return bad_input(fmt::format("{}:{}", file, line),
                        "a capability and its minor number are needed: gpu0/gi1/access 12");
     if (!minors.emplace(row.substr(0, space), minor).second)
-      return bad_input(fmt::format("{}:{}", file, line), "a capability is there twice");
+      return bad_input(fmt::format("{}:{}", file, line), "a capability is listed twice");
   }
   return minors;
 }

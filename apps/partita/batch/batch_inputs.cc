@@ -39,8 +39,8 @@ Result<GpuEntry> parse_entry(const std::string& text) {
   const char* const end = count.data() + count.size();
   const auto [rest, error] = std::from_chars(count.data(), end, entry.count);
   if (error != std::errc{} || rest != end || entry.count < 1 || entry.count > plan::kMaxBatchGpus) {
-    return bad_input("--gpu", fmt::format("'{}': '{}' is no number of GPUs (1 to {})", text, count,
-                                          plan::kMaxBatchGpus));
+    return bad_input("--gpu", fmt::format("'{}': '{}' is not a number of GPUs from 1 to {}", text,
+                                          count, plan::kMaxBatchGpus));
   }
   return entry;
 }
@@ -54,7 +54,7 @@ Result<std::vector<GpuEntry>> parse_entries(const GpuFlags& flags) {
   }
   if (flags.gpus == 1) return entries;
   if (entries.size() > 1 || entries.front().counted) {
-    return bad_input("--gpus", "--gpu already says how many GPUs there are of each model");
+    return bad_input("--gpus", "--gpu already gives the number of GPUs of each model");
   }
   entries.front().count = flags.gpus;
   return entries;
@@ -95,7 +95,7 @@ void add_gpu_list_flags(CLI::App& command, GpuFlags& flags) {
 }
 
 void add_gpu_count_flag(CLI::App& command, GpuFlags& flags) {
-  within(command.add_option("--gpus", flags.gpus, "How many GPUs there are of the model"), 1,
+  within(command.add_option("--gpus", flags.gpus, "Number of GPUs of this model"), 1,
          plan::kMaxBatchGpus)
       ->type_name("N")
       ->default_str(fmt::format("{}", flags.gpus));

@@ -25,8 +25,8 @@ Result<planners::batch::Chosen> choose_scheduler(const std::string& flag, const 
 void add_search_flags(CLI::App& command, SearchFlags& flags) {
   add_seed(command, flags.seed);
   within(command.add_option("--budget", flags.budget,
-                            "Search steps that a scheduler may spend instead of its own default; "
-                            "steps, not seconds, so that every machine finds the same"),
+                            "Search steps a scheduler may spend (default: its own limit); steps, "
+                            "not seconds, so that every machine finds the same schedule"),
          1, 1e12)
       ->type_name("N");
 }

@@ -71,8 +71,8 @@ std::string man_page(const CommandDoc& root) {
     text += fmt::format(".TP\n.B {}\n{}\n", status.substr(0, 1), roff(status.substr(3)));
   }
   text +=
-      ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set and not empty, terminals get no colours "
-      "either.\n";
+      ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set and not empty, no colours are printed to "
+      "terminals.\n";
   return text;
 }
 

@@ -101,7 +101,7 @@ Result<void> check_units(const std::string& file, const plan::GraphProblem& prob
   for (const plan::GraphTask& task : problem.tasks) {
     if (task.kind != plan::GraphTaskKind::lane || task.units <= topology.units()) continue;
     return bad_input(task.line > 0 ? fmt::format("{}:{}", file, task.line) : "--units",
-                     fmt::format("task '{}' asks for {} units; {} has {} (--gpu)", task.name,
+                     fmt::format("task '{}' asks for {} units, but {} has {} (--gpu)", task.name,
                                  task.units, topology.name, topology.units()));
   }
   return {};
@@ -115,7 +115,7 @@ Result<plan::GraphProblem> load_problem(Context& context, const std::string& fil
 
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
   if (flags.file.empty() == flags.example.empty())
-    return bad_input("graph run", "either FILE or --example is needed, not both");
+    return bad_input("graph run", "give either FILE or --example");
   const bool real = flags.driver != "sim";
   GraphWork work;
   if (!flags.example.empty()) {
@@ -197,14 +197,14 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
                   "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS "
                   "(default: one cluster with a unit per core; of sim: MI50)")
       ->type_name("TOPOLOGY");
-  one_of(command.add_option("--policy", flags.policy,
-                            "How kernels get their units, whatever the graph says; see partita "
-                            "help mask"),
+  one_of(command.add_option(
+             "--policy", flags.policy,
+             "How kernels get their units, overriding the graph; see partita help mask"),
          mask_policy_words());
-  within(command.add_option("--overlap-limit", flags.overlap_limit,
-                            "How many units of a kernel may run others already, whatever the graph "
-                            "says"),
-         0, hw::kMaxUnits)
+  within(
+      command.add_option("--overlap-limit", flags.overlap_limit,
+                         "How many units of a kernel may already run others, overriding the graph"),
+      0, hw::kMaxUnits)
       ->type_name("N");
   within(command.add_option("--threads", flags.threads,
                             "Threads for tasks of the CPU and copies (default: one per core; of "
@@ -212,8 +212,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
          1, kMaxThreads)
       ->type_name("N");
   one_of(command.add_option("--waits", flags.waits,
-                            "device: kernels are queued behind those they wait for where they take "
-                            "over their units; host: always held back until those have ended"),
+                            "device: queue a kernel behind one it waits for when it takes over the "
+                            "same units; host: always wait until that one has ended"),
          {"device", "host"})
       ->default_str(flags.waits);
   within(command.add_option("--copy-gbps", flags.copy_gbps, "Rate of the simulator's copies"), 1e-3,
@@ -221,10 +221,9 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
       ->type_name("GBPS")
       ->default_str("10");
   command.add_flag("--sequential", flags.sequential, "One task after another, on one thread");
-  command.add_flag(
-      "--compare", flags.compare,
-      "One task after another as well, for the speed-up; with cpu_mask also before, so "
-      "that all memory has been touched");
+  command.add_flag("--compare", flags.compare,
+                   "Also run one task after another, to show the speed-up (with cpu_mask first, so "
+                   "that all memory has been touched)");
 }
 
 Command add_graph_run(CLI::App& graph) {
@@ -278,12 +277,12 @@ Result<Exit> run_check(Context& context, const CheckFlags& flags) {
 }
 
 Command add_graph_check(CLI::App& graph) {
-  CLI::App* command = graph.add_subcommand("check", "Read a task graph and say what is wrong");
+  CLI::App* command = graph.add_subcommand("check", "Check a task graph");
   auto flags = std::make_shared<CheckFlags>();
   command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--gpu", flags->gpu, "Whether it has the units that kernels ask for")
+  command->add_option("--gpu", flags->gpu, "The GPU that must have the units the kernels ask for")
       ->type_name("TOPOLOGY");
   command->footer("partita graph check graph.yaml --gpu MI50");
   return {command, [flags](Context& context) { return run_check(context, *flags); }};
@@ -302,7 +301,7 @@ Command add_graph(CLI::App& app) {
             for (const Command& command : commands) {
               if (command.app->parsed()) return command.run(context);
             }
-            return bad_input("graph", "a subcommand is needed");
+            return bad_input("", "graph needs a subcommand");
           }};
 }
 

@@ -55,17 +55,16 @@ struct Parameter {
 
 constexpr Parameter kParameters[] = {
     {"gamma", &sim::ColocationOptions::gamma, 100, "SHARE",
-     "By how much a kernel is slowed down where others demand all of its units too, beyond "
-     "sharing"},
+     "Slow-down of a kernel, beyond sharing, where others want all of its units too"},
     {"launch-us", &sim::ColocationOptions::launch_us, 1e6, "US",
-     "Time before every kernel, in which its units count as taken"},
+     "Time before every kernel during which its units are occupied"},
     {"switch-us", &sim::ColocationOptions::switch_us, 1e6, "US",
      "Time before a kernel on another mask than the one before it"},
     {"mask-us", &sim::ColocationOptions::mask_us, 1e6, "US",
-     "On top of that, where the worker has no stream with that mask"},
+     "Added to that when the worker has no stream with that mask"},
     {"spread", &sim::ColocationOptions::spread, 0.99, "SHARE",
      "Share by which kernels take more or less, uniformly"},
-    {"static-w", &sim::ColocationOptions::static_w, 1e5, "W", "Power of the GPU doing nothing"},
+    {"static-w", &sim::ColocationOptions::static_w, 1e5, "W", "Power of the idle GPU"},
     {"unit-w", &sim::ColocationOptions::unit_w, 1e5, "W", "Power of a busy unit"},
 };
 constexpr std::size_t kMaxPoints = 100;
@@ -160,7 +159,7 @@ Result<Sweep> parse_sweep(const std::string& text) {
   }
   const bool known = std::ranges::find(names, sweep.parameter) != names.end();
   if (!known || equals == std::string::npos)
-    return bad_input("--sweep", fmt::format("'{}': NAME=V,V,... is wanted with one of {}{}", text,
+    return bad_input("--sweep", fmt::format("'{}' is not NAME=V,V,... with NAME one of {}{}", text,
                                             fmt::join(names, ", "),
                                             known ? "" : did_you_mean(sweep.parameter, names)));
   for (const std::string& word : split(text.substr(equals + 1), ',')) {
@@ -170,7 +169,7 @@ Result<Sweep> parse_sweep(const std::string& text) {
     if (!number || !(value >= least && value <= most) ||
         (counted(sweep.parameter) && value != std::floor(value)))
       return bad_input("--sweep",
-                       fmt::format("'{}' is no {}number from {:g} to {:g}", word,
+                       fmt::format("'{}' is not a {}number from {:g} to {:g}", word,
                                    counted(sweep.parameter) ? "whole " : "", least, most));
     sweep.values.push_back(value);
   }
@@ -227,8 +226,9 @@ std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const Simu
          fmt::format("{:.0f}", switches), fmt::format("{}", one.report.waits)});
   }
   return to_string(table) +
-         "\nx ALONE: summed over workers, against the same model alone on all units; p95: of the "
-         "worst worker;\nJ: per request; SWITCHES: of the mask, per request of every worker.\n" +
+         "\nx ALONE: summed over workers, relative to the same model alone on all units; p95: of "
+         "the "
+         "worst worker;\nJ: joules per request; SWITCHES: mask changes per request of a worker.\n" +
          parameters_text(flags);
 }
 
@@ -360,10 +360,10 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
     in.sweep = *std::move(sweep);
     if (in.sweep->parameter == "switches" && !flags.plan.empty())
       return bad_input("--sweep",
-                       fmt::format("switches: {} says them; sweep without a plan", flags.plan));
+                       fmt::format("switches: {} fixes them; sweep without a plan", flags.plan));
   }
   if (flags.plan.empty() && flags.kernels.workers.empty())
-    return bad_input("--workers", "is needed, or a PLAN that names them");
+    return bad_input("", "--workers is required: the co-located models (or give a PLAN)");
   auto plan = load_planned_units(context, flags);
   if (!plan) return failed(plan.error());
   in.plan = *std::move(plan);
@@ -421,9 +421,10 @@ Command add_kernels_simulate(CLI::App& kernels) {
   add_kernel_flags(*command, flags->kernels);
   command->get_option("--workers")->required(false);
   command
-      ->add_option("--policies", flags->policies,
-                   "Which, between commas: mps, static, model, krisp-o, krisp-i, isolated, "
-                   "critical, eclip, eclip:N (with at most N changes)")
+      ->add_option(
+          "--policies", flags->policies,
+          "The policies, separated by commas: mps, static, model, krisp-o, krisp-i, isolated, "
+          "critical, eclip, eclip:N (with at most N changes)")
       ->type_name("NAMES")
       ->default_str(flags->policies);
   command->add_option("--duration", flags->duration, "Simulated time, for instance 2s or 500ms")
@@ -437,7 +438,7 @@ Command add_kernels_simulate(CLI::App& kernels) {
                    "launch-us, switch-us, mask-us, spread, static-w or unit-w")
       ->type_name("NAME=V,V,...")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("NAME=V,V,... is needed") : std::string{};
+        return text.empty() ? std::string("give NAME=V,V,...") : std::string{};
       });
   within(command->add_option("--tolerance", flags->tolerance,
                              "Share by which a kernel or model may take longer than on the whole "

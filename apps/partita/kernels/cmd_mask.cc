@@ -33,7 +33,7 @@ Result<void> add_counts(const Document& document, const Node& node, Busy& busy) 
   }
   const bool whole = node.kind == Node::Kind::number && node.number >= 0 &&
                      node.number <= kMaxKernels && node.number == static_cast<int>(node.number);
-  if (!whole) return bad_input(document.at(node), "a number of running kernels is wanted");
+  if (!whole) return bad_input(document.at(node), "must be a number of running kernels");
   busy.push_back(static_cast<int>(node.number));
   return {};
 }
@@ -94,7 +94,7 @@ std::string json_of(const MaskFlags& flags, const Answer& answer) {
 
 std::string summary(const Answer& answer) {
   const std::string atoms = answer.atom == 1 ? "" : fmt::format(" in atoms of {}", answer.atom);
-  return fmt::format("{}: {} {}s{} for the {} asked for, {} of them shared, {} effective",
+  return fmt::format("{}: {} {}s{} for {} requested, {} of them shared, {} effective",
                      answer.topology.name, answer.granted, answer.topology.unit_name, atoms,
                      answer.wanted, answer.overlapped,
                      planners::mask::effective_units(answer.topology, answer.mask));
@@ -148,8 +148,8 @@ Result<Exit> run_mask(Context& context, MaskFlags flags) {
     return failed(written.error());
   if (answer.granted > 0) return Exit::done;
   complain(context,
-           "nothing granted: every unit that the policy may give runs a kernel; wait for "
-           "one to end, or allow sharing with --overlap-limit");
+           "nothing granted: every unit the policy may give is busy; wait for a kernel to end, or "
+           "allow sharing with --overlap-limit");
   return Exit::no;
 }
 
@@ -162,15 +162,16 @@ Command add_mask(CLI::App& app) {
   command->add_option("--gpu", flags->gpu, kGpuHelp)
       ->type_name("TOPOLOGY")
       ->default_str(flags->gpu);
-  within(command->add_option("--units", flags->units, "How many SMs or CUs the kernel shall get"),
+  within(command->add_option("--units", flags->units, "Number of SMs or CUs the kernel asks for"),
          1, hw::kMaxUnits)
       ->required()
       ->type_name("N");
-  one_of(command->add_option("--policy", flags->policy,
-                             "packed: cluster after cluster; distributed: all clusters equally; "
-                             "conserved: the fewest clusters, equally; fair: as many clusters as "
-                             "give the most effective units, refuses no idle one; balanced: never "
-                             "more units than help; krisp: KRISP's algorithm as printed"),
+  one_of(command->add_option(
+             "--policy", flags->policy,
+             "packed: cluster after cluster; distributed: all clusters equally; "
+             "conserved: the fewest clusters, equally; fair: as many clusters as "
+             "give the most effective units, never refuses an idle one; balanced: never "
+             "more units than help; krisp: KRISP's algorithm as printed"),
          mask_policy_words())
       ->default_str(flags->policy);
   command
@@ -179,7 +180,7 @@ Command add_mask(CLI::App& app) {
                    "per cluster (default: none)")
       ->type_name("FILE");
   within(command->add_option("--overlap-limit", flags->overlap_limit,
-                             "How many of the units may run other kernels already"),
+                             "How many of the units may already run other kernels"),
          0, hw::kMaxUnits)
       ->type_name("N")
       ->default_str("0");

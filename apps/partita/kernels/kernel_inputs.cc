@@ -57,9 +57,11 @@ Result<std::vector<int>> parse_counts(const std::string& flag, const std::string
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     const bool number = error == std::errc{} && end == word.data() + word.size();
     if (!number || value < 1 || value > most || (!counts.empty() && value <= counts.back()))
-      return bad_input(flag, fmt::format("'{}': whole numbers from 1 to {} between commas, "
-                                         "ascending, are wanted",
-                                         text, most));
+      return bad_input(
+          flag,
+          fmt::format(
+              "'{}' is not a list of ascending whole numbers from 1 to {}, separated by commas",
+              text, most));
     counts.push_back(value);
   }
   return counts;
@@ -84,7 +86,7 @@ Result<std::vector<int>> units_in(const Document& document, const Node& worker,
     const auto size = std::ranges::find(sizes, item.kind == Node::Kind::number ? item.number : 0);
     if (size == sizes.end())
       return bad_input(document.at(item),
-                       fmt::format("a number of units from {} to {}, of whole atoms, is wanted",
+                       fmt::format("must be a number of units from {} to {}, in whole atoms",
                                    sizes.front(), sizes.back()));
     units.push_back(*size);
   }
@@ -96,7 +98,8 @@ Result<std::vector<int>> units_in(const Document& document, const Node& worker,
 void add_kernel_flags(CLI::App& command, KernelFlags& flags) {
   command
       .add_option("--workers", flags.workers,
-                  "The co-located models, between commas; one name several times: several workers")
+                  "The co-located models, separated by commas; repeat a name for several workers "
+                  "of one model")
       ->required()
       ->type_name("NAMES");
   command
@@ -123,7 +126,7 @@ std::vector<std::string> mask_policy_words() {
 
 void add_atom_flag(CLI::App& command, int& atom) {
   within(command.add_option("--atom", atom,
-                            "Units that can only be masked together; default: the GPU's, 8 on H100 "
+                            "Units that are always masked together; default: the GPU's, 8 on H100 "
                             "and H200 (2 without co-scheduling), 2 on A100, 1 on AMD"),
          1, hw::kMaxUnits)
       ->type_name("N");
@@ -145,7 +148,7 @@ void add_configs_flag(CLI::App& command, std::string& configs) {
                   "three quarters and all of the GPU, in whole atoms)")
       ->type_name("N,N,...")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("numbers are needed") : std::string{};
+        return text.empty() ? std::string("give numbers") : std::string{};
       });
 }
 
@@ -171,7 +174,7 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
     if (*next == units) continue;
     return bad_input(
         "--configs",
-        fmt::format("{} {}s of {} are no whole atoms of {} (--atom); {}{}", units,
+        fmt::format("{} {}s of {} are not whole atoms of {} (--atom); {}{}", units,
                     topology.unit_name, topology.name, atom,
                     next == sizes.begin() ? "" : fmt::format("{} or ", *std::prev(next)), *next));
   }
@@ -231,7 +234,7 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
     const std::string name = one.name("name");
     const std::string model = name.substr(0, name.find('#'));
     if (model.empty() || model.find(',') != model.npos)
-      one.refuse("name", "a worker is called as its file of profiles, without a comma");
+      one.refuse("name", "a worker has the name of its profile file, without a comma");
     if (fields.error()) return failed(*fields.error());
     auto units = units_in(*document, worker, sizes);
     if (!units) return failed(units.error());

@@ -81,7 +81,7 @@ Result<std::string> checkpoint(const ExportFlags& flags, const Source& source) {
   Result<std::string> text = interop::checkpoint_json(
       source.node ? interop::overlaid(*source.node, source.geometry) : source.geometry);
   if (text) return text;
-  return bad_input(flags.file, text.error().message + "; --node STATE tells UUIDs");
+  return bad_input(flags.file, text.error().message + "; --node STATE gives UUIDs");
 }
 
 Result<std::string> sharing(const ExportFlags& flags, const Source& source) {
@@ -191,7 +191,7 @@ Command add_export(CLI::App& app) {
   add_catalogue(*command, flags->catalogue);
   command
       ->add_option("-o,--output", flags->output.file,
-                   "Write the result to FILE, atomically: old or new content, never a mix")
+                   "Write the result to FILE (atomically: never a partly written file)")
       ->type_name("FILE");
   command->footer(
       "partita export plan.json --to mig-parted -o config.yaml\n"

@@ -43,7 +43,7 @@ std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_g
 
 Result<Exit> refuse(Context& context, const PlanCommandFlags& flags,
                     const std::vector<plan::Reason>& reasons) {
-  complain(context, reasons_text("there is no such plan:", reasons));
+  complain(context, reasons_text("no such plan exists:", reasons));
   // -o names the place of a plan; a refusal is never written there.
   if (flags.output.format == "json") {
     auto written = deliver(context, {}, reasons_json("Refusal", "reasons", reasons));
@@ -127,21 +127,22 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
 
 Command add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "plan", "Plan which service runs with which batch and processes on which slice of which GPU");
+      "plan",
+      "Plan which service runs on which slice of which GPU, with which batch size and processes");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
   add_gpu_flag(*command, flags->problem);
-  command->add_option("--planner", flags->planner, "Who plans; `partita planners` lists them")
+  command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
       ->type_name("PLANNER")
       ->default_str(flags->planner);
   within(command->add_option("--max-gpus", flags->max_gpus,
-                             "Refuse (exit 1) when more GPUs than this are needed"),
+                             "Refuse (exit 1) a plan with more GPUs than this"),
          1, 1e6)
       ->type_name("N")
       ->excludes("--fleet");
   add_replan_flags(*command, flags->replan);
   add_node_budget(*command, flags->node_budget);
-  command->add_flag("--explain", flags->explain, "Say why the plan is as it is (text)");
+  command->add_flag("--explain", flags->explain, "Explain the plan (text)");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"

@@ -79,7 +79,7 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Context& context, const Problem
       return other.gpu.name == entry->gpu.name;
     };
     if (std::any_of(fleet.begin(), fleet.end(), same)) {
-      return bad_input(where, fmt::format("GPU model '{}' is there twice", entry->gpu.name));
+      return bad_input(where, fmt::format("GPU model '{}' is listed twice", entry->gpu.name));
     }
     fleet.push_back(std::move(*entry));
   }
@@ -106,9 +106,10 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
 Result<void> check_flags(const ProblemFlags& flags) {
   if (!flags.fleet.empty()) return {};
   if (flags.profiles.empty()) {
-    return bad_input("--profiles", "it is needed, unless --fleet names profiles");
+    return bad_input("", "--profiles is required: a CSV or a directory of measured profiles");
   }
-  if (flags.gpu.empty()) return bad_input("--gpu", "it (or --fleet) is needed");
+  if (flags.gpu.empty())
+    return bad_input("", "--gpu is required: a GPU model such as A100-80GB (or give --fleet)");
   return {};
 }
 
@@ -125,12 +126,13 @@ void add_problem_flags(CLI::App& command, ProblemFlags& flags) {
       ->type_name("FILE")
       ->excludes(profiles);
   command
-      .add_option("--slo-rule", flags.rule,
-                  "When a latency objective holds. queueing: the predicted end-to-end percentile "
-                  "latency is <= SLO; execution:F: the execution latency is < F x SLO")
+      .add_option(
+          "--slo-rule", flags.rule,
+          "What meeting a latency objective means. queueing: the predicted end-to-end percentile "
+          "latency is <= SLO; execution:F: the execution latency is < F x SLO")
       ->type_name("RULE");
   within(command.add_option("--max-processes", flags.max_processes,
-                            "Most MPS processes on one instance"),
+                            "Maximum number of MPS processes on one instance"),
          1, profile::kMaxProcesses)
       ->type_name("N");
   add_catalogue(command, flags.catalogue);

@@ -84,7 +84,8 @@ void BatchExecutor::take_over(const Past& past) {
       attempt_ended(t, *past.tasks[at(t)].status);
     }
     if (past.tasks[at(t)].left_out && !settled(t))
-      settle(t, TaskStatus::not_run, "later instances have its place; resume again after them");
+      settle(t, TaskStatus::not_run,
+             "later instances are in its place; resume once more when they are gone");
   }
 }
 
