@@ -14,7 +14,7 @@ CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) 
   option->type_name(fmt::format("{}", fmt::join(words, "|")));
   return option->check([words](const std::string& value) {
     if (std::find(words.begin(), words.end(), value) != words.end()) return std::string{};
-    return fmt::format("'{}' is none of {}{}", value, fmt::join(words, ", "),
+    return fmt::format("'{}' is not one of {}{}", value, fmt::join(words, ", "),
                        did_you_mean(value, words));
   });
 }

@@ -19,8 +19,8 @@ int unit_columns(int units) {
   return std::clamp(kBarColumns / std::max(1, units), kMinUnitColumns, kMaxUnitColumns);
 }
 
-// Found by search: the largest least CIEDE2000 distance over four kinds of sight, among colours that
-// carry dark text. Ordered so that the first few are further apart still.
+// Found by search: the largest least CIEDE2000 distance over four kinds of sight, among colours
+// that carry dark text. Ordered so that the first few are further apart still.
 constexpr std::array<Rgb, kDistinctColours> kColours{{
     {129, 183, 246},
     {255, 246, 147},

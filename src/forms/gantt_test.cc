@@ -61,7 +61,7 @@ long one        0    0.200   5.000   4.800  2g.12gb@0
 all             0    7.000  10.000   3.000  4g.24gb@0
 
 makespan 10 s on 1 × A30-24GB (lower bound 9.9 s: at most 1.1 % above the optimum)
-3 creates take 1.2 s, 2 destroys 0.2 s; tasks keep 66 % of the compute slices busy
+3 creates take 1.2 s, 2 destroys 200 ms; tasks keep 66 % of the compute slices busy
 task all ends 1.2 s after its deadline
 scheduler far, 0.25 ms of CPU time; 12 search nodes
 

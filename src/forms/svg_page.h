@@ -19,8 +19,8 @@ inline constexpr int kPageMargin = 28, kPageTitle = 20, kPageName = 13, kPageSma
 inline constexpr const char* kPageLine = "#d5dae0";
 inline constexpr const char* kPageGround = "#f3f5f7";
 
-// The whole picture around `body`. Every colour of the page has a twin for dark screens; texts in an
-// element of class "on" stand on a coloured box and stay dark.
+// The whole picture around `body`. Every colour of the page has a twin for dark screens; texts in
+// an element of class "on" stand on a coloured box and stay dark.
 std::string svg_document(int width, int height, std::string_view title, std::string_view about,
                          std::string_view body);
 

@@ -65,8 +65,8 @@ std::string shared_name(const Geometry& geometry) {
 std::string resource_fault(const std::string& name) {
   if (name == kWholeGpu) return "";
   if (!name.starts_with(kMigPrefix))
-    return fmt::format("'{}' is no resource of the plugin, such as {} or {}3g.40gb", comment(name),
-                       kWholeGpu, kMigPrefix);
+    return fmt::format("'{}' is not a resource of the plugin, such as {} or {}3g.40gb",
+                       comment(name), kWholeGpu, kMigPrefix);
   // The attributes follow a dot in a resource, a plus in a profile: mig-1g.10gb.me.
   std::string profile = name.substr(kMigPrefix.size());
   if (const auto unit = profile.find("gb."); unit != std::string::npos) profile[unit + 2] = '+';
@@ -220,7 +220,8 @@ std::string plugin_json(const PluginConfig& config) {
 }
 
 std::string plugin_text(const PluginConfig& config) {
-  if (config.resources.empty()) return "nothing is shared: every container has its device alone\n";
+  if (config.resources.empty())
+    return "nothing is shared: every container has a device of its own\n";
   std::string text =
       fmt::format("shared by {}, MIG strategy {}{}\n", to_string(config.method),
                   config.mig_strategy, config.rename_by_default ? ", offered as NAME.shared" : "");

@@ -52,7 +52,7 @@ std::string ProfileName::text() const {
 
 Result<ProfileName> parse_profile_name(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return bad_input("", fmt::format("'{}' is no MIG profile such as 3g.40gb or 1g.10gb+me: {}",
+    return bad_input("", fmt::format("'{}' is not a MIG profile such as 3g.40gb or 1g.10gb+me: {}",
                                      utf8(printable(text.substr(0, kMaxWordBytes))), why));
   };
   const auto sign = text.find_first_of("+-");

@@ -137,7 +137,7 @@ class World {
     for (std::size_t unit = 0; unit < running_.size(); ++unit)
       if ((*mask)[unit]) worker.units.push_back(unit);
     if (worker.units.empty() || worker.units.size() != mask->count())
-      return bad_input("policy", "gives an empty mask or units that the GPU has not");
+      return bad_input("policy", "gives an empty mask or units that the GPU does not have");
     for (const std::size_t unit : worker.units) ++running_[unit];
     worker.granted = *mask;
     worker.ready = now_ + options_.launch_us + cost_of(worker, *mask);

@@ -311,7 +311,7 @@ Result<void> check_policies(const std::string& policies) {
   const std::vector<std::string>& words = kernel_policy_words();
   for (const std::string& word : split(policies, ','))
     if (std::ranges::find(words, word) == words.end() && !switches_of(word))
-      return bad_input("--policies", fmt::format("'{}' is none of {}, eclip:N with N up to {}{}",
+      return bad_input("--policies", fmt::format("'{}' is not one of {}, eclip:N with N up to {}{}",
                                                  word, fmt::join(words, ", "), kMaxSwitches,
                                                  did_you_mean(word, words)));
   return {};

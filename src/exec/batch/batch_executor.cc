@@ -432,7 +432,7 @@ void BatchExecutor::attempt_ended(int task, int status) {
   if (timed_out) {
     reason = "took too long";
   } else if (reason.empty()) {
-    reason = status == kUnknownStatus ? "nobody saw how it ended"
+    reason = status == kUnknownStatus ? "its exit status is unknown"
                                       : fmt::format("exit status {}", status);
   }
   run.status = TaskStatus::pending;

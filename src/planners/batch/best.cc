@@ -139,8 +139,8 @@ std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best
   } else if (best.complete) {
     lines.push_back(fmt::format(
         "No schedule is shorter than {}: on every assignment of tasks to instances some slice is "
-        "busy or waits that long. The {:.3f} % beyond are creates and destroys waiting for each "
-        "other in this one.",
+        "busy or waits that long. The remaining {:.3f} % are creates and destroys waiting for each "
+        "other in this schedule.",
         seconds_text(best.bound), above(schedule.makespan, best.bound)));
   } else {
     lines.push_back(
