@@ -38,7 +38,7 @@ Exit exit_of(const Error& error) {
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats) {
   output.format = formats.front();
   one_of(command.add_option("--format", output.format,
-                            "Form of the result: text is for people, json is for programs"),
+                            "Form of the result: text is for people, json for programs"),
          formats)
       ->default_str(output.format);
   add_output_file(command, output.file);
@@ -49,10 +49,10 @@ void add_output_file(CLI::App& command, std::string& file) {
       .add_option_function<std::string>(
           "-o,--output",
           [&file](const std::string& path) { file = path == "-" ? std::string{} : path; },
-          "Write the result to FILE, atomically: old or new content, never a mix")
+          "Write the result to FILE (atomically: never a partly written file)")
       ->type_name("FILE")
       ->check([](const std::string& path) {
-        return path.empty() ? std::string("a file name is needed") : std::string{};
+        return path.empty() ? std::string("give a file name") : std::string{};
       });
 }
 

@@ -48,7 +48,7 @@ void forget_leaving(const JournalState& journal, Change& change) {
 }
 
 Error blocked(const std::vector<Blocker>& blockers, bool untouched) {
-  std::string text = "processes hold instances that have to go and run no segment:";
+  std::string text = "processes without a segment hold instances that must be destroyed:";
   for (const Blocker& one : blockers) {
     text += fmt::format(" pid {}{} on gpu {} {} at {} ({});", one.holder.pid,
                         one.holder.name.empty() ? "" : " (" + one.holder.name + ")",
@@ -181,7 +181,8 @@ class Run {
       if (auto noted = note_matching(); !noted) return noted;
       if (done && !change_.empty() && ++report_.reconciles > kMaxReconciles) {
         return failed({ErrorCode::environment,
-                       "the node does not become as wanted: somebody else is changing it", "node"});
+                       "the node does not reach the wanted state: somebody else is changing it",
+                       "node"});
       }
       if (!change_.blockers.empty()) return failed(blocked(change_.blockers, false));
     }

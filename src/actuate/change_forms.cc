@@ -156,7 +156,7 @@ std::string affected_text(const std::vector<Affected>& affected) {
       continue;
     }
     text += fmt::format(
-        "  {}: down to {:.0f} %, {:.2f} s below what it must have, {:.2f} s without any\n",
+        "  {}: down to {:.0f} %, {:.2f} s below its minimum, {:.2f} s with nothing running\n",
         one.service, 100 * one.least, one.below.value, one.unavailable.value);
     if (!one.why_below.empty()) text += fmt::format("    {}\n", one.why_below);
   }
@@ -175,7 +175,7 @@ std::string change_text(const Change& change, bool explain) {
   }
   if (!change.affected.empty()) text += "\n" + affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
-    text += fmt::format("in the way: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
+    text += fmt::format("blocked by: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
                         to_string(one.instance.place), one.instance.uuid);
   }
   if (explain && !change.explanation.empty()) text += "\nwhy\n";

@@ -79,7 +79,7 @@ Result<void> Executor::enable_mig(const Step& step) {
   if (!mode) return failed(mode.error());
   if (*mode == device::ModeChange::done) return {};
   return failed({ErrorCode::reset_required,
-                 fmt::format("MIG mode is stored and comes in force with a reset: nvidia-smi "
+                 fmt::format("MIG mode is stored and takes effect after a reset: run nvidia-smi "
                              "--gpu-reset -i {}, then apply again",
                              step.place.gpu),
                  fmt::format("gpu {}", step.place.gpu)});

@@ -211,8 +211,8 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
     }
     if (match.rows() > match.columns()) {
       return failed({ErrorCode::infeasible,
-                     fmt::format("{} GPUs of model {} are wanted, {} can be used{}", match.rows(),
-                                 name, match.columns(), lost),
+                     fmt::format("the plan needs {} GPUs of model {}, {} can be used{}",
+                                 match.rows(), name, match.columns(), lost),
                      "node"});
     }
     for (const auto& [row, position] : match.match()) (*gpu_of)[at(row)] = position;

@@ -183,7 +183,7 @@ Error damaged(const std::string& file, int line, const std::string& what) {
 // One line without its newline.
 Result<Record> parse_line(const std::string& file, int number, std::string_view line) {
   if (line.size() < 10 || line[8] != ' ') {
-    return failed(damaged(file, number, "this is no journal record"));
+    return failed(damaged(file, number, "not a journal record"));
   }
   const std::string_view body = line.substr(9);
   if (fmt::format("{:08x}", crc32(body)) != line.substr(0, 8)) {

@@ -42,7 +42,7 @@ Result<void> check_units(const std::string& file, const plan::GraphProblem& prob
   for (const plan::GraphTask& task : problem.tasks) {
     if (task.kind != plan::GraphTaskKind::lane || task.units <= topology.units()) continue;
     return bad_input(task.line > 0 ? fmt::format("{}:{}", file, task.line) : "--units",
-                     fmt::format("task '{}' asks for {} units; {} has {} (--gpu)", task.name,
+                     fmt::format("task '{}' asks for {} units, but {} has {} (--gpu)", task.name,
                                  task.units, topology.name, topology.units()));
   }
   return {};

@@ -71,7 +71,7 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFile
       return other.gpu.name == entry->gpu.name;
     };
     if (std::any_of(fleet.begin(), fleet.end(), same)) {
-      return bad_input(where, fmt::format("GPU model '{}' is there twice", entry->gpu.name));
+      return bad_input(where, fmt::format("GPU model '{}' is listed twice", entry->gpu.name));
     }
     fleet.push_back(std::move(*entry));
   }
@@ -98,9 +98,9 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
 Result<void> check_complete(const ProblemFiles& inputs) {
   if (!inputs.fleet.empty()) return {};
   if (inputs.profiles.empty()) {
-    return bad_input("--profiles", "it is needed, unless --fleet names profiles");
+    return bad_input("", "--profiles is required: a CSV or a directory of measured profiles");
   }
-  if (inputs.gpu.empty()) return bad_input("--gpu", "it (or --fleet) is needed");
+  if (inputs.gpu.empty()) return bad_input("", "--gpu is required: a GPU model such as A100-80GB (or give --fleet)");
   return {};
 }
 

@@ -27,7 +27,7 @@ class Unique {
  private:
   void once(const Node& item, const std::string& uuid) {
     if (!uuid.empty() && !uuids_.insert(uuid).second)
-      in_.refuse(item, fmt::format("the device '{}' is there twice", uuid));
+      in_.refuse(item, fmt::format("the device '{}' is listed twice", uuid));
   }
 
   Fields& in_;

@@ -238,7 +238,7 @@ std::vector<std::string> StateText::faults() const {
       faults.push_back(fmt::format("GPU {}: {}", gpu.index, what));
     };
     if (gpu.lost) {
-      add("it fell off the bus; only a reboot brings it back");
+      add("it fell off the bus; only a reboot helps");
       continue;
     }
     if (gpu.model.empty())

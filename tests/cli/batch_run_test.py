@@ -191,7 +191,7 @@ class BatchRunTest(BatchTest):
         runner.send_signal(signal.SIGINT)
         out, err = runner.communicate(timeout=10)
         self.assertEqual(runner.returncode, 3, err)
-        self.assertIn("interrupted; run the same command again to go on", err)
+        self.assertIn("interrupted; run the same command again to continue", err)
         self.assertTrue(json.loads(out)["interrupted"])
         self.assertLessEqual(set(self.statuses(json.loads(out)).values()), {"not_run", "skipped"})
         self.assertEqual(self.instances(), {})
@@ -262,7 +262,7 @@ class BatchRunTest(BatchTest):
         self.assertIn("task big: has no command", no_command)
         self.assertIn("unknown placeholder '{tsak}'; did you mean 'task'?",
                       self.refused(command="run {tsak}", status=2))
-        self.assertIn("--gpu: '1' is no index", self.refused("--gpu", "1", status=2))
+        self.assertIn("--gpu: '1' is not the index", self.refused("--gpu", "1", status=2))
         broken = json.loads(self.read("schedule.json"))
         broken["tasks"][-1]["end_s"] += 1
         self.write("broken.json", json.dumps(broken))
@@ -272,7 +272,7 @@ class BatchRunTest(BatchTest):
                           self.refused(driver=["nvml"], status=3))
         self.machine(model="A100-80GB")
         os.remove(self.path("node.state"))
-        self.assertIn("is of model A30-24GB, and this node has no such one left: GPU 0 A100-80GB",
+        self.assertIn("is of model A30-24GB, and this node has no such GPU left: GPU 0 A100-80GB",
                       self.refused(status=2))
         os.remove(self.path("node.state"))
         self.assertNotIn("state", os.listdir(self.folder))

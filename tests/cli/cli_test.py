@@ -78,6 +78,31 @@ class Plans(CliTest):
         root = xml.etree.ElementTree.fromstring(self.ok(*self.plan_args("--format", "svg")))
         self.assertTrue(root.tag.endswith("svg"))
 
+    def test_svg_of_many_gpus_in_pages(self):
+        self.write_services("name: a, model: large, rate_rps: 40000, slo_ms: 500")
+        gpus = self.json(*self.plan_args())["objective"]["gpus"]
+        self.assertGreater(gpus, 150)
+        self.ok(*self.plan_args("--format", "svg", "-o", "p.svg"))
+        files = [name for name in os.listdir(self.folder) if name.endswith(".svg")]
+        self.assertEqual(len(files), -(-gpus // 150))
+        pages = [self.read("p.svg"), *(self.read(f"p-{n}.svg") for n in range(2, len(files) + 1))]
+        for number, page in enumerate(pages):
+            self.assertIn(f"page {number + 1} of {len(pages)}<", page)
+            self.assertIn(f">GPU {150 * number}<", page)
+        done = self.run_partita(*self.plan_args("--format", "svg"))
+        self.assertEqual(done.stdout.decode(), pages[0])
+        self.assertIn(f"page 1 of {len(pages)}; -o FILE.svg writes them all",
+                      done.stderr.decode())
+
+    def test_what_is_required_is_said_in_a_sentence(self):
+        for args, words in (
+                (("plan", "--services", "services.yaml", "--gpu", "A30"),
+                 "partita: --profiles is required: a CSV or a directory of measured profiles\n"),
+                (("plan", "--services", "services.yaml", "--profiles", "profiles.csv"),
+                 "partita: --gpu is required: a GPU model such as A100-80GB (or give --fleet)\n")):
+            done = self.run_partita(*args)
+            self.assertEqual((done.returncode, done.stderr.decode()), (2, words))
+
 
 class Simulations(CliTest):
     def setUp(self):

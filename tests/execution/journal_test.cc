@@ -50,7 +50,7 @@ TEST(RunJournal, NoByteMayChange) {
     ASSERT_FALSE(parsed.has_value()) << at;
     EXPECT_EQ(parsed.error().context, "j:" + std::to_string(line));
   }
-  // A record that is there twice, or lost, at the beginning.
+  // A record that is listed twice, or lost, at the beginning.
   const std::string first = text.substr(0, text.find('\n') + 1);
   EXPECT_FALSE(exec::parse_journal("j", first + text).has_value());
   EXPECT_FALSE(exec::parse_journal("j", text.substr(first.size())).has_value());

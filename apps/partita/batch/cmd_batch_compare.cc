@@ -70,7 +70,7 @@ Command add_batch_compare(CLI::App& batch) {
                    "fixed-best, and exact for at most 12 tasks")
       ->type_name("SCHEDULERS")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("a scheduler is needed") : std::string{};
+        return text.empty() ? std::string("give a scheduler") : std::string{};
       });
   add_search_flags(*command, flags->search);
   add_output(*command, flags->output, {"text", "json", "svg"});

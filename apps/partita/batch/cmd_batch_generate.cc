@@ -50,14 +50,14 @@ Result<std::vector<sim::ClassShare>> parse_shares(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const std::vector<std::string> pair = split(part, ':');
     if (pair.size() != 2) {
-      return bad_input("--shares", fmt::format("'{}' is no SIZE:SHARE such as 2:0.5", part));
+      return bad_input("--shares", fmt::format("'{}' is not SIZE:SHARE, for instance 2:0.5", part));
     }
     const Result<double> size = parse_number("--shares", pair[0]);
     if (!size) return failed(size.error());
     const Result<double> share = parse_number("--shares", pair[1]);
     if (!share) return failed(share.error());
     if (!(*size >= 1 && *size <= hw::kMaxSlices && *size == static_cast<int>(*size))) {
-      return bad_input("--shares", fmt::format("'{}' is no number of slices", pair[0]));
+      return bad_input("--shares", fmt::format("'{}' is not a number of slices", pair[0]));
     }
     shares.push_back({static_cast<int>(*size), *share});
   }
@@ -68,7 +68,7 @@ Result<std::vector<sim::ClassShare>> parse_shares(const std::string& text) {
 Result<sim::BatchRecipe> with_range(sim::BatchRecipe recipe, const std::string& text) {
   const std::vector<std::string> ends = split(text, ',');
   if (ends.size() != 2) {
-    return bad_input("--time-range", fmt::format("'{}' is no range such as 90,100", text));
+    return bad_input("--time-range", fmt::format("'{}' is not a range such as 90,100", text));
   }
   const Result<double> shortest = parse_number("--time-range", ends[0]);
   if (!shortest) return failed(shortest.error());
@@ -170,10 +170,10 @@ void add_details(CLI::App& command, BatchGenerateFlags& flags) {
                   "How a memory-bound task scales once it is compute-bound"),
          {"sub-linear", "near-linear", "none"});
   one_of(add_word(command, "--clip", flags.clip,
-                  "Scaling factors outside of their range: take its end, or draw again"),
+                  "What to do with a scaling factor outside its range: clamp it, or draw again"),
          {"clamp", "truncate"});
   one_of(add_word(command, "--leftovers", flags.leftovers,
-                  "Which class gets the tasks that the shares leave over"),
+                  "Class of the tasks that are left when the shares are rounded"),
          {"largest-remainder", "smallest-class"});
   command
       .add_option("--shares", flags.shares,
@@ -187,12 +187,12 @@ void add_details(CLI::App& command, BatchGenerateFlags& flags) {
   one_of(add_word(command, "--order", flags.order, "Order of the tasks in the file"),
          {"shuffled", "classes"});
   within(command.add_option("--releases", flags.releases,
-                            "Release the tasks one by one over so many seconds"),
+                            "Release the tasks one by one over this many seconds"),
          0, 1e6)
       ->type_name("SECONDS");
-  within(command.add_option("--deadlines", flags.deadlines,
-                            "Give every task a deadline: so many times its shortest time after "
-                            "its release"),
+  within(command.add_option(
+             "--deadlines", flags.deadlines,
+             "Give every task a deadline: this many times its shortest time, after its release"),
          1, 1e6)
       ->type_name("FACTOR");
 }

@@ -193,7 +193,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   headline(context, 2, "The plan: the fewest GPUs, with the proof");
   const Result<JudgedPlan> plan = show_plan(context, flags, *problem);
   if (!plan) return failed(plan.error());
-  headline(context, 3, "The judge: shares no code with the planner");
+  headline(context, 3, "The check, by a judge that shares no code with the planner");
   say(context,
       fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem->services.size(),
                   (*plan)->gpus.size(), plan::to_string(problem->rule)));
@@ -205,7 +205,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   if (auto shown = show_batch(context, flags); !shown) return shown;
   headline(context, 7, "Below instances: two models on one MI50, their kernels on masks of CUs");
   if (auto shown = show_kernels(context); !shown) return shown;
-  headline(context, 8, "The plan made real on eight simulated GPUs, then more traffic");
+  headline(context, 8, "The plan applied to eight simulated GPUs, then more traffic");
   if (auto shown = show_node(context, *problem, *plan, kNodeGpus); !shown) {
     return failed(shown.error());
   }
@@ -218,8 +218,8 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "demo",
-      "Tell the whole story on eleven services, a queue of jobs and two models on one GPU: plan, "
-      "proof, verdict, traffic, and a node changed with nothing touched that may stay");
+      "Show everything on eleven services, a queue of jobs and two models on one GPU: plan, proof, "
+      "check, traffic, and a change of a node that keeps services up");
   auto flags = std::make_shared<DemoFlags>();
   command
       ->add_option("-o,--output", flags->picture,

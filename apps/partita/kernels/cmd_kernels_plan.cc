@@ -134,15 +134,15 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
 }  // namespace
 
 Command add_kernels_plan(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "plan",
-      "Give groups of kernels of co-located models their SMs or CUs: ECLIP's problem, exactly");
+  CLI::App* command = kernels.add_subcommand("plan",
+                                             "Choose the SMs or CUs of groups of kernels of "
+                                             "co-located models: ECLIP's problem, solved exactly");
   auto flags = std::make_shared<KernelsPlanFlags>();
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
   within(
-      command->add_option("--switch-cost", flags->switch_cost, "Microseconds that a change takes"),
+      command->add_option("--switch-cost", flags->switch_cost, "Time of a change, in microseconds"),
       0, 1e9)
       ->type_name("US")
       ->default_str("0");

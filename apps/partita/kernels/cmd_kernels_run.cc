@@ -283,21 +283,22 @@ Command add_kernels_run(CLI::App& kernels) {
   add_lane_driver_flags(*command, flags->driver);
   command
       ->add_option("--policies", flags->policies,
-                   "Which, between commas: mps, static, model, eclip, eclip:N; RPS are compared "
-                   "with the first")
+                   "The policies, separated by commas: mps, static, model, eclip, eclip:N; RPS are "
+                   "compared with the first")
       ->type_name("NAMES")
       ->default_str(flags->policies);
   within(command->add_option("--requests", flags->requests, "Requests per worker and run"), 1,
          1'000'000)
       ->default_str("20")
       ->type_name("N");
-  within(command->add_option("--repeats", flags->repeats, "Runs of each policy, in turns"), 1, 1000)
+  within(command->add_option("--repeats", flags->repeats, "Runs of each policy, alternating"), 1,
+         1000)
       ->default_str("3")
       ->type_name("N");
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  within(command->add_option("--scale", flags->scale, "Times of kernels are multiplied by it"),
-         1e-3, 1e6)
+  within(command->add_option("--scale", flags->scale, "Factor for the times of the kernels"), 1e-3,
+         1e6)
       ->default_str("1")
       ->type_name("X");
   within(command->add_option("--tolerance", flags->tolerance,

@@ -67,8 +67,7 @@ std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const Simu
          fmt::format("{:.0f}", switches), fmt::format("{}", one.report.waits)});
   }
   return to_string(table) +
-         "\nx ALONE: summed over workers, against the same model alone on all units; p95: of the "
-         "worst worker;\nJ: per request; SWITCHES: of the mask, per request of every worker.\n" +
+         "\nx ALONE: summed over workers, relative to the same model alone on all units; p95: of the worst worker;\nJ: joules per request; SWITCHES: mask changes per request of a worker.\n" +
          parameters_text(flags);
 }
 
@@ -193,10 +192,10 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
     in.sweep = *std::move(sweep);
     if (in.sweep->parameter == "switches" && !flags.plan.empty())
       return bad_input("--sweep",
-                       fmt::format("switches: {} says them; sweep without a plan", flags.plan));
+                       fmt::format("switches: {} fixes them; sweep without a plan", flags.plan));
   }
   if (flags.plan.empty() && flags.kernels.workers.empty())
-    return bad_input("--workers", "is needed, or a PLAN that names them");
+    return bad_input("", "--workers is required: the co-located models (or give a PLAN)");
   auto plan = load_planned_units(context, flags);
   if (!plan) return failed(plan.error());
   in.plan = *std::move(plan);
@@ -271,7 +270,7 @@ Command add_kernels_simulate(CLI::App& kernels) {
                    "launch-us, switch-us, mask-us, spread, static-w or unit-w")
       ->type_name("NAME=V,V,...")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("NAME=V,V,... is needed") : std::string{};
+        return text.empty() ? std::string("give NAME=V,V,...") : std::string{};
       });
   within(command->add_option("--tolerance", flags->tolerance,
                              "Share by which a kernel or model may take longer than on the whole "

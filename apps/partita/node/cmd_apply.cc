@@ -95,7 +95,8 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
   using Kind = actuate::ApplyEvent::Kind;
   switch (event.kind) {
     case Kind::begin:
-      if (!event.detail.empty()) complain(context, "an earlier run was cut short; going on");
+      if (!event.detail.empty())
+        complain(context, "continuing an earlier run that was interrupted");
       return;
     case Kind::step:
       note(context, fmt::format("{:>3}/{}  {}\n", event.step + 1, event.change->steps.size(),
@@ -124,7 +125,8 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Chan
 }
 
 Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
-  if (flags.plan.empty() && !flags.rollback) return bad_input("PLAN", "a plan is needed");
+  if (flags.plan.empty() && !flags.rollback)
+    return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
   const actuate::Doors doors = node->doors(context);
@@ -149,7 +151,7 @@ Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
     return failed(report.error());
   }
   complain(context, report->change.empty()
-                        ? std::string("the node is as wanted; nothing to do")
+                        ? std::string("the node already matches; nothing to do")
                         : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
                                       report->took.value, report->change.predicted.value));
   return show(context, flags, report->change);
@@ -159,21 +161,22 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
   command.add_flag("--dry-run", flags.dry_run,
-                   "Only say what would be done, to whom, for how long");
-  command.add_flag("--explain", flags.explain, "Say why each instance stays, goes or moves (text)");
+                   "Only print what would be done and how long it takes");
+  command.add_flag("--explain", flags.explain,
+                   "Explain why each instance stays, goes or moves (text)");
   command.add_flag("--keep-foreign", flags.keep_foreign,
                    "Leave instances that Partita did not make, unless they are in the way");
   within(command.add_option("--min-available", flags.min_available,
-                            "Share of a service's capacity that stays up where there is room"),
+                            "Share of a service's capacity to keep up where there is room"),
          0, 1)
       ->type_name("SHARE");
   within(command.add_option("--drain-timeout", flags.drain_timeout,
-                            "Seconds that processes may take to leave an instance"),
+                            "Seconds to wait for processes to leave an instance"),
          0, kMaxWait)
       ->type_name("SECONDS");
   within(command.add_option("--ready-timeout", flags.ready_timeout,
-                            "Seconds that a started segment may take until a process holds its "
-                            "device, before anything is taken down for it; 0: do not wait"),
+                            "Seconds to wait for a started segment to hold its device before "
+                            "stopping what it replaces; 0: do not wait"),
          0, kMaxWait)
       ->type_name("SECONDS");
   add_output(command, flags.output, {"text", "json"});
@@ -216,21 +219,20 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
   const auto drained = actuate::drain(node->doors(context), *devices, {flags.timeout},
                                       [&](const auto& event) { tell(context, event); });
   if (!drained) return failed(drained.error());
-  complain(context, "nobody holds what was named");
+  complain(context, "nothing runs there");
   return Exit::done;
 }
 
 }  // namespace
 
 Command add_apply(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "apply",
-      "Make this node as a plan says, touching only what differs; may be killed and run "
-      "again at any moment");
+  CLI::App* command = app.add_subcommand("apply",
+                                         "Change this node to match a plan, touching only what "
+                                         "differs; it may be killed and restarted at any time");
   auto flags = std::make_shared<ApplyFlags>();
-  command->add_option("PLAN", flags->plan, "A plan, or a state of this node to go back to")
+  command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
-  command->add_flag("--rollback", flags->rollback, "Go back to what was before the last apply");
+  command->add_flag("--rollback", flags->rollback, "Undo the last apply");
   command
       ->add_option("--services", flags->services,
                    "Judge the plan by these services as well, as `partita verify` does; needs "
@@ -247,8 +249,7 @@ Command add_apply(CLI::App& app) {
 }
 
 Command add_rollback(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("rollback", "Make this node as it was before the last apply");
+  CLI::App* command = app.add_subcommand("rollback", "Undo the last apply");
   auto flags = std::make_shared<ApplyFlags>();
   flags->rollback = true;
   add_flags(*command, *flags);

@@ -81,7 +81,7 @@ Result<std::string> checkpoint(const ExportFlags& flags, const Source& source) {
   Result<std::string> text = interop::checkpoint_json(
       source.node ? interop::overlaid(*source.node, source.geometry) : source.geometry);
   if (text) return text;
-  return bad_input(flags.file, text.error().message + "; --node STATE tells UUIDs");
+  return bad_input(flags.file, text.error().message + "; --node STATE gives UUIDs");
 }
 
 Result<std::string> sharing(const ExportFlags& flags, const Source& source) {

@@ -39,7 +39,7 @@ Result<std::string> recognised(const std::string& file, std::string_view text) {
     if (document->root.find(key)) return std::string("device-plugin");
   return bad_input(document->at(document->root),
                    "neither mig-parted's YAML or checkpoint nor a device plugin's configuration; "
-                   "--from says which it should be");
+                   "say which with --from");
 }
 
 // The GPUs that the file is for; `needed` is how many it names at least.
@@ -47,7 +47,7 @@ Result<std::vector<interop::Board>> load_boards(Context& context, const ImportFl
                                                 const hw::Catalogue& catalogue, int needed) {
   if (!flags.node.empty()) {
     if (!flags.gpu.empty() || flags.gpus > 0)
-      return bad_input("--node", "says what GPUs there are; --gpu and --gpus cannot be given too");
+      return bad_input("--node", "describes the GPUs, so do not give --gpu or --gpus");
     const Result<std::string> text = decide::read_input(context.files, "--node", flags.node);
     if (!text) return failed(text.error());
     const auto state = device::parse_state(flags.node, *text, catalogue);
@@ -55,7 +55,8 @@ Result<std::vector<interop::Board>> load_boards(Context& context, const ImportFl
     return interop::boards_of(state->state, catalogue);
   }
   if (flags.gpu.empty())
-    return bad_input("--gpu", "is needed, or --node: the file does not say what GPUs there are");
+    return bad_input("",
+                     "--gpu or --node is required: the file does not say which GPUs the node has");
   const Result<const hw::GpuModel*> model = catalogue.get(flags.gpu);
   if (!model) return bad_input("--gpu", model.error().message);
   return interop::boards_of(**model, flags.gpus > 0 ? flags.gpus : needed);
@@ -70,12 +71,12 @@ Result<interop::Geometry> read_mig_parted(Context& context, const ImportFlags& f
   int needed = 0;
   for (const interop::MigPartedEntry& entry : (*label)->entries) {
     if (entry.all && flags.gpus == 0 && flags.node.empty())
-      return bad_input("--gpus", fmt::format("is needed, or --node: {}:{} is about all GPUs",
-                                             input.file, entry.devices_line));
+      return bad_input("", fmt::format("--gpus or --node is required: {}:{} is about all GPUs",
+                                       input.file, entry.devices_line));
     for (const int index : entry.devices) needed = std::max(needed, index + 1);
   }
   if (needed > kMaxGpus && flags.node.empty() && flags.gpus == 0)
-    return bad_input("--gpus", fmt::format("{} names GPU {}, at most {} are taken for granted",
+    return bad_input("--gpus", fmt::format("{} names GPU {}; without --gpus at most {} are assumed",
                                            input.file, needed - 1, kMaxGpus));
   const auto boards = load_boards(context, flags, catalogue, needed);
   if (!boards) return failed(boards.error());
@@ -98,7 +99,7 @@ Result<std::string> geometry_form(Context& context, const ImportFlags& flags, co
                             : read_checkpoint(context, flags, input, *catalogue);
   if (!geometry) return failed(geometry.error());
   if (geometry->gpus.empty())
-    return bad_input(input.file, "it says nothing about the GPUs that there are");
+    return bad_input(input.file, "it says nothing about the GPUs of this node");
   const device::StateDocument document = interop::to_state(*geometry);
   if (flags.output.format == "json") return device::state_json(document.state, document.occupants);
   const bool colour = context.colour && flags.output.file.empty();
@@ -135,16 +136,16 @@ Result<Exit> run_import(Context& context, const ImportFlags& flags) {
 
 Command add_import(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "import", "Read the form of another tool: as a layout that apply takes, or as text");
+      "import", "Read a configuration of another tool and print it, or write a layout for apply");
   auto flags = std::make_shared<ImportFlags>();
   command
       ->add_option("FILE", flags->file,
                    "mig-parted's YAML or checkpoint, or a device plugin's configuration")
       ->type_name("FILE")
       ->required();
-  one_of(command->add_option("--from", flags->from, "The form; recognised when it is not given"),
+  one_of(command->add_option("--from", flags->from, "The form (default: recognised)"),
          {"mig-parted", "checkpoint", "device-plugin"});
-  command->add_option("--label", flags->label, "Which configuration of several (mig-parted)")
+  command->add_option("--label", flags->label, "Which of several configurations (mig-parted)")
       ->type_name("LABEL");
   command->add_option("--gpu", flags->gpu, "Model of the GPUs that the file is for")
       ->type_name("GPU");

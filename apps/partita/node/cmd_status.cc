@@ -37,8 +37,7 @@ Result<Exit> run_status(Context& context, const StatusFlags& flags) {
 
 Command add_status(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "status",
-      "Read back what is on this node's GPUs: instances, who runs on them, what is wrong");
+      "status", "Show this node's GPUs: instances, what runs on them, what is wrong");
   auto flags = std::make_shared<StatusFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);

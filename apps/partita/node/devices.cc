@@ -54,8 +54,8 @@ Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   one_of(command.add_option("--driver", flags.driver,
-                            "Whose GPUs. nvml: those of this machine, by NVIDIA's driver; sim: a "
-                            "simulated machine"),
+                            "Which GPUs. nvml: those of this machine, through NVIDIA's driver; "
+                            "sim: a simulated machine"),
          {"nvml", "sim"})
       ->default_str(flags.driver);
   command

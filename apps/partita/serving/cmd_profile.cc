@@ -213,19 +213,19 @@ Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfi
 
 constexpr char kFitNotes[] =
     "Relative error of the throughput: of the points fitted, and of every point under the law "
-    "fitted to all others.\nRUNS told: combinations for which the memory law is right about "
+    "fitted to all others.\nRUNS RIGHT: combinations for which the memory law says correctly "
     "whether they ran.\n";
 
 Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   const Result<std::optional<PerformanceLaws>> present = load_laws(context, flags.path);
   if (!present) return failed(present.error());
-  if (*present) return bad_input("PATH " + flags.path, "it holds laws; measurements are needed");
+  if (*present) return bad_input("PATH " + flags.path, "the file holds laws; give measurements");
   const Result<hw::GpuModel> gpu = load_gpu(context, flags, "--gpu", flags.gpu);
   if (!gpu) return failed(gpu.error());
   const Result<ProfileTable> table = load_table(context, flags);
   if (!table) return failed(table.error());
   PerformanceLaws laws{gpu->name, flags.source, {}};
-  Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS told"},
+  Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS RIGHT"},
                {}};
   std::string suspicious;
   for (const auto& [model, workload] : *table) {
@@ -244,8 +244,9 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   note(context, fmt::format("{}\n{}", to_string(report), kFitNotes));
   if (!suspicious.empty()) {
     note(context,
-         fmt::format("More than {} % faster than the law; perhaps a process had died there and was "
-                     "counted (size, batch x processes):\n{}",
+         fmt::format("More than {} % faster than the law; perhaps a dead process was "
+                     "counted (size, "
+               "batch x processes):\n{}",
                      std::lround(100 * (profile::kSuspect - 1)), suspicious));
   }
   return done;
@@ -309,7 +310,7 @@ Result<Exit> run_predict(Context& context, const ProfileFlags& flags) {
       finish(context, output,
              flags.json() ? prediction_json(flags, point, fits) : prediction_text(flags, point));
   if (!done || fits) return done;
-  complain(context, fmt::format("it does not fit: {:.0f} MiB are needed, the instance has {:.0f}",
+  complain(context, fmt::format("does not fit: it needs {:.0f} MiB, the instance has {:.0f}",
                                 point.memory->value, on->memory.value));
   return Exit::no;
 }
@@ -354,7 +355,9 @@ CLI::Option* add_model(CLI::App& command, ProfileFlags& flags, const char* help)
 }
 
 CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
-  return within(command.add_option("--processes", flags.processes, "MPS processes that share it")
+  return within(command
+                    .add_option("--processes", flags.processes,
+                                "Number of MPS processes that share it")
                     ->default_str("1"),
                 1, profile::kMaxProcesses)
       ->type_name("N");
@@ -455,7 +458,7 @@ Command add_profile(CLI::App& app) {
             for (const Subcommand& sub : subcommands) {
               if (sub.app->parsed()) return sub.run(context, *sub.flags);
             }
-            return bad_input("profile", "a subcommand is needed");
+            return bad_input("", "profile needs a subcommand");
           }};
 }
 

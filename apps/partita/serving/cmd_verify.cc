@@ -31,7 +31,7 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
 
 Command add_verify(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "verify", "Judge a plan, whoever made it, against the services, profiles and hardware rules");
+      "verify", "Check a plan from any tool against the services, profiles and hardware rules");
   auto flags = std::make_shared<VerifyFlags>();
   add_plan_flags(*command, flags->plan);
   add_output(*command, flags->output, {"text", "json"});

@@ -115,7 +115,7 @@ std::string comparison_text(const std::vector<Standing>& standings,
       text += fmt::format("\n{}\n", decide::reasons_text(name + " has no plan:", standing.made.refusals));
     }
     if (standing.unfillable.empty()) continue;
-    text += fmt::format("\n{} plans batches that miss the SLO by filling alone:\n", name);
+    text += fmt::format("\n{} plans batches that take longer to fill than the SLO allows:\n", name);
     for (const Unfillable& item : standing.unfillable) text += unfillable_text(item);
   }
   return text;

@@ -230,7 +230,7 @@ class Explainer {
     if (!heirs.empty()) return fmt::format("its slices go to {}", fmt::join(heirs, ", "));
     if (from.instance->profile != to.profile)
       return fmt::format("the {} carries {:.6g} requests/s", to.profile, to.throughput.value);
-    return "it may not stay where it is";
+    return "it cannot stay where it is";
   }
 
   bool overlap(const plan::PlannedGpu& gpu, const plan::PlannedInstance& a,
