@@ -10,12 +10,19 @@ help:  ## this list
 demo: build  ## plan, judge and simulate a fleet, and explain every step
 	build/release/partita demo
 
-test: packages  ## every test, in release and under sanitizers
-	tools/run_tests
+test: packages  ## every test
+	tools/run_tests release
+
+sanitize: packages  ## the tests under address, undefined-behaviour and thread sanitizers
+	tools/run_tests sanitize
 
 build: packages  ## the program, at build/release/partita
 	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
 	cmake --build --preset release --target partita nvidia_ml_sim
+
+plain: packages  ## every source compiled by itself: does each include what it uses?
+	cmake --preset plain
+	cmake --build --preset plain --target all
 
 bench: packages  ## build and run the benchmarks
 	cmake --preset release
@@ -39,10 +46,10 @@ install: build  ## program, data, completions and man page under PREFIX (/usr/lo
 	cmake --install build/release --prefix $(PREFIX)
 
 clean:  ## remove what the targets above built
-	rm -rf build/release build/dev build/tsan build/fuzz build/npm
+	rm -rf build/release build/plain build/dev build/tsan build/fuzz build/npm
 
 packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt)
 
-.PHONY: help demo test build bench fuzz format tidy install clean packages
+.PHONY: help demo test sanitize build plain bench fuzz format tidy install clean packages

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/files.h"
+#include "base/source_text.h"
 #include "hw/catalogue.h"
 #include "forms/batch_forms.h"
 #include "planners/batch/far.h"
@@ -424,10 +424,8 @@ void fleet(const Effort& effort) {
 
 // Eight kernels measured on an A30.
 void rodinia(const Effort&) {
-  RealFiles files;
   const std::string name = "data/batches/rodinia-a30.csv";
-  const auto problem = plan::parse_tasks(name, *files.read(PARTITA_SOURCE_DIR "/" + name),
-                                         {gpu_model("A30-24GB")}, {0});
+  const auto problem = plan::parse_tasks(name, source_text(name), {gpu_model("A30-24GB")}, {0});
   CHECK(problem);
   std::printf("Rodinia on an A30: makespan s, bound s, CPU ms\n");
   for (const char* scheduler : {"far:unrefined", "far", "best", "exact", "miso:barrier", "miso",

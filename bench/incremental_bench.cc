@@ -7,8 +7,8 @@
 #include <ctime>
 
 #include "base/check.h"
-#include "base/files.h"
 #include "base/rng.h"
+#include "base/source_text.h"
 #include "hw/catalogue.h"
 #include "forms/serving_forms.h"
 #include "planners/serving/exact.h"
@@ -23,9 +23,8 @@ namespace {
 using planners::serving::IncrementalOutcome;
 
 plan::ServingProblem empty_problem() {
-  RealFiles files;
   const std::string name = "data/profiles/a100-80gb.json";
-  const auto laws = profile::parse_laws(name, *files.read(PARTITA_SOURCE_DIR "/" + name));
+  const auto laws = profile::parse_laws(name, source_text(name));
   plan::ServingProblem problem;
   plan::FleetEntry entry;
   entry.gpu = *hw::builtin_catalogue().find("A100-80GB");
@@ -36,10 +35,9 @@ plan::ServingProblem empty_problem() {
 }
 
 plan::ServingProblem scenario(int number, int copies) {
-  RealFiles files;
   const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem = empty_problem();
-  const auto services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR "/" + name));
+  const auto services = *plan::parse_services(name, source_text(name));
   for (int copy = 0; copy < copies; ++copy)
     for (plan::Service service : services) {
       service.name += "-" + std::to_string(copy);

@@ -69,6 +69,17 @@ BENCHMARK(joint_plan)
     ->ArgNames({"workers", "options", "literal"})
     ->Unit(benchmark::kMillisecond);
 
+// Workers of one and the same model.
+void replicas(benchmark::State& state) {
+  plan::KernelProblem p = problem(1, 711, static_cast<int>(state.range(1)), plan::Overlap::others);
+  p.workers.resize(static_cast<std::size_t>(state.range(0)), p.workers.front());
+  for (auto _ : state) CHECK(plan_jointly(p).plan.optimal);
+}
+BENCHMARK(replicas)
+    ->ArgsProduct({{8, 12, 32}, {4, 16}})
+    ->ArgNames({"workers", "options"})
+    ->Unit(benchmark::kMillisecond);
+
 void curve(benchmark::State& state) {
   const plan::KernelProblem p = problem(3, 711, 4, plan::Overlap::others);
   for (auto _ : state) benchmark::DoNotOptimize(switch_curve(p));

@@ -1,8 +1,9 @@
 #include "figures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
+
+#include "base/parse_number.h"
 
 namespace partita::nvml_sim {
 namespace {
@@ -35,10 +36,8 @@ unsigned long long share(double total, int part, int whole) {
 
 // "3g.40gb+me" says 40; a name without a dot nothing.
 unsigned long long gigabytes_of(std::string_view profile) {
-  unsigned long long gigabytes = 0;
-  const std::size_t dot = std::min(profile.find('.'), profile.size() - 1);
-  std::from_chars(profile.data() + dot + 1, profile.data() + profile.size(), gigabytes);
-  return gigabytes;
+  profile.remove_prefix(std::min(profile.find('.'), profile.size() - 1) + 1);
+  return static_cast<unsigned long long>(take_number<int>(profile).value_or(0));
 }
 
 }  // namespace

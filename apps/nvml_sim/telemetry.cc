@@ -109,10 +109,16 @@ Return nvmlDeviceGetMemoryInfo_v2(Device device, abi::MemoryV2* memory) {
   });
 }
 
+// A MIG device has its slices' share of the window, less a MiB, as nvidia-smi shows it.
 Return nvmlDeviceGetBAR1MemoryInfo(Device device, abi::Bar1Memory* memory) {
-  return on_gpu(device, given(memory), [&](const Target& target) {
+  return on_device(device, given(memory), [&](const Target& target) {
+    const hw::GpuModel& model = *target.gpu.model;
     unsigned long long total = kBytesPerMib;  // a power of two that the memory fits into
-    while (total < total_mib(*target.gpu.model) * kBytesPerMib) total *= 2;
+    while (total < total_mib(model) * kBytesPerMib) total *= 2;
+    if (target.compute != nullptr) {
+      const auto slices = static_cast<unsigned long long>(target.profile().size);
+      total = total * slices / static_cast<unsigned>(model.memory_slices) - kBytesPerMib;
+    }
     *memory = {total, total, 0};
     return Return::success;
   });

@@ -7,9 +7,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/input_output.h"
+#include "base/terminal.h"
 #include "flags.h"
 
 namespace partita::cli {
+namespace {
+
+// A progress line makes room for what is said.
+void make_room(Context& context) {
+  if (!context.progress_shown) return;
+  fmt::print(context.err, "\r\033[2K");
+  std::fflush(context.err);
+  context.progress_shown = false;
+}
+
+}  // namespace
 
 Exit exit_of(const Error& error) {
   switch (error.code) {
@@ -28,9 +41,15 @@ void add_output(CLI::App& command, Output& output, const std::vector<std::string
                             "Form of the result: text is for people, json is for programs"),
          formats)
       ->default_str(output.format);
+  add_output_file(command, output.file);
+}
+
+void add_output_file(CLI::App& command, std::string& file) {
   command
-      .add_option("-o,--output", output.file,
-                  "Write the result to FILE, atomically: old or new content, never a mix")
+      .add_option_function<std::string>(
+          "-o,--output",
+          [&file](const std::string& path) { file = path == "-" ? std::string{} : path; },
+          "Write the result to FILE, atomically: old or new content, never a mix")
       ->type_name("FILE")
       ->check([](const std::string& path) {
         return path.empty() ? std::string("a file name is needed") : std::string{};
@@ -38,11 +57,15 @@ void add_output(CLI::App& command, Output& output, const std::vector<std::string
 }
 
 Result<void> deliver(Context& context, const Output& output, std::string_view content) {
+  std::string text;
+  if (output.format == "text")
+    content = text = shown(content, Painter(context.colour && output.file.empty()));
   if (!output.file.empty()) {
     if (output.format == "text" && output.file.ends_with(".json"))
       complain(context, output.file + " holds text for people; --format json is for programs");
-    return context.files.write_atomic(output.file, content);
+    return write_output(output.file, content);
   }
+  make_room(context);
   errno = 0;
   const std::size_t written = std::fwrite(content.data(), 1, content.size(), context.out);
   if (written != content.size() || std::fflush(context.out) != 0) {
@@ -52,7 +75,18 @@ Result<void> deliver(Context& context, const Output& output, std::string_view co
 }
 
 void complain(Context& context, std::string_view message) {
-  fmt::print(context.err, "partita: {}\n", message);
+  note(context, fmt::format("partita: {}\n", message));
+}
+
+void say(Context& context, std::string_view text) {
+  make_room(context);
+  fmt::print(context.out, "{}", shown(text, Painter(context.colour)));
+  std::fflush(context.out);
+}
+
+void note(Context& context, std::string_view text) {
+  make_room(context);
+  fmt::print(context.err, "{}", shown(text));
 }
 
 void add_catalogue(CLI::App& command, std::string& directory) {

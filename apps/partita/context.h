@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,10 +33,11 @@ struct Context {
   Clock& clock;
   std::FILE* out = stdout;
   std::FILE* err = stderr;
-  bool out_terminal = false;  // standard output is a terminal
-  bool err_terminal = false;
-  bool colour = false;  // out_terminal, and NO_COLOR is not set
-  int width = 100;      // columns of the terminal; 100 where there is none
+  bool colour = false;    // standard output shows colours, and NO_COLOR is not set
+  int width = 100;        // columns of standard output; 100 where that is no terminal
+  bool progress = false;  // standard error is a terminal whose lines can be overwritten
+  int err_width = 100;
+  bool progress_shown = false;  // a progress line stands there
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`
@@ -55,9 +57,17 @@ struct Output {
 // the default.
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats);
 
-// Writes the result of a command where -o says: a file, atomically, or standard output.
+// Adds -o alone; `-` is standard output.
+void add_output_file(CLI::App& command, std::string& file);
+
+// Writes the result of a command where -o says: a file, atomically, or standard output. Text for
+// people is made safe for terminals, as it is in the three functions below.
 Result<void> deliver(Context& context, const Output& output, std::string_view content);
 
+// Lines on standard output, at once.
+void say(Context& context, std::string_view text);
+// Lines on standard error.
+void note(Context& context, std::string_view text);
 // A line on standard error, "partita: " before it.
 void complain(Context& context, std::string_view message);
 

@@ -4,10 +4,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "base/nearest.h"
@@ -17,16 +20,30 @@
 namespace partita::cli {
 namespace {
 
+constexpr int kLeastWidth = 40, kMostWidth = 500;
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// $COLUMNS, else what the terminal says, else `standard`.
+int width_of(int fd, int standard) {
+  const std::string_view said = environment("COLUMNS");
+  int columns = 0;
+  std::from_chars(said.data(), said.data() + said.size(), columns);
+  winsize size{};
+  if (columns <= 0 && isatty(fd) == 1 && ioctl(fd, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  return columns > 0 ? std::clamp(columns, kLeastWidth, kMostWidth) : standard;
+}
+
 Context real_context(Files& files, Clock& clock) {
   Context context{files, clock};
-  const char* no_color = std::getenv("NO_COLOR");
-  context.out_terminal = isatty(STDOUT_FILENO) == 1;
-  context.err_terminal = isatty(STDERR_FILENO) == 1;
-  context.colour = context.out_terminal && (no_color == nullptr || *no_color == '\0');
-  winsize size{};
-  if (context.out_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    context.width = size.ws_col;
-  }
+  const bool dumb = environment("TERM") == "dumb";
+  context.colour = !dumb && isatty(STDOUT_FILENO) == 1 && environment("NO_COLOR").empty();
+  context.progress = !dumb && isatty(STDERR_FILENO) == 1;
+  context.width = width_of(STDOUT_FILENO, context.width);
+  context.err_width = width_of(STDERR_FILENO, context.err_width);
   return context;
 }
 
@@ -56,7 +73,7 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
   const CLI::App& command = chosen(app);
   const std::vector<std::string> rest = command.remaining();
   if (rest.empty() && &command == &app && error.get_name() == "RequiredError") {
-    fmt::print(context.err, "{}", app.help());
+    note(context, app.help());
     return Exit::bad_input;
   }
   std::string path;  // below the program itself
@@ -64,7 +81,7 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
     path = " " + part->get_name() + path;
   }
   complain(context, rest.empty() ? std::string(error.what()) : unknown_word(command, rest.front()));
-  fmt::print(context.err, "Try 'partita help{}'.\n", path);
+  note(context, fmt::format("Try 'partita help{}'.\n", path));
   return Exit::bad_input;
 }
 

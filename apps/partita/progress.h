@@ -1,11 +1,13 @@
-// Progress: a line on a terminal that is overwritten and at the end removes itself. Silent where
-// standard error is no terminal.
+// Progress: a line on a terminal that is overwritten and at the end removes itself, as it does when
+// something is said meanwhile. Silent where standard error is no terminal.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
+#include "base/unicode.h"
 #include "context.h"
 #include "decide/made.h"
 
@@ -14,28 +16,28 @@ namespace partita::cli {
 class Progress {
  public:
   explicit Progress(Context& context) : context_(context) {}
-  ~Progress() {
-    if (shown_) fmt::print(context_.err, "\r\033[2K");
-  }
+  ~Progress() { note(context_, ""); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // A line that the terminal would wrap could not be taken back, so it is cut.
   void show(const std::string& line) {
-    if (!context_.err_terminal) return;
-    fmt::print(context_.err, "\r\033[2K{}", line);
+    if (!context_.progress) return;
+    const int room = context_.err_width - 1;
+    fmt::print(context_.err, "\r\033[2K{}", fit(line, std::min(columns(line), room)));
     std::fflush(context_.err);
-    shown_ = true;
+    context_.progress_shown = true;
   }
 
   // For a planner, as long as this lives.
   decide::Watch watch() {
     return {[this] { return static_cast<double>(context_.clock.cpu_ns()) / 1e6; },
-            [this](const std::string& line) { show(line); }};
+            [this](const std::string& line) { show(line); },
+            [this] { return static_cast<double>(context_.clock.now_ns()) / 1e9; }};
   }
 
  private:
   Context& context_;
-  bool shown_ = false;
 };
 
 }  // namespace partita::cli

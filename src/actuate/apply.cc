@@ -305,19 +305,20 @@ Result<void> drain(const Doors& doors, const std::vector<std::string>& devices, 
   const Result<device::NodeState> state = device::read_node(doors.driver);
   if (!state) return failed(state.error());
   Change change;
+  std::vector<Step> drains;
   for (const device::GpuState& gpu : state->gpus) {
     for (const device::Instance& one : gpu.instances) {
       if (std::find(devices.begin(), devices.end(), one.uuid()) == devices.end()) continue;
       const Place place{gpu.index, gpu.uuid, one.profile, one.start};
-      change.steps.push_back({Step::Kind::stop, place, {}, false, {}});
+      drains.push_back({Step::Kind::drain, place, {}, false, {}});
+      for (const AssignedSegment& runs : assignment->segments) {
+        if (runs.device != one.uuid()) continue;
+        const Segment segment{runs.service, runs.batch, runs.processes, runs.throughput_rps};
+        change.steps.push_back({Step::Kind::stop, place, segment, false, {}});
+      }
     }
   }
-  const std::size_t stops = change.steps.size();
-  for (std::size_t i = 0; i < stops; ++i) {
-    Step step = change.steps[i];
-    step.kind = Step::Kind::drain;
-    change.steps.push_back(step);
-  }
+  change.steps.insert(change.steps.end(), drains.begin(), drains.end());
   ApplyOptions options;
   options.drain_timeout = timeout;
   return Executor(doors, *journal, *assignment, options, observe).run(change, *state);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <tuple>
@@ -11,6 +10,7 @@
 
 #include "base/fields.h"
 #include "base/json_writer.h"
+#include "base/parse_number.h"
 
 namespace partita::actuate {
 namespace {
@@ -111,11 +111,9 @@ std::optional<std::pair<std::string, int>> worker_place(std::string_view tag,
   tag.remove_prefix(state_file.size() + 1);
   const std::size_t colon = tag.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = tag.substr(colon + 1);
-  int index = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-  if (code != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return std::pair(std::string(tag.substr(0, colon)), index);
+  const std::optional<int> index = parse_number<int>(tag.substr(colon + 1));
+  if (!index) return std::nullopt;
+  return std::pair(std::string(tag.substr(0, colon)), *index);
 }
 
 std::string to_string(const WorkerRecord& worker) {

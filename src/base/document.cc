@@ -16,6 +16,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/parse_number.h"
 #include "base/unicode.h"
 
 namespace partita {
@@ -232,11 +233,10 @@ Node plain_scalar(const std::string& text, int line) {
   node.kind = Node::Kind::string;
   std::string_view digits = text;
   if (digits.starts_with('+')) digits.remove_prefix(1);
-  double value = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (code == std::errc() && end == digits.data() + digits.size() && std::isfinite(value)) {
+  const std::optional<double> value = parse_number<double>(digits);
+  if (value && std::isfinite(*value)) {
     node.kind = Node::Kind::number;
-    node.number = value;
+    node.number = *value;
   }
   return node;
 }

@@ -1,18 +1,23 @@
+// files.h and input_output.h on this machine's file system.
 #include "base/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "base/descriptor.h"
+#include "base/input_output.h"
 
 namespace partita {
 namespace {
@@ -44,50 +49,144 @@ Result<void> sync_directory_of(const std::string& path) {
   return {};
 }
 
-}  // namespace
-
-Result<std::string> RealFiles::read(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return failed(system_error(path, "cannot open"));
+// At most kMaxFileBytes, asked of the file's size before a byte is read.
+Result<std::string> read_bounded(int fd, const std::string& path) {
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return failed(system_error(path, "cannot stat"));
-  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+  if (::fstat(fd, &info) != 0) return failed(system_error(path, "cannot stat"));
+  const auto too_large = [&] {
+    return environment_error(
+        path, fmt::format("is too large: more than {} MiB are not read", kMaxFileBytes >> 20));
+  };
+  if (S_ISREG(info.st_mode) && static_cast<std::size_t>(info.st_size) > kMaxFileBytes)
+    return too_large();
   std::string content;
   char buffer[1 << 16];
   while (true) {
-    const ssize_t n = ::read(file.get(), buffer, sizeof buffer);
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return failed(system_error(path, "cannot read"));
     if (n == 0) return content;
     content.append(buffer, static_cast<std::size_t>(n));
-    if (content.size() > kMaxFileBytes) return environment_error(path, "file is too large");
+    if (content.size() > kMaxFileBytes) return too_large();
   }
 }
 
-Result<void> RealFiles::write_atomic(const std::string& path, std::string_view content) {
-  // Writing "to" a device or pipe (/dev/stdout, a FIFO) must write into it, not replace it.
+// A pipe without a name, which somebody holds open already: /dev/fd/63 of a shell's <(...).
+bool unnamed_pipe(int fd) {
+  constexpr long kPipeFileSystem = 0x50495045;
+  struct statfs system {};
+  return ::fstatfs(fd, &system) == 0 && system.f_type == kPipeFileSystem;
+}
+
+// ---- replacing a file ----
+
+constexpr mode_t kOwnMode = 0644, kOwnDirectoryMode = 0755, kLockMode = 0600, kOutputMode = 0666;
+constexpr const char* kUnfinished = ".partita-";  // behind the name of what is being written
+
+// Holds the lock that says that the writer of a temporary file lives; false when a sweep was
+// faster.
+bool claimed(int fd) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
-    Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (out.get() < 0 || !write_all(out.get(), content))
-      return failed(system_error(path, "cannot write"));
-    return {};
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
+}
+
+// Removes the temporary files of `path` whose writers were killed.
+void sweep(const std::string& path) {
+  const std::string prefix = std::filesystem::path(path).filename().string() + kUnfinished;
+  std::error_code code;
+  for (std::filesystem::directory_iterator it(parent_of(path), code), end; !code && it != end;
+       it.increment(code)) {
+    if (!it->path().filename().string().starts_with(prefix)) continue;
+    const Descriptor left(
+        ::open(it->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (left.get() >= 0 && claimed(left.get())) ::unlink(it->path().c_str());
   }
-  std::string temporary = path + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) return failed(system_error(path, "cannot create a temporary file"));
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  const mode_t mode = 0666 & ~mask;
-  if (!write_all(file.get(), content) || ::fchmod(file.get(), mode) != 0 ||
-      ::fsync(file.get()) != 0 || !file.close_now() ||
-      ::rename(temporary.c_str(), path.c_str()) != 0) {
+}
+
+Result<void> replace_file(const std::string& path, std::string_view content, mode_t mode) {
+  sweep(path);
+  for (int number = 0;; ++number) {
+    const std::string temporary = fmt::format("{}{}{}-{}", path, kUnfinished, ::getpid(), number);
+    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    if (file.get() < 0 && errno == EEXIST) continue;
+    if (file.get() < 0) return failed(system_error(path, "cannot create a temporary file"));
+    if (!claimed(file.get())) continue;
+    if (write_all(file.get(), content) && ::fsync(file.get()) == 0 &&
+        ::rename(temporary.c_str(), path.c_str()) == 0)
+      return sync_directory_of(path);
     const Error error = system_error(path, "cannot write");
     ::unlink(temporary.c_str());
     return failed(error);
   }
-  return sync_directory_of(path);
+}
+
+// ---- who holds a lock ----
+
+// "4711 partita apply plan.json"
+std::string own_name() {
+  std::string name = fmt::format("{} ", ::getpid());
+  const Descriptor file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+  char command[256];
+  const ssize_t bytes = ::read(file.get(), command, sizeof command);
+  for (ssize_t i = 0; i + 1 < bytes; ++i) name += command[i] == '\0' ? ' ' : command[i];
+  return name;
+}
+
+// Who holds a lock, from what it wrote into the lock's file when it took it.
+std::string holder_text(int fd) {
+  char text[512];
+  const ssize_t bytes = ::pread(fd, text, sizeof text, 0);
+  const std::string_view line(text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  const std::size_t space = line.find(' ');
+  struct stat info {};
+  if (space == line.npos || ::fstat(fd, &info) != 0) return "another process holds the lock";
+  struct tm when {};
+  char since[64] = "";
+  if (::localtime_r(&info.st_mtime, &when) != nullptr)
+    std::strftime(since, sizeof since, "%F %T", &when);
+  return fmt::format("pid {} ({}) holds the lock since {}", line.substr(0, space),
+                     line.substr(space + 1), since);
+}
+
+}  // namespace
+
+Result<std::string> read_standard_input() { return read_bounded(STDIN_FILENO, "standard input"); }
+
+// Opened without waiting, so that a FIFO that nobody writes is refused rather than waited for.
+Result<std::string> RealFiles::read(const std::string& path) {
+  if (path == "-" || path == "/dev/stdin") {
+    if (std::exchange(standard_input_read_, true))
+      return environment_error(path, "another input was read from standard input already");
+    return read_standard_input();
+  }
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0) return failed(system_error(path, "cannot open"));
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return failed(system_error(path, "cannot stat"));
+  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+  if (!S_ISREG(info.st_mode)) {
+    if (!unnamed_pipe(file.get()))
+      return environment_error(path, "is no regular file; `-` reads standard input");
+    ::fcntl(file.get(), F_SETFL, 0);  // wait for its writer
+  }
+  return read_bounded(file.get(), path);
+}
+
+Result<void> RealFiles::write_atomic(const std::string& path, std::string_view content) {
+  return replace_file(path, content, kOwnMode);
+}
+
+Result<void> write_output(const std::string& path, std::string_view content) {
+  // Writing "to" a device or pipe (/dev/stdout, a FIFO) must write into it, not replace it.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
+    return replace_file(path, content, kOutputMode);
+  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+  const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (out.get() < 0 || !write_all(out.get(), content))
+    return failed(system_error(path, "cannot write"));
+  return {};
 }
 
 Result<std::vector<std::string>> RealFiles::list(const std::string& path) {
@@ -116,7 +215,7 @@ bool RealFiles::exists(const std::string& path) {
 Result<void> RealFiles::append(const std::string& path, std::string_view text) {
   struct stat info {};
   const bool fresh = ::stat(path.c_str(), &info) != 0;
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kOwnMode));
   if (file.get() < 0) return failed(system_error(path, "cannot open"));
   if (!write_all(file.get(), text) || ::fdatasync(file.get()) != 0)
     return failed(system_error(path, "cannot append"));
@@ -130,19 +229,29 @@ Result<void> RealFiles::remove(const std::string& path) {
 }
 
 Result<void> RealFiles::make_directories(const std::string& path) {
-  std::error_code code;
-  std::filesystem::create_directories(path, code);
-  if (code) return environment_error(path, "cannot create the directory: " + code.message());
+  std::filesystem::path at;
+  for (const std::filesystem::path& part : std::filesystem::path(path)) {
+    at /= part;
+    if (::mkdir(at.c_str(), kOwnDirectoryMode) == 0) continue;
+    const int code = errno;
+    if (!is_directory(at.string()))
+      return environment_error(path,
+                               fmt::format("cannot create the directory: {}", std::strerror(code)));
+  }
   return {};
 }
 
 Result<FileLock> RealFiles::lock(const std::string& path) {
   auto file =
-      std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+      std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kLockMode));
   if (file->get() < 0) return failed(system_error(path, "cannot open"));
-  if (::flock(file->get(), LOCK_EX | LOCK_NB) == 0) return FileLock(std::move(file));
-  if (errno != EWOULDBLOCK) return failed(system_error(path, "cannot lock"));
-  return failed({ErrorCode::in_use, "another process holds the lock", path});
+  if (::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return failed(system_error(path, "cannot lock"));
+    return failed({ErrorCode::in_use, holder_text(file->get()), path});
+  }
+  // For people; without it the lock is as good.
+  if (::ftruncate(file->get(), 0) == 0) static_cast<void>(write_all(file->get(), own_name()));
+  return FileLock(std::move(file));
 }
 
 Result<std::string> MemoryFiles::read(const std::string& path) {

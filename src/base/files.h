@@ -22,10 +22,11 @@ using FileLock = std::shared_ptr<void>;
 class Files {
  public:
   virtual ~Files() = default;
-  // The whole file. Missing, unreadable or over kMaxFileBytes: an Error whose context is the path.
+  // The whole file. Missing, over kMaxFileBytes, a FIFO or device: an Error that names the path.
+  // "-" is standard input, once.
   virtual Result<std::string> read(const std::string& path) = 0;
   // Temporary file beside `path`, fsync, rename, fsync of the directory: old or new content, never
-  // a mix.
+  // a mix. Only the owner may write it, whatever the umask; what kills left of earlier writes goes.
   virtual Result<void> write_atomic(const std::string& path, std::string_view content) = 0;
   // Names (not paths) of the regular files in a directory, sorted.
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
@@ -39,8 +40,8 @@ class Files {
   virtual Result<void> remove(const std::string& path) = 0;
   // The directory with its parents; one that is there is no error.
   virtual Result<void> make_directories(const std::string& path) = 0;
-  // Takes the exclusive lock named by the file `path` (created empty when missing), held until the
-  // answer dies or the process ends. ErrorCode::in_use when another holds it; never waits.
+  // Takes the exclusive lock named by the file `path` (created when missing), held until the answer
+  // dies or the process ends. ErrorCode::in_use with who it is when another holds it; never waits.
   virtual Result<FileLock> lock(const std::string& path) = 0;
 };
 
@@ -55,6 +56,9 @@ class RealFiles final : public Files {
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override;
+
+ private:
+  bool standard_input_read_ = false;
 };
 
 // Files in memory, for tests and simulations. A directory exists when a path below it does.

@@ -2,15 +2,9 @@
 // every module. Limit: punctuation is the caller's; nothing checks that the result is JSON.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cmath>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include "base/unicode.h"
 
 namespace partita {
 
@@ -21,33 +15,10 @@ class JsonWriter {
     return *this;
   }
   // JSON is UTF-8: a byte of `value` that is not becomes U+FFFD.
-  JsonWriter& string(std::string_view value) {
-    text_ += '"';
-    while (!value.empty()) {
-      const Decoded next = decode(value);
-      if (!next.valid()) {
-        text_ += "\xEF\xBF\xBD";
-      } else if (next.c < 0x20 || next.c == 0x7F) {
-        fmt::format_to(std::back_inserter(text_), "\\u{:04x}", static_cast<unsigned>(next.c));
-      } else {
-        if (next.c == '"' || next.c == '\\') text_ += '\\';
-        text_ += value.substr(0, next.bytes);
-      }
-      value.remove_prefix(next.bytes);
-    }
-    text_ += '"';
-    return *this;
-  }
+  JsonWriter& string(std::string_view value);
   // The shortest digits that read back as the same double; JSON has no word for infinity.
-  JsonWriter& number(double value) {
-    if (!std::isfinite(value)) return raw("null");
-    fmt::format_to(std::back_inserter(text_), "{}", value);
-    return *this;
-  }
-  JsonWriter& number(long value) {
-    fmt::format_to(std::back_inserter(text_), "{}", value);
-    return *this;
-  }
+  JsonWriter& number(double value);
+  JsonWriter& number(long value);
   JsonWriter& boolean(bool value) { return raw(value ? "true" : "false"); }
   // Items one to a line, separated by commas.
   template <class Items, class Write>

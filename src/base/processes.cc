@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/descriptor.h"
+#include "base/parse_number.h"
 
 extern char** environ;
 
@@ -129,7 +129,7 @@ Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
     return environment_error(spec.directory, "cannot run there: no such directory");
   const std::string output_path = spec.log_file.empty() ? "/dev/null" : spec.log_file;
   const Descriptor output(
-      ::open(output_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+      ::open(output_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
   if (output.get() < 0) return refused(output_path, "cannot open the log file", errno);
   const Descriptor input(file_of(spec.input));
   if (input.get() < 0) return refused(spec.argv[0], "cannot hand over its input", errno);
@@ -222,9 +222,9 @@ std::map<Pid, std::string> RealProcesses::find(const std::string& variable) {
   for (std::filesystem::directory_iterator it("/proc", code), end; !code && it != end;
        it.increment(code)) {
     const std::string name = it->path().filename().string();
-    Pid pid = 0;
-    const auto [rest, failure] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (failure != std::errc{} || rest != name.data() + name.size()) continue;
+    const std::optional<Pid> number = parse_number<Pid>(name);
+    if (!number) continue;
+    const Pid pid = *number;
     const std::optional<Stat> stat = stat_of(pid);
     if (!stat || over(*stat) || stat->session != pid) continue;  // start() makes sessions
     std::ifstream file(it->path() / "environ");

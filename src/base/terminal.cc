@@ -11,11 +11,13 @@
 namespace partita {
 namespace {
 
-constexpr int kBarColumns = 88;
-constexpr int kMinUnitColumns = 5, kMaxUnitColumns = 22;
+// Everything that a Painter writes.
+constexpr std::string_view kPlain = "\x1b[0m", kBold = "\x1b[1m", kDim = "\x1b[2m",
+                           kInkColour = "\x1b[38;5;16m", kBackground = "\x1b[48;5;";
 
-int unit_columns(int units) {
-  return std::clamp(kBarColumns / std::max(1, units), kMinUnitColumns, kMaxUnitColumns);
+// A bar ends in one column more.
+int unit_columns(BarShape shape) {
+  return std::max(1, (shape.width - 1) / std::max(1, shape.units));
 }
 
 // One channel of linear light as 0..255 sRGB.
@@ -66,6 +68,60 @@ Rgb distinct_colour(int n) {
   return from_oklch(kLightness[tone], kChroma[tone], kFirstHue + kGoldenAngle * n);
 }
 
+std::string Painter::wrapped(std::string_view code, const std::string& text) const {
+  return colour_ ? std::string(code).append(text).append(kPlain) : text;
+}
+
+std::string Painter::bold(const std::string& text) const { return wrapped(kBold, text); }
+std::string Painter::dim(const std::string& text) const { return wrapped(kDim, text); }
+
+std::size_t Painter::code_at(std::string_view text) const {
+  if (!colour_) return 0;
+  for (const std::string_view code : {kPlain, kBold, kDim, kInkColour})
+    if (text.starts_with(code)) return code.size();
+  if (!text.starts_with(kBackground)) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789", kBackground.size());
+  return end != text.npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+std::string shown(std::string_view text, const Painter& painter) {
+  std::string result;
+  while (!text.empty()) {
+    const Decoded next = decode(text);
+    std::size_t bytes = painter.code_at(text);
+    if (bytes == 0) bytes = next.bytes;
+    if (bytes > next.bytes || text[0] == '\n' || text[0] == '\t' ||
+        name_fault(text.substr(0, next.bytes)).empty()) {
+      result += text.substr(0, bytes);
+    } else if (next.valid() && next.c >= 0x80) {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned>(next.c));
+    } else {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    }
+    text.remove_prefix(bytes);
+  }
+  return result;
+}
+
+std::string folded(std::string_view line, int width, int indent) {
+  std::string text;
+  int at = 0;
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, line.find(' ', line.find_first_not_of(' ')));
+    const int wide = columns(word);
+    if (at > indent && at + wide > width) {
+      const std::size_t spaces = std::min(word.size(), word.find_first_not_of(' '));
+      text.append("\n").append(static_cast<std::size_t>(indent), ' ').append(word.substr(spaces));
+      at = indent + wide - static_cast<int>(spaces);
+    } else {
+      text += word;
+      at += wide;
+    }
+    line.remove_prefix(word.size());
+  }
+  return text + "\n";
+}
+
 std::string repeated(std::string_view piece, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += piece;
@@ -75,7 +131,7 @@ std::string repeated(std::string_view piece, int count) {
 std::string Painter::filled(const std::string& text, Rgb c) const {
   const auto level = [](int channel) { return (channel * 5 + 127) / 255; };  // 6x6x6 ANSI cube
   const int index = 16 + 36 * level(c.red) + 6 * level(c.green) + level(c.blue);
-  return wrapped(fmt::format("\x1b[48;5;{}m\x1b[38;5;16m", index), text);
+  return wrapped(fmt::format("{}{}m{}", kBackground, index, kInkColour), text);
 }
 
 std::string aligned(const std::vector<TextRow>& rows) {
@@ -92,18 +148,23 @@ std::string aligned(const std::vector<TextRow>& rows) {
   return text;
 }
 
-std::string ruler_text(int units) {
+std::string ruler_text(BarShape shape) {
+  const int width = unit_columns(shape);
+  const int digits = static_cast<int>(std::to_string(std::max(0, shape.units - 1)).size());
+  const int every = (digits + width) / width;  // units per number
   std::string text;
-  for (int i = 0; i < units; ++i) {
-    const std::string number = std::to_string(i);
-    text += (i == 0 ? "┌" : "┬") + number +
-            repeated("─", unit_columns(units) - 1 - static_cast<int>(number.size()));
+  for (int i = 0; i < shape.units; i += every) {
+    const int room = std::min(every, shape.units - i) * width - 1;
+    std::string number = std::to_string(i);
+    if (static_cast<int>(number.size()) > room) number.clear();
+    text += (i == 0 ? "┌" : "┬") + number + repeated("─", room - static_cast<int>(number.size()));
   }
   return text + "┐";
 }
 
-std::string bar_text(int units, const std::vector<LabelledBox>& boxes, const Painter& painter) {
-  const int width = unit_columns(units);
+std::string bar_text(BarShape shape, const std::vector<LabelledBox>& boxes,
+                     const Painter& painter) {
+  const int width = unit_columns(shape);
   std::string text;
   int at = 0;
   const auto leave_free = [&](int end) {
@@ -118,7 +179,7 @@ std::string bar_text(int units, const std::vector<LabelledBox>& boxes, const Pai
     text.append("│").append(box.colour ? painter.filled(inside, *box.colour) : inside);
     at = end;
   }
-  leave_free(units * width);
+  leave_free(shape.units * width);
   return text + "│";
 }
 

@@ -26,18 +26,27 @@ Rgb distinct_colour(int n);
 class Painter {
  public:
   explicit Painter(bool colour) : colour_(colour) {}
+  // The bytes of the code that starts `text`, if this painter writes such a one; else 0.
+  std::size_t code_at(std::string_view text) const;
   std::string filled(const std::string& text, Rgb background) const;
-  std::string dim(const std::string& text) const { return wrapped("\x1b[2m", text); }
-  std::string bold(const std::string& text) const { return wrapped("\x1b[1m", text); }
+  std::string dim(const std::string& text) const;
+  std::string bold(const std::string& text) const;
 
  private:
-  std::string wrapped(const std::string& code, const std::string& text) const {
-    return colour_ ? code + text + "\x1b[0m" : text;
-  }
+  std::string wrapped(std::string_view code, const std::string& text) const;
   bool colour_;
 };
 
+// Text of any origin made safe for a terminal: control characters other than newline and tab, text
+// direction marks and bytes that are not UTF-8 are shown as \x1b or \u202e. A painter that colours
+// has its own codes left alone.
+std::string shown(std::string_view text, const Painter& painter = Painter(false));
+
 std::string repeated(std::string_view piece, int count);
+
+// Lines of at most `width` columns, broken at spaces where there are some; what follows a break is
+// indented. Ends in a newline.
+std::string folded(std::string_view line, int width, int indent);
 
 // A table, one line per row: columns as wide as their widest cell, the first and the last are text,
 // the others numbers. All rows, at least one, are equally long.
@@ -52,10 +61,15 @@ struct LabelledBox {
   std::optional<Rgb> colour;
 };
 
-// A ruler over bars of this many units: the number of every unit where it begins.
-std::string ruler_text(int units);
-// Boxes, ascending and inside, on a bar of equally wide units, as wide as its ruler; free units are
-// dotted. What an earlier box covers is not drawn again.
-std::string bar_text(int units, const std::vector<LabelledBox>& boxes, const Painter& painter);
+// A bar's units, and the columns that it may fill; units are equally wide.
+struct BarShape {
+  int units = 1;
+  int width = 98;
+};
+// A ruler over such bars: the number of a unit where it begins, as many as there is room for.
+std::string ruler_text(BarShape shape);
+// Boxes, ascending and inside, on a bar as wide as its ruler; free units are dotted. What an
+// earlier box covers is not drawn again.
+std::string bar_text(BarShape shape, const std::vector<LabelledBox>& boxes, const Painter& painter);
 
 }  // namespace partita

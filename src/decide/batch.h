@@ -20,7 +20,10 @@ Result<planners::batch::Chosen> choose_scheduler(const std::string& flag, const 
 struct SearchOptions {
   std::uint64_t seed = 1;
   long budget = 0;  // 0: the scheduler's own default
+  Seconds time{0};  // instead, as many runs as fit into this time; 0: no limit
 };
+
+inline constexpr long kMostBudget = 1'000'000'000'000;
 
 // Runs a scheduler and the judge. A schedule that the judge refuses is our bug: an Error that says
 // why.

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 
 #include "base/document.h"
 #include "base/fields.h"
+#include "base/parse_number.h"
 #include "base/split.h"
 #include "decide/input.h"
 #include "plan/kernels.h"
@@ -52,19 +52,19 @@ Result<profile::ModelKernels> load_model(Files& files, const std::string& direct
 Result<std::vector<int>> parse_counts(const std::string& flag, const std::string& text, int most) {
   std::vector<int> counts;
   for (const std::string& word : split(text, ',')) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    const bool number = error == std::errc{} && end == word.data() + word.size();
-    if (!number || value < 1 || value > most || (!counts.empty() && value <= counts.back()))
+    const std::optional<int> value = parse_number<int>(word);
+    if (!value || *value < 1 || *value > most || (!counts.empty() && *value <= counts.back()))
       return bad_input(flag, fmt::format("'{}': whole numbers from 1 to {} between commas, "
                                          "ascending, are wanted",
                                          text, most));
-    counts.push_back(value);
+    counts.push_back(*value);
   }
   return counts;
 }
 
-std::vector<int> quarters(const hw::Topology& topology, const std::vector<int>& sizes) {
+std::vector<int> quarters(const hw::Topology& topology, std::vector<int> sizes) {
+  // On several dies the smallest share decides, so that the units of unequal ones would be lost.
+  std::erase_if(sizes, [&](int units) { return units % topology.dies != 0; });
   std::vector<int> counts;
   for (int i = 1; i <= 4; ++i) {
     const auto above = std::ranges::upper_bound(sizes, topology.units() * i / 4);
@@ -98,6 +98,16 @@ Result<hw::Topology> load_topology(const std::string& gpu) {
   return topology;
 }
 
+Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy,
+                               const std::string& where) {
+  if (!topology.assumed || policy == "fair") return {};
+  return bad_input(where,
+                   fmt::format("{} chooses {}s, and which {}s of a board of {} lie in which {} is "
+                               "not known before it is probed; fair does not depend on it",
+                               policy, topology.cluster_name, topology.unit_name, topology.name,
+                               topology.cluster_name));
+}
+
 std::vector<std::string> mask_policy_words() {
   std::vector<std::string> words;
   for (const auto policy : planners::mask::kPolicies) words.emplace_back(to_string(policy));
@@ -124,6 +134,11 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
   for (const int units : *configs) {
     const auto next = std::ranges::lower_bound(sizes, units);
     if (*next == units) continue;
+    if (units < topology.dies)
+      return bad_input("--configs", fmt::format("{} {}s leave an {} of {} without any, which then "
+                                                "runs unmasked; {} are the fewest",
+                                                units, topology.unit_name, topology.cluster_name,
+                                                topology.name, sizes.front()));
     return bad_input(
         "--configs",
         fmt::format("{} {}s of {} are no whole atoms of {} (--atom); {}{}", units,

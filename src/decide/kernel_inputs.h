@@ -18,6 +18,12 @@ struct KernelNames {
   int atom = 0;  // 0: the GPU's
 };
 
+// Refused at `where`, a flag or file: a policy that chooses clusters, on a GPU of which it is only
+// assumed which units lie in which. The policy fair stays: it grants the same number whatever the
+// clusters.
+Result<void> check_mask_policy(const hw::Topology& topology, const std::string& policy,
+                               const std::string& where);
+
 // The policies of masks, for --policy.
 std::vector<std::string> mask_policy_words();
 
@@ -27,7 +33,8 @@ Result<hw::Topology> load_topology(const std::string& gpu);
 Result<int> load_atom(const hw::Topology& topology, int atom);
 
 // The numbers of units of --configs: ascending whole numbers between commas, each of whole atoms or
-// all of the GPU; without text a quarter, half, three quarters and all, rounded down to atoms.
+// all of the GPU; without text a quarter, half, three quarters and all, rounded down to atoms and
+// to equally many on every die.
 Result<std::vector<int>> load_configs(const std::string& text, const hw::Topology& topology,
                                       int atom);
 

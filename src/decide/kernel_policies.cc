@@ -40,6 +40,15 @@ sim::MaskPolicy fixed(std::vector<UnitMask> masks) {
   };
 }
 
+// All units for one kernel at a time; who waits is asked in the order of coming.
+sim::MaskPolicy one_queue(const hw::Topology& topology) {
+  return
+      [all = hw::all_units(topology)](std::size_t, std::size_t, const std::vector<int>& running) {
+        const bool idle = std::ranges::all_of(running, [](int kernels) { return kernels == 0; });
+        return idle ? std::optional(all) : std::nullopt;
+      };
+}
+
 // Masks made when a kernel starts, given what runs.
 sim::MaskPolicy live(const PolicyInputs& inputs, Units units, Policy policy, int overlap_limit) {
   return [&topology = inputs.topology, atom = inputs.atom, units = std::move(units), policy,
@@ -107,8 +116,9 @@ std::vector<int> knees(const PolicyInputs& inputs) {
 }  // namespace
 
 const std::vector<std::string>& kernel_policy_words() {
-  static const std::vector<std::string> kWords{"mps",     "static",   "model",    "krisp-o",
-                                               "krisp-i", "isolated", "critical", "eclip"};
+  static const std::vector<std::string> kWords{"default-stream", "mps",      "static",
+                                               "model",          "krisp-o",  "krisp-i",
+                                               "isolated",       "critical", "eclip"};
   return kWords;
 }
 
@@ -128,6 +138,7 @@ Result<sim::MaskPolicy> kernel_policy(const std::string& name, const PolicyInput
   const auto fixed_in_turn = [&](const std::vector<int>& units, Policy policy) {
     return fixed(masks_in_turn(inputs, units, policy));
   };
+  if (name == "default-stream") return one_queue(inputs.topology);
   if (name == "mps")
     return fixed_in_turn(std::vector<int>(inputs.workers.size(), all), Policy::packed);
   if (name == "static") return fixed_in_turn(equal_shares(inputs), Policy::fair);

@@ -1,5 +1,8 @@
 // Policies of co-location: who gets which SMs or CUs, from the planners of masks to a
 // sim::MaskPolicy. A policy keeps what it needs; single-threaded.
+//   default-stream  every kernel of all workers in one queue on all units, one at a time, first
+//               come first served: nothing is shared in space. A kernel comes when its worker's
+//               last one has ended (the baseline of ECLIP; temporal sharing)
 //   mps         every kernel on all units, shared
 //   static      equal shares of the units per worker, apart
 //   model       per worker the knee of its model, fixed; may overlap where they do not all fit

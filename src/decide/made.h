@@ -14,17 +14,19 @@
 
 namespace partita::decide {
 
-// What a planner is told of the world: a CPU clock for its statistics, and whom to tell how far it
-// is. Both may be empty.
+// What a planner is told of the world: a CPU clock for its statistics, whom to tell how far it is,
+// and a clock for searches of a given time. All may be empty; the last only without such a search.
 struct Watch {
   std::function<double()> cpu_ms;
   std::function<void(const std::string&)> progress;
+  std::function<double()> now_s;
 };
 
 template <class Plan>
 struct Made {
   std::optional<plan::Judged<Plan>> plan;
   std::vector<plan::Reason> refusals;  // not empty exactly when there is no plan
+  long budget = 0;  // of a search: the least that makes the same again; 0: any
 };
 
 // Judges what `planner` ("planner 'exact' made a plan") made. An Error lists what the judge

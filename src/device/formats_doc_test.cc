@@ -1,7 +1,7 @@
 // The examples of docs/formats.md about nodes are read as a user would have them read.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/source_text.h"
 #include "device/adaptors.h"
 #include "device/node_forms.h"
 
@@ -10,13 +10,11 @@ namespace {
 
 // The first JSON block below a heading.
 std::string example(const std::string& heading) {
-  RealFiles files;
-  const auto text = files.read(PARTITA_SOURCE_DIR "/docs/formats.md");
-  if (!text) return to_string(text.error());
+  const std::string text = source_text("docs/formats.md");
   const std::string open = "```json\n";
-  const auto begin = text->find(open, text->find("\n## " + heading + "\n"));
-  if (begin == text->npos) return "";
-  return text->substr(begin + open.size(), text->find("```\n", begin + 1) - begin - open.size());
+  const auto begin = text.find(open, text.find("\n## " + heading + "\n"));
+  if (begin == text.npos) return "";
+  return text.substr(begin + open.size(), text.find("```\n", begin + 1) - begin - open.size());
 }
 
 TEST(FormatsDoc, NodeStateExampleIsRead) {

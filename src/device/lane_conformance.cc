@@ -21,15 +21,15 @@ class LaneSuite {
     const auto info = driver_.info();
     if (!answers(info, "ok", "info")) return found_;
     info_ = *info;
-    atoms_ = hw::in_atoms(info_.topology, info_.atom).units();
+    grains_ = hw::grains(info_.topology, info_.atom);
     expect(!info_.name.empty() && info_.max_lanes > 0 && info_.max_events > 0 &&
-               info_.max_queued > 0 && info_.atom > 0 && atoms_ > 0,
+               info_.max_queued > 0 && info_.atom > 0 && grains_ > 0,
            "info: there are a name, limits and units");
     if (!found_.empty()) return found_;
     illegal_masks();
     unknown_numbers();
     illegal_kernels();
-    every_atom_alone();
+    every_grain_alone();
     random_masks();
     kernels_in_order();
     lanes_beside_each_other();
@@ -59,11 +59,11 @@ class LaneSuite {
     return outcome == want;
   }
 
-  // The units of atoms `first` .. `last` - 1.
+  // The units of grains `first` .. `last` - 1.
   hw::UnitMask units(int first, int last) const {
-    hw::UnitMask atoms;
-    for (int i = first; i < last; ++i) atoms.set(static_cast<std::size_t>(i));
-    return hw::units_of(info_.topology, info_.atom, atoms);
+    hw::UnitMask grains;
+    for (int i = first; i < last; ++i) grains.set(static_cast<std::size_t>(i));
+    return hw::units_of_grains(info_.topology, info_.atom, grains);
   }
 
   int create(const hw::UnitMask& mask) {
@@ -133,6 +133,10 @@ class LaneSuite {
     if (info_.atom > 1)
       answers(driver_.create_lane(units(0, 1).reset(0)), "invalid_argument",
               "create_lane: part of an atom");
+    const auto die = static_cast<std::size_t>(info_.topology.units() / info_.topology.dies);
+    if (info_.topology.dies > 1)
+      answers(driver_.create_lane(hw::all_units(info_.topology) >> die), "invalid_argument",
+              "create_lane: no unit of a die");
   }
 
   void unknown_numbers() {
@@ -178,17 +182,17 @@ class LaneSuite {
     destroy(lane);
   }
 
-  void every_atom_alone() {
-    for (int atom = 0; atom < atoms_; ++atom) run_on(units(atom, atom + 1), 3);
+  void every_grain_alone() {
+    for (int grain = 0; grain < grains_; ++grain) run_on(units(grain, grain + 1), 3);
   }
 
   void random_masks() {
     Rng rng(7);
     for (int round = 0; round < 8; ++round) {
-      hw::UnitMask atoms;
-      for (int i = 0; i < atoms_; ++i) atoms[static_cast<std::size_t>(i)] = rng.below(2) == 0;
-      atoms.set(rng.below(static_cast<std::uint64_t>(atoms_)));
-      run_on(hw::units_of(info_.topology, info_.atom, atoms),
+      hw::UnitMask grains;
+      for (int i = 0; i < grains_; ++i) grains[static_cast<std::size_t>(i)] = rng.below(2) == 0;
+      grains.set(rng.below(static_cast<std::uint64_t>(grains_)));
+      run_on(hw::units_of_grains(info_.topology, info_.atom, grains),
              1 + static_cast<std::int64_t>(rng.below(500)));
     }
   }
@@ -204,7 +208,7 @@ class LaneSuite {
   }
 
   void kernels_in_order() {
-    const hw::UnitMask mask = units(0, atoms_);
+    const hw::UnitMask mask = units(0, grains_);
     const int lane = create(mask);
     std::vector<int> numbers;
     for (int i = 0; i < 10; ++i) numbers.push_back(launch(lane, 1 + 7 * i));
@@ -220,7 +224,7 @@ class LaneSuite {
 
   // While a kernel of one lane cannot end, another lane's kernel on other units does.
   void lanes_beside_each_other() {
-    if (atoms_ < 2) return;
+    if (grains_ < 2) return;
     const int held = create(units(0, 1)), free = create(units(1, 2));
     const int first = launch(held, 1, true), second = launch(free, 5);
     synchronise(free);
@@ -238,7 +242,7 @@ class LaneSuite {
   // An event that a lane waits for, of which the number is given back meanwhile; and one that is
   // finished.
   void event_across_lanes() {
-    if (atoms_ < 2) return;
+    if (grains_ < 2) return;
     const int one = create(units(0, 1)), two = create(units(1, 2));
     const int first = launch(one, 1, true);
     const auto event = driver_.record_event(one);
@@ -309,7 +313,7 @@ class LaneSuite {
   LaneDriver& driver_;
   ProbeKernels& probes_;
   LaneDriverInfo info_;
-  int atoms_ = 0;
+  int grains_ = 0;
   int kernels_ = 0;
   int last_lane_ = kNever;
   bool readable_ = true;  // notes

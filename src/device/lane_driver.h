@@ -62,7 +62,7 @@ class LaneDriver {
   // What there is to make lanes of, and the limits.
   virtual Result<LaneDriverInfo> info() = 0;
   // A lane on these units, idle; its number. invalid_argument: an empty mask, units that the
-  // topology does not have, or parts of atoms.
+  // topology does not have, parts of atoms, or no unit of some die.
   virtual Result<int> create_lane(const hw::UnitMask& mask) = 0;
   // Ends a lane. in_use while anything of it is unfinished: synchronise first.
   virtual Result<void> destroy_lane(int lane) = 0;

@@ -46,7 +46,7 @@ Result<StateDocument> read_state(const Document& document, const hw::Catalogue& 
 
 struct StateTextOptions {
   bool colour = false;
-  int width = 100;  // columns after which lists of processes are cut
+  int width = 100;  // columns that no line exceeds; lists of processes are cut there
 };
 // For people: per GPU a bar of slices with profile, service and a mark where busy; a line per
 // instance with ids, UUID and holders; MIG mode and what is pending; what is wrong (lost, unknown

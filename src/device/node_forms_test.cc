@@ -100,6 +100,28 @@ TEST(StateText, CutsListsOfProcessesAtTheWidth) {
   EXPECT_EQ(columns(text.substr(at, text.find('\n', at) - at)), 120);
 }
 
+TEST(StateText, NoLineIsWiderThanTheTerminal) {
+  const std::string uuid = "MIG-12345678-9abc-5def-8123-456789abcdef";
+  NodeState state = node();
+  for (GpuState& gpu : state.gpus) gpu.uuid = "GPU" + uuid.substr(3);
+  for (int i = 0; i < 100; ++i) state.gpus[0].holders.push_back({2000 + i, "w"});
+  state.gpus[0].instances[0].compute[0].uuid = uuid;
+  state.gpus[3].name = std::string(200, 'n');
+  const Occupants occupants{{uuid, {std::string(100, 's'), 8, 2}}};
+  for (const int width : {80, 100, 200}) {
+    const std::string text =
+        state_text(state, occupants, hw::builtin_catalogue(), {.colour = false, .width = width});
+    int widest = 0;
+    for (std::size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1)
+      widest = std::max(widest, columns(text.substr(at, end - at)));
+    EXPECT_LE(widest, width) << text;
+    EXPECT_GT(widest, width - 10) << "there is room:\n" << text;
+    for (const std::string& part :
+         {uuid, "GPU" + uuid.substr(3), std::string("python (1234), 1240")})
+      EXPECT_NE(text.find(part), text.npos) << part << " at " << width;
+  }
+}
+
 TEST(StateText, StopsAtTheLimitAndColoursOnlyWhenAsked) {
   NodeState state = node();
   while (state.gpus.size() < kMaxTextGpus + 6)

@@ -11,11 +11,12 @@ namespace partita::device {
 namespace {
 
 constexpr int kMaxBarSlices = 64;  // drawn of a GPU that the catalogue does not know
-constexpr int kMinProcessColumns = 24;
+constexpr int kLeastColumns = 10;  // that a column of a table is cut to
+constexpr int kEnoughColumns = 24;  // for a list of processes
 constexpr Rgb kIdleColour{222, 222, 222};
 constexpr Rgb kBusyColour{178, 178, 178};  // somebody's, no service is known
 
-std::string shown(std::string_view text) { return utf8(printable(text)); }
+std::string safe(std::string_view text) { return utf8(printable(text)); }
 
 // "python (1234), 1240"
 std::string holders_text(const std::vector<Holder>& holders) {
@@ -27,7 +28,7 @@ std::string holders_text(const std::vector<Holder>& holders) {
     } else if (holder.name.empty()) {
       text += fmt::format("{}", holder.pid);
     } else {
-      text += fmt::format("{} ({})", shown(holder.name), holder.pid);
+      text += fmt::format("{} ({})", safe(holder.name), holder.pid);
     }
   }
   return text;
@@ -35,7 +36,7 @@ std::string holders_text(const std::vector<Holder>& holders) {
 
 // "3g.40gb@4"
 std::string placed(const Instance& instance) {
-  return fmt::format("{}@{}", shown(instance.profile), instance.start);
+  return fmt::format("{}@{}", safe(instance.profile), instance.start);
 }
 
 // Why a GPU has no bar; empty when it has one.
@@ -66,7 +67,7 @@ class StateText {
   std::string gpu_lines() const;
   std::string instance_lines() const;
   std::vector<std::string> faults() const;
-  std::string table(const std::vector<TextRow>& rows) const;
+  std::string table(const std::vector<TextRow>& rows, std::size_t uuid) const;
 
   int slices(const GpuState& gpu) const;
   LabelledBox box(const Instance& instance, int slices);
@@ -88,9 +89,9 @@ std::string StateText::head() const {
     instances += static_cast<long>(gpu.instances.size());
     busy += std::ranges::count_if(gpu.instances, &Instance::busy);
   }
-  return fmt::format("{}{}: {}, {}, {} busy (*)\n",
-                     state_.driver.empty() ? "unknown driver" : shown(state_.driver),
-                     state_.driver_version.empty() ? "" : " " + shown(state_.driver_version),
+  return fmt::format("{}{}: {}, {}, {} busy (*)",
+                     state_.driver.empty() ? "unknown driver" : safe(state_.driver),
+                     state_.driver_version.empty() ? "" : " " + safe(state_.driver_version),
                      count_text(static_cast<long>(state_.gpus.size()), "GPU"),
                      count_text(instances, "instance"), busy);
 }
@@ -113,7 +114,7 @@ const Occupant* StateText::occupant(const Instance& instance) const {
 std::string StateText::service(const Instance& instance) const {
   const Occupant* occupant = this->occupant(instance);
   if (!occupant) return "-";
-  std::string text = shown(occupant->service);
+  std::string text = safe(occupant->service);
   if (occupant->batch > 0) text += fmt::format(" b{}×{}", occupant->batch, occupant->processes);
   return text;
 }
@@ -124,10 +125,10 @@ LabelledBox StateText::box(const Instance& instance, int slices) {
                   .size = std::clamp(instance.size, 1, slices - start),
                   .labels = {},
                   .colour = instance.busy() ? kBusyColour : kIdleColour};
-  const std::string mark = instance.busy() ? "*" : "", profile = shown(instance.profile);
+  const std::string mark = instance.busy() ? "*" : "", profile = safe(instance.profile);
   if (const Occupant* occupant = this->occupant(instance)) {
     const auto place = colours_.emplace(occupant->service, static_cast<int>(colours_.size())).first;
-    const std::string name = shown(occupant->service);
+    const std::string name = safe(occupant->service);
     box.colour = distinct_colour(place->second);
     box.labels = {fmt::format("{}{} {}", mark, service(instance), profile),
                   fmt::format("{}{} {}", mark, name, profile), mark + name};
@@ -147,34 +148,48 @@ std::string StateText::bars() {
   const GpuState* above = nullptr;
   for (std::size_t i = 0; i < shown_; ++i) {
     const GpuState& gpu = state_.gpus[i];
-    const int width = slices(gpu);
+    const BarShape shape{slices(gpu), width_ - head - 1};
     const std::string name = fit(fmt::format("GPU {}", gpu.index), head);
     if (const std::string nothing = nothing_to_draw(gpu); !nothing.empty()) {
       text += fmt::format("{} {}\n", name, nothing);
       continue;
     }
-    if (!above || above->model != gpu.model || slices(*above) != width)
-      text += fmt::format("{} {}\n", fit(gpu.model, head), painter_.dim(ruler_text(width)));
+    if (!above || above->model != gpu.model || slices(*above) != shape.units)
+      text += fmt::format("{} {}\n", fit(gpu.model, head), painter_.dim(ruler_text(shape)));
     above = &gpu;
     std::vector<LabelledBox> boxes;
-    for (const Instance& instance : gpu.instances) boxes.push_back(box(instance, width));
-    text += fmt::format("{} {}\n", name, bar_text(width, boxes, painter_));
+    for (const Instance& instance : gpu.instances) boxes.push_back(box(instance, shape.units));
+    text += fmt::format("{} {}\n", name, bar_text(shape, boxes, painter_));
   }
   return text;
 }
 
-// Columns of text, two spaces apart; the last one is cut at the width.
-std::string StateText::table(const std::vector<TextRow>& rows) const {
-  std::vector<int> widths(rows.front().size());
+// Columns of text, two spaces apart. The last one has what room there is; where that is too little
+// it gets lines of its own, and the widest others, last of all `uuid`, are cut until they fit.
+std::string StateText::table(const std::vector<TextRow>& rows, std::size_t uuid) const {
+  const std::size_t last = rows.front().size() - 1;
+  std::vector<int> widths(last + 1);
   for (const TextRow& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
-  int left = 0;
-  for (std::size_t i = 0; i + 1 < widths.size(); ++i) left += widths[i] + 2;
-  const int last = std::max(kMinProcessColumns, width_ - left);
+    for (std::size_t i = 0; i <= last; ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  int left = width_;
+  for (std::size_t i = 0; i < last; ++i) left -= widths[i] + 2;
+  const bool apart = left < std::min(widths[last], kEnoughColumns);
+  while (apart && left < -2) {
+    std::size_t widest = uuid;
+    for (std::size_t i = 0; i < last; ++i)
+      if (i != uuid && widths[i] > (widest == uuid ? kLeastColumns : widths[widest])) widest = i;
+    if (widths[widest] <= kLeastColumns) break;
+    --widths[widest];
+    ++left;
+  }
   std::string text;
   for (const TextRow& row : rows) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) text += fit(row[i], widths[i]) + "  ";
-    text += fit(row.back(), std::min(last, columns(row.back()))) + "\n";
+    std::string line;
+    for (std::size_t i = 0; i < last; ++i) line += fit(row[i], widths[i]) + "  ";
+    if (!apart) line += fit(row[last], std::min(left, columns(row[last])));
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    if (apart && row[last] != "-")
+      text += "     " + fit(row[last], std::min(width_ - 5, columns(row[last]))) + "\n";
   }
   return text;
 }
@@ -186,11 +201,11 @@ std::string StateText::gpu_lines() const {
     std::string mig = gpu.mig_enabled ? "on" : gpu.mig_capable ? "off" : "no";
     if (gpu.mig_pending != gpu.mig_enabled)
       mig += gpu.mig_pending ? ", on at reset" : ", off at reset";
-    rows.push_back({fmt::format("{}", gpu.index), shown(gpu.uuid), gpu.lost ? "lost" : mig,
-                    gpu.name.empty() ? "-" : shown(gpu.name),
+    rows.push_back({fmt::format("{}", gpu.index), safe(gpu.uuid), gpu.lost ? "lost" : mig,
+                    gpu.name.empty() ? "-" : safe(gpu.name),
                     gpu.holders.empty() ? "-" : holders_text(gpu.holders)});
   }
-  return table(rows);
+  return table(rows, 1);
 }
 
 std::string StateText::instance_lines() const {
@@ -199,9 +214,9 @@ std::string StateText::instance_lines() const {
     for (const Instance& instance : state_.gpus[i].instances)
       rows.push_back({fmt::format("{}", state_.gpus[i].index), placed(instance),
                       fmt::format("{}", instance.gi_id),
-                      instance.uuid().empty() ? "-" : shown(instance.uuid()), service(instance),
+                      instance.uuid().empty() ? "-" : safe(instance.uuid()), service(instance),
                       instance.busy() ? holders_text(instance.holders) : "-"});
-  return rows.size() == 1 ? "" : "\n" + table(rows);
+  return rows.size() == 1 ? "" : "\n" + table(rows, 3);
 }
 
 // What is wrong with an instance; empty when nothing is.
@@ -228,8 +243,8 @@ std::vector<std::string> StateText::faults() const {
     }
     if (gpu.model.empty())
       add(fmt::format("the catalogue does not know this board ({}, PCI device {}, {:.0f} MiB)",
-                      gpu.name.empty() ? "no name" : shown(gpu.name),
-                      gpu.pci_device_id.empty() ? "unknown" : shown(gpu.pci_device_id),
+                      gpu.name.empty() ? "no name" : safe(gpu.name),
+                      gpu.pci_device_id.empty() ? "unknown" : safe(gpu.pci_device_id),
                       gpu.memory.value));
     if (gpu.mig_pending != gpu.mig_enabled)
       add(fmt::format("MIG goes {} at the next reset of the GPU", gpu.mig_pending ? "on" : "off"));
@@ -241,14 +256,14 @@ std::vector<std::string> StateText::faults() const {
 }
 
 std::string StateText::write() {
-  std::string text = head();
+  std::string text = folded(head(), width_, 4);
   if (state_.gpus.empty()) return text;
   text += "\n" + bars() + "\n" + gpu_lines() + instance_lines();
   if (shown_ < state_.gpus.size())
     text += fmt::format("... and {} more GPUs\n", state_.gpus.size() - shown_);
   const std::vector<std::string> found = faults();
   if (!found.empty()) text += "\n";
-  for (const std::string& fault : found) text += painter_.bold("! " + fault) + "\n";
+  for (const std::string& fault : found) text += painter_.bold(folded("! " + fault, width_, 2));
   return text;
 }
 

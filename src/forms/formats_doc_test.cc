@@ -1,7 +1,7 @@
 // The examples in docs/formats.md are read as a user would have them read.
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/source_text.h"
 #include "forms/batch_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/serving_forms.h"
@@ -11,13 +11,11 @@ namespace {
 
 // The first code block in `language` below a heading.
 std::string example(const std::string& heading, const std::string& language) {
-  RealFiles files;
-  const auto text = files.read(PARTITA_SOURCE_DIR "/docs/formats.md");
-  if (!text) return to_string(text.error());
+  const std::string text = source_text("docs/formats.md");
   const std::string open = std::string("```") + language + "\n";
-  const auto begin = text->find(open, text->find("\n## " + heading + "\n"));
-  if (begin == text->npos) return "";
-  return text->substr(begin + open.size(), text->find("```\n", begin + 1) - begin - open.size());
+  const auto begin = text.find(open, text.find("\n## " + heading + "\n"));
+  if (begin == text.npos) return "";
+  return text.substr(begin + open.size(), text.find("```\n", begin + 1) - begin - open.size());
 }
 
 TEST(FormatsDoc, ServicesExampleIsRead) {

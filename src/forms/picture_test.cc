@@ -80,6 +80,27 @@ TEST(PlanText, EveryBarOfAModelIsEquallyWide) {
   EXPECT_EQ(columns(lines[3]), columns(lines[4]));
 }
 
+TEST(PlanText, NoLineIsWiderThanTheTerminal) {
+  ServingPlan plan = small_plan();
+  for (const char* profile : {"1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "7g.80gb"})
+    plan.gpus.push_back({11, "A100-80GB", {on(profile, 0, "bert")}});
+  plan.gpus.push_back({12, "unheard-of", {}});
+  for (int i = 0; i < 60; ++i) plan.gpus.back().instances.push_back(on("x", i, "bert"));
+  plan.services.push_back({std::string(120, 'n'), Rps{123456}, Rps{1e6}, Millis{6434}, {}});
+  plan.explanation = {
+      "a sentence of so many words that it cannot be written in one line of a small "
+      "terminal, nor indeed in two such lines"};
+  for (const int width : {80, 100, 200}) {
+    const std::string text = plan_text(plan, catalogue(), {.explain = true, .width = width});
+    int widest = 0;
+    for (const std::string& line : lines_of(text)) widest = std::max(widest, columns(line));
+    EXPECT_LE(widest, width) << text;
+    EXPECT_GT(widest, width - 10) << "there is room:\n" << text;
+    for (const char* part : {"1 × 1g.10gb+me", "1 × 7g.80gb", "60 × x", "nor indeed", "2 GPUs, 14"})
+      EXPECT_NE(text.find(part), text.npos) << part << " at " << width;
+  }
+}
+
 TEST(PlanText, StopsAtTheLimit) {
   const std::string text = plan_text(small_plan(), catalogue(), {.max_gpus = 1});
   EXPECT_NE(text.find("GPU 0"), text.npos);

@@ -24,11 +24,11 @@ LabelledBox labelled(const Box& box, const std::map<std::string_view, int>& orde
 }
 
 // Boxes that overlap, which the judge refuses, hide one another.
-std::string strip_text(const Strip& strip, const std::map<std::string_view, int>& order,
+std::string strip_text(const Strip& strip, int width, const std::map<std::string_view, int>& order,
                        const Painter& painter) {
   std::vector<LabelledBox> boxes;
   for (const Box& box : strip.boxes) boxes.push_back(labelled(box, order));
-  return bar_text(strip.slices, boxes, painter);
+  return bar_text({strip.slices, width}, boxes, painter);
 }
 
 // The bars, with a ruler wherever the GPU model changes.
@@ -42,6 +42,7 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   for (std::size_t i = 0; i < shown; ++i)
     head = std::max(
         {head, columns(plan.gpus[i].model), columns(fmt::format("GPU {}", plan.gpus[i].index))});
+  const int width = options.width - head - 1;
   std::string text;
   const std::string* model = nullptr;
   int slices = 0;
@@ -49,38 +50,65 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
     const PlannedGpu& gpu = plan.gpus[i];
     const Strip strip = strip_of(gpu, catalogue);
     if (!model || *model != gpu.model || slices != strip.slices)
-      text += fmt::format("{} {}\n", fit(gpu.model, head), painter.dim(ruler_text(strip.slices)));
+      text += fmt::format("{} {}\n", fit(gpu.model, head),
+                          painter.dim(ruler_text({strip.slices, width})));
     model = &gpu.model;
     slices = strip.slices;
     text += fmt::format("{} {}\n", fit(fmt::format("GPU {}", gpu.index), head),
-                        strip_text(strip, order, painter));
+                        strip_text(strip, width, order, painter));
   }
   if (shown < plan.gpus.size())
     text += fmt::format("... and {} more GPUs\n", plan.gpus.size() - shown);
   return text;
 }
 
-// "3: 2 × 1g.10gb, 1 × 4g.40gb" of every service.
-std::map<std::string_view, std::string> instance_counts(const ServingPlan& plan) {
+// "3: 2 × 1g.10gb", "1 × 4g.40gb" of every service.
+std::map<std::string_view, std::vector<std::string>> instance_counts(const ServingPlan& plan) {
   std::map<std::string_view, std::map<std::string_view, int>> counts;
   for (const PlannedGpu& gpu : plan.gpus)
     for (const PlannedInstance& instance : gpu.instances)
       ++counts[instance.service][instance.profile];
-  std::map<std::string_view, std::string> texts;
+  std::map<std::string_view, std::vector<std::string>> texts;
   for (const auto& [service, profiles] : counts) {
     int total = 0;
-    std::string list;
     for (const auto& [profile, count] : profiles) {
       total += count;
-      list += fmt::format("{}{} × {}", list.empty() ? "" : ", ", count, profile);
+      texts[service].push_back(fmt::format("{} × {}", count, profile));
     }
-    texts[service] = fmt::format("{}: {}", total, list);
+    texts[service].front().insert(0, fmt::format("{}: ", total));
   }
   return texts;
 }
 
+// The parts with commas between them, on as many lines as fit into `room` columns.
+std::vector<std::string> folded_list(const std::vector<std::string>& parts, int room) {
+  std::vector<std::string> lines(1);
+  for (const std::string& part : parts) {
+    std::string& line = lines.back();
+    if (!line.empty() && columns(line) + 2 + columns(part) + 1 > room) {
+      line += ",";
+      lines.push_back(part);
+    } else {
+      line += (line.empty() ? "" : ", ") + part;
+    }
+  }
+  return lines;
+}
+
+// What the columns between the first and the last fill, with the spaces around them.
+int columns_between(const std::vector<TextRow>& rows) {
+  int sum = 2;
+  for (std::size_t column = 1; column + 1 < rows.front().size(); ++column) {
+    int widest = 0;
+    for (const TextRow& row : rows) widest = std::max(widest, columns(row[column]));
+    sum += widest + 2;
+  }
+  return sum;
+}
+
+// Names are cut, and lists of instances take several lines, where the width says so.
 std::string services_text(const ServingPlan& plan, const PictureOptions& options) {
-  constexpr int kNameColumns = 32;
+  constexpr int kLeastName = 12, kLeastInstances = 18;
   const auto counts = instance_counts(plan);
   const auto shown =
       std::min(plan.services.size(), static_cast<std::size_t>(std::max(0, options.max_gpus)));
@@ -88,15 +116,30 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
       {"service", "rate/s", "planned/s", "slack", "SLO ms", "latency ms", "instances"}};
   for (std::size_t i = 0; i < shown; ++i) {
     const PlannedService& s = plan.services[i];
-    const auto count = counts.find(s.name);
     const double slack = 100 * (s.planned / s.rate - 1);
-    rows.push_back({fit(s.name, std::min(kNameColumns, columns(s.name))), number_text(s.rate.value),
-                    number_text(s.planned.value),
+    rows.push_back({s.name, number_text(s.rate.value), number_text(s.planned.value),
                     s.rate.value > 0 ? fmt::format("{:.{}f}%", slack, slack < 100 ? 1 : 0) : "-",
-                    number_text(s.slo.value), number_text(s.predicted_latency.value),
-                    count == counts.end() ? "none" : count->second});
+                    number_text(s.slo.value), number_text(s.predicted_latency.value), "none"});
   }
-  std::string text = aligned(rows);
+  const int room = options.width - columns_between(rows);  // of names and instances
+  int names = 0;
+  for (TextRow& row : rows) {
+    const int most = std::max(kLeastName, room - kLeastInstances);
+    row.front() = fit(row.front(), std::min(most, columns(row.front())));
+    names = std::max(names, columns(row.front()));
+  }
+  std::vector<TextRow> all{rows.front()};
+  for (std::size_t i = 0; i < shown; ++i) {
+    all.push_back(rows[i + 1]);
+    const auto count = counts.find(plan.services[i].name);
+    if (count == counts.end()) continue;
+    const auto lines = folded_list(count->second, std::max(kLeastInstances, room - names));
+    for (std::size_t line = 0; line < lines.size(); ++line) {
+      if (line > 0) all.emplace_back(rows.front().size());
+      all.back().back() = lines[line];
+    }
+  }
+  std::string text = aligned(all);
   if (shown < plan.services.size())
     text += fmt::format("... and {} more services\n", plan.services.size() - shown);
   return text;
@@ -107,21 +150,23 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
 std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                       const PictureOptions& options) {
   const Painter painter(options.colour);
+  const auto lines = [&](const std::string& line) { return folded(line, options.width, 4); };
   std::string text = gpus_text(plan, catalogue, options);
   text += fmt::format("\n{}\n", services_text(plan, options));
-  text += painter.bold(objective_text(plan.objective)) + "\n";
-  text += fmt::format("planner {}, SLO rule {}\nplanned in {} ms of CPU time",
-                      plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
-                      to_string(plan.rule), number_text(plan.stats.planning_ms));
+  text += painter.bold(lines(objective_text(plan.objective)));
+  text += lines(fmt::format("planner {}, SLO rule {}",
+                            plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
+                            to_string(plan.rule)));
+  std::string effort =
+      fmt::format("planned in {} ms of CPU time", number_text(plan.stats.planning_ms));
   if (plan.stats.capacity_ms > 0)
-    text += fmt::format(" after {} ms for the capacities", number_text(plan.stats.capacity_ms));
+    effort += fmt::format(" after {} ms for the capacities", number_text(plan.stats.capacity_ms));
   if (plan.stats.nodes > 0)
-    text += fmt::format("; {}", count_text(plan.stats.nodes, "search node"));
-  text += "\n";
+    effort += fmt::format("; {}", count_text(plan.stats.nodes, "search node"));
+  text += lines(effort);
   if (options.explain && !plan.explanation.empty()) {
     text += "\nwhy:\n";
-    for (const std::string& line : plan.explanation)
-      text += fmt::format("  - {}\n", utf8(printable(line)));
+    for (const std::string& line : plan.explanation) text += lines("  - " + utf8(printable(line)));
   }
   return text;
 }

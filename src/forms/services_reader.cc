@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/fields.h"
 #include "forms/serving_forms.h"
@@ -74,8 +75,15 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
 }  // namespace
 
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
+  auto document = parse_document(file, text);
   if (!document) return failed(document.error());
+  if (document->root.kind == Node::Kind::list) {  // the list alone
+    Node root;
+    root.kind = Node::Kind::object;
+    root.line = document->root.line;
+    root.members.push_back({"services", std::exchange(document->root, {})});
+    document->root = std::move(root);
+  }
   Fields fields(*document);
   fields.only({"api_version", "kind", "services"});
   if (fields.has("api_version")) fields.exactly("api_version", "partita/v1");

@@ -30,6 +30,7 @@ struct PictureOptions {
   bool colour = false;  // ANSI colours (terminals only)
   int max_gpus = 64;    // text form stops there and says how many more there are
   bool explain = false;
+  int width = 100;  // columns of the text form
 };
 
 // For people: a bar of slices for every GPU, a table of services, the objective with its bound.

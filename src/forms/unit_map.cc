@@ -150,7 +150,8 @@ std::string lanes_text(const std::vector<std::string>& workers, const Lanes& lan
     longest = std::max(longest, static_cast<std::size_t>(columns(worker)));
   const bool drawn =
       static_cast<int>(longest) + 6 + units + topology.clusters() <= std::max(width, 80);
-  std::string text = fmt::format("{}s of each mask, cluster by cluster\n", topology.unit_name);
+  std::string text = fmt::format("{}s of each mask, cluster by cluster{}\n", topology.unit_name,
+                                 topology.assumed ? " (assumed: boards differ)" : "");
   if (drawn)
     text += "█ no other worker's, ▓ others use it for less than half their kernels, ▒ more\n";
   for (const Lane& lane : lanes.all) {

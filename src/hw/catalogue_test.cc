@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/files.h"
+#include "base/source_text.h"
 #include "hw/layout.h"
 
 namespace partita::hw {
 namespace {
 
-const std::string kGpuFiles = PARTITA_SOURCE_DIR "/data/gpus";
-
-std::string shipped(const std::string& name) {
-  RealFiles files;
-  return *files.read(kGpuFiles + "/" + name + ".json");
-}
+std::string shipped(const std::string& name) { return source_text("data/gpus/" + name + ".json"); }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const auto where = text.find(from);
@@ -36,7 +31,7 @@ TEST(Catalogue, HasTheNamesOfTheCommandLine) {
 // Every shipped file is named like its model, and is the text that gpu_model_json prints.
 TEST(Catalogue, ShippedFilesAreCanonicalAndRoundTrip) {
   RealFiles files;
-  const auto names = files.list(kGpuFiles);
+  const auto names = files.list(PARTITA_SOURCE_DIR "/data/gpus");
   ASSERT_TRUE(names);
   EXPECT_EQ(names->size(), builtin_catalogue().gpus.size());
   for (const GpuModel& gpu : builtin_catalogue().gpus) {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/fields.h"
+#include "base/parse_number.h"
 #include "base/unicode.h"
 
 namespace partita::hw {
@@ -23,13 +23,11 @@ constexpr std::pair<std::string_view, std::string_view> kShippedTopologies[] = {
 
 // "4x15"; nothing when it is no such text.
 std::optional<std::pair<int, int>> counts_of(std::string_view text) {
-  int clusters = 0, units = 0;
-  const char* end = text.data() + text.size();
-  const auto [x, first] = std::from_chars(text.data(), end, clusters);
-  if (first != std::errc{} || x == end || *x != 'x') return std::nullopt;
-  const auto [rest, second] = std::from_chars(x + 1, end, units);
-  if (second != std::errc{} || rest != end || clusters < 1 || units < 1) return std::nullopt;
-  return std::pair(clusters, units);
+  const std::optional<int> clusters = take_number<int>(text);
+  if (!text.starts_with('x')) return std::nullopt;
+  const std::optional<int> units = parse_number<int>(text.substr(1));
+  if (!clusters || !units || *clusters < 1 || *units < 1) return std::nullopt;
+  return std::pair(*clusters, *units);
 }
 
 std::vector<int> counts(Fields& fields, std::string_view key) {
@@ -71,10 +69,27 @@ UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms) {
   return mask;
 }
 
+int grains(const Topology& topology, int atom) {
+  const Topology atoms = in_atoms(topology, atom);
+  return atoms.dies > 1 ? atoms.units_in.front() : atoms.units();
+}
+
+UnitMask units_of_grains(const Topology& topology, int atom, const UnitMask& grains) {
+  UnitMask atoms;
+  const int each = hw::grains(topology, atom);
+  for (int die = 0; die < topology.dies; ++die)
+    atoms |= grains << static_cast<std::size_t>(die * each);
+  return units_of(topology, atom, atoms);
+}
+
+UnitMask all_units(const Topology& topology) {
+  return ~UnitMask{} >> static_cast<std::size_t>(kMaxUnits - topology.units());
+}
+
 std::vector<int> mask_sizes(const Topology& topology, int atom) {
   std::vector<int> sizes;
   const int atoms = in_atoms(topology, atom).units();
-  for (int i = 1; i <= atoms; ++i) sizes.push_back(i * atom);
+  for (int i = topology.dies; i <= atoms; ++i) sizes.push_back(i * atom);
   if (sizes.empty() || sizes.back() != topology.units()) sizes.push_back(topology.units());
   return sizes;
 }
@@ -88,6 +103,11 @@ std::vector<int> units_per_cluster(const Topology& topology, const UnitMask& mas
     counts.push_back(count);
   }
   return counts;
+}
+
+std::vector<int> units_per_die(const Topology& topology, const UnitMask& mask) {
+  if (topology.dies > 1) return units_per_cluster(topology, mask);
+  return {static_cast<int>(mask.count())};
 }
 
 Topology generic_topology(int clusters, int units) {
@@ -105,14 +125,20 @@ Result<Topology> parse_topology(const std::string& file, std::string_view text) 
   const Result<Document> document = parse_document(file, text);
   if (!document) return failed(document.error());
   Fields fields(*document);
-  fields.only({"name", "cluster", "unit", "units", "atoms", "source"});
+  fields.only({"name", "cluster", "unit", "units", "atoms", "dies", "assumed", "source"});
   Topology topology;
   topology.name = fields.name("name");
   topology.cluster_name = fields.name("cluster");
   topology.unit_name = fields.name("unit");
   topology.units_in = counts(fields, "units");
   topology.atoms = counts(fields, "atoms");
+  if (fields.has("dies")) topology.dies = fields.integer("dies", {1, kMaxClusters});
+  if (fields.has("assumed")) topology.assumed = fields.boolean("assumed");
   topology.source = fields.text("source");
+  const auto unequal = [&](int units) { return units != topology.units_in.front(); };
+  if (!fields.error() && topology.dies > 1 &&
+      (topology.dies != topology.clusters() || std::ranges::any_of(topology.units_in, unequal)))
+    fields.refuse("dies", "several dies are the clusters, and have equally many units");
   if (!fields.error() && topology.units() > kMaxUnits)
     fields.refuse("units", fmt::format("{} units; {} are the limit", topology.units(), kMaxUnits));
   if (!fields.error() && topology.clusters() > kMaxClusters)

@@ -1,7 +1,12 @@
 // Topology: the compute units of a GPU and how they lie in clusters -- SMs in GPCs, CUs in shader
 // engines or dies -- as masks see them. Units are numbered cluster by cluster. Plain data, compiled
-// in from data/topologies/*.json. Limits: kMaxUnits units in
-// kMaxClusters clusters.
+// in from data/topologies/*.json. Limits: kMaxUnits units in kMaxClusters clusters.
+//
+// On a GPU of several dies (MI300X) the dies are the clusters, equally large, and a die of which a
+// mask has no unit runs unmasked: 1 CU of the first of eight dies of 38 reaches 1 + 7 x 38 = 267
+// CUs. Work-groups are dealt to the dies in turn. So a mask has units of every die, and equally
+// many: numbers that differ by at most an atom. A *grain* is the least that such a mask can grow by
+// on all dies at once: an atom of each. With one die, grains are atoms.
 #pragma once
 
 #include <bitset>
@@ -25,6 +30,8 @@ struct Topology {
   std::string unit_name = "CU";     // "CU", "SM"
   std::vector<int> units_in;        // per cluster
   std::vector<int> atoms = {1};     // how many units can only be masked together; first: default
+  int dies = 1;                     // 1, or as many as clusters
+  bool assumed = false;             // which unit lies in which cluster differs from board to board
   std::string source;
   bool operator==(const Topology&) const = default;
 
@@ -37,12 +44,19 @@ Topology in_atoms(const Topology& topology, int atom);
 // The units of the atoms of `atoms`, a mask on in_atoms(topology, atom).
 UnitMask units_of(const Topology& topology, int atom, const UnitMask& atoms);
 
-// The numbers of units that a mask of whole atoms may have, ascending; all of the GPU's, which need
-// no mask, are the last.
+int grains(const Topology& topology, int atom);
+// The units of grains; mask bit i is the i-th atom of every die.
+UnitMask units_of_grains(const Topology& topology, int atom, const UnitMask& grains);
+UnitMask all_units(const Topology& topology);
+
+// The numbers of units that a mask of whole atoms may have, ascending, from one atom of each die
+// on; all of the GPU's, which need no mask, are the last.
 std::vector<int> mask_sizes(const Topology& topology, int atom);
 
 // Units of a mask per cluster.
 std::vector<int> units_per_cluster(const Topology& topology, const UnitMask& mask);
+// Units of a mask per die; one number where there is one die.
+std::vector<int> units_per_die(const Topology& topology, const UnitMask& mask);
 
 inline constexpr char kGenericSource[] = "generic";
 // `clusters` clusters of `units` units, called "CLUSTERSxUNITS".

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kPrefix = "nvidia.com/";
 constexpr std::string_view kWholeGpu = "nvidia.com/gpu";
 constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
-constexpr Range kReplicas{.low = 1, .high = 1e6};
+constexpr Range kReplicas{.low = -1e6, .high = 1e6};
 
 // ---- from a geometry ----
 
@@ -81,6 +81,11 @@ SharedResource read_resource(Fields fields, PluginConfig& config) {
   if (resource.name.find('/') == std::string::npos) resource.name.insert(0, kPrefix);
   resource.replicas = fields.integer("replicas", kReplicas);
   if (fields.error()) return resource;
+  if (resource.replicas < kLeastReplicas)
+    fields.refuse("replicas",
+                  fmt::format("'replicas' is {}: below {} NVIDIA's device plugin refuses "
+                              "the whole file; leave the resource out",
+                              resource.replicas, kLeastReplicas));
   const std::string fault = resource_fault(resource.name);
   if (!fault.empty()) fields.refuse("name", fault);
   if (config.method == SharingMethod::mps && resource.name != kWholeGpu)
@@ -162,26 +167,51 @@ Result<PluginConfig> plugin_config(const Geometry& geometry, SharingMethod metho
   if (!fault.empty()) return bad_input("", fault);
   if (config.resources.empty()) return bad_input("", "there is no instance to share");
   std::ranges::sort(config.resources, {}, &SharedResource::name);
-  return config;
+  const auto shared = [](const SharedResource& one) { return one.replicas >= kLeastReplicas; };
+  const auto alone = std::ranges::stable_partition(config.resources, shared);
+  config.alone.assign(alone.begin(), alone.end());
+  config.resources.erase(alone.begin(), alone.end());
+  if (!config.resources.empty()) return config;
+  return PluginConfig{
+      .mig_strategy = config.mig_strategy, .resources = {}, .alone = std::move(config.alone)};
 }
 
+namespace {
+
+// "chat, search", without the empty ones.
+std::string services_of(const SharedResource& resource) {
+  std::string text;
+  for (const std::string& service : resource.services)
+    if (!service.empty()) text += (text.empty() ? "" : ", ") + comment(service);
+  return text;
+}
+
+}  // namespace
+
 std::string plugin_yaml(const PluginConfig& config) {
-  std::string text = "# Replicas are the processes on each instance; the plugin isolates them by ";
-  text += config.method == SharingMethod::mps ? "MPS, without MIG.\n" : "time slicing alone.\n";
-  text +=
-      fmt::format("version: v1\nflags:\n  migStrategy: {}\nsharing:\n  {}:\n", config.mig_strategy,
-                  config.method == SharingMethod::mps ? "mps" : "timeSlicing");
+  const bool mps = config.method == SharingMethod::mps;
+  std::string text;
+  if (!config.resources.empty())
+    text = fmt::format(
+        "# Replicas are the processes on each instance; the plugin isolates them by "
+        "{}.\n",
+        mps ? "MPS, without MIG" : "time slicing alone");
+  for (const SharedResource& resource : config.alone) {
+    const std::string services = services_of(resource);
+    text += fmt::format("# Not shared, one process each: {}{}\n", resource.name,
+                        services.empty() ? "" : " (" + services + ")");
+  }
+  text += fmt::format("version: v1\nflags:\n  migStrategy: {}\n", config.mig_strategy);
+  if (config.resources.empty()) return text;
+  text += fmt::format("sharing:\n  {}:\n", mps ? "mps" : "timeSlicing");
   text += fmt::format("    renameByDefault: {}\n    failRequestsGreaterThanOne: {}\n",
                       config.rename_by_default, config.fail_requests_greater_than_one);
   text += "    resources:\n";
   for (const SharedResource& resource : config.resources) {
     text += fmt::format("      - name: {}\n        replicas: {}", quoted(resource.name),
                         resource.replicas);
-    std::vector<std::string> services;
-    for (const std::string& service : resource.services)
-      if (!service.empty()) services.push_back(comment(service));
-    if (!services.empty()) text += fmt::format("  # {}", fmt::join(services, ", "));
-    text += '\n';
+    const std::string services = services_of(resource);
+    text += services.empty() ? "\n" : "  # " + services + "\n";
   }
   return text;
 }
@@ -225,8 +255,7 @@ std::string plugin_text(const PluginConfig& config) {
       fmt::format("shared by {}, MIG strategy {}{}\n", to_string(config.method),
                   config.mig_strategy, config.rename_by_default ? ", offered as NAME.shared" : "");
   for (const SharedResource& resource : config.resources)
-    text += fmt::format("  {}: {} {} per device\n", resource.name, resource.replicas,
-                        resource.replicas == 1 ? "container" : "containers");
+    text += fmt::format("  {}: {} containers per device\n", resource.name, resource.replicas);
   for (const std::string& note : config.ignored) text += fmt::format("not read: {}\n", note);
   return text;
 }

@@ -44,6 +44,7 @@ TEST(DevicePlugin, TimeSlicingByHand) {
   const std::string text = plugin_yaml(*config);
   EXPECT_EQ(text, R"(# Replicas are the processes on each instance; the plugin isolates them by )"
                   R"(time slicing alone.
+# Not shared, one process each: nvidia.com/mig-1g.10gb.me (s4)
 version: v1
 flags:
   migStrategy: mixed
@@ -52,14 +53,26 @@ sharing:
     renameByDefault: false
     failRequestsGreaterThanOne: true
     resources:
-      - name: "nvidia.com/mig-1g.10gb.me"
-        replicas: 1  # s4
       - name: "nvidia.com/mig-3g.40gb"
         replicas: 3  # s0, s4
       - name: "nvidia.com/mig-4g.40gb"
         replicas: 2  # s0
 )");
   EXPECT_EQ(*parse_plugin_config("p.yaml", text), *config);
+}
+
+// NVIDIA's parser takes neither one replica nor an empty list.
+TEST(DevicePlugin, NothingSharedIsNoSharing) {
+  for (const SharingMethod method : {SharingMethod::time_slicing, SharingMethod::mps}) {
+    const Result<PluginConfig> config = plugin_config(node({{{"7g.80gb", 0, 1}}}), method);
+    ASSERT_TRUE(config) << to_string(config.error());
+    const std::string text = plugin_yaml(*config);
+    const bool mps = method == SharingMethod::mps;
+    EXPECT_EQ(text, fmt::format("# Not shared, one process each: nvidia.com/{} (s0)\nversion: v1\n"
+                                "flags:\n  migStrategy: {}\n",
+                                mps ? "gpu" : "mig-7g.80gb", mps ? "none" : "mixed"));
+    EXPECT_EQ(*parse_plugin_config("p.yaml", text), *config);
+  }
 }
 
 TEST(DevicePlugin, MpsOnWholeGpusOnly) {
@@ -136,7 +149,8 @@ TEST(DevicePlugin, WrongInputIsRefusedWithItsLine) {
   const std::map<std::string, std::string> resources{
       {"{name: nvidia.com/gpu}", "'replicas' is missing"},
       {"{replicas: 2}", "'name' is missing"},
-      {"{name: nvidia.com/gpu, replicas: 0}", "'replicas' is 0, must be at least 1"},
+      {"{name: nvidia.com/gpu, replicas: 0}", "'replicas' is 0: below 2 NVIDIA's device plugin"},
+      {"{name: nvidia.com/gpu, replicas: 1}", "'replicas' is 1: below 2 NVIDIA's device plugin"},
       {"{name: nvidia.com/gpu, replicas: 1.5}", "'replicas' must be a whole number"},
       {"{name: nvidia.com/gpu, replica: 2}", "unknown key 'replica'; did you mean 'replicas'?"},
       {"{name: amd.com/gpu, replicas: 2}", "'amd.com/gpu' is no resource of the plugin"},
@@ -164,11 +178,12 @@ RC_GTEST_PROP(DevicePluginProperty, WhatIsWrittenIsRead, ()) {
   const Result<PluginConfig> config = plugin_config(geometry, SharingMethod::time_slicing);
   RC_ASSERT(static_cast<bool>(config) == !processes.empty());
   if (!config) return;
-  RC_ASSERT(config->resources.size() == processes.size());
+  RC_ASSERT(config->resources.size() + config->alone.size() == processes.size());
   for (const auto& [profile, count] : processes) {
     const std::string name =
         resource_name(geometry.gpus[0].board.model->profiles[static_cast<std::size_t>(profile)]);
-    RC_ASSERT(std::ranges::count(config->resources, SharedResource{name, count}) == 1);
+    const auto& found = count > 1 ? config->resources : config->alone;
+    RC_ASSERT(std::ranges::count(found, SharedResource{name, count}) == 1);
   }
   const Result<PluginConfig> again = parse_plugin_config("p.yaml", plugin_yaml(*config));
   RC_ASSERT(static_cast<bool>(again));

@@ -182,7 +182,7 @@ std::string dns_label(std::string_view name) {
     } else {
       // A label cannot start with a dash: "x--00" stands before, which no name gives.
       if (i == 0) label += "x--00";
-      fmt::format_to(std::back_inserter(label), "--{:02x}",
+      label += fmt::format("--{:02x}",
                      static_cast<unsigned>(static_cast<unsigned char>(c)));
     }
   }

@@ -31,7 +31,7 @@ std::map<int, std::vector<int>> counts(const Geometry& geometry) {
   return all;
 }
 
-constexpr const char* kGolden = R"(version: v1
+constexpr const char* kMigPartedGolden = R"(version: v1
 mig-configs:
   all-disabled:
     - devices: all
@@ -55,12 +55,12 @@ TEST(MigParted, AFileByHand) {
   std::vector<Board> on = boards_of(model("A100-80GB"), 2);
   const std::vector<Board> more = boards_of(model("H100-80GB-SXM5"), 4);
   on.insert(on.end(), more.begin() + 2, more.end());
-  const Result<Geometry> off = read(kGolden, on, "all-disabled");
+  const Result<Geometry> off = read(kMigPartedGolden, on, "all-disabled");
   ASSERT_TRUE(off);
   EXPECT_EQ(off->gpus.size(), 4U);
   for (const GpuGeometry& gpu : off->gpus) EXPECT_FALSE(gpu.mig_enabled);
 
-  const Result<Geometry> mixed = read(kGolden, on, "mixed");
+  const Result<Geometry> mixed = read(kMigPartedGolden, on, "mixed");
   ASSERT_TRUE(mixed) << to_string(mixed.error());
   const hw::GpuModel &a100 = model("A100-80GB"), &h100 = model("H100-80GB-SXM5");
   ASSERT_EQ(mixed->gpus.size(), 4U);
@@ -71,9 +71,9 @@ TEST(MigParted, AFileByHand) {
   EXPECT_EQ(mixed->gpus[2].slots, std::vector<Slot>{slot(h100, "7g.80gb", 0)});
   EXPECT_EQ(mixed->gpus[3].slots, std::vector<Slot>{slot(h100, "7g.80gb", 0)});
 
-  EXPECT_EQ(to_string(read(kGolden, on).error()),
+  EXPECT_EQ(to_string(read(kMigPartedGolden, on).error()),
             "--label: c.yaml has the labels all-disabled, mixed: name one");
-  EXPECT_EQ(to_string(read(kGolden, on, "mixd").error()),
+  EXPECT_EQ(to_string(read(kMigPartedGolden, on, "mixd").error()),
             "--label: c.yaml has no label 'mixd'; did you mean 'mixed'?");
 }
 

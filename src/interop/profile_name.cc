@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/nearest.h"
+#include "base/parse_number.h"
 #include "base/unicode.h"
 
 namespace partita::interop {
@@ -19,9 +19,7 @@ std::optional<int> parse_field(std::string_view text, std::string_view unit) {
   const bool digits = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   if (!digits || text.empty() || text.size() > kMaxProfileDigits || text.front() == '0')
     return std::nullopt;
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return parse_number<int>(text);
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

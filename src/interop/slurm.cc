@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 #include <vector>
 
 #include "base/document.h"
+#include "base/parse_number.h"
 
 namespace partita::interop {
 namespace {
@@ -118,17 +118,12 @@ Result<MigMinors> parse_mig_minors(const std::string& file, std::string_view tex
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (row.empty()) continue;
     const auto space = row.find(' ');
-    int minor = -1;
-    bool number = false;
-    if (space != std::string_view::npos && space > 0) {
-      const char* const last = row.data() + row.size();
-      const auto [rest, error] = std::from_chars(row.data() + space + 1, last, minor);
-      number = error == std::errc{} && rest == last && minor >= 0;
-    }
-    if (!number)
+    std::optional<int> minor;
+    if (space != std::string_view::npos && space > 0) minor = parse_number<int>(row.substr(space + 1));
+    if (!minor || *minor < 0)
       return bad_input(fmt::format("{}:{}", file, line),
                        "a capability and its minor number are needed: gpu0/gi1/access 12");
-    if (!minors.emplace(row.substr(0, space), minor).second)
+    if (!minors.emplace(row.substr(0, space), *minor).second)
       return bad_input(fmt::format("{}:{}", file, line), "a capability is there twice");
   }
   return minors;

@@ -14,7 +14,7 @@ constexpr const char* kMinors =
     "gpu0/gi5/ci0/access 49\n";
 
 // Two instances on GPU 0, a whole GPU 1.
-Geometry small() {
+Geometry slurm_small() {
   const hw::GpuModel& a100 = model("A100-80GB");
   Geometry geometry{{{{.index = 0, .model = &a100},
                       true,
@@ -33,7 +33,7 @@ std::string refusal(const Geometry& geometry, const SlurmOptions& options) {
 }
 
 TEST(Slurm, WithoutMinors) {
-  EXPECT_EQ(*slurm_lines(small(), {.node_name = "n1"}), R"(# gres.conf
+  EXPECT_EQ(*slurm_lines(slurm_small(), {.node_name = "n1"}), R"(# gres.conf
 NodeName=n1 AutoDetect=nvml
 # slurm.conf: add CPUs, RealMemory and the like to the line
 GresTypes=gpu
@@ -41,7 +41,7 @@ NodeName=n1 Gres=gpu:1g.10gb+me:1,gpu:4g.40gb:1,gpu:nvidia_a100-sxm4-80gb:1
 # or instead of that line, a dynamic node
 slurmd -Z -N n1 --conf "Gres=gpu:1g.10gb+me:1,gpu:4g.40gb:1,gpu:nvidia_a100-sxm4-80gb:1"
 )");
-  EXPECT_EQ(*slurm_lines(small(), {.part = SlurmPart::dynamic}),
+  EXPECT_EQ(*slurm_lines(slurm_small(), {.part = SlurmPart::dynamic}),
             "slurmd -Z -N gpu0 --conf "
             "\"Gres=gpu:1g.10gb+me:1,gpu:4g.40gb:1,gpu:nvidia_a100-sxm4-80gb:1\"\n");
 }
@@ -49,7 +49,7 @@ slurmd -Z -N n1 --conf "Gres=gpu:1g.10gb+me:1,gpu:4g.40gb:1,gpu:nvidia_a100-sxm4
 TEST(Slurm, WithMinorsEveryInstanceHasItsDevices) {
   const MigMinors minors = *parse_mig_minors("minors", kMinors);
   EXPECT_EQ(minors.at("monitor"), 2);
-  EXPECT_EQ(*slurm_lines(small(), {.minors = minors, .part = SlurmPart::gres}),
+  EXPECT_EQ(*slurm_lines(slurm_small(), {.minors = minors, .part = SlurmPart::gres}),
             "NodeName=gpu0 Name=gpu Type=4g.40gb "
             "MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22"
             "\nNodeName=gpu0 Name=gpu Type=1g.10gb+me "
@@ -59,14 +59,14 @@ TEST(Slurm, WithMinorsEveryInstanceHasItsDevices) {
 
 TEST(Slurm, WhatItCannotSay) {
   const MigMinors minors = *parse_mig_minors("minors", kMinors);
-  Geometry geometry = small();
+  Geometry geometry = slurm_small();
   geometry.gpus[0].slots[1].gi_id = 6;
   EXPECT_EQ(refusal(geometry, {.minors = minors}),
             "GPU 0: 1g.10gb+me at 4: the minor numbers have no gpu0/gi6/access");
   geometry.gpus[0].slots[1].gi_id.reset();
   EXPECT_EQ(refusal(geometry, {.minors = minors}),
             "GPU 0: 1g.10gb+me at 4 does not exist yet, so it has no device files");
-  EXPECT_EQ(refusal(small(), {.node_name = "a b"}), "--node-name: 'a b' is no name of a node");
+  EXPECT_EQ(refusal(slurm_small(), {.node_name = "a b"}), "--node-name: 'a b' is no name of a node");
   EXPECT_EQ(refusal({}, {}), "there is nothing that Slurm could give to jobs");
   const hw::GpuModel& h100 = model("H100-80GB-SXM5");
   geometry.gpus[1] = {{.index = 1, .model = &h100}, true, {slot(h100, "4g.40gb", 0)}};

@@ -39,6 +39,8 @@ void write_lanes(JsonWriter& out, const hw::Topology& topology, const Lanes& lan
     out.number(long{lane.kernels}).raw(", \"units_per_cluster\": ");
     const std::vector<int> counts = hw::units_per_cluster(topology, lane.mask);
     out.raw(fmt::format("[{}]", fmt::join(counts, ", ")));
+    out.raw(fmt::format(", \"units_per_die\": [{}]",
+                        fmt::join(hw::units_per_die(topology, lane.mask), ", ")));
     out.raw(", \"mask_hex\": ").string(hw::mask_hex(lane.mask)).raw("}");
   });
 }

@@ -2,25 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string_view>
 #include <tuple>
+
+#include "base/parse_number.h"
 
 namespace partita::plan {
 
 Result<SloRule> parse_slo_rule(const std::string& text) {
   constexpr std::string_view kExecution = "execution:";
   if (text == "queueing") return SloRule{};
-  double fraction = 0;
-  const char* end = text.data() + text.size();
-  const bool spelled = text.starts_with(kExecution) &&
-                       std::from_chars(text.data() + kExecution.size(), end, fraction).ptr == end;
-  if (!spelled || !(fraction > 0 && fraction <= 1)) {
+  std::optional<double> fraction;
+  if (text.starts_with(kExecution))
+    fraction = parse_number<double>(std::string_view(text).substr(kExecution.size()));
+  if (!fraction || !(*fraction > 0 && *fraction <= 1)) {
     return bad_input("--slo-rule",
                      fmt::format("'{}' is neither 'queueing' nor 'execution:F' with 0 < F <= 1",
                                  text.substr(0, 64)));
   }
-  return SloRule{SloRule::Kind::execution, fraction};
+  return SloRule{SloRule::Kind::execution, *fraction};
 }
 
 std::string to_string(const SloRule& rule) {

@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/rng.h"
+#include "base/source_text.h"
 #include "hw/catalogue.h"
-#include "profile/readers.h"
+#include "profile/published.h"
 
 namespace partita::profile {
 namespace {
@@ -143,32 +141,19 @@ TEST(Quantile, IsTheOrderStatistic) {
   EXPECT_EQ(quantile({}, 0.5), 0);
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 // The shipped laws against the published measurements that they were fitted to.
 class PublishedData : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!std::filesystem::is_directory(folder_)) GTEST_SKIP() << "no published data";
-    laws_ = parse_laws("laws", read_file(PARTITA_SOURCE_DIR "/data/profiles/a100-80gb.json"))->laws;
-    ASSERT_EQ(laws_.size(), 11u);
+  static WorkloadProfile measured(const std::string& model) {
+    return published_profiles().at(model);
   }
 
-  WorkloadProfile measured(const std::string& model) const {
-    const auto path = folder_ / (model + ".csv");
-    return *parse_parvagpu_csv(path.string(), model, read_file(path));
-  }
-
-  std::filesystem::path folder_ = PARTITA_SOURCE_DIR "/../shared/data/parvagpu/prof_data";
-  std::vector<PerformanceLaw> laws_;
+  std::vector<PerformanceLaw> laws_ =
+      parse_laws("laws", source_text("data/profiles/a100-80gb.json"))->laws;
 };
 
 TEST_F(PublishedData, ErrorsAreSmall) {
+  EXPECT_EQ(laws_.size(), 11u);
   for (const PerformanceLaw& law : laws_) {
     const std::vector<double> error = *errors(law, measured(law.model), a100());
     EXPECT_LT(quantile(error, 0.5), law.model == "bert" ? 0.06 : 0.03) << law.model;

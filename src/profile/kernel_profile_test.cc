@@ -1,7 +1,14 @@
 #include "profile/kernel_profile.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/source_text.h"
+#include "profile/csv.h"
 
 namespace partita::profile {
 namespace {
@@ -52,6 +59,46 @@ TEST(Reef, CountsWaves) {
   EXPECT_THAT(to_string(parse_reef(other, "m", 5).error()), testing::StartsWith("t.json"));
   other.sequence = R"({"kernels": [{"name": "k", "launch_params": [5, 2]}]})";
   EXPECT_THAT(to_string(parse_reef(other, "m", 5).error()), testing::StartsWith("s.json:1"));
+}
+
+// REEF's pair of files for a model, from the rows of data/published/reef/waves.csv: one launch of
+// every kernel.
+ReefFiles pair_of(const std::string& model, const Csv& waves) {
+  std::string launches, tables;
+  for (const CsvRow& row : waves.rows) {
+    if (row.cells[0] != model) continue;
+    const char* comma = launches.empty() ? "" : ", ";
+    launches += fmt::format(R"({}{{"name": "{}", "launch_params": [{}, 1, 1, 64, 1, 1]}})", comma,
+                            row.cells[1], row.cells[2]);
+    std::string times = row.cells[4];
+    std::ranges::replace(times, ' ', ',');
+    tables += fmt::format(R"({}"{}": {{"latency": [{}]}})", comma, row.cells[1], times);
+  }
+  return {"s.json", fmt::format(R"({{"kernels": [{}]}})", launches), "t.json",
+          fmt::format(R"({{"kernel_latency": {{{}}}}})", tables)};
+}
+
+// What REEF published, read in its form, gives the times that our CSV files of it hold.
+TEST(Reef, ThePublishedTablesGiveThePublishedTimes) {
+  const std::string folder = "data/published/reef/";
+  const Csv waves = *parse_csv("waves.csv", source_text(folder + "waves.csv"));
+  const std::map<std::string, std::size_t> launches = {
+      {"alexnet", 13},    {"bert", 205},   {"densenet", 207}, {"inception", 146}, {"mobilenet", 31},
+      {"resnet152", 207}, {"resnet", 330}, {"resnet18", 57},  {"vgg", 71}};
+  std::size_t rows = 0;
+  for (const auto& [name, count] : launches) {
+    const auto reef = parse_reef(pair_of(name, waves), name, 60);
+    ASSERT_TRUE(reef) << to_string(reef.error());
+    std::map<std::string, KernelProfile> by_name;
+    for (const KernelProfile& kernel : reef->kernels) by_name[kernel.name] = kernel;
+    EXPECT_EQ(by_name.size(), reef->kernels.size());
+    rows += by_name.size();
+    const auto model = parse_kernel_csv(name, source_text(folder + name + ".csv"), 60);
+    ASSERT_TRUE(model) << to_string(model.error());
+    EXPECT_EQ(model->kernels.size(), count) << name;
+    for (const KernelProfile& kernel : model->kernels) EXPECT_EQ(kernel, by_name.at(kernel.name));
+  }
+  EXPECT_EQ(rows, waves.rows.size());
 }
 
 }  // namespace

@@ -5,9 +5,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
+#include "base/source_text.h"
 #include "hw/catalogue.h"
 
 namespace partita::profile {
@@ -153,14 +152,12 @@ TEST(LawsJson, RefusesWhatItCannotTrust) {
 }
 
 TEST(ShippedLaws, AreElevenInTheirCanonicalForm) {
-  std::ifstream stream(PARTITA_SOURCE_DIR "/data/profiles/a100-80gb.json");
-  std::stringstream text;
-  text << stream.rdbuf();
-  const Result<PerformanceLaws> laws = parse_laws("a100-80gb.json", text.str());
+  const std::string text = source_text("data/profiles/a100-80gb.json");
+  const Result<PerformanceLaws> laws = parse_laws("a100-80gb.json", text);
   ASSERT_TRUE(laws) << to_string(laws.error());
   EXPECT_EQ(laws->gpu_model, "A100-80GB");
   EXPECT_EQ(laws->laws.size(), 11u);
-  EXPECT_EQ(laws_json(*laws), text.str());
+  EXPECT_EQ(laws_json(*laws), text);
   for (const hw::GpuModel& model : hw::builtin_catalogue().gpus) {
     const Result<ProfileTable> table = table_from_laws(*laws, model);
     if (!table) continue;  // SMs not published

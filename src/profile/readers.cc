@@ -154,7 +154,7 @@ std::string native_csv(const ProfileTable& table) {
   for (const auto& [model, profile] : table) {
     const std::string name = csv_cell(model);
     for (const ProfilePoint& p : profile.points) {
-      fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{}\n", name, p.gpcs, p.batch,
+      text += fmt::format("{},{},{},{},{},{},{}\n", name, p.gpcs, p.batch,
                      p.processes, p.throughput.value, p.latency.value,
                      p.memory ? fmt::format("{}", p.memory->value) : std::string());
     }

@@ -5,9 +5,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace partita::profile {
 namespace {
@@ -130,29 +127,6 @@ RC_GTEST_PROP(NativeCsv, WhatIsPrintedIsReadBack, ()) {
   const Result<ProfileTable> again = parse_native_csv("t.csv", native_csv(table));
   RC_ASSERT(again.has_value());
   RC_ASSERT(*again == table);
-}
-
-TEST(ParvaGpuCsv, ReadsThePublishedData) {
-  const std::filesystem::path folder = PARTITA_SOURCE_DIR "/../shared/data/parvagpu/prof_data";
-  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no published data";
-  std::size_t points = 0;
-  int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    std::ifstream stream(entry.path());
-    std::stringstream text;
-    text << stream.rdbuf();
-    const Result<WorkloadProfile> profile =
-        parse_parvagpu_csv(entry.path().string(), entry.path().stem().string(), text.str());
-    ASSERT_TRUE(profile) << to_string(profile.error());
-    points += profile->points.size();
-    ++files;
-    for (const ProfilePoint& p : profile->points) {
-      const double derived_ms = 1000.0 * p.batch * p.processes / p.throughput.value;
-      EXPECT_NEAR(p.latency.value, derived_ms, 0.6);  // the column is rounded to 1 ms
-    }
-  }
-  EXPECT_EQ(files, 11);
-  EXPECT_EQ(points, 1747u);  // counted from the files: 2475 rows, 728 of them 0,0
 }
 
 }  // namespace

@@ -278,15 +278,4 @@ Result<Robustness> robustness(const plan::BatchProblem& problem,
   return result;
 }
 
-plan::BatchProblem stretched(plan::BatchProblem problem, double factor) {
-  for (plan::Task& task : problem.tasks) {
-    for (plan::SizeTimes& times : task.times) {
-      for (Nanos& time : times.by_gpcs) {
-        if (time > 0) time = std::clamp<Nanos>(scaled(time, factor), 1, plan::kMaxTaskTime);
-      }
-    }
-  }
-  return problem;
-}
-
 }  // namespace partita::sim

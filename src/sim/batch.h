@@ -65,10 +65,6 @@ Result<Robustness> robustness(const plan::BatchProblem& problem,
                               const std::vector<plan::BatchSchedule>& candidates,
                               const BatchOptions& options);
 
-// The problem with all task times stretched by a factor, at most to kMaxTaskTime: a batch to plan
-// for when times may grow.
-plan::BatchProblem stretched(plan::BatchProblem problem, double factor);
-
 // BatchReport JSON (kind BatchReport), times in seconds; `events_per_second` is measured by the
 // caller. The makespans of single runs are left out.
 std::string report_json(const BatchReport& report, const BatchOptions& options,

@@ -85,7 +85,7 @@ std::string robustness_text(const Robustness& robustness) {
   }
   for (std::size_t i = 0; i < robustness.reports.size(); ++i) {
     const BatchReport& report = robustness.reports[i];
-    fmt::format_to(std::back_inserter(text),
+    text += fmt::format(
                    "{} {}  planned {}, expected {} ({}), 95 % within {}\n",
                    i == robustness.best ? "*" : " ", padded(report.scheduler, width),
                    seconds_text(report.planned), seconds_text(report.mean),

@@ -384,16 +384,6 @@ TEST(Robustness, PrefersWhatIsShortInExpectation) {
   EXPECT_EQ(same->reports[0], same->reports[1]);
 }
 
-TEST(Robustness, StretchedTimesKeepWhatDoesNotFit) {
-  plan::BatchProblem problem = empty_problem();
-  add_task(problem, "a", 2);
-  problem.tasks[0].times[0][1] = 0;
-  const plan::BatchProblem longer = stretched(problem, 1.5);
-  EXPECT_EQ(longer.tasks[0].times[0][1], 0);
-  EXPECT_EQ(longer.tasks[0].times[0][2], seconds(3));
-  EXPECT_EQ(stretched(problem, 1e30).tasks[0].times[0][2], plan::kMaxTaskTime);
-}
-
 TEST(BatchReport, JsonAndTextSayWhatTheReportSays) {
   plan::BatchProblem problem = empty_problem();
   add_task(problem, "a\"b", 1);

@@ -48,7 +48,8 @@ class World {
  public:
   World(const hw::Topology& topology, const std::vector<profile::ModelKernels>& models,
         const MaskPolicy& policy, const ColocationOptions& options)
-      : policy_(policy),
+      : topology_(topology),
+        policy_(policy),
         options_(options),
         running_(static_cast<std::size_t>(topology.units())),
         demand_(running_.size()) {
@@ -138,6 +139,8 @@ class World {
       if ((*mask)[unit]) worker.units.push_back(unit);
     if (worker.units.empty() || worker.units.size() != mask->count())
       return bad_input("policy", "gives an empty mask or units that the GPU has not");
+    if (std::ranges::count(hw::units_per_die(topology_, *mask), 0) > 0)
+      return bad_input("policy", "gives a mask without units of some die, which runs unmasked");
     for (const std::size_t unit : worker.units) ++running_[unit];
     worker.granted = *mask;
     worker.ready = now_ + options_.launch_us + cost_of(worker, *mask);
@@ -264,6 +267,7 @@ class World {
     return out;
   }
 
+  const hw::Topology& topology_;
   const MaskPolicy& policy_;
   const ColocationOptions& options_;
   std::vector<Worker> workers_;

@@ -68,8 +68,8 @@ struct ColocationReport {
 };
 
 // Simulates the workers. Refused with an Error: no worker, a worker without kernels or of another
-// GPU, a policy that lets everybody wait, gives an empty mask or units that the GPU has not, too
-// many events.
+// GPU, a policy that lets everybody wait, gives an empty mask, units that the GPU has not or none
+// of some die, too many events.
 Result<ColocationReport> simulate_colocation(const hw::Topology& topology,
                                              const std::vector<profile::ModelKernels>& workers,
                                              const MaskPolicy& policy,

@@ -276,6 +276,15 @@ TEST(Colocation, Refusals) {
   EXPECT_FALSE(giving(hw::UnitMask{}));
   EXPECT_FALSE(giving(range(59, 2)));
   EXPECT_TRUE(giving(range(59, 1)));
+  hw::Topology dies = mi50;
+  dies.dies = 4;
+  const MaskPolicy three = [](std::size_t, std::size_t, const std::vector<int>&) {
+    return range(0, 45);
+  };
+  const auto unmasked = simulate_colocation(dies, one, three, exact());
+  ASSERT_FALSE(unmasked);
+  EXPECT_NE(unmasked.error().message.find("runs unmasked"), std::string::npos);
+  EXPECT_TRUE(simulate_colocation(dies, one, kAll, exact()));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace partita::sim {
 namespace {
 
-constexpr int kUnits = 60;
+constexpr int kDispatchUnits = 60;
 
 // The first shares[c] units of every cluster c.
 hw::UnitMask mask_of(const hw::Topology& topology, const std::vector<int>& shares) {
@@ -43,14 +43,14 @@ constexpr GroupKernel kLong{120'000, 1, 1, 0};
 // The time on 1 .. 60 units, from index 1.
 std::vector<double> curve(std::vector<int> (*shares)(int), Dispatcher dispatcher) {
   std::vector<double> times{0};
-  for (int n = 1; n <= kUnits; ++n) times.push_back(dispatch_time_us(shares(n), kLong, dispatcher));
+  for (int n = 1; n <= kDispatchUnits; ++n) times.push_back(dispatch_time_us(shares(n), kLong, dispatcher));
   return times;
 }
 
 // Where one more unit makes the kernel slower.
 std::vector<int> rises(const std::vector<double>& times) {
   std::vector<int> at;
-  for (int n = 2; n <= kUnits; ++n)
+  for (int n = 2; n <= kDispatchUnits; ++n)
     if (times[static_cast<std::size_t>(n)] > times[static_cast<std::size_t>(n - 1)])
       at.push_back(n);
   return at;
@@ -75,7 +75,7 @@ TEST(Dispatch, DistributedIsWorstBelowMultiplesOfFour) {
   const std::vector<double> times = curve(distributed, Dispatcher::equal_split);
   EXPECT_EQ(rises(times), Positions{});
   Positions peaks;
-  for (int n = 2; n < kUnits; ++n)
+  for (int n = 2; n < kDispatchUnits; ++n)
     if (over_ideal(times, n) > over_ideal(times, n - 1) &&
         over_ideal(times, n) > over_ideal(times, n + 1))
       peaks.push_back(n);
@@ -91,7 +91,7 @@ TEST(Dispatch, DistributedIsWorstBelowMultiplesOfFour) {
 TEST(Dispatch, ConservedIsNeverFarFromIdeal) {
   const std::vector<double> times = curve(conserved, Dispatcher::equal_split);
   double worst = 1;
-  for (int n = 1; n <= kUnits; ++n) worst = std::max(worst, over_ideal(times, n));
+  for (int n = 1; n <= kDispatchUnits; ++n) worst = std::max(worst, over_ideal(times, n));
   EXPECT_LT(worst, 1.08);
   EXPECT_NEAR(worst, 47.0 / 44, 0.001);
 }
@@ -100,14 +100,14 @@ TEST(Dispatch, WorkConservingShowsNoneOfThis) {
   for (const auto shares : {packed, distributed, conserved}) {
     const std::vector<double> times = curve(shares, Dispatcher::work_conserving);
     EXPECT_EQ(rises(times), Positions{});
-    for (int n = 1; n <= kUnits; ++n) EXPECT_NEAR(over_ideal(times, n), 1, 0.001);
+    for (int n = 1; n <= kDispatchUnits; ++n) EXPECT_NEAR(over_ideal(times, n), 1, 0.001);
   }
 }
 
 // The closed form is what happens, also on the very masks of the figures.
 TEST(Dispatch, EventsTakeWhatTheClosedFormSays) {
   const hw::Topology mi50 = hw::generic_topology(4, 15);
-  for (int n = 1; n <= kUnits; ++n)
+  for (int n = 1; n <= kDispatchUnits; ++n)
     for (const auto shares : {packed, distributed, conserved})
       for (const Dispatcher rule : {Dispatcher::equal_split, Dispatcher::work_conserving}) {
         const GroupKernel kernel{601, 2, 3, 0};

@@ -11,7 +11,7 @@
 namespace partita::sim {
 namespace {
 
-constexpr double kMilli = kNanosPerMilli;
+constexpr double kServiceWorldMilli = kNanosPerMilli;
 
 profile::BatchCurve flat(int batch, double latency_ms) { return {{{batch, Millis{latency_ms}}}}; }
 
@@ -45,9 +45,9 @@ TEST(ServiceWorld, BatchOfOneIsMD1InMeanAndDistribution) {
   const double load = 0.7, service_ms = 10;
   const auto out = run({{flat(1, service_ms)}, 1e3 * load / service_ms});
   const double mean_wait = load / (2 * (1 - load)) * service_ms;
-  EXPECT_NEAR(out.mean_latency / kMilli, service_ms + mean_wait, 0.02 * (service_ms + mean_wait));
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, service_ms + mean_wait, 0.02 * (service_ms + mean_wait));
   const auto at_most = [&](Nanos latency) {
-    return md1_wait_at_most(load, static_cast<double>(latency) / kMilli / service_ms - 1);
+    return md1_wait_at_most(load, static_cast<double>(latency) / kServiceWorldMilli / service_ms - 1);
   };
   EXPECT_NEAR(at_most(out.p50), 0.50, 0.004);
   EXPECT_NEAR(at_most(out.p95), 0.95, 0.002);
@@ -60,7 +60,7 @@ TEST(ServiceWorld, PacingMakesTheEntryASingleServer) {
   const double load = 0.8, latency_ms = 20;
   const auto out = run({{flat(1, latency_ms), 4}, 4e3 * load / latency_ms});
   const double mean = latency_ms + load / (2 * (1 - load)) * latency_ms / 4;
-  EXPECT_NEAR(out.mean_latency / kMilli, mean, 0.02 * load / (2 * (1 - load)) * latency_ms / 4);
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, mean, 0.02 * load / (2 * (1 - load)) * latency_ms / 4);
 }
 
 // Mean number waiting in M/D/c: the number in the system, watched every service time D, is the
@@ -90,7 +90,7 @@ TEST(ServiceWorld, ProcessesWithoutPacingAreMDc) {
   const plan::BatchPolicy policy{flat(1, latency_ms), servers, kForever, false};
   const auto out = run({policy, rate, 2e6});
   const double wait_ms = 1e3 * mdc_mean_queue(servers, servers * load) / rate;
-  EXPECT_NEAR(out.mean_latency / kMilli - latency_ms, wait_ms, 0.02 * wait_ms);
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli - latency_ms, wait_ms, 0.02 * wait_ms);
 }
 
 // The paced queue with one process at the moments when it may dispatch: with X waiting, min(X, B)
@@ -135,7 +135,7 @@ TEST(ServiceWorld, BatchesOfAnySizeMatchTheEmbeddedChain) {
     const double rate_per_ms = load * 8 / 11;
     const double expected = batch_queue_mean_ms(curve, rate_per_ms);
     const auto out = run({{curve}, rate_per_ms * 1e3});
-    EXPECT_NEAR(out.mean_latency / kMilli, expected, 0.02 * expected) << load;
+    EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, expected, 0.02 * expected) << load;
   }
 }
 
@@ -147,7 +147,7 @@ TEST(ServiceWorld, PaddedBatchesOnManyProcessesMatchTheEmbeddedChain) {
   const auto out = run({{flat(6, latency_ms), processes}, rate_per_ms * 1e3});
   const double expected =
       batch_queue_mean_ms(flat(6, entry_ms), rate_per_ms) + latency_ms - entry_ms;
-  EXPECT_NEAR(out.mean_latency / kMilli, expected, 0.02 * (expected - latency_ms));
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, expected, 0.02 * (expected - latency_ms));
 }
 
 TEST(ServiceWorld, FullBatchesWaitForTheirLastRequest) {
@@ -155,21 +155,21 @@ TEST(ServiceWorld, FullBatchesWaitForTheirLastRequest) {
   const double rate = 100, latency_ms = 5;
   const auto out = run({{flat(16, latency_ms), 8, kForever, false}, rate});
   const double expected = latency_ms + 1e3 * 15 / (2 * rate);
-  EXPECT_NEAR(out.mean_latency / kMilli, expected, 0.02 * expected);
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, expected, 0.02 * expected);
 }
 
 TEST(ServiceWorld, WhatIsLeftIsFlushedWhenArrivalsStop) {
   const std::vector<double> times = {0.1, 0.2, 0.3};
   ServiceSpec spec{.arrivals = ArrivalSource::recorded(times),
                    .segments = {{{flat(2, 50), 1, kForever, false}, Rps{10}}},
-                   .slo = static_cast<Nanos>(200 * kMilli),
+                   .slo = static_cast<Nanos>(200 * kServiceWorldMilli),
                    .warmup = 0,
-                   .end = static_cast<Nanos>(1000 * kMilli)};
+                   .end = static_cast<Nanos>(1000 * kServiceWorldMilli)};
   const auto out = ServiceWorld().run(spec);
   EXPECT_EQ(out.offered, 3);
   EXPECT_EQ(out.completed, 3);
   EXPECT_EQ(out.within_slo, 2);  // 150, 50 and 750 ms
-  EXPECT_DOUBLE_EQ(out.mean_latency / kMilli, (150 + 50 + 750) / 3.0);
+  EXPECT_DOUBLE_EQ(out.mean_latency / kServiceWorldMilli, (150 + 50 + 750) / 3.0);
   EXPECT_EQ(out.events, 3 + 2 + 2);
   EXPECT_DOUBLE_EQ(out.activity[0], 0.05);  // the flushed batch runs after the window
 }
@@ -178,9 +178,9 @@ TEST(ServiceWorld, WarmupIsServedButNotCounted) {
   const std::vector<double> times = {0.0, 0.01, 0.5};
   ServiceSpec spec{.arrivals = ArrivalSource::recorded(times),
                    .segments = {{{flat(1, 100)}, Rps{10}}},
-                   .slo = static_cast<Nanos>(100 * kMilli),
-                   .warmup = static_cast<Nanos>(150 * kMilli),
-                   .end = static_cast<Nanos>(1000 * kMilli)};
+                   .slo = static_cast<Nanos>(100 * kServiceWorldMilli),
+                   .warmup = static_cast<Nanos>(150 * kServiceWorldMilli),
+                   .end = static_cast<Nanos>(1000 * kServiceWorldMilli)};
   const auto out = ServiceWorld().run(spec);
   EXPECT_EQ(out.offered, 1);
   EXPECT_EQ(out.completed, 1);
@@ -202,7 +202,7 @@ TEST(ServiceWorld, TheRouterMakesTwoEqualInstancesOneMD2Queue) {
   const auto out = ServiceWorld().run(spec);
   EXPECT_EQ(out.offered, out.completed);
   const double wait_ms = 1e3 * mdc_mean_queue(2, 2 * load) / rate;
-  EXPECT_NEAR(out.mean_latency / kMilli - latency_ms, wait_ms, 0.02 * wait_ms);
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli - latency_ms, wait_ms, 0.02 * wait_ms);
 }
 
 TEST(ServiceWorld, TheRouterCountsEntryWorkPerProcess) {
@@ -212,9 +212,9 @@ TEST(ServiceWorld, TheRouterCountsEntryWorkPerProcess) {
                    .segments = {{{flat(1, 40), 4}, Rps{100}}, {{flat(1, 16), 1}, Rps{50}}},
                    .slo = kForever,
                    .warmup = 0,
-                   .end = static_cast<Nanos>(100 * kMilli)};
+                   .end = static_cast<Nanos>(100 * kServiceWorldMilli)};
   const auto out = ServiceWorld().run(spec);
-  EXPECT_DOUBLE_EQ(out.mean_latency / kMilli, (40 + 49) / 2.0);
+  EXPECT_DOUBLE_EQ(out.mean_latency / kServiceWorldMilli, (40 + 49) / 2.0);
   EXPECT_EQ(out.activity[1], 0);
 }
 

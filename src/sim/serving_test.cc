@@ -52,15 +52,15 @@ plan::PlannedInstance on_3g(const std::string& name, int start) {
   return {"3g", start, name, 4, 1, Rps{1000}, Millis{4}};
 }
 
-struct Scene {
+struct ServingScene {
   plan::ServingProblem problem;
   plan::ServingPlan plan;
   ServingOptions options;
 };
 
 // a on one 1g; b on a 3g and a 1g; the second GPU is empty.
-Scene scene() {
-  Scene scene;
+ServingScene scene() {
+  ServingScene scene;
   scene.problem.fleet = {fleet()};
   scene.problem.services = {service("a", 250, 40), service("b", 900, 40)};
   scene.plan.gpus = {{0, "G", {on_1g("a", 0), on_3g("b", 1), on_1g("b", 4)}}, {1, "G", {}}};
@@ -68,7 +68,7 @@ Scene scene() {
   return scene;
 }
 
-ServingReport run(const Scene& scene) {
+ServingReport run(const ServingScene& scene) {
   const Result<ServingReport> report = simulate(scene.problem, scene.plan, scene.options);
   EXPECT_TRUE(report) << to_string(report.error());
   return report ? *report : ServingReport{};
@@ -77,7 +77,7 @@ ServingReport run(const Scene& scene) {
 TEST(Simulate, ConservesRequestsAndMeetsAnEasySlo) {
   for (const auto batching : {BatchingKind::paced, BatchingKind::full}) {
     for (const auto arrivals : {ArrivalKind::poisson, ArrivalKind::uniform}) {
-      Scene s = scene();
+      ServingScene s = scene();
       s.options.batching = batching;
       s.options.arrivals = arrivals;
       const ServingReport report = run(s);
@@ -94,7 +94,7 @@ TEST(Simulate, ConservesRequestsAndMeetsAnEasySlo) {
 }
 
 TEST(Simulate, UniformTrafficThatFitsTheExecutionNeverWaits) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.problem.services = {service("a", 80, 10)};  // one every 12.5 ms, 10 ms each
   s.plan.gpus = {{0, "G", {on_1g("a", 0)}}};
   s.options.arrivals = ArrivalKind::uniform;
@@ -109,7 +109,7 @@ TEST(Simulate, UniformTrafficThatFitsTheExecutionNeverWaits) {
 }
 
 TEST(Simulate, SlackWeighsInstancesByTheirSms) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.problem.services = {service("a", 50, 100), service("b", 50, 100)};
   s.plan.gpus = {{0, "G", {on_1g("a", 0), on_3g("b", 1)}}, {1, "G", {}}};
   s.options.arrivals = ArrivalKind::uniform;
@@ -122,7 +122,7 @@ TEST(Simulate, SlackWeighsInstancesByTheirSms) {
 }
 
 TEST(Simulate, SameSeedSameReportOtherSeedOtherLog) {
-  Scene s = scene();
+  ServingScene s = scene();
   const ServingReport first = run(s);
   EXPECT_EQ(run(s), first);
   s.options.seed = 2;
@@ -130,7 +130,7 @@ TEST(Simulate, SameSeedSameReportOtherSeedOtherLog) {
 }
 
 TEST(Simulate, OrderOfServicesOnlyPermutesTheReport) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.problem.services.push_back(service("c", 100, 50));
   s.plan.gpus[1].instances = {on_1g("c", 0)};
   ServingReport first = run(s);
@@ -143,14 +143,14 @@ TEST(Simulate, OrderOfServicesOnlyPermutesTheReport) {
 }
 
 TEST(Simulate, AServiceDoesNotFeelItsNeighbours) {
-  Scene s = scene();
+  ServingScene s = scene();
   const ServiceReport before = run(s).services[0];
   s.problem.services[1].rate = Rps{5000};
   EXPECT_EQ(run(s).services[0], before);
 }
 
 TEST(Simulate, OverloadIsSeen) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.problem.services[0].rate = Rps{600};  // 400 can be served
   const ServiceReport a = run(s).services[0];
   EXPECT_EQ(a.offered, a.completed);
@@ -159,7 +159,7 @@ TEST(Simulate, OverloadIsSeen) {
 }
 
 TEST(Simulate, WithoutAnInstanceNothingIsCompleted) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.plan.gpus = {{0, "G", {on_1g("a", 0)}}};
   const ServingReport report = run(s);
   EXPECT_GT(report.services[1].offered, 17000);
@@ -171,7 +171,7 @@ TEST(Simulate, WithoutAnInstanceNothingIsCompleted) {
 }
 
 TEST(Simulate, FullBatchesMissWhatPacedBatchesMeet) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.problem.services = {service("a", 20, 40)};  // a batch of 4 takes 150 ms to fill
   s.plan.gpus = {{0, "G", {on_1g("a", 0)}}};
   EXPECT_GT(run(s).services[0].slo_attainment, 0.99);
@@ -180,7 +180,7 @@ TEST(Simulate, FullBatchesMissWhatPacedBatchesMeet) {
 }
 
 TEST(Simulate, TracesDriveTheServicesTheyName) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.options.arrivals = ArrivalKind::trace;
   s.options.traces = {{"b", {0, 1, 2, 19.9, 20, 30}}};
   const ServingReport report = run(s);
@@ -192,45 +192,45 @@ TEST(Simulate, TracesDriveTheServicesTheyName) {
 
 TEST(Simulate, RefusesWhatTheProblemDoesNotKnow) {
   const auto context = [](auto change) {
-    Scene s = scene();
+    ServingScene s = scene();
     change(s);
     const auto report = simulate(s.problem, s.plan, s.options);
     return report ? std::string("accepted") : to_string(report.error());
   };
-  const auto instance = [](Scene& s) -> plan::PlannedInstance& {
+  const auto instance = [](ServingScene& s) -> plan::PlannedInstance& {
     return s.plan.gpus[0].instances[1];
   };
-  EXPECT_EQ(context([&](Scene& s) { instance(s).service = "x"; }),
+  EXPECT_EQ(context([&](ServingScene& s) { instance(s).service = "x"; }),
             "plan gpu 0 start 1: unknown service x");
-  EXPECT_EQ(context([&](Scene& s) { instance(s).profile = "2g"; }),
+  EXPECT_EQ(context([&](ServingScene& s) { instance(s).profile = "2g"; }),
             "plan gpu 0 start 1: unknown MIG profile 2g");
-  EXPECT_EQ(context([&](Scene& s) { instance(s).batch = 3; }),
+  EXPECT_EQ(context([&](ServingScene& s) { instance(s).batch = 3; }),
             "plan gpu 0 start 1: m was not measured on 3 GPCs with batch 3 and 1 processes");
-  EXPECT_EQ(context([&](Scene& s) { instance(s).throughput = Rps{0}; }),
+  EXPECT_EQ(context([&](ServingScene& s) { instance(s).throughput = Rps{0}; }),
             "plan gpu 0 start 1: the planned throughput is not positive");
-  EXPECT_EQ(context([](Scene& s) { s.plan.gpus[0].model = "H"; }),
+  EXPECT_EQ(context([](ServingScene& s) { s.plan.gpus[0].model = "H"; }),
             "plan gpu 0: unknown GPU model H");
-  EXPECT_EQ(context([](Scene& s) { s.problem.services[1].model = "n"; }),
+  EXPECT_EQ(context([](ServingScene& s) { s.problem.services[1].model = "n"; }),
             "plan gpu 0 start 1: no profile of model n on G");
-  EXPECT_EQ(context([](Scene& s) { s.problem.services[1].name = "a"; }),
+  EXPECT_EQ(context([](ServingScene& s) { s.problem.services[1].name = "a"; }),
             "service a: the name appears twice");
-  EXPECT_EQ(context([](Scene& s) { s.problem.services[1].rate = Rps{-1}; }),
+  EXPECT_EQ(context([](ServingScene& s) { s.problem.services[1].rate = Rps{-1}; }),
             "service b: rate and SLO must be positive");
-  EXPECT_EQ(context([](Scene& s) { s.options.traces = {{"x", {1}}}; }), "trace: unknown service x");
-  EXPECT_EQ(context([](Scene& s) {
+  EXPECT_EQ(context([](ServingScene& s) { s.options.traces = {{"x", {1}}}; }), "trace: unknown service x");
+  EXPECT_EQ(context([](ServingScene& s) {
               s.options.traces = {{"a", {2, 1}}};
             }),
             "trace: times of a do not ascend from 0");
-  EXPECT_EQ(context([](Scene& s) { s.options.warmup = Seconds{20}; }),
+  EXPECT_EQ(context([](ServingScene& s) { s.options.warmup = Seconds{20}; }),
             "warmup: must be at least 0 and less than the duration");
   for (const double seconds : {0.0, -1.0, 2e8, std::nan("")}) {
-    EXPECT_EQ(context([&](Scene& s) { s.options.duration = Seconds{seconds}; }),
+    EXPECT_EQ(context([&](ServingScene& s) { s.options.duration = Seconds{seconds}; }),
               "duration: must be positive and at most 100000000 s");
   }
 }
 
 TEST(Simulate, LimitsAreNamed) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.options.duration = Seconds{1e7};
   EXPECT_EQ(simulate(s.problem, s.plan, s.options).error().code, ErrorCode::limit);
   s = scene();
@@ -239,7 +239,7 @@ TEST(Simulate, LimitsAreNamed) {
 }
 
 TEST(Simulate, TenThousandServices) {
-  Scene s = scene();
+  ServingScene s = scene();
   s.problem.services.clear();
   s.plan.gpus.clear();
   for (int i = 0; i < 10'000; ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace partita::verify {
 namespace {
@@ -101,6 +102,21 @@ int in_split_atoms(const hw::Topology& topology, int atom, const hw::UnitMask& m
   return split;
 }
 
+// The least and the most units of the mask on a die, where there are several: those of a die follow
+// each other, as many as on the others.
+std::pair<int, int> on_dies(const hw::Topology& topology, const hw::UnitMask& mask) {
+  const auto each = static_cast<std::size_t>(topology.units() / topology.dies);
+  int least = topology.units(), most = 0;
+  for (std::size_t first = 0; first < each * static_cast<std::size_t>(topology.dies);
+       first += each) {
+    int count = 0;
+    for (std::size_t unit = first; unit < first + each; ++unit) count += mask[unit];
+    least = std::min(least, count);
+    most = std::max(most, count);
+  }
+  return {least, most};
+}
+
 }  // namespace
 
 std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan) {
@@ -127,6 +143,9 @@ std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::Kerne
       const bool outside = (lane.mask >> static_cast<std::size_t>(topology.units())).any();
       if (count != lane.units || outside)
         found.push_back({"lane_units", subject, count, static_cast<double>(lane.units), {}});
+      const auto [least, most] = on_dies(topology, lane.mask);
+      if (topology.dies > 1 && (least == 0 || most - least > lanes.atom))
+        found.push_back({"die", subject, double(least), std::floor(count / topology.dies), {}});
       if (const int split = in_split_atoms(topology, lanes.atom, lane.mask); split > 0)
         found.push_back({"atom", subject, static_cast<double>(split), 0, {}});
     }

@@ -21,6 +21,8 @@ namespace partita::verify {
 //               plan       a lane of no worker
 //   lane_units  worker W   a lane of another number of units than it says, or units that the GPU
 //                          has not
+//   die         worker W   a lane without a unit of some die, or with shares of the dies that
+//                          differ by more than an atom: its least share, and that of equal ones
 //   atom        worker W   a lane that splits atoms: how many units of its mask are in such
 // Numbers are compared with a relative 1e-9. That a bound is true is the planner's claim.
 std::vector<plan::Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan);

@@ -79,5 +79,33 @@ TEST(LaneJudge, NamesWhatIsWrong) {
               ElementsAre("lane_units"));
 }
 
+// Two dies of four units. One worker, on two units, three or all.
+TEST(LaneJudge, RefusesUnequalSharesOfDies) {
+  hw::Topology topology = hw::generic_topology(2, 4);
+  const plan::KernelProblem problem{
+      .workers = {{"a", {{2, 3, 8}, {3, 2, 1}}}}, .total_units = 8, .switches = 0};
+  const auto words = [&](std::uint8_t option, unsigned mask) {
+    const plan::KernelPlan plan{.workers = {{{option}, 0, 0, 0}}};
+    const int units = problem.workers[0].times.units[option];
+    std::vector<std::string> all;
+    for (const auto& reason : verify(problem, plan, {1, {{0, units, mask, 1}}}, topology))
+      all.push_back(reason.constraint);
+    return all;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(words(0, 0b0011), testing::IsEmpty());  // one die: the clusters are no dies
+  topology.dies = 2;
+  EXPECT_THAT(words(0, 0b0001'0001), testing::IsEmpty());
+  EXPECT_THAT(words(0, 0b0011), ElementsAre("die"));
+  EXPECT_THAT(words(0, 0b0011'0000), ElementsAre("die"));
+  EXPECT_THAT(words(1, 0b0001'0011), testing::IsEmpty());
+  EXPECT_THAT(words(1, 0b0111), ElementsAre("die"));
+  EXPECT_THAT(words(2, 0b1111'1111), testing::IsEmpty());
+  // Every die has a unit, but one has two more than the other.
+  topology = hw::generic_topology(2, 5);
+  topology.dies = 2;
+  EXPECT_THAT(words(2, 0b11111'00111), ElementsAre("die"));
+}
+
 }  // namespace
 }  // namespace partita::verify

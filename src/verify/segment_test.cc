@@ -15,7 +15,7 @@ namespace {
 
 using profile::BatchCurve;
 
-BatchCurve affine_curve(int max_batch, double fixed_ms, double each_ms) {
+BatchCurve segment_affine_curve(int max_batch, double fixed_ms, double each_ms) {
   BatchCurve curve;
   for (int b = 1; b <= max_batch; b *= 2)
     curve.steps.push_back({b, Millis{fixed_ms + each_ms * b}});
@@ -61,11 +61,11 @@ double simulated(const Segment& segment, int requests, double percentile) {
 // Batches that take very differently long on several processes: the pace alone is up to a third
 // too rosy here, the judge is not.
 TEST(Segment, AgreesWithTheRealBatcher) {
-  const std::vector<Segment> segments = {{affine_curve(32, 5, 0.9), 2, Rps{947}},
-                                         {affine_curve(32, 5, 0.9), 3, Rps{1420}},
-                                         {affine_curve(8, 4, 1), 3, Rps{1200}},
-                                         {affine_curve(8, 4, 1), 1, Rps{400}},
-                                         {affine_curve(128, 10, 0.5), 2, Rps{2700}}};
+  const std::vector<Segment> segments = {{segment_affine_curve(32, 5, 0.9), 2, Rps{947}},
+                                         {segment_affine_curve(32, 5, 0.9), 3, Rps{1420}},
+                                         {segment_affine_curve(8, 4, 1), 3, Rps{1200}},
+                                         {segment_affine_curve(8, 4, 1), 1, Rps{400}},
+                                         {segment_affine_curve(128, 10, 0.5), 2, Rps{2700}}};
   int beyond_the_pace = 0;
   for (const Segment& segment : segments) {
     const PacedQueue queue(segment.curve, segment.processes, segment.load);
@@ -79,7 +79,7 @@ TEST(Segment, AgreesWithTheRealBatcher) {
 }
 
 TEST(Segment, OneProcessIsThePacedQueueExactly) {
-  const Segment segment{affine_curve(16, 3, 1), 1, Rps{500}};
+  const Segment segment{segment_affine_curve(16, 3, 1), 1, Rps{500}};
   const PacedQueue queue(segment.curve, 1, segment.load);
   const double right = queue.latency(95).value;
   EXPECT_TRUE(meets(segment, queue, Millis{right}, 95));
@@ -88,7 +88,7 @@ TEST(Segment, OneProcessIsThePacedQueueExactly) {
 }
 
 TEST(Segment, AnUnstableQueueMeetsNothing) {
-  const Segment segment{affine_curve(16, 3, 1), 3, Rps{1e6}};
+  const Segment segment{segment_affine_curve(16, 3, 1), 3, Rps{1e6}};
   const PacedQueue queue(segment.curve, 3, segment.load);
   EXPECT_FALSE(meets(segment, queue, Millis{1e9}, 1));
   EXPECT_TRUE(std::isinf(latency(segment, queue, 99).value));

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <set>
 #include <sstream>
 
+#include "base/source_text.h"
 #include "base/test_rounds.h"
 
 namespace partita::actuation_tests {
@@ -83,8 +83,7 @@ TEST(Fleet, KeepsTheRulesAndConverges) {
 
 // Seeds that once found something, each with a sentence of what it was.
 TEST(Fleet, SeedsThatFoundSomething) {
-  std::ifstream file(std::string(PARTITA_SOURCE_DIR) + "/tests/actuation/seeds.txt");
-  ASSERT_TRUE(file.is_open());
+  std::istringstream file(source_text("tests/actuation/seeds.txt"));
   Totals totals;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);

@@ -16,13 +16,13 @@ namespace {
 
 // The corruptions: `apply` says whether there was something to spoil. All words of `must` have to
 // be found, one of `any` if there are some, and none that is in neither of them nor in `may`.
-struct Change {
+struct MutationChange {
   std::string what;
   Words must, any, may;
   std::function<bool(Case&, Rng&)> apply;
 };
 
-std::vector<Change> tasks_lost_and_doubled() {
+std::vector<MutationChange> tasks_lost_and_doubled() {
   return {
       {"a task lost",
        {"missing_task"},
@@ -80,7 +80,7 @@ std::vector<Change> tasks_lost_and_doubled() {
   };
 }
 
-std::vector<Change> tasks_elsewhere() {
+std::vector<MutationChange> tasks_elsewhere() {
   return {
       {"a task on a GPU too many",
        {"gpu_index"},
@@ -138,7 +138,7 @@ std::vector<Change> tasks_elsewhere() {
   };
 }
 
-std::vector<Change> tasks_at_other_times() {
+std::vector<MutationChange> tasks_at_other_times() {
   return {
       {"a task cut short",
        {"duration"},
@@ -189,7 +189,7 @@ std::vector<Change> tasks_at_other_times() {
   };
 }
 
-std::vector<Change> reconfigurations_lost() {
+std::vector<MutationChange> reconfigurations_lost() {
   return {
       {"a creation lost",
        {},
@@ -225,7 +225,7 @@ std::vector<Change> reconfigurations_lost() {
   };
 }
 
-std::vector<Change> reconfigurations_at_other_times() {
+std::vector<MutationChange> reconfigurations_at_other_times() {
   return {
       {"a creation in no time",
        {"reconfiguration_time"},
@@ -280,7 +280,7 @@ std::vector<Change> reconfigurations_at_other_times() {
   };
 }
 
-std::vector<Change> reconfigurations_out_of_turn() {
+std::vector<MutationChange> reconfigurations_out_of_turn() {
   return {
       {"a creation called destruction",
        {"destroy_missing"},
@@ -343,7 +343,7 @@ std::vector<Change> reconfigurations_out_of_turn() {
   };
 }
 
-std::vector<Change> reconfigurations_elsewhere() {
+std::vector<MutationChange> reconfigurations_elsewhere() {
   return {
       {"a creation of another profile",
        {"no_instance"},
@@ -385,7 +385,7 @@ std::vector<Change> reconfigurations_elsewhere() {
   };
 }
 
-std::vector<Change> other_figures() {
+std::vector<MutationChange> other_figures() {
   return {
       {"everything a second early",
        {"negative_time"},
@@ -442,7 +442,7 @@ std::vector<Change> other_figures() {
   };
 }
 
-std::vector<Change> another_problem() {
+std::vector<MutationChange> another_problem() {
   return {
       {"a task that does not fit after all",
        {"does_not_fit"},
@@ -478,8 +478,8 @@ std::vector<Change> another_problem() {
   };
 }
 
-std::vector<Change> changes() {
-  std::vector<Change> all;
+std::vector<MutationChange> changes() {
+  std::vector<MutationChange> all;
   for (const auto& some_changes :
        {tasks_lost_and_doubled(), tasks_elsewhere(), tasks_at_other_times(),
         reconfigurations_lost(), reconfigurations_at_other_times(), reconfigurations_out_of_turn(),
@@ -492,7 +492,7 @@ TEST(BatchMutation, EveryCorruptionHasItsWord) {
   Rng rng(1);
   const std::vector<Case> cases = valid_cases(rng, 120);
   EXPECT_GE(changes().size(), 40U);
-  for (const Change& change : changes()) {
+  for (const MutationChange& change : changes()) {
     int applied = 0;
     for (const Case& valid : cases) {
       Case spoilt = valid;
@@ -518,7 +518,7 @@ TEST(BatchMutation, ChangesAddUp) {
   const Words last = {"gpu_index",     "unknown_profile", "illegal_start",    "unknown_task",
                       "negative_time", "destroy_missing", "unknown_gpu_model"};
   Rng rng(2);
-  const std::vector<Change> all = changes();
+  const std::vector<MutationChange> all = changes();
   for (Case& c : valid_cases(rng, 150)) {
     bool applied = false;
     for (std::uint64_t k = rng.below(6); k > 0; --k) {

@@ -35,9 +35,6 @@ ONE = [("3g.40gb", 0, "chat"), ("1g.10gb", 4, "search"), ("1g.10gb", 5, "search"
 TWO = [("3g.40gb", 0, "chat"), ("2g.20gb", 4, "search")]
 
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
 class ApplyTest(harness.CliTest):
     def setUp(self):
         super().setUp()
@@ -175,11 +172,9 @@ class ApplyTest(harness.CliTest):
                       self.run_partita(*self.on_sim("drain", "7")).stderr.decode())
 
     def test_the_readme_word_for_word(self):
-        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
-            block = file.read().split("    export PARTITA_SIM")[1].split("\n\n")[0]
-        os.makedirs(self.path("build/release"))
-        os.symlink(harness.PROGRAM, self.path("build/release/partita"))
-        os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
+        text = harness.source_text("README.md")
+        block = text.split("    export PARTITA_SIM")[1].split("\n\n")[0]
+        self.as_in_a_clone()
         done = subprocess.run(["bash", "-ec", "export PARTITA_SIM" + block], cwd=self.folder,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -4,18 +4,18 @@ import csv
 import io
 import json
 import os
+import re
 import unittest
 import xml.etree.ElementTree
 
 from batch_harness import TASKS, TIMED, BatchTest, nanos, tasks_of
+from harness import documented, source_text
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 ARGUMENTS = {"fixed": ":4g"}  # of schedulers that need one, on an A30
 
 
 def shipped(name):
-    with open(os.path.join(SOURCE, "data", "batches", name), encoding="utf-8") as file:
-        return file.read()
+    return source_text("data/batches/" + name)
 
 
 def best_on_one_instance(tasks):
@@ -24,6 +24,19 @@ def best_on_one_instance(tasks):
 
 
 class Schedules(BatchTest):
+    def test_the_budget_of_a_time_finds_the_same_again(self):
+        self.ok("batch", "generate", "--count", "20", "--scaling", "mixed", "--times", "wide",
+                "--gpu", "A100-80GB", "--seed", "3", "-o", "many.csv")
+        search = ("batch", "schedule", "--tasks", "many.csv", "--gpu", "A100-80GB",
+                  "--format", "json")
+        done = self.run_partita(*search, "--time", "0.3")
+        self.assertEqual(done.returncode, 0)
+        budget = re.search(r"--budget (\d+) makes this schedule", done.stderr.decode())[1]
+        again = json.loads(self.ok(*search, "--budget", budget))
+        first = json.loads(done.stdout)
+        for key in ("tasks", "reconfigurations", "lower_bound_s"):
+            self.assertEqual(again[key], first[key])
+
     def test_the_contract_keys(self):
         schedule = self.schedule()
         self.assertEqual((schedule["api_version"], schedule["kind"]),
@@ -400,13 +413,10 @@ class Generated(BatchTest):
 
 class Readme(BatchTest):
     def test_the_commands_run_as_they_stand(self):
-        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
-            commands = [line.split() for line in file if line.startswith(
-                "    build/release/partita batch ") and "--driver" not in line]
+        commands = [one for one in documented("README.md", "batch ") if "--driver" not in one]
         self.assertGreaterEqual(len(commands), 6)
-        os.mkdir(self.path("build"))
-        os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
-        for _, *arguments in commands:
+        self.as_in_a_clone()
+        for arguments in commands:
             with self.subTest(" ".join(arguments)):
                 self.ok(*arguments)
                 if "-o" in arguments:

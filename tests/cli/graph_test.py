@@ -2,7 +2,6 @@
 and clear refusals."""
 
 import os
-import pathlib
 import re
 import resource
 import unittest
@@ -10,14 +9,12 @@ import xml.etree.ElementTree
 
 import harness
 
-DOC = pathlib.Path(__file__).resolve().parents[2] / "docs" / "graphs.md"
-
 AFTER = {"load": [], "prepare": [], "left": ["load"], "right": ["load", "prepare"],
          "more": ["left"], "join": ["more", "right"], "store": ["join"]}  # the documented graph
 
 
 def block(language):
-    return re.search(rf"```{language}\n(.*?)```", DOC.read_text(encoding="utf-8"), re.S)[1]
+    return re.search(rf"```{language}\n(.*?)```", harness.source_text("docs/graphs.md"), re.S)[1]
 
 
 class GraphTest(harness.CliTest):
@@ -42,8 +39,26 @@ class GraphTest(harness.CliTest):
         return tasks
 
     def test_the_documented_example(self):
-        command = re.search(r"^    partita (graph run .*)$", DOC.read_text(encoding="utf-8"), re.M)
-        self.assertEqual(self.ok(*command[1].split()), block("text"))
+        command = harness.documented("docs/graphs.md", "graph run ")[0]
+        self.assertEqual(self.ok(*command), block("text"))
+
+    def test_lanes_on_dies_and_on_assumed_clusters(self):
+        self.write("packed.yaml", """kind: TaskGraph
+policy: packed
+tasks:
+  - {name: a, kind: lane, units: 3, groups: 10, work_us: 5}
+  - {name: b, kind: lane, units: 100, groups: 999, work_us: 5}
+""")
+        at = ("graph", "run", "packed.yaml", "--driver", "sim", "--gpu")
+        shares = {task["name"]: [(int(task["mask_hex"], 16) >> 38 * die & (1 << 38) - 1).bit_count()
+                                 for die in range(8)]
+                  for task in self.json(*at, "MI300X")["tasks"]}
+        self.assertEqual(shares["a"], [1] * 8)
+        self.assertEqual(sorted(shares["b"]), [12] * 4 + [13] * 4)
+        done = self.run_partita(*at, "H200")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"packed.yaml: packed chooses GPCs", done.stderr)
+        self.json(*at, "H200", "--policy", "fair")
 
     def test_simulated(self):
         run = self.json("graph", "run", "graph.yaml", "--driver", "sim", "--compare")
@@ -91,13 +106,11 @@ class GraphTest(harness.CliTest):
         self.assertRegex(text, "relative error .* against Eigen's product")
 
     def test_what_the_readme_shows(self):
-        readme = DOC.parents[1] / "README.md"
-        commands = re.findall(r"^    build/release/partita (graph .*)$",
-                              readme.read_text(encoding="utf-8"), re.M)
+        commands = harness.documented("README.md", "graph ")
         self.assertGreaterEqual(len(commands), 2)
-        os.mkdir(self.path("build"))
+        self.as_in_a_clone()
         for command in commands:
-            self.ok(*command.split())
+            self.ok(*command)
 
     def test_refusals(self):
         graph = block("yaml")

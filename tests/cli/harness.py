@@ -4,6 +4,8 @@ The program is named by the environment variable PARTITA (an absolute path)."""
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -11,6 +13,22 @@ import unittest
 PROGRAM = os.environ.get("PARTITA", "")
 if not os.access(PROGRAM, os.X_OK):
     raise SystemExit(f"PARTITA must name the program: '{PROGRAM}' does not")
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def source_text(path):
+    """A file of the checkout, by its path from the top."""
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def documented(document, *beginnings):
+    """The arguments of partita's commands in a document, of those that begin with one of these."""
+    text = source_text(document).replace("\\\n", " ")
+    found = re.findall(r"^    (?:build/release/)?partita (.*)$", text, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in found if line.startswith(beginnings)]
+
 
 SERVICES = """services:
   - name: chat
@@ -43,6 +61,12 @@ class CliTest(unittest.TestCase):
         self.folder = folder.name
         self.write("services.yaml", SERVICES)
         self.write("profiles.csv", profiles())
+
+    def as_in_a_clone(self):
+        """Turns the folder into one where the commands of documents run as they stand."""
+        os.makedirs(self.path("build/release"))
+        os.symlink(PROGRAM, self.path("build/release/partita"))
+        os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
 
     def path(self, name):
         return os.path.join(self.folder, name)

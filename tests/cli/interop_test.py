@@ -64,8 +64,14 @@ class Interop(CliTest):
         self.ok("export", "plan.json", "--to", "device-plugin", "-o", "p.yaml")
         found = self.json("import", "p.yaml")
         self.assertEqual({r["name"]: r["replicas"] for r in found["resources"]},
-                         {"nvidia.com/mig-2g.20gb": 1, "nvidia.com/mig-3g.40gb": 3,
-                          "nvidia.com/mig-4g.40gb": 2})
+                         {"nvidia.com/mig-3g.40gb": 3, "nvidia.com/mig-4g.40gb": 2})
+        # NVIDIA's parser refuses one replica, and with it the whole file.
+        self.assertNotIn("replicas: 1", self.read("p.yaml"))
+        self.assertIn("# Not shared, one process each: nvidia.com/mig-2g.20gb", self.read("p.yaml"))
+        self.write("p.yaml", self.read("p.yaml").replace("replicas: 2", "replicas: 1"))
+        line = 1 + self.read("p.yaml")[:self.read("p.yaml").index("replicas: 1")].count("\n")
+        self.assertIn(f"p.yaml:{line}: 'replicas' is 1: below 2",
+                      self.run_partita("import", "p.yaml").stderr.decode())
 
     def test_dra_has_a_template_per_service_or_a_claim_per_instance(self):
         text = self.ok("export", "plan.json", "--to", "dra", "--namespace", "prod")

@@ -1,16 +1,15 @@
 """mask and kernels: the masks of Figure 3.8, plans that hold when they are recomputed, and clear
 refusals."""
 
+import csv
 import json
 import math
-import os
 import statistics
 import unittest
 import xml.etree.ElementTree
 
 import harness
 
-SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -46,6 +45,43 @@ class MaskTest(harness.CliTest):
             self.assertEqual(len(mask["unit_indices"]), 19)
             self.assertEqual(int(mask["mask_hex"], 16),
                              sum(1 << unit for unit in mask["unit_indices"]))
+            self.assertEqual((mask["units_per_die"], mask["clusters"]), ([19], "known"))
+
+    def test_every_die_has_an_equal_share(self):
+        for policy in ("packed", "distributed", "conserved", "fair", "balanced", "krisp"):
+            for units in (1, 7, 8, 19, 76, 303, 304):
+                mask = self.json("mask", "--gpu", "MI300X", "--units", str(units), "--policy",
+                                 policy)
+                shares = mask["units_per_die"]
+                self.assertEqual(len(shares), 8)
+                self.assertEqual(shares, [sum(38 * die <= unit < 38 * die + 38
+                                              for unit in mask["unit_indices"])
+                                          for die in range(8)])
+                self.assertGreaterEqual(min(shares), 1)
+                self.assertLessEqual(max(shares) - min(shares), 1)
+                wanted = max(8, units - units % 8 if policy == "balanced" else units)
+                self.assertEqual((mask["granted"], sum(shares)), (wanted, wanted))
+                self.assertEqual(mask["effective"], 8 * min(shares))
+        self.assertIn("8 CUs for the 3 asked for, 0 of them shared, 8 effective; every XCD needs "
+                      "one, because one without any runs unmasked",
+                      self.ok("mask", "--gpu", "MI300X", "--units", "3"))
+        # One die is full: nothing can be given without sharing.
+        self.write("busy.json", json.dumps([[1] * 38] + [[0] * 38] * 7))
+        busy = ("mask", "--gpu", "MI300X", "--units", "16", "--busy", "busy.json")
+        done = self.run_partita(*busy)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"may give on some die runs a kernel", done.stderr)
+        self.assertEqual(self.json(*busy, "--overlap-limit", "1")["units_per_die"],
+                         [1, 2, 2, 2, 2, 2, 2, 2])
+
+    def test_assumed_clusters_are_not_chosen(self):
+        for gpu in ("A100", "H100", "H200"):
+            for policy in ("packed", "distributed", "conserved", "balanced", "krisp"):
+                refused(self, ("mask", "--gpu", gpu, "--units", "32", "--policy", policy),
+                        f"--policy: {policy} chooses GPCs, and which SMs of a board of {gpu} lie "
+                        "in which GPC is not known before it is probed; fair does not depend on it")
+            self.assertEqual(self.json("mask", "--gpu", gpu, "--units", "32")["clusters"],
+                             "assumed")
 
     def test_busy_units(self):
         busy = [[1] * 15, [0] * 3 + [2] * 12, [1] * 15, [0] + [1] * 14]
@@ -119,6 +155,34 @@ class KernelsTest(harness.CliTest):
         curve = [point["objective"] for point in plan["curve"]]
         self.assertEqual(curve, sorted(curve, reverse=True))
         self.assertAlmostEqual(curve[-1], plan["objective"])
+
+    def test_replicas_are_certified(self):
+        for model, count in (("a", 8), ("a", 12), ("b", 64)):
+            plan = self.json(*self.kernels("plan", "--workers", ",".join([model] * count)))
+            self.assertTrue(plan["optimal"], (model, count))
+
+    def test_lanes_have_equal_shares_of_every_die(self):
+        rows = [f"{index},k{index},{units},{1000 / min(units, knee)}"
+                for index, knee in enumerate((304, 40, 80, 304, 160))
+                for units in (8, 40, 72, 80, 152, 160, 224, 304)]
+        self.write("m.csv", "\n".join(["index,kernel,units,time_us", *rows]) + "\n")
+        at = ("--profiles", ".", "--gpu", "MI300X")
+        plan = self.json("kernels", "plan", "--workers", "m,m,m", *at)
+        for worker in plan["workers"]:
+            self.assertLessEqual(set(worker["units"]), {72, 152, 224, 304})
+        plan = self.json("kernels", "plan", "--workers", "m,m,m", *at, "--configs", "9,70,101,304")
+        for worker in plan["workers"]:
+            for lane in worker["lanes"]:
+                mask, shares = int(lane["mask_hex"], 16), lane["units_per_die"]
+                self.assertEqual(shares, [bin(mask >> 38 * die & (1 << 38) - 1).count("1")
+                                          for die in range(8)])
+                self.assertGreaterEqual(min(shares), 1)
+                self.assertLessEqual(max(shares) - min(shares), 1)
+        refused(self, ("kernels", "plan", "--workers", "m", *at, "--configs", "7,304"),
+                "7 CUs leave an XCD of MI300X without any, which then runs unmasked; 8 are the "
+                "fewest")
+        self.json("kernels", "simulate", "--workers", "m,m", *at, "--duration", "20ms",
+                  "--policies", "static,model,krisp-o,krisp-i,isolated,critical,eclip")
 
     def test_right_sizes(self):
         sizes = self.json(*self.kernels("rightsize", "--workers", "a", "--tolerance", "0.05"))
@@ -248,6 +312,24 @@ class KernelsTest(harness.CliTest):
         self.assertAlmostEqual(alone["normalised"], 1)
         self.assertAlmostEqual(alone["workers"][0]["p95_ms"], (3 * 100 / 60 + 3 * 100 / 15) / 1000)
 
+    def test_one_queue_serves_who_comes_first(self):
+        """Alone 25 and 20 us; in one queue every worker waits for the others' kernels."""
+        report = self.json(*self.kernels("simulate", "--workers", "a,a,a", "--duration", "200ms",
+                                         "--spread", "0", "--policies", "default-stream,mps"))
+        queue, mps = report["policies"]
+        self.assertAlmostEqual(queue["normalised"], 1, places=2)
+        self.assertGreater(mps["normalised"], 1.5)
+        self.assertGreater(queue["waits"], 0)
+        alone = (3 * 100 / 60 + 3 * 100 / 15) / 1000
+        for worker in queue["workers"]:
+            self.assertAlmostEqual(worker["p95_ms"], 3 * alone, places=6)
+            self.assertEqual(worker["switches"], 0)
+        # Kernels take turns: a worker with twice the kernels is served half as often.
+        report = self.json(*self.kernels("simulate", "--workers", "a,b", "--duration", "200ms",
+                                         "--spread", "0", "--policies", "default-stream"))
+        long, short = report["policies"][0]["workers"]
+        self.assertAlmostEqual(short["requests"] / long["requests"], 2, places=2)
+
     def test_a_plan_simulated(self):
         plan = self.run_partita(*self.kernels("plan", "--workers", "a,b", "--format", "json"))
         self.write("plan.json", plan.stdout.decode())
@@ -295,37 +377,28 @@ class KernelsTest(harness.CliTest):
 
 class DocumentsTest(harness.CliTest):
     def test_their_commands_run_as_they_stand(self):
-        os.mkdir(self.path("build"))
-        os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
+        self.as_in_a_clone()
         for document in ("README.md", "docs/kernels.md"):
-            with open(os.path.join(SOURCE, document), encoding="utf-8") as file:
-                commands = [line.split()[1:] for line in file if line.startswith(
-                    ("    build/release/partita kernels ", "    build/release/partita mask "))]
+            commands = harness.documented(document, "kernels ", "mask ")
             self.assertGreaterEqual(len(commands), 4)
             for arguments in commands:
                 with self.subTest(" ".join(arguments)):
                     self.ok(*arguments)
                     if "-o" in arguments:
                         self.assertTrue(self.read(arguments[-1]))
-        with open(os.path.join(SOURCE, "docs/pictures/kernel-plan.svg"), encoding="utf-8") as file:
-            self.assertEqual(self.read("build/kernels.svg"), file.read())
+        self.assertEqual(self.read("build/kernels.svg"),
+                         harness.source_text("docs/pictures/kernel-plan.svg"))
 
 
-REEF = os.path.join(SOURCE, "../shared/data/reef")
-
-
-def waves(launch, table):
+def waves(groups, latency):
     """Microseconds on 1 .. 60 CUs: a second implementation of the wave model."""
-    x, y, z = launch["launch_params"][:3]
-    latency = table[launch["name"]]["latency"]
     times = []
     for units in range(1, 61):
-        full, rest = divmod(math.ceil(x * y * z / units), len(latency))
+        full, rest = divmod(math.ceil(groups / units), len(latency))
         times.append(full * latency[-1] + (latency[rest - 1] if rest else 0))
     return times
 
 
-@unittest.skipUnless(os.path.isdir(REEF), "the tables published with REEF are not here")
 class ReefTest(harness.CliTest):
     """REEF's own tables of nine models on an MI50."""
 
@@ -336,22 +409,23 @@ class ReefTest(harness.CliTest):
                  "resnet152": (8, 8, 1.13), "resnet18": (33, 37, 2.75), "vgg": (11, 16, 1.29)}
 
     def test_the_wave_model(self):
-        at = ("--profiles", REEF, "--workers", ",".join(self.PUBLISHED), "--gpu", "MI50")
+        self.as_in_a_clone()
+        at = ("--profiles", "data/published/reef", "--workers", ",".join(self.PUBLISHED),
+              "--gpu", "MI50")
         profiles = self.json("kernels", "profile", *at)["models"]
         quarter = self.json("kernels", "plan", *at, "--configs", "15")["workers"]
+        tables = {(row["model"], row["kernel"]): row for row in csv.DictReader(
+            harness.source_text("data/published/reef/waves.csv").splitlines())}
         for model, worker in zip(profiles, quarter):
             name = model["name"]
-            with open(os.path.join(REEF, name + ".json"), encoding="utf-8") as file:
-                launches = json.load(file)["kernels"]
-            with open(os.path.join(REEF, name + ".profile.json"), encoding="utf-8") as file:
-                table = json.load(file)["kernel_latency"]
             least, stays, ratios = [], [], []
-            for launch, kernel in zip(launches, model["kernels"], strict=True):
-                times = waves(launch, table)
+            for kernel in model["kernels"]:
+                table = tables[name, kernel["name"]]
+                times = waves(int(table["work_groups"]), [*map(int, table["wave_us"].split())])
                 within = [time <= times[-1] * 1.05 for time in times]
                 least.append(within.index(True) + 1)
                 stays.append(60 - (within[::-1] + [False]).index(False) + 1)
-                ratios.append(times[-1] / table[launch["name"]]["total_latency"])
+                ratios.append(times[-1] / int(table["measured_us"]))
                 self.assertEqual((kernel["time_us"], kernel["least_units"]), (times[-1], least[-1]))
             slower = worker["alone_us"] / model["time_us"]
             found = (statistics.median(least), statistics.median(stays), round(slower, 2))

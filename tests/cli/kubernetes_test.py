@@ -190,8 +190,7 @@ class Kubernetes(CliTest):
             found.append(config["data"]["config.yaml"])
         self.assertEqual({one["name"]: one["replicas"]
                           for one in found[0]["sharing"]["timeSlicing"]["resources"]},
-                         {"nvidia.com/mig-2g.20gb": 1, "nvidia.com/mig-3g.40gb": 3,
-                          "nvidia.com/mig-3g.71gb": 2})
+                         {"nvidia.com/mig-3g.40gb": 3, "nvidia.com/mig-3g.71gb": 2})
         self.assertEqual([(one["devices"], one["mig-devices"])
                           for one in found[3]["mig-configs"]["partita"]],
                          [([0], {"3g.40gb": 1, "1g.10gb+me": 1}), ([1], {}),

@@ -17,6 +17,14 @@ class ProbeTest(harness.CliTest):
         self.assertGreater(min(p["us"] for p in probe["scaling"]), 0)
         self.assertIsNone(probe["bytes_per_lane"])
 
+    def test_every_die_has_an_equal_share(self):
+        probe = self.json("probe", "lanes", "--driver", "cpu_mask", "--gpu", "MI300X", "--rounds",
+                          "1", "--lanes", "2")
+        self.assertEqual(probe["units_per_die"], [38] * 8)
+        self.assertEqual([(p["masks"], p["units"], p["units_per_die"]) for p in probe["scaling"]],
+                         [("packed", 8 * n, [n] * 8) for n in range(1, 39)])
+        self.assertEqual(probe["groups_outside"], 0)
+
     def test_text(self):
         text = self.ok("probe", "lanes", "--driver", "cpu_mask", "--gpu", "1x1", "--rounds", "2")
         self.assertIn("cpu_mask: 1x1, 1 ", text)

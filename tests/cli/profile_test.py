@@ -43,6 +43,27 @@ class Profiles(CliTest):
                   float(r["latency_ms"])) for r in rows]
         self.assertEqual(found, [("net", "2", "4", "3", 31.5, 250.0)])
 
+    def test_a_folder_of_parvagpus_files_plans_as_its_import(self):
+        os.mkdir(self.path("prof"))
+        for model in ("small", "large"):
+            text = "Mig instance,Batch size,Workload Number,Throughput,Latency\n1,8,3,0,0\n"
+            for row in csv.DictReader(io.StringIO(self.read("profiles.csv"))):
+                if row["model"] == model:
+                    text += (f"{row['gpcs']},{row['batch']},{row['processes']},"
+                             f"{float(row['throughput_rps']) / int(row['processes'])!r},"
+                             f"{float(row['latency_ms']) / 1000!r}\n")
+            self.write(f"prof/{model}.csv", text)
+        self.ok("profile", "import", "prof", "-o", "imported.csv")
+        self.assertEqual(len(self.read("imported.csv").splitlines()), 81)
+        cut = []
+        for profiles in ("profiles.csv", "imported.csv", "prof"):
+            plan = self.json("plan", "--services", "services.yaml", "--profiles", profiles,
+                             "--gpu", "A100-80GB")
+            cut.append([[(one["profile"], one["start"], one["service"], one["batch"])
+                         for one in gpu["instances"]] for gpu in plan["gpus"]])
+        self.assertTrue(cut[0])
+        self.assertEqual(cut, cut[:1] * 3)
+
     def test_import_of_its_own_output_changes_nothing(self):
         self.ok("profile", "import", "profiles.csv", "-o", "one.csv")
         self.ok("profile", "import", "one.csv", "-o", "two.csv")

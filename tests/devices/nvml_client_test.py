@@ -465,6 +465,11 @@ class ComputeInstanceTest(MachineTest):
                           attributes.computeInstanceSliceCount, attributes.memorySizeMB),
                          (14, 3, 1, 40192))
         self.assertEqual(ask(Memory, "nvmlDeviceGetMemoryInfo", mig).total, 40192 << 20)
+        # As nvidia-smi shows them on such a board: half of the GPU's window for 4 of 8 slices.
+        self.assertEqual(ask(Memory, "nvmlDeviceGetBAR1MemoryInfo", gpu(0)).total, 131072 << 20)
+        window = ask(Memory, "nvmlDeviceGetBAR1MemoryInfo", mig)
+        self.assertEqual((window.total, window.free, window.used),
+                         (65535 << 20, 65535 << 20, 0))
         self.assertEqual(call("nvmlDeviceGetMigMode", mig, byref(c_uint()), byref(c_uint())), 3)
 
         self.assertEqual(call("nvmlGpuInstanceDestroy", self.instance), 19)

@@ -64,6 +64,14 @@ Measured measure(const std::string& scheduler, int gpus, bool timed, int rounds)
 // so the executor does not wait and ends earlier.
 bool plans_pauses(const std::string& scheduler) { return scheduler == "miso:barrier"; }
 
+TEST(Deviation, IsAShareOfThePlannedTime) {
+  EXPECT_EQ(exec::deviation_percent(4 * kSecond, 6 * kSecond), 50);
+  EXPECT_EQ(exec::deviation_percent(4 * kSecond, kSecond), -75);
+  EXPECT_EQ(exec::deviation_percent(4 * kSecond, 4 * kSecond), 0);
+  EXPECT_EQ(exec::deviation_percent(4 * kSecond, 0), -100);
+  EXPECT_EQ(exec::deviation_percent(0, kSecond), 0);
+}
+
 TEST(Prediction, OneGpuEndsAsPlanned) {
   for (const batch_test::NamedScheduler& scheduler : batch_test::all_schedulers()) {
     for (const bool timed : {false, true}) {

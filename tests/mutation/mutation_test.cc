@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/source_text.h"
 #include "hw/catalogue.h"
 #include "forms/serving_forms.h"
 #include "planners/serving/planner.h"
@@ -27,17 +26,10 @@ using plan::ServingPlan;
 using plan::ServingProblem;
 using plan::SloRule;
 
-std::string read(const std::string& path) {
-  std::ifstream file(std::string(PARTITA_SOURCE_DIR "/") + path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 ServingProblem problem_of(const std::string& scenario, const SloRule& rule) {
   const hw::GpuModel* gpu = hw::builtin_catalogue().find("A100-80GB");
-  const auto laws = profile::parse_laws("laws", read("data/profiles/a100-80gb.json"));
-  const auto services = plan::parse_services("services", read("data/scenarios/" + scenario));
+  const auto laws = profile::parse_laws("laws", source_text("data/profiles/a100-80gb.json"));
+  const auto services = plan::parse_services("services", source_text("data/scenarios/" + scenario));
   ServingProblem problem;
   problem.services = services.value();
   // Capacities under the queueing rule take a planner most of a second for all eleven.

@@ -28,7 +28,6 @@ plan::ServingPlan planned(const plan::ServingProblem& problem) {
 }
 
 TEST(Exact, ScenariosReachTheKnownOptimaWithProof) {
-  if (published_profiles().empty()) GTEST_SKIP() << "no published profiles";
   const std::pair<int, int> optima[] = {{2, 10}, {3, 20}, {5, 30}, {7, 44}, {12, 82}, {16, 104}};
   for (int s = 1; s <= 6; ++s) {
     const plan::Objective objective = planned(scenario(s)).objective;
@@ -39,7 +38,6 @@ TEST(Exact, ScenariosReachTheKnownOptimaWithProof) {
 }
 
 TEST(Exact, ManyCopiesOfAScenarioStayOptimal) {
-  if (published_profiles().empty()) GTEST_SKIP() << "no published profiles";
   plan::ServingProblem problem = scenario(5);
   const auto services = problem.services;
   for (int copy = 1; copy < 10; ++copy)
@@ -68,9 +66,8 @@ TEST(Exact, EqualsCbc) {
   Rng rng(2);
   int compared = 0;
   for (int round = 0; round < test_rounds(40); ++round) {
-    const auto problem = round % 2 || published_profiles().empty()
-                             ? random_problem(rng, "A100-80GB", 8, 20 * rng.uniform())
-                             : published_problem(rng, 1 + static_cast<int>(rng.below(8)), 2);
+    const auto problem = round % 2 ? random_problem(rng, "A100-80GB", 8, 20 * rng.uniform())
+                                   : published_problem(rng, 1 + static_cast<int>(rng.below(8)), 2);
     const auto optimum = milp(problem);
     if (!optimum) continue;
     ++compared;

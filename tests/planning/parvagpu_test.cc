@@ -7,19 +7,18 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 
-#include "base/files.h"
 #include "base/rng.h"
+#include "base/source_text.h"
+#include "forms/serving_forms.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
-#include "forms/serving_forms.h"
-#include "profile/readers.h"
+#include "profile/csv.h"
+#include "profile/published.h"
 
 namespace partita::planners::serving {
 namespace {
 
-const std::string kData = PARTITA_SOURCE_DIR "/../shared/data/parvagpu/";
 constexpr plan::SloRule kReleased{plan::SloRule::Kind::execution, 0.45};
 
 const hw::GpuModel& model(const std::string& name) { return **hw::builtin_catalogue().get(name); }
@@ -39,27 +38,11 @@ plan::Service service_of(const std::string& name, double rate, double slo) {
   return service;
 }
 
-// The published profiles, read once; empty without the data.
-const profile::ProfileTable& published() {
-  static const profile::ProfileTable table = [] {
-    profile::ProfileTable read;
-    RealFiles files;
-    const auto names = files.list(kData + "prof_data");
-    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
-      const std::string key = name.substr(0, name.rfind('.'));
-      read[key] = *profile::parse_parvagpu_csv(name, key, *files.read(kData + "prof_data/" + name));
-    }
-    return read;
-  }();
-  return table;
-}
-
 plan::ServingProblem scenario(int number, int max_processes = 3) {
-  RealFiles files;
-  const std::string name = "/data/scenarios/s" + std::to_string(number) + ".yaml";
+  const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
-  problem.services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
-  problem.fleet.push_back(fleet_of(model("A100-80GB"), published()));
+  problem.services = *plan::parse_services(name, source_text(name));
+  problem.fleet.push_back(fleet_of(model("A100-80GB"), profile::published_profiles()));
   problem.rule = kReleased;
   problem.max_processes = max_processes;
   return problem;
@@ -131,7 +114,6 @@ void expect_right(const plan::ServingProblem& problem, const plan::ServingPlan& 
 
 // Counts of the released code on its own data, from an independent checker of its output.
 TEST(ParvaGpu, UsesAsManyGpusAndGpcsAsTheReleasedCode) {
-  if (published().empty()) GTEST_SKIP() << "no published profiles";
   EXPECT_EQ(counts_of(plan_parvagpu, 3),
             (Counts{{2, 10}, {3, 20}, {5, 33}, {7, 48}, {13, 89}, {17, 114}}));
   EXPECT_EQ(counts_of(plan_parvagpu_single, 3),
@@ -145,7 +127,6 @@ TEST(ParvaGpu, UsesAsManyGpusAndGpcsAsTheReleasedCode) {
 }
 
 TEST(ParvaGpu, PlansOfThePublishedScenariosAreRight) {
-  if (published().empty()) GTEST_SKIP() << "no published profiles";
   for (int number = 1; number <= 6; ++number)
     for (const Planning planning :
          {plan_parvagpu, plan_parvagpu_single, plan_parvagpu_unoptimized}) {
@@ -160,27 +141,28 @@ TEST(ParvaGpu, PlansOfThePublishedScenariosAreRight) {
 // Only batch and processes of resnet50 differ, in S5, where 32 ms is below 0.45 x 72 ms but not
 // 0.45 x 71 ms.
 TEST(ParvaGpu, TruncatedSlosGiveTheSameLayouts) {
-  RealFiles files;
-  const auto text = files.read(kData + "SLO/SLO_latency.csv");
-  if (!text || published().empty()) GTEST_SKIP() << "no published scenarios";
-  std::istringstream lines(*text);
-  std::string line;
+  const std::string file = "data/published/parvagpu/scenarios.csv";
+  const profile::Csv published = *profile::parse_csv(file, source_text(file));
+  std::map<std::pair<int, std::string>, std::pair<double, double>> rate_and_slo;
+  for (const profile::CsvRow& row : published.rows)
+    rate_and_slo[{std::stoi(row.cells[0]), row.cells[1]}] = {std::stod(row.cells[2]),
+                                                             std::stod(row.cells[3])};
   int differing = 0;
-  for (int number = 1; number <= 6 && std::getline(lines, line); ++number) {
-    plan::ServingProblem rounded = scenario(number), truncated = rounded;
-    std::istringstream cells(line);
-    std::string cell;
-    std::size_t s = 0;
-    while (std::getline(cells, cell, ',')) {
-      if (cell.starts_with("N/A")) continue;
-      plan::Service& service = truncated.services.at(s++);
-      EXPECT_EQ(service.slo.value, std::round(std::stod(cell))) << service.name;
-      service.slo.value = std::floor(std::stod(cell));
-      differing += service.slo != rounded.services[s - 1].slo;
+  std::size_t services = 0;
+  for (int number = 1; number <= 6; ++number) {
+    const plan::ServingProblem rounded = scenario(number);
+    plan::ServingProblem truncated = rounded;
+    for (plan::Service& service : truncated.services) {
+      const auto& [rate, slo] = rate_and_slo.at({number, service.name});
+      EXPECT_EQ(service.rate.value, rate) << service.name;
+      EXPECT_EQ(service.slo.value, std::round(slo)) << service.name;
+      differing += service.slo.value != std::floor(slo);
+      service.slo.value = std::floor(slo);
     }
-    EXPECT_EQ(s, rounded.services.size());
+    services += rounded.services.size();
     EXPECT_EQ(places(plan_parvagpu(truncated, {})), places(plan_parvagpu(rounded, {})));
   }
+  EXPECT_EQ(services, rate_and_slo.size());
   EXPECT_GT(differing, 0);
 }
 

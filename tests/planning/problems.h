@@ -21,8 +21,7 @@ std::vector<std::vector<double>> rates_of(const plan::ServingProblem& problem,
 // one point per size; sizes are missing now and then, throughput grows with the size at random.
 plan::ServingProblem random_problem(Rng& rng, const std::string& gpu, int services, double scale);
 
-// Published profiles of eleven models (empty without the data), and services over them.
-const profile::ProfileTable& published_profiles();
+// Random services over the published profiles of eleven models, and the published scenarios.
 plan::ServingProblem published_problem(Rng& rng, int services, double scale);
 plan::ServingProblem scenario(int number);
 

@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "base/files.h"
+#include "base/source_text.h"
+#include "forms/serving_forms.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
-#include "forms/serving_forms.h"
-#include "profile/readers.h"
+#include "profile/published.h"
 
 #ifdef PARTITA_HAVE_CBC
 #include <coin/Cbc_C_Interface.h>
@@ -143,28 +143,13 @@ plan::ServingProblem random_problem(Rng& rng, const std::string& gpu, int servic
   return problem;
 }
 
-const profile::ProfileTable& published_profiles() {
-  static const profile::ProfileTable table = [] {
-    profile::ProfileTable read;
-    RealFiles files;
-    const std::string path = PARTITA_SOURCE_DIR "/../shared/data/parvagpu/prof_data";
-    const auto names = files.list(path);
-    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
-      const std::string model = name.substr(0, name.rfind('.'));
-      read[model] = *profile::parse_parvagpu_csv(name, model, *files.read(path + "/" + name));
-    }
-    return read;
-  }();
-  return table;
-}
-
 plan::ServingProblem published_problem(Rng& rng, int services, double scale) {
   plan::ServingProblem problem;
   problem.rule = {plan::SloRule::Kind::execution, 0.45};
   problem.fleet.push_back(entry_of("A100-80GB"));
-  problem.fleet[0].profiles = published_profiles();
+  problem.fleet[0].profiles = profile::published_profiles();
   std::vector<std::string> models;
-  for (const auto& [name, profile] : published_profiles()) models.push_back(name);
+  for (const auto& [name, profile] : problem.fleet[0].profiles) models.push_back(name);
   for (int s = 0; s < services; ++s) {
     plan::Service service;
     service.model = models[rng.below(models.size())];
@@ -178,12 +163,11 @@ plan::ServingProblem published_problem(Rng& rng, int services, double scale) {
 }
 
 plan::ServingProblem scenario(int number) {
-  RealFiles files;
-  const std::string name = "/data/scenarios/s" + std::to_string(number) + ".yaml";
+  const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
-  problem.services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
+  problem.services = *plan::parse_services(name, source_text(name));
   problem.fleet.push_back(entry_of("A100-80GB"));
-  problem.fleet[0].profiles = published_profiles();
+  problem.fleet[0].profiles = profile::published_profiles();
   problem.rule = {plan::SloRule::Kind::execution, 0.45};
   return problem;
 }

@@ -40,9 +40,19 @@ void add_search_flags(CLI::App& command, decide::SearchOptions& flags) {
   add_seed(command, flags.seed);
   within(command.add_option("--budget", flags.budget,
                             "Search steps that a scheduler may spend instead of its own default; "
-                            "steps, not seconds, so that every machine finds the same"),
-         1, 1e12)
+                            "steps, not seconds, so that every machine finds the same. More "
+                            "never gives a worse schedule"),
+         1, decide::kMostBudget)
       ->type_name("N");
+}
+
+void add_time_flag(CLI::App& command, decide::SearchOptions& flags) {
+  within(command.add_option("--time", flags.time.value,
+                            "Search for about so long, and not beyond --budget where that is "
+                            "given. What is found depends on the machine; the --budget that finds "
+                            "it again is printed"),
+         1e-3, 1e6)
+      ->type_name("SECONDS");
 }
 
 void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {

@@ -17,6 +17,8 @@ void add_gpu_count_flag(CLI::App& command, decide::GpuNames& flags);
 void add_tasks_flag(CLI::App& command, std::string& tasks);
 // --seed and --budget.
 void add_search_flags(CLI::App& command, decide::SearchOptions& flags);
+// --time.
+void add_time_flag(CLI::App& command, decide::SearchOptions& flags);
 // SCHEDULE, --tasks and --catalogue: the GPUs are the schedule's.
 void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags);
 

@@ -34,11 +34,12 @@ std::string place_of(const exec::Script& script, const exec::Visit& visit) {
 std::vector<std::string> row_of(const exec::Script& script, const exec::ScriptTask& task,
                                 const exec::TaskRun& run) {
   const bool ran = exec::ran(run.status);
+  const double deviation = exec::deviation_percent(task.planned.end, run.end);
   return {task.name,
           place_of(script, script.visits[at(task.visit)]),
           seconds_text(task.planned.end),
           ran ? seconds_text(run.end) : "-",
-          ran ? fmt::format("{:+.2f}", exec::deviation_percent(task.planned.end, run.end)) : "-",
+          run.status == TaskStatus::finished ? fmt::format("{:+.2f}", deviation) : "-",
           words_of(run.status)};
 }
 
@@ -64,10 +65,11 @@ std::string task_trouble(const exec::ScriptTask& task, const exec::TaskRun& run)
 std::string run_text(const exec::Script& script, const exec::RunReport& report,
                      const exec::RunNames& names) {
   std::string text = to_string(table_of(script, report, names.simulated_clock));
-  text += fmt::format("\nend of the last task: {} s planned, {} s {} ({:+.2f} %)\n",
+  const double deviation = exec::deviation_percent(script.planned_makespan, report.makespan());
+  text += fmt::format("\nend of the last task: {} s planned, {} s {}{}\n",
                       seconds_text(script.planned_makespan), seconds_text(report.makespan()),
                       names.simulated_clock ? "simulated" : "real",
-                      exec::deviation_percent(script.planned_makespan, report.makespan()));
+                      report.all_finished() ? fmt::format(" ({:+.2f} %)", deviation) : "");
   const int finished = report.count(TaskStatus::finished);
   text += fmt::format("{} of {} finished", finished,
                       count_text(static_cast<long>(script.tasks.size()), "task"));

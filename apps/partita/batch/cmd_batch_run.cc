@@ -199,10 +199,7 @@ class Watcher {
     if (!last && seen_ && now < next_) return;
     next_ = now + kLook;
     if (seen_) {
-      for (const std::string& line : news(script_, *seen_, report)) {
-        progress_.show("");
-        complain(context_, line);
-      }
+      for (const std::string& line : news(script_, *seen_, report)) complain(context_, line);
     }
     seen_ = report;
     if (!last) progress_.show(progress_text(script_, report, now));

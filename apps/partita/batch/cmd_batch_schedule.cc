@@ -91,6 +91,9 @@ Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flag
   if (auto written = deliver(context, flags.output, *content); !written) {
     return failed(written.error());
   }
+  if (flags.search.time.value > 0 && made.budget > 0) {
+    complain(context, fmt::format("--budget {} makes this schedule on any machine", made.budget));
+  }
   const std::string late = late_text(*problem, **made.plan);
   if (!late.empty()) complain(context, late);
   return flags.require && !late.empty() ? Exit::no : Exit::done;
@@ -111,11 +114,13 @@ Command add_batch_schedule(CLI::App& batch) {
       ->type_name("SCHEDULER")
       ->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
+  add_time_flag(*command, flags->search);
   within(command->add_option("--spread", flags->spread,
                              "Choose among several schedules the one that ends first on average "
                              "when task times have this standard deviation, as a share of the "
                              "planned ones"),
          0, sim::kMaxSpread)
+      ->excludes(command->get_option("--time"))
       ->type_name("SHARE");
   command->add_flag("--require", flags->require, "Exit 1 when a task misses its deadline");
   command->add_flag("--explain", flags->explain, "Say why the schedule is as it is (text)");

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "base/input_output.h"
+#include "base/terminal.h"
 #include "batch/batch_comparison.h"
 #include "commands.h"
 #include "demo/demo_node.h"
@@ -52,12 +54,9 @@ struct DemoFlags {
   std::uint64_t seed = 1;
 };
 
-void say(Context& context, const std::string& text) { fmt::print(context.out, "{}", text); }
-
 void headline(Context& context, int step, const std::string& text) {
-  const bool colour = context.colour;
-  say(context, fmt::format("\n{}{}. {}{}\n\n", colour ? "\033[1m" : "", step, text,
-                           colour ? "\033[0m" : ""));
+  const Painter painter(context.colour);
+  say(context, fmt::format("\n{}\n\n", painter.bold(fmt::format("{}. {}", step, text))));
 }
 
 Result<plan::ServingProblem> demo_problem() {
@@ -88,8 +87,7 @@ void write_picture(Context& context, const DemoFlags& flags, const plan::Serving
   const std::string file = !flags.picture.empty()                ? flags.picture
                            : context.files.is_directory("build") ? "build/demo-plan.svg"
                                                                  : "demo-plan.svg";
-  const auto written =
-      context.files.write_atomic(file, plan::plan_svg(plan, hw::builtin_catalogue()));
+  const auto written = write_output(file, plan::plan_svg(plan, hw::builtin_catalogue()));
   // The demo goes on without its picture, for instance in a directory that cannot be written.
   if (written) {
     say(context, fmt::format("\nThe same as a picture: {}\n", file));
@@ -111,6 +109,7 @@ Result<JudgedPlan> show_plan(Context& context, const DemoFlags& flags,
   }
   plan::PictureOptions picture;
   picture.colour = context.colour;
+  picture.width = context.width;
   picture.explain = true;
   say(context, plan::plan_text(**made->plan, hw::builtin_catalogue(), picture));
   write_picture(context, flags, **made->plan);

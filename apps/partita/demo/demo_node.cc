@@ -64,9 +64,10 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
 
   const auto first = apply(plan);
   if (!first) return failed(first.error());
-  fmt::print(context.out, "{} instances created in {} steps; NVIDIA's driver would take {:.1f} s\n",
-             first->change.create.size(), first->change.steps.size(),
-             first->change.predicted.value);
+  say(context,
+      fmt::format("{} instances created in {} steps; NVIDIA's driver would take {:.1f} s\n",
+                  first->change.create.size(), first->change.steps.size(),
+                  first->change.predicted.value));
   const auto before = devices_of(driver);
   if (!before) return failed(before.error());
 
@@ -75,18 +76,19 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
   if (!next) return failed(next.error());
   const auto change = actuate::preview(doors, actuate::wanted_of(*next), {});
   if (!change) return failed(change.error());
-  fmt::print(context.out,
-             "\nEvery third service gets a quarter more requests; {} GPUs do. The change:\n\n{}\n"
-             "{} steps, {:.1f} s of the driver, {} stand-ins meanwhile\n\n{}\n",
-             (*next)->gpus.size(), actuate::change_summary(*change), change->steps.size(),
-             change->predicted.value, change->temporary.size(),
-             actuate::affected_text(change->affected));
+  say(context, fmt::format("\nEvery third service gets a quarter more requests; {} GPUs do. The "
+                           "change:\n\n{}\n{} steps, {:.1f} s of the driver, {} stand-ins "
+                           "meanwhile\n\n{}\n",
+                           (*next)->gpus.size(), actuate::change_summary(*change),
+                           change->steps.size(), change->predicted.value, change->temporary.size(),
+                           actuate::affected_text(change->affected)));
   if (const auto second = apply(*next); !second) return failed(second.error());
   const auto after = devices_of(driver);
   if (!after) return failed(after.error());
   const auto stayed = std::count_if(before->begin(), before->end(),
                                     [&](const std::string& uuid) { return after->contains(uuid); });
-  fmt::print(context.out, "Done: {} of {} instances were never touched.\n", stayed, before->size());
+  say(context,
+      fmt::format("Done: {} of {} instances were never touched.\n", stayed, before->size()));
   return {};
 }
 

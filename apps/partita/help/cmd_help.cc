@@ -19,8 +19,9 @@ Result<Exit> run_help(Context& context, const CLI::App& root, const std::vector<
       if (names.back() == name) found = &child;
     }
     if (found == nullptr) {
-      return bad_input("COMMAND",
-                       fmt::format("unknown command '{}'{}", name, did_you_mean(name, names)));
+      return bad_input("", names.empty() ? fmt::format("'{}': unexpected argument", name)
+                                         : fmt::format("unknown command '{}'{}", name,
+                                                       did_you_mean(name, names)));
     }
     command = CommandDoc(*found);
   }

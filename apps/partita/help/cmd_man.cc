@@ -61,7 +61,8 @@ std::string man_page(const CommandDoc& root) {
   text += fmt::format(".SH DESCRIPTION\n{}\n", roff(root.summary));
   text +=
       ".PP\nResults go to standard output or to the file of \\fB\\-o\\fR, which is written "
-      "atomically; messages and progress go to standard error. File formats are described in "
+      "atomically; messages and progress go to standard error. Where a file is asked for, \\- is "
+      "standard input or output. File formats are described in "
       "docs/formats.md.\n.SH COMMANDS\n";
   for (const CommandDoc* command : flatten(root)) {
     if (command != &root) text += command_roff(*command);
@@ -72,7 +73,8 @@ std::string man_page(const CommandDoc& root) {
   }
   text +=
       ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set and not empty, terminals get no colours "
-      "either.\n";
+      "either.\n.TP\n.B TERM\nWhere it is dumb there are neither colours nor progress lines.\n"
+      ".TP\n.B COLUMNS\nHow wide text is, instead of the terminal's width.\n";
   return text;
 }
 

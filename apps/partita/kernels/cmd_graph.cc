@@ -106,6 +106,10 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
   for (plan::GraphTask& task : work.problem.tasks) {
     if (!flags.policy.empty()) task.policy.clear();
     if (flags.limit_given) task.overlap_limit.reset();
+    const std::string& policy = task.policy.empty() ? work.problem.policy : task.policy;
+    const std::string where = flags.policy.empty() ? flags.file : "--policy";
+    const auto fits = check_mask_policy(topology, policy, where);
+    if (!fits && task.kind == plan::GraphTaskKind::lane) return failed(fits.error());
   }
   return work;
 }

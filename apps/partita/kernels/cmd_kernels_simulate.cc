@@ -24,7 +24,8 @@ using sim::ColocationReport;
 
 struct SimulateFlags {
   decide::KernelNames kernels;
-  std::string plan, policies = "mps,static,model,krisp-o,krisp-i,critical,eclip", duration = "2s";
+  std::string plan, duration = "2s";
+  std::string policies = "default-stream,mps,static,model,krisp-o,krisp-i,critical,eclip";
   std::string configs, sweep;
   int switches = 14;
   bool gpu_given = false;
@@ -254,7 +255,8 @@ Command add_kernels_simulate(CLI::App& kernels) {
   command->get_option("--workers")->required(false);
   command
       ->add_option("--policies", flags->policies,
-                   "Which, between commas: mps, static, model, krisp-o, krisp-i, isolated, "
+                   "Which, between commas: default-stream (one kernel at a time on all units, "
+                   "first come first served), mps, static, model, krisp-o, krisp-i, isolated, "
                    "critical, eclip, eclip:N (with at most N changes)")
       ->type_name("NAMES")
       ->default_str(flags->policies);

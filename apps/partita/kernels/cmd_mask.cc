@@ -84,7 +84,10 @@ std::string json_of(const MaskFlags& flags, const Answer& answer) {
   out.raw(", \"effective\": ");
   out.number(long{planners::mask::effective_units(answer.topology, answer.mask)});
   const auto shares = hw::units_per_cluster(answer.topology, answer.mask);
-  out.raw(fmt::format(",\n  \"units_per_cluster\": [{}]", fmt::join(shares, ", ")));
+  out.raw(fmt::format(",\n  \"units_per_cluster\": [{}], \"clusters\": \"{}\"",
+                      fmt::join(shares, ", "), answer.topology.assumed ? "assumed" : "known"));
+  out.raw(fmt::format(",\n  \"units_per_die\": [{}]",
+                      fmt::join(hw::units_per_die(answer.topology, answer.mask), ", ")));
   out.raw(",\n  \"mask_hex\": ").string(hw::mask_hex(answer.mask));
   std::vector<std::size_t> units;
   for (std::size_t unit = 0; unit < hw::kMaxUnits; ++unit)
@@ -93,12 +96,24 @@ std::string json_of(const MaskFlags& flags, const Answer& answer) {
   return out.take();
 }
 
+// What the reader must know to understand the numbers; empty or a sentence after "; ".
+std::string remark(const Answer& answer) {
+  const hw::Topology& topology = answer.topology;
+  if (answer.wanted < topology.dies)
+    return fmt::format("; every {} needs one, because one without any runs unmasked",
+                       topology.cluster_name);
+  if (topology.assumed)
+    return fmt::format("; which {}s lie in which {} is assumed", topology.unit_name,
+                       topology.cluster_name);
+  return "";
+}
+
 std::string summary(const Answer& answer) {
   const std::string atoms = answer.atom == 1 ? "" : fmt::format(" in atoms of {}", answer.atom);
-  return fmt::format("{}: {} {}s{} for the {} asked for, {} of them shared, {} effective",
+  return fmt::format("{}: {} {}s{} for the {} asked for, {} of them shared, {} effective{}",
                      answer.topology.name, answer.granted, answer.topology.unit_name, atoms,
                      answer.wanted, answer.overlapped,
-                     planners::mask::effective_units(answer.topology, answer.mask));
+                     planners::mask::effective_units(answer.topology, answer.mask), remark(answer));
 }
 
 std::string svg_of(const MaskFlags& flags, const Answer& answer) {
@@ -106,10 +121,10 @@ std::string svg_of(const MaskFlags& flags, const Answer& answer) {
   const std::string title = fmt::format("{} of the {} {}s of {}", answer.granted, topology.units(),
                                         topology.unit_name, topology.name);
   const std::string below = fmt::format(
-      "{} asked for, policy {}{}; {} run other kernels already ({} allowed); {} effective",
+      "{} asked for, policy {}{}; {} run other kernels already ({} allowed); {} effective{}",
       answer.wanted, flags.policy,
       answer.atom == 1 ? "" : fmt::format(", atoms of {}", answer.atom), answer.overlapped,
-      flags.overlap_limit, planners::mask::effective_units(topology, answer.mask));
+      flags.overlap_limit, planners::mask::effective_units(topology, answer.mask), remark(answer));
   return plan::mask_svg({title, below, answer.atom, answer.mask, answer.busy}, topology);
 }
 
@@ -136,6 +151,8 @@ Result<Exit> run_mask(Context& context, MaskFlags flags) {
   if (flags.units > topology->units())
     return bad_input("--units", fmt::format("{} has {} {}s", topology->name, topology->units(),
                                             topology->unit_name));
+  if (auto fits = decide::check_mask_policy(*topology, flags.policy, "--policy"); !fits)
+    return failed(fits.error());
   const Result<int> atom = decide::load_atom(*topology, flags.atom);
   if (!atom) return failed(atom.error());
   flags.atom = *atom;
@@ -148,9 +165,10 @@ Result<Exit> run_mask(Context& context, MaskFlags flags) {
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   if (answer.granted > 0) return Exit::done;
-  complain(context,
-           "nothing granted: every unit that the policy may give runs a kernel; wait for "
-           "one to end, or allow sharing with --overlap-limit");
+  complain(context, fmt::format("nothing granted: every unit that the policy may give{} runs a "
+                                "kernel; wait for one to end, or allow sharing with "
+                                "--overlap-limit",
+                                topology->dies > 1 ? " on some die" : ""));
   return Exit::no;
 }
 
@@ -171,7 +189,8 @@ Command add_mask(CLI::App& app) {
                              "packed: cluster after cluster; distributed: all clusters equally; "
                              "conserved: the fewest clusters, equally; fair: as many clusters as "
                              "give the most effective units, refuses no idle one; balanced: never "
-                             "more units than help; krisp: KRISP's algorithm as printed"),
+                             "more units than help; krisp: KRISP's algorithm as printed. On a GPU "
+                             "of several dies all of them share equally"),
          decide::mask_policy_words())
       ->default_str(flags->policy);
   command

@@ -10,7 +10,7 @@
 #include "flags.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/lane_drivers.h"
-#include "planners/mask/masks.h"
+#include "planners/mask/lanes.h"
 #include "progress.h"
 #include "table.h"
 
@@ -34,40 +34,44 @@ hw::UnitMask range(int first, int last) {
   return mask;
 }
 
-// Different masks of atoms, few where there are no more.
-std::vector<hw::UnitMask> different_masks(int atoms, int wanted) {
+// Different masks of grains, few where there are no more.
+std::vector<hw::UnitMask> different_masks(int grains, int wanted) {
   std::vector<hw::UnitMask> masks;
   Rng rng(1);
-  const int most = atoms < 20 ? std::min(wanted, (1 << atoms) - 1) : wanted;
+  const int most = grains < 20 ? std::min(wanted, (1 << grains) - 1) : wanted;
   while (static_cast<int>(masks.size()) < most) {
     hw::UnitMask mask;
-    for (int i = 0; i < atoms; ++i) mask[static_cast<std::size_t>(i)] = rng.below(2) == 0;
+    for (int i = 0; i < grains; ++i) mask[static_cast<std::size_t>(i)] = rng.below(2) == 0;
     if (mask.any() && std::ranges::find(masks, mask) == masks.end()) masks.push_back(mask);
   }
   return masks;
 }
 
 exec::LaneProbeSettings settings_of(const ProbeFlags& flags, const device::LaneDriverInfo& info) {
-  const hw::Topology atoms = hw::in_atoms(info.topology, info.atom);
-  const auto units = [&](const hw::UnitMask& mask) {
-    return hw::units_of(info.topology, info.atom, mask);
+  // On several dies masks grow on all of them at once.
+  const auto units = [&](const hw::UnitMask& grains) {
+    return hw::units_of_grains(info.topology, info.atom, grains);
   };
   exec::LaneProbeSettings settings;
   settings.rounds = flags.rounds;
-  const int count = atoms.units();
+  const int count = hw::grains(info.topology, info.atom);
   for (const hw::UnitMask& mask : different_masks(count, flags.lanes))
     settings.masks.push_back(units(mask));
-  settings.all = range(0, info.topology.units());
+  settings.all = hw::all_units(info.topology);
   // One unit alone is both parts: nothing is left for the other.
   settings.half = units(range(0, std::max(1, count / 2)));
   settings.rest = count > 1 ? units(range(count / 2, count)) : hw::UnitMask{};
   using planners::mask::Policy;
   for (const auto policy : {Policy::packed, Policy::distributed, Policy::conserved}) {
-    if (policy != Policy::packed && atoms.clusters() == 1) continue;
+    // Without clusters that are known to be there, or can be left out, policies do not differ.
+    const hw::Topology& gpu = info.topology;
+    if (policy != Policy::packed && (gpu.clusters() == 1 || gpu.dies > 1 || gpu.assumed)) continue;
     exec::MaskFamily family{to_string(policy), {}};
-    const planners::mask::Busy idle(static_cast<std::size_t>(count));
-    for (int n = 1; n <= count; ++n)
-      family.masks.push_back(units(planners::mask::allocate(atoms, idle, {n, policy, 0}).mask));
+    const planners::mask::Busy idle(static_cast<std::size_t>(gpu.units()));
+    for (int n = 1; n <= count; ++n) {
+      const planners::mask::Request request{n * gpu.dies * info.atom, policy, 0};
+      family.masks.push_back(planners::mask::allocate_atoms(gpu, info.atom, idle, request).mask);
+    }
     settings.families.push_back(std::move(family));
   }
   return settings;
@@ -90,6 +94,9 @@ std::string json_of(const ProbeFlags& flags, const LaneProbe& probe) {
   out.raw(fmt::format(",\n  \"units\": {}, \"clusters\": {}, \"atom\": {}, \"rounds\": {}",
                       probe.info.topology.units(), probe.info.topology.clusters(), probe.info.atom,
                       flags.rounds));
+  const hw::Topology& topology = probe.info.topology;
+  out.raw(fmt::format(", \"units_per_die\": [{}]",
+                      fmt::join(hw::units_per_die(topology, hw::all_units(topology)), ", ")));
   for (const auto& [name, value] :
        {std::pair("create_new", &probe.create_new), std::pair("create_again", &probe.create_again),
         std::pair("destroy", &probe.destroy), std::pair("launch", &probe.launch),
@@ -109,7 +116,11 @@ std::string json_of(const ProbeFlags& flags, const LaneProbe& probe) {
   out.raw(",\n  \"scaling\": ");
   out.list(probe.scaling, "    ", [&](const exec::ScalingPoint& point) {
     out.raw("{\"masks\": ").string(point.family);
-    out.raw(fmt::format(", \"units\": {}, \"us\": ", point.units)).number(point.us).raw("}");
+    const std::vector<int> shares(static_cast<std::size_t>(topology.dies),
+                                  point.units / topology.dies);
+    out.raw(fmt::format(", \"units\": {}, \"units_per_die\": [{}], \"us\": ", point.units,
+                        fmt::join(shares, ", ")));
+    out.number(point.us).raw("}");
   });
   out.raw(",\n  \"disturbances\": ");
   out.list(probe.disturbances, "    ", [&](const exec::Disturbance& found) {
@@ -168,9 +179,13 @@ std::string scaling_text(const LaneProbe& probe) {
 std::string text_of(const ProbeFlags& flags, const LaneProbe& probe) {
   const hw::Topology& topology = probe.info.topology;
   std::string text =
-      fmt::format("{}: {}, {} in {}, masked in atoms of {}\n\n", probe.info.name, topology.name,
+      fmt::format("{}: {}, {} in {}, masked in atoms of {}\n", probe.info.name, topology.name,
                   count_of(topology.units(), topology.unit_name),
                   count_of(topology.clusters(), topology.cluster_name), probe.info.atom);
+  if (topology.dies > 1)
+    text += fmt::format("{} on each of {} dies; every mask below has equal shares of all of them\n",
+                        count_of(topology.units_in.front(), topology.unit_name), topology.dies);
+  text += "\n";
   text += to_string(costs(probe));
   text += fmt::format("\nMedians of {}. {} lanes at the same time", flags.rounds, probe.lanes);
   if (probe.bytes_per_lane)

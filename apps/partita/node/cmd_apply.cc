@@ -98,8 +98,8 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
       if (!event.detail.empty()) complain(context, "an earlier run was cut short; going on");
       return;
     case Kind::step:
-      fmt::print(context.err, "{:>3}/{}  {}\n", event.step + 1, event.change->steps.size(),
-                 actuate::step_text(event.change->steps[event.step]));
+      note(context, fmt::format("{:>3}/{}  {}\n", event.step + 1, event.change->steps.size(),
+                                actuate::step_text(event.change->steps[event.step])));
       return;
     case Kind::waiting:
       complain(context, "waiting for " + event.detail);

@@ -189,10 +189,7 @@ Command add_export(CLI::App& app) {
       ->type_name("FILE");
   add_particular(*command, *flags);
   add_catalogue(*command, flags->catalogue);
-  command
-      ->add_option("-o,--output", flags->output.file,
-                   "Write the result to FILE, atomically: old or new content, never a mix")
-      ->type_name("FILE");
+  add_output_file(*command, flags->output.file);
   command->footer(
       "partita export plan.json --to mig-parted -o config.yaml\n"
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"

@@ -41,6 +41,8 @@ struct Paths {
 
 Result<Paths> paths_of(Context& context, const WorkersFlags& flags) {
   std::string assignment = flags.assignment;
+  if (assignment == "-")
+    return bad_input("--assignment", "is read again and again; standard input cannot be");
   if (assignment.empty()) {
     std::string directory = state_directory(flags.state_directory, {});
     const char* named = std::getenv("PARTITA_STATE_DIR");
@@ -143,9 +145,8 @@ class Follower {
     followed_ = *text;
     said_.clear();
     supervisor.follow(*assignment);
-    fmt::print(context_.out, "assignment {}: {} segments\n", assignment->revision,
-               assignment->segments.size());
-    std::fflush(context_.out);
+    say(context_, fmt::format("assignment {}: {} segments\n", assignment->revision,
+                              assignment->segments.size()));
   }
 
  private:
@@ -201,7 +202,7 @@ Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths&
     if (flags.once && !stopping && supervisor.troubled())
       return environment_error("--once", "some workers keep failing; see their logs");
     if (stop.within(std::max<std::int64_t>(next - now, 0)) && !stopping) {
-      fmt::print(context.out, "stopping\n");
+      say(context, "stopping\n");
       stopping = true;
       supervisor.stop_all();
     }
@@ -231,10 +232,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
                                      .self = {::getpid(), world.processes.identity(::getpid())}};
   options.policy.grace_ns = static_cast<std::int64_t>(grace->value * 1e9);
   options.hooks = mps_hooks(world, flags.mps, *std::move(rules));
-  options.hooks.say = [&context](const std::string& line) {
-    fmt::print(context.out, "{}\n", line);
-    std::fflush(context.out);
-  };
+  options.hooks.say = [&context](const std::string& line) { say(context, line + "\n"); };
   return options;
 }
 

@@ -26,12 +26,12 @@ Description description_of(const DeviceFlags& flags) {
 }
 
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
-  const Description description = description_of(flags);
-  if (!description.path.empty()) {
-    const auto readable = decide::read_input(context.files, description.named_by, description.path);
-    if (!readable) return failed(readable.error());
-  }
-  auto machine = drivers::sim::open_machine(description.path, context.clock, *opened.catalogue);
+  const auto& [path, named_by] = description_of(flags);
+  const Result<std::string> text = path.empty() ? "" : decide::read_input(context.files, named_by, path);
+  if (!text) return failed(text.error());
+  auto machine =
+      path.empty() ? drivers::sim::open_machine(path, context.clock, *opened.catalogue)
+                   : drivers::sim::described_machine(path, *text, context.clock, *opened.catalogue);
   if (!machine) return failed(machine.error());
   opened.machine = *std::move(machine);
   opened.driver = std::make_unique<drivers::sim::SimDriver>(*opened.machine);

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 
+#include "base/parse_number.h"
 #include "base/unicode.h"
 #include "flags.h"
 
@@ -18,23 +18,16 @@ namespace mps = drivers::mps;
 using actuate::AssignedSegment;
 using actuate::Environment;
 
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // "PERCENT" or "PERCENT:MIB"
 Result<mps::Share> parse_share(const std::string& word) {
   const std::size_t colon = word.find(':');
-  const auto percentage = number(word.substr(0, colon));
+  const auto percentage = parse_number<double>(word.substr(0, colon));
   if (!percentage)
     return bad_input("--mps-shares",
                      fmt::format("'{}' is no percentage", utf8(printable(word.substr(0, colon)))));
   mps::Share share{.percentage = *percentage, .pinned_memory = {}};
   if (colon == std::string::npos) return share;
-  const auto memory = number(word.substr(colon + 1));
+  const auto memory = parse_number<double>(word.substr(colon + 1));
   if (!memory || *memory < 1)
     return bad_input("--mps-shares", fmt::format("'{}' is no number of MiB",
                                                  utf8(printable(word.substr(colon + 1)))));

@@ -31,6 +31,7 @@ std::string render(const Context& context, const PlanCommandFlags& flags, const 
   if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
   plan::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
+  if (flags.output.file.empty()) picture.width = context.width;
   picture.explain = flags.explain;
   return plan::plan_text(plan, catalogue, picture);
 }

@@ -241,12 +241,12 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   }
   const Result<Exit> done = finish(context, flags.output, profile::laws_json(laws));
   if (!done) return done;
-  fmt::print(context.err, "{}\n{}", to_string(report), kFitNotes);
+  note(context, fmt::format("{}\n{}", to_string(report), kFitNotes));
   if (!suspicious.empty()) {
-    fmt::print(context.err,
-               "More than {} % faster than the law; perhaps a process had died there and was "
-               "counted (size, batch x processes):\n{}",
-               std::lround(100 * (profile::kSuspect - 1)), suspicious);
+    note(context,
+         fmt::format("More than {} % faster than the law; perhaps a process had died there and was "
+                     "counted (size, batch x processes):\n{}",
+                     std::lround(100 * (profile::kSuspect - 1)), suspicious));
   }
   return done;
 }

@@ -100,7 +100,7 @@ struct Panel {
 
 template <class... Args>
 void add(std::string& text, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+  text += fmt::format(format, std::forward<Args>(args)...);
 }
 
 std::string panel_frame(const Panel& panel, const char* title) {

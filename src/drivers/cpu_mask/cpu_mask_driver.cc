@@ -6,20 +6,16 @@
 #include <system_error>
 #include <utility>
 
+#include "device/lane_refusals.h"
+
 namespace partita::drivers::cpu_mask {
 namespace {
 
 using device::HostKernel;
+using device::lane_call;
+using device::refused;
 
 thread_local int unit_of_thread = -1;
-
-tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call) {
-  return failed({code, std::move(message), std::move(call)});
-}
-
-std::string call_of(std::string_view name, int lane) {
-  return fmt::format("{}(lane {})", name, lane);
-}
 
 }  // namespace
 
@@ -117,10 +113,7 @@ Result<device::LaneDriverInfo> CpuMaskDriver::info() {
 
 Result<int> CpuMaskDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
-  if (mask.none()) return refused(ErrorCode::invalid_argument, "the mask has no unit", call);
-  if ((mask >> static_cast<std::size_t>(topology_.units())).any())
-    return refused(ErrorCode::invalid_argument,
-                   fmt::format("{} has {} units", topology_.name, topology_.units()), call);
+  if (auto fits = device::check_mask(topology_, mask, call); !fits) return failed(fits.error());
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
@@ -134,7 +127,7 @@ Result<void> CpuMaskDriver::destroy_lane(int lane) {
   if (!found) return failed(found.error());
   if (!(*found)->queue.empty())
     return refused(ErrorCode::in_use, fmt::format("{} unfinished", (*found)->queued()),
-                   call_of("destroy_lane", lane));
+                   lane_call("destroy_lane", lane));
   dispatcher_.remove(**found);
   lanes_.erase(lane);
   return {};
@@ -149,10 +142,11 @@ Result<device::LaneState> CpuMaskDriver::query(int lane) {
 
 Result<void> CpuMaskDriver::launch(int lane, device::Kernel kernel) {
   auto* const host = std::get_if<HostKernel>(&kernel.code);
-  if (!host) return refused(ErrorCode::not_supported, "a kernel of a GPU", call_of("launch", lane));
+  if (!host)
+    return refused(ErrorCode::not_supported, "a kernel of a GPU", lane_call("launch", lane));
   if (kernel.groups < 1 || !host->run)
     return refused(ErrorCode::invalid_argument, "a kernel has work-groups and a callable",
-                   call_of("launch", lane));
+                   lane_call("launch", lane));
   std::unique_lock lock(mutex_);
   const auto found = find_with_room(lane, "launch");
   if (!found) return failed(found.error());
@@ -177,7 +171,7 @@ Result<int> CpuMaskDriver::record_event(int lane) {
   if (!found) return failed(found.error());
   if (events_.size() >= kMaxEvents)
     return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents),
-                   call_of("record_event", lane));
+                   lane_call("record_event", lane));
   const auto event = std::make_shared<Event>();
   const int number = next_event_++;
   events_.emplace(number, event);
@@ -227,14 +221,16 @@ std::int64_t CpuMaskDriver::taken() {
 
 Result<std::shared_ptr<Lane>> CpuMaskDriver::find_lane(int lane, std::string_view call) {
   const auto at = lanes_.find(lane);
-  if (at == lanes_.end()) return refused(ErrorCode::not_found, "no such lane", call_of(call, lane));
+  if (at == lanes_.end())
+    return refused(ErrorCode::not_found, "no such lane", lane_call(call, lane));
   return at->second;
 }
 
 Result<std::shared_ptr<Lane>> CpuMaskDriver::find_with_room(int lane, std::string_view call) {
   auto found = find_lane(lane, call);
   if (found && (*found)->queued() >= kMaxQueued)
-    return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), call_of(call, lane));
+    return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued),
+                   lane_call(call, lane));
   return found;
 }
 

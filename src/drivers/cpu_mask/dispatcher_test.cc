@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-hw::UnitMask mask_of(std::initializer_list<std::size_t> units) {
+hw::UnitMask units_mask(std::initializer_list<std::size_t> units) {
   hw::UnitMask mask;
   for (const std::size_t unit : units) mask.set(unit);
   return mask;
@@ -25,7 +25,7 @@ Execution kernel(std::int64_t groups) {
 
 TEST(Dispatcher, AUnitTakesOnlyFromLanesThatHaveIt) {
   Dispatcher dispatcher(3);
-  const auto lane = dispatcher.add(mask_of({0, 2}));
+  const auto lane = dispatcher.add(units_mask({0, 2}));
   dispatcher.push(*lane, kernel(2));
   EXPECT_FALSE(dispatcher.take(1));
   EXPECT_TRUE(dispatcher.sleeps(1));
@@ -45,7 +45,7 @@ TEST(Dispatcher, AUnitTakesOnlyFromLanesThatHaveIt) {
 
 TEST(Dispatcher, BatchesShrinkTowardsTheEnd) {
   Dispatcher dispatcher(1);
-  const auto lane = dispatcher.add(mask_of({0}));
+  const auto lane = dispatcher.add(units_mask({0}));
   dispatcher.push(*lane, kernel(300));
   std::vector<std::int64_t> sizes;
   while (const auto batch = dispatcher.take(0)) {
@@ -60,7 +60,7 @@ TEST(Dispatcher, BatchesShrinkTowardsTheEnd) {
 TEST(Dispatcher, AUnitServesItsLanesInTurn) {
   Dispatcher dispatcher(1);
   std::vector<std::shared_ptr<Lane>> lanes;
-  for (int i = 0; i < 3; ++i) lanes.push_back(dispatcher.add(mask_of({0})));
+  for (int i = 0; i < 3; ++i) lanes.push_back(dispatcher.add(units_mask({0})));
   for (const auto& lane : lanes) dispatcher.push(*lane, kernel(1'000));
   std::vector<Lane*> order;
   for (int i = 0; i < 6; ++i) order.push_back(dispatcher.take(0)->lane);
@@ -70,8 +70,8 @@ TEST(Dispatcher, AUnitServesItsLanesInTurn) {
 
 TEST(Dispatcher, EndingALaneKeepsTheTurns) {
   Dispatcher dispatcher(1);
-  const auto idle = dispatcher.add(mask_of({0}));
-  const auto one = dispatcher.add(mask_of({0})), two = dispatcher.add(mask_of({0}));
+  const auto idle = dispatcher.add(units_mask({0}));
+  const auto one = dispatcher.add(units_mask({0})), two = dispatcher.add(units_mask({0}));
   for (const auto& lane : {one, two}) dispatcher.push(*lane, kernel(1'000));
   EXPECT_EQ(dispatcher.take(0)->lane, one.get());
   dispatcher.remove(*idle);
@@ -81,7 +81,7 @@ TEST(Dispatcher, EndingALaneKeepsTheTurns) {
 
 TEST(Dispatcher, WakesOneSleeperPerBatchThatLeavesWork) {
   Dispatcher dispatcher(3);
-  const auto lane = dispatcher.add(mask_of({0, 1, 2}));
+  const auto lane = dispatcher.add(units_mask({0, 1, 2}));
   for (int unit = 0; unit < 3; ++unit) EXPECT_FALSE(dispatcher.take(unit));
   dispatcher.push(*lane, kernel(2));
   EXPECT_THAT(dispatcher.woken(), ElementsAre(0));
@@ -98,7 +98,7 @@ TEST(Dispatcher, EventsReleaseLanesThatWait) {
   std::vector<std::shared_ptr<Lane>> lanes;
   std::vector<std::shared_ptr<Event>> events;
   for (int i = 0; i < 5; ++i) {
-    lanes.push_back(dispatcher.add(mask_of({0})));
+    lanes.push_back(dispatcher.add(units_mask({0})));
     events.push_back(std::make_shared<Event>());
     if (i == 0) dispatcher.push(*lanes.back(), kernel(1));
     if (i > 0) dispatcher.push(*lanes.back(), Wait{events[static_cast<std::size_t>(i - 1)]});

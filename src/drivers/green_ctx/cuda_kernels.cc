@@ -221,7 +221,7 @@ Result<std::map<int, int>> CudaKernels::units_of_sms() {
   const auto size = static_cast<std::size_t>(info->atom);
   const auto atoms = static_cast<std::size_t>(hw::in_atoms(topology, info->atom).units());
   std::map<int, int> found;
-  hw::UnitMask rest = hw::UnitMask{}.set() >> (hw::kMaxUnits - units);
+  hw::UnitMask rest = hw::all_units(topology);
   const auto assign = [&](const std::set<int>& sms, const hw::UnitMask& to) {
     std::size_t unit = 0;
     for (const int sm : sms) {

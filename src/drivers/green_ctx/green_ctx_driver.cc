@@ -4,21 +4,14 @@
 
 #include <utility>
 
+#include "device/lane_refusals.h"
+
 namespace partita::drivers::green_ctx {
 namespace {
 
-tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call) {
-  return failed({code, std::move(message), std::move(call)});
-}
-
-std::string call_of(std::string_view name, int lane) {
-  return fmt::format("{}(lane {})", name, lane);
-}
-
-// The error of a step inside a call of the door.
-tl::unexpected<Error> within(std::string call, const Error& error) {
-  return refused(error.code, to_string(error), std::move(call));
-}
+using device::lane_call;
+using device::refused;
+using device::within;
 
 }  // namespace
 
@@ -66,12 +59,9 @@ Result<device::LaneDriverInfo> GreenCtxDriver::info() {
 // The atoms of a mask; none of them for the mask of all units.
 Result<hw::UnitMask> GreenCtxDriver::atoms_of(const hw::UnitMask& mask,
                                               const std::string& call) const {
-  const auto units = static_cast<std::size_t>(atoms_.topology.units());
-  if (mask.none()) return refused(ErrorCode::invalid_argument, "the mask has no unit", call);
-  if ((mask >> units).any())
-    return refused(ErrorCode::invalid_argument,
-                   fmt::format("{} has {} units", atoms_.topology.name, units), call);
-  if (mask.count() == units) return hw::UnitMask{};
+  if (auto fits = device::check_mask(atoms_.topology, mask, call); !fits)
+    return failed(fits.error());
+  if (mask == hw::all_units(atoms_.topology)) return hw::UnitMask{};
   hw::UnitMask atoms, covered;
   for (std::size_t i = 0; i < atoms_.groups.size(); ++i) {
     const hw::UnitMask atom = hw::units_of(atoms_.topology, atoms_.size, hw::UnitMask{}.set(i));
@@ -125,11 +115,11 @@ Result<void> GreenCtxDriver::destroy_lane(int lane) {
   if (!found) return failed(found.error());
   const Current current(*gpu_);
   const auto queued = (*found)->queue->unfinished(marks_);
-  if (!queued) return within(call_of("destroy_lane", lane), queued.error());
+  if (!queued) return within(lane_call("destroy_lane", lane), queued.error());
   if (*queued > 0 || (*found)->graphs > 0)
     return refused(ErrorCode::in_use,
                    fmt::format("{} unfinished, {} graphs", *queued, (*found)->graphs),
-                   call_of("destroy_lane", lane));
+                   lane_call("destroy_lane", lane));
   lanes_.erase(lane);
   pool_.trim();
   return {};
@@ -141,14 +131,14 @@ Result<device::LaneState> GreenCtxDriver::query(int lane) {
   if (!found) return failed(found.error());
   const Current current(*gpu_);
   const auto queued = (*found)->queue->unfinished(marks_);
-  if (!queued) return within(call_of("query", lane), queued.error());
+  if (!queued) return within(lane_call("query", lane), queued.error());
   return device::LaneState{(*found)->mask, *queued};
 }
 
 // ---- work ----
 
 Result<void> GreenCtxDriver::launch(int lane, device::Kernel kernel) {
-  const std::string call = call_of("launch", lane);
+  const std::string call = lane_call("launch", lane);
   const auto code = gpu_kernel_of(kernel, call);
   if (!code) return failed(code.error());
   const GpuKernel& run = **code;
@@ -176,11 +166,11 @@ Result<void> GreenCtxDriver::synchronise(int lane) {
   std::unique_lock lock(mutex_);
   const auto found = find_lane(lane, "synchronise");
   if (!found) return failed(found.error());
-  return wait_for(*(*found)->queue, std::move(lock), call_of("synchronise", lane));
+  return wait_for(*(*found)->queue, std::move(lock), lane_call("synchronise", lane));
 }
 
 Result<int> GreenCtxDriver::record_event(int lane) {
-  const std::string call = call_of("record_event", lane);
+  const std::string call = lane_call("record_event", lane);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
   const auto found = find_with_room(lane, "record_event");
@@ -243,7 +233,8 @@ Result<void> GreenCtxDriver::destroy_event(int event) {
 
 Result<GreenCtxDriver::Lane*> GreenCtxDriver::find_lane(int lane, std::string_view call) {
   const auto at = lanes_.find(lane);
-  if (at == lanes_.end()) return refused(ErrorCode::not_found, "no such lane", call_of(call, lane));
+  if (at == lanes_.end())
+    return refused(ErrorCode::not_found, "no such lane", lane_call(call, lane));
   return &at->second;
 }
 
@@ -251,9 +242,9 @@ Result<GreenCtxDriver::Lane*> GreenCtxDriver::find_with_room(int lane, std::stri
   const auto found = find_lane(lane, call);
   if (!found || (*found)->queue->at_most() < kMaxQueued) return found;
   const auto queued = (*found)->queue->unfinished(marks_);
-  if (!queued) return within(call_of(call, lane), queued.error());
+  if (!queued) return within(lane_call(call, lane), queued.error());
   if (*queued < kMaxQueued) return found;
-  return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), call_of(call, lane));
+  return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), lane_call(call, lane));
 }
 
 Result<std::shared_ptr<Mark>> GreenCtxDriver::find_event(int event, std::string_view call) {

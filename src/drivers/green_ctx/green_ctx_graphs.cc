@@ -5,19 +5,17 @@
 #include <set>
 #include <utility>
 
+#include "device/lane_refusals.h"
 #include "drivers/green_ctx/green_ctx_driver.h"
 
 namespace partita::drivers::green_ctx {
 namespace {
 
 using device::LaneGraphNode;
+using device::within;
 
 std::string graph_call(std::string_view name, int graph) {
   return fmt::format("{}(graph {})", name, graph);
-}
-
-tl::unexpected<Error> in_graph_call(std::string call, const Error& error) {
-  return failed({error.code, to_string(error), std::move(call)});
 }
 
 Result<void> check_order(const std::vector<LaneGraphNode>& nodes, const std::string& call) {
@@ -113,19 +111,19 @@ Result<void> GreenCtxDriver::launch_graph(int graph) {
   WorkQueue& queue = *(*found)->queue;
   if (queue.at_most() >= kMaxQueued) {
     const auto queued = queue.unfinished(marks_);
-    if (!queued) return in_graph_call(call, queued.error());
+    if (!queued) return within(call, queued.error());
     if (*queued >= kMaxQueued)
       return failed({ErrorCode::limit, fmt::format("{} runs are queued", kMaxQueued), call});
   }
   auto mark = marks_.take();
-  if (!mark) return in_graph_call(call, mark.error());
+  if (!mark) return within(call, mark.error());
   const abi::Return code = gpu_->api().launch_graph((*found)->exec, queue.stream());
   if (code != abi::Return::success) {
     marks_.give(*std::move(mark));
     return failed(gpu_->library().error(code, call));
   }
   const auto pushed = queue.push(*std::move(mark));
-  if (!pushed) return in_graph_call(call, pushed.error());
+  if (!pushed) return within(call, pushed.error());
   return {};
 }
 
@@ -143,7 +141,7 @@ Result<void> GreenCtxDriver::destroy_graph(int graph) {
   if (!found) return failed(found.error());
   const Current current(*gpu_);
   const auto queued = (*found)->queue->unfinished(marks_);
-  if (!queued) return in_graph_call(call, queued.error());
+  if (!queued) return within(call, queued.error());
   if (*queued > 0)
     return failed({ErrorCode::in_use, fmt::format("{} runs unfinished", *queued), call});
   gpu_->api().destroy_exec((*found)->exec);

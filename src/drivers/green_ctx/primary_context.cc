@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace partita::drivers::green_ctx {
 namespace {
@@ -32,17 +33,14 @@ Result<abi::Device> find_device(const CudaLibrary& library, const std::string& g
   int count = 0;
   if (const auto counted = library.checked(api.device_count(&count), call); !counted)
     return failed(counted.error());
-  int ordinal = 0;
-  const char* const end = gpu.data() + gpu.size();
-  const auto parsed = std::from_chars(gpu.data(), end, ordinal);
-  const bool numbered = gpu.empty() || (parsed.ec == std::errc{} && parsed.ptr == end);
+  const std::optional<int> ordinal = gpu.empty() ? 0 : parse_number<int>(gpu);
   for (int i = 0; i < count; ++i) {
     abi::Device device = 0;
     abi::Uuid uuid = {};
     if (const auto found = library.checked(api.device(&device, i), call); !found)
       return failed(found.error());
-    if (numbered && i == ordinal) return device;
-    if (numbered) continue;
+    if (i == ordinal) return device;
+    if (ordinal) continue;
     if (const auto read = library.checked(api.device_uuid(&uuid, device), call); !read)
       return failed(read.error());
     if (digits_of(uuid) == digits_of(gpu)) return device;

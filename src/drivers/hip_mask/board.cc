@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <utility>
+
+#include "base/parse_number.h"
 
 namespace partita::drivers::hip_mask {
 namespace {
@@ -30,10 +31,8 @@ std::map<std::string_view, std::int64_t, std::less<>> numbers_of(std::string_vie
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos) continue;
-    std::int64_t value = 0;
-    const char* end = line.data() + line.size();
-    const auto [rest, code] = std::from_chars(line.data() + space + 1, end, value);
-    if (code == std::errc{} && rest == end) numbers[line.substr(0, space)] = value;
+    const std::optional<long> value = parse_number<long>(line.substr(space + 1));
+    if (value) numbers[line.substr(0, space)] = *value;
   }
   return numbers;
 }
@@ -63,6 +62,7 @@ hw::Topology generic(int cus, int clusters, int step, bool dies) {
   hw::Topology topology = hw::generic_topology(clusters, cus / clusters);
   topology.cluster_name = !equal ? "GPU" : dies ? "XCD" : "SE";
   topology.unit_name = "CU";
+  if (dies) topology.dies = clusters;
   topology.atoms = {step};
   topology.source = "the kernel driver amdgpu and HIP";
   return topology;
@@ -141,11 +141,14 @@ Result<HipBoard> board_of(const HipFacts& facts) {
   if (board.name.empty())
     board.name = facts.kfd ? fmt::format("gfx {}", facts.kfd->gfx) : "AMD GPU";
   const hw::Topology* known = shipped(facts);
-  const bool dies = xccs > 1 || (known && known->cluster_name == "XCD" && !facts.kfd);
+  const bool dies = xccs > 1 || (known && known->dies > 1 && !facts.kfd);
   const bool fits = known && known->units() == cus &&
-                    (clusters < 2 || clusters == known->clusters()) &&
-                    (known->cluster_name == "XCD") == dies;
+                    (clusters < 2 || clusters == known->clusters()) && (known->dies > 1) == dies;
   board.topology = fits ? *known : generic(cus, clusters, step, dies);
+  if (xccs > 1 && board.topology.dies == 1)
+    return failed({ErrorCode::not_supported,
+                   fmt::format("its {} dies have different numbers of CUs, {} in all", xccs, cus),
+                   {}});
   if (!fits) board.note = why_generic(facts, cus, known, board.topology);
   board.layout = layout_of(board.topology, dies && board.topology.clusters() > 1, step);
   auto bits = bits_of_units(board.layout);

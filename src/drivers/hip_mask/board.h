@@ -56,6 +56,7 @@ struct HipBoard {
 
 // The topology is the shipped one of the board's name or architecture when its numbers of units
 // and clusters are the board's, else a generic one. limit: more units than masks have.
+// not_supported: dies with different numbers of CUs, on which no mask is known to have all of them.
 Result<HipBoard> board_of(const HipFacts& facts);
 
 }  // namespace partita::drivers::hip_mask

@@ -83,6 +83,11 @@ TEST(Boards, OtherNumbersAreGenericAndSayWhy) {
   EXPECT_EQ(dies->topology.cluster_name, "XCD");
   EXPECT_EQ(dies->layout.xccs, 4);
   EXPECT_THAT(dies->note, HasSubstr("MI300X has 304 CUs in 8 clusters, this board 152"));
+  EXPECT_EQ(dies->topology.dies, 4);
+  const KfdNode some{.gfx = 90402, .cus = 150, .engines = 16, .xccs = 4};
+  const auto unlike = board_of(facts("AMD Instinct MI300X", 90402, 150, some));
+  ASSERT_FALSE(unlike);
+  EXPECT_EQ(unlike.error().code, ErrorCode::not_supported);
   // 110 CUs in 8 engines cannot be equal.
   const KfdNode unequal{.gfx = 90010, .cus = 110, .engines = 8};
   const auto one = board_of(facts("AMD Instinct MI250X", 90010, 110, unequal));

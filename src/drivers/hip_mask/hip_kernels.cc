@@ -213,10 +213,8 @@ Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t byt
 // ---- where the units are ----
 
 Result<void> HipKernels::locate(HipMaskDriver& driver) {
-  hw::UnitMask all;
   const HipBoard& board = driver.board();
-  for (std::size_t unit = 0; unit < board.bits.size(); ++unit) all.set(unit);
-  const auto lane = driver.create_lane(all);
+  const auto lane = driver.create_lane(hw::all_units(board.topology));
   if (!lane) return failed(lane.error());
   std::set<CuPlace> sites;
   Result<void> done;

@@ -7,18 +7,15 @@
 #include <limits>
 #include <utility>
 
+#include "device/lane_refusals.h"
+
 namespace partita::drivers::hip_mask {
 namespace {
 
 using abi::Status;
-
-tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call) {
-  return failed({code, std::move(message), std::move(call)});
-}
-
-std::string call_of(std::string_view name, int lane) {
-  return fmt::format("{}(lane {})", name, lane);
-}
+using device::lane_call;
+using device::refused;
+using device::within;
 
 std::string hex(const std::vector<std::uint32_t>& words) {
   std::string text;
@@ -164,11 +161,9 @@ Result<device::LaneDriverInfo> HipMaskDriver::info() {
 
 Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
+  if (auto fits = device::check_mask(board_.topology, mask, call); !fits)
+    return failed(fits.error());
   const auto units = static_cast<std::size_t>(board_.topology.units());
-  if (mask.none()) return refused(ErrorCode::invalid_argument, "the mask has no unit", call);
-  if ((mask >> units).any())
-    return refused(ErrorCode::invalid_argument,
-                   fmt::format("{} has {} units", board_.topology.name, units), call);
   for (std::size_t unit = 0; board_.layout.step == 2 && unit < units; unit += 2)
     if (mask[unit] != mask[unit + 1])
       return refused(
@@ -181,7 +176,7 @@ Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
   const auto stream = stream_of(mask);
-  if (!stream) return refused(stream.error().code, to_string(stream.error()), call);
+  if (!stream) return within(call, stream.error());
   const auto lane = std::make_shared<Lane>();
   lane->mask = mask;
   lane->stream = *stream;
@@ -251,11 +246,11 @@ Result<void> HipMaskDriver::destroy_lane(int lane) {
   const auto found = find_lane(lane, "destroy_lane");
   if (!found) return failed(found.error());
   if (auto looked = look(**found); !looked)
-    return refused(looked.error().code, to_string(looked.error()), call_of("destroy_lane", lane));
+    return within(lane_call("destroy_lane", lane), looked.error());
   if ((*found)->finished < (*found)->given)
     return refused(ErrorCode::in_use,
                    fmt::format("{} unfinished", (*found)->given - (*found)->finished),
-                   call_of("destroy_lane", lane));
+                   lane_call("destroy_lane", lane));
   lanes_.erase(lane);
   (*found)->ended = true;
   if ((*found)->synchronising == 0) release(**found);
@@ -266,8 +261,7 @@ Result<device::LaneState> HipMaskDriver::query(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = find_lane(lane, "query");
   if (!found) return failed(found.error());
-  if (auto looked = look(**found); !looked)
-    return refused(looked.error().code, to_string(looked.error()), call_of("query", lane));
+  if (auto looked = look(**found); !looked) return within(lane_call("query", lane), looked.error());
   return device::LaneState{(*found)->mask, (*found)->given - (*found)->finished};
 }
 
@@ -306,8 +300,7 @@ Result<void> HipMaskDriver::synchronise(int lane) {
                           synchronised.stream);
   lock.lock();
   if (--synchronised.synchronising == 0 && synchronised.ended) release(synchronised);
-  if (!done)
-    return refused(done.error().code, to_string(done.error()), call_of("synchronise", lane));
+  if (!done) return within(lane_call("synchronise", lane), done.error());
   synchronised.finished = std::max(synchronised.finished, all);
   while (!synchronised.marks.empty() && synchronised.marks.front().count <= all)
     synchronised.marks.pop_front();
@@ -319,7 +312,7 @@ Result<void> HipMaskDriver::synchronise(int lane) {
 Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
   const auto* const code = std::get_if<device::DeviceKernel>(&kernel.code);
   if (!code)
-    return refused(ErrorCode::not_supported, "a kernel of threads", call_of("launch", lane));
+    return refused(ErrorCode::not_supported, "a kernel of threads", lane_call("launch", lane));
   const auto* const hip = static_cast<const HipKernel*>(code->handle);
   constexpr std::int64_t kMostThreads = std::numeric_limits<std::uint32_t>::max();
   if (kernel.groups < 1 || !hip || !hip->function || hip->block < 1 ||
@@ -327,7 +320,7 @@ Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
     return refused(ErrorCode::invalid_argument,
                    fmt::format("a kernel has a function, and work-groups with {} threads at most",
                                kMostThreads),
-                   call_of("launch", lane));
+                   lane_call("launch", lane));
   const std::lock_guard lock(mutex_);
   const auto found = find_with_room(lane, "launch");
   if (!found) return failed(found.error());
@@ -336,8 +329,7 @@ Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
                                        hip->function, static_cast<unsigned>(kernel.groups), 1u, 1u,
                                        hip->block, 1u, 1u, hip->shared_bytes, (*found)->stream,
                                        arguments.data(), static_cast<void**>(nullptr));
-  if (!launched)
-    return refused(launched.error().code, to_string(launched.error()), call_of("launch", lane));
+  if (!launched) return within(lane_call("launch", lane), launched.error());
   count_one(**found);
   return {};
 }
@@ -354,11 +346,11 @@ void HipMaskDriver::count_one(Lane& lane) {
 Result<std::shared_ptr<HipMaskDriver::Event>> HipMaskDriver::mark(Lane& lane,
                                                                   std::string_view call) {
   auto event = Event::create(library_, device_);
-  if (!event) return refused(event.error().code, to_string(event.error()), std::string(call));
+  if (!event) return within(std::string(call), event.error());
   if (auto recorded = library_->call("hipEventRecord", library_->api().record_event,
                                      (*event)->handle(), lane.stream);
       !recorded)
-    return refused(recorded.error().code, to_string(recorded.error()), std::string(call));
+    return within(std::string(call), recorded.error());
   lane.marks.push_back({lane.given, *event});
   return event;
 }
@@ -367,7 +359,7 @@ Result<int> HipMaskDriver::record_event(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = find_with_room(lane, "record_event");
   if (!found) return failed(found.error());
-  const std::string call = call_of("record_event", lane);
+  const std::string call = lane_call("record_event", lane);
   if (events_.size() >= kMaxEvents)
     return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents), call);
   ++(*found)->given;  // the record is finished when its event is
@@ -388,11 +380,11 @@ Result<bool> HipMaskDriver::wait_event(int lane, int event) {
   if (!awaited) return failed(awaited.error());
   const std::string call = fmt::format("wait_event(lane {}, event {})", lane, event);
   const auto finished = (*awaited)->finished();
-  if (!finished) return refused(finished.error().code, to_string(finished.error()), call);
+  if (!finished) return within(call, finished.error());
   if (*finished) return false;
   const auto waits = library_->call("hipStreamWaitEvent", library_->api().wait_event,
                                     (*found)->stream, (*awaited)->handle(), 0u);
-  if (!waits) return refused(waits.error().code, to_string(waits.error()), call);
+  if (!waits) return within(call, waits.error());
   count_one(**found);
   return true;
 }
@@ -403,9 +395,7 @@ Result<bool> HipMaskDriver::event_finished(int event) {
   if (!found) return failed(found.error());
   const auto usable = use_device();
   auto finished = usable ? (*found)->finished() : failed(usable.error());
-  if (!finished)
-    return refused(finished.error().code, to_string(finished.error()),
-                   fmt::format("event_finished(event {})", event));
+  if (!finished) return within(fmt::format("event_finished(event {})", event), finished.error());
   return finished;
 }
 
@@ -422,7 +412,8 @@ Result<void> HipMaskDriver::destroy_event(int event) {
 Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_lane(int lane,
                                                                       std::string_view call) {
   const auto at = lanes_.find(lane);
-  if (at == lanes_.end()) return refused(ErrorCode::not_found, "no such lane", call_of(call, lane));
+  if (at == lanes_.end())
+    return refused(ErrorCode::not_found, "no such lane", lane_call(call, lane));
   return at->second;
 }
 
@@ -433,9 +424,10 @@ Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_with_room(int l
   if (!found) return found;
   Lane& wanted = **found;
   auto usable = wanted.given - wanted.finished < kMaxQueued ? use_device() : look(wanted);
-  if (!usable) return refused(usable.error().code, to_string(usable.error()), call_of(call, lane));
+  if (!usable) return within(lane_call(call, lane), usable.error());
   if (wanted.given - wanted.finished >= kMaxQueued)
-    return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), call_of(call, lane));
+    return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued),
+                   lane_call(call, lane));
   return found;
 }
 

@@ -122,7 +122,7 @@ class HipMask : public testing::Test {
   HipMaskOptions options_;
 };
 
-hw::UnitMask units(std::initializer_list<std::pair<int, int>> ranges) {
+hw::UnitMask hip_mask_driver_units(std::initializer_list<std::pair<int, int>> ranges) {
   hw::UnitMask mask;
   for (const auto& [first, count] : ranges)
     for (int i = 0; i < count; ++i) mask.set(static_cast<std::size_t>(first + i));
@@ -172,9 +172,9 @@ TEST_F(HipMask, FaultyLanesWithoutAScriptConformAndEveryFaultIsFound) {
 
 TEST_F(HipMask, MasksInWords) {
   const auto driver = opened();
-  EXPECT_TRUE(driver->create_lane(units({{0, 15}, {15, 4}})));  // packed
+  EXPECT_TRUE(driver->create_lane(hip_mask_driver_units({{0, 15}, {15, 4}})));  // packed
   EXPECT_EQ(last_mask(2), (std::vector<std::uint32_t>{0x11113333, 0x01111111}));
-  EXPECT_TRUE(driver->create_lane(units({{0, 60}})));  // all units are a mask too
+  EXPECT_TRUE(driver->create_lane(hip_mask_driver_units({{0, 60}})));  // all hip_mask_driver_units are a mask too
   EXPECT_EQ(last_mask(2), (std::vector<std::uint32_t>{0xFFFFFFFF, 0x0FFFFFFF}));
 }
 
@@ -182,23 +182,42 @@ TEST_F(HipMask, MasksOfPairsInWords) {
   use(gfx1100());
   const auto driver = opened();
   // The first two WGPs of the second of six engines: bits 2, 3 and 14, 15.
-  EXPECT_TRUE(driver->create_lane(units({{16, 4}})));
+  EXPECT_TRUE(driver->create_lane(hip_mask_driver_units({{16, 4}})));
   EXPECT_EQ(last_mask(3), (std::vector<std::uint32_t>{0x0000C00C, 0, 0}));
-  const auto half = driver->create_lane(units({{16, 3}}));
+  const auto half = driver->create_lane(hip_mask_driver_units({{16, 3}}));
   ASSERT_FALSE(half);
   EXPECT_EQ(half.error().code, ErrorCode::invalid_argument);
   EXPECT_THAT(half.error().message, HasSubstr("units 18 and 19 are one work-group processor"));
 }
 
+// HIP would take it, and the seven other dies would run unmasked.
+TEST_F(HipMask, AMaskThatLeavesADieOutIsRefused) {
+  use(mi300x());
+  const auto driver = opened();
+  const auto probes = kernels(*driver);
+  ASSERT_TRUE(driver && probes);
+  for (const auto& [mask, die] : {std::pair(hip_mask_driver_units({{0, 1}}), 1), std::pair(hip_mask_driver_units({{38, 266}}), 0),
+                                  std::pair(hip_mask_driver_units({{0, 266}}), 7)}) {
+    const auto lane = driver->create_lane(mask);
+    ASSERT_FALSE(lane);
+    EXPECT_EQ(lane.error().code, ErrorCode::invalid_argument);
+    EXPECT_THAT(lane.error().message, HasSubstr("XCD " + std::to_string(die) + " has no unit"));
+  }
+  hw::UnitMask one_each;
+  for (std::size_t die = 0; die < 8; ++die) one_each.set(38 * die);
+  EXPECT_TRUE(driver->create_lane(one_each));
+  EXPECT_EQ(last_mask(10).front(), 0xFFu);
+}
+
 TEST_F(HipMask, AMaskThatHipReducesIsRefused) {
   take({0x00000010, 0});  // CU 1 of engine 0, unit 1
   const auto driver = opened();
-  const auto reduced = driver->create_lane(units({{0, 3}}));
+  const auto reduced = driver->create_lane(hip_mask_driver_units({{0, 3}}));
   ASSERT_FALSE(reduced);
   EXPECT_EQ(reduced.error().code, ErrorCode::environment);
   EXPECT_THAT(reduced.error().message,
               HasSubstr("has mask 0x00000101 0x00000000 instead of 0x00000111 0x00000000"));
-  EXPECT_TRUE(driver->create_lane(units({{15, 3}})));
+  EXPECT_TRUE(driver->create_lane(hip_mask_driver_units({{15, 3}})));
 }
 
 TEST_F(HipMask, MasksOfTheEnvironmentAreRefused) {
@@ -215,17 +234,17 @@ TEST_F(HipMask, MasksOfTheEnvironmentAreRefused) {
 TEST_F(HipMask, StreamsAreReusedAndBounded) {
   const auto driver = opened();
   for (int round = 0; round < 10; ++round) {
-    const auto lane = driver->create_lane(units({{round % 2, 5}}));
+    const auto lane = driver->create_lane(hip_mask_driver_units({{round % 2, 5}}));
     ASSERT_TRUE(lane);
     ASSERT_TRUE(driver->destroy_lane(*lane));
   }
   EXPECT_EQ(created(), 2);
-  const int first = *driver->create_lane(units({{0, 5}})),
-            second = *driver->create_lane(units({{0, 5}}));
+  const int first = *driver->create_lane(hip_mask_driver_units({{0, 5}})),
+            second = *driver->create_lane(hip_mask_driver_units({{0, 5}}));
   EXPECT_EQ(created(), 3);  // one of them is taken
   EXPECT_TRUE(driver->destroy_lane(first) && driver->destroy_lane(second));
   for (int unit = 0; unit < 60; ++unit)
-    ASSERT_TRUE(driver->destroy_lane(*driver->create_lane(units({{unit, 1}}))));
+    ASSERT_TRUE(driver->destroy_lane(*driver->create_lane(hip_mask_driver_units({{unit, 1}}))));
   EXPECT_EQ(alive(), kMaxLanes);
 }
 
@@ -248,8 +267,8 @@ TEST_F(HipMask, CountsWhatIsUnfinished) {
   Rng rng(5);
   int number = 0;
   for (int round = 0; round < test_rounds(20); ++round) {
-    const int lane = *driver->create_lane(units({{0, 4}})),
-              gate = *driver->create_lane(units({{9, 1}}));
+    const int lane = *driver->create_lane(hip_mask_driver_units({{0, 4}})),
+              gate = *driver->create_lane(hip_mask_driver_units({{9, 1}}));
     const int shut = number++;
     ASSERT_TRUE(driver->launch(gate, *probes->noting(shut, 1, true)));
     const int awaited = *driver->record_event(gate);
@@ -280,7 +299,7 @@ TEST_F(HipMask, FewerMarksCountCoarser) {
   options_.mark_every = 8;
   const auto driver = opened();
   const auto probes = kernels(*driver);
-  const int lane = *driver->create_lane(units({{0, 4}}));
+  const int lane = *driver->create_lane(hip_mask_driver_units({{0, 4}}));
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(driver->launch(lane, *probes->noting(i, 1, false)));
   ASSERT_TRUE(driver->launch(lane, *probes->noting(10, 1, true)));
   EXPECT_TRUE(counts(*driver, lane, 3));  // the eighth has a mark; the ninth and tenth are finished
@@ -330,7 +349,7 @@ TEST_F(HipMask, KernelsThatDoNotCompile) {
 TEST_F(HipMask, KernelsOfThreadsAndTooManyGroups) {
   const auto driver = opened();
   const auto probes = kernels(*driver);
-  const int lane = *driver->create_lane(units({{0, 1}}));
+  const int lane = *driver->create_lane(hip_mask_driver_units({{0, 1}}));
   const auto host = driver->launch(lane, {1, device::HostKernel{[](std::int64_t) {}}});
   ASSERT_FALSE(host);
   EXPECT_EQ(host.error().code, ErrorCode::not_supported);
@@ -344,7 +363,7 @@ TEST_F(HipMask, KernelsOfThreadsAndTooManyGroups) {
 TEST_F(HipMask, ProbesThatWork) {
   const auto driver = opened();
   const auto probes = kernels(*driver);
-  const int lane = *driver->create_lane(units({{0, 8}}));
+  const int lane = *driver->create_lane(hip_mask_driver_units({{0, 8}}));
   const std::int64_t before = **probes->free_memory();
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(driver->launch(lane, *probes->computing(100, 1'000)));
@@ -362,8 +381,8 @@ std::optional<Error> use_all(const HipMaskOptions& options) {
   if (!driver) return driver.error();
   const auto probes = HipKernels::open(**driver);
   if (!probes) return probes.error();
-  const auto one = (*driver)->create_lane(units({{0, 4}})),
-             two = (*driver)->create_lane(units({{4, 4}}));
+  const auto one = (*driver)->create_lane(hip_mask_driver_units({{0, 4}})),
+             two = (*driver)->create_lane(hip_mask_driver_units({{4, 4}}));
   if (!one || !two) return one ? two.error() : one.error();
   const auto closed = (*probes)->noting(0, 1, true), open = (*probes)->noting(1, 30, false);
   if (!closed || !open) return closed ? open.error() : closed.error();
@@ -418,7 +437,7 @@ TEST_F(HipMask, HipsCodesAreOurs) {
         std::pair(abi::Status::unknown, ErrorCode::environment)}) {
     const auto driver = opened();
     fail(2, status);  // after hipSetDevice
-    const auto lane = driver->create_lane(units({{0, 4}}));
+    const auto lane = driver->create_lane(hip_mask_driver_units({{0, 4}}));
     ASSERT_FALSE(lane);
     EXPECT_EQ(lane.error().code, code);
     EXPECT_EQ(lane.error().context, "create_lane(mask 0xf)");
@@ -434,7 +453,7 @@ TEST_F(HipMask, SeveralThreadsAtOnce) {
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&driver, t] {
       const auto probes = kernels(*driver);
-      const hw::UnitMask mask = units({{15 * t, 6}});
+      const hw::UnitMask mask = hip_mask_driver_units({{15 * t, 6}});
       for (int round = 0; round < test_rounds(20); ++round) {
         const int lane = *driver->create_lane(mask), other = *driver->create_lane(mask);
         ASSERT_TRUE(driver->launch(lane, *probes->noting(2 * round, 12, false)));
@@ -461,7 +480,7 @@ TEST_F(HipMask, SeveralThreadsAtOnce) {
 TEST_F(HipMask, TheEndOfTheDriverFinishesWhatIsQueued) {
   auto driver = opened();
   const auto probes = kernels(*driver);
-  const int lane = *driver->create_lane(units({{3, 3}}));
+  const int lane = *driver->create_lane(hip_mask_driver_units({{3, 3}}));
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(driver->launch(lane, *probes->noting(i, 5, false)));
   driver.reset();
   for (int i = 0; i < 20; ++i) EXPECT_EQ(probes->notes(i).size(), 5u);

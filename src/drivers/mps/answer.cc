@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/parse_number.h"
 #include "base/unicode.h"
 
 namespace partita::drivers::mps {
@@ -42,17 +42,9 @@ tl::unexpected<Error> unlike(std::string_view what, std::string_view answer) {
                            fmt::format("no {} in its answer '{}'", what, shown));
 }
 
-template <class Number>
-std::optional<Number> number(std::string_view word) {
-  Number value{};
-  const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (code != std::errc{} || end != word.data() + word.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<int> count(std::string_view word) {
   constexpr int kMaxCount = 1'000'000;
-  const std::optional<int> value = number<int>(word);
+  const std::optional<int> value = parse_number<int>(word);
   return value && *value >= 0 && *value <= kMaxCount ? value : std::nullopt;
 }
 
@@ -88,7 +80,7 @@ Result<std::vector<Pid>> parse_pids(std::string_view answer) {
   std::vector<Pid> pids;
   for (const auto& line : lines_of_words(answer.substr(0, kMaxAnswerBytes))) {
     for (const std::string_view word : line) {
-      const std::optional<Pid> pid = number<Pid>(word);
+      const std::optional<Pid> pid = parse_number<Pid>(word);
       if (!pid || *pid <= 0) return unlike("process numbers", answer);
       pids.push_back(*pid);
     }
@@ -101,7 +93,7 @@ Result<double> parse_percentage(std::string_view answer) {
   if (lines.empty()) return unlike("percentage", answer);
   std::string_view word = lines.back().back();
   if (word.ends_with('%')) word.remove_suffix(1);
-  const std::optional<double> value = number<double>(word);
+  const std::optional<double> value = parse_number<double>(word);
   if (!value || !(*value >= 0 && *value <= 100)) return unlike("percentage", answer);
   return *value;
 }
@@ -113,7 +105,7 @@ Result<Mib> parse_memory(std::string_view answer) {
   for (const std::string_view word : lines.back()) joined += word;
   const std::size_t digits = std::min(joined.find_first_not_of("0123456789"), joined.size());
   const std::string_view unit = std::string_view(joined).substr(digits);
-  const std::optional<Pid> value = number<Pid>(std::string_view(joined).substr(0, digits));
+  const std::optional<Pid> value = parse_number<Pid>(std::string_view(joined).substr(0, digits));
   const bool gib = unit == "G" || unit == "GB", mib = unit == "M" || unit == "MB";
   if (!value || (!gib && !mib)) return unlike("amount of memory", answer);
   return Mib{static_cast<double>(*value) * (gib ? 1024 : 1)};

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/source_text.h"
 #include "drivers/sim/shared_machine.h"
 
 namespace partita::drivers::sim {
@@ -64,7 +64,7 @@ TEST(DescriptionTest, TheFirstStartHasWhatIsDescribed) {
 }
 
 TEST(DescriptionTest, TheDocumentsExampleIsRead) {
-  const std::string text = RealFiles().read(PARTITA_SOURCE_DIR "/docs/formats.md").value();
+  const std::string text = source_text("docs/formats.md");
   const std::string open = "```yaml\n";
   const auto begin = text.find(open, text.find("\n## Machine\n")) + open.size();
   const auto read = parse(text.substr(begin, text.find("```", begin) - begin));

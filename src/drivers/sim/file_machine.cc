@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "base/check.h"
@@ -20,6 +20,8 @@
 
 namespace partita::drivers::sim {
 namespace {
+
+constexpr mode_t kMode = 0644;  // of the state and its locks, whatever the umask
 
 // An exclusive lock on a file, waited for, and let go of when it dies or the process ends.
 class WaitedLock {
@@ -34,7 +36,7 @@ class WaitedLock {
 };
 
 Result<std::shared_ptr<void>> wait_for_lock(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode);
   if (fd < 0)
     return environment_error(
         path, fmt::format("cannot open: {}; the folder of the machine's 'state' must exist and be "
@@ -114,9 +116,11 @@ class FileMachine final : public SharedMachine {
   // too.
   Result<void> store(const std::string& text) {
     const std::string fresh = path_ + ".new";
-    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-    out << text << std::flush;
-    if (!out || std::rename(fresh.c_str(), path_.c_str()) != 0)
+    const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+    std::FILE* out = fd < 0 ? nullptr : ::fdopen(fd, "w");
+    bool written = out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
+    if (out != nullptr) written = std::fclose(out) == 0 && written;
+    if (!written || std::rename(fresh.c_str(), path_.c_str()) != 0)
       return environment_error(path_, fmt::format("cannot write: {}", std::strerror(errno)));
     return {};
   }
@@ -152,7 +156,13 @@ Result<std::unique_ptr<SharedMachine>> open_machine(const std::string& path, Clo
   }
   const auto text = RealFiles().read(path);
   if (!text) return failed(text.error());
-  auto description = parse_machine(path, *text, catalogue);
+  return described_machine(path, *text, clock, catalogue);
+}
+
+Result<std::unique_ptr<SharedMachine>> described_machine(const std::string& path,
+                                                         std::string_view text, Clock& clock,
+                                                         const hw::Catalogue& catalogue) {
+  auto description = parse_machine(path, text, catalogue);
   if (!description) return failed(description.error());
   if (description->state.empty())
     return own_machine(make_machine(*description, path), clock, description->speed,

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/fields.h"
 #include "base/json_writer.h"
+#include "base/parse_number.h"
 #include "drivers/sim/machine.h"
 
 namespace partita::drivers::sim {
@@ -185,12 +185,10 @@ struct MachineReader {
 
   static std::uint64_t seed(Fields& fields) {
     const std::string text = fields.text("seed");
-    std::uint64_t seed = 0;
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, seed, 16);
-    if (error != std::errc{} || stop != end || text.size() != 16)
+    const auto seed = parse_number<std::uint64_t>(text, 16);
+    if (!seed || text.size() != 16)
       fields.refuse("seed", "'seed' must be 16 hexadecimal digits");
-    return seed;
+    return seed.value_or(0);
   }
 
   Machine read() {

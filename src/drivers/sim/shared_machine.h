@@ -91,5 +91,9 @@ std::unique_ptr<SharedMachine> own_machine(Machine machine, Clock& clock, double
 // By its description; `path` empty: the default machine. Refused with FILE:LINE.
 Result<std::unique_ptr<SharedMachine>> open_machine(const std::string& path, Clock& clock,
                                                     const hw::Catalogue& catalogue);
+// By the text of a description; its 'state' lies beside `path`.
+Result<std::unique_ptr<SharedMachine>> described_machine(const std::string& path,
+                                                         std::string_view text, Clock& clock,
+                                                         const hw::Catalogue& catalogue);
 
 }  // namespace partita::drivers::sim

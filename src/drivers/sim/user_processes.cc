@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string_view>
+
+#include "base/parse_number.h"
 
 namespace partita::drivers::sim {
 namespace {
@@ -51,9 +52,9 @@ std::vector<ObservedProcess> user_processes() {
   if (!proc) return found;
   while (const dirent* entry = ::readdir(proc.get())) {
     const std::string_view word = entry->d_name;
-    std::int64_t pid = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
-    if (error != std::errc{} || end != word.data() + word.size() || pid == ::getpid()) continue;
+    const std::optional<long> number = parse_number<long>(word);
+    if (!number || *number == ::getpid()) continue;
+    const long pid = *number;
     std::vector<std::string> devices = devices_of(slurp(fmt::format("/proc/{}/environ", pid)));
     if (devices.empty()) continue;
     std::string name = slurp(fmt::format("/proc/{}/comm", pid));

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+
+#include "base/parse_number.h"
 
 namespace partita::exec {
 namespace {
@@ -67,16 +68,14 @@ Attempts find_attempts(const std::string& run) {
        it.increment(failed_quietly)) {
     if (failed_quietly) break;
     const std::string name = it->path().filename();
-    int pid = 0;
-    const auto [stopped, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (code != std::errc{} || stopped != name.data() + name.size()) continue;
-    if (::getsid(pid) != pid) continue;  // a child of the one that we look for
+    const std::optional<int> pid = parse_number<int>(name);
+    if (!pid || ::getsid(*pid) != *pid) continue;  // a child of the one that we look for
     std::ifstream file(it->path() / "environ", std::ios::binary);
     const std::string environment = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
     const auto task = variable(environment, "PARTITA_TASK");
     const auto attempt = variable(environment, "PARTITA_ATTEMPT");
     if (variable(environment, "PARTITA_RUN") != run || !task || !attempt) continue;
-    attempts[{*task, std::atoi(attempt->c_str())}] = pid;
+    attempts[{*task, std::atoi(attempt->c_str())}] = *pid;
   }
   return attempts;
 }
@@ -88,10 +87,8 @@ std::optional<int> written_status(const Script& script, const StartTask& attempt
   const Result<std::string> text = files.read(path);
   const std::string before = paths.run + " ";
   if (!text || !text->starts_with(before) || !text->ends_with('\n')) return std::nullopt;
-  int status = 0;
-  const char* const end = text->data() + text->size() - 1;
-  const auto [stopped, code] = std::from_chars(text->data() + before.size(), end, status);
-  return code == std::errc{} && stopped == end ? std::optional(status) : std::nullopt;
+  return parse_number<int>(
+      std::string_view(*text).substr(before.size(), text->size() - before.size() - 1));
 }
 
 Traces follow(const Script& script, const std::vector<Record>& records, const Attempts& attempts,

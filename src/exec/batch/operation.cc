@@ -14,7 +14,7 @@ using device::Instance;
 std::string holders_text(const Instance& instance) {
   std::string text;
   for (const device::Holder& holder : instance.holders) {
-    fmt::format_to(std::back_inserter(text), "{}{}{}{}", text.empty() ? "" : ", ", holder.pid,
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", holder.pid,
                    holder.name.empty() ? "" : " ", holder.name);
   }
   return text;
@@ -58,7 +58,7 @@ std::string in_the_way(const GpuState& gpu, const Operation& operation) {
     const bool apart = instance.start >= operation.start + operation.size ||
                        instance.start + instance.size <= operation.start;
     if (apart) continue;
-    fmt::format_to(std::back_inserter(text), "{}{}", text.empty() ? "" : ", ", describe(instance));
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", describe(instance));
   }
   return text;
 }

@@ -33,6 +33,8 @@ void write_task(JsonWriter& json, const Script& script, const ScriptTask& task,
   if (ran(run.status)) {
     json.raw(", \"begin_s\": ").number(seconds(run.begin));
     json.raw(", \"end_s\": ").number(seconds(run.end));
+  }
+  if (run.status == TaskStatus::finished) {
     json.raw(", \"deviation_percent\": ").number(deviation_percent(task.planned.end, run.end));
   }
   write_end(json, run.reason);
@@ -121,8 +123,13 @@ int RunReport::count(TaskStatus status) const {
   return static_cast<int>(std::ranges::count(tasks, status, &TaskRun::status));
 }
 
+bool RunReport::all_finished() const {
+  return count(TaskStatus::finished) == static_cast<int>(tasks.size());
+}
+
 double deviation_percent(Nanos planned, Nanos real) {
-  return real == 0 ? 0 : static_cast<double>(real - planned) / static_cast<double>(real) * 100;
+  if (planned == 0) return 0;
+  return static_cast<double>(real - planned) / static_cast<double>(planned) * 100;
 }
 
 std::string report_json(const Script& script, const RunReport& report, const RunNames& names) {
@@ -133,8 +140,10 @@ std::string report_json(const Script& script, const RunReport& report, const Run
   json.raw(",\n \"simulated_clock\": ").boolean(names.simulated_clock);
   json.raw(",\n \"planned_makespan_s\": ").number(seconds(script.planned_makespan));
   json.raw(",\n \"makespan_s\": ").number(seconds(report.makespan()));
-  json.raw(",\n \"deviation_percent\": ")
-      .number(deviation_percent(script.planned_makespan, report.makespan()));
+  if (report.all_finished()) {
+    json.raw(",\n \"deviation_percent\": ")
+        .number(deviation_percent(script.planned_makespan, report.makespan()));
+  }
   json.raw(",\n \"interrupted\": ").boolean(report.interrupted);
   json.raw(",\n \"finished_earlier\": ").number(static_cast<long>(report.resumed));
   json.raw(",\n \"tasks\": [");

@@ -60,9 +60,12 @@ struct RunReport {
   // The last end of a task that ran.
   Nanos makespan() const;
   int count(TaskStatus status) const;
+  bool all_finished() const;
 };
 
-// (real - planned) / real in percent, as the paper's Table 3 has it; 0 when real is 0.
+// (real - planned) / planned in percent: +100 is twice as late as planned; 0 when nothing was
+// planned. Says something only of what did what was planned: a task that finished, a change that is
+// done, a batch whose tasks all finished.
 double deviation_percent(Nanos planned, Nanos real);
 
 // The document.

@@ -11,6 +11,7 @@
 #include "planners/batch/fifo.h"
 #include "planners/batch/opened.h"
 #include "planners/batch/played.h"
+#include "planners/batch/runs.h"
 #include "planners/batch/search.h"
 #include "planners/batch/timed.h"
 
@@ -27,40 +28,59 @@ constexpr std::size_t kFinishes = 2;     // assignments that are finished on rea
 constexpr long kFinishCost = 8;          // annealing moves that one on real times costs
 constexpr double kFinishEnough = 1e-4;   // a finish is left out when so little is to be gained
 
+// What one run may spend.
 struct Effort {
   long heuristic_steps = 0;
   long proof_steps = 0;
-  long finish_steps = 0;  // moves on real times, per assignment
   long settle_steps = 0;  // search nodes on real times, once the columns are proven
 };
+
+Effort effort_of(const Forest& forest, const Run& run, bool exact) {
+  if (!exact) {
+    const long proof = forest.tasks <= kQuickTasks ? std::min(run.steps, kQuickProof) : 0;
+    return {.heuristic_steps = run.steps, .proof_steps = proof, .settle_steps = kQuickSettling};
+  }
+  // A short run of `exact` is short in all that it does.
+  return {.heuristic_steps = std::min(usual_steps(forest), run.steps * kBranchCost),
+          .proof_steps = run.steps,
+          .settle_steps = std::min(run.steps, std::max(kFullSettling, run.steps / 4))};
+}
 
 struct Best {
   Physical physical;
   Nanos bound = 0;
   bool complete = false;  // the shortest columns are proven
   long steps = 0;
-  Nanos far = 0;  // FAR's makespan
+  long budget = 0;  // that gives the same again
+  Nanos far = 0;    // FAR's makespan
 };
 
-// From assignments to the shortest schedule on real times, FAR's to begin with.
+// From assignments to the shortest schedule on real times, FAR's to begin with. Keeps the best of
+// all runs.
 class Finish {
  public:
   Finish(const Forest& forest, const plan::BatchProblem& problem, const FarResult& far)
       : forest_(forest), problem_(problem), best_{.physical = far.physical, .far = far.makespan} {}
 
-  Best run(const Found& found, const Effort& effort) {
-    best_.bound = found.lower_bound;
-    best_.complete = found.lower_bound == found.length;
-    best_.steps = found.steps;
+  void run(const Found& found, const Effort& effort, int restart) {
+    const bool complete = found.lower_bound == found.length;
+    best_.bound = std::max(best_.bound, found.lower_bound);
+    best_.complete = best_.complete || complete;
+    best_.steps += found.steps;
     for (const std::vector<int>& assignment : found.pool) consider(Played(forest_, assignment));
-    if (best_.complete && gap() > 0 && settle(effort.settle_steps)) return std::move(best_);
-    for (std::size_t i = 0; i < std::min(kFinishes, found.pool.size()); ++i) {
+    if (complete && gap() > 0) settled_ = settle(effort.settle_steps);
+    const std::size_t finishes = std::min(kFinishes, found.pool.size());
+    for (std::size_t i = 0; i < finishes && !done(); ++i) {
       if (gap() <= kFinishEnough * static_cast<double>(best_.bound)) break;
-      const AnnealOptions cooling{.seed = i + 1, .steps = effort.finish_steps};
+      const AnnealOptions cooling{.seed = at(restart) * kFinishes + i + 1,
+                                  .steps = effort.heuristic_steps / (4 * kFinishCost)};
       consider(Played(forest_, anneal_played(forest_, found.pool[i], cooling)));
     }
-    return std::move(best_);
   }
+
+  const Best& best() const { return best_; }
+  // Nothing shorter can be found, by any number of runs.
+  bool done() const { return settled_ || gap() <= 0; }
 
  private:
   double gap() const { return static_cast<double>(best_.physical.makespan - best_.bound); }
@@ -100,23 +120,34 @@ class Finish {
   const Forest& forest_;
   const plan::BatchProblem& problem_;
   Best best_;
+  bool settled_ = false;  // no assignment is shorter on real times
 };
 
 Best find(const Forest& forest, const plan::BatchProblem& problem, const Options& options,
-          const Effort& effort) {
+          bool exact) {
   const FarResult far = far_on(forest);
   std::vector<std::vector<int>> starts = {far.assignment};
   for (ListSchedule& list : far_assignments(forest, kFarStarts)) {
     starts.push_back(std::move(list.assignment));
   }
   starts.push_back(greedy(forest));
-  const Found found = search(forest, starts,
-                             {.seed = options.seed,
-                              .heuristic_steps = effort.heuristic_steps,
-                              .proof_steps = effort.proof_steps,
-                              .progress = options.progress});
-  if (options.progress) options.progress("on real times");
-  return Finish(forest, problem, far).run(found, effort);
+  Finish finish(forest, problem, far);
+  Runs runs(exact ? kFullProof : usual_steps(forest), options);
+  while (!finish.done()) {
+    const std::optional<Run> run = runs.next();
+    if (!run) break;
+    const Effort effort = effort_of(forest, *run, exact);
+    const Found found = search(forest, starts,
+                               {.seed = run->seed,
+                                .heuristic_steps = effort.heuristic_steps,
+                                .proof_steps = effort.proof_steps,
+                                .progress = options.progress});
+    if (options.progress) options.progress("on real times");
+    finish.run(found, effort, run->restart);
+  }
+  Best best = finish.best();
+  best.budget = runs.spent();
+  return best;
 }
 
 std::string seconds_text(Nanos time) { return fmt::format("{:.3f} s", plan::seconds(time).value); }
@@ -168,25 +199,13 @@ Outcome solve(const plan::BatchProblem& problem, const Options& options, bool ex
     if (options.progress) options.progress("annealing orders and placements");
     return timed_from(problem, options, starts);
   }
-  const long usual = usual_steps(forest);
-  // A small budget of `exact` is small for all that it does.
-  const long asked = exact ? std::min(usual, options.budget * kBranchCost) : options.budget;
-  const long steps = options.budget > 0 ? asked : usual;
-  const long proof = options.budget > 0 && exact ? options.budget : kFullProof;
-  const Best best =
-      find(forest, problem, options,
-           {.heuristic_steps = steps,
-            .proof_steps = exact                         ? proof
-                           : forest.tasks <= kQuickTasks ? std::min(steps, kQuickProof)
-                                                         : 0,
-            .finish_steps = steps / (4 * kFinishCost),
-            .settle_steps = exact ? std::min(proof, kFullSettling) : kQuickSettling});
+  const Best best = find(forest, problem, options, exact);
   plan::BatchSchedule schedule = to_schedule(forest, problem, best.physical);
   schedule.lower_bound = best.bound;
   schedule.optimal = schedule.makespan <= best.bound;
   schedule.stats.nodes = best.steps;
   schedule.explanation = explain(schedule, best);
-  return {.schedule = std::move(schedule), .refusals = {}};
+  return {.schedule = std::move(schedule), .refusals = {}, .budget = best.budget};
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ constexpr int kEffort = 2;
 constexpr int kEffort = 10;
 #endif
 
-Nanos s(double value) { return plan::nanos(Seconds{value}); }
 
 // ---- A direct transcription of phases 1 and 2 for GPUs of one model, trees written by hand. ----
 

@@ -1,5 +1,6 @@
 #include "planners/batch/fifo.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -10,61 +11,71 @@
 
 namespace partita::planners::batch {
 
-std::vector<std::vector<int>> predecessors(const plan::BatchProblem& problem) {
+Precedence precedence(const std::vector<plan::Task>& tasks) {
   std::map<std::string_view, int> number;
-  for (std::size_t t = 0; t < problem.tasks.size(); ++t) {
-    number[problem.tasks[t].name] = static_cast<int>(t);
-  }
-  std::vector<std::vector<int>> before(problem.tasks.size());
-  for (std::size_t t = 0; t < problem.tasks.size(); ++t) {
-    for (const std::string& name : problem.tasks[t].after) {
-      const auto found = number.find(name);
-      if (found != number.end()) before[t].push_back(found->second);
+  for (std::size_t t = 0; t < tasks.size(); ++t) number[tasks[t].name] = static_cast<int>(t);
+  Precedence result;
+  result.before.resize(tasks.size());
+  result.behind.resize(tasks.size());
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    std::vector<int>& before = result.before[t];
+    for (const std::string& name : tasks[t].after) {
+      if (const auto found = number.find(name); found != number.end()) {
+        before.push_back(found->second);
+      }
     }
+    std::ranges::sort(before);
+    before.erase(std::ranges::unique(before).begin(), before.end());
+    for (const int task : before) result.behind[at(task)].push_back(static_cast<int>(t));
   }
-  return before;
+  return result;
 }
 
-std::vector<int> in_order(const plan::BatchProblem& problem, const std::vector<int>& order) {
-  if (!plan::timed(problem)) return order;
-  const std::size_t count = problem.tasks.size();
-  CHECK(order.size() == count);
-  std::vector<std::size_t> rank(count);
-  for (std::size_t i = 0; i < count; ++i) rank[static_cast<std::size_t>(order[i])] = i;
-  const std::vector<std::vector<int>> before = predecessors(problem);
-  std::vector<std::vector<std::size_t>> behind(count);
-  std::vector<std::size_t> waits(count);
-  for (std::size_t t = 0; t < count; ++t) {
-    waits[t] = before[t].size();
-    for (const int p : before[t]) behind[static_cast<std::size_t>(p)].push_back(t);
-  }
+std::vector<int> in_order(const Precedence& precedence, const std::vector<int>& order) {
+  CHECK(order.size() == precedence.before.size());
+  std::vector<std::size_t> rank(order.size()), waits(order.size());
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;  // ranks
-  for (std::size_t t = 0; t < count; ++t) {
-    if (waits[t] == 0) ready.push(rank[t]);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t task = at(order[i]);
+    rank[task] = i;
+    waits[task] = precedence.before[task].size();
+    if (waits[task] == 0) ready.push(i);
   }
   std::vector<int> result;
   while (!ready.empty()) {
     const int task = order[ready.top()];
     ready.pop();
     result.push_back(task);
-    for (const std::size_t next : behind[static_cast<std::size_t>(task)]) {
-      if (--waits[next] == 0) ready.push(rank[next]);
+    for (const int next : precedence.behind[at(task)]) {
+      if (--waits[at(next)] == 0) ready.push(rank[at(next)]);
     }
   }
-  CHECK(result.size() == count);  // readers refuse cycles
   return result;
 }
 
-std::vector<int> fifo_order(const plan::BatchProblem& problem) {
-  std::vector<int> order(problem.tasks.size());
+std::vector<int> in_order(const plan::BatchProblem& problem, const std::vector<int>& order) {
+  if (!plan::timed(problem)) return order;
+  std::vector<int> result = in_order(precedence(problem.tasks), order);
+  CHECK(result.size() == order.size());
+  return result;
+}
+
+std::vector<int> fifo_order(const Precedence& precedence) {
+  std::vector<int> order(precedence.before.size());
   std::iota(order.begin(), order.end(), 0);
-  return in_order(problem, order);
+  return in_order(precedence, order);
+}
+
+std::vector<int> fifo_order(const plan::BatchProblem& problem) {
+  std::vector<int> order = fifo_order(precedence(problem.tasks));
+  CHECK(order.size() == problem.tasks.size());
+  return order;
 }
 
 Visits visits_in_order(const std::vector<int>& assignment, const std::vector<int>& order) {
   Visits visits;
   for (const int task : order) {
-    visits.push_back({assignment[static_cast<std::size_t>(task)], {task}});
+    visits.push_back({assignment[at(task)], {task}});
   }
   return visits;
 }

@@ -77,7 +77,7 @@ struct Setting {
 
 Setting setting_of(const plan::BatchProblem& problem, const Forest& forest) {
   Setting setting{problem, forest, plan::timed(problem), fifo_order(problem), {}, {}};
-  if (setting.timed) setting.before = predecessors(problem);
+  if (setting.timed) setting.before = precedence(problem.tasks).before;
   for (std::size_t v = 0; v < forest.nodes.size(); ++v) {
     const Node& node = forest.nodes[v];
     setting.node[{node.gpu, node.profile, node.start}] = static_cast<int>(v);

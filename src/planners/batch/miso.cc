@@ -209,7 +209,7 @@ class Barriers {
       : problem_(problem),
         forest_(forest),
         decision_(decision),
-        before_(predecessors(problem)),
+        before_(precedence(problem.tasks).before),
         alive_(at(forest.gpus)),
         ends_(at(forest.gpus)) {
     result_.node = decision.assignment;

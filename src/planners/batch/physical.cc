@@ -1,11 +1,11 @@
 #include "planners/batch/physical.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <queue>
-#include <string_view>
 #include <tuple>
+
+#include "planners/batch/fifo.h"
 
 namespace partita::planners::batch {
 namespace {
@@ -141,21 +141,12 @@ class Replay {
 
   // A predecessor outside these visits has ended before them.
   void find_predecessors() {
-    std::map<std::string_view, int> number;
-    for (std::size_t i = 0; i < problem_->tasks.size(); ++i) {
-      number[problem_->tasks[i].name] = static_cast<int>(i);
+    before_ = precedence(problem_->tasks).before;
+    for (std::vector<int>& before : before_) {
+      std::erase_if(before, [&](int task) { return result_.node[at(task)] < 0; });
     }
-    before_.resize(problem_->tasks.size());
-    blocked_.resize(problem_->tasks.size());
-    finished_.assign(problem_->tasks.size(), false);
-    for (std::size_t i = 0; i < problem_->tasks.size(); ++i) {
-      for (const std::string& name : problem_->tasks[i].after) {
-        const auto found = number.find(name);
-        if (found != number.end() && result_.node[at(found->second)] >= 0) {
-          before_[i].push_back(found->second);
-        }
-      }
-    }
+    blocked_.resize(before_.size());
+    finished_.assign(before_.size(), false);
   }
 
   void wake(int life, Nanos time) { queue_.push({time, Happening::wake, life}); }
@@ -297,14 +288,6 @@ class Replay {
 std::optional<Physical> realise(const Forest& forest, const Visits& visits, Service service,
                                 const Start& start, const plan::BatchProblem* problem) {
   return Replay(forest, service, problem).run(visits, start);
-}
-
-std::optional<Physical> realise_best(const Forest& forest, const Visits& visits, const Start& start,
-                                     const plan::BatchProblem* problem) {
-  auto tail = realise(forest, visits, Service::longest_tail, start, problem);
-  auto first = realise(forest, visits, Service::first_ready, start, problem);
-  if (!tail || (first && first->makespan < tail->makespan)) return first;
-  return tail;
 }
 
 Visits visits_of(const Forest& forest, const std::vector<int>& assignment, Direction direction,

@@ -57,11 +57,6 @@ std::optional<Physical> realise(const Forest& forest, const Visits& visits, Serv
                                 const Start& start = {},
                                 const plan::BatchProblem* problem = nullptr);
 
-// The better of both service rules.
-std::optional<Physical> realise_best(const Forest& forest, const Visits& visits,
-                                     const Start& start = {},
-                                     const plan::BatchProblem* problem = nullptr);
-
 // The visits of an assignment (task -> node) in tree order: `forward`, larger instances before
 // those inside them, as FAR does, or the reverse. Tasks in the order of `task_order` (all tasks of
 // the batch, each once).

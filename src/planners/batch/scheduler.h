@@ -14,16 +14,20 @@ namespace partita::planners::batch {
 // What a scheduler may be told besides the problem.
 struct Options {
   std::uint64_t seed = 1;
-  long budget = 0;                 // search steps; 0 = the scheduler's own default
+  long budget = 0;  // search steps, never worse with more; 0 = the scheduler's own default
   std::string argument = {};       // what follows the colon in its name: "4g+2g+1g", "barrier"
   std::function<double()> cpu_ms;  // CPU clock for stats, injected by apps; may be empty
   std::function<void(const std::string&)> progress;  // a line now and then; may be empty
+  // Asked between the runs of a search (runs.h) whether to go on from the budget spent so far to
+  // the next one; may be empty. How fronts limit the time, which schedulers cannot see.
+  std::function<bool(long spent, long next)> go_on;
 };
 
 // A schedule, or the reasons why there is none.
 struct Outcome {
   std::optional<plan::BatchSchedule> schedule;
   std::vector<plan::Reason> refusals;  // not empty exactly when there is no schedule
+  long budget = 0;  // the least Options::budget that gives this schedule again; 0: any
 };
 
 struct Scheduler {

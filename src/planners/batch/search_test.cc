@@ -16,7 +16,7 @@
 namespace partita::planners::batch {
 namespace {
 
-constexpr Shape kShapes[] = {Shape::monotone, Shape::wild, Shape::equal, Shape::few_sizes,
+constexpr Shape kSearchShapes[] = {Shape::monotone, Shape::wild, Shape::equal, Shape::few_sizes,
                              Shape::largest_only};
 
 plan::BatchProblem some_batch(Rng& rng, int most) {
@@ -33,7 +33,7 @@ plan::BatchProblem some_batch(Rng& rng, int most) {
     }
   };
   const int count = 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(most)));
-  return random_batch(gpus(), count, kShapes[rng.below(5)], rng);
+  return random_batch(gpus(), count, kSearchShapes[rng.below(5)], rng);
 }
 
 int some_node(const Forest& forest, int task, Rng& rng) {
@@ -177,7 +177,7 @@ TEST(Branch, LeavesTheOthersWhereTheyAre) {
   Rng rng(4);
   for (int round = 0; round < 60; ++round) {
     const plan::BatchProblem problem =
-        random_batch(empty_batch({"A100-80GB"}, {0, 0}), 9, kShapes[rng.below(5)], rng);
+        random_batch(empty_batch({"A100-80GB"}, {0, 0}), 9, kSearchShapes[rng.below(5)], rng);
     const Forest forest = *make_forest(problem);
     Loads loads(forest);
     for (int task = 0; task < 9; ++task) loads.place(task, some_node(forest, task, rng));
@@ -259,6 +259,26 @@ TEST(Best, RodiniaOnA30) {
     EXPECT_NEAR(plan::seconds(schedule.makespan).value, 28.434, 0.001);
     EXPECT_EQ(schedule.lower_bound, schedule.makespan);
     EXPECT_TRUE(schedule.optimal);
+  }
+}
+
+// Whoever pays for more gets no longer schedule and no lower bound, by both searches.
+TEST(Best, MoreBudgetIsNeverWorse) {
+  Rng rng(8);
+  for (int round = 0; round < 8; ++round) {
+    const plan::BatchProblem problem = some_batch(rng, 30);
+    for (const auto scheduler : {best, exact}) {
+      Nanos makespan = INT64_MAX, bound = 0;
+      for (const long budget : {1L, 100L, 5'000L, 20'000L, 60'000L, 120'000L, 300'000L, 560'000L}) {
+        Options options;
+        options.budget = budget;
+        const plan::BatchSchedule schedule = *scheduler(problem, options).schedule;
+        EXPECT_LE(schedule.makespan, makespan) << "round " << round << ", budget " << budget;
+        EXPECT_GE(schedule.lower_bound, bound) << "round " << round << ", budget " << budget;
+        makespan = schedule.makespan;
+        bound = schedule.lower_bound;
+      }
+    }
   }
 }
 

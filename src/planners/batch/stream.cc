@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "planners/batch/concatenate.h"
 #include "planners/batch/far.h"
+#include "planners/batch/fifo.h"
 
 namespace partita::planners::batch {
 namespace {
@@ -28,46 +29,18 @@ void set_tasks(Forest& forest, const plan::BatchProblem& problem) {
   }
 }
 
-// Tasks in an order in which predecessors come first, as far as there is one.
-std::vector<int> predecessors_first(const std::vector<plan::Task>& tasks) {
-  std::map<std::string, int> number;
-  for (std::size_t t = 0; t < tasks.size(); ++t) number[tasks[t].name] = static_cast<int>(t);
-  std::vector<int> missing(tasks.size(), 0);
-  std::vector<std::vector<int>> next(tasks.size());
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    for (const std::string& name : tasks[t].after) {
-      const auto found = number.find(name);
-      if (found == number.end()) continue;
-      next[at(found->second)].push_back(static_cast<int>(t));
-      ++missing[t];
-    }
-  }
-  std::vector<int> order;
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    if (missing[t] == 0) order.push_back(static_cast<int>(t));
-  }
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const int task : next[at(order[i])]) {
-      if (--missing[at(task)] == 0) order.push_back(task);
-    }
-  }
-  return order;
-}
-
 // Per task a time before which it cannot begin: later than that of each of its predecessors.
 std::vector<Nanos> earliest(const Forest& forest, const std::vector<plan::Task>& tasks) {
-  std::map<std::string, std::size_t> number;
-  for (std::size_t t = 0; t < tasks.size(); ++t) number[tasks[t].name] = t;
+  const Precedence links = precedence(tasks);
   std::vector<Nanos> earliest(tasks.size(), 0);
-  for (const int task : predecessors_first(tasks)) {
+  for (const int task : fifo_order(links)) {
     earliest[at(task)] = tasks[at(task)].release;
-    for (const std::string& name : tasks[at(task)].after) {
-      const std::size_t before = number.at(name);
+    for (const int before : links.before[at(task)]) {
       Nanos shortest = kNever;
       for (int v = 0; v < static_cast<int>(forest.nodes.size()); ++v) {
-        shortest = std::min(shortest, forest.time(static_cast<int>(before), v));
+        shortest = std::min(shortest, forest.time(before, v));
       }
-      earliest[at(task)] = std::max(earliest[at(task)], earliest[before] + shortest);
+      earliest[at(task)] = std::max(earliest[at(task)], earliest[at(before)] + shortest);
     }
   }
   return earliest;
@@ -157,7 +130,7 @@ Result<void> OnlineScheduler::admit(const std::vector<plan::Task>& tasks, Nanos 
                        fmt::format("comes after '{}', which has not been submitted", name));
     }
   }
-  if (predecessors_first(tasks).size() < tasks.size()) {
+  if (fifo_order(precedence(tasks)).size() < tasks.size()) {
     return bad_input("stream", "tasks wait for each other in a circle");
   }
   return {};
@@ -297,7 +270,7 @@ std::vector<Visits> OnlineScheduler::proposals(const Start& start, const Aim& ai
 // Every task by itself, predecessors first: what can never wait in a circle.
 Visits OnlineScheduler::one_by_one() const {
   Visits visits;
-  for (const int task : predecessors_first(pool_.tasks)) {
+  for (const int task : fifo_order(pool_)) {
     int best = -1;
     for (int v = 0; v < static_cast<int>(forest_.nodes.size()); ++v) {
       if (best < 0 || forest_.time(task, v) < forest_.time(task, best)) best = v;

@@ -15,6 +15,8 @@
 
 namespace partita::planners::batch {
 
+inline plan::Nanos s(double value) { return plan::nanos(Seconds{value}); }
+
 inline const hw::GpuModel& test_model(const char* name) {
   return *hw::builtin_catalogue().find(name);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "planners/batch/opened.h"
+#include "planners/batch/runs.h"
 #include "planners/batch/timed_explain.h"
 #include "planners/batch/timed_search.h"
 #include "planners/batch/timed_starts.h"
@@ -72,20 +73,25 @@ Outcome timed_from(const plan::BatchProblem& problem, const Options& options,
   for (const std::vector<int>& assignment : assignments) {
     starts.push_back(choice_of(batch, assignment));
   }
-  const long steps = std::min(kMaxSteps, kAppends / std::max(1, batch.forest.tasks));
-  const TimedFound found = search_timed(batch, starts,
-                                        {.seed = options.seed,
-                                         .steps = options.budget > 0 ? options.budget : steps,
-                                         .bounds = &bounds});
-  const Physical physical = best_times(batch, problem, found.choice);
+  Runs runs(std::min(kMaxSteps, kAppends / std::max(1, batch.forest.tasks)), options);
+  std::optional<Physical> best;
+  long steps = 0;
+  while (const std::optional<Run> run = runs.next()) {
+    const TimedFound found = search_timed(
+        batch, starts, {.seed = run->seed, .steps = run->steps, .bounds = &bounds});
+    steps += found.steps;
+    Physical physical = best_times(batch, problem, found.choice);
+    if (!best || worth_of(batch, physical) < worth_of(batch, *best)) best = std::move(physical);
+  }
+  const Physical& physical = *best;
   plan::BatchSchedule schedule = to_schedule(batch.forest, problem, physical);
   schedule.scheduler = "timed";
   schedule.lower_bound = bounds.makespan;
   schedule.optimal =
       schedule.makespan == bounds.makespan && worth_of(batch, physical).lateness == bounds.lateness;
   schedule.explanation = explain_timed(problem, batch, bounds, physical);
-  schedule.stats.nodes = found.steps;
-  return {.schedule = std::move(schedule), .refusals = {}};
+  schedule.stats.nodes = steps;
+  return {.schedule = std::move(schedule), .refusals = {}, .budget = runs.spent()};
 }
 
 Outcome timed(const plan::BatchProblem& problem, const Options& options) {

@@ -2,57 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
-#include <queue>
-#include <string_view>
 #include <tuple>
 
 #include "base/check.h"
+#include "planners/batch/fifo.h"
 
 namespace partita::planners::batch {
 namespace {
 
 constexpr double kWeightSteps = 1073741824;  // 2^30
-
-void link_tasks(TimedBatch& batch, const plan::BatchProblem& problem) {
-  std::map<std::string_view, int> number;
-  for (std::size_t i = 0; i < problem.tasks.size(); ++i) {
-    number.emplace(problem.tasks[i].name, static_cast<int>(i));
-  }
-  batch.before.resize(problem.tasks.size());
-  batch.behind.resize(problem.tasks.size());
-  for (std::size_t i = 0; i < problem.tasks.size(); ++i) {
-    std::vector<int>& before = batch.before[i];
-    for (const std::string& name : problem.tasks[i].after) {
-      if (const auto found = number.find(name); found != number.end()) {
-        before.push_back(found->second);
-      }
-    }
-    std::ranges::sort(before);
-    before.erase(std::ranges::unique(before).begin(), before.end());
-    for (const int task : before) batch.behind[at(task)].push_back(static_cast<int>(i));
-  }
-}
-
-void sort_topologically(TimedBatch& batch) {
-  std::vector<std::size_t> waits(batch.before.size());
-  std::priority_queue<int, std::vector<int>, std::greater<>> free;
-  for (std::size_t i = 0; i < waits.size(); ++i) {
-    waits[i] = batch.before[i].size();
-    if (waits[i] == 0) free.push(static_cast<int>(i));
-  }
-  while (!free.empty()) {
-    const int task = free.top();
-    free.pop();
-    batch.topological.push_back(task);
-    for (const int next : batch.behind[at(task)]) {
-      if (--waits[at(next)] == 0) free.push(next);
-    }
-  }
-  CHECK(batch.topological.size() == waits.size());
-}
 
 }  // namespace
 
@@ -68,8 +27,11 @@ TimedBatch make_timed(const plan::BatchProblem& problem, Forest forest) {
     const auto steps = std::llround(task.priority / most * kWeightSteps);
     batch.weight.push_back(std::max<std::int64_t>(1, steps));
   }
-  link_tasks(batch, problem);
-  sort_topologically(batch);
+  Precedence links = precedence(problem.tasks);
+  batch.topological = fifo_order(links);
+  CHECK(batch.topological.size() == problem.tasks.size());
+  batch.before = std::move(links.before);
+  batch.behind = std::move(links.behind);
   return batch;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 // Temperatures per task, relative to what a stage lowers: a task more or less on some slices
 // changes it by its share.
-constexpr double kHottestTask = 1.2, kColdestTask = 0.02;
+constexpr double kTimedHot = 1.2, kTimedCold = 0.02;
 // Price of exceeding what earlier stages reached; weights of what later ones will lower.
 constexpr double kPrice = 20, kNext = 0.1, kLast = 0.02;
 // How often a step is sought among the tasks on the slices of the one that ends last.
@@ -117,8 +117,9 @@ class TimedAnnealer {
     const Energy energy = energy_of(stage);
     double level = energy.of(decoder_.play(current_));
     find_last();
-    const double hottest = kHottestTask / static_cast<double>(batch_.weight.size());
-    const double cooling = std::log(kColdestTask / kHottestTask) / static_cast<double>(std::max(1L, steps));
+    const double hottest = kTimedHot / static_cast<double>(batch_.weight.size());
+    const double cooling =
+        std::log(kTimedCold / kTimedHot) / static_cast<double>(std::max(1L, steps));
     for (long step = 0; step < steps; ++step) {
       const double heat = hottest * std::exp(cooling * static_cast<double>(step));
       const Change change = propose();

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "hw/catalogue.h"
+#include "planners/batch/test_batches.h"
 #include "planners/batch/timed_explain.h"
 #include "planners/batch/timed_search.h"
 #include "planners/batch/timed_starts.h"
@@ -18,7 +19,6 @@ namespace {
 
 hw::GpuModel model(const std::string& name) { return *hw::builtin_catalogue().find(name); }
 
-Nanos seconds(double s) { return plan::nanos(Seconds{s}); }
 
 plan::BatchProblem problem_on(const std::vector<std::string>& gpus) {
   plan::BatchProblem problem;
@@ -36,7 +36,7 @@ plan::Task task(const plan::BatchProblem& problem, const std::string& name,
   task.name = name;
   task.times.resize(problem.models.size());
   for (plan::SizeTimes& times : task.times) {
-    for (const auto& [gpcs, s] : seconds_by_gpcs) times[gpcs] = seconds(s);
+    for (const auto& [gpcs, s] : seconds_by_gpcs) times[gpcs] = s(s);
   }
   return task;
 }
@@ -54,8 +54,8 @@ plan::BatchProblem random_problem(Rng& rng, const std::vector<std::string>& gpus
       times[gpcs] = work / (1 + scaling * (gpcs - 1));
     }
     plan::Task t = task(problem, "t" + std::to_string(i), times);
-    if (rng.uniform() < 0.33) t.release = seconds(20 * rng.uniform());
-    if (rng.uniform() < 0.33) t.deadline = t.release + seconds(2 + 20 * rng.uniform());
+    if (rng.uniform() < 0.33) t.release = s(20 * rng.uniform());
+    if (rng.uniform() < 0.33) t.deadline = t.release + s(2 + 20 * rng.uniform());
     if (rng.uniform() < 0.33) t.priority = 1 + static_cast<double>(rng.below(9));
     for (int j = 0; j < i; ++j) {
       if (rng.uniform() < 0.7 / tasks) t.after.push_back("t" + std::to_string(j));
@@ -300,15 +300,15 @@ TEST(Timed, EqualsTheBestOrderOnAWholeGpu) {
     plan::BatchProblem problem = problem_on({"A30-24GB"});
     for (int i = 0; i < 6; ++i) {
       plan::Task t = task(problem, "t" + std::to_string(i), {{4, 1 + 9 * rng.uniform()}});
-      t.deadline = seconds(30 * rng.uniform());
+      t.deadline = s(30 * rng.uniform());
       t.priority = 1 + static_cast<double>(rng.below(5));
-      if (i % 3 == 0) t.release = seconds(10 * rng.uniform());
+      if (i % 3 == 0) t.release = s(10 * rng.uniform());
       problem.tasks.push_back(t);
     }
     std::vector<std::size_t> order = {0, 1, 2, 3, 4, 5};
     double least = 1e300;
     do {
-      Nanos now = seconds(0.13);  // the creation of 4g
+      Nanos now = s(0.13);  // the creation of 4g
       double lateness = 0;
       for (const std::size_t i : order) {
         const plan::Task& t = problem.tasks[i];
@@ -333,11 +333,11 @@ TEST(Timed, ChainWithReleaseMeetsItsBound) {
   problem.tasks = {task(problem, "a", {{1, 9}, {2, 5}, {4, 3}}),
                    task(problem, "b", {{1, 9}, {2, 5}, {4, 4}}),
                    task(problem, "side", {{1, 1}, {2, 1}, {4, 1}})};
-  problem.tasks[0].release = seconds(2);
+  problem.tasks[0].release = s(2);
   problem.tasks[1].after = {"a"};
   // side runs while nothing else can: a begins at its release on 4g, created before or after side.
   const plan::BatchSchedule schedule = scheduled(problem, 20'000);
-  EXPECT_EQ(schedule.makespan, seconds(2 + 3 + 4));
+  EXPECT_EQ(schedule.makespan, s(2 + 3 + 4));
   EXPECT_EQ(schedule.lower_bound, schedule.makespan);
   EXPECT_TRUE(schedule.optimal);
 }
@@ -356,29 +356,29 @@ TEST(Timed, ImportantTasksEndFirst) {
 
 TEST(Timed, BoundsByHand) {
   plan::BatchProblem problem = problem_on({"A30-24GB"});
-  // Four columns; a and b come at 10 s with 12 column seconds each, and 3 s of c follow a.
+  // Four columns; a and b come at 10 s with 12 column timed_seconds each, and 3 s of c follow a.
   problem.tasks = {task(problem, "a", {{2, 6}}), task(problem, "b", {{2, 6}, {4, 5}}),
                    task(problem, "c", {{1, 3}})};
-  problem.tasks[0].release = problem.tasks[1].release = seconds(10);
+  problem.tasks[0].release = problem.tasks[1].release = s(10);
   problem.tasks[2].after = {"a"};
-  problem.tasks[1].deadline = seconds(14);
+  problem.tasks[1].deadline = s(14);
   const TimedBatch batch = batch_of(problem);
   const TimedBounds bounds = timed_bounds(batch);
-  EXPECT_EQ(bounds.makespan, seconds(10 + 6 + 3));
-  EXPECT_EQ(bounds.tail, (std::vector<Nanos>{seconds(3), 0, 0}));
-  EXPECT_EQ(bounds.end, (std::vector<Nanos>{seconds(16), seconds(15), seconds(19)}));
-  EXPECT_EQ(bounds.ready[2], seconds(16));
-  EXPECT_EQ(bounds.lateness, Wide{batch.weight[1]} * seconds(1));
+  EXPECT_EQ(bounds.makespan, s(10 + 6 + 3));
+  EXPECT_EQ(bounds.tail, (std::vector<Nanos>{s(3), 0, 0}));
+  EXPECT_EQ(bounds.end, (std::vector<Nanos>{s(16), s(15), s(19)}));
+  EXPECT_EQ(bounds.ready[2], s(16));
+  EXPECT_EQ(bounds.lateness, Wide{batch.weight[1]} * s(1));
 }
 
 TEST(Timed, AreaBoundCountsWhatComesLate) {
   plan::BatchProblem problem = problem_on({"A30-24GB"});
   for (int i = 0; i < 8; ++i) {
     problem.tasks.push_back(task(problem, "t" + std::to_string(i), {{1, 5}, {2, 5}}));
-    problem.tasks.back().release = i < 2 ? 0 : seconds(20);
+    problem.tasks.back().release = i < 2 ? 0 : s(20);
   }
-  // 6 x 5 column seconds from 20 s on, on 4 columns.
-  EXPECT_EQ(timed_bounds(batch_of(problem)).makespan, seconds(27.5));
+  // 6 x 5 column timed_seconds from 20 s on, on 4 columns.
+  EXPECT_EQ(timed_bounds(batch_of(problem)).makespan, s(27.5));
 }
 
 TEST(Timed, ExplainsWhoIsLateAndWhy) {
@@ -386,12 +386,12 @@ TEST(Timed, ExplainsWhoIsLateAndWhy) {
   problem.tasks = {task(problem, "first", {{4, 10}}), task(problem, "waits", {{4, 1}}),
                    task(problem, "next", {{4, 2}}), task(problem, "hopeless", {{4, 5}})};
   problem.tasks[0].priority = 100;
-  problem.tasks[0].deadline = seconds(10.13);
-  problem.tasks[1].deadline = seconds(5);
-  problem.tasks[2].deadline = seconds(12.5);
+  problem.tasks[0].deadline = s(10.13);
+  problem.tasks[1].deadline = s(5);
+  problem.tasks[2].deadline = s(12.5);
   problem.tasks[2].after = {"waits"};
-  problem.tasks[3].release = seconds(20);
-  problem.tasks[3].deadline = seconds(22);
+  problem.tasks[3].release = s(20);
+  problem.tasks[3].deadline = s(22);
   const std::vector<std::string> expected = {
       "3 of 4 deadlines are missed: lateness times priority adds up to 9.76 s, and no schedule has "
       "less than 3 s.",
@@ -436,6 +436,21 @@ TEST(Timed, SameSeedSameScheduleAndMoreStepsNeverWorseThanTheStarts) {
   }
 }
 
+// Lateness, then makespan, then ends: never worse with a larger budget.
+TEST(Timed, MoreBudgetIsNeverWorse) {
+  Rng rng(9);
+  for (int round = 0; round < 8; ++round) {
+    const plan::BatchProblem problem = random_problem(rng, {"A100-80GB", "A30-24GB"}, 15);
+    const TimedBatch batch = batch_of(problem);
+    std::optional<Worth> least;
+    for (const long steps : {1L, 20L, 300L, 1'000L, 5'000L, 30'000L, 70'000L}) {
+      const Worth worth = worth_of(batch, problem, scheduled(problem, steps));
+      if (least) EXPECT_LE(worth, *least) << "round " << round << ", " << steps << " steps";
+      least = worth;
+    }
+  }
+}
+
 TEST(Timed, NeverWorseThanAGivenAssignment) {
   // Everything on its own 1g of an A30: list rules with few steps must not lose it.
   plan::BatchProblem problem = problem_on({"A30-24GB"});
@@ -449,7 +464,7 @@ TEST(Timed, NeverWorseThanAGivenAssignment) {
   }
   const Outcome outcome = timed_from(problem, budget(1), {assignment});
   ASSERT_TRUE(outcome.schedule);
-  EXPECT_LE(outcome.schedule->makespan, seconds(10 + 4 * 0.11));
+  EXPECT_LE(outcome.schedule->makespan, s(10 + 4 * 0.11));
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 // With the others fixed both are concave in (A_w, B_w), so some optimum lies on vertices of every
 // worker's lower hull of (A, B); a vertex is one dynamic programme (group_plan.h). At an optimum
 // each vertex is best at the price that the others set, so bounds on the others' (A, B) bound the
-// price, and the prices bound (A, B): contraction, then branching on what is left. Exact up to
-// rounding; stops at a node budget with a bound.
+// price, and the prices bound (A, B): contraction, then branching on what is left. Workers with the
+// same kernels are ordered by their units. Exact up to rounding; stops at a node budget with a
+// bound.
 #pragma once
 
 #include <vector>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
@@ -40,6 +41,11 @@ plan::KernelProblem random_problem(Rng& rng) {
     const int kernels = 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(most)));
     const std::string name(1, static_cast<char>('a' + w));
     problem.workers.push_back({name, random_times(kernels, units, rng)});
+    if (w > 0 && rng.below(2) == 0) {  // a replica of one before it
+      problem.workers.back().times =
+          problem.workers[rng.below(static_cast<std::uint64_t>(w))].times;
+      continue;
+    }
     const double scale = rng.below(3) == 0 ? std::pow(10, 10 * rng.uniform() - 5) : 1;
     for (double& time : problem.workers.back().times.time) time *= scale;
   }
@@ -164,6 +170,43 @@ TEST(JointPlan, ASmallWorkerBesideALargeOne) {
   const plan::KernelPlan plan = plan_jointly(problem).plan;
   EXPECT_DOUBLE_EQ(plan.objective, 5 * (1 + 60.0 / 60) + 10'000 * (1 + 15.0 / 60));
   EXPECT_TRUE(plan.optimal);
+}
+
+plan::KernelProblem replicas(int count, int kernels, Rng& rng) {
+  plan::KernelProblem problem;
+  const KernelTimes times = random_times(kernels, {15, 30, 45, 60}, rng);
+  for (int w = 0; w < count; ++w) problem.workers.push_back({"w" + std::to_string(w), times});
+  return problem;
+}
+
+// Times that differ in the last digits are no replicas: they are searched in every order.
+TEST(JointPlan, ReplicasComeToWhatTheUnorderedSearchFinds) {
+  Rng rng(8);
+  for (int round = 0; round < test_rounds(100); ++round) {
+    plan::KernelProblem problem = replicas(2 + round % 3, 30, rng);
+    problem.overlap = round % 2 == 0 ? plan::Overlap::others : plan::Overlap::literal;
+    const plan::KernelPlan ordered = plan_jointly(problem).plan;
+    for (std::size_t w = 1; w < problem.workers.size(); ++w)
+      problem.workers[w].times.time[0] *= 1 + 1e-13 * static_cast<double>(w);
+    const plan::KernelPlan unordered = plan_jointly(problem).plan;
+    ASSERT_TRUE(ordered.optimal && unordered.optimal) << round;
+    ASSERT_NEAR(ordered.objective, unordered.objective, 1e-9 * ordered.objective) << round;
+  }
+}
+
+TEST(JointPlan, ManyReplicasAreCertified) {
+  Rng rng(9);
+  for (const int count : {8, 12, 32}) {
+    for (const auto overlap : {plan::Overlap::others, plan::Overlap::literal}) {
+      plan::KernelProblem problem = replicas(count, 60, rng);
+      problem.overlap = overlap;
+      const JointPlan plan = plan_jointly(problem, count < 32 ? 2'000 : kDefaultBoxes);
+      EXPECT_TRUE(plan.plan.optimal) << count << ": " << plan.plan.bound / plan.plan.objective;
+      EXPECT_LT(plan.programmes, 1'000) << count;
+      EXPECT_NEAR(objective_of(problem, plan.plan.workers), plan.plan.objective,
+                  1e-9 * plan.plan.objective);
+    }
+  }
 }
 
 TEST(JointPlan, TheCurveFallsWithTheBudget) {

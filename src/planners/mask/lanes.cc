@@ -25,12 +25,6 @@ Busy busy_atoms(const hw::Topology& topology, int atom, const Busy& busy) {
   return atoms;
 }
 
-hw::UnitMask all_units(const hw::Topology& topology) {
-  hw::UnitMask mask;
-  for (int unit = 0; unit < topology.units(); ++unit) mask.set(static_cast<std::size_t>(unit));
-  return mask;
-}
-
 // What a worker sees when it looks for a lane: its own units are free, others cost one, and more by
 // the share of their kernels that other workers run there.
 Busy seen_by(std::size_t worker, const hw::Topology& topology, const std::vector<plan::Lane>& lanes,
@@ -63,7 +57,7 @@ Grant allocate_atoms(const hw::Topology& topology, int atom, const Busy& busy,
   atoms.overlap_limit = request.overlap_limit / atom;
   Grant grant;
   if (atoms.units > coarse.units() && std::ranges::count_if(busy, runs) <= request.overlap_limit) {
-    grant.mask = all_units(topology);
+    grant.mask = hw::all_units(topology);
   } else {
     atoms.units = std::min(atoms.units, coarse.units());
     grant = allocate(coarse, busy_atoms(topology, atom, busy), atoms);

@@ -20,7 +20,8 @@ Grant allocate_atoms(const hw::Topology& topology, int atom, const Busy& busy,
 // The lanes of workers whose kernels have these numbers of units (each of hw::mask_sizes): as few
 // clusters as hold them (conserved), a worker's greater lanes around its smaller ones, and where
 // others run the fewest of their kernels. Two workers on 4 x 15 units get what ECLIP gives them:
-// clusters 0, 0+2, 0+2+3 and 1, 1+3, 1+2+3. All units are the GPU without a mask. By worker, then
+// clusters 0, 0+2, 0+2+3 and 1, 1+3, 1+2+3. On several dies every lane has equal shares of all.
+// All units are the GPU without a mask. By worker, then
 // units.
 plan::Lanes plan_lanes(const hw::Topology& topology, int atom,
                        const std::vector<std::vector<int>>& units);

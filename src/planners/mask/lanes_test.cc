@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "base/test_rounds.h"
 
@@ -18,6 +20,8 @@ TEST(Sizes, AreWholeAtomsAndTheWholeGpu) {
               ElementsAre(8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 132));
   EXPECT_EQ(hw::mask_sizes(named("H200"), 2).size(), 66u);
   EXPECT_THAT(hw::mask_sizes(hw::generic_topology(2, 3), 1), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(hw::mask_sizes(named("MI300X"), 1).front(), 8);
+  EXPECT_EQ(hw::mask_sizes(named("MI300X"), 1).size(), 297u);
 }
 
 TEST(Atoms, AreGrantedWhole) {
@@ -106,6 +110,21 @@ TEST(Lanes, StayApartWhereThereIsRoom) {
     }
   EXPECT_EQ(all.count(), 128u);
   EXPECT_EQ(lanes.find(0, 64)->mask & lanes.find(0, 32)->mask, lanes.find(0, 32)->mask);
+}
+
+// Two workers on a GPU of eight dies: apart where there is room, each lane on all dies.
+TEST(Lanes, HaveEqualSharesOfEveryDie) {
+  const hw::Topology mi300x = named("MI300X");
+  const plan::Lanes lanes = plan_lanes(mi300x, 1, {{8, 72, 152, 304}, {9, 72, 152}});
+  ASSERT_EQ(lanes.all.size(), 7u);
+  for (const plan::Lane& lane : lanes.all) {
+    const auto [least, most] = std::ranges::minmax(hw::units_per_die(mi300x, lane.mask));
+    EXPECT_EQ(static_cast<int>(lane.mask.count()), lane.units);
+    EXPECT_GE(least, 1) << lane.units;
+    EXPECT_LE(most - least, 1) << lane.units;
+  }
+  EXPECT_TRUE((lanes.find(0, 152)->mask & lanes.find(1, 152)->mask).none());
+  EXPECT_EQ(lanes.find(1, 9)->mask & lanes.find(1, 72)->mask, lanes.find(1, 9)->mask);
 }
 
 TEST(Lanes, OfAWorkerLieInEachOther) {

@@ -61,8 +61,24 @@ class Allocation {
     }
   }
 
-  Grant run() {
-    wanted_ = request_.units;
+  Grant run(int dies) {
+    wanted_ = std::max(request_.units, dies);
+    dies > 1 ? share_over_dies() : by_policy();
+    for (std::size_t word = granted_.size(); word-- > 0;)
+      grant_.mask = (grant_.mask << 64) | hw::UnitMask(granted_[word]);
+    return grant_;
+  }
+
+ private:
+  // Units as bits of words: loops over idle ones take no branch per unit, which would be guessed
+  // wrong half of the time.
+  using Words = std::array<std::uint64_t, hw::kMaxUnits / 64>;
+  static std::size_t word_of(int unit) { return static_cast<std::size_t>(unit) / 64; }
+  static int bit_of(int unit) { return unit % 64; }
+
+  int at(int unit) const { return busy_[static_cast<std::size_t>(unit)]; }
+
+  void by_policy() {
     switch (request_.policy) {
       case Policy::packed:
         by_kernels();
@@ -90,19 +106,7 @@ class Allocation {
         as_printed();
         break;
     }
-    for (std::size_t word = granted_.size(); word-- > 0;)
-      grant_.mask = (grant_.mask << 64) | hw::UnitMask(granted_[word]);
-    return grant_;
   }
-
- private:
-  // Units as bits of words: loops over idle ones take no branch per unit, which would be guessed
-  // wrong half of the time.
-  using Words = std::array<std::uint64_t, hw::kMaxUnits / 64>;
-  static std::size_t word_of(int unit) { return static_cast<std::size_t>(unit) / 64; }
-  static int bit_of(int unit) { return unit % 64; }
-
-  int at(int unit) const { return busy_[static_cast<std::size_t>(unit)]; }
 
   void by_kernels() {
     sort(clusters_, [](const Cluster& a, const Cluster& b) { return a.running < b.running; });
@@ -121,6 +125,18 @@ class Allocation {
 
   bool free(int unit) const { return ((granted_[word_of(unit)] >> bit_of(unit)) & 1) == 0; }
 
+  // The `count` lowest of the bits, which are as many at least.
+  static std::uint64_t lowest(std::uint64_t bits, int count) {
+    int more = std::popcount(bits) - count;
+    if (more > count) {
+      std::uint64_t kept = 0;
+      for (; count > 0; --count, bits &= bits - 1) kept |= bits & (~bits + 1);
+      return kept;
+    }
+    for (; more > 0; --more) bits ^= std::uint64_t{1} << (63 - std::countl_zero(bits));
+    return bits;
+  }
+
   // Up to `quota` idle units of a cluster, those with the least numbers; how many.
   int take_idle(const Cluster& cluster, int quota) {
     const int wanted = quota, end = cluster.first + cluster.size;
@@ -129,8 +145,8 @@ class Allocation {
       const std::uint64_t upper = ~std::uint64_t{0} << bit_of(from);
       const std::uint64_t lower = ~std::uint64_t{0} >> (63 - bit_of(next - 1));
       std::uint64_t bits = idle_[word_of(from)] & upper & lower;
-      int count = std::popcount(bits);
-      for (; count > quota; --count) bits ^= std::uint64_t{1} << (63 - std::countl_zero(bits));
+      const int count = std::min(std::popcount(bits), quota);
+      bits = lowest(bits, count);
       idle_[word_of(from)] ^= bits;
       granted_[word_of(from)] |= bits;
       quota -= count;
@@ -200,6 +216,40 @@ class Allocation {
       const int mine = quota[static_cast<std::size_t>(i)];
       overlap ? take(clusters_[i], mine) : static_cast<void>(take_idle(clusters_[i], mine));
     }
+  }
+
+  // The most that every die can give, then one more on dies that can.
+  void share_over_dies() {
+    const bool idle_first = request_.policy == Policy::fair || request_.policy == Policy::balanced;
+    idle_first ? by_idle() : by_kernels();
+    const auto can_give = [&](int each) {
+      int overlapped = 0;
+      for (const Cluster& die : clusters_) {
+        if (each > die.size) return false;
+        overlapped += std::max(0, each - die.idle);
+      }
+      return overlapped <= request_.overlap_limit;
+    };
+    // Idle units of all dies suffice for this much; each one more takes a busy unit at least.
+    const int all = wanted_ / clusters_.count;
+    int share = all;
+    for (const Cluster& die : clusters_) share = std::min(share, die.idle);
+    for (int above = std::min(all, share + request_.overlap_limit) + 1; share + 1 < above;) {
+      const int middle = (share + above) / 2;
+      can_give(middle) ? share = middle : above = middle;
+    }
+    if (share == 0) return;
+    for (const Cluster& die : clusters_) take(die, share);
+    if (request_.policy == Policy::balanced) return;
+    std::array<bool, hw::kMaxClusters> more{};
+    for (const bool idle : {true, false})
+      for (int i = 0; i < clusters_.count && grant_.granted < wanted_; ++i) {
+        bool& has = more[static_cast<std::size_t>(i)];
+        const int before = grant_.granted;
+        if (has) continue;
+        idle ? static_cast<void>(take_idle(clusters_[i], 1)) : take_busy(clusters_[i], 1);
+        has = grant_.granted > before;
+      }
   }
 
   // The fewest clusters, in their order, that have as many units as are wanted.
@@ -295,7 +345,7 @@ std::optional<Policy> policy_named(std::string_view word) {
 }
 
 Grant allocate(const hw::Topology& topology, const Busy& busy, const Request& request) {
-  return Allocation(topology, busy, request).run();
+  return Allocation(topology, busy, request).run(topology.dies);
 }
 
 int effective_units(const hw::Topology& topology, const hw::UnitMask& mask) {

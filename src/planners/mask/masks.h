@@ -15,6 +15,10 @@
 //                rising after the limit, so that idle units in later clusters are refused; units
 //                that were refused count as allocated; clusters short of idle units are not made up
 //                for by others
+// On a GPU of several dies, which are its clusters, every mask has equal shares of all of them
+// (hw/topology.h), whatever the policy: at least one unit each, so that fewer than dies asked for
+// are rounded up; as many as the die with the least to give has, and one more on some; `balanced`
+// gives no such one more. Policies differ only in which dies these are.
 // Clusters are taken by ascending number of running kernels, units in a cluster likewise, ties by
 // number. Units that run kernels already are given only up to overlap_limit.
 #pragma once
@@ -35,7 +39,7 @@ const char* to_string(Policy policy);
 std::optional<Policy> policy_named(std::string_view word);
 
 struct Request {
-  int units = 1;  // >= 1
+  int units = 1;  // >= 1; at least as many as dies are meant
   Policy policy = Policy::fair;
   int overlap_limit = 0;  // how many units of the mask may run other kernels already
 };

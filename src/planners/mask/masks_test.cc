@@ -115,6 +115,84 @@ TEST(Masks, KeepTheirPromisesInRandomStates) {
   }
 }
 
+// The most that equal shares of all dies allow, by trying every share and every number of dies with
+// one more; 0 when some die can give none.
+int most_in_equal_shares(const State& state) {
+  const hw::Topology& topology = state.topology;
+  const int wanted = std::max(state.request.units, topology.dies);
+  int best = 0;
+  for (int share = 1; share * topology.dies <= wanted && share <= topology.units_in[0]; ++share) {
+    // What one more than the share costs on every die; sorted, the cheapest dies come first.
+    int overlapped = 0;
+    std::vector<int> more;
+    for (int die = 0; die < topology.dies; ++die) {
+      const auto first = state.busy.begin() + die * topology.units_in[0];
+      const int idle = static_cast<int>(std::count(first, first + topology.units_in[0], 0));
+      overlapped += std::max(0, share - idle);
+      if (share < topology.units_in[0]) more.push_back(share < idle ? 0 : 1);
+    }
+    if (overlapped > state.request.overlap_limit) break;
+    best = std::max(best, share * topology.dies);
+    if (state.request.policy == Policy::balanced) continue;
+    std::ranges::sort(more);
+    for (std::size_t extra = 1; extra <= more.size(); ++extra) {
+      overlapped += more[extra - 1];
+      const int units = share * topology.dies + static_cast<int>(extra);
+      if (overlapped > state.request.overlap_limit || units > wanted) break;
+      best = std::max(best, units);
+    }
+  }
+  return best;
+}
+
+TEST(Masks, HaveEqualSharesOfEveryDie) {
+  Rng rng(3);
+  for (int round = 0; round < test_rounds(5'000); ++round) {
+    State state;
+    const int dies = 2 + static_cast<int>(rng.below(7));
+    state.topology = hw::generic_topology(dies, 1 + static_cast<int>(rng.below(12)));
+    state.topology.dies = dies;
+    const double load = rng.uniform();
+    for (int i = 0; i < state.topology.units(); ++i)
+      state.busy.push_back(rng.uniform() < load ? 1 + static_cast<int>(rng.below(3)) : 0);
+    state.request.units = 1 + static_cast<int>(rng.below(state.busy.size()));
+    state.request.overlap_limit = rng.below(3) == 0 ? static_cast<int>(rng.below(20)) : 0;
+    for (const Policy policy : kPolicies) {
+      state.request.policy = policy;
+      const Grant grant = allocate(state.topology, state.busy, state.request);
+      ASSERT_EQ(grant.granted, most_in_equal_shares(state)) << to_string(policy);
+      ASSERT_EQ(grant.granted, static_cast<int>(grant.mask.count()));
+      int overlapped = 0;
+      for (std::size_t unit = 0; unit < state.busy.size(); ++unit)
+        overlapped += grant.mask[unit] && state.busy[unit] > 0;
+      ASSERT_EQ(grant.overlapped, overlapped);
+      ASSERT_LE(overlapped, state.request.overlap_limit);
+      if (grant.granted == 0) continue;
+      const auto shares = hw::units_per_die(state.topology, grant.mask);
+      const auto [least, most] = std::ranges::minmax(shares);
+      ASSERT_GE(least, 1) << to_string(policy);
+      ASSERT_LE(most - least, 1) << to_string(policy);
+    }
+  }
+}
+
+// 304 CUs: nineteen are two or three of each die, and three are one of each.
+TEST(Masks, OnMi300xLeaveNoDieOut) {
+  const hw::Topology mi300x = *hw::topology_named("MI300X");
+  for (const Policy policy : kPolicies) {
+    const auto shares = [&](int units) {
+      const Grant grant = allocate(mi300x, Busy(304), {units, policy, 0});
+      return hw::units_per_die(mi300x, grant.mask);
+    };
+    if (policy != Policy::balanced) {
+      EXPECT_THAT(shares(19), ElementsAre(3, 3, 3, 2, 2, 2, 2, 2)) << to_string(policy);
+    }
+    EXPECT_THAT(shares(3), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1)) << to_string(policy);
+    EXPECT_THAT(shares(304), testing::Each(38)) << to_string(policy);
+  }
+  EXPECT_EQ(allocate(mi300x, Busy(304), {19, Policy::balanced, 0}).granted, 16);
+}
+
 TEST(Masks, KrispAsPrintedRefusesIdleUnits) {
   // One cluster that another kernel fills, one that is idle but counts more kernels: the printed
   // counter runs over its limit in the first and refuses the second.

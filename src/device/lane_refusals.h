@@ -1,0 +1,25 @@
+// What lane drivers refuse alike: masks that no device has, and the words of refusals.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "hw/topology.h"
+
+namespace partita::device {
+
+tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call);
+
+// The error of a step inside a call of the door.
+tl::unexpected<Error> within(std::string call, const Error& error);
+
+// "launch(lane 3)": the call of an error.
+std::string lane_call(std::string_view name, int lane);
+
+// Whether a lane can have the mask, atoms excepted: it has a unit, none that the topology has not,
+// and one of every die. Else invalid_argument, with the call as context.
+Result<void> check_mask(const hw::Topology& topology, const hw::UnitMask& mask,
+                        const std::string& call);
+
+}  // namespace partita::device
