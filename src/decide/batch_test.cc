@@ -20,7 +20,7 @@ using planners::batch::Scheduler;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-plan::BatchProblem problem(int tasks) {
+plan::BatchProblem tasks_asked(int tasks) {
   plan::BatchProblem problem;
   problem.models = {*hw::builtin_catalogue().find("A30-24GB")};
   problem.gpus = {0};
@@ -38,9 +38,9 @@ plan::BatchProblem problem(int tasks) {
 Chosen scheduler(const std::string& name) { return *choose_scheduler("--scheduler", name); }
 
 TEST(MakeSchedule, IsJudgedAndStamped) {
-  const auto made = make_schedule(scheduler("far"), problem(4), {}, {});
+  const auto made = make_schedule(scheduler("far"), tasks_asked(4), {}, {});
   ASSERT_TRUE(made && made->plan);
-  EXPECT_EQ((*made->plan)->problem_digest, plan::digest(problem(4)));
+  EXPECT_EQ((*made->plan)->problem_digest, plan::digest(tasks_asked(4)));
 }
 
 TEST(MakeSchedule, RefusesASchedulerThatLies) {
@@ -49,7 +49,7 @@ TEST(MakeSchedule, RefusesASchedulerThatLies) {
                          outcome.schedule->tasks[0].end -= plan::kNanosInSecond;
                          return outcome;
                        }};
-  const auto made = make_schedule({&liar, ""}, problem(3), {}, {});
+  const auto made = make_schedule({&liar, ""}, tasks_asked(3), {}, {});
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("'liar' made a schedule that the judge refuses"));
   EXPECT_THAT(made.error().message, HasSubstr("duration"));
@@ -98,20 +98,20 @@ TEST(BatchFigures, CountsByHand) {
 TEST(BatchComparison, TakesTheBestBoundOfAll) {
   const auto contestants = parse_batch_contestants("--schedulers", "far,exact,miso");
   ASSERT_TRUE(contestants);
-  const auto comparison = compare_schedulers(problem(4), *contestants, {}, {});
+  const auto comparison = compare_schedulers(tasks_asked(4), *contestants, {}, {});
   ASSERT_TRUE(comparison);
   plan::Nanos bound = 0;
   for (const BatchStanding& standing : comparison->standings)
     bound = std::max(bound, (*standing.made.plan)->lower_bound);
   EXPECT_EQ(comparison->lower_bound, bound);
   EXPECT_EQ(comparison->far, (*comparison->standings[0].made.plan)->makespan);
-  EXPECT_EQ(default_contestants(problem(12)), "best,far,miso,fixed-best,exact");
-  EXPECT_EQ(default_contestants(problem(13)), "best,far,miso,fixed-best");
+  EXPECT_EQ(default_contestants(tasks_asked(12)), "best,far,miso,fixed-best,exact");
+  EXPECT_EQ(default_contestants(tasks_asked(13)), "best,far,miso,fixed-best");
   EXPECT_FALSE(parse_batch_contestants("--schedulers", "far,"));
 }
 
 TEST(Robust, ChoosesTheLeastMeanOfAllSeeds) {
-  const plan::BatchProblem batch = problem(9);
+  const plan::BatchProblem batch = tasks_asked(9);
   const Chosen best = scheduler("best");
   const auto robust = make_robust_schedule(best, batch, {.seed = 3, .budget = 2000}, 0.4, {});
   ASSERT_TRUE(robust && robust->made.plan);
@@ -133,7 +133,7 @@ TEST(Robust, ChoosesTheLeastMeanOfAllSeeds) {
 }
 
 TEST(Robust, SaysWhyThereIsNone) {
-  const auto robust = make_robust_schedule(scheduler("fixed:7g"), problem(2), {}, 0.1, {});
+  const auto robust = make_robust_schedule(scheduler("fixed:7g"), tasks_asked(2), {}, 0.1, {});
   ASSERT_TRUE(robust);
   EXPECT_FALSE(robust->made.plan);
   EXPECT_TRUE(misuse("--scheduler", robust->made.refusals));
@@ -142,7 +142,7 @@ TEST(Robust, SaysWhyThereIsNone) {
 // ---- streams ----
 
 TEST(Stream, SubmitsFilesOrReleases) {
-  plan::BatchProblem one = problem(3), two = problem(1);
+  plan::BatchProblem one = tasks_asked(3), two = tasks_asked(1);
   two.tasks[0].name = "late";
   const GpuList gpus{one.models, one.gpus};
   const auto files = stream_of({one, two}, gpus, false);
@@ -163,7 +163,7 @@ TEST(Stream, SubmitsFilesOrReleases) {
 }
 
 TEST(Stream, MakesNamesUnique) {
-  plan::BatchProblem one = problem(2);
+  plan::BatchProblem one = tasks_asked(2);
   one.tasks[1].after = {"t0"};
   const auto stream = stream_of({one, one}, {one.models, one.gpus}, false);
   ASSERT_TRUE(stream);
@@ -174,7 +174,7 @@ TEST(Stream, MakesNamesUnique) {
 }
 
 TEST(Stream, IsJudgedAsOneBatch) {
-  const plan::BatchProblem one = problem(3);
+  const plan::BatchProblem one = tasks_asked(3);
   const auto stream = stream_of({one, one}, {one.models, one.gpus}, false);
   double now = 0;
   const auto streamed = play(*stream, {}, [&] { return now += 2; });

@@ -136,11 +136,14 @@ TEST_F(Inputs, TakeLayoutsByTheirKind) {
   state.gpus[0] = {.index = 0, .uuid = "GPU-a", .model = "A100-80GB", .mig_enabled = true};
   state.gpus[0].instances = {
       {.profile = "1g.10gb", .gpcs = 1, .start = 0, .size = 1, .compute = {{0, 1, "MIG-1"}}},
-      {.profile = "1g.10gb", .gpcs = 1, .start = 1, .size = 1, .gi_id = 1,
+      {.profile = "1g.10gb",
+       .gpcs = 1,
+       .start = 1,
+       .size = 1,
+       .gi_id = 1,
        .compute = {{0, 1, "MIG-2"}}}};
   state.gpus[1] = {.index = 1, .uuid = "GPU-b", .model = "A100-80GB", .lost = true};
-  const plan::ServingPlan now =
-      running(device::StateDocument{state, {{"MIG-2", {"chat", 1, 1}}}});
+  const plan::ServingPlan now = running(device::StateDocument{state, {{"MIG-2", {"chat", 1, 1}}}});
   ASSERT_EQ(now.gpus.size(), 2u);
   ASSERT_EQ(now.gpus[0].instances.size(), 1u);  // nobody knows what runs on the other
   EXPECT_EQ(now.gpus[0].instances[0].start, 1);

@@ -161,8 +161,8 @@ plan::GraphProblem graph() {
   plan::GraphProblem graph;
   graph.tasks.resize(2);
   graph.tasks[0] = {.name = "k", .work_us = 3, .groups = 4, .units = 4, .line = 7};
-  graph.tasks[1] = {.name = "c", .kind = plan::GraphTaskKind::copy, .after = {0}, .bytes = 5e4,
-                    .line = 8};
+  graph.tasks[1] = {
+      .name = "c", .kind = plan::GraphTaskKind::copy, .after = {0}, .bytes = 5e4, .line = 8};
   return graph;
 }
 

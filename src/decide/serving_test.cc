@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // `services` services of 60 req/s; one 1g.10gb carries 100 req/s in batches of one.
-plan::ServingProblem problem(int services) {
+plan::ServingProblem services_asked(int services) {
   plan::ServingProblem problem;
   for (int s = 0; s < services; ++s) {
     plan::Service& service = problem.services.emplace_back();
@@ -39,10 +39,10 @@ Planner fake(Outcome (*plan)(const plan::ServingProblem&, const planners::servin
 const Planner& exact() { return **find_planner("--planner", "exact"); }
 
 TEST(MakePlan, IsJudgedAndStamped) {
-  const auto made = make_plan(exact(), problem(8), {});
+  const auto made = make_plan(exact(), services_asked(8), {});
   ASSERT_TRUE(made && made->plan);
   EXPECT_EQ((*made->plan)->gpus.size(), 2u);  // seven instances fit on a GPU
-  EXPECT_EQ((*made->plan)->problem_digest, plan::digest(problem(8)));
+  EXPECT_EQ((*made->plan)->problem_digest, plan::digest(services_asked(8)));
 }
 
 TEST(MakePlan, RefusesAPlannerThatLies) {
@@ -53,7 +53,7 @@ TEST(MakePlan, RefusesAPlannerThatLies) {
                                 outcome.plan->objective.gpcs -= 1;
                                 return outcome;
                               }),
-                              problem(2), {});
+                              services_asked(2), {});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::environment);
   EXPECT_THAT(made.error().message, HasSubstr("planner 'fake' made a plan that the judge refuses"));
@@ -66,7 +66,7 @@ TEST(MakePlan, RefusesAPlanForAnotherProblem) {
                                 outcome.plan->problem_digest = "0123456789abcdef";
                                 return outcome;
                               }),
-                              problem(2), {});
+                              services_asked(2), {});
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("problem_digest"));
 }
@@ -77,10 +77,10 @@ TEST(MakePlan, PassesRefusalsWatchAndBudgetOn) {
     return Outcome{{}, {{"rate", "x", options.cpu_ms(), double(options.node_budget), ""}}};
   });
   std::string told;
-  const auto made = make_plan(refuser, problem(1),
-                              {.node_budget = 7,
-                               .watch = {[] { return 3.0; },
-                                         [&](const std::string& line) { told = line; }}});
+  const auto made =
+      make_plan(refuser, services_asked(1),
+                {.node_budget = 7,
+                 .watch = {[] { return 3.0; }, [&](const std::string& line) { told = line; }}});
   ASSERT_TRUE(made);
   EXPECT_FALSE(made->plan);
   EXPECT_THAT(made->refusals, ElementsAre(plan::Reason{"rate", "x", 3, 7, ""}));
@@ -88,19 +88,19 @@ TEST(MakePlan, PassesRefusalsWatchAndBudgetOn) {
 }
 
 TEST(MakePlanAgain, KeepsWhatCanStay) {
-  const auto first = make_plan(exact(), problem(3), {});
+  const auto first = make_plan(exact(), services_asked(3), {});
   ASSERT_TRUE(first && first->plan);
-  const auto again = make_plan_again(problem(4), **first->plan, std::nullopt, {});
+  const auto again = make_plan_again(services_asked(4), **first->plan, std::nullopt, {});
   ASSERT_TRUE(again && again->made.plan);
   EXPECT_EQ(again->changes, (planners::serving::Changes{.kept = 3, .created = 1}));
-  const auto none = make_plan_again(problem(4), **first->plan, 0, {});
+  const auto none = make_plan_again(services_asked(4), **first->plan, 0, {});
   ASSERT_TRUE(none);
   EXPECT_FALSE(none->made.plan);
   EXPECT_FALSE(none->made.refusals.empty());
 }
 
 TEST(TooManyGpus, SaysWhetherFewerArePossible) {
-  const plan::ServingPlan plan = **make_plan(exact(), problem(8), {})->plan;
+  const plan::ServingPlan plan = **make_plan(exact(), services_asked(8), {})->plan;
   EXPECT_THAT(too_many_gpus(plan, 2), IsEmpty());
   const auto reasons = too_many_gpus(plan, 1);
   ASSERT_EQ(reasons.size(), 1u);
@@ -125,8 +125,8 @@ TEST(FindPlanner, NamesTheNearest) {
 // ---- comparisons ----
 
 TEST(Comparison, GivesEachContestantItsRule) {
-  const auto parsed = parse_contestants("--planners", "exact,parvagpu@execution:0.25",
-                                        plan::SloRule{});
+  const auto parsed =
+      parse_contestants("--planners", "exact,parvagpu@execution:0.25", plan::SloRule{});
   ASSERT_TRUE(parsed);
   EXPECT_EQ((*parsed)[0].rule, plan::SloRule{});
   EXPECT_EQ((*parsed)[1].rule, (plan::SloRule{plan::SloRule::Kind::execution, 0.25}));
@@ -138,7 +138,7 @@ TEST(Comparison, GivesEachContestantItsRule) {
   const plan::SloRule loose{plan::SloRule::Kind::execution, 0.5};
   const plan::SloRule tight{plan::SloRule::Kind::execution, 0.01};  // 10 ms are not below 1 ms
   const auto standings =
-      compare(problem(2), {{&exact(), loose}, {&exact(), tight}}, options, {});
+      compare(services_asked(2), {{&exact(), loose}, {&exact(), tight}}, options, {});
   ASSERT_TRUE(standings);
   ASSERT_TRUE((*standings)[0].made.plan);
   EXPECT_EQ((*standings)[0].paced.services.size(), 2u);
@@ -155,7 +155,8 @@ TEST(Comparison, FindsBatchesThatCannotBeFilled) {
                 {{"1g.10gb", 0, "a", 5, 1, Rps{200}, Millis{50}},
                  {"1g.10gb", 1, "a", 5, 1, Rps{100}, Millis{50}},
                  {"1g.10gb", 2, "b", 1, 1, Rps{100}, Millis{50}}}}};
-  plan.services = {{"a", Rps{60}, Rps{300}, Millis{160}, {}}, {"b", Rps{1}, Rps{100}, Millis{60}, {}}};
+  plan.services = {{"a", Rps{60}, Rps{300}, Millis{160}, {}},
+                   {"b", Rps{1}, Rps{100}, Millis{60}, {}}};
   const auto found = unfillable_batches(plan);
   ASSERT_EQ(found.size(), 1u);  // b waits for nobody
   EXPECT_EQ(found[0].service, "a");
@@ -166,17 +167,17 @@ TEST(Comparison, FindsBatchesThatCannotBeFilled) {
 }
 
 TEST(Simulate, CountsEventsPerSecondOfItsClock) {
-  const auto made = make_plan(exact(), problem(1), {});
+  const auto made = make_plan(exact(), services_asked(1), {});
   sim::ServingOptions options;
   options.duration = Seconds{1};
   double now = 0;
-  const auto timed = simulate(problem(1), *made->plan, options, [&] { return now += 500; });
+  const auto timed = simulate(services_asked(1), *made->plan, options, [&] { return now += 500; });
   ASSERT_TRUE(timed);
   EXPECT_DOUBLE_EQ(timed->events_per_second, static_cast<double>(timed->report.events) / 0.5);
   EXPECT_EQ(worst_service(timed->report), &timed->report.services[0]);
   EXPECT_EQ(worst_service({}), nullptr);
-  EXPECT_FALSE(check_traces("--arrivals", {{"s1", {}}}, problem(1)));
-  EXPECT_TRUE(check_traces("--arrivals", {{"s0", {}}}, problem(1)));
+  EXPECT_FALSE(check_traces("--arrivals", {{"s1", {}}}, services_asked(1)));
+  EXPECT_TRUE(check_traces("--arrivals", {{"s0", {}}}, services_asked(1)));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using Op = plan::Reconfiguration::Op;
 constexpr plan::Nanos kMs = 1'000'000;
 
 // One A30: c on the whole of it, then a and after it b on a half each.
-plan::BatchProblem problem() {
+plan::BatchProblem halves_problem() {
   plan::BatchProblem problem;
   problem.models = {*hw::builtin_catalogue().find("A30-24GB")};
   problem.gpus = {0};
@@ -31,7 +31,7 @@ plan::BatchProblem problem() {
   return problem;
 }
 
-plan::BatchSchedule schedule() {
+plan::BatchSchedule halves_schedule() {
   plan::BatchSchedule schedule;
   schedule.gpu_models = {"A30-24GB"};
   schedule.tasks = {{"c", 0, "4g.24gb", 0, 130 * kMs, 3130 * kMs},
@@ -46,9 +46,9 @@ plan::BatchSchedule schedule() {
 }
 
 TEST(Script, HasWhatTheScheduleSays) {
-  const auto judged = verify::judge(problem(), schedule());
+  const auto judged = verify::judge(halves_problem(), halves_schedule());
   ASSERT_TRUE(judged);
-  const auto script = carry::make_script(problem(), *judged, {{4}, 3.0});
+  const auto script = carry::make_script(halves_problem(), *judged, {{4}, 3.0});
   ASSERT_TRUE(script);
   ASSERT_EQ(script->gpus.size(), 1u);
   EXPECT_EQ(script->gpus[0].device, 4);
@@ -71,8 +71,8 @@ TEST(Script, HasWhatTheScheduleSays) {
 }
 
 TEST(Script, IsNotMadeOfAScheduleForOtherTasks) {
-  const auto judged = verify::judge(problem(), schedule());
-  plan::BatchProblem other = problem();
+  const auto judged = verify::judge(halves_problem(), halves_schedule());
+  plan::BatchProblem other = halves_problem();
   other.tasks[1].release = 0;
   const auto script = carry::make_script(other, *judged, {{0}});
   ASSERT_FALSE(script);

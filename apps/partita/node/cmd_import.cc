@@ -61,8 +61,8 @@ Result<std::vector<interop::Board>> load_boards(Context& context, const ImportFl
   return interop::boards_of(**model, flags.gpus > 0 ? flags.gpus : needed);
 }
 
-Result<interop::Geometry> read_mig_parted(Context& context, const ImportFlags& flags, const Input& input,
-                                          const hw::Catalogue& catalogue) {
+Result<interop::Geometry> read_mig_parted(Context& context, const ImportFlags& flags,
+                                          const Input& input, const hw::Catalogue& catalogue) {
   const auto parsed = interop::parse_mig_parted(input.file, input.text);
   if (!parsed) return failed(parsed.error());
   const auto label = interop::chosen_label(*parsed, flags.label);
@@ -82,8 +82,8 @@ Result<interop::Geometry> read_mig_parted(Context& context, const ImportFlags& f
   return interop::geometry_of(*parsed, **label, *boards);
 }
 
-Result<interop::Geometry> read_checkpoint(Context& context, const ImportFlags& flags, const Input& input,
-                                          const hw::Catalogue& catalogue) {
+Result<interop::Geometry> read_checkpoint(Context& context, const ImportFlags& flags,
+                                          const Input& input, const hw::Catalogue& catalogue) {
   if (!flags.label.empty()) return bad_input("--label", "a checkpoint has no labels");
   const auto boards = load_boards(context, flags, catalogue, kMaxGpus);
   if (!boards) return failed(boards.error());

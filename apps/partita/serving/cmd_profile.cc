@@ -10,10 +10,10 @@
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "serving/inputs.h"
 #include "profile/fit.h"
 #include "profile/law.h"
 #include "profile/readers.h"
+#include "serving/inputs.h"
 #include "serving/profile_plot.h"
 #include "table.h"
 
