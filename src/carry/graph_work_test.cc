@@ -11,9 +11,21 @@ using testing::ElementsAre;
 plan::GraphProblem graph() {
   plan::GraphProblem graph;
   graph.tasks.resize(3);
-  graph.tasks[0] = {.name = "k", .work_us = 1, .groups = 3, .share = 0.5};
-  graph.tasks[1] = {.name = "c", .kind = plan::GraphTaskKind::copy, .after = {0}, .bytes = 16};
-  graph.tasks[2] = {.name = "p", .kind = plan::GraphTaskKind::cpu, .after = {0, 1}, .work_us = 1};
+  plan::GraphTask& kernel = graph.tasks[0];
+  kernel.name = "k";
+  kernel.work_us = 1;
+  kernel.groups = 3;
+  kernel.share = 0.5;
+  plan::GraphTask& copy = graph.tasks[1];
+  copy.name = "c";
+  copy.kind = plan::GraphTaskKind::copy;
+  copy.after = {0};
+  copy.bytes = 16;
+  plan::GraphTask& task = graph.tasks[2];
+  task.name = "p";
+  task.kind = plan::GraphTaskKind::cpu;
+  task.after = {0, 1};
+  task.work_us = 1;
   return graph;
 }
 

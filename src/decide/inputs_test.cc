@@ -133,16 +133,21 @@ TEST_F(Inputs, TakeLayoutsByTheirKind) {
 
   device::NodeState state;
   state.gpus.resize(2);
-  state.gpus[0] = {.index = 0, .uuid = "GPU-a", .model = "A100-80GB", .mig_enabled = true};
-  state.gpus[0].instances = {
-      {.profile = "1g.10gb", .gpcs = 1, .start = 0, .size = 1, .compute = {{0, 1, "MIG-1"}}},
-      {.profile = "1g.10gb",
-       .gpcs = 1,
-       .start = 1,
-       .size = 1,
-       .gi_id = 1,
-       .compute = {{0, 1, "MIG-2"}}}};
-  state.gpus[1] = {.index = 1, .uuid = "GPU-b", .model = "A100-80GB", .lost = true};
+  for (int g = 0; g < 2; ++g) {
+    device::GpuState& gpu = state.gpus[static_cast<std::size_t>(g)];
+    gpu.index = g;
+    gpu.uuid = "GPU-" + std::to_string(g);
+    gpu.model = "A100-80GB";
+    gpu.mig_enabled = true;
+    gpu.lost = g == 1;
+  }
+  for (int i = 0; i < 2; ++i) {
+    device::Instance& one = state.gpus[0].instances.emplace_back();
+    one.profile = "1g.10gb";
+    one.gpcs = one.size = 1;
+    one.start = one.gi_id = i;
+    one.compute = {{0, 1, "MIG-" + std::to_string(i + 1)}};
+  }
   const plan::ServingPlan now = running(device::StateDocument{state, {{"MIG-2", {"chat", 1, 1}}}});
   ASSERT_EQ(now.gpus.size(), 2u);
   ASSERT_EQ(now.gpus[0].instances.size(), 1u);  // nobody knows what runs on the other

@@ -159,10 +159,17 @@ TEST_F(Kernels, LoadersNameWhatIsWrong) {
 
 plan::GraphProblem graph() {
   plan::GraphProblem graph;
-  graph.tasks.resize(2);
-  graph.tasks[0] = {.name = "k", .work_us = 3, .groups = 4, .units = 4, .line = 7};
-  graph.tasks[1] = {
-      .name = "c", .kind = plan::GraphTaskKind::copy, .after = {0}, .bytes = 5e4, .line = 8};
+  plan::GraphTask& kernel = graph.tasks.emplace_back();
+  kernel.name = "k";
+  kernel.work_us = 3;
+  kernel.groups = kernel.units = 4;
+  kernel.line = 7;
+  plan::GraphTask& copy = graph.tasks.emplace_back();
+  copy.name = "c";
+  copy.kind = plan::GraphTaskKind::copy;
+  copy.after = {0};
+  copy.bytes = 5e4;
+  copy.line = 8;
   return graph;
 }
 
