@@ -51,5 +51,7 @@ Wanted wanted_of(const device::StateDocument& document);
 
 // Refuses what no GPU of the catalogue can be: unknown models and profiles, illegal layouts.
 Result<void> check_wanted(const Wanted& wanted, const hw::Catalogue& catalogue);
+// The same of a plan, before anybody judges it.
+Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue);
 
 }  // namespace partita::actuate

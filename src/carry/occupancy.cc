@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/index.h"
-#include "exec/batch/operation.h"
 #include "base/split.h"
+#include "exec/batch/operation.h"
 #include "hw/layout.h"
 
 namespace partita::carry {

@@ -94,8 +94,7 @@ Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
   return list;
 }
 
-Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks,
-                                      const GpuList& gpus) {
+Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, const GpuList& gpus) {
   const Result<std::string> text = read_input(files, "--tasks", tasks);
   if (!text) return failed(text.error());
   return plan::parse_tasks(tasks, *text, gpus.models, gpus.gpus);

@@ -79,8 +79,8 @@ std::vector<plan::GraphTaskRun> one_after_another(const plan::GraphProblem& prob
     plan::GraphTaskRun& its = runs[at(task)];
     its.thread = 0;
     its.begin_ns = std::llround(now);
-    now += 1000 * sim::graph_sequential_us({.name = "", .tasks = {problem.tasks[at(task)]}},
-                                           copy_gbps);
+    now += 1000 *
+           sim::graph_sequential_us({.name = "", .tasks = {problem.tasks[at(task)]}}, copy_gbps);
     its.end_ns = std::llround(now);
   }
   return runs;

@@ -213,8 +213,8 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
 Result<void> check_planned_units(const std::string& file, const PlannedUnits& plan,
                                  const std::vector<profile::ModelKernels>& models) {
   if (plan.units.size() != models.size())
-    return bad_input(file, fmt::format("plans {} workers, --workers names {}",
-                                             plan.units.size(), models.size()));
+    return bad_input(file, fmt::format("plans {} workers, --workers names {}", plan.units.size(),
+                                       models.size()));
   for (std::size_t w = 0; w < models.size(); ++w)
     if (plan.units[w].size() != models[w].kernels.size())
       return bad_input(file,

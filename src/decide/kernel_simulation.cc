@@ -32,7 +32,7 @@ constexpr std::size_t kMaxPoints = 100;
 
 // Every worker's model alone on the whole GPU.
 Result<std::vector<sim::ColocationReport>> run_alone(const PolicyInputs& inputs,
-                                                const sim::ColocationOptions& options) {
+                                                     const sim::ColocationOptions& options) {
   std::vector<sim::ColocationReport> alone;
   for (const profile::ModelKernels& worker : inputs.workers) {
     const std::vector<profile::ModelKernels> one{worker};
@@ -69,17 +69,16 @@ Result<Sweep> parse_sweep(const std::string& flag, const std::string& text) {
   const bool known = std::ranges::find(names, sweep.parameter) != names.end();
   if (!known || equals == std::string::npos)
     return bad_input(flag, fmt::format("'{}' is not NAME=V,V,... with NAME one of {}{}", text,
-                                            fmt::join(names, ", "),
-                                            known ? "" : did_you_mean(sweep.parameter, names)));
+                                       fmt::join(names, ", "),
+                                       known ? "" : did_you_mean(sweep.parameter, names)));
   for (const std::string& word : split(text.substr(equals + 1), ',')) {
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     const bool number = error == std::errc{} && end == word.data() + word.size();
     if (!number || !(value >= least && value <= most) ||
         (counted(sweep.parameter) && value != std::floor(value)))
-      return bad_input(flag,
-                       fmt::format("'{}' is not a {}number from {:g} to {:g}", word,
-                                   counted(sweep.parameter) ? "whole " : "", least, most));
+      return bad_input(flag, fmt::format("'{}' is not a {}number from {:g} to {:g}", word,
+                                         counted(sweep.parameter) ? "whole " : "", least, most));
     sweep.values.push_back(value);
   }
   if (sweep.values.size() > kMaxPoints)
@@ -92,9 +91,9 @@ Result<std::vector<std::string>> parse_policies(const std::string& flag, const s
   std::vector<std::string> policies = split(text, ',');
   for (const std::string& word : policies)
     if (std::ranges::find(words, word) == words.end() && !switches_of(word))
-      return bad_input(flag, fmt::format("'{}' is not one of {}, eclip:N with N up to {}{}", word,
-                                         fmt::join(words, ", "), kMaxSwitches,
-                                         did_you_mean(word, words)));
+      return bad_input(
+          flag, fmt::format("'{}' is not one of {}, eclip:N with N up to {}{}", word,
+                            fmt::join(words, ", "), kMaxSwitches, did_you_mean(word, words)));
   return policies;
 }
 

@@ -42,8 +42,7 @@ Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue
                                     const FleetLine& line, const std::string& flag) {
   const Result<const hw::GpuModel*> gpu = catalogue.get(line.gpu);
   if (!gpu) return bad_input(flag, gpu.error().message);
-  Result<profile::ProfileTable> profiles =
-      load_profiles(files, "--profiles", line.profiles, **gpu);
+  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", line.profiles, **gpu);
   if (!profiles) return failed(profiles.error());
   return plan::FleetEntry{**gpu, std::move(*profiles), line.count, line.price};
 }

@@ -24,9 +24,14 @@ def plan(*gpus, model="A100-80GB"):
          "throughput_rps": 100, "latency_ms": 10}
         for gpu in gpus for profile, start, service in gpu]
     cut = iter(instances)
+    carried = {}
+    for one in instances:
+        carried[one["service"]] = carried.get(one["service"], 0) + one["throughput_rps"]
     return json.dumps({
         "api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": model,
-        "planner": "by hand", "slo_rule": "queueing", "services": [],
+        "planner": "by hand", "slo_rule": "queueing",
+        "services": [{"name": name, "rate_rps": 50, "planned_rps": rps, "slo_ms": 100,
+                      "predicted_latency_ms": 20} for name, rps in sorted(carried.items())],
         "gpus": [{"index": index, "model": model, "instances": [next(cut) for _ in gpu]}
                  for index, gpu in enumerate(gpus)]})
 
@@ -154,6 +159,37 @@ class ApplyTest(harness.CliTest):
         self.assertIn("state/journal:1", self.apply("two.json", status=2))
         self.write("state/journal", journal)
         self.assertEqual(self.node(), before)
+
+    def test_a_plan_that_does_not_hold_together_is_not_applied(self):
+        right = json.loads(self.read("one.json"))
+        row = right["services"][0]
+        for words, services in (
+                ("gpu 0 instance 0: unknown_service", []),
+                ("gpu 0 instance 1: unknown_service", [row]),
+                ("service idle: missing_service", [*right["services"], {**row, "name": "idle"}]),
+                ("service chat: rate: have 100, need 120",
+                 [{**row, "rate_rps": 120}, *right["services"][1:]]),
+                ("service chat: slo: have 101, need 100",
+                 [{**row, "predicted_latency_ms": 101}, *right["services"][1:]])):
+            with self.subTest(words):
+                self.write("wrong.json", json.dumps({**right, "services": services}))
+                for more in ((), ("--dry-run",)):
+                    said = self.apply("wrong.json", *more, status=1)
+                    self.assertIn("wrong.json: the plan is broken:\n", said)
+                    self.assertIn(words, said)
+        self.assertEqual(self.node(), ({}, {}))
+
+    def test_services_and_profiles_judge_the_plan_as_verify_does(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
+        self.apply("plan.json", "--dry-run", *inputs)
+        self.apply("plan.json", "--dry-run", *inputs[:2], status=2)
+        self.apply("plan.json", "--dry-run", *inputs[2:], status=2)
+        self.write_services("name: chat, model: small, rate_rps: 120, slo_ms: 201",
+                            "name: search, model: large, rate_rps: 30, slo_ms: 500")
+        said = self.apply("plan.json", "--dry-run", *inputs, status=1)
+        self.assertIn("the plan is broken:\n  plan: problem_digest: ", said)
+        self.apply("plan.json", "--dry-run")
 
     def test_no_driver_and_no_rollback_point(self):
         if not have_nvml():

@@ -43,6 +43,28 @@ class Plans(CliTest):
         self.assertTrue(verdict["violations"])
         self.ok(*self.on_plan("simulate", "broken.json"), status=1)
 
+    def test_a_plan_for_other_services_is_refused_by_its_digest(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        self.assertRegex(json.loads(self.read("plan.json"))["problem_digest"], "^[0-9a-f]{16}$")
+        # The same services in another order, and as JSON, are the same problem.
+        services = [{"name": "search", "model": "large", "rate_rps": 30.0, "slo_ms": 5e2},
+                    {"name": "chat", "model": "small", "rate_rps": 120, "slo_ms": 200}]
+        self.write("services.yaml", json.dumps({"services": services}))
+        self.ok(*self.on_plan("verify", "plan.json"))
+        # Nothing in the plan shows that this percentile is another one.
+        services[0]["percentile"] = 98
+        self.write("services.yaml", json.dumps({"services": services}))
+        verdict = self.json(*self.on_plan("verify", "plan.json"), status=1)
+        self.assertEqual([one["constraint"] for one in verdict["violations"]], ["problem_digest"])
+        said = self.run_partita(*self.on_plan("simulate", "plan.json"))
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("problem_digest", said.stderr.decode())
+        # A plan that states no digest is judged by what it says.
+        plan = json.loads(self.read("plan.json"))
+        del plan["problem_digest"]
+        self.write("plan.json", json.dumps(plan))
+        self.ok(*self.on_plan("verify", "plan.json"))
+
     def test_infeasible_is_explained(self):
         self.write_services("name: a, model: large, rate_rps: 1, slo_ms: 1")
         done = self.run_partita(*self.plan_args("--format", "json", "-o", "plan.json"))

@@ -16,14 +16,14 @@
 #include "carry/occupancy.h"
 #include "carry/task_command.h"
 #include "commands.h"
-#include "node/devices.h"
 #include "decide/batch.h"
 #include "drivers/sim/machine_copy.h"
 #include "drivers/sim/sim_driver.h"
 #include "exec/batch/session.h"
 #include "flags.h"
-#include "progress.h"
+#include "node/devices.h"
 #include "node/state_dir.h"
+#include "progress.h"
 #include "stop_request.h"
 
 namespace partita::cli {
@@ -134,8 +134,7 @@ Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags,
   auto problem = decide::load_batch(context.files, flags.schedule.tasks, *list);
   if (!problem) return failed(problem.error());
   warn_about(context, flags.schedule.tasks, *problem);
-  auto made =
-      decide::make_schedule(*chosen, *problem, flags.search, Progress(context).watch());
+  auto made = decide::make_schedule(*chosen, *problem, flags.search, Progress(context).watch());
   if (!made) return failed(made.error());
   if (const auto wrong = decide::misuse("--scheduler", made->refusals)) return failed(*wrong);
   if (!made->plan) {
@@ -235,8 +234,8 @@ Result<Exit> rehearse(Context& context, const BatchRunFlags& flags, const Prepar
   if (auto fine = check_free(prepared); !fine) return failed(fine.error());
   ManualClock clock;
   MemoryFiles files;
-  const auto machine =
-      drivers::sim::own_machine(drivers::sim::copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
+  const auto machine = drivers::sim::own_machine(
+      drivers::sim::copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
   drivers::sim::SimDriver driver(*machine);
   const exec::Script& script = prepared.script;
   SimProcesses processes(clock, [&](const ProcessSpec& spec) {

@@ -2,14 +2,14 @@
 
 #include <memory>
 
+#include "base/check.h"
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
-#include "base/check.h"
 #include "commands.h"
 #include "decide/batch_robust.h"
 #include "flags.h"
-#include "progress.h"
 #include "forms/batch_forms.h"
+#include "progress.h"
 #include "reasons.h"
 
 namespace partita::cli {
@@ -52,15 +52,16 @@ Result<decide::Robust> make(Context& context, const BatchScheduleFlags& flags,
   return decide::Robust{*std::move(made), {}, {}, {}};
 }
 
-Result<std::string> render(Context& context, const BatchScheduleFlags& flags, const plan::BatchProblem& problem,
-                           const decide::Robust& robust) {
+Result<std::string> render(Context& context, const BatchScheduleFlags& flags,
+                           const plan::BatchProblem& problem, const decide::Robust& robust) {
   const plan::BatchSchedule& schedule = **robust.made.plan;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") {
     const std::string json = plan::schedule_json(schedule, late);
     return flags.spread > 0 ? with_robustness(json, robust) : json;
   }
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue =
+      decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
   plan::GanttOptions gantt;

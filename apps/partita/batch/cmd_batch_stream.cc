@@ -39,11 +39,12 @@ std::string summary(const plan::BatchProblem& problem, const decide::Streamed& s
       schedule.stats.scheduling_ms / static_cast<double>(streamed.submissions));
 }
 
-Result<std::string> render(Context& context, const BatchStreamFlags& flags, const plan::BatchProblem& problem,
-                           const plan::BatchSchedule& schedule) {
+Result<std::string> render(Context& context, const BatchStreamFlags& flags,
+                           const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") return plan::schedule_json(schedule, late);
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue =
+      decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
   plan::GanttOptions gantt;
@@ -70,8 +71,7 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
   for (const StreamMethod method : kMethods) {
     if (flags.method == to_string(method)) options.method = method;
   }
-  const auto streamed =
-      decide::play(*stream, options, Progress(context).watch().cpu_ms);
+  const auto streamed = decide::play(*stream, options, Progress(context).watch().cpu_ms);
   if (!streamed) return failed(streamed.error());
   const plan::BatchProblem& problem = stream->problem;
   Result<std::string> content = render(context, flags, problem, *streamed->schedule);

@@ -6,16 +6,16 @@
 #include "base/terminal.h"
 #include "batch/batch_comparison.h"
 #include "commands.h"
-#include "demo/demo_node.h"
-#include "flags.h"
 #include "decide/kernel_inputs.h"
 #include "decide/kernel_planning.h"
 #include "decide/simulate.h"
-#include "progress.h"
-#include "kernels/kernel_report.h"
+#include "demo/demo_node.h"
+#include "flags.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
+#include "kernels/kernel_report.h"
 #include "profile/law.h"
+#include "progress.h"
 #include "serving/comparison.h"
 #include "serving/report.h"
 #include "table.h"
@@ -133,8 +133,7 @@ Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
   if (!contestants) return failed(contestants.error());
   decide::CompareOptions options;
   options.seed = flags.seed;
-  const auto standings =
-      decide::compare(problem, *contestants, options, Progress(context).watch());
+  const auto standings = decide::compare(problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
   say(context, comparison_text(*standings, options));
   return Exit::done;

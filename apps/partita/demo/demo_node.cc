@@ -38,8 +38,8 @@ plan::ServingProblem with_more_traffic(plan::ServingProblem problem) {
 // The least change of the current plan that serves the problem.
 Result<JudgedPlan> next_plan(Context& context, const plan::ServingProblem& problem,
                              const plan::ServingPlan& current) {
-  auto next = decide::make_plan_again(problem, current, std::nullopt,
-                                      {.watch = Progress(context).watch()});
+  auto next =
+      decide::make_plan_again(problem, current, std::nullopt, {.watch = Progress(context).watch()});
   if (!next) return failed(next.error());
   if (!next->made.plan) {
     return environment_error("demo", decide::reasons_text("no plan:", next->made.refusals));

@@ -9,9 +9,9 @@
 #include "decide/graph.h"
 #include "examples/strassen.h"
 #include "flags.h"
+#include "forms/graph_forms.h"
 #include "kernels/graph_work.h"
 #include "kernels/kernel_inputs.h"
-#include "forms/graph_forms.h"
 
 namespace partita::cli {
 namespace {

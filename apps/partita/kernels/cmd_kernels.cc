@@ -7,10 +7,10 @@
 #include "base/median.h"
 #include "commands.h"
 #include "flags.h"
+#include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/kernel_report.h"
-#include "forms/kernel_picture.h"
 #include "planners/mask/right_size.h"
 #include "table.h"
 

@@ -5,10 +5,10 @@
 #include "base/json_writer.h"
 #include "decide/kernel_planning.h"
 #include "flags.h"
+#include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/kernel_report.h"
-#include "forms/kernel_picture.h"
 #include "planners/mask/joint_plan.h"
 #include "planners/mask/right_size.h"
 #include "table.h"
@@ -123,7 +123,8 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
     content = plan::kernel_plan_json(planned->problem, *planned->result, planned->topology);
     if (flags.curve) content = with_curve(std::move(content), planned->curve);
   } else {
-    content = kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);
+    content =
+        kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);
     if (flags.curve) content += curve_text(planned->curve);
   }
   if (auto written = deliver(context, flags.output, content); !written)

@@ -6,11 +6,11 @@
 
 #include "base/json_writer.h"
 #include "base/median.h"
+#include "decide/kernel_policies.h"
 #include "exec/lanes/lane_workers.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "decide/kernel_policies.h"
 #include "kernels/lane_drivers.h"
 #include "progress.h"
 #include "table.h"
@@ -117,7 +117,8 @@ Result<Kernels> stand_ins(OpenLaneDriver& device, Context& context, const LaneRu
 
 // Masks that do not depend on what runs are made before it.
 Result<std::vector<exec::LaneWorker>> on_lanes(const std::string& policy,
-                                               const decide::PolicyInputs& inputs, const Kernels& kernels) {
+                                               const decide::PolicyInputs& inputs,
+                                               const Kernels& kernels) {
   const auto masks = decide::kernel_policy(policy, inputs);
   if (!masks) return failed(masks.error());
   const std::vector<int> idle(static_cast<std::size_t>(inputs.topology.units()));
@@ -160,7 +161,8 @@ LaneOutcome outcome_of(const std::string& policy, const std::vector<exec::LaneWo
 }
 
 Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& flags,
-                                     const decide::PolicyInputs& inputs, OpenLaneDriver& device) {
+                                         const decide::PolicyInputs& inputs,
+                                         OpenLaneDriver& device) {
   const auto kernels = stand_ins(device, context, flags, inputs.workers);
   if (!kernels) return failed(kernels.error());
   const std::vector<std::string> policies = split(flags.policies, ',');
@@ -261,8 +263,9 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
     return bad_input("--gpu",
                      fmt::format("{} has {} units, the device {}; --driver cpu_mask imitates any",
                                  topology->name, topology->units(), info->topology.units()));
-  const decide::PolicyInputs inputs{*topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
-                            flags.tolerance, {},      *configs, flags.switches};
+  const decide::PolicyInputs inputs{
+      *topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
+      flags.tolerance, {},      *configs, flags.switches};
   const auto outcomes = run_all(context, flags, inputs, *device);
   if (!outcomes) return failed(outcomes.error());
   const std::string content = flags.output.format == "json"

@@ -17,9 +17,9 @@
 namespace partita::cli {
 namespace {
 
-using profile::ModelKernels;
 using decide::PolicyOutcome;
 using decide::Sweep;
+using profile::ModelKernels;
 using sim::ColocationReport;
 
 struct SimulateFlags {
@@ -157,7 +157,8 @@ Result<decide::PlannedUnits> load_planned_units(Context& context, SimulateFlags&
   if (kernels.workers.empty()) kernels.workers = plan->workers;
   if (!flags.gpu_given) kernels.gpu = plan->gpu;
   if (kernels.atom == 0) kernels.atom = plan->atom;
-  const auto topology = decide::load_topology(kernels.gpu), planned = decide::load_topology(plan->gpu);
+  const auto topology = decide::load_topology(kernels.gpu),
+             planned = decide::load_topology(plan->gpu);
   if (!topology) return failed(topology.error());
   if (topology->name != planned->name)
     return bad_input("--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan,
@@ -212,17 +213,19 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
   if (!models) return failed(models.error());
   in.models = *std::move(models);
   if (!flags.plan.empty())
-    if (auto fits = decide::check_planned_units(flags.plan, in.plan, in.models); !fits) return failed(fits.error());
+    if (auto fits = decide::check_planned_units(flags.plan, in.plan, in.models); !fits)
+      return failed(fits.error());
   return in;
 }
 
 Result<Exit> run_simulate(Context& context, SimulateFlags flags) {
   const auto in = load_simulation(context, flags);
   if (!in) return failed(in.error());
-  const decide::PolicyInputs inputs{in->topology,       in->models,
-                            flags.kernels.atom, hw::mask_sizes(in->topology, flags.kernels.atom),
-                            flags.tolerance,    in->plan.units,
-                            in->configs,        flags.switches};
+  const decide::PolicyInputs inputs{
+      in->topology,       in->models,
+      flags.kernels.atom, hw::mask_sizes(in->topology, flags.kernels.atom),
+      flags.tolerance,    in->plan.units,
+      in->configs,        flags.switches};
   const bool json = flags.output.format == "json";
   std::string content = json ? parameters_json(flags, in->topology) : "";
   if (in->sweep) {

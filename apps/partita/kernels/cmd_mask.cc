@@ -7,8 +7,8 @@
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "kernels/kernel_inputs.h"
 #include "forms/kernel_picture.h"
+#include "kernels/kernel_inputs.h"
 #include "planners/mask/lanes.h"
 
 namespace partita::cli {

@@ -49,13 +49,15 @@ Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
 // A plan that the judge lets pass, by the services and profiles where they are named.
 Result<actuate::Wanted> judged(Context& context, const ApplyFlags& flags, plan::ServingPlan plan,
                                const hw::Catalogue& catalogue) {
-  const auto passed = [&](const verify::Verdict<plan::ServingPlan>& verdict)
-      -> Result<actuate::Wanted> {
+  const auto passed =
+      [&](const verify::Verdict<plan::ServingPlan>& verdict) -> Result<actuate::Wanted> {
     if (verdict) return actuate::wanted_of(*verdict);
     return failed({ErrorCode::infeasible,
                    decide::reasons_text("the plan is broken:", verdict.error().violations),
                    flags.plan});
   };
+  if (const auto legal = actuate::check_places(plan, catalogue); !legal)
+    return bad_input(flags.plan, to_string(legal.error()));
   if (flags.services.empty() && flags.profiles.empty())
     return passed(verify::judge_alone(catalogue, std::move(plan)));
   if (flags.services.empty()) return bad_input("--services", "is needed with --profiles");
@@ -130,9 +132,9 @@ Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
   const actuate::Doors doors = node->doors(context);
-  const Result<actuate::Wanted> wanted =
-      flags.rollback ? actuate::rollback_target(doors)
-                     : load_wanted(context, flags, *node->open.catalogue);
+  const Result<actuate::Wanted> wanted = flags.rollback
+                                             ? actuate::rollback_target(doors)
+                                             : load_wanted(context, flags, *node->open.catalogue);
   if (!wanted) return failed(wanted.error());
   if (flags.dry_run) {
     const auto change = actuate::preview(doors, *wanted, options_of(flags));

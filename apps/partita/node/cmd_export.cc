@@ -101,7 +101,8 @@ Result<std::string> slurm(Context& context, const ExportFlags& flags, const Sour
   interop::SlurmOptions options = flags.slurm;
   options.part = kParts.at(flags.part);
   if (!flags.minors.empty()) {
-    const Result<std::string> text = decide::read_input(context.files, "--mig-minors", flags.minors);
+    const Result<std::string> text =
+        decide::read_input(context.files, "--mig-minors", flags.minors);
     if (!text) return failed(text.error());
     Result<interop::MigMinors> minors = interop::parse_mig_minors(flags.minors, *text);
     if (!minors) return failed(minors.error());

@@ -27,7 +27,8 @@ Description description_of(const DeviceFlags& flags) {
 
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
   const auto& [path, named_by] = description_of(flags);
-  const Result<std::string> text = path.empty() ? "" : decide::read_input(context.files, named_by, path);
+  const Result<std::string> text =
+      path.empty() ? "" : decide::read_input(context.files, named_by, path);
   if (!text) return failed(text.error());
   auto machine =
       path.empty() ? drivers::sim::open_machine(path, context.clock, *opened.catalogue)

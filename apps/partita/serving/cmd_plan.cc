@@ -27,8 +27,8 @@ struct PlanCommandFlags {
   Output output;
 };
 
-std::string render(const Context& context, const PlanCommandFlags& flags, const hw::Catalogue& catalogue,
-                   const plan::ServingPlan& plan) {
+std::string render(const Context& context, const PlanCommandFlags& flags,
+                   const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
   if (flags.output.format == "json") return plan::plan_json(plan);
   if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
   plan::PictureOptions picture;
