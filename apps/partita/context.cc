@@ -52,7 +52,8 @@ Result<void> deliver(Context& context, const Output& output, std::string_view co
 }
 
 void complain(Context& context, std::string_view message) {
-  fmt::print(context.err, "partita: {}\n", message);
+  // Who reads it may be gone; that is for others to notice.
+  std::fputs(fmt::format("partita: {}\n", message).c_str(), context.err);
 }
 
 Result<std::string> read_input(Context& context, const std::string& flag, const std::string& path) {

@@ -14,14 +14,14 @@ class Progress {
  public:
   explicit Progress(Context& context) : context_(context) {}
   ~Progress() {
-    if (shown_) fmt::print(context_.err, "\r\033[2K");
+    if (shown_) std::fputs("\r\033[2K", context_.err);
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void show(const std::string& line) {
     if (!context_.err_terminal) return;
-    fmt::print(context_.err, "\r\033[2K{}", line);
+    std::fputs(fmt::format("\r\033[2K{}", line).c_str(), context_.err);
     std::fflush(context_.err);
     shown_ = true;
   }
