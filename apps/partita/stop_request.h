@@ -1,7 +1,7 @@
 // StopRequest: SIGINT, SIGTERM, SIGHUP and a reader that closed our output as something to ask for,
-// while it lives; started programs get them as ever, and what is ignored when it begins (nohup) stays
-// ignored. Afterwards a closed output ends no more than the write. Made on the main thread before any
-// other thread starts, so that all of them block the signals.
+// while it lives; started programs get them as ever, and what is ignored when it begins (nohup)
+// stays ignored. Afterwards a closed output ends no more than the write. Made on the main thread
+// before any other thread starts, so that all of them block the signals.
 #pragma once
 
 #include <csignal>

@@ -75,8 +75,8 @@ Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOpti
 Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyOptions& options,
                           const ApplyObserver& observe);
 
-// What the node was like before the last transaction -- or, when that was a rollback, what that went
-// back to, so that a second one finds nothing to do; infeasible when there was none.
+// What the node was like before the last transaction -- or, when that was a rollback, what that
+// went back to, so that a second one finds nothing to do; infeasible when there was none.
 Result<Wanted> rollback_target(const Doors& doors);
 // Its name, for people: "what was before transaction 3: 4 instances on 2 GPUs".
 Result<std::string> rollback_name(const Doors& doors);

@@ -4,8 +4,8 @@
 //
 // Matching: GPUs of one model are interchangeable, so plan GPUs are matched with node GPUs by
 // plan::match_gpus: the fewest instances to be made, then the fewest restarts, ..., then GPUs that
-// keep the index that the plan names. An incremental plan names its GPUs by the same function, so it
-// is applied there, and `changes` is what it promised. Exact.
+// keep the index that the plan names. An incremental plan names its GPUs by the same function, so
+// it is applied there, and `changes` is what it promised. Exact.
 //
 // Order: legal at every moment, and no service below min_available of the smaller of its capacities
 // before and after, where there is room for that: replacements first, on free slices or spare GPUs;

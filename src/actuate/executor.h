@@ -1,6 +1,7 @@
 // Executor: carries out the steps of one change, each of them noted in the journal before and after
-// it touches the device. Stops at the first step that fails, and between two steps once interrupted;
-// what to do then is apply's decision. Knows no door: it asks (talk.h). Internal to actuate.
+// it touches the device. Stops at the first step that fails, and between two steps once
+// interrupted; what to do then is apply's decision. Knows no door: it asks (talk.h). Internal to
+// actuate.
 #pragma once
 
 #include <map>

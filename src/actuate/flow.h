@@ -1,7 +1,7 @@
 // Flow: a part of a brain that is written as a sequence and may stop amid it -- to ask a question
 // of the world, or to let time pass -- until the brain's step() goes on with it (node_brain.h).
-// Lazy: it begins when it is awaited. Owns its coroutine. What it refers to must outlive it. Single-
-// threaded. Internal to actuate.
+// Lazy: it begins when it is awaited. Owns its coroutine. What it refers to must outlive it.
+// Single-threaded. Internal to actuate.
 #pragma once
 
 #include <coroutine>

@@ -1,6 +1,7 @@
-// Journal: the durable record of changes, a log (base/record_log.h) of JSON records. It never says what the node is like (that is read back); it says what Partita was about
-// (target, source, matching), and what it made itself (so that it can tell its own instances from
-// those of others, and finds what a crash left half made).
+// Journal: the durable record of changes, a log (base/record_log.h) of JSON records. It never says
+// what the node is like (that is read back); it says what Partita was about (target, source,
+// matching), and what it made itself (so that it can tell its own instances from those of others,
+// and finds what a crash left half made).
 //
 // A torn end is dropped; damage anywhere else is refused and nothing is done. Limit: a journal of
 // kMaxJournalBytes is rewritten as its state between two transactions.

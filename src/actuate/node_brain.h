@@ -1,6 +1,6 @@
 // NodeBrain: the brain that changes a node. Single-threaded and without doors, clocks and sleeps:
-// step(now, events) -> actions; whoever runs it (node_run.h) performs what is asked and reports what
-// comes of it, as the runners of the batch executor do. Asks one thing at a time, because each
+// step(now, events) -> actions; whoever runs it (node_run.h) performs what is asked and reports
+// what comes of it, as the runners of the batch executor do. Asks one thing at a time, because each
 // record of the journal must be durable before what it announces is done.
 //
 // Being interrupted is an event like others: the step under way is ended, nothing is left half

@@ -58,7 +58,8 @@ TEST(NodeBrain, WaitsWithoutSleepingAndGivesUpInTime) {
   EXPECT_FALSE(brain->step(4 * kMs, {}).ask.has_value());  // not yet
   std::int64_t now = 0;
   NodeActions actions;
-  for (now = *brain->next_wake(); now <= 1002 * kMs; now = brain->next_wake().value_or(kMs * 9999)) {
+  constexpr std::int64_t kNever = 9999 * kMs;
+  for (now = *brain->next_wake(); now < kNever; now = brain->next_wake().value_or(kNever)) {
     asked<AskUsers>(brain->step(now, {}));
     actions = brain->step(now, told(Result<Users>(kHeld)));
   }

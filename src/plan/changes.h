@@ -10,10 +10,10 @@
 
 namespace partita::plan {
 
-// An instance that is wanted is *kept* when one with its GPU, MIG profile, start, service, batch and
-// processes is there; *restarted* when only batch or processes differ; *moved* when it must be made
-// for a service that ran before, and *created* when its service is new. What is there and neither
-// kept nor restarted is *removed*.
+// An instance that is wanted is *kept* when one with its GPU, MIG profile, start, service, batch
+// and processes is there; *restarted* when only batch or processes differ; *moved* when it must be
+// made for a service that ran before, and *created* when its service is new. What is there and
+// neither kept nor restarted is *removed*.
 struct Changes {
   int kept = 0, restarted = 0, moved = 0, created = 0, removed = 0;
   bool operator==(const Changes&) const = default;

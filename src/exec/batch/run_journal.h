@@ -52,8 +52,8 @@ struct ParsedJournal {
   std::vector<Record> records;  // the first one is a run; none: nothing had begun
   std::size_t valid_bytes = 0;  // shorter than the text when the last line is torn
 };
-// Refused with FILE:LINE: what the log refuses, a record whose content is wrong, a journal that does
-// not begin with a run or has several.
+// Refused with FILE:LINE: what the log refuses, a record whose content is wrong, a journal that
+// does not begin with a run or has several.
 Result<std::vector<Record>> records_of(const std::string& file, const ParsedLog& log);
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text);
 
