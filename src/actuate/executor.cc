@@ -22,18 +22,21 @@ Error interrupted_error(bool untouched) {
           ""};
 }
 
-Done Notebook::note(Record record) {
-  const Result<void> noted = co_await talk.ask(Note{record});
+Done Notebook::note(const Record& record) {
+  const Note question{record};
+  const Result<void> noted = co_await talk.ask(question);
   if (noted) follow(journal, record);
   co_return noted;
 }
 
-Done Notebook::assign(Assignment next) {
+Done Notebook::assign(const Assignment& wanted) {
+  Assignment next = wanted;
   ++next.revision;
   std::ranges::sort(next.segments, {}, &AssignedSegment::device);
   // Also when it could not be written: what the next attempt writes must be newer.
   assignment = next;
-  co_return co_await talk.ask(Assign{std::move(next)});
+  const Assign question{next};
+  co_return co_await talk.ask(question);
 }
 
 Done Executor::run(const Change& change, const device::NodeState& state) {
@@ -76,7 +79,7 @@ Done Executor::put_back() {
   }
   stopped_.clear();
   if (next == book_.assignment) co_return {};
-  co_return co_await book_.assign(std::move(next));
+  co_return co_await book_.assign(next);
 }
 
 Done Executor::carry_out(const Step& step) {
@@ -103,7 +106,8 @@ Done Executor::carry_out(const Step& step) {
 
 Done Executor::enable_mig(const Step& step) {
   ++driver_calls_;
-  const Result<device::ModeChange> mode = co_await talk_.ask(EnableMig{step.place.gpu});
+  const EnableMig question{step.place.gpu};
+  const Result<device::ModeChange> mode = co_await talk_.ask(question);
   if (!mode) co_return failed(mode.error());
   if (*mode == device::ModeChange::done) co_return {};
   Error error{ErrorCode::reset_required,
@@ -122,10 +126,11 @@ Done Executor::create_instance(const Step& step) {
   const Place& place = step.place;
   const Result<int> number = nvml_enum(place);
   if (!number) co_return failed(number.error());
-  const Result<void> noted = co_await book_.note(IntentRecord{place});
+  const Record intent = IntentRecord{place};
+  const Result<void> noted = co_await book_.note(intent);
   if (!noted) co_return noted;
   ++driver_calls_;
-  CreateInstance question{place.gpu, {*number, place.start}};
+  const CreateInstance question{place.gpu, {*number, place.start}};
   const Result<int> made = co_await talk_.ask(question);
   if (!made) co_return failed(made.error());
   there_[{place.gpu, place.start, place.profile}] = {*made, {}};
@@ -145,16 +150,17 @@ Result<int> Executor::nvml_enum(const Place& place) const {
 Done Executor::create_compute(const Step& step) {
   const Place& place = step.place;
   if (!intended(place)) {  // what others left half made
-    const Result<void> noted = co_await book_.note(IntentRecord{place});
+    const Record intent = IntentRecord{place};
+    const Result<void> noted = co_await book_.note(intent);
     if (!noted) co_return noted;
   }
   ++driver_calls_;
-  CreateCompute question{place.gpu, there(place).gi_id};
+  const CreateCompute question{place.gpu, there(place).gi_id};
   const Result<device::ComputeInstance> made = co_await talk_.ask(question);
   if (!made) co_return failed(made.error());
   there(place).compute = {*made};
-  MadeRecord record{place, made->uuid};
-  co_return co_await book_.note(std::move(record));
+  const Record record = MadeRecord{place, made->uuid};
+  co_return co_await book_.note(record);
 }
 
 Done Executor::start(const Step& step) {
@@ -166,12 +172,12 @@ Done Executor::start(const Step& step) {
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
   next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
                            segment.batch, segment.processes, segment.throughput_rps});
-  const Result<void> written = co_await book_.assign(std::move(next));
+  const Result<void> written = co_await book_.assign(next);
   if (!written) co_return written;
   co_return co_await wait_until_ready(step, device);
 }
 
-Done Executor::wait_until_ready(const Step& step, std::string device) {
+Done Executor::wait_until_ready(const Step& step, const std::string& device) {
   if (options_.ready_timeout.value <= 0) co_return {};
   const std::int64_t until = talk_.now + ns(options_.ready_timeout);
   AskUsers question = users_of(step.place);
@@ -200,7 +206,7 @@ Done Executor::stop(const Step& step) {
     stopped_[{place.gpu, place.start, place.profile}] = *found;
     next.segments.erase(found);
   }
-  co_return co_await book_.assign(std::move(next));
+  co_return co_await book_.assign(next);
 }
 
 // The driver knows who has opened the instance; a worker that has only just been started has not.
@@ -238,7 +244,7 @@ Done Executor::drain(const Step& step) {
 }
 
 template <class Question>
-Done Executor::once_free(Question question) {
+Done Executor::once_free(const Question& question) {
   const std::int64_t until = talk_.now + ns(options_.drain_timeout);
   while (true) {
     ++driver_calls_;
@@ -257,17 +263,18 @@ Done Executor::destroy_compute(const Step& step) {
     const bool ours = std::ranges::count(book_.journal.owned, one.uuid) > 0;
     // Without it, its GPU instance is still ours but has no UUID to know it by.
     if (ours) {
-      const Result<void> noted = co_await book_.note(IntentRecord{place});
+      const Record intent = IntentRecord{place};
+    const Result<void> noted = co_await book_.note(intent);
       if (!noted) co_return noted;
     }
-    DestroyCompute question{place.gpu, there(place).gi_id, one.ci_id};
+    const DestroyCompute question{place.gpu, there(place).gi_id, one.ci_id};
     const Result<void> gone = co_await once_free(question);
     if (!gone) co_return gone;
     there(place).compute.pop_back();
     stopped_.erase({place.gpu, place.start, place.profile});
     if (!ours) continue;
-    GoneRecord record{one.uuid};
-    const Result<void> noted = co_await book_.note(std::move(record));
+    const Record record = GoneRecord{one.uuid};
+    const Result<void> noted = co_await book_.note(record);
     if (!noted) co_return noted;
   }
   co_return {};
@@ -275,13 +282,13 @@ Done Executor::destroy_compute(const Step& step) {
 
 Done Executor::destroy_instance(const Step& step) {
   const Place& place = step.place;
-  DestroyInstance question{place.gpu, there(place).gi_id};
+  const DestroyInstance question{place.gpu, there(place).gi_id};
   const Result<void> gone = co_await once_free(question);
   if (!gone) co_return gone;
   there_.erase({place.gpu, place.start, place.profile});
   if (!intended(place)) co_return {};
-  MadeRecord record{place, ""};
-  co_return co_await book_.note(std::move(record));
+  const Record record = MadeRecord{place, ""};
+  co_return co_await book_.note(record);
 }
 
 }  // namespace partita::actuate

@@ -23,9 +23,9 @@ struct Notebook {
   Assignment assignment;
 
   // Appends to the journal.
-  Done note(Record record);
+  Done note(const Record& record);
   // Writes the assignment file with the next revision.
-  Done assign(Assignment next);
+  Done assign(const Assignment& wanted);
 };
 
 class Executor {
@@ -58,13 +58,13 @@ class Executor {
   Done drain(const Step& step);
   Done destroy_compute(const Step& step);
   Done destroy_instance(const Step& step);
-  Done wait_until_ready(const Step& step, std::string device);
+  Done wait_until_ready(const Step& step, const std::string& device);
   // The services keep what they have: segments that were stopped go back to the devices that are
   // still there.
   Done put_back();
   // Asks `question` again while the answer is in_use, for at most the drain timeout.
   template <class Question>
-  Done once_free(Question question);
+  Done once_free(const Question& question);
   bool may_stop_before(std::size_t step) const;
   bool intended(const Place& place) const;
   Result<int> nvml_enum(const Place& place) const;

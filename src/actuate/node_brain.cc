@@ -122,7 +122,8 @@ class NodeBrain::Work {
   }
 
   Done look() {
-    Result<Seen> seen = co_await talk().ask(Look{});
+    const Look question;
+    Result<Seen> seen = co_await talk().ask(question);
     if (!seen) co_return failed(seen.error());
     book_.assignment = std::move(seen->assignment);
     state_ = std::move(seen->state);
@@ -152,9 +153,10 @@ class NodeBrain::Work {
     if (!adopted) co_return adopted;
     if (report_.resumed) co_return co_await note_matching();
     if (change_.empty() && !book_.journal.pending()) co_return {};
-    BeginRecord record{book_.journal.transactions + 1, wanted_,
-                       wanted_of(state_, book_.assignment), gpu_uuids_, options_.rollback};
-    co_return co_await book_.note(std::move(record));
+    const Record record = BeginRecord{book_.journal.transactions + 1, wanted_,
+                                      wanted_of(state_, book_.assignment), gpu_uuids_,
+                                      options_.rollback};
+    co_return co_await book_.note(record);
   }
 
   // Notes that a GPU fell off the bus and another one takes its place, so that a run that follows
@@ -164,7 +166,8 @@ class NodeBrain::Work {
     if (!journal.pending() || journal.last->gpu_uuids == gpu_uuids_) co_return {};
     BeginRecord again = *journal.last;
     again.gpu_uuids = gpu_uuids_;
-    co_return co_await book_.note(std::move(again));
+    const Record record = again;
+    co_return co_await book_.note(record);
   }
 
   // What a crash left between an intent and the word of its success: ours if it is there. What was
@@ -174,8 +177,8 @@ class NodeBrain::Work {
     const std::vector<std::string> owned = book_.journal.owned;
     for (const std::string& uuid : owned) {
       if (!all_seen || exists(state_, uuid)) continue;
-      GoneRecord record{uuid};
-      const Result<void> noted = co_await book_.note(std::move(record));
+      const Record record = GoneRecord{uuid};
+      const Result<void> noted = co_await book_.note(record);
       if (!noted) co_return noted;
     }
     const std::vector<Place> intended = book_.journal.intended;
@@ -188,8 +191,8 @@ class NodeBrain::Work {
         }
       }
       if (there != nullptr && there->compute.empty()) continue;  // half made, still
-      MadeRecord record{place, there == nullptr ? "" : there->uuid()};
-      const Result<void> noted = co_await book_.note(std::move(record));
+      const Record record = MadeRecord{place, there == nullptr ? "" : there->uuid()};
+      const Result<void> noted = co_await book_.note(record);
       if (!noted) co_return noted;
     }
     co_return {};
@@ -243,7 +246,7 @@ class NodeBrain::Work {
       }
     }
     if (settled == book_.assignment) co_return {};
-    co_return co_await book_.assign(std::move(settled));
+    co_return co_await book_.assign(settled);
   }
 
   double wanted_at(const Place& place) const {
@@ -256,12 +259,13 @@ class NodeBrain::Work {
     return 0;
   }
 
-  Done end(Result<void> made) {
+  Done end(const Result<void>& made) {
     const std::string reason = made ? "" : to_string(made.error());
     talk().tell({ApplyEvent::Kind::end, &change_, 0, reason});
     if (!book_.journal.pending()) co_return {};
-    EndRecord record{book_.journal.transactions, made ? "done" : "failed", reason};
-    co_return co_await book_.note(std::move(record));
+    const Record record =
+        EndRecord{book_.journal.transactions, made ? "done" : "failed", reason};
+    co_return co_await book_.note(record);
   }
 
   const hw::Catalogue& catalogue_;

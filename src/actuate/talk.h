@@ -86,12 +86,8 @@ class Talk {
   template <class Q>
   struct Asking {
     Talk& talk;
-    Q question;
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> flow) {
-      talk.waiting = flow;
-      talk.question = std::move(question);
-    }
+    void await_suspend(std::coroutine_handle<> flow) noexcept { talk.waiting = flow; }
     Result<typename Q::Gives> await_resume() {
       Answer answer = *std::exchange(talk.answer, std::nullopt);
       return std::get<Result<typename Q::Gives>>(std::move(answer));
@@ -108,9 +104,12 @@ class Talk {
     void await_resume() noexcept {}
   };
 
+  // g++ 12 destroys temporaries in an expression with co_await twice (GCC bug 99576), so what is
+  // asked, and whatever else is passed to a flow, is a variable.
   template <class Q>
-  Asking<Q> ask(Q about) {
-    return {*this, std::move(about)};
+  Asking<Q> ask(const Q& about) {
+    question = about;
+    return {*this};
   }
   // Returns at that time, or once interrupted.
   Pausing until(std::int64_t time) { return {*this, time}; }

@@ -3,6 +3,7 @@
 // counted by hand from the steps' lists. PARTITA_ROUNDS=50 tries 10,000.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -49,25 +50,31 @@ struct Node {
   }
 };
 
-// The node that runs `current`, plan GPU i on GPU number(i), with a few empty GPUs besides.
+// The node that runs `current`, plan GPU i on GPU number(i), with those that only `next` has.
 template <class Number>
 Node node_of(Rng& rng, const plan::ServingPlan& current, const plan::ServingPlan& next,
              Number number) {
   Node node;
   std::set<int> used;
-  std::string model = next.gpus.empty() ? "" : next.gpus.front().model;
   for (const plan::PlannedGpu& gpu : current.gpus) {
-    model = gpu.model;
     used.insert(number(gpu.index));
     node.add(number(gpu.index), gpu.model, gpu.instances);
   }
   for (const plan::PlannedGpu& gpu : next.gpus)
-    if (used.insert(number(gpu.index)).second) node.add(number(gpu.index), model, {});
-  for (int more = static_cast<int>(rng.below(3)), index = 0; more > 0; ++index)
-    if (used.insert(index).second) node.add(index, model, {}), --more;
+    if (used.insert(number(gpu.index)).second) node.add(number(gpu.index), gpu.model, {});
   for (std::size_t i = node.state.gpus.size(); i > 1; --i)
     std::swap(node.state.gpus[i - 1], node.state.gpus[rng.below(i)]);
   return node;
+}
+
+// GPUs that nothing runs on yet, as the state of a node has them.
+void add_empty_gpus(Rng& rng, plan::ServingPlan& current, const std::string& model) {
+  for (int more = static_cast<int>(rng.below(3)), index = 0; more > 0; ++index) {
+    const auto same = [&](const plan::PlannedGpu& gpu) { return gpu.index == index; };
+    if (std::ranges::any_of(current.gpus, same)) continue;
+    current.gpus.push_back({index, model, {}});
+    --more;
+  }
 }
 
 // The definition, from what the change lists.
@@ -108,6 +115,7 @@ TEST(Promise, IsWhatApplyDoes) {
         random_problem(rng, models[round % 4], services, 1 + 6 * rng.uniform());
     plan::ServingPlan current = *plan_exact(problem, {}).plan;
     shuffle(rng, current);
+    add_empty_gpus(rng, current, models[round % 4]);
     problem = changed(rng, problem, 0.6);
     const IncrementalOutcome result = incremental(problem, current, {});
     if (!result.outcome.plan) continue;
