@@ -17,7 +17,7 @@ namespace {
 // A progress line makes room for what is said.
 void make_room(Context& context) {
   if (!context.progress_shown) return;
-  fmt::print(context.err, "\r\033[2K");
+  std::fputs("\r\033[2K", context.err);
   std::fflush(context.err);
   context.progress_shown = false;
 }
@@ -80,13 +80,14 @@ void complain(Context& context, std::string_view message) {
 
 void say(Context& context, std::string_view text) {
   make_room(context);
-  fmt::print(context.out, "{}", shown(text, Painter(context.colour)));
+  std::fputs(shown(text, Painter(context.colour)).c_str(), context.out);
   std::fflush(context.out);
 }
 
 void note(Context& context, std::string_view text) {
   make_room(context);
-  fmt::print(context.err, "{}", shown(text));
+  // Who reads it may be gone; that is for others to notice.
+  std::fputs(shown(text).c_str(), context.err);
 }
 
 void add_catalogue(CLI::App& command, std::string& directory) {

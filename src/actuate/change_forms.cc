@@ -102,6 +102,12 @@ std::string change_json(const Change& change) {
   write_list(out, "blockers", change.blockers, write_blocker);
   write_list(out, "explanation", change.explanation,
              [](JsonWriter& to, const std::string& sentence) { to.string(sentence); });
+  const plan::Changes& counts = change.changes;
+  out.raw(",\n \"changes\": {\"kept\": ").number(long{counts.kept});
+  out.raw(", \"restarted\": ").number(long{counts.restarted});
+  out.raw(", \"moved\": ").number(long{counts.moved});
+  out.raw(", \"created\": ").number(long{counts.created});
+  out.raw(", \"removed\": ").number(long{counts.removed}).raw("}");
   out.raw(",\n \"kept_gpcs\": ").number(long{change.kept_gpcs});
   out.raw(",\n \"predicted_s\": ").number(change.predicted.value).raw("}\n");
   return out.take();
@@ -131,9 +137,7 @@ std::string step_text(const Step& step) {
 }
 
 std::string change_summary(const Change& change) {
-  std::string text = fmt::format("keep {}, create {}, destroy {}, move {}, restart {}\n",
-                                 change.keep.size(), change.create.size(), change.destroy.size(),
-                                 change.move.size(), change.reassign.size());
+  std::string text = fmt::format("instances: {}\n", to_string(change.changes));
   for (const Present& one : change.destroy) {
     text += fmt::format("  - {}{}{}\n", to_string(one.place), segment_text(one.segment),
                         one.ours || !one.segment.service.empty() ? "" : "  (not made by Partita)");

@@ -27,7 +27,7 @@ Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of) {
 Wanted wanted_by(const plan::ServingPlan& plan) {
   Wanted wanted;
   for (const plan::PlannedGpu& gpu : plan.gpus) {
-    WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, "", {}});
+    WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, "", {}, gpu.index});
     for (const plan::PlannedInstance& planned : gpu.instances) {
       one.instances.push_back(
           {planned.profile,

@@ -34,6 +34,7 @@ struct WantedGpu {
   std::string model;  // catalogue name
   std::string uuid;   // exactly this GPU; empty: any GPU of the model
   std::vector<WantedInstance> instances;
+  int index = -1;  // the node's GPU that is meant, unless another one does better; -1: none
   bool operator==(const WantedGpu&) const = default;
 };
 

@@ -271,7 +271,15 @@ std::string StateText::write() {
 
 std::string state_text(const NodeState& state, const Occupants& occupants,
                        const hw::Catalogue& catalogue, const StateTextOptions& options) {
-  return StateText(state, occupants, catalogue, options).write();
+  std::string text = StateText(state, occupants, catalogue, options).write();
+  if (const auto& open = options.unfinished) {
+    text += fmt::format(
+        "\nunfinished: transaction {} ({}): {}\n  the same command again goes on, `partita "
+        "rollback` goes back\n",
+        open->transaction, open->rollback ? "rollback" : "apply",
+        open->reason.empty() ? "cut short, or under way" : shown(open->reason));
+  }
+  return text;
 }
 
 }  // namespace partita::device

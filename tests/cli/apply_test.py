@@ -146,7 +146,7 @@ class ApplyTest(harness.CliTest):
         self.write("illegal.json", plan([("4g.40gb", 0, "chat"), ("3g.40gb", 0, "chat")]))
         for args, status, words in (
                 (("h200.json",), 2, "the plan is for H200-141GB, this node has A100-80GB"),
-                (("three.json",), 1, "3 GPUs of model A100-80GB are wanted, 2 can be used"),
+                (("three.json",), 1, "the plan needs 3 GPUs of model A100-80GB, 2 can be used"),
                 (("illegal.json",), 2, "illegal.json: gpu 0: A100-80GB cannot be cut like this"),
                 (("nowhere.json",), 2, "nowhere.json"),
                 (("machine.yaml",), 2, "machine.yaml"),
@@ -206,6 +206,82 @@ class ApplyTest(harness.CliTest):
         self.assertEqual(set(self.node()[1].values()), {None})
         self.assertIn("no GPU and no MIG device is called '7'",
                       self.run_partita(*self.on_sim("drain", "7")).stderr.decode())
+
+    def test_an_interrupt_puts_back_and_says_one_sentence(self):
+        self.apply("one.json")
+        before, services = self.node()
+        holder = self.holder(before[0, "1g.10gb", 4][1])
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            running = subprocess.Popen(
+                [harness.PROGRAM, *self.on_sim("apply", "two.json", "--min-available", "0")],
+                cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            said = ""
+            while "waiting for pid" not in said:
+                said += running.stderr.readline()
+            running.send_signal(number)
+            rest = running.communicate(timeout=20)[1]
+            self.assertEqual(running.returncode, 3, rest)
+            self.assertEqual(rest.splitlines()[-1],
+                             "partita: interrupted; `partita apply` again goes on, "
+                             "`partita rollback` goes back")
+            now, segments = self.node()
+            for place in before.keys() & now.keys():
+                self.assertEqual((now[place], segments[place]), (before[place], services[place]))
+            unfinished = self.json(*self.on_sim("status"))["unfinished"]
+            self.assertEqual(unfinished["kind"], "apply")
+            self.assertIn("interrupted", unfinished["reason"])
+        self.assertIn("unfinished: transaction 2 (apply): interrupted",
+                      self.ok(*self.on_sim("status")))
+        holder.kill()
+        holder.wait()
+        self.apply("two.json", "--min-available", "0")
+        self.assertNotIn("unfinished", self.json(*self.on_sim("status")))
+
+    def test_a_reader_that_goes_away_is_an_interrupt(self):
+        self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.3"))
+        running = subprocess.Popen([harness.PROGRAM, *self.on_sim("apply", "two.json")],
+                                   cwd=self.folder, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        running.stderr.readline()
+        running.stderr.close()
+        self.assertEqual(running.wait(timeout=20), 3)
+        for gpu in self.json(*self.on_sim("status"))["gpus"]:
+            self.assertTrue(all(one["uuid"] for one in gpu["instances"]))
+        self.assertIn("interrupted", self.json(*self.on_sim("status"))["unfinished"]["reason"])
+        self.apply("two.json")
+
+    def test_a_second_rollback_finds_nothing_to_do_and_says_where_it_goes(self):
+        self.apply("one.json")
+        before = self.node()
+        self.apply("two.json")
+        first = self.run_partita(*self.on_sim("rollback"))
+        self.assertIn("back to what was before transaction 2: 3 instances on 2 GPUs",
+                      first.stderr.decode())
+        self.assertEqual(self.node()[1], before[1])
+        second = self.run_partita(*self.on_sim("rollback"))
+        self.assertEqual((first.returncode, second.returncode), (0, 0))
+        self.assertIn("back to what transaction 3, a rollback, went back to",
+                      second.stderr.decode())
+        self.assertIn("nothing to do", second.stderr.decode())
+        self.assertEqual(self.node()[1], before[1])
+
+    def test_one_change_at_a_time_whatever_the_state_directory(self):
+        self.apply("one.json")
+        device = self.node()[0][0, "1g.10gb", 4][1]
+        self.holder(device)
+        running = subprocess.Popen([harness.PROGRAM, *self.on_sim("drain", device)],
+                                   cwd=self.folder, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        self.assertIn("wait until", running.stderr.readline() + running.stderr.readline())
+        other = ("apply", "two.json", "--driver", "sim", "--machine", "machine.yaml",
+                 "--state-dir", "elsewhere")
+        done = self.run_partita(*other)
+        self.assertEqual(done.returncode, 3, done.stderr.decode())
+        self.assertIn("another process holds the lock", done.stderr.decode())
+        running.send_signal(signal.SIGTERM)
+        self.assertIn("`partita drain` again goes on", running.communicate(timeout=20)[1])
+        self.assertEqual(running.returncode, 3)
+        self.assertEqual(self.node()[1][0, "1g.10gb", 4], "search")
 
     def test_the_readme_word_for_word(self):
         text = harness.source_text("README.md")

@@ -282,7 +282,7 @@ class BatchRunTest(BatchTest):
                          r"in its way:\n  GPU 0: 1g.6gb@1 \(gi \d+, held by 4242 trainer\)")
         self.assertEqual(list(self.instances().values()), [("1g.6gb", 1)])
         self.assertNotIn("batch.journal", os.listdir(self.path("state")))
-        self.write("state/batch.journal", "0123456789abcdef {}\n{}\n")
+        self.write("state/batch.journal", "01234567 {}\n{}\n")
         self.assertIn("batch.journal:1: the checksum is wrong", self.refused(status=2))
         self.assertEqual(self.log(), [])
 

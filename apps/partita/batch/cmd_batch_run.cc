@@ -265,8 +265,8 @@ Paths paths_of(const BatchRunFlags& flags, const device::NodeState& node) {
 Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
   const Paths paths = paths_of(flags, prepared.node);
   if (auto made = context.files.make_directories(paths.state); !made) return failed(made.error());
-  // Nobody applies a plan to this node meanwhile.
-  const auto node_lock = context.files.lock(actuate::journal_path(paths.state) + ".lock");
+  // Nobody else changes this node meanwhile, whatever state directory it uses.
+  const auto node_lock = lock_node(context, prepared.open, prepared.node);
   if (!node_lock) return failed(node_lock.error());
   RealProcesses processes;
   const exec::Doors doors{*prepared.open.driver, processes, context.files, context.clock};

@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
+#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -31,6 +32,7 @@ struct ApplyFlags {
 struct OpenNode {
   OpenDriver open;
   std::string state_dir;
+  device::NodeState state;  // as it was when it was opened
   RealProcesses processes = {};
   actuate::Doors doors(Context& context) {
     return {*open.driver, context.files, context.clock, *open.catalogue, state_dir, &processes};
@@ -41,9 +43,10 @@ Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
                            const std::string& state_dir) {
   Result<OpenDriver> open = open_driver(context, flags);
   if (!open) return failed(open.error());
-  const Result<device::NodeState> state = device::read_node(*open->driver);
+  Result<device::NodeState> state = device::read_node(*open->driver);
   if (!state) return failed(state.error());
-  return OpenNode{std::move(*open), state_directory(state_dir, *state)};
+  std::string directory = state_directory(state_dir, *state);
+  return OpenNode{std::move(*open), std::move(directory), *std::move(state)};
 }
 
 // A plan that the judge lets pass, by the services and profiles where they are named.
@@ -126,37 +129,52 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Chan
   return Exit::done;
 }
 
-Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
-  if (flags.plan.empty() && !flags.rollback)
-    return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
-  Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
-  if (!node) return failed(node.error());
-  const actuate::Doors doors = node->doors(context);
-  const Result<actuate::Wanted> wanted = flags.rollback
-                                             ? actuate::rollback_target(doors)
-                                             : load_wanted(context, flags, *node->open.catalogue);
-  if (!wanted) return failed(wanted.error());
-  if (flags.dry_run) {
-    const auto change = actuate::preview(doors, *wanted, options_of(flags));
-    if (!change) return failed(change.error());
-    return show(context, flags, *change);
-  }
-  bool begun = false;
-  const auto report = actuate::apply(doors, *wanted, options_of(flags), [&](const auto& event) {
-    begun = begun || event.kind == actuate::ApplyEvent::Kind::step;
-    tell(context, event);
-  });
-  if (!report) {
-    if (begun) {
-      complain(context, "run the same command again to go on, or `partita rollback` to go back");
-    }
-    return failed(report.error());
-  }
+// The one way from a command to a change of the node.
+Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node,
+                       const actuate::Wanted& wanted) {
+  StopRequest stop;
+  actuate::Doors doors = node.doors(context);
+  doors.interrupted = [&stop] { return stop.within(0); };
+  const auto report = actuate::apply(doors, wanted, options_of(flags),
+                                     [&](const auto& event) { tell(context, event); });
+  if (!report) return failed(report.error());
   complain(context, report->change.empty()
                         ? std::string("the node already matches; nothing to do")
                         : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
                                       report->took.value, report->change.predicted.value));
   return show(context, flags, report->change);
+}
+
+Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
+  if (flags.plan.empty() && !flags.rollback) {
+    return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
+  }
+  Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
+  if (!node) return failed(node.error());
+  FileLock lock;
+  if (!flags.dry_run) {
+    Result<FileLock> taken = lock_node(context, node->open, node->state);
+    if (!taken) return failed(taken.error());
+    lock = *std::move(taken);
+  }
+  const actuate::Doors doors = node->doors(context);
+  const Result<actuate::Wanted> wanted =
+      flags.rollback ? actuate::rollback_target(doors)
+                     : load_wanted(context, flags, *node->open.catalogue);
+  if (!wanted) return failed(wanted.error());
+  if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
+  if (flags.dry_run) {
+    const auto change = actuate::preview(doors, *wanted, options_of(flags));
+    if (!change) return failed(change.error());
+    return show(context, flags, *change);
+  }
+  Result<Exit> exit = carry_out(context, flags, *node, *wanted);
+  const auto unfinished = load_unfinished(context, node->state_dir);
+  const bool said = !exit && exit.error().message.starts_with("interrupted");
+  if (!exit && unfinished && !said) {
+    complain(context, "run the same command again to go on, or `partita rollback` to go back");
+  }
+  return exit;
 }
 
 void add_flags(CLI::App& command, ApplyFlags& flags) {
@@ -214,11 +232,14 @@ Result<std::vector<std::string>> devices_of(const std::vector<std::string>& word
 Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
-  const Result<device::NodeState> state = device::read_node(*node->open.driver);
-  if (!state) return failed(state.error());
-  const auto devices = devices_of(flags.devices, *state);
+  const Result<FileLock> lock = lock_node(context, node->open, node->state);
+  if (!lock) return failed(lock.error());
+  const auto devices = devices_of(flags.devices, node->state);
   if (!devices) return failed(devices.error());
-  const auto drained = actuate::drain(node->doors(context), *devices, {flags.timeout},
+  StopRequest stop;
+  actuate::Doors doors = node->doors(context);
+  doors.interrupted = [&stop] { return stop.within(0); };
+  const auto drained = actuate::drain(doors, *devices, {flags.timeout},
                                       [&](const auto& event) { tell(context, event); });
   if (!drained) return failed(drained.error());
   complain(context, "nothing runs there");

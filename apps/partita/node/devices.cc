@@ -93,4 +93,15 @@ device::Occupants load_occupants(Context& context, const std::string& state_dire
   return occupants;
 }
 
+std::optional<device::Unfinished> load_unfinished(Context& context,
+                                                  const std::string& state_directory) {
+  const auto journal =
+      actuate::read_journal(context.files, actuate::journal_path(state_directory));
+  if (!journal) complain(context, to_string(journal.error()));
+  if (!journal || !journal->pending()) return std::nullopt;
+  const actuate::BeginRecord& last = *journal->last;
+  return device::Unfinished{last.transaction, last.rollback,
+                            journal->end ? journal->end->reason : ""};
+}
+
 }  // namespace partita::cli

@@ -57,6 +57,8 @@ class FileMachine final : public SharedMachine {
         path_(description_.state),
         catalogue_(catalogue) {}
 
+  std::string shared_file() const override { return path_; }
+
   Result<void> with(const std::function<void(Machine&)>& use) override {
     const auto lock = wait_for_lock(path_ + ".lock");
     if (!lock) return failed(lock.error());
