@@ -1,14 +1,11 @@
 // The journal of a batch run, as it stands and with the checksums made right: a refusal with its
 // line, or records that are written and read the same. Whatever is behind the last newline is torn.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "exec/batch/run_journal.h"
 
 namespace {
@@ -36,8 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string summed;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    summed += fmt::format("{:016x} {}\n", partita::text_hash(line), line);
+    summed += partita::log_line(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
   }
   check(summed);

@@ -9,6 +9,7 @@
 
 namespace partita::cli {
 
+Command add_init(CLI::App& app);
 Command add_gpus(CLI::App& app);
 Command add_layouts(CLI::App& app);
 Command add_planners(CLI::App& app);

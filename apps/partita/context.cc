@@ -17,7 +17,7 @@ namespace {
 // A progress line makes room for what is said.
 void make_room(Context& context) {
   if (!context.progress_shown) return;
-  fmt::print(context.err, "\r\033[2K");
+  std::fputs("\r\033[2K", context.err);
   std::fflush(context.err);
   context.progress_shown = false;
 }
@@ -38,7 +38,7 @@ Exit exit_of(const Error& error) {
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats) {
   output.format = formats.front();
   one_of(command.add_option("--format", output.format,
-                            "Form of the result: text is for people, json is for programs"),
+                            "Form of the result: text is for people, json for programs"),
          formats)
       ->default_str(output.format);
   add_output_file(command, output.file);
@@ -49,10 +49,10 @@ void add_output_file(CLI::App& command, std::string& file) {
       .add_option_function<std::string>(
           "-o,--output",
           [&file](const std::string& path) { file = path == "-" ? std::string{} : path; },
-          "Write the result to FILE, atomically: old or new content, never a mix")
+          "Write the result to FILE (atomically: never a partly written file)")
       ->type_name("FILE")
       ->check([](const std::string& path) {
-        return path.empty() ? std::string("a file name is needed") : std::string{};
+        return path.empty() ? std::string("give a file name") : std::string{};
       });
 }
 
@@ -80,13 +80,14 @@ void complain(Context& context, std::string_view message) {
 
 void say(Context& context, std::string_view text) {
   make_room(context);
-  fmt::print(context.out, "{}", shown(text, Painter(context.colour)));
+  std::fputs(shown(text, Painter(context.colour)).c_str(), context.out);
   std::fflush(context.out);
 }
 
 void note(Context& context, std::string_view text) {
   make_room(context);
-  fmt::print(context.err, "{}", shown(text));
+  // Who reads it may be gone; that is for others to notice.
+  std::fputs(shown(text).c_str(), context.err);
 }
 
 void add_catalogue(CLI::App& command, std::string& directory) {

@@ -14,7 +14,7 @@ CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) 
   option->type_name(fmt::format("{}", fmt::join(words, "|")));
   return option->check([words](const std::string& value) {
     if (std::find(words.begin(), words.end(), value) != words.end()) return std::string{};
-    return fmt::format("'{}' is none of {}{}", value, fmt::join(words, ", "),
+    return fmt::format("'{}' is not one of {}{}", value, fmt::join(words, ", "),
                        did_you_mean(value, words));
   });
 }
@@ -32,7 +32,7 @@ CLI::Option* within(CLI::Option* option, double least, double most) {
 }
 
 void add_seed(CLI::App& command, std::uint64_t& seed) {
-  within(command.add_option("--seed", seed, "Seed of everything random; same seed, same result"), 0,
+  within(command.add_option("--seed", seed, "Random seed: the same seed gives the same result"), 0,
          1.8e19)
       ->type_name("N")
       ->default_str(fmt::format("{}", seed));
@@ -49,7 +49,7 @@ Result<Seconds> parse_duration(const std::string& flag, const std::string& text)
   if (suffix == "m") scale = 60;
   if (suffix == "h") scale = 3600;
   if (error != std::errc{} || scale == 0) {
-    return bad_input(flag, fmt::format("'{}' is no duration such as 60s, 5m or 500ms", text));
+    return bad_input(flag, fmt::format("'{}' is not a duration such as 60s, 5m or 500ms", text));
   }
   const Seconds duration{value * scale};
   if (!(duration.value > 0 && duration <= kMaxDuration)) {

@@ -24,7 +24,7 @@ class Progress {
   void show(const std::string& line) {
     if (!context_.progress) return;
     const int room = context_.err_width - 1;
-    fmt::print(context_.err, "\r\033[2K{}", fit(line, std::min(columns(line), room)));
+    std::fputs(("\r\033[2K" + fit(line, std::min(columns(line), room))).c_str(), context_.err);
     std::fflush(context_.err);
     context_.progress_shown = true;
   }

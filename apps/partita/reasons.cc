@@ -25,7 +25,7 @@ std::string reasons_json(const std::string& kind, const std::string& key,
 
 Result<Exit> refuse(Context& context, const Output& output, const std::string& thing,
                     const std::vector<plan::Reason>& reasons) {
-  complain(context, decide::reasons_text(fmt::format("there is no such {}:", thing), reasons));
+  complain(context, decide::reasons_text(fmt::format("no such {} exists:", thing), reasons));
   if (output.format == "json") {
     auto written = deliver(context, {}, reasons_json("Refusal", "reasons", reasons));
     if (!written) return failed(written.error());

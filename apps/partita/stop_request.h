@@ -1,6 +1,7 @@
-// StopRequest: SIGINT and SIGTERM as something to ask for, while it lives; started programs get
-// them as ever. Made on the main thread before any other thread starts, so that all of them block
-// both.
+// StopRequest: SIGINT, SIGTERM, SIGHUP and a reader that closed our output as something to ask for,
+// while it lives; started programs get them as ever, and what is ignored when it begins (nohup)
+// stays ignored. Afterwards a closed output ends no more than the write. Made on the main thread
+// before any other thread starts, so that all of them block the signals.
 #pragma once
 
 #include <csignal>
@@ -13,11 +14,18 @@ class StopRequest {
  public:
   StopRequest() {
     sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+      struct sigaction now {};
+      ::sigaction(signal, nullptr, &now);
+      if (now.sa_handler != SIG_IGN) sigaddset(&signals_, signal);
+    }
     ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
-  ~StopRequest() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~StopRequest() {
+    std::signal(SIGPIPE, SIG_IGN);
+    while (within(0)) continue;  // what came too late is not for others
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 

@@ -1,6 +1,6 @@
 // Apply: makes a node as wanted through its driver, step by step, so that it may be killed at any
-// moment: a run that follows reads the node back and goes on with the difference. Single-threaded;
-// blocks in driver calls and in Clock::sleep_ns while it drains.
+// moment: a run that follows reads the node back and goes on with the difference. These functions
+// run a NodeBrain (node_brain.h) at the doors until it has finished.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "actuate/change.h"
 #include "actuate/journal.h"
+#include "actuate/talk.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/processes.h"
@@ -29,6 +30,8 @@ struct Doors {
   std::string state_dir;
   // With it, a device counts as drained only when the workers' supervisor has let go of it, too.
   Processes* processes = nullptr;
+  // Asked often: should what is being done end?
+  std::function<bool()> interrupted = {};
 };
 std::string journal_path(const std::string& state_dir);
 std::string assignment_path(const std::string& state_dir);
@@ -41,14 +44,6 @@ struct ApplyOptions {
   Seconds ready_timeout{0};  // how long a started segment may take until a process holds its device
 };
 
-// What apply is doing, for people.
-struct ApplyEvent {
-  enum class Kind { begin, step, waiting, done_step, retry, end };
-  Kind kind = Kind::begin;
-  const Change* change = nullptr;  // the change under way
-  std::size_t step = 0;            // index into its steps
-  std::string detail;
-};
 using ApplyObserver = std::function<void(const ApplyEvent&)>;
 
 struct ApplyReport {
@@ -58,6 +53,17 @@ struct ApplyReport {
   long driver_calls = 0;  // changing calls
   bool resumed = false;   // an earlier run had been cut short
 };
+
+// What was read of a node.
+struct Known {
+  const device::NodeState& state;
+  const Assignment& assignment;
+  const JournalState& journal;
+};
+// The change that apply carries out, `gpu_uuids` being a matching that was decided earlier. Pure.
+Result<Change> planned_change(const Known& known, const Wanted& wanted, const ApplyOptions& options,
+                              const std::vector<std::string>& gpu_uuids,
+                              const hw::Catalogue& catalogue);
 
 // What apply would do; reads only, takes no lock.
 Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOptions& options);
@@ -69,9 +75,11 @@ Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOpti
 Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyOptions& options,
                           const ApplyObserver& observe);
 
-// What the node was like before the last transaction -- or, when that was a rollback that was cut
-// short, what it was going back to; infeasible when there was none.
+// What the node was like before the last transaction -- or, when that was a rollback, what that
+// went back to, so that a second one finds nothing to do; infeasible when there was none.
 Result<Wanted> rollback_target(const Doors& doors);
+// Its name, for people: "what was before transaction 3: 4 instances on 2 GPUs".
+Result<std::string> rollback_name(const Doors& doors);
 
 // Which segments run where, as the state directory says; none when there is no such file.
 Result<Assignment> read_assignment(Files& files, const std::string& state_dir);

@@ -41,6 +41,12 @@ class Planner {
     for (const AssignedSegment& one : assignment.segments) {
       segments_[one.device] = {one.service, one.batch, one.processes, one.throughput_rps};
     }
+    for (const device::GpuState& gpu : state_.gpus) {
+      for (const device::Instance& one : gpu.instances) {
+        const auto found = segments_.find(one.uuid());
+        if (found != segments_.end()) ran_.insert(found->second.service);
+      }
+    }
     std::vector<int> wanted_at(state_.gpus.size(), -1);
     for (std::size_t w = 0; w < gpu_of.size(); ++w) {
       wanted_at[at(gpu_of[w])] = static_cast<int>(w);
@@ -123,8 +129,21 @@ class Planner {
     return one;
   }
 
+  // Counts what becomes of a segment that is there and of the one that comes in its place; empty
+  // services: none.
+  void count(const Segment& from, const Segment& to) {
+    plan::Changes& changes = change_.changes;
+    if (from.service == to.service && !to.service.empty()) {
+      ++(same_segment(from, to) ? changes.kept : changes.restarted);
+      return;
+    }
+    if (!from.service.empty()) ++changes.removed;
+    if (!to.service.empty()) ++(ran_.contains(to.service) ? changes.moved : changes.created);
+  }
+
   void keep(const device::Instance& instance, const Segment& wanted) {
     const Present one = present(instance);
+    count(one.segment, wanted);
     capacities_.after(wanted, instance.gpcs);
     if (instance.compute.empty()) {  // a creation that was cut short
       change_.create.push_back({one.place, wanted});
@@ -148,6 +167,7 @@ class Planner {
     const hw::MigProfile& shape = model().profiles[at(profile)];
     gpcs_[one.profile] = shape.gpcs;
     change_.create.push_back({{gpu().index, gpu().uuid, one.profile, one.start}, one.segment});
+    count({}, one.segment);
     capacities_.after(one.segment, shape.gpcs);
     add_unit(Unit::Kind::create, {Item::List::create, change_.create.size() - 1},
              {at_, profile, one.start, shape.size});
@@ -156,6 +176,7 @@ class Planner {
   void destroy(const device::Instance& instance,
                const std::vector<const WantedInstance*>& missing) {
     const Present one = present(instance);
+    count(one.segment, {});
     capacities_.before(one.segment, instance.gpcs);
     if (!one.ours && options_.keep_foreign && !in_the_way(instance, missing)) {
       if (one.segment.service.empty()) return;
@@ -320,6 +341,7 @@ class Planner {
   const Wanted& wanted_;
   const ChangeOptions& options_;
   std::set<std::string> owned_;
+  std::set<std::string> ran_;  // services that have a segment somewhere
   std::map<std::string, Segment> segments_;  // by MIG device
   std::map<std::string, int> gpcs_;          // by profile
   LayoutState layout_;

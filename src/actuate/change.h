@@ -2,11 +2,10 @@
 // which GPU of the plan, what is kept, destroyed, created and moved, and in which order. A pure
 // function of what was read and what is wanted.
 //
-// Matching: GPUs of one model are interchangeable, so plan GPUs are matched with node GPUs such
-// that (1) the running capacity that stays untouched is greatest, in compute slices of instances
-// that have the wanted profile and start and, where it is known, the wanted service; then (2) of
-// instances that processes hold, (3) of all instances that stay, (4) of GPUs that keep their index.
-// Exact.
+// Matching: GPUs of one model are interchangeable, so plan GPUs are matched with node GPUs by
+// plan::match_gpus: the fewest instances to be made, then the fewest restarts, ..., then GPUs that
+// keep the index that the plan names. An incremental plan names its GPUs by the same function, so
+// it is applied there, and `changes` is what it promised. Exact.
 //
 // Order: legal at every moment, and no service below min_available of the smaller of its capacities
 // before and after, where there is room for that: replacements first, on free slices or spare GPUs;
@@ -24,10 +23,11 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "hw/catalogue.h"
+#include "plan/changes.h"
 
 namespace partita::actuate {
 
-inline constexpr std::size_t kMaxChangeGpus = 1024;
+inline constexpr std::size_t kMaxChangeGpus = plan::kMaxMatchedGpus;
 
 // A place on a GPU of the node.
 struct Place {
@@ -111,6 +111,7 @@ struct Blocker {
 
 struct Change {
   std::vector<int> gpu_of;  // per wanted GPU the index of its GPU
+  plan::Changes changes;    // what becomes of the segments, counted as planners count
   std::vector<Present> keep;
   std::vector<Present> destroy;
   std::vector<Creation> create;
@@ -121,7 +122,7 @@ struct Change {
   std::vector<Affected> affected;
   std::vector<Blocker> blockers;
   Seconds predicted;  // sum over the steps
-  int kept_gpcs = 0;  // running capacity that stays untouched, level (1) above
+  int kept_gpcs = 0;  // running compute slices that stay untouched with their segment
   std::vector<std::string> explanation;
   bool empty() const { return steps.empty(); }
   bool operator==(const Change&) const = default;

@@ -102,6 +102,12 @@ std::string change_json(const Change& change) {
   write_list(out, "blockers", change.blockers, write_blocker);
   write_list(out, "explanation", change.explanation,
              [](JsonWriter& to, const std::string& sentence) { to.string(sentence); });
+  const plan::Changes& counts = change.changes;
+  out.raw(",\n \"changes\": {\"kept\": ").number(long{counts.kept});
+  out.raw(", \"restarted\": ").number(long{counts.restarted});
+  out.raw(", \"moved\": ").number(long{counts.moved});
+  out.raw(", \"created\": ").number(long{counts.created});
+  out.raw(", \"removed\": ").number(long{counts.removed}).raw("}");
   out.raw(",\n \"kept_gpcs\": ").number(long{change.kept_gpcs});
   out.raw(",\n \"predicted_s\": ").number(change.predicted.value).raw("}\n");
   return out.take();
@@ -131,9 +137,7 @@ std::string step_text(const Step& step) {
 }
 
 std::string change_summary(const Change& change) {
-  std::string text = fmt::format("keep {}, create {}, destroy {}, move {}, restart {}\n",
-                                 change.keep.size(), change.create.size(), change.destroy.size(),
-                                 change.move.size(), change.reassign.size());
+  std::string text = fmt::format("instances: {}\n", to_string(change.changes));
   for (const Present& one : change.destroy) {
     text += fmt::format("  - {}{}{}\n", to_string(one.place), segment_text(one.segment),
                         one.ours || !one.segment.service.empty() ? "" : "  (not made by Partita)");
@@ -156,7 +160,7 @@ std::string affected_text(const std::vector<Affected>& affected) {
       continue;
     }
     text += fmt::format(
-        "  {}: down to {:.0f} %, {:.2f} s below what it must have, {:.2f} s without any\n",
+        "  {}: down to {:.0f} %, {:.2f} s below its minimum, {:.2f} s with nothing running\n",
         one.service, 100 * one.least, one.below.value, one.unavailable.value);
     if (!one.why_below.empty()) text += fmt::format("    {}\n", one.why_below);
   }
@@ -175,7 +179,7 @@ std::string change_text(const Change& change, bool explain) {
   }
   if (!change.affected.empty()) text += "\n" + affected_text(change.affected);
   for (const Blocker& one : change.blockers) {
-    text += fmt::format("in the way: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
+    text += fmt::format("blocked by: pid {} {} on {} ({})\n", one.holder.pid, one.holder.name,
                         to_string(one.instance.place), one.instance.uuid);
   }
   if (explain && !change.explanation.empty()) text += "\nwhy\n";

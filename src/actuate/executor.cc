@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "actuate/workers_on.h"
 #include "base/check.h"
 
 namespace partita::actuate {
@@ -14,25 +13,33 @@ constexpr std::int64_t kPollNs = 20'000'000;  // between two looks at who holds 
 
 std::int64_t ns(Seconds time) { return static_cast<std::int64_t>(time.value * 1e9); }
 
-std::string holders_text(const std::vector<device::Holder>& holders) {
-  std::string text;
-  for (const device::Holder& holder : holders) {
-    text += fmt::format("{}pid {}{}", text.empty() ? "" : ", ", holder.pid,
-                        holder.name.empty() ? "" : " (" + holder.name + ")");
-  }
-  return text;
-}
-
 }  // namespace
 
-Result<void> write_assignment(const Doors& doors, Assignment& assignment) {
-  ++assignment.revision;
-  std::sort(assignment.segments.begin(), assignment.segments.end(),
-            [](const AssignedSegment& a, const AssignedSegment& b) { return a.device < b.device; });
-  return doors.files.write_atomic(assignment_path(doors.state_dir), assignment_json(assignment));
+Error interrupted_error(bool untouched) {
+  return {ErrorCode::environment,
+          untouched ? "interrupted; nothing was changed"
+                    : "interrupted; `partita apply` again goes on, `partita rollback` goes back",
+          ""};
 }
 
-Result<void> Executor::run(const Change& change, const device::NodeState& state) {
+Done Notebook::note(const Record& record) {
+  const Note question{record};
+  const Result<void> noted = co_await talk.ask(question);
+  if (noted) follow(journal, record);
+  co_return noted;
+}
+
+Done Notebook::assign(const Assignment& wanted) {
+  Assignment next = wanted;
+  ++next.revision;
+  std::ranges::sort(next.segments, {}, &AssignedSegment::device);
+  // Also when it could not be written: what the next attempt writes must be newer.
+  assignment = next;
+  const Assign question{next};
+  co_return co_await talk.ask(question);
+}
+
+Done Executor::run(const Change& change, const device::NodeState& state) {
   change_ = &change;
   there_.clear();
   stopped_.clear();
@@ -44,14 +51,38 @@ Result<void> Executor::run(const Change& change, const device::NodeState& state)
     }
   }
   for (step_ = 0; step_ < change.steps.size(); ++step_) {
-    observe_({ApplyEvent::Kind::step, change_, step_, ""});
-    if (auto done = carry_out(change.steps[step_]); !done) return done;
-    observe_({ApplyEvent::Kind::done_step, change_, step_, ""});
+    if (talk_.interrupted && may_stop_before(step_)) {
+      const Result<void> back = co_await put_back();
+      if (!back) co_return back;
+      co_return failed(interrupted_error(false));
+    }
+    talk_.tell({ApplyEvent::Kind::step, change_, step_, ""});
+    const Result<void> done = co_await carry_out(change.steps[step_]);
+    if (!done) co_return done;
+    talk_.tell({ApplyEvent::Kind::done_step, change_, step_, ""});
   }
-  return {};
+  co_return {};
 }
 
-Result<void> Executor::carry_out(const Step& step) {
+// Nothing is left half made.
+bool Executor::may_stop_before(std::size_t step) const {
+  if (step == 0) return true;
+  const Step::Kind before = change_->steps[step - 1].kind;
+  return before != Step::Kind::create_instance && before != Step::Kind::destroy_compute;
+}
+
+Done Executor::put_back() {
+  Assignment next = book_.assignment;
+  for (const auto& [key, segment] : stopped_) {
+    const auto same = [&](const AssignedSegment& one) { return one.device == segment.device; };
+    if (std::ranges::none_of(next.segments, same)) next.segments.push_back(segment);
+  }
+  stopped_.clear();
+  if (next == book_.assignment) co_return {};
+  co_return co_await book_.assign(next);
+}
+
+Done Executor::carry_out(const Step& step) {
   switch (step.kind) {
     case Step::Kind::enable_mig:
       return enable_mig(step);
@@ -70,43 +101,45 @@ Result<void> Executor::carry_out(const Step& step) {
     case Step::Kind::destroy_instance:
       return destroy_instance(step);
   }
-  return {};
+  return put_back();  // there is no other kind
 }
 
-Result<void> Executor::enable_mig(const Step& step) {
+Done Executor::enable_mig(const Step& step) {
   ++driver_calls_;
-  const Result<device::ModeChange> mode = doors_.driver.set_mig_mode(step.place.gpu, true);
-  if (!mode) return failed(mode.error());
-  if (*mode == device::ModeChange::done) return {};
-  return failed({ErrorCode::reset_required,
-                 fmt::format("MIG mode is stored and comes in force with a reset: nvidia-smi "
-                             "--gpu-reset -i {}, then apply again",
-                             step.place.gpu),
-                 fmt::format("gpu {}", step.place.gpu)});
+  const EnableMig question{step.place.gpu};
+  const Result<device::ModeChange> mode = co_await talk_.ask(question);
+  if (!mode) co_return failed(mode.error());
+  if (*mode == device::ModeChange::done) co_return {};
+  Error error{ErrorCode::reset_required,
+              fmt::format("MIG mode is stored and takes effect after a reset: run nvidia-smi "
+                          "--gpu-reset -i {}, then apply again",
+                          step.place.gpu),
+              fmt::format("gpu {}", step.place.gpu)};
+  co_return failed(std::move(error));
 }
-
-Result<void> Executor::intend(const Place& place) { return journal_.append(IntentRecord{place}); }
 
 bool Executor::intended(const Place& place) const {
-  const std::vector<Place>& all = journal_.state().intended;
-  return std::find(all.begin(), all.end(), place) != all.end();
+  return std::ranges::count(book_.journal.intended, place) > 0;
 }
 
-Result<void> Executor::create_instance(const Step& step) {
+Done Executor::create_instance(const Step& step) {
   const Place& place = step.place;
   const Result<int> number = nvml_enum(place);
-  if (!number) return failed(number.error());
-  if (auto noted = intend(place); !noted) return noted;
+  if (!number) co_return failed(number.error());
+  const Record intent = IntentRecord{place};
+  const Result<void> noted = co_await book_.note(intent);
+  if (!noted) co_return noted;
   ++driver_calls_;
-  const Result<int> made = doors_.driver.create_instance(place.gpu, {*number, place.start});
-  if (!made) return failed(made.error());
+  const CreateInstance question{place.gpu, {*number, place.start}};
+  const Result<int> made = co_await talk_.ask(question);
+  if (!made) co_return failed(made.error());
   there_[{place.gpu, place.start, place.profile}] = {*made, {}};
-  return {};
+  co_return {};
 }
 
 // The board's number of the profile; the catalogue's entry of that name says it.
 Result<int> Executor::nvml_enum(const Place& place) const {
-  for (const hw::GpuModel& model : doors_.catalogue.gpus) {
+  for (const hw::GpuModel& model : catalogue_.gpus) {
     if (model.name != models_.at(place.gpu)) continue;
     const int profile = model.profile_index(place.profile);
     if (profile >= 0) return model.profiles[static_cast<std::size_t>(profile)].nvml_enum;
@@ -114,161 +147,148 @@ Result<int> Executor::nvml_enum(const Place& place) const {
   return bad_input(to_string(place), "the catalogue does not know this profile");
 }
 
-Result<void> Executor::create_compute(const Step& step) {
+Done Executor::create_compute(const Step& step) {
   const Place& place = step.place;
-  There& there = there_.at({place.gpu, place.start, place.profile});
   if (!intended(place)) {  // what others left half made
-    if (auto noted = intend(place); !noted) return noted;
+    const Record intent = IntentRecord{place};
+    const Result<void> noted = co_await book_.note(intent);
+    if (!noted) co_return noted;
   }
   ++driver_calls_;
-  const Result<device::ComputeInstance> made = doors_.driver.create_compute(place.gpu, there.gi_id);
-  if (!made) return failed(made.error());
-  there.compute = {*made};
-  return journal_.append(MadeRecord{place, made->uuid});
+  const CreateCompute question{place.gpu, there(place).gi_id};
+  const Result<device::ComputeInstance> made = co_await talk_.ask(question);
+  if (!made) co_return failed(made.error());
+  there(place).compute = {*made};
+  const Record record = MadeRecord{place, made->uuid};
+  co_return co_await book_.note(record);
 }
 
-Result<void> Executor::start(const Step& step) {
+Done Executor::start(const Step& step) {
   const Place& place = step.place;
-  const There& there = there_.at({place.gpu, place.start, place.profile});
-  const std::string& device = there.compute.front().uuid;
+  const std::string device = there(place).compute.front().uuid;
   const Segment& segment = step.segment;
-  std::erase_if(assignment_.segments, [&](const auto& one) { return one.device == device; });
-  assignment_.segments.push_back({device, place.gpu_uuid, place.profile, place.start,
-                                  segment.service, segment.batch, segment.processes,
-                                  segment.throughput_rps});
-  if (auto written = write_assignment(doors_, assignment_); !written) return written;
-  return wait_until_ready(step, device);
+  stopped_.erase({place.gpu, place.start, place.profile});
+  Assignment next = book_.assignment;
+  std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
+  next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
+                           segment.batch, segment.processes, segment.throughput_rps});
+  const Result<void> written = co_await book_.assign(next);
+  if (!written) co_return written;
+  co_return co_await wait_until_ready(step, device);
 }
 
-Result<void> Executor::wait_until_ready(const Step& step, const std::string& device) {
-  if (options_.ready_timeout.value <= 0) return {};
-  const std::int64_t until = doors_.clock.now_ns() + ns(options_.ready_timeout);
-  const int gi_id = there_.at({step.place.gpu, step.place.start, step.place.profile}).gi_id;
+Done Executor::wait_until_ready(const Step& step, const std::string& device) {
+  if (options_.ready_timeout.value <= 0) co_return {};
+  const std::int64_t until = talk_.now + ns(options_.ready_timeout);
+  AskUsers question = users_of(step.place);
+  question.devices.clear();  // workers that hold nothing are not ready
   while (true) {
-    const auto held = holders(step.place, gi_id);
-    if (!held) return failed(held.error());
-    if (!held->empty()) return {};
-    if (doors_.clock.now_ns() >= until) break;
-    doors_.clock.sleep_ns(kPollNs);
+    const Result<Users> users = co_await talk_.ask(question);
+    if (!users) co_return failed(users.error());
+    if (!users->holders.empty() || talk_.interrupted) co_return {};
+    if (talk_.now >= until) break;
+    co_await talk_.until(talk_.now + kPollNs);
   }
   waited_in_vain_ = true;
-  return failed(
-      {ErrorCode::timeout,
-       fmt::format("no process of {} came up on {} within {} s; is the supervisor running?",
-                   step.segment.service, device, options_.ready_timeout.value),
-       to_string(step.place)});
+  Error error{ErrorCode::timeout,
+              fmt::format("no process of {} came up on {} within {} s; is the supervisor running?",
+                          step.segment.service, device, options_.ready_timeout.value),
+              to_string(step.place)};
+  co_return failed(std::move(error));
 }
 
-Result<void> Executor::stop(const Step& step) {
+Done Executor::stop(const Step& step) {
   const Place& place = step.place;
-  const Key key{place.gpu, place.start, place.profile};
-  const There& there = there_.at(key);
-  for (const device::ComputeInstance& compute : there.compute) {
-    const auto found =
-        std::find_if(assignment_.segments.begin(), assignment_.segments.end(),
-                     [&](const AssignedSegment& one) { return one.device == compute.uuid; });
-    if (found == assignment_.segments.end()) continue;
-    stopped_[key] = *found;
-    assignment_.segments.erase(found);
+  Assignment next = book_.assignment;
+  for (const device::ComputeInstance& compute : there(place).compute) {
+    const auto found = std::ranges::find(next.segments, compute.uuid, &AssignedSegment::device);
+    if (found == next.segments.end()) continue;
+    stopped_[{place.gpu, place.start, place.profile}] = *found;
+    next.segments.erase(found);
   }
-  return write_assignment(doors_, assignment_);
-}
-
-Result<std::vector<device::Holder>> Executor::holders(const Place& place, int gi_id) {
-  const Result<device::GpuState> gpu = doors_.driver.read(place.gpu);
-  if (!gpu) return failed(gpu.error());
-  if (gpu->lost) return failed({ErrorCode::lost, "the GPU fell off the bus", to_string(place)});
-  for (const device::Instance& one : gpu->instances) {
-    if (one.gi_id == gi_id) return one.holders;
-  }
-  return std::vector<device::Holder>{};
+  co_return co_await book_.assign(next);
 }
 
 // The driver knows who has opened the instance; a worker that has only just been started has not.
-Result<std::string> Executor::users(const Place& place) {
-  const There& there = there_.at({place.gpu, place.start, place.profile});
-  const auto held = holders(place, there.gi_id);
-  if (!held) return failed(held.error());
-  if (!held->empty() || doors_.processes == nullptr) return holders_text(*held);
-  const WorkersDoors doors{*doors_.processes, doors_.files, workers_path(doors_.state_dir)};
-  for (const device::ComputeInstance& compute : there.compute) {
-    Result<std::string> workers = workers_on(doors, compute.uuid, assignment_.revision);
-    if (!workers || !workers->empty()) return workers;
-  }
-  return std::string{};
+AskUsers Executor::users_of(const Place& place) const {
+  const There& now = there_.at({place.gpu, place.start, place.profile});
+  AskUsers question{place, now.gi_id, {}, book_.assignment.revision};
+  for (const device::ComputeInstance& one : now.compute) question.devices.push_back(one.uuid);
+  return question;
 }
 
-Result<void> Executor::drain(const Step& step) {
-  const Key key{step.place.gpu, step.place.start, step.place.profile};
-  const std::int64_t until = doors_.clock.now_ns() + ns(options_.drain_timeout);
+Done Executor::drain(const Step& step) {
+  const std::int64_t until = talk_.now + ns(options_.drain_timeout);
+  const AskUsers question = users_of(step.place);
   bool told = false;
   while (true) {
-    const Result<std::string> left = users(step.place);
-    if (!left) return failed(left.error());
-    if (left->empty()) return {};
-    if (!told) {
-      observe_({ApplyEvent::Kind::waiting, change_, step_, *left});
-      told = true;
-    }
-    if (doors_.clock.now_ns() < until) {
-      doors_.clock.sleep_ns(kPollNs);
+    const Result<Users> users = co_await talk_.ask(question);
+    if (!users) co_return failed(users.error());
+    if (users->text.empty()) co_return {};
+    if (!told) talk_.tell({ApplyEvent::Kind::waiting, change_, step_, users->text});
+    told = true;
+    if (talk_.now < until && !talk_.interrupted) {
+      co_await talk_.until(talk_.now + kPollNs);
       continue;
     }
     waited_in_vain_ = true;
-    // The service keeps what it has: its segment goes back where it was.
-    if (const auto stopped = stopped_.find(key); stopped != stopped_.end()) {
-      assignment_.segments.push_back(stopped->second);
-      if (auto written = write_assignment(doors_, assignment_); !written) return written;
-    }
-    return failed({ErrorCode::in_use,
-                   fmt::format("still held by {} after {} s", *left, options_.drain_timeout.value),
-                   to_string(step.place)});
+    const Result<void> back = co_await put_back();
+    if (!back) co_return back;
+    if (talk_.interrupted) co_return failed(interrupted_error(false));
+    Error error{ErrorCode::in_use,
+                fmt::format("still held by {} after {} s", users->text,
+                            options_.drain_timeout.value),
+                to_string(step.place)};
+    co_return failed(std::move(error));
   }
 }
 
-template <class Call>
-Result<void> Executor::once_free(Call call) {
-  const std::int64_t until = doors_.clock.now_ns() + ns(options_.drain_timeout);
+template <class Question>
+Done Executor::once_free(const Question& question) {
+  const std::int64_t until = talk_.now + ns(options_.drain_timeout);
   while (true) {
     ++driver_calls_;
-    const Result<void> done = call();
+    const Result<void> done = co_await talk_.ask(question);
     const bool held = !done && done.error().code == ErrorCode::in_use;
-    waited_in_vain_ = held && doors_.clock.now_ns() >= until;
-    if (!held || waited_in_vain_) return done;
-    doors_.clock.sleep_ns(kPollNs);
+    waited_in_vain_ = held && (talk_.now >= until || talk_.interrupted);
+    if (!held || waited_in_vain_) co_return done;
+    co_await talk_.until(talk_.now + kPollNs);
   }
 }
 
-Result<void> Executor::destroy_compute(const Step& step) {
+Done Executor::destroy_compute(const Step& step) {
   const Place& place = step.place;
-  There& there = there_.at({place.gpu, place.start, place.profile});
-  while (!there.compute.empty()) {
-    const device::ComputeInstance one = there.compute.back();
-    const std::vector<std::string>& owned = journal_.state().owned;
-    const bool ours = std::find(owned.begin(), owned.end(), one.uuid) != owned.end();
+  while (!there(place).compute.empty()) {
+    const device::ComputeInstance one = there(place).compute.back();
+    const bool ours = std::ranges::count(book_.journal.owned, one.uuid) > 0;
     // Without it, its GPU instance is still ours but has no UUID to know it by.
     if (ours) {
-      if (auto noted = intend(place); !noted) return noted;
+      const Record intent = IntentRecord{place};
+    const Result<void> noted = co_await book_.note(intent);
+      if (!noted) co_return noted;
     }
-    const auto gone =
-        once_free([&] { return doors_.driver.destroy_compute(place.gpu, there.gi_id, one.ci_id); });
-    if (!gone) return gone;
-    there.compute.pop_back();
+    const DestroyCompute question{place.gpu, there(place).gi_id, one.ci_id};
+    const Result<void> gone = co_await once_free(question);
+    if (!gone) co_return gone;
+    there(place).compute.pop_back();
+    stopped_.erase({place.gpu, place.start, place.profile});
     if (!ours) continue;
-    if (auto noted = journal_.append(GoneRecord{one.uuid}); !noted) return noted;
+    const Record record = GoneRecord{one.uuid};
+    const Result<void> noted = co_await book_.note(record);
+    if (!noted) co_return noted;
   }
-  return {};
+  co_return {};
 }
 
-Result<void> Executor::destroy_instance(const Step& step) {
+Done Executor::destroy_instance(const Step& step) {
   const Place& place = step.place;
-  const Key key{place.gpu, place.start, place.profile};
-  const auto gone =
-      once_free([&] { return doors_.driver.destroy_instance(place.gpu, there_.at(key).gi_id); });
-  if (!gone) return gone;
-  there_.erase(key);
-  if (!intended(place)) return {};
-  return journal_.append(MadeRecord{place, ""});
+  const DestroyInstance question{place.gpu, there(place).gi_id};
+  const Result<void> gone = co_await once_free(question);
+  if (!gone) co_return gone;
+  there_.erase({place.gpu, place.start, place.profile});
+  if (!intended(place)) co_return {};
+  const Record record = MadeRecord{place, ""};
+  co_return co_await book_.note(record);
 }
 
 }  // namespace partita::actuate

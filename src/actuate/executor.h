@@ -1,6 +1,7 @@
 // Executor: carries out the steps of one change, each of them noted in the journal before and after
-// it touches the device. Stops at the first step that fails; what to do then is apply's decision.
-// Internal to actuate.
+// it touches the device. Stops at the first step that fails, and between two steps once
+// interrupted; what to do then is apply's decision. Knows no door: it asks (talk.h). Internal to
+// actuate.
 #pragma once
 
 #include <map>
@@ -8,22 +9,33 @@
 #include <tuple>
 
 #include "actuate/apply.h"
+#include "actuate/flow.h"
+#include "actuate/talk.h"
 
 namespace partita::actuate {
 
+using Done = Flow<Result<void>>;
+
+// What the flows of a brain share: the journal and the assignment as they were made durable last.
+struct Notebook {
+  Talk talk;
+  JournalState journal;
+  Assignment assignment;
+
+  // Appends to the journal.
+  Done note(const Record& record);
+  // Writes the assignment file with the next revision.
+  Done assign(const Assignment& wanted);
+};
+
 class Executor {
  public:
-  // All references must outlive it. `assignment` is kept up to date with the file.
-  Executor(const Doors& doors, Journal& journal, Assignment& assignment,
-           const ApplyOptions& options, const ApplyObserver& observe)
-      : doors_(doors),
-        journal_(journal),
-        assignment_(assignment),
-        options_(options),
-        observe_(observe) {}
+  // All references must outlive it.
+  Executor(Notebook& book, const hw::Catalogue& catalogue, const ApplyOptions& options)
+      : book_(book), talk_(book.talk), catalogue_(catalogue), options_(options) {}
 
   // Carries out `change`, which was planned from `state`.
-  Result<void> run(const Change& change, const device::NodeState& state);
+  Done run(const Change& change, const device::NodeState& state);
   // Changing calls so far.
   long driver_calls() const { return driver_calls_; }
   // Whether the last run ended because a process did not come or go within its time: trying again
@@ -37,41 +49,42 @@ class Executor {
     std::vector<device::ComputeInstance> compute;
   };
 
-  Result<void> carry_out(const Step& step);
-  Result<void> enable_mig(const Step& step);
-  Result<void> create_instance(const Step& step);
-  Result<void> create_compute(const Step& step);
-  Result<void> start(const Step& step);
-  Result<void> stop(const Step& step);
-  Result<void> drain(const Step& step);
-  Result<void> destroy_compute(const Step& step);
-  Result<void> destroy_instance(const Step& step);
-  Result<void> wait_until_ready(const Step& step, const std::string& device);
-  Result<void> intend(const Place& place);
+  Done carry_out(const Step& step);
+  Done enable_mig(const Step& step);
+  Done create_instance(const Step& step);
+  Done create_compute(const Step& step);
+  Done start(const Step& step);
+  Done stop(const Step& step);
+  Done drain(const Step& step);
+  Done destroy_compute(const Step& step);
+  Done destroy_instance(const Step& step);
+  Done wait_until_ready(const Step& step, const std::string& device);
+  // The services keep what they have: segments that were stopped go back to the devices that are
+  // still there.
+  Done put_back();
+  // Asks `question` again while the answer is in_use, for at most the drain timeout.
+  template <class Question>
+  Done once_free(const Question& question);
+  bool may_stop_before(std::size_t step) const;
   bool intended(const Place& place) const;
   Result<int> nvml_enum(const Place& place) const;
-  // Tries `call` again while it answers in_use, for at most the drain timeout.
-  template <class Call>
-  Result<void> once_free(Call call);
-  Result<std::vector<device::Holder>> holders(const Place& place, int gi_id);
-  // Who keeps an instance from being destroyed, in words; empty: nobody.
-  Result<std::string> users(const Place& place);
+  AskUsers users_of(const Place& place) const;
+  There& there(const Place& place) { return there_.at({place.gpu, place.start, place.profile}); }
 
-  const Doors& doors_;
-  Journal& journal_;
-  Assignment& assignment_;
+  Notebook& book_;
+  Talk& talk_;
+  const hw::Catalogue& catalogue_;
   const ApplyOptions& options_;
-  const ApplyObserver& observe_;
   const Change* change_ = nullptr;
   std::size_t step_ = 0;
   std::map<Key, There> there_;
-  std::map<int, std::string> models_;       // by GPU
-  std::map<Key, AssignedSegment> stopped_;  // to put back when their drain fails
+  std::map<int, std::string> models_;  // by GPU
+  std::map<Key, AssignedSegment> stopped_;
   long driver_calls_ = 0;
   bool waited_in_vain_ = false;
 };
 
-// Writes the assignment file with the next revision.
-Result<void> write_assignment(const Doors& doors, Assignment& assignment);
+// What is said when somebody wants a change to end.
+Error interrupted_error(bool untouched);
 
 }  // namespace partita::actuate

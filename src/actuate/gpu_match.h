@@ -8,8 +8,8 @@
 
 namespace partita::actuate {
 
-// Per wanted GPU the position of its GPU in state.gpus: the one of its UUID, or by the matching
-// that change.h describes. Refused as plan_change says.
+// Per wanted GPU the position of its GPU in state.gpus: the one of its UUID, or by
+// plan::match_gpus. Refused as plan_change says.
 Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assignment& assignment,
                                     const Wanted& wanted, const hw::Catalogue& catalogue,
                                     const ChangeOptions& options);

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 
 #include "base/document.h"
 #include "base/fields.h"
@@ -13,23 +11,7 @@
 namespace partita::actuate {
 namespace {
 
-// CRC-32 (ISO 3309, polynomial 0xEDB88320 reflected).
-std::uint32_t crc32(std::string_view text) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> t{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      std::uint32_t c = i;
-      for (int k = 0; k < 8; ++k) c = (c & 1) != 0 ? 0xEDB88320U ^ (c >> 1) : c >> 1;
-      t[i] = c;
-    }
-    return t;
-  }();
-  std::uint32_t crc = 0xFFFFFFFFU;
-  for (const char c : text) {
-    crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
-  }
-  return ~crc;
-}
+constexpr const char* kKind = "changes";
 
 void write_journal_place(JsonWriter& out, const Place& place) {
   out.raw(R"("gpu": )").number(long{place.gpu}).raw(R"(, "gpu_uuid": )").string(place.gpu_uuid);
@@ -51,6 +33,7 @@ void write_list(JsonWriter& out, const Items& items, Write write) {
 void write_wanted(JsonWriter& out, const Wanted& wanted) {
   write_list(out, wanted.gpus, [&](const WantedGpu& gpu) {
     out.raw(R"({"model": )").string(gpu.model).raw(R"(, "uuid": )").string(gpu.uuid);
+    if (gpu.index >= 0) out.raw(R"(, "index": )").number(long{gpu.index});
     out.raw(R"(, "instances": )");
     write_list(out, gpu.instances, [&](const WantedInstance& one) {
       out.raw(R"({"profile": )").string(one.profile).raw(R"(, "start": )").number(long{one.start});
@@ -141,6 +124,7 @@ Wanted read_wanted(Fields& parent, std::string_view key) {
     WantedGpu& gpu = wanted.gpus.emplace_back();
     gpu.model = fields.text("model");
     gpu.uuid = any_text(fields, "uuid");
+    if (fields.has("index")) gpu.index = fields.integer("index", kSmall);
     for (const Node& instance : fields.list("instances")) {
       gpu.instances.push_back(read_instance(fields, instance));
     }
@@ -172,29 +156,37 @@ Record read_body(Fields& fields) {
   return end;
 }
 
-Error damaged(const std::string& file, int line, const std::string& what) {
-  return {ErrorCode::bad_input,
-          what +
-              "; nothing was changed. Without the journal Partita cannot tell its instances from "
-              "those of others: move the file away to start a new one",
-          fmt::format("{}:{}", file, line)};
+Error damaged(Error error) {
+  error.message +=
+      "; nothing was changed. Without the journal Partita cannot tell its instances from those of "
+      "others: move the file away to start a new one";
+  return error;
 }
 
-// One line without its newline.
-Result<Record> parse_line(const std::string& file, int number, std::string_view line) {
-  if (line.size() < 10 || line[8] != ' ') {
-    return failed(damaged(file, number, "this is no journal record"));
-  }
-  const std::string_view body = line.substr(9);
-  if (fmt::format("{:08x}", crc32(body)) != line.substr(0, 8)) {
-    return failed(damaged(file, number, "the checksum is wrong"));
-  }
-  const Result<Document> document = parse_document(file, body);
-  if (!document) return failed(damaged(file, number, document.error().message));
+// The record of a line whose checksum is right.
+Result<Record> read_record(const std::string& file, const LogRecord& line) {
+  const Result<Document> document = parse_document(file, line.text);
+  if (!document) return bad_input("", document.error().message);
   Fields fields(*document);
   Record record = read_body(fields);
-  if (fields.error()) return failed(damaged(file, number, fields.error()->message));
+  if (fields.error()) return bad_input("", fields.error()->message);
   return record;
+}
+
+std::string body_of(const Record& record) {
+  JsonWriter out;
+  std::visit(BodyWriter{out}, record);
+  return out.take();
+}
+
+// The fewest records that amount to the same.
+std::vector<std::string> bodies_of(const JournalState& state) {
+  std::vector<std::string> bodies;
+  for (const std::string& uuid : state.owned) bodies.push_back(body_of(MadeRecord{{}, uuid}));
+  for (const Place& place : state.intended) bodies.push_back(body_of(IntentRecord{place}));
+  if (state.last) bodies.push_back(body_of(*state.last));
+  if (state.end) bodies.push_back(body_of(*state.end));
+  return bodies;
 }
 
 struct Follow {
@@ -217,38 +209,35 @@ struct Follow {
   void operator()(const EndRecord& one) const { state.end = one; }
 };
 
-}  // namespace
-
-std::string record_line(const Record& record) {
-  JsonWriter out;
-  std::visit(BodyWriter{out}, record);
-  const std::string body = out.take();
-  return fmt::format("{:08x} {}\n", crc32(body), body);
+Result<JournalState> state_of(const std::string& file, const ParsedLog& log) {
+  JournalState state;
+  for (const LogRecord& line : log.records) {
+    const Result<Record> record = read_record(file, line);
+    const std::string where = fmt::format("{}:{}", file, line.line);
+    if (!record) return failed(damaged({ErrorCode::bad_input, record.error().message, where}));
+    std::visit(Follow{state}, *record);
+  }
+  return state;
 }
 
+}  // namespace
+
+void follow(JournalState& state, const Record& record) { std::visit(Follow{state}, record); }
+
+std::string record_line(const Record& record) { return log_line(body_of(record)); }
+
 std::string journal_text(const JournalState& state) {
-  std::string text;
-  for (const std::string& uuid : state.owned) text += record_line(MadeRecord{{}, uuid});
-  for (const Place& place : state.intended) text += record_line(IntentRecord{place});
-  if (state.last) text += record_line(*state.last);
-  if (state.end) text += record_line(*state.end);
+  std::string text = log_header(kKind);
+  for (const std::string& body : bodies_of(state)) text += log_line(body);
   return text;
 }
 
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text) {
-  ParsedJournal parsed;
-  int number = 0;
-  while (!text.empty()) {
-    ++number;
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) break;  // torn: the newline is written last
-    const Result<Record> record = parse_line(file, number, text.substr(0, end));
-    if (!record) return failed(record.error());
-    std::visit(Follow{parsed.state}, *record);
-    parsed.valid_bytes += end + 1;
-    text.remove_prefix(end + 1);
-  }
-  return parsed;
+  const Result<ParsedLog> log = parse_log(file, kKind, text);
+  if (!log) return failed(damaged(log.error()));
+  Result<JournalState> state = state_of(file, *log);
+  if (!state) return failed(state.error());
+  return ParsedJournal{*std::move(state), log->valid_bytes};
 }
 
 Result<JournalState> read_journal(Files& files, const std::string& path) {
@@ -261,41 +250,21 @@ Result<JournalState> read_journal(Files& files, const std::string& path) {
 }
 
 Result<Journal> Journal::open(Files& files, const std::string& path) {
-  Result<FileLock> lock = files.lock(path + ".lock");
-  if (!lock) return failed(lock.error());
-  Journal journal(files, path, *lock);
-  if (!files.exists(path)) return journal;
-  const Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  Result<ParsedJournal> parsed = parse_journal(path, *text);
-  if (!parsed) return failed(parsed.error());
-  journal.state_ = std::move(parsed->state);
-  journal.bytes_ = parsed->valid_bytes;
-  journal.torn_ = parsed->valid_bytes < text->size();
-  return journal;
-}
-
-// Leaves the shortest journal that amounts to the same.
-Result<void> Journal::rewrite() {
-  torn_ = true;
-  const std::string text = journal_text(state_);
-  if (auto written = files_->write_atomic(path_, text); !written) return written;
-  bytes_ = text.size();
-  torn_ = false;
-  return {};
+  Result<RecordLog> log = RecordLog::open(files, path, kKind);
+  if (!log)
+    return failed(log.error().code == ErrorCode::bad_input ? damaged(log.error()) : log.error());
+  Result<JournalState> state = state_of(path, log->found());
+  if (!state) return failed(state.error());
+  return Journal(*std::move(log), *std::move(state));
 }
 
 Result<void> Journal::append(const Record& record) {
-  const bool full = std::holds_alternative<BeginRecord>(record) && bytes_ > kMaxJournalBytes;
-  if (torn_ || full) {
-    if (auto written = rewrite(); !written) return written;
+  const bool full =
+      std::holds_alternative<BeginRecord>(record) && log_.bytes() > kMaxJournalBytes;
+  if (full) {
+    if (auto written = log_.replace(bodies_of(state_)); !written) return written;
   }
-  const std::string line = record_line(record);
-  if (auto written = files_->append(path_, line); !written) {
-    torn_ = true;
-    return written;
-  }
-  bytes_ += line.size();
+  if (auto written = log_.append({body_of(record)}); !written) return written;
   std::visit(Follow{state_}, record);
   return {};
 }

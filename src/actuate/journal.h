@@ -1,12 +1,10 @@
-// Journal: the durable record of changes, an append-only text file with one checksummed JSON record
-// per line. It never says what the node is like (that is read back); it says what Partita was about
-// (target, source, matching), and what it made itself (so that it can tell its own instances from
-// those of others, and finds what a crash left half made).
+// Journal: the durable record of changes, a log (base/record_log.h) of JSON records. It never says
+// what the node is like (that is read back); it says what Partita was about (target, source,
+// matching), and what it made itself (so that it can tell its own instances from those of others,
+// and finds what a crash left half made).
 //
-// Fault model: appends are durable once they return; a crash may leave any prefix of the last line,
-// and so may an append that fails (disk full). A torn last line is dropped; damage anywhere else is
-// refused and nothing is done. Limit: a
-// journal of kMaxJournalBytes is rewritten as its state between two transactions.
+// A torn end is dropped; damage anywhere else is refused and nothing is done. Limit: a journal of
+// kMaxJournalBytes is rewritten as its state between two transactions.
 #pragma once
 
 #include <optional>
@@ -18,6 +16,7 @@
 #include "actuate/change.h"
 #include "actuate/wanted.h"
 #include "base/files.h"
+#include "base/record_log.h"
 #include "base/result.h"
 
 namespace partita::actuate {
@@ -55,7 +54,7 @@ struct EndRecord {
 };
 using Record = std::variant<BeginRecord, IntentRecord, MadeRecord, GoneRecord, EndRecord>;
 
-// One line, with its newline: eight hexadecimal digits of CRC-32, a space, JSON.
+// Its line in the log.
 std::string record_line(const Record& record);
 
 // What a journal amounts to.
@@ -70,7 +69,10 @@ struct JournalState {
   bool operator==(const JournalState&) const = default;
 };
 
-// The shortest journal that amounts to the same.
+// What it amounts to with one record more.
+void follow(JournalState& state, const Record& record);
+
+// The shortest journal that amounts to the same, as a text.
 std::string journal_text(const JournalState& state);
 
 struct ParsedJournal {
@@ -84,27 +86,20 @@ Result<ParsedJournal> parse_journal(const std::string& file, std::string_view te
 // What the journal at `path` amounts to; one that is not there is empty. Takes no lock.
 Result<JournalState> read_journal(Files& files, const std::string& path);
 
-// An open journal. Whoever has it open holds the node's lock.
+// An open journal. Whoever has it open holds the lock `path`.lock.
 class Journal {
  public:
-  // Opens or creates `path`, taking the lock `path`.lock; a torn tail is gone before the first
-  // append.
+  // Opens or creates `path`; a torn end is gone before the first append.
   static Result<Journal> open(Files& files, const std::string& path);
   const JournalState& state() const { return state_; }
   // Durable once it returns. What a failed append left in the file is gone before the next one.
   Result<void> append(const Record& record);
 
  private:
-  Journal(Files& files, std::string path, FileLock lock)
-      : files_(&files), path_(std::move(path)), lock_(std::move(lock)) {}
-  Result<void> rewrite();
+  Journal(RecordLog log, JournalState state) : log_(std::move(log)), state_(std::move(state)) {}
 
-  Files* files_;
-  std::string path_;
-  FileLock lock_;
+  RecordLog log_;
   JournalState state_;
-  std::size_t bytes_ = 0;
-  bool torn_ = false;  // the file may hold something else than the records of state_
 };
 
 }  // namespace partita::actuate

@@ -84,7 +84,7 @@ void explain(Change& change) {
     } else if (from.empty()) {
       say(fmt::format("{} is there already; {} starts on it", to_string(one.from.place), one.to.service));
     } else if (from == one.to.service) {
-      say(fmt::format("{} keeps its instance; {} is started anew with batch {} x {} processes",
+      say(fmt::format("{} keeps its instance; {} restarts with batch {} x {} processes",
                       to_string(one.from.place), from, one.to.batch, one.to.processes));
     } else {
       say(fmt::format("{} keeps its instance; {} gives way to {}", to_string(one.from.place), from,

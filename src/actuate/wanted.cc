@@ -24,12 +24,10 @@ Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of) {
   return wanted;
 }
 
-}  // namespace
-
-Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) {
+Wanted wanted_by(const plan::ServingPlan& plan) {
   Wanted wanted;
-  for (const plan::PlannedGpu& gpu : plan->gpus) {
-    WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, "", {}});
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, "", {}, gpu.index});
     for (const plan::PlannedInstance& planned : gpu.instances) {
       one.instances.push_back(
           {planned.profile,
@@ -38,6 +36,14 @@ Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) {
     }
   }
   return wanted;
+}
+
+}  // namespace
+
+Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) { return wanted_by(*plan); }
+
+Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue) {
+  return check_wanted(wanted_by(plan), catalogue);
 }
 
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {

@@ -34,6 +34,7 @@ struct WantedGpu {
   std::string model;  // catalogue name
   std::string uuid;   // exactly this GPU; empty: any GPU of the model
   std::vector<WantedInstance> instances;
+  int index = -1;  // the node's GPU that is meant, unless another one does better; -1: none
   bool operator==(const WantedGpu&) const = default;
 };
 
@@ -51,5 +52,7 @@ Wanted wanted_of(const device::StateDocument& document);
 
 // Refuses what no GPU of the catalogue can be: unknown models and profiles, illegal layouts.
 Result<void> check_wanted(const Wanted& wanted, const hw::Catalogue& catalogue);
+// The same of a plan, before anybody judges it.
+Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue);
 
 }  // namespace partita::actuate

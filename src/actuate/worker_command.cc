@@ -102,7 +102,7 @@ Result<std::string> filled(std::string_view word, const Values& values) {
     }
     const std::size_t end = word.find('}', at);
     if (end == std::string_view::npos)
-      return bad_input("", "a '{' without its '}'; write '{{' for a brace");
+      return bad_input("", "'{' without '}'; write '{{' for a brace");
     const std::string name(word.substr(at + 1, end - at - 1));
     const auto value = values.find(name);
     if (value == values.end()) {

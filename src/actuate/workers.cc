@@ -119,7 +119,7 @@ void Supervisor::adopt_strays(std::int64_t now_ns) {
     Worker stray{.record = {.segment = group->second.segment}, .started_ns = now_ns};
     stray.record.index = place->second;
     stray.record.pid = pid;
-    say(fmt::format("{}: process {} is not in the state file, it is stopped", name_of(stray.record),
+    say(fmt::format("{}: process {} is not in the state file; stopping it", name_of(stray.record),
                     pid));
     group->second.strays.push_back(std::move(stray));
   }
@@ -212,7 +212,7 @@ void Supervisor::stop(Worker& worker, std::int64_t now_ns) {
   if (!worker.living() || (worker.kill_ns && now_ns < *worker.kill_ns)) return;
   const StopSignal signal = worker.kill_ns ? StopSignal::kill : StopSignal::terminate;
   if (signal == StopSignal::kill)
-    say(fmt::format("{}: did not end within {:.1f} s, killed", name_of(worker.record),
+    say(fmt::format("{}: did not end within {:.1f} s; killed it", name_of(worker.record),
                     seconds(options_.policy.grace_ns)));
   if (const auto told = processes_.stop(worker.record.pid, signal); !told)
     say(fmt::format("{}: {}", name_of(worker.record), to_string(told.error())));
@@ -306,7 +306,7 @@ bool Supervisor::prepare(Group& group, std::int64_t now_ns) {
     if (record.environment == environment &&
         record.command == command_of(options_.command, group.segment, record.index, record.port))
       continue;
-    say(fmt::format("{}: runs another command or environment, is started anew", name_of(record)));
+    say(fmt::format("{}: runs another command or environment; restarting it", name_of(record)));
     group.stale = true;
   }
   return !group.stale;
@@ -396,7 +396,7 @@ void Supervisor::save() {
   if (text == saved_) return;
   const auto written = files_.write_atomic(options_.state_file, text);
   if (written) saved_ = std::move(text);
-  if (!written && !unsaved_) say("the state is not kept: " + to_string(written.error()));
+  if (!written && !unsaved_) say("cannot save the state: " + to_string(written.error()));
   unsaved_ = !written;
 }
 

@@ -59,7 +59,7 @@ SupervisorRecord read_supervisor(Fields fields) {
 Environment read_environment(Fields fields) {
   Environment environment;
   for (const auto& [name, value] : fields.node().members) {
-    if (value.kind != Node::Kind::string) fields.refuse(value, "a value here must be a text");
+    if (value.kind != Node::Kind::string) fields.refuse(value, "must be text");
     environment[name] = value.text;
   }
   return environment;
@@ -150,7 +150,7 @@ Result<WorkersState> parse_workers(const std::string& file, std::string_view tex
   for (const Node& item : fields.list("workers")) {
     const WorkerRecord& worker = state.workers.emplace_back(read_worker({fields, item}));
     if (!places.emplace(worker.segment.device, worker.index).second)
-      fields.refuse(item, fmt::format("worker {} of device '{}' is there twice", worker.index,
+      fields.refuse(item, fmt::format("worker {} of device '{}' is listed twice", worker.index,
                                       worker.segment.device));
     if (fields.error()) return failed(*fields.error());
   }

@@ -360,7 +360,7 @@ namespace {
 
 Result<const Node*> member(const Document& document, const Node& object, std::string_view key) {
   if (object.kind != Node::Kind::object)
-    return bad_input(document.at(object), fmt::format("an object with '{}' is needed", key));
+    return bad_input(document.at(object), fmt::format("must be an object with '{}'", key));
   const Node* node = object.find(key);
   if (!node) return bad_input(document.at(object), fmt::format("'{}' is missing", key));
   return node;

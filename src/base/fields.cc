@@ -26,7 +26,7 @@ std::string quoted_word(std::string_view word) {
 
 Fields::Fields(const Document& document, const Node& object, std::optional<Error>& error)
     : document_(document), object_(object), error_(error) {
-  if (object.kind != Node::Kind::object) refuse(object, "an object with named values is needed");
+  if (object.kind != Node::Kind::object) refuse(object, "must be an object with named values");
 }
 
 bool Fields::known(std::string_view key) const {

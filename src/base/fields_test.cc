@@ -46,7 +46,7 @@ TEST(Fields, RefusesWithThePlaceOfTheValue) {
     Read read;
     const char* message;
   } cases[] = {
-      {"[1]", [](Fields&) {}, "f.yaml:1: an object with named values is needed"},
+      {"[1]", [](Fields&) {}, "f.yaml:1: must be an object with named values"},
       {"a: 1\nb: -1", [](Fields& f) { f.number("b", {}); },
        "f.yaml:2: 'b' is -1, must be at least 0"},
       {"b: 0", [](Fields& f) { f.number("b", kPositive); }, "f.yaml:1: 'b' is 0, must be above 0"},

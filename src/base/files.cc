@@ -164,7 +164,7 @@ Result<std::string> RealFiles::read(const std::string& path) {
   if (file.get() < 0) return failed(system_error(path, "cannot open"));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return failed(system_error(path, "cannot stat"));
-  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, not a file");
   if (!S_ISREG(info.st_mode)) {
     if (!unnamed_pipe(file.get()))
       return environment_error(path, "is no regular file; `-` reads standard input");
@@ -182,7 +182,7 @@ Result<void> write_output(const std::string& path, std::string_view content) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
     return replace_file(path, content, kOutputMode);
-  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, a file is needed");
+  if (S_ISDIR(info.st_mode)) return environment_error(path, "is a directory, not a file");
   const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (out.get() < 0 || !write_all(out.get(), content))
     return failed(system_error(path, "cannot write"));

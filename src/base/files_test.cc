@@ -47,7 +47,7 @@ TEST_F(FilesTest, OnlyRegularFilesAreRead) {
   EXPECT_EQ(refusal("fifo"), "is no regular file; `-` reads standard input");
   ::alarm(0);
   EXPECT_EQ(refusal("/dev/zero"), "is no regular file; `-` reads standard input");
-  EXPECT_EQ(refusal(folder_), "is a directory, a file is needed");
+  EXPECT_EQ(refusal(folder_), "is a directory, not a file");
 }
 
 TEST_F(FilesTest, AnOpenPipeIsRead) {  // what a shell makes of <(...)

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/index.h"
 #include "base/unicode.h"
 
 namespace partita {
@@ -20,25 +21,22 @@ int unit_columns(BarShape shape) {
   return std::max(1, (shape.width - 1) / std::max(1, shape.units));
 }
 
-// One channel of linear light as 0..255 sRGB.
-int srgb(double linear) {
-  linear = std::clamp(linear, 0.0, 1.0);
-  const double encoded =
-      linear <= 0.0031308 ? 12.92 * linear : 1.055 * std::pow(linear, 1 / 2.4) - 0.055;
-  return static_cast<int>(std::lround(255 * encoded));
-}
-
-// Oklab (B. Ottosson, 2020) in polar form: equal lightness looks equally light, whatever the hue.
-Rgb from_oklch(double lightness, double chroma, double hue) {
-  const double a = chroma * std::cos(hue), b = chroma * std::sin(hue);
-  const auto cube = [](double x) { return x * x * x; };
-  const double l = cube(lightness + 0.3963377774 * a + 0.2158037573 * b);
-  const double m = cube(lightness - 0.1055613458 * a - 0.0638541728 * b);
-  const double s = cube(lightness - 0.0894841775 * a - 1.2914855480 * b);
-  return {srgb(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
-          srgb(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
-          srgb(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
-}
+// Found by search: the largest least CIEDE2000 distance over four kinds of sight, among colours
+// that carry dark text. Ordered so that the first few are further apart still.
+constexpr std::array<Rgb, kDistinctColours> kColours{{
+    {129, 183, 246},
+    {255, 246, 147},
+    {147, 147, 39},
+    {228, 174, 192},
+    {237, 102, 129},
+    {201, 255, 219},
+    {192, 192, 84},
+    {57, 246, 255},
+    {165, 129, 174},
+    {57, 165, 138},
+    {138, 129, 237},
+    {174, 210, 156},
+}};
 
 // The first label that fits, else the last one cut, padded to the width.
 std::string label(const LabelledBox& box, int width) {
@@ -54,19 +52,28 @@ std::string number_text(double value) {
   return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
+std::string duration_text(double seconds) {
+  if (seconds < 0) return "-" + duration_text(-seconds);
+  if (!std::isfinite(seconds)) return number_text(seconds);
+  struct Unit {
+    const char* name;
+    double size;
+  };
+  for (const auto& [name, size] : {Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}})
+    if (seconds < 0.9995e3 * size && seconds > 0)  // 999.6 us is 1 ms
+      return fmt::format("{:.3g} {}", seconds / size, name);
+  if (seconds < 999.95) return number_text(seconds) + " s";
+  const auto [unit, names] = seconds < 3599.5 ? std::pair(60.0, std::pair("min", "s"))
+                                              : std::pair(3600.0, std::pair("h", "min"));
+  const double parts = std::round(seconds / unit * 60), whole = std::floor(parts / 60);
+  return fmt::format("{:.0f} {} {:.0f} {}", whole, names.first, parts - 60 * whole, names.second);
+}
+
 std::string count_text(long count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun == "process" ? "es" : "s");
 }
 
-Rgb distinct_colour(int n) {
-  // Steps of the golden angle never come close to an earlier hue soon; lightness separates later
-  // neighbours.
-  constexpr double kGoldenAngle = 2.39996322972865332, kFirstHue = 4.45;
-  constexpr std::array<double, 3> kLightness{0.80, 0.88, 0.72};
-  constexpr std::array<double, 3> kChroma{0.105, 0.085, 0.115};
-  const auto tone = static_cast<std::size_t>(n / 8) % kLightness.size();
-  return from_oklch(kLightness[tone], kChroma[tone], kFirstHue + kGoldenAngle * n);
-}
+Rgb distinct_colour(int n) { return kColours[at(n % kDistinctColours)]; }
 
 std::string Painter::wrapped(std::string_view code, const std::string& text) const {
   return colour_ ? std::string(code).append(text).append(kPlain) : text;

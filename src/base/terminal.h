@@ -13,13 +13,18 @@ namespace partita {
 // Four significant digits, thousands in full: "0.5", "12.35", "1235", "123457"; "unbounded" for
 // infinity.
 std::string number_text(double value);
+// A duration in the unit that fits: "850 ns", "12.3 us", "24.3 ms", "28.43 s", "20 min 34 s",
+// "3 h 25 min". Three digits below a second, four above.
+std::string duration_text(double seconds);
 // "1 task", "2 tasks".
 std::string count_text(long count, std::string_view noun);
 
 struct Rgb {
   int red = 0, green = 0, blue = 0;
 };
-// The n-th colour: the first ones are far apart, none is dark, so that dark text is legible on all.
+// The n-th colour, starting over after kDistinctColours. Dark text is legible on all, and any two
+// can be told apart with normal sight, protanopia, deuteranopia and tritanopia (terminal_test).
+inline constexpr int kDistinctColours = 12;
 Rgb distinct_colour(int n);
 
 // ANSI colours, or the text as it is.

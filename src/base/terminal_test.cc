@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
+#include "base/sight.h"
 #include "base/unicode.h"
 
 namespace partita {
@@ -18,29 +18,44 @@ TEST(Numbers, AreShortForPeople) {
   EXPECT_EQ(number_text(INFINITY), "unbounded");
 }
 
-double luminance(Rgb c) {
-  const auto linear = [](int channel) {
-    const double v = channel / 255.0;
-    return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
-  };
-  return 0.2126 * linear(c.red) + 0.7152 * linear(c.green) + 0.0722 * linear(c.blue);
+TEST(Durations, AreInTheUnitThatFits) {
+  EXPECT_EQ(duration_text(0), "0 s");
+  EXPECT_EQ(duration_text(850e-9), "850 ns");
+  EXPECT_EQ(duration_text(12.3456e-6), "12.3 us");
+  EXPECT_EQ(duration_text(24288e-6), "24.3 ms");
+  EXPECT_EQ(duration_text(999.4e-6), "999 us");
+  EXPECT_EQ(duration_text(999.6e-6), "1 ms");
+  EXPECT_EQ(duration_text(0.99951), "0.9995 s");
+  EXPECT_EQ(duration_text(28.4321), "28.43 s");
+  EXPECT_EQ(duration_text(999.9), "999.9 s");
+  EXPECT_EQ(duration_text(1234.4), "20 min 34 s");
+  EXPECT_EQ(duration_text(3599.4), "59 min 59 s");
+  EXPECT_EQ(duration_text(3599.6), "1 h 0 min");
+  EXPECT_EQ(duration_text(12300), "3 h 25 min");
+  EXPECT_EQ(duration_text(-0.024288), "-24.3 ms");
+  EXPECT_EQ(duration_text(INFINITY), "unbounded");
 }
 
-TEST(Colours, CarryDarkTextAndDiffer) {
-  constexpr Rgb kInk{0x1c, 0x24, 0x30};
-  std::vector<Rgb> colours;
-  for (int i = 0; i < 200; ++i) {
-    colours.push_back(distinct_colour(i));
-    const double contrast = (luminance(colours.back()) + 0.05) / (luminance(kInk) + 0.05);
-    EXPECT_GE(contrast, 4.5) << i;  // WCAG 2 AA
+TEST(Sight, KnowsPublishedDistances) {
+  // Rows 1, 7 and 25 of the table of Sharma, Wu and Dalal (2005).
+  EXPECT_NEAR(sight::ciede2000({50, 2.6772, -79.7751}, {50, 0, -82.7485}), 2.0425, 1e-4);
+  EXPECT_NEAR(sight::ciede2000({50, 0, 0}, {50, -1, 2}), 2.3669, 1e-4);
+  EXPECT_NEAR(sight::ciede2000({60.2574, -34.0099, 36.2677}, {60.4626, -34.1751, 39.4387}), 1.2644,
+              1e-4);
+  for (const sight::Matrix& its : sight::kSights) {  // white stays white
+    const sight::Triple white = sight::lab({255, 255, 255}, its);
+    EXPECT_NEAR(white[0], 100, 0.01);
+    EXPECT_NEAR(white[1], 0, 0.05);
+    EXPECT_NEAR(white[2], 0, 0.05);
   }
-  for (std::size_t i = 0; i < 16; ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      const Rgb a = colours[i], b = colours[k];
-      const int apart =
-          std::abs(a.red - b.red) + std::abs(a.green - b.green) + std::abs(a.blue - b.blue);
-      EXPECT_GE(apart, 30) << i << " and " << k;
-    }
+}
+
+TEST(Colours, CarryDarkTextAndDifferForEveryKindOfSight) {
+  for (int i = 0; i < kDistinctColours; ++i) {
+    EXPECT_GE(sight::contrast(distinct_colour(i), {0x1c, 0x24, 0x30}), 4.5) << i;  // WCAG 2 AA
+    for (int k = 0; k < i; ++k)
+      EXPECT_GE(sight::distance(distinct_colour(i), distinct_colour(k)), i < 6 ? 13 : 11)
+          << i << " and " << k;
   }
 }
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/index.h"
-#include "exec/batch/operation.h"
 #include "base/split.h"
+#include "exec/batch/operation.h"
 #include "hw/layout.h"
 
 namespace partita::carry {
@@ -50,8 +50,8 @@ Result<int> parse_index(const std::string& text, const device::NodeState& node) 
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, index);
   if (error != std::errc{} || rest != end || index < 0 || at(index) >= node.gpus.size()) {
-    return bad_input(
-        "--gpu", fmt::format("'{}' is no index of a GPU; this node has {}", text, gpus_text(node)));
+    return bad_input("--gpu", fmt::format("'{}' is not the index of a GPU; this node has {}", text,
+                                          gpus_text(node)));
   }
   return index;
 }
@@ -102,7 +102,7 @@ Result<std::vector<int>> named_gpus(const std::string& flag, const device::NodeS
     const Result<int> index = parse_index(word, node);
     if (!index) return failed(index.error());
     if (std::ranges::count(named, *index) > 0)
-      return bad_input("--gpu", fmt::format("GPU {} is there twice", *index));
+      return bad_input("--gpu", fmt::format("GPU {} is listed twice", *index));
     if (auto fine = check_usable(node.gpus[at(*index)]); !fine) return failed(fine.error());
     named.push_back(*index);
   }
@@ -141,7 +141,7 @@ Result<std::vector<int>> matching_gpus(const plan::BatchProblem& problem,
     if (found == node.gpus.end()) {
       return bad_input(schedule,
                        fmt::format("its GPU {} is of model {}, and this node has {}{}", g, model,
-                                   named.empty() ? "no such one left: " : "", gpus_text(node)));
+                                   named.empty() ? "no such GPU left: " : "", gpus_text(node)));
     }
     chosen.push_back(found->index);
   }

@@ -55,7 +55,7 @@ Result<std::string> filled(std::string_view text, const Values& values) {
       at += close;
     } else if (c == '{') {
       if (close == std::string_view::npos)
-        return bad_input("--command", "a '{' without its '}'; write '{{' for a brace");
+        return bad_input("--command", "'{' without '}'; write '{{' for a brace");
       const std::string name(rest.substr(1, close - 1));
       const auto value = values.find(name);
       if (value == values.end()) return failed(unknown(name, values));

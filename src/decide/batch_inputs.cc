@@ -30,7 +30,7 @@ Result<GpuEntry> parse_entry(const std::string& text) {
   const char* const end = count.data() + count.size();
   const auto [rest, error] = std::from_chars(count.data(), end, entry.count);
   if (error != std::errc{} || rest != end || entry.count < 1 || entry.count > plan::kMaxBatchGpus) {
-    return bad_input("--gpu", fmt::format("'{}': '{}' is no number of GPUs (1 to {})", text, count,
+    return bad_input("--gpu", fmt::format("'{}': '{}' is not a number of GPUs from 1 to {}", text, count,
                                           plan::kMaxBatchGpus));
   }
   return entry;
@@ -45,7 +45,7 @@ Result<std::vector<GpuEntry>> parse_entries(const GpuNames& names) {
   }
   if (names.gpus == 1) return entries;
   if (entries.size() > 1 || entries.front().counted) {
-    return bad_input("--gpus", "--gpu already says how many GPUs there are of each model");
+    return bad_input("--gpus", "--gpu already gives the number of GPUs of each model");
   }
   entries.front().count = names.gpus;
   return entries;
@@ -94,8 +94,7 @@ Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
   return list;
 }
 
-Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks,
-                                      const GpuList& gpus) {
+Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, const GpuList& gpus) {
   const Result<std::string> text = read_input(files, "--tasks", tasks);
   if (!text) return failed(text.error());
   return plan::parse_tasks(tasks, *text, gpus.models, gpus.gpus);

@@ -68,8 +68,8 @@ Result<Streamed> play(const Stream& stream, const planners::batch::StreamOptions
   const double before = cpu_ms ? cpu_ms() : 0;
   for (const Submission& submission : stream.submissions) {
     const bool last = stream.ends && &submission == &stream.submissions.back();
-    const auto submitted = scheduler->submit(submission.tasks, submission.now,
-                                             last ? Outlook::last : Outlook::more);
+    const auto submitted =
+        scheduler->submit(submission.tasks, submission.now, last ? Outlook::last : Outlook::more);
     if (!submitted) return failed(submitted.error());
   }
   const double spent = cpu_ms ? cpu_ms() - before : 0;

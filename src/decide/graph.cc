@@ -42,7 +42,7 @@ Result<void> check_units(const std::string& file, const plan::GraphProblem& prob
   for (const plan::GraphTask& task : problem.tasks) {
     if (task.kind != plan::GraphTaskKind::lane || task.units <= topology.units()) continue;
     return bad_input(task.line > 0 ? fmt::format("{}:{}", file, task.line) : "--units",
-                     fmt::format("task '{}' asks for {} units; {} has {} (--gpu)", task.name,
+                     fmt::format("task '{}' asks for {} units, but {} has {} (--gpu)", task.name,
                                  task.units, topology.name, topology.units()));
   }
   return {};
@@ -79,8 +79,8 @@ std::vector<plan::GraphTaskRun> one_after_another(const plan::GraphProblem& prob
     plan::GraphTaskRun& its = runs[at(task)];
     its.thread = 0;
     its.begin_ns = std::llround(now);
-    now += 1000 * sim::graph_sequential_us({.name = "", .tasks = {problem.tasks[at(task)]}},
-                                           copy_gbps);
+    now += 1000 *
+           sim::graph_sequential_us({.name = "", .tasks = {problem.tasks[at(task)]}}, copy_gbps);
     its.end_ns = std::llround(now);
   }
   return runs;

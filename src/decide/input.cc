@@ -40,7 +40,7 @@ Result<hw::Catalogue> load_catalogue(Files& files, const std::string& directory)
       catalogue.gpus.begin(), catalogue.gpus.end(),
       [](const hw::GpuModel& a, const hw::GpuModel& b) { return a.name == b.name; });
   if (twice != catalogue.gpus.end()) {
-    return bad_input(where, fmt::format("GPU model '{}' is there twice", twice->name));
+    return bad_input(where, fmt::format("GPU model '{}' is listed twice", twice->name));
   }
   return catalogue;
 }

@@ -54,8 +54,7 @@ Result<std::vector<int>> parse_counts(const std::string& flag, const std::string
   for (const std::string& word : split(text, ',')) {
     const std::optional<int> value = parse_number<int>(word);
     if (!value || *value < 1 || *value > most || (!counts.empty() && *value <= counts.back()))
-      return bad_input(flag, fmt::format("'{}': whole numbers from 1 to {} between commas, "
-                                         "ascending, are wanted",
+      return bad_input(flag, fmt::format("'{}' is not a list of ascending whole numbers from 1 to {}, separated by commas",
                                          text, most));
     counts.push_back(*value);
   }
@@ -83,7 +82,7 @@ Result<std::vector<int>> units_in(const Document& document, const Node& worker,
     const auto size = std::ranges::find(sizes, item.kind == Node::Kind::number ? item.number : 0);
     if (size == sizes.end())
       return bad_input(document.at(item),
-                       fmt::format("a number of units from {} to {}, of whole atoms, is wanted",
+                       fmt::format("must be a number of units from {} to {}, in whole atoms",
                                    sizes.front(), sizes.back()));
     units.push_back(*size);
   }
@@ -141,7 +140,7 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
                                                 topology.name, sizes.front()));
     return bad_input(
         "--configs",
-        fmt::format("{} {}s of {} are no whole atoms of {} (--atom); {}{}", units,
+        fmt::format("{} {}s of {} are not whole atoms of {} (--atom); {}{}", units,
                     topology.unit_name, topology.name, atom,
                     next == sizes.begin() ? "" : fmt::format("{} or ", *std::prev(next)), *next));
   }
@@ -201,7 +200,7 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
     const std::string name = one.name("name");
     const std::string model = name.substr(0, name.find('#'));
     if (model.empty() || model.find(',') != model.npos)
-      one.refuse("name", "a worker is called as its file of profiles, without a comma");
+      one.refuse("name", "a worker has the name of its profile file, without a comma");
     if (fields.error()) return failed(*fields.error());
     auto units = units_in(*document, worker, sizes);
     if (!units) return failed(units.error());
@@ -214,8 +213,8 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
 Result<void> check_planned_units(const std::string& file, const PlannedUnits& plan,
                                  const std::vector<profile::ModelKernels>& models) {
   if (plan.units.size() != models.size())
-    return bad_input(file, fmt::format("plans {} workers, --workers names {}",
-                                             plan.units.size(), models.size()));
+    return bad_input(file, fmt::format("plans {} workers, --workers names {}", plan.units.size(),
+                                       models.size()));
   for (std::size_t w = 0; w < models.size(); ++w)
     if (plan.units[w].size() != models[w].kernels.size())
       return bad_input(file,

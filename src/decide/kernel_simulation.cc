@@ -16,24 +16,23 @@ namespace {
 
 constexpr KernelParameter kParameters[] = {
     {"gamma", &sim::ColocationOptions::gamma, 100, "SHARE",
-     "By how much a kernel is slowed down where others demand all of its units too, beyond "
-     "sharing"},
+     "Slow-down of a kernel, beyond sharing, where others want all of its units too"},
     {"launch-us", &sim::ColocationOptions::launch_us, 1e6, "US",
-     "Time before every kernel, in which its units count as taken"},
+     "Time before every kernel during which its units are occupied"},
     {"switch-us", &sim::ColocationOptions::switch_us, 1e6, "US",
      "Time before a kernel on another mask than the one before it"},
     {"mask-us", &sim::ColocationOptions::mask_us, 1e6, "US",
-     "On top of that, where the worker has no stream with that mask"},
+     "Added to that when the worker has no stream with that mask"},
     {"spread", &sim::ColocationOptions::spread, 0.99, "SHARE",
      "Share by which kernels take more or less, uniformly"},
-    {"static-w", &sim::ColocationOptions::static_w, 1e5, "W", "Power of the GPU doing nothing"},
+    {"static-w", &sim::ColocationOptions::static_w, 1e5, "W", "Power of the idle GPU"},
     {"unit-w", &sim::ColocationOptions::unit_w, 1e5, "W", "Power of a busy unit"},
 };
 constexpr std::size_t kMaxPoints = 100;
 
 // Every worker's model alone on the whole GPU.
 Result<std::vector<sim::ColocationReport>> run_alone(const PolicyInputs& inputs,
-                                                const sim::ColocationOptions& options) {
+                                                     const sim::ColocationOptions& options) {
   std::vector<sim::ColocationReport> alone;
   for (const profile::ModelKernels& worker : inputs.workers) {
     const std::vector<profile::ModelKernels> one{worker};
@@ -69,18 +68,17 @@ Result<Sweep> parse_sweep(const std::string& flag, const std::string& text) {
   }
   const bool known = std::ranges::find(names, sweep.parameter) != names.end();
   if (!known || equals == std::string::npos)
-    return bad_input(flag, fmt::format("'{}': NAME=V,V,... is wanted with one of {}{}", text,
-                                            fmt::join(names, ", "),
-                                            known ? "" : did_you_mean(sweep.parameter, names)));
+    return bad_input(flag, fmt::format("'{}' is not NAME=V,V,... with NAME one of {}{}", text,
+                                       fmt::join(names, ", "),
+                                       known ? "" : did_you_mean(sweep.parameter, names)));
   for (const std::string& word : split(text.substr(equals + 1), ',')) {
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     const bool number = error == std::errc{} && end == word.data() + word.size();
     if (!number || !(value >= least && value <= most) ||
         (counted(sweep.parameter) && value != std::floor(value)))
-      return bad_input(flag,
-                       fmt::format("'{}' is no {}number from {:g} to {:g}", word,
-                                   counted(sweep.parameter) ? "whole " : "", least, most));
+      return bad_input(flag, fmt::format("'{}' is not a {}number from {:g} to {:g}", word,
+                                         counted(sweep.parameter) ? "whole " : "", least, most));
     sweep.values.push_back(value);
   }
   if (sweep.values.size() > kMaxPoints)
@@ -93,9 +91,9 @@ Result<std::vector<std::string>> parse_policies(const std::string& flag, const s
   std::vector<std::string> policies = split(text, ',');
   for (const std::string& word : policies)
     if (std::ranges::find(words, word) == words.end() && !switches_of(word))
-      return bad_input(flag, fmt::format("'{}' is none of {}, eclip:N with N up to {}{}", word,
-                                         fmt::join(words, ", "), kMaxSwitches,
-                                         did_you_mean(word, words)));
+      return bad_input(
+          flag, fmt::format("'{}' is not one of {}, eclip:N with N up to {}{}", word,
+                            fmt::join(words, ", "), kMaxSwitches, did_you_mean(word, words)));
   return policies;
 }
 

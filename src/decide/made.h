@@ -26,7 +26,7 @@ template <class Plan>
 struct Made {
   std::optional<plan::Judged<Plan>> plan;
   std::vector<plan::Reason> refusals;  // not empty exactly when there is no plan
-  long budget = 0;  // of a search: the least that makes the same again; 0: any
+  long budget = 0;                     // of a search: the least that makes the same again; 0: any
 };
 
 // Judges what `planner` ("planner 'exact' made a plan") made. An Error lists what the judge

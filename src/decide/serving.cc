@@ -41,9 +41,8 @@ Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const PlanOptions& options) {
   auto again =
       planners::serving::incremental(problem, current, {serving_options(options), max_moves});
-  auto made =
-      make_and_judge("the incremental planner made a plan", problem,
-                     std::move(again.outcome.plan), std::move(again.outcome.refusals));
+  auto made = make_and_judge("the incremental planner made a plan", problem,
+                             std::move(again.outcome.plan), std::move(again.outcome.refusals));
   if (!made) return failed(made.error());
   return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
 }

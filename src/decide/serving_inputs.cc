@@ -42,8 +42,7 @@ Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue
                                     const FleetLine& line, const std::string& flag) {
   const Result<const hw::GpuModel*> gpu = catalogue.get(line.gpu);
   if (!gpu) return bad_input(flag, gpu.error().message);
-  Result<profile::ProfileTable> profiles =
-      load_profiles(files, "--profiles", line.profiles, **gpu);
+  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", line.profiles, **gpu);
   if (!profiles) return failed(profiles.error());
   return plan::FleetEntry{**gpu, std::move(*profiles), line.count, line.price};
 }
@@ -71,7 +70,7 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFile
       return other.gpu.name == entry->gpu.name;
     };
     if (std::any_of(fleet.begin(), fleet.end(), same)) {
-      return bad_input(where, fmt::format("GPU model '{}' is there twice", entry->gpu.name));
+      return bad_input(where, fmt::format("GPU model '{}' is listed twice", entry->gpu.name));
     }
     fleet.push_back(std::move(*entry));
   }
@@ -98,9 +97,9 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
 Result<void> check_complete(const ProblemFiles& inputs) {
   if (!inputs.fleet.empty()) return {};
   if (inputs.profiles.empty()) {
-    return bad_input("--profiles", "it is needed, unless --fleet names profiles");
+    return bad_input("", "--profiles is required: a CSV or a directory of measured profiles");
   }
-  if (inputs.gpu.empty()) return bad_input("--gpu", "it (or --fleet) is needed");
+  if (inputs.gpu.empty()) return bad_input("", "--gpu is required: a GPU model such as A100-80GB (or give --fleet)");
   return {};
 }
 

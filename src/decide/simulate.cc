@@ -19,8 +19,8 @@ auto timed(const std::function<double()>& cpu_ms, Simulate run)
   if (!report) return failed(report.error());
   Timed<typename decltype(run())::value_type> result{*std::move(report), 0};
   if (cpu_ms)
-    result.events_per_second = static_cast<double>(result.report.events) * 1e3 /
-                               std::max(cpu_ms() - begin, kShortestMs);
+    result.events_per_second =
+        static_cast<double>(result.report.events) * 1e3 / std::max(cpu_ms() - begin, kShortestMs);
   return result;
 }
 
@@ -41,8 +41,8 @@ Result<Timed<sim::BatchReport>> simulate(const plan::BatchProblem& problem,
 }
 
 const sim::ServiceReport* worst_service(const sim::ServingReport& report) {
-  const auto worst = std::ranges::min_element(report.services, {},
-                                              &sim::ServiceReport::slo_attainment);
+  const auto worst =
+      std::ranges::min_element(report.services, {}, &sim::ServiceReport::slo_attainment);
   return worst == report.services.end() ? nullptr : &*worst;
 }
 

@@ -399,7 +399,7 @@ class Reading {
     expect(state->index == gpu, where, "has another index");
     if (state->lost) return;
     expect(state->uuid.starts_with("GPU-") && uuids_.insert(state->uuid).second, where,
-           "has no UUID of its own");
+           "has no unique UUID");
     expect(!state->name.empty(), where, "has no name");
     expect(state->mig_capable || !(state->mig_enabled || state->mig_pending), where,
            "has MIG on and cannot have it");
@@ -441,7 +441,7 @@ class Reading {
     std::set<int> ids;
     for (const Instance& instance : state.instances) {
       const std::string at = fmt::format("{} instance {}", where, instance.gi_id);
-      expect(ids.insert(instance.gi_id).second, at, "is there twice");
+      expect(ids.insert(instance.gi_id).second, at, "is listed twice");
       const auto shape = std::ranges::find(board, instance.profile_id, &ProfileInfo::profile_id);
       expect(shape != board.end() && shape->gpcs == instance.gpcs && shape->size == instance.size &&
                  std::ranges::count(shape->starts, instance.start) > 0,

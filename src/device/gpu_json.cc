@@ -138,7 +138,7 @@ void read_occupant(Fields& in, const Instance& instance, Occupants& occupants) {
   if (instance.uuid().empty()) {
     in.refuse("service", "a service is on an instance that has no compute instance with a uuid");
   } else if (!occupants.emplace(instance.uuid(), occupant).second) {
-    in.refuse("service", fmt::format("the device '{}' is there twice", instance.uuid()));
+    in.refuse("service", fmt::format("the device '{}' is listed twice", instance.uuid()));
   }
 }
 

@@ -27,7 +27,7 @@ class Unique {
  private:
   void once(const Node& item, const std::string& uuid) {
     if (!uuid.empty() && !uuids_.insert(uuid).second)
-      in_.refuse(item, fmt::format("the device '{}' is there twice", uuid));
+      in_.refuse(item, fmt::format("the device '{}' is listed twice", uuid));
   }
 
   Fields& in_;
@@ -37,7 +37,8 @@ class Unique {
 
 }  // namespace
 
-std::string state_json(const NodeState& state, const Occupants& occupants) {
+std::string state_json(const NodeState& state, const Occupants& occupants,
+                       const std::optional<Unfinished>& unfinished) {
   JsonWriter out;
   out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"NodeState\",\n  \"driver\": ");
   write_text(out, state.driver);
@@ -45,6 +46,13 @@ std::string state_json(const NodeState& state, const Occupants& occupants) {
   write_text(out, state.driver_version);
   out.raw(",\n  \"gpus\": ");
   out.list(state.gpus, "    ", [&](const GpuState& gpu) { write_gpu(out, gpu, occupants); });
+  if (unfinished) {
+    out.raw(",\n  \"unfinished\": {\"transaction\": ").number(unfinished->transaction);
+    out.raw(", \"kind\": ").string(unfinished->rollback ? "rollback" : "apply");
+    out.raw(", \"reason\": ");
+    write_text(out, unfinished->reason.empty() ? "cut short, or under way" : unfinished->reason);
+    out.raw("}");
+  }
   return out.raw("\n}\n").take();
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,10 +28,19 @@ struct Occupant {
 };
 using Occupants = std::map<std::string, Occupant>;
 
+// A change of the node that was begun and is not done.
+struct Unfinished {
+  long transaction = 0;
+  bool rollback = false;
+  std::string reason;  // why it ended; empty: it was cut short, or is under way
+};
+
 // The document. Per instance: profile, start, size, gpcs, gi_id, uuid, busy, compute, holders, and
 // of its occupant service, batch, processes. parse_state(state_json(s, o)) gives s and o again, but
 // for occupants of devices that are not there and for what in a driver's names cannot be printed.
-std::string state_json(const NodeState& state, const Occupants& occupants = {});
+// `unfinished` is told and not read.
+std::string state_json(const NodeState& state, const Occupants& occupants = {},
+                       const std::optional<Unfinished>& unfinished = {});
 
 struct StateDocument {
   NodeState state;
@@ -47,10 +57,11 @@ Result<StateDocument> read_state(const Document& document, const hw::Catalogue& 
 struct StateTextOptions {
   bool colour = false;
   int width = 100;  // columns that no line exceeds; lists of processes are cut there
+  std::optional<Unfinished> unfinished = {};
 };
 // For people: per GPU a bar of slices with profile, service and a mark where busy; a line per
 // instance with ids, UUID and holders; MIG mode and what is pending; what is wrong (lost, unknown
-// model, GPU instance without compute instance).
+// model, GPU instance without compute instance, a change that is not done).
 std::string state_text(const NodeState& state, const Occupants& occupants,
                        const hw::Catalogue& catalogue, const StateTextOptions& options);
 

@@ -86,7 +86,7 @@ GPU  instance   gi  MIG device  service    processes
 
 ! GPU 0: MIG goes off at the next reset of the GPU
 ! GPU 0: 1g.10gb@6 (gi 9) has no compute instance: its creation was cut short
-! GPU 2: it fell off the bus; only a reboot brings it back
+! GPU 2: it fell off the bus; only a reboot helps
 ! GPU 3: the catalogue does not know this board (NVIDIA Z1, PCI device 0x20B210DE, 81920 MiB)
 )GOLD");
 }
@@ -214,7 +214,7 @@ TEST(StateJson, RefusesWithTheLine) {
            {document(gpu + "{\"profile\": \"1g.6gb\"}]}"), "s.json:2: "},
            {document(gpu + "{\"profile\": \"9g.9gb\", \"start\": 0}]}"),
             "s.json:2: 'size' is missing, and the catalogue does not know the profile '9g.9gb'"},
-           {document(gpu + one + "},\n" + one + ", \"gi_id\": 1}]}"), "'MIG-a' is there twice"},
+           {document(gpu + one + "},\n" + one + ", \"gi_id\": 1}]}"), "'MIG-a' is listed twice"},
            {document(gpu + one + "},\n{\"profile\": \"1g.6gb\", \"start\": 0}]}"),
             "s.json:3: two instances of this GPU have the gi_id 0"},
            {document(gpu + one + ", \"start\": -1}]}"), "s.json:2: "},

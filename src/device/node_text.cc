@@ -238,7 +238,7 @@ std::vector<std::string> StateText::faults() const {
       faults.push_back(fmt::format("GPU {}: {}", gpu.index, what));
     };
     if (gpu.lost) {
-      add("it fell off the bus; only a reboot brings it back");
+      add("it fell off the bus; only a reboot helps");
       continue;
     }
     if (gpu.model.empty())
@@ -271,7 +271,15 @@ std::string StateText::write() {
 
 std::string state_text(const NodeState& state, const Occupants& occupants,
                        const hw::Catalogue& catalogue, const StateTextOptions& options) {
-  return StateText(state, occupants, catalogue, options).write();
+  std::string text = StateText(state, occupants, catalogue, options).write();
+  if (const auto& open = options.unfinished) {
+    text += fmt::format(
+        "\nunfinished: transaction {} ({}): {}\n  the same command again goes on, `partita "
+        "rollback` goes back\n",
+        open->transaction, open->rollback ? "rollback" : "apply",
+        open->reason.empty() ? "cut short, or under way" : shown(open->reason));
+  }
+  return text;
 }
 
 }  // namespace partita::device

@@ -30,7 +30,7 @@ Result<BatchProblem> parse_tasks(const std::string& file, std::string_view text,
 std::string tasks_csv(const BatchProblem& problem);
 
 // What is odd but allowed, for a warning each: times that grow with the size of the instance (by
-// more than 2 %), releases after deadlines that can only be missed.
+// more than 2 %), releases after deadlines that cannot be met.
 std::vector<std::string> task_warnings(const BatchProblem& problem);
 
 // Schedule JSON, kind BatchSchedule, api_version partita/v1, times in seconds. parse(print(s)) == s

@@ -136,7 +136,18 @@ std::string instance_text(const ScheduledTask& task) {
   return fmt::format("{}@{}", utf8(printable(task.profile)), task.start);
 }
 
-std::string seconds_text(Nanos time) { return number_text(seconds(time).value) + " s"; }
+std::string seconds_text(Nanos time) { return duration_text(seconds(time).value); }
+
+std::string AxisUnit::number(Nanos time) const {
+  return fmt::format("{:.10g}", static_cast<double>(time) / nanos);
+}
+
+AxisUnit axis_unit(Nanos end) {
+  if (end < 1'000) return {1, "ns"};
+  if (end < 1'000'000) return {1e3, "us"};
+  if (end < 1'000'000'000) return {1e6, "ms"};
+  return {};
+}
 
 std::string makespan_text(const BatchSchedule& schedule) {
   return fmt::format("makespan {} on {} ({})", seconds_text(schedule.makespan),
@@ -160,8 +171,8 @@ std::string effort_text(const BatchSchedule& schedule, const hw::Catalogue& cata
     if (const hw::GpuModel* model = models.of(static_cast<int>(i)))
       offered += model->compute_slices * length(0, schedule.makespan);
   std::string text =
-      fmt::format("{} take {} s, {} {} s", count_text(counts[0], "create"), number_text(times[0]),
-                  count_text(counts[1], "destroy"), number_text(times[1]));
+      fmt::format("{} take {}, {} {}", count_text(counts[0], "create"), duration_text(times[0]),
+                  count_text(counts[1], "destroy"), duration_text(times[1]));
   if (offered > 0)
     text += fmt::format("; tasks keep {:.0f} % of the compute slices busy", 100 * used / offered);
   return text;

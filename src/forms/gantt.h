@@ -14,8 +14,8 @@
 
 namespace partita::plan {
 
-inline constexpr Rgb kCreateColour{64, 196, 214};
-inline constexpr Rgb kDestroyColour{238, 96, 96};
+inline constexpr Rgb kCreateColour{20, 80, 240};
+inline constexpr Rgb kDestroyColour{180, 60, 0};
 
 // A task or a reconfiguration on the slices and the time it fills.
 struct Bar {
@@ -43,8 +43,15 @@ std::vector<Nanos> ticks(Nanos end, int most);
 
 // "2g.12gb@0"
 std::string instance_text(const ScheduledTask& task);
-// "28.43 s", four digits.
+// "28.43 s", "24.3 ms".
 std::string seconds_text(Nanos time);
+// The unit that fits an axis up to `end`: ns, us, ms or s.
+struct AxisUnit {
+  double nanos = 1e9;
+  const char* name = "s";
+  std::string number(Nanos time) const;  // without the unit
+};
+AxisUnit axis_unit(Nanos end);
 // "makespan 28.43 s on 1 × A30-24GB (lower bound 28.1 s: at most 1.2 % above the optimum)"
 std::string makespan_text(const BatchSchedule& schedule);
 // "4 creates take 0.5 s, 3 destroys 0.3 s; tasks keep 87 % of the compute slices busy"

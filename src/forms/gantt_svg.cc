@@ -9,15 +9,18 @@
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
 #include "forms/gantt.h"
+#include "forms/svg_page.h"
 
 namespace partita::plan {
 namespace {
 
 constexpr int kGanttMargin = 28, kGanttPlotWidth = 1040, kGanttHeadGap = 10, kGpuGap = 10;
-constexpr int kGanttTitleSize = 20, kGanttNameSize = 13, kGanttSmallSize = 11, kGanttLegendChip = 12;
+constexpr int kGanttTitleSize = 20, kGanttNameSize = 13, kGanttSmallSize = 11,
+              kGanttLegendChip = 12;
 constexpr int kGanttMostTicks = 12;
+constexpr int kLeastNumbered = 14,
+              kSliceNumber = 12;          // rows as high have the number of their slice
 constexpr double kGanttLeastWidth = 1.2;  // of a box, so that the shortest is still seen
-constexpr const char* kGanttLine = "#d5dae0";
 
 class GanttSvg {
  public:
@@ -39,7 +42,7 @@ class GanttSvg {
   void lane(const GpuRow& lane, int y);
   void task(const Bar& bar, int y);
   void change(const Bar& bar, int y);
-  void box(const Bar& bar, int y, Rgb colour);
+  void box(const Bar& bar, int y, const Fill& fill);
   void mark(Nanos time, int top, int bottom, const char* dashes);
   int axis(int top, int bottom);
   int left_out(const std::vector<GpuRow>& lanes, int y);
@@ -72,7 +75,8 @@ GanttSvg::GanttSvg(const std::vector<BatchSchedule>& schedules, const hw::Catalo
                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
   }
   row_ = gpus <= 2 ? 20 : gpus <= 8 ? 14 : 8;
-  left_ = kGanttMargin + static_cast<int>(text_width(widest, kGanttNameSize)) + kGanttHeadGap;
+  left_ = kGanttMargin + static_cast<int>(text_width(widest, kGanttNameSize)) + kGanttHeadGap +
+          (row_ >= kLeastNumbered ? kSliceNumber : 0);
 }
 
 void GanttSvg::title() {
@@ -94,9 +98,8 @@ void GanttSvg::legend(int y) {
     at += kGanttLegendChip + 28 + text_width(text, kGanttNameSize);
   };
   for (const auto& [text, colour] : chips) {
-    put("<g class=\"legend\"><rect x=\"{:.1f}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" "
-        "fill=\"{}\" stroke=\"{}\"/>",
-        at, y, kGanttLegendChip, kGanttLegendChip, hex(colour), hex(darker(colour)));
+    put("<g class=\"legend\">{}",
+        box_svg({at, y + 0.0, kGanttLegendChip, kGanttLegendChip, 3}, {colour}));
     name(text);
   }
   for (const auto& [text, dashes] :
@@ -108,22 +111,22 @@ void GanttSvg::legend(int y) {
   }
 }
 
-void GanttSvg::box(const Bar& bar, int y, Rgb colour) {
+void GanttSvg::box(const Bar& bar, int y, const Fill& fill) {
   const double begin = x(bar.begin), width = std::max(kGanttLeastWidth, x(bar.end) - begin);
-  put("<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"{} fill=\"{}\" stroke=\"{}\" "
-      "stroke-width=\"{}\"/>",
-      begin, y + bar.first * row_, width, bar.slices * row_, width > 8 ? " rx=\"2\"" : "",
-      hex(colour), hex(darker(colour)), width > 4 ? 0.8 : 0.3);
+  put("{}", box_svg({begin, y + bar.first * row_ + 0.0, width, bar.slices * row_ + 0.0,
+                     width > 8 ? 2.0 : 0.0, width > 4 ? 0.8 : 0.3},
+                    fill));
 }
 
 void GanttSvg::task(const Bar& bar, int y) {
   const ScheduledTask& t = *bar.task;
   const int size = row_ >= 14 ? kGanttSmallSize : row_ - 1;
   const std::string instance = instance_text(t);
-  put("<g class=\"task\"><title>{}\n{} on GPU {}\n{} s to {} s: {} s</title>", xml_escaped(t.task),
-      xml_escaped(instance), t.gpu, exact_seconds(bar.begin), exact_seconds(bar.end),
-      exact_seconds(bar.end - bar.begin));
-  box(bar, y, distinct_colour(colours_.at(t.task)));
+  const Fill fill = fill_of(colours_.at(t.task));
+  put("<g class=\"task on\"><title>{}\n{} on GPU {}\n{} s to {} s: {} s</title>",
+      xml_escaped(t.task), xml_escaped(instance), t.gpu, exact_seconds(bar.begin),
+      exact_seconds(bar.end), exact_seconds(bar.end - bar.begin));
+  box(bar, y, fill);
   constexpr double kPadding = 4, kLeastName = 2.5;
   const double room = x(bar.end) - x(bar.begin) - 2 * kPadding;
   const double middle = y + (bar.first + bar.slices / 2.0) * row_;
@@ -132,11 +135,11 @@ void GanttSvg::task(const Bar& bar, int y) {
   const bool named = text_width(t.task, size) <= room || room >= kLeastName * size;
   const std::string name = named ? cut(t.task, size, room) : "";
   if (!name.empty())
-    put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text>", x(bar.begin) + kPadding,
-        middle + (two ? -0.15 : 0.35) * size, size, xml_escaped(name));
+    put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\"{}>{}</text>", x(bar.begin) + kPadding,
+        middle + (two ? -0.15 : 0.35) * size, size, rim(fill), xml_escaped(name));
   if (!name.empty() && two)
-    put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" fill-opacity=\"0.75\">{}</text>",
-        x(bar.begin) + kPadding, middle + 1.05 * size, size, xml_escaped(second));
+    put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" fill-opacity=\"0.85\"{}>{}</text>",
+        x(bar.begin) + kPadding, middle + 1.05 * size, size, rim(fill), xml_escaped(second));
   put("</g>\n");
 }
 
@@ -145,7 +148,7 @@ void GanttSvg::change(const Bar& bar, int y) {
   put("<g class=\"{0}\"><title>{0} {1}@{2} on GPU {3}\n{4} s to {5} s: {6} s</title>",
       to_string(r.op), xml_escaped(r.profile), r.start, r.gpu, exact_seconds(bar.begin),
       exact_seconds(bar.end), exact_seconds(bar.end - bar.begin));
-  box(bar, y, r.op == Reconfiguration::Op::create ? kCreateColour : kDestroyColour);
+  box(bar, y, {r.op == Reconfiguration::Op::create ? kCreateColour : kDestroyColour});
   put("</g>\n");
 }
 
@@ -153,12 +156,16 @@ void GanttSvg::lane(const GpuRow& lane, int y) {
   const int height = lane.slices * row_;
   put("<g><title>GPU {}: {}, {} memory slices</title><text x=\"{}\" y=\"{}\" font-size=\"{}\" "
       "fill=\"{}\">GPU {}</text><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
-      "fill=\"#f3f5f7\" stroke=\"{}\"/><path d=\"",
-      lane.gpu, lane.model.empty() ? "not listed" : xml_escaped(lane.model), lane.slices, kGanttMargin,
-      y + std::min(height, 18) - 4, kGanttNameSize, kFaint, lane.gpu, left_, y, kGanttPlotWidth, height,
-      kGanttLine);
+      "fill=\"{}\" stroke=\"{}\"/><path d=\"",
+      lane.gpu, lane.model.empty() ? "not listed" : xml_escaped(lane.model), lane.slices,
+      kGanttMargin, y + std::min(height, 18) - 4, kGanttNameSize, kFaint, lane.gpu, left_, y,
+      kGanttPlotWidth, height, kPageGround, kPageLine);
   for (int i = 1; i < lane.slices; ++i) put("M{} {}h{}", left_, y + i * row_, kGanttPlotWidth);
-  put("\" stroke=\"{}\" stroke-dasharray=\"2 3\"/></g>\n", kGanttLine);
+  put("\" stroke=\"{}\" stroke-dasharray=\"2 3\"/></g>\n", kPageLine);
+  for (int i = 0; i < lane.slices && row_ >= kLeastNumbered; ++i)
+    put("<text class=\"axis\" x=\"{}\" y=\"{:.1f}\" font-size=\"{}\" fill=\"{}\" "
+        "text-anchor=\"end\">{}</text>\n",
+        left_ - 5, y + (i + 0.5) * row_ + 0.35 * kGanttSmallSize, kGanttSmallSize, kFaint, i);
   for (const Bar& bar : lane.tasks)
     if (tasks_left_-- > 0) task(bar, y);
   for (const Bar& bar : lane.changes)
@@ -175,14 +182,15 @@ void GanttSvg::mark(Nanos time, int top, int bottom, const char* dashes) {
 
 int GanttSvg::axis(int top, int bottom) {
   const std::vector<Nanos> all = ticks(end_, kGanttMostTicks);
+  const AxisUnit unit = axis_unit(end_);
   put("<path d=\"");
   for (const Nanos tick : all) put("M{:.2f} {}V{}", x(tick), top, bottom + 5);
   put("\" stroke=\"#8a94a3\" stroke-opacity=\"0.45\" stroke-width=\"0.8\"/>\n");
   for (const Nanos tick : all)
     put("<text x=\"{:.2f}\" y=\"{}\" font-size=\"{}\" fill=\"{}\" "
         "text-anchor=\"middle\">{}{}</text>\n",
-        x(tick), bottom + 19, kGanttSmallSize, kFaint, exact_seconds(tick),
-        tick == all.back() ? " s" : "");
+        x(tick), bottom + 19, kGanttSmallSize, kFaint, unit.number(tick),
+        tick == all.back() ? fmt::format(" {}", unit.name) : "");
   return bottom + 26;
 }
 
@@ -222,7 +230,8 @@ int GanttSvg::panel(const BatchSchedule& schedule, int y) {
   const double width = left_ + kGanttPlotWidth - kGanttMargin;
   put("<text x=\"{}\" y=\"{}\" font-size=\"{}\"><tspan font-weight=\"600\">{}</tspan><tspan "
       "dx=\"10\">{}</tspan></text>\n",
-      kGanttMargin, y + kGanttNameSize, kGanttNameSize + 1, xml_escaped(cut(who, kGanttNameSize + 1, width / 3)),
+      kGanttMargin, y + kGanttNameSize, kGanttNameSize + 1,
+      xml_escaped(cut(who, kGanttNameSize + 1, width / 3)),
       xml_escaped(cut(makespan_text(schedule), kGanttNameSize + 1, width * 2 / 3)));
   put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", kGanttMargin,
       y + kGanttNameSize + 17, kGanttSmallSize + 1, kFaint, effort_text(schedule, catalogue_));
@@ -243,11 +252,9 @@ std::string GanttSvg::draw() && {
         kGanttMargin, y + kGanttNameSize, kGanttNameSize, kFaint, schedules_.size() - shown_);
     y += kGanttMargin;
   }
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
-      "{1}\" font-family=\"system-ui, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif\" "
-      "fill=\"{2}\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
-      left_ + kGanttPlotWidth + kGanttMargin, y + kGanttMargin / 2, kInk, text_);
+  return svg_document(left_ + kGanttPlotWidth + kGanttMargin, y + kGanttMargin / 2,
+                      count_text(static_cast<long>(schedules_.size()), "schedule"),
+                      "tasks on the slices of GPUs over time", text_);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/sight.h"
 #include "base/unicode.h"
 #include "forms/batch_forms.h"
 #include "forms/xml_check.h"
@@ -60,7 +61,7 @@ long one        0    0.200   5.000   4.800  2g.12gb@0
 all             0    7.000  10.000   3.000  4g.24gb@0
 
 makespan 10 s on 1 × A30-24GB (lower bound 9.9 s: at most 1.1 % above the optimum)
-3 creates take 1.2 s, 2 destroys 0.2 s; tasks keep 66 % of the compute slices busy
+3 creates take 1.2 s, 2 destroys 200 ms; tasks keep 66 % of the compute slices busy
 task all ends 1.2 s after its deadline
 scheduler far, 0.25 ms of CPU time; 12 search nodes
 
@@ -202,7 +203,7 @@ TEST(SchedulesSvg, DrawsEveryBoxOnceAndToScale) {
   put_in_order(twice);
   const std::string svg = schedules_svg({schedule, twice}, catalogue());
   EXPECT_EQ(XmlCheck(svg).run(), "");
-  EXPECT_EQ(count(svg, "<g class=\"task\">"), 8);
+  EXPECT_EQ(count(svg, "<g class=\"task on\">"), 8);
   EXPECT_EQ(count(svg, "<g class=\"create\">"), 6);
   EXPECT_EQ(count(svg, "<g class=\"destroy\">"), 4);
   EXPECT_EQ(count(svg, "<path class=\"mark\""), 4);
@@ -232,30 +233,26 @@ TEST(SchedulesSvg, SaysHowMuchItLeavesOut) {
   const BatchSchedule wide = many_tasks(kMaxGanttGpus + 3, 2);
   const std::string gpus = schedules_svg({wide}, catalogue());
   EXPECT_EQ(XmlCheck(gpus).run(), "");
-  EXPECT_EQ(count(gpus, "<g class=\"task\">"), 2 * kMaxGanttGpus);
+  EXPECT_EQ(count(gpus, "<g class=\"task on\">"), 2 * kMaxGanttGpus);
   EXPECT_NE(gpus.find(">not drawn: 3 GPUs, 6 tasks, 3 reconfigurations<"), gpus.npos);
 
   const std::string tasks = schedules_svg({many_tasks(1, kMaxGanttTasks + 7)}, catalogue());
-  EXPECT_EQ(count(tasks, "<g class=\"task\">"), kMaxGanttTasks);
+  EXPECT_EQ(count(tasks, "<g class=\"task on\">"), kMaxGanttTasks);
   EXPECT_NE(tasks.find(">not drawn: 7 tasks<"), tasks.npos);
 
   const std::string many = schedules_svg(
       std::vector<BatchSchedule>(kMaxSvgSchedules + 4, small_schedule()), catalogue());
-  EXPECT_EQ(count(many, "<g class=\"task\">"), 4 * kMaxSvgSchedules);
+  EXPECT_EQ(count(many, "<g class=\"task on\">"), 4 * kMaxSvgSchedules);
   EXPECT_NE(many.find("... and 4 more schedules<"), many.npos);
   EXPECT_EQ(XmlCheck(schedules_svg({}, catalogue())).run(), "");
 }
 
 TEST(Colours, OfReconfigurationsDifferFromThoseOfTasks) {
   for (const Rgb& change : {kCreateColour, kDestroyColour}) {
-    for (int i = 0; i < 8; ++i) {
-      const Rgb task = distinct_colour(i);
-      EXPECT_GE(std::abs(change.red - task.red) + std::abs(change.green - task.green) +
-                    std::abs(change.blue - task.blue),
-                30)
-          << i;
-    }
+    for (int i = 0; i < kDistinctColours; ++i)
+      EXPECT_GE(sight::distance(change, distinct_colour(i)), 11) << i;
   }
+  EXPECT_GE(sight::distance(kCreateColour, kDestroyColour), 30);
 }
 
 // ---- any schedule, right or wrong ----
@@ -285,7 +282,7 @@ RC_GTEST_PROP(ScheduleForms, DrawAnySchedule, (const std::vector<std::string>& n
   std::string legible = svg;  // without what stands for bytes that are no text
   for (std::size_t at; (at = legible.find("\uFFFD")) != legible.npos;) legible.erase(at, 3);
   RC_ASSERT(XmlCheck(legible).run() == "");
-  RC_ASSERT(count(svg, "<g class=\"task\">") == 2 * static_cast<int>(names.size()));
+  RC_ASSERT(count(svg, "<g class=\"task on\">") == 2 * static_cast<int>(names.size()));
   const GanttOptions options{.width = number()};
   for (const std::string& text : {svg, schedule_text(s, late, catalogue(), options)})
     for (const char c : text) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20 || c == '\n');

@@ -169,19 +169,21 @@ std::string Gantt::lane_text(const GpuRow& lane) {
 // A ruler with a number under each tick that has the room.
 std::string Gantt::axis() const {
   constexpr int kColumnsPerTick = 10;
+  const AxisUnit unit = axis_unit(end_);
   std::string ruler, numbers;
   for (const Nanos tick : ticks(end_, std::max(1, cells_ / kColumnsPerTick))) {
     const double share = static_cast<double>(tick) / static_cast<double>(end_);
     const int at = static_cast<int>(std::lround(share * cells_));
     ruler += repeated("─", at - columns(ruler)) + (tick == 0 ? "└" : "┴");
-    const std::string number = exact_seconds(tick);
+    const std::string number = unit.number(tick);
     const int left = at - static_cast<int>(number.size()) / 2 + head_;
     const int taken = static_cast<int>(numbers.size());
     if (left <= taken && tick > 0) continue;
     numbers += std::string(static_cast<std::size_t>(left - taken), ' ') + number;
   }
   ruler += repeated("─", cells_ + 1 - columns(ruler));
-  return std::string(static_cast<std::size_t>(head_), ' ') + ruler + "\n" + numbers + " s\n";
+  return std::string(static_cast<std::size_t>(head_), ' ') + ruler + "\n" + numbers + " " +
+         unit.name + "\n";
 }
 
 std::string Gantt::draw() {
@@ -225,8 +227,9 @@ std::string late_text(const std::vector<LateTask>& late) {
   const auto shown = std::min<std::size_t>(late.size(), kMaxTextTasks);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i)
-    text += fmt::format("task {} ends {} s after its deadline\n", utf8(printable(late[i].task)),
-                        number_text(seconds(late[i].end).value - seconds(late[i].deadline).value));
+    text +=
+        fmt::format("task {} ends {} after its deadline\n", utf8(printable(late[i].task)),
+                    duration_text(seconds(late[i].end).value - seconds(late[i].deadline).value));
   if (shown < late.size()) text += fmt::format("... and {} more late tasks\n", late.size() - shown);
   return text;
 }

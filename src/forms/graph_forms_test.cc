@@ -65,7 +65,7 @@ TEST(GraphForms, TextDrawsLanesAndThreads) {
   EXPECT_THAT(text, HasSubstr("thread 0 │[in & out─·····"));
   EXPECT_THAT(text, HasSubstr("4 us on 2x4 (8 units), 2 lanes and 1 thread, driver sim"));
   EXPECT_THAT(text, HasSubstr("critical path 4 us: in & out -> <k1>"));
-  EXPECT_THAT(text, HasSubstr("1 skipped, 2 waited for on the device, 3 on the host"));
+  EXPECT_THAT(text, HasSubstr("1 need no wait, 2 waited for on the device, 3 on the host"));
 }
 
 TEST(GraphForms, SvgIsWellFormedAndLimited) {

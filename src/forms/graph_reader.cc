@@ -103,9 +103,9 @@ class GraphReader {
       if (fields.error()) return;
       const auto found = number_of_.find(name);
       if (found == number_of_.end()) {
-        fields.refuse(one, fmt::format("'after' of task '{}' names '{}', which is no task of this "
-                                       "file",
-                                       task.name, name));
+        fields.refuse(
+            one, fmt::format("'after' of task '{}' names '{}', which is not a task of this file",
+                             task.name, name));
         return;
       }
       task.after.push_back(found->second);
@@ -165,7 +165,7 @@ class GraphReader {
     if (cycle.size() > kShown + 1) text += fmt::format("({} in all) ", cycle.size());
     const GraphTask& first = problem_.tasks[static_cast<std::size_t>(cycle.front())];
     return bad_input(fmt::format("{}:{}", document_.file, first.line),
-                     fmt::format("tasks wait for each other: {}{}", text, first.name));
+                     fmt::format("tasks wait for each other in a circle: {}{}", text, first.name));
   }
 
   const Document& document_;

@@ -60,10 +60,11 @@ TEST(GraphReader, NamesTheTasksOfACycle) {
 - {name: z, kind: cpu, work_us: 1, after: [y]}
 )");
   ASSERT_FALSE(problem);
-  EXPECT_EQ(to_string(problem.error()), "g.yaml:5: tasks wait for each other: y after z after y");
+  EXPECT_EQ(to_string(problem.error()),
+            "g.yaml:5: tasks wait for each other in a circle: y after z after y");
   const auto alone = read("- {name: a, kind: cpu, work_us: 1, after: [a]}\n");
   ASSERT_FALSE(alone);
-  EXPECT_EQ(to_string(alone.error()), "g.yaml:3: tasks wait for each other: a after a");
+  EXPECT_EQ(to_string(alone.error()), "g.yaml:3: tasks wait for each other in a circle: a after a");
   std::string ring;
   for (int i = 0; i < 100; ++i)
     ring += fmt::format("- {{name: t{}, kind: cpu, work_us: 1, after: [t{}]}}\n", i, (i + 1) % 100);

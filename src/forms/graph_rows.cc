@@ -40,6 +40,6 @@ std::string place_text(const GraphRun& run, const GraphTaskRun& task) {
                      count_text(static_cast<long>(task.mask.count()), run.topology.unit_name));
 }
 
-std::string us_text(std::int64_t ns) { return number_text(static_cast<double>(ns) / 1000) + " us"; }
+std::string ns_text(std::int64_t ns) { return duration_text(static_cast<double>(ns) / 1e9); }
 
 }  // namespace partita::plan

@@ -24,6 +24,6 @@ std::vector<GraphRow> rows_of(const GraphRun& run);
 std::string row_name(const GraphRow& row);
 // "lane 3, 19 CUs", "thread 0"
 std::string place_text(const GraphRun& run, const GraphTaskRun& task);
-std::string us_text(std::int64_t ns);  // "12.35 us"
+std::string ns_text(std::int64_t ns);  // "12.3 us"
 
 }  // namespace partita::plan

@@ -11,6 +11,7 @@
 #include "forms/graph_forms.h"
 #include "forms/graph_rows.h"
 #include "forms/picture.h"
+#include "forms/svg_page.h"
 
 namespace partita::plan {
 namespace {
@@ -20,7 +21,6 @@ constexpr int kGraphTitleSize = 20, kGraphNameSize = 13, kGraphSmallSize = 11;
 constexpr int kLeastRow = 26, kGraphMostTicks = 12;
 constexpr double kMapWidth = 132, kGraphLeastWidth = 1.2;
 constexpr int kMapCell = 6;  // pixels of a cluster's row at most
-constexpr const char* kGraphLine = "#d5dae0";
 constexpr const char* kUsed = "#3b6fd4";
 constexpr const char* kUnused = "#e6eaef";
 
@@ -49,11 +49,9 @@ class GraphSvg {
     for (std::size_t i = 0; i < shown; ++i) y = row(rows_[i], y) + kGap;
     y = axis(top - 4, y);
     y = left_out(rows_.size() - shown, y);
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
-        "{1}\" font-family=\"system-ui, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif\" "
-        "fill=\"{2}\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
-        left_ + kGraphPlotWidth + kGraphMargin, y + kGraphMargin / 2, kInk, text_);
+    return svg_document(left_ + kGraphPlotWidth + kGraphMargin, y + kGraphMargin / 2,
+                        problem_.name.empty() ? "task graph" : problem_.name,
+                        "tasks on lanes and threads over time", text_);
   }
 
  private:
@@ -63,20 +61,22 @@ class GraphSvg {
   }
 
   double x(std::int64_t time) const {
-    return left_ + kGraphPlotWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
+    return left_ +
+           kGraphPlotWidth * static_cast<double>(time - begin_) / static_cast<double>(length_);
   }
 
   void title() {
     const std::string name = problem_.name.empty() ? "task graph" : problem_.name;
     put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-weight=\"600\">{}</text>\n", kGraphMargin,
-        kGraphMargin + kGraphTitleSize, kGraphTitleSize, xml_escaped(cut(name, kGraphTitleSize, kGraphPlotWidth)));
+        kGraphMargin + kGraphTitleSize, kGraphTitleSize,
+        xml_escaped(cut(name, kGraphTitleSize, kGraphPlotWidth)));
     std::string facts =
-        fmt::format("{}, {} on {}, {}; critical path {}, tasks together {}",
-                    count_text(static_cast<long>(run_.tasks.size()), "task"), us_text(run_ns(run_)),
+        fmt::format("{}, {} on {}, {}; critical path {}, all tasks {}",
+                    count_text(static_cast<long>(run_.tasks.size()), "task"), ns_text(run_ns(run_)),
                     run_.topology.name, count_text(run_.threads, "thread"),
-                    us_text(critical_path(problem_, run_).ns), us_text(work_ns(run_)));
+                    ns_text(critical_path(problem_, run_).ns), ns_text(work_ns(run_)));
     if (result_.sequential)
-      facts += fmt::format("; one after another {}", us_text(run_ns(*result_.sequential)));
+      facts += fmt::format("; one after another {}", ns_text(run_ns(*result_.sequential)));
     put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", kGraphMargin,
         kGraphMargin + kGraphTitleSize + 22, kGraphNameSize, kFaint, xml_escaped(facts));
   }
@@ -106,9 +106,9 @@ class GraphSvg {
   int row(const GraphRow& row, int y) {
     const int height = row.lane >= 0 ? lane_height_ : kLeastRow;
     put("<text x=\"{}\" y=\"{:.1f}\" font-size=\"{}\" fill=\"{}\">{}</text><rect x=\"{}\" y=\"{}\" "
-        "width=\"{}\" height=\"{}\" fill=\"#f3f5f7\" stroke=\"{}\"/>\n",
-        kGraphMargin, y + height / 2.0 + 0.35 * kGraphNameSize, kGraphNameSize, kFaint, row_name(row), left_, y,
-        kGraphPlotWidth, height, kGraphLine);
+        "width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"{}\"/>\n",
+        kGraphMargin, y + height / 2.0 + 0.35 * kGraphNameSize, kGraphNameSize, kFaint,
+        row_name(row), left_, y, kGraphPlotWidth, height, kPageGround, kPageLine);
     if (row.lane >= 0) map(row.mask, y + (height - run_.topology.clusters() * map_row_) / 2);
     for (const int task : row.tasks)
       if (boxes_++ < kMaxGraphBoxes) box(task, y, height);
@@ -119,31 +119,32 @@ class GraphSvg {
     const GraphTaskRun& its = run_.tasks[at(task)];
     const std::string& name = problem_.tasks[at(task)].name;
     const double begin = x(its.begin_ns), width = std::max(kGraphLeastWidth, x(its.end_ns) - begin);
-    const Rgb colour = distinct_colour(task);
-    put("<g class=\"task\"><title>{}\n{}\n{} to {}: {}</title><rect x=\"{:.2f}\" y=\"{}\" "
-        "width=\"{:.2f}\" height=\"{}\"{} fill=\"{}\" stroke=\"{}\" stroke-width=\"{}\"/>",
-        xml_escaped(name), xml_escaped(place_text(run_, its)), us_text(its.begin_ns - begin_),
-        us_text(its.end_ns - begin_), us_text(its.end_ns - its.begin_ns), begin, y, width, height,
-        width > 8 ? " rx=\"2\"" : "", hex(colour), hex(darker(colour)), width > 4 ? 0.8 : 0.3);
+    const Fill fill = fill_of(task);
+    put("<g class=\"task on\"><title>{}\n{}\n{} to {}: {}</title>{}", xml_escaped(name),
+        xml_escaped(place_text(run_, its)), ns_text(its.begin_ns - begin_),
+        ns_text(its.end_ns - begin_), ns_text(its.end_ns - its.begin_ns),
+        box_svg({begin, y + 0.0, width, height + 0.0, width > 8 ? 2.0 : 0.0, width > 4 ? 0.8 : 0.3},
+                fill));
     constexpr double kPadding = 3, kLeastName = 2;
     const double room = width - 2 * kPadding;
     if (text_width(name, kGraphSmallSize) <= room || room >= kLeastName * kGraphSmallSize)
-      put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\">{}</text>", begin + kPadding,
-          y + height / 2.0 + 0.35 * kGraphSmallSize, kGraphSmallSize,
+      put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\"{}>{}</text>", begin + kPadding,
+          y + height / 2.0 + 0.35 * kGraphSmallSize, kGraphSmallSize, rim(fill),
           xml_escaped(cut(name, kGraphSmallSize, room)));
     put("</g>\n");
   }
 
   int axis(int top, int bottom) {
     const std::vector<Nanos> all = ticks(length_, kGraphMostTicks);
+    const AxisUnit unit = axis_unit(length_);
     put("<path d=\"");
     for (const Nanos tick : all) put("M{:.2f} {}V{}", x(begin_ + tick), top, bottom);
     put("\" stroke=\"#8a94a3\" stroke-opacity=\"0.45\" stroke-width=\"0.8\"/>\n");
     for (const Nanos tick : all)
       put("<text x=\"{:.2f}\" y=\"{}\" font-size=\"{}\" fill=\"{}\" "
           "text-anchor=\"middle\">{}{}</text>\n",
-          x(begin_ + tick), bottom + 15, kGraphSmallSize, kFaint,
-          number_text(static_cast<double>(tick) / 1000), tick == all.back() ? " us" : "");
+          x(begin_ + tick), bottom + 15, kGraphSmallSize, kFaint, unit.number(tick),
+          tick == all.back() ? fmt::format(" {}", unit.name) : "");
     return bottom + 24;
   }
 

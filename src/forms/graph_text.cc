@@ -81,18 +81,19 @@ class GraphGantt {
   }
 
   std::string axis() const {
+    const AxisUnit unit = axis_unit(length_);
     std::string ruler, numbers;
     for (const Nanos tick : ticks(length_, std::max(1, cells_ / kColumnsPerTick))) {
       const int at = column(begin_ + tick);
       ruler += repeated("─", at - columns(ruler)) + (tick == 0 ? "└" : "┴");
-      const std::string number = number_text(static_cast<double>(tick) / 1000);
+      const std::string number = unit.number(tick);
       const int left = at - static_cast<int>(number.size()) / 2 + head_;
       const int taken = static_cast<int>(numbers.size());
       if (left <= taken && tick > 0) continue;
       numbers += std::string(static_cast<std::size_t>(left - taken), ' ') + number;
     }
     ruler += repeated("─", cells_ + 1 - columns(ruler));
-    return std::string(at(head_), ' ') + ruler + "\n" + numbers + " us\n";
+    return std::string(at(head_), ' ') + ruler + "\n" + numbers + " " + unit.name + "\n";
   }
 
   const GraphProblem& problem_;
@@ -107,12 +108,14 @@ std::string tasks_text(const GraphProblem& problem, const GraphRun& run) {
   const auto shown = std::min<std::size_t>(run.tasks.size(), kMaxGraphLines);
   if (shown == 0) return "no tasks\n";
   const std::int64_t begin = GraphGantt::begin_of(run);
-  const double longest = std::max(1e-3, static_cast<double>(run_ns(run)) / 1000);
+  const AxisUnit unit = axis_unit(run_ns(run));
+  const double longest = std::max(1e-3, static_cast<double>(run_ns(run)) / unit.nanos);
   const int decimals = std::clamp(4 - static_cast<int>(std::floor(std::log10(longest))), 0, 3);
   const auto number = [&](std::int64_t ns) {
-    return fmt::format("{:.{}f}", static_cast<double>(ns) / 1000, decimals);
+    return fmt::format("{:.{}f}", static_cast<double>(ns) / unit.nanos, decimals);
   };
-  std::vector<TextRow> rows{{"task", "begin us", "end us", "time us", "where"}};
+  const auto head = [&](const char* what) { return fmt::format("{} {}", what, unit.name); };
+  std::vector<TextRow> rows{{"task", head("begin"), head("end"), head("time"), "where"}};
   for (std::size_t i = 0; i < shown; ++i) {
     const GraphTaskRun& task = run.tasks[i];
     const std::string& name = problem.tasks[i].name;
@@ -152,20 +155,21 @@ std::string graph_run_text(const GraphResult& result, const GraphTextOptions& op
                                            count_text(run.topology.units(), run.topology.unit_name),
                                            count_text(run.lanes, "lane"),
                                            count_text(run.threads, "thread"), run.driver);
-  text += Painter(options.colour).bold(fmt::format("{} {}", us_text(run_ns(run)), on)) + "\n";
+  text += Painter(options.colour).bold(fmt::format("{} {}", ns_text(run_ns(run)), on)) + "\n";
   const CriticalPath path = critical_path(result.problem, run);
-  text += fmt::format("critical path {}: {}\n", us_text(path.ns),
+  text += fmt::format("critical path {}: {}\n", ns_text(path.ns),
                       path_text(result.problem, path.tasks));
-  text += fmt::format("tasks take {} together: {:.2f} at the same time on average\n",
-                      us_text(work_ns(run)), static_cast<double>(work_ns(run)) / time);
+  text += fmt::format("tasks take {} in total: {:.2f} at the same time on average\n",
+                      ns_text(work_ns(run)), static_cast<double>(work_ns(run)) / time);
   if (result.sequential)
     text += fmt::format("{} one after another on one thread: speed-up {:.2f}\n",
-                        us_text(run_ns(*result.sequential)),
+                        ns_text(run_ns(*result.sequential)),
                         static_cast<double>(run_ns(*result.sequential)) / time);
   const GraphWaits& waits = run.waits;
   if (run.driver != "sequential")
-    text += fmt::format("dependencies: {} skipped, {} waited for on the device, {} on the host\n",
-                        waits.skipped, waits.on_device, waits.on_host);
+    text +=
+        fmt::format("dependencies: {} need no wait, {} waited for on the device, {} on the host\n",
+                    waits.skipped, waits.on_device, waits.on_host);
   if (result.relative_error)
     text += fmt::format("relative error {:.3g} against Eigen's product in double precision\n",
                         *result.relative_error);

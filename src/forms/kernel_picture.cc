@@ -191,7 +191,7 @@ int legend(SvgPage& svg, const UnitsPicture& picture, const std::string& unit, i
     svg.line_chip(fmt::format("stroke=\"{}\" stroke-width=\"2\"", hex(darker(distinct_colour(0)))),
                   picture.given + ", in the colour of the worker");
     svg.sign_chip(fmt::format("M3 3l3.5 6l3.5 -6z\" fill=\"{}", kInk),
-                  "change of the number of " + unit + "s");
+                  "change in the number of " + unit + "s");
   }
   if (everywhere)
     svg.line_chip(fmt::format("stroke=\"{}\" stroke-width=\"1.2\" stroke-dasharray=\"6 4\"", kInk),
@@ -208,7 +208,7 @@ int lane_legend(SvgPage& svg, const hw::Topology& topology, int y) {
            unit + " of the mask; a row is a " + topology.cluster_name);
   svg.chip(kPageGround, kPageLine, "not of the mask");
   svg.sign_chip(fmt::format("M3 3h6v6h-6z\" fill=\"{}", kInk),
-                "the larger, the more of the kernels of other workers run there");
+                "used by kernels of other workers: the larger, the more");
   return svg.end_chips() + 8;
 }
 
@@ -232,7 +232,8 @@ std::string units_svg(const UnitsPicture& picture, const hw::Topology& topology)
     y += 30 + height + 28;
   }
   svg.note(kPageMargin + kAxis, y + 6,
-           fmt::format("across: number of the kernel in a request; up: {}s", topology.unit_name) +
+           fmt::format("horizontal: number of the kernel in a request; vertical: {}s",
+                       topology.unit_name) +
                (shown < picture.curves.size()
                     ? fmt::format("; {} more are not drawn", picture.curves.size() - shown)
                     : ""));

@@ -7,8 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <set>
 
+#include "base/sight.h"
 #include "forms/serving_forms.h"
+#include "forms/svg_page.h"
 #include "forms/xml_check.h"
 
 namespace partita::plan {
@@ -145,7 +149,7 @@ TEST(XmlCheck, FindsFaults) {
 TEST(PlanSvg, DrawsEveryInstanceOnce) {
   const std::string svg = plan_svg(small_plan(), catalogue());
   EXPECT_EQ(XmlCheck(svg).run(), "");
-  EXPECT_EQ(count(svg, "<g class=\"instance\">"), 5);
+  EXPECT_EQ(count(svg, "<g class=\"instance on\">"), 5);
   EXPECT_EQ(count(svg, "<g class=\"legend\">"), 3);
   EXPECT_EQ(count(svg, "&lt;&amp;&gt;&quot;&#39;"),
             4);  // legend: fact and name; instance: fact and name
@@ -154,18 +158,84 @@ TEST(PlanSvg, DrawsEveryInstanceOnce) {
             svg.npos);
 }
 
-TEST(PlanSvg, SaysHowManyItLeavesOut) {
+TEST(PlanSvg, NumbersTheSlicesUnderTheBars) {
+  const std::string svg = plan_svg(small_plan(), catalogue());
+  EXPECT_EQ(count(svg, "<g class=\"axis\""), 2);  // under the A100s, and under the A30
+  EXPECT_EQ(count(svg, ">slice</text>"), 2);
+  EXPECT_EQ(count(svg, ">3</text>"), 2);
+  EXPECT_EQ(count(svg, ">7</text>"), 1);
+  EXPECT_EQ(count(svg, ">8</text>"), 0);
+}
+
+ServingPlan wide_plan(int gpus, int services) {
   ServingPlan plan;
   plan.gpu_model = "A100-80GB";
-  for (int i = 0; i < kMaxSvgGpus + 3; ++i)
-    plan.gpus.push_back({i, "A100-80GB", {on("7g.80gb", 0, fmt::format("s{}", i))}});
-  for (int i = 0; i < kMaxSvgLegend + 5; ++i)
+  for (int i = 0; i < gpus; ++i)
+    plan.gpus.push_back({i, "A100-80GB", {on("7g.80gb", 0, fmt::format("s{}", i % services))}});
+  for (int i = 0; i < services; ++i)
     plan.services.push_back({fmt::format("s{}", i), Rps{1}, Rps{1}, Millis{1}, Millis{1}});
-  const std::string svg = plan_svg(plan, catalogue());
-  EXPECT_EQ(XmlCheck(svg).run(), "");
-  EXPECT_EQ(count(svg, "<g class=\"instance\">"), kMaxSvgGpus);
-  EXPECT_NE(svg.find("... and 3 more GPUs"), svg.npos);
-  EXPECT_NE(svg.find("... and 5 more<"), svg.npos);
+  return plan;
+}
+
+TEST(PlanSvg, GoesOnOnFurtherPages) {
+  EXPECT_EQ(plan_svg_pages(wide_plan(0, 1)), 1);
+  EXPECT_EQ(plan_svg_pages(wide_plan(kSvgPageGpus, 1)), 1);
+  const ServingPlan plan = wide_plan(2 * kSvgPageGpus + 3, kMaxSvgLegend + 5);
+  ASSERT_EQ(plan_svg_pages(plan), 3);
+  for (int page = 0; page < 3; ++page) {
+    const std::string svg = plan_svg(plan, catalogue(), page);
+    EXPECT_EQ(XmlCheck(svg).run(), "");
+    EXPECT_EQ(count(svg, "<g class=\"instance on\">"), page < 2 ? kSvgPageGpus : 3);
+    EXPECT_EQ(count(svg, fmt::format("page {} of 3<", page + 1)), 1);
+    EXPECT_EQ(count(svg, fmt::format(">GPU {}<", page * kSvgPageGpus)), 1);
+    EXPECT_NE(svg.find("... and 5 more<"), svg.npos);
+  }
+  const ServingPlan too_many = wide_plan(kSvgPageGpus * kMaxSvgPages + 3, 1);
+  EXPECT_EQ(plan_svg_pages(too_many), kMaxSvgPages);
+  EXPECT_NE(plan_svg(too_many, catalogue(), kMaxSvgPages - 1).find("... and 3 more GPUs"),
+            std::string::npos);
+}
+
+TEST(PlanSvg, HatchesWhereColoursRunOut) {
+  std::set<std::string> fills;
+  for (int i = 0; i < kDistinctFills; ++i)
+    EXPECT_TRUE(fills.insert(box_svg({0, 0, 9, 9}, fill_of(i))).second) << i;
+  const std::string few = plan_svg(wide_plan(60, kDistinctColours), catalogue());
+  EXPECT_EQ(few.find("hatch"), few.npos);
+  const std::string more = plan_svg(wide_plan(60, kDistinctColours + 1), catalogue());
+  EXPECT_EQ(XmlCheck(more).run(), "");
+  EXPECT_EQ(count(more, "<pattern id=\"hatch1\""), 1);
+  EXPECT_GE(count(more, "fill=\"url(#hatch1)\""), 2);  // the box and the legend
+}
+
+Rgb colour_of(std::string_view hex) {
+  const auto channel = [&](std::size_t from) {
+    return static_cast<int>(std::strtol(std::string(hex.substr(from, 2)).c_str(), nullptr, 16));
+  };
+  return {channel(1), channel(3), channel(5)};
+}
+
+// The colour that the style for dark screens gives to `fill`; black when it forgets it.
+Rgb dark_twin(const std::string& svg, std::string_view fill) {
+  const std::string rule = fmt::format(".partita [fill=\"{}\"] {{fill: ", fill);
+  const std::size_t found = svg.find(rule);
+  return found == svg.npos ? Rgb{}
+                           : colour_of(std::string_view(svg).substr(found + rule.size(), 7));
+}
+
+TEST(PlanSvg, CanBeReadOnLightAndDarkScreens) {
+  const std::string svg = plan_svg(small_plan(), catalogue());
+  EXPECT_EQ(count(svg, "@media (prefers-color-scheme: dark)"), 1);
+  const Rgb page = dark_twin(svg, "#ffffff");
+  EXPECT_LT(sight::luminance(page), 0.02);
+  for (const char* text : {kInk, kFaint}) {
+    EXPECT_GE(sight::contrast(colour_of(text), {255, 255, 255}), 4.5) << text;
+    EXPECT_GE(sight::contrast(dark_twin(svg, text), page), 4.5) << text;
+  }
+  EXPECT_LT(sight::luminance(dark_twin(svg, kPageGround)), 0.03);
+  for (int i = 0; i < kDistinctColours; ++i)  // boxes stay as they are
+    EXPECT_GE(sight::contrast(distinct_colour(i), page), 3) << i;
+  EXPECT_NE(svg.find(".partita .on text"), svg.npos);
 }
 
 // ---- any plan, right or wrong ----
@@ -186,7 +256,7 @@ RC_GTEST_PROP(Pictures, DrawAnyPlan, (const std::vector<std::string>& names)) {
   }
   if (!names.empty()) plan.services = {{names[0], Rps{1}, Rps{0}, Millis{1}, Millis{INFINITY}}};
   const std::string svg = plan_svg(plan, catalogue());
-  RC_ASSERT(count(svg, "<g class=\"instance\">") == instances);
+  RC_ASSERT(count(svg, "<g class=\"instance on\">") == instances);
   for (const std::string& text : {svg, plan_text(plan, catalogue(), {})})
     for (const char c : text) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20 || c == '\n');
 }

@@ -166,7 +166,7 @@ ServingPlan read_head(Fields& fields) {
   if (fields.has("stats")) plan.stats = read_stats(fields.object("stats"));
   if (fields.has("explanation")) {
     for (const Node& item : fields.list("explanation", kMaxExplanation)) {
-      if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be a text");
+      if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be text");
       plan.explanation.push_back(item.text);
     }
   }

@@ -199,15 +199,15 @@ TEST(PlanJson, RefusesTheDocumentItself) {
        "\"gpu_model\"",
        "p.json:3: 'optimal' must be true or false"},
       {"\"gpu_model\"", "\"explanation\": [3], \"gpu_model\"",
-       "p.json:3: an explanation must be a text"},
-      {"\"gpus\": [", "\"gpus\": [3,", "p.json:4: an object with named values is needed"},
+       "p.json:3: an explanation must be text"},
+      {"\"gpus\": [", "\"gpus\": [3,", "p.json:4: must be an object with named values"},
       {"\"gpus\"", "\"gpu\"", "p.json:1: 'gpus' is missing"},
       {"\"services\": [", "\"services\": {}, \"more\": [", "p.json:10: 'services' must be a list"},
   };
   for (const Malformed& c : cases) EXPECT_EQ(refusal(c.piece, c.replacement), c.refusal);
   EXPECT_EQ(to_string(parse_plan("p.json", "").error()), "p.json:1: the file is empty");
   EXPECT_EQ(to_string(parse_plan("p.json", "[]").error()),
-            "p.json:1: an object with named values is needed");
+            "p.json:1: must be an object with named values");
 }
 
 TEST(PlanJson, RefusesGpusAndInstances) {

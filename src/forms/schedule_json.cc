@@ -125,7 +125,7 @@ void read_lists(Fields& fields, BatchSchedule& schedule) {
   }
   if (!fields.has("explanation")) return;
   for (const Node& item : fields.list("explanation")) {
-    if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be a text");
+    if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be text");
     schedule.explanation.push_back(item.text);
   }
 }

@@ -63,10 +63,11 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
   for (const Service& service : services) {
     for (const std::string& other : service.avoid) {
       if (!line_of.contains(other))
-        return bad_input(fmt::format("{}:{}", document.file, service.line),
-                         fmt::format("'anti_affinity' of service '{}' names '{}', which is no "
-                                     "service of this file",
-                                     service.name, other));
+        return bad_input(
+            fmt::format("{}:{}", document.file, service.line),
+            fmt::format(
+                "'anti_affinity' of service '{}' names '{}', which is not a service of this file",
+                service.name, other));
     }
   }
   return {};

@@ -53,14 +53,14 @@ struct Malformed {
 TEST(Services, RefusesTheDocumentItself) {
   const Malformed cases[] = {
       {"", "s.yaml:1: the file is empty"},
-      {"- a\n- b\n", "s.yaml:1: an object with named values is needed"},
+      {"- a\n- b\n", "s.yaml:1: must be an object with named values"},
       {"service:\n  - a\n", "s.yaml:2: unknown key 'service'; did you mean 'services'?"},
       {"kind: Services\n", "s.yaml:1: 'services' is missing"},
       {"kind: ServingPlan\nservices: []\n",
        "s.yaml:1: 'kind' is 'ServingPlan', must be 'Services'"},
       {"services: 3\n", "s.yaml:1: 'services' must be a list"},
       {"services: []\n", "s.yaml:1: 'services' is empty"},
-      {"\nservices:\n  - bert\n", "s.yaml:3: an object with named values is needed"},
+      {"\nservices:\n  - bert\n", "s.yaml:3: must be an object with named values"},
       {"api_version: partita/v2\nservices: []\n",
        "s.yaml:1: 'api_version' is 'partita/v2', must be 'partita/v1'"},
   };
@@ -105,7 +105,7 @@ TEST(Services, RefusesOptionsWithTheirLine) {
       {"anti_affinity: 3",
        "s.yaml:6: 'anti_affinity' must be true, false or a list of service names"},
       {"anti_affinity:\n      - resnet",
-       "s.yaml:2: 'anti_affinity' of service 'bert' names 'resnet', which is no service of this "
+       "s.yaml:2: 'anti_affinity' of service 'bert' names 'resnet', which is not a service of this "
        "file"},
       {"anti_affinity:\n      - [bert]", "s.yaml:7: a name in 'anti_affinity' must be a text"},
       {"anti_affinity:\n      - x\n      - x", "s.yaml:8: 'anti_affinity' names 'x' twice"},

@@ -38,11 +38,12 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                       const PictureOptions& options);
 
 // A picture of every GPU's slices: one row per GPU (in columns when there are many), one box per
-// instance, coloured by service, all facts on hover, with a legend. Draws kMaxSvgGpus GPUs and
-// names kMaxSvgLegend services, and says how many more there are. Self-contained, well-formed XML
-// for any plan.
-inline constexpr int kMaxSvgGpus = 2000;
+// instance, coloured by service, all facts on hover, with a legend and the numbers of the slices. A
+// page has kSvgPageGpus GPUs; the last of at most kMaxSvgPages says how many are left out, the
+// legend how many services beyond kMaxSvgLegend. Self-contained, well-formed XML for any plan.
+inline constexpr int kSvgPageGpus = 150, kMaxSvgPages = 100;
 inline constexpr int kMaxSvgLegend = 120;
-std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue);
+int plan_svg_pages(const ServingPlan& plan);  // at least 1
+std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue, int page = 0);
 
 }  // namespace partita::plan

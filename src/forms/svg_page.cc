@@ -4,6 +4,77 @@
 #include "forms/picture.h"
 
 namespace partita::plan {
+namespace {
+
+// Attributes say what is drawn on a light screen; this says what to draw on a dark one.
+constexpr std::string_view kDarkStyle = R"(<style>@media (prefers-color-scheme: dark) {
+.partita {fill: #e6edf3}
+.partita [fill="#ffffff"] {fill: #14181f}
+.partita [stroke="#ffffff"] {stroke: #14181f}
+.partita [fill="#1c2430"] {fill: #e6edf3}
+.partita [stroke="#1c2430"] {stroke: #e6edf3}
+.partita [fill="#667080"] {fill: #a3adba}
+.partita [fill="#f3f5f7"] {fill: #1e252e}
+.partita [fill="#e6eaef"] {fill: #333c48}
+.partita [fill="#cfe8f7"] {fill: #1f4257}
+.partita [stroke="#d5dae0"] {stroke: #47515f}
+.partita .on text, .partita .on [fill="#1c2430"] {fill: #1c2430}
+}</style>
+)";
+
+constexpr std::string_view kHatchPatterns[kHatchings] = {
+    "<path d=\"M-1 1l2 -2M0 8l8 -8M7 9l2 -2\"/>", "<path d=\"M-1 7l2 2M0 0l8 8M7 -1l2 2\"/>",
+    "<circle cx=\"2\" cy=\"2\" r=\"0.7\"/><circle cx=\"6\" cy=\"6\" r=\"0.7\"/>",
+    "<path d=\"M0 2h8M0 6h8\"/>"};
+
+std::string hatch_patterns() {
+  std::string text = "<defs>\n";
+  for (int i = 0; i < kHatchings; ++i)
+    text += fmt::format(
+        "<pattern id=\"hatch{}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><g "
+        "fill=\"none\" stroke=\"#000000\" stroke-width=\"1.4\" stroke-opacity=\"0.4\">{}</g>"
+        "</pattern>\n",
+        i + 1, kHatchPatterns[i]);
+  return text + "</defs>\n";
+}
+
+}  // namespace
+
+std::string svg_document(int width, int height, std::string_view title, std::string_view about,
+                         std::string_view body) {
+  const bool hatched = body.find("url(#hatch") != body.npos;
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"partita\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-labelledby=\"title about\" "
+      "font-family=\"system-ui, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif\" "
+      "fill=\"{2}\">\n<title id=\"title\">{3}</title>\n<desc id=\"about\">{4}</desc>\n{5}{6}"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{7}</svg>\n",
+      width, height, kInk, xml_escaped(title), xml_escaped(about), kDarkStyle,
+      hatched ? hatch_patterns() : "", body);
+}
+
+Fill fill_of(int n) { return {distinct_colour(n), n / kDistinctColours % (1 + kHatchings)}; }
+
+std::string box_svg(const SvgBox& box, const Fill& fill) {
+  const auto rect = [&](std::string_view paint, std::string_view edge) {
+    return fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\"{} fill=\"{}\"{}/>",
+        box.x, box.y, box.width, box.height,
+        box.radius > 0 ? fmt::format(" rx=\"{}\"", box.radius) : "", paint, edge);
+  };
+  const std::string edge =
+      fmt::format(" stroke=\"{}\" stroke-width=\"{}\"", hex(darker(fill.colour)), box.stroke);
+  if (fill.hatching == 0) return rect(hex(fill.colour), edge);
+  return rect(hex(fill.colour), "") + rect(fmt::format("url(#hatch{})", fill.hatching), edge);
+}
+
+std::string rim(const Fill& fill) {
+  if (fill.hatching == 0) return "";
+  return fmt::format(
+      " stroke=\"{}\" stroke-width=\"4\" stroke-linejoin=\"round\" "
+      "paint-order=\"stroke\"",
+      hex(fill.colour));
+}
 
 int SvgPage::head(std::string_view title, std::string_view subtitle, int width) {
   const double room = width - 2 * kPageMargin;
@@ -59,13 +130,7 @@ void SvgPage::line_chip(std::string_view attributes, std::string_view name) {
 
 std::string SvgPage::page(int width, int height, std::string_view title,
                           std::string_view about) && {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
-      "{1}\" role=\"img\" aria-labelledby=\"title about\" font-family=\"system-ui, 'Helvetica "
-      "Neue', Arial, 'DejaVu Sans', sans-serif\" fill=\"{2}\">\n<title id=\"title\">{3}</title>\n"
-      "<desc id=\"about\">{4}</desc>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n"
-      "{5}</svg>\n",
-      width, height, kInk, xml_escaped(title), xml_escaped(about), text_);
+  return svg_document(width, height, title, about, text_);
 }
 
 }  // namespace partita::plan

@@ -1,6 +1,7 @@
-// SvgPage: what pictures of kernels and masks share: text that grows, legend chips, squares of one
-// colour as one path, and the frame with a title and a description for screen readers. Internal to
-// the forms; well-formed XML whatever the texts are.
+// What all SVG pictures share: the frame (a title and a description for screen readers, colours for
+// light and dark screens), boxes told apart by colour and then by hatching, and SvgPage: text that
+// grows, legend chips, squares of one colour as one path. Internal to the forms; well-formed XML
+// whatever the texts are.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,11 +11,36 @@
 #include <string_view>
 #include <utility>
 
+#include "base/terminal.h"
+
 namespace partita::plan {
 
 inline constexpr int kPageMargin = 28, kPageTitle = 20, kPageName = 13, kPageSmall = 11;
 inline constexpr const char* kPageLine = "#d5dae0";
 inline constexpr const char* kPageGround = "#f3f5f7";
+
+// The whole picture around `body`. Every colour of the page has a twin for dark screens; texts in
+// an element of class "on" stand on a coloured box and stay dark.
+std::string svg_document(int width, int height, std::string_view title, std::string_view about,
+                         std::string_view body);
+
+// How the n-th service or task is filled: the colours first, then the same colours with hatching 1
+// to kHatchings. After that many it starts again: kDistinctFills.
+inline constexpr int kHatchings = 4;
+inline constexpr int kDistinctFills = kDistinctColours * (1 + kHatchings);
+struct Fill {
+  Rgb colour;
+  int hatching = 0;  // none
+};
+Fill fill_of(int n);
+
+struct SvgBox {
+  double x = 0, y = 0, width = 0, height = 0;
+  double radius = 0, stroke = 1;
+};
+std::string box_svg(const SvgBox& box, const Fill& fill);
+// Attributes of a text on this fill: a rim in its colour where there is hatching.
+std::string rim(const Fill& fill);
 
 class SvgPage {
  public:

@@ -172,13 +172,13 @@ std::vector<std::string> task_warnings(const BatchProblem& problem) {
     }
     if (task.deadline && shortest(task) > *task.deadline - task.release)
       hopeless.add(fmt::format(
-          "{} can only miss its deadline: released at {} s, it runs for {} s or more, to end by {} "
-          "s",
+          "{} cannot meet its deadline: released at {} s, it runs for at least {} s and must end "
+          "by {} s",
           called(task), number_text(seconds(task.release).value),
           number_text(seconds(shortest(task)).value), number_text(seconds(*task.deadline).value)));
   }
   std::vector<std::string> all = std::move(slower).take("times that grow with the size");
-  std::ranges::move(std::move(hopeless).take("deadlines that can only be missed"),
+  std::ranges::move(std::move(hopeless).take("deadlines that cannot be met"),
                     std::back_inserter(all));
   for (std::size_t m = 0; m < problem.models.size(); ++m)
     if (!used[m]) all.push_back(fmt::format("no task fits on {}", problem.models[m].name));

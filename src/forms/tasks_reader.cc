@@ -112,7 +112,7 @@ std::vector<std::string> HeaderReader::words(const std::vector<int>& sizes) cons
 
 Result<void> HeaderReader::place(const std::string& name, int& at, int column) const {
   if (at >= 0)
-    return refuse(fmt::format("columns '{}' and '{}' say the same",
+    return refuse(fmt::format("columns '{}' and '{}' mean the same",
                               csv_.header.cells[static_cast<std::size_t>(at)], shown(name)));
   at = column;
   return {};
@@ -172,7 +172,7 @@ Result<Columns> HeaderReader::read() {
     }
   }
   if (!any)
-    return refuse(fmt::format("no column with times: {} wanted", joined(words(all_sizes_), ", ")));
+    return refuse(fmt::format("no column with times, such as {}", joined(words(all_sizes_), ", ")));
   return columns_;
 }
 
@@ -377,7 +377,7 @@ Result<void> check_tasks(const std::string& file, const std::vector<Task>& tasks
     total += longest;
     if (total > kMaxBatchTime)
       return bad_input(line_of(file, task),
-                       fmt::format("the times of the tasks up to here sum up to more than {:.0f} s",
+                       fmt::format("the times of the tasks up to here add up to more than {:.0f} s",
                                    seconds(kMaxBatchTime).value));
   }
   std::vector<std::vector<int>> after(tasks.size());
@@ -392,13 +392,14 @@ Result<void> check_tasks(const std::string& file, const std::vector<Task>& tasks
       for (const Task& task : tasks) names.push_back(task.name);
       return bad_input(
           line_of(file, tasks[i]),
-          fmt::format("'after' of task '{}' names '{}', which is no task of this file{}",
+          fmt::format("'after' of task '{}' names '{}', which is not a task of this file{}",
                       tasks[i].name, shown(name), did_you_mean(name, names)));
     }
   }
   if (const std::vector<int> cycle = find_cycle(after); !cycle.empty())
-    return bad_input(line_of(file, tasks[static_cast<std::size_t>(cycle.front())]),
-                     fmt::format("'after' goes round in a circle: {}", cycle_text(tasks, cycle)));
+    return bad_input(
+        line_of(file, tasks[static_cast<std::size_t>(cycle.front())]),
+        fmt::format("tasks wait for each other in a circle: {}", cycle_text(tasks, cycle)));
   return {};
 }
 

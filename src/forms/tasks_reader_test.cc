@@ -105,9 +105,9 @@ TEST(Tasks, RefusesColumns) {
        "t.csv:1: column 'time_s_2g@A30-24G': unknown GPU model 'A30-24G'; did you mean "
        "'A30-24GB'?"},
       {"task,time_s_2g@A30-24GB,time_s_2g@a30-24gb\na,1,1\n",
-       "t.csv:1: columns 'time_s_2g@A30-24GB' and 'time_s_2g@a30-24gb' say the same"},
+       "t.csv:1: columns 'time_s_2g@A30-24GB' and 'time_s_2g@a30-24gb' mean the same"},
       {"task,time_s_1g,time_s_01g\na,1,1\n",
-       "t.csv:1: columns 'time_s_1g' and 'time_s_01g' say the same"},
+       "t.csv:1: columns 'time_s_1g' and 'time_s_01g' mean the same"},
       {"task,time_s_1g,task\na,1,b\n", "t.csv:1: column 'task' appears twice"},
   };
   for (const Malformed& c : cases) EXPECT_EQ(refusal(c.text), c.refusal) << c.text;
@@ -137,12 +137,14 @@ TEST(Tasks, RefusesRows) {
       {"b,1,,9,5,,", "t.csv:3: deadline_s '5' is before release_s '9'"},
       {"b,1,,,soon,,", "t.csv:3: deadline_s 'soon' is not a number"},
       {"b,1,,,,0,", "t.csv:3: priority '0' must be above 0 and at most 1000000"},
-      {"b,1,,,,,step", "t.csv:3: 'after' of task 'b' names 'step', which is no task of this file"},
+      {"b,1,,,,,step",
+       "t.csv:3: 'after' of task 'b' names 'step', which is not a task of this file"},
       {"lavaNP,1,,,,,lavaMD",
-       "t.csv:3: 'after' of task 'lavaNP' names 'lavaMD', which is no task of this file; did you "
+       "t.csv:3: 'after' of task 'lavaNP' names 'lavaMD', which is not a task of this file; did "
+       "you "
        "mean 'lavaNP'?"},
       {"b,1,,,,,a;b;a", "t.csv:3: 'after' names 'a' twice"},
-      {"b,1,,,,,b", "t.csv:3: 'after' goes round in a circle: b after b"},
+      {"b,1,,,,,b", "t.csv:3: tasks wait for each other in a circle: b after b"},
       {"a,1,,,,,", "t.csv:3: task 'a' is already defined in line 2"},
       {"b,1", "t.csv:3: 2 cells, the header has 7"},
   };
@@ -156,11 +158,12 @@ TEST(Tasks, RefusesRows) {
 
 TEST(Tasks, NamesTheCircle) {
   EXPECT_EQ(refusal("task,time_s_1g,after\nstart,1,\nb,1,c\nc,1,start;d\nd,1,b\ne,1,d\n"),
-            "t.csv:3: 'after' goes round in a circle: b after c after d after b");
+            "t.csv:3: tasks wait for each other in a circle: b after c after d after b");
   std::string text = "task,time_s_1g,after\n";
   for (int i = 0; i < 100; ++i) text += fmt::format("t{},1,t{}\n", i, (i + 1) % 100);
   EXPECT_EQ(refusal(text),
-            "t.csv:2: 'after' goes round in a circle: t0 after t1 after t2 after t3 after t4 after "
+            "t.csv:2: tasks wait for each other in a circle: t0 after t1 after t2 after t3 after "
+            "t4 after "
             "t5 after t6 after t7 after t8 after t9 after (89 more) after t99 after t0");
 }
 
@@ -169,7 +172,7 @@ TEST(Tasks, BoundsTheSumOfTimes) {
   for (int i = 0; i < 50; ++i) text += fmt::format("t{},1e7\n", i);
   EXPECT_EQ(refusal(text), "accepted");
   EXPECT_EQ(refusal(text + "one more,1e-9\n"),
-            "t.csv:52: the times of the tasks up to here sum up to more than 500000000 s");
+            "t.csv:52: the times of the tasks up to here add up to more than 500000000 s");
 }
 
 // A chain as long as a batch may be: a walk with recursion or a quadratic check would not end here.
@@ -266,8 +269,8 @@ TEST(TaskWarnings, NameWhatIsOdd) {
       (std::vector<std::string>{
           "task 'nw' in line 2 takes longer on 4g than on 2g of A30-24GB: 0.5013 s instead of "
           "0.4317 s",
-          "task 'late' in line 4 can only miss its deadline: released at 10 s, it runs for 4 "
-          "s or more, to end by 13.5 s",
+          "task 'late' in line 4 cannot meet its deadline: released at 10 s, it runs for "
+          "at least 4 s and must end by 13.5 s",
           "no task fits on A100-80GB"}));
 }
 

@@ -77,7 +77,7 @@ class LaneMaps {
     svg_.put("<g class=\"lane\"><title>{}: mask {}</title>", xml_escaped(name),
              hw::mask_hex(lane.mask));
     svg_.note(x, y + 11, name);
-    svg_.put("<g transform=\"translate({:.1f} {})\">", x, y + 18);
+    svg_.put("<g class=\"on\" transform=\"translate({:.1f} {})\">", x, y + 18);
     const Rgb colour = distinct_colour(static_cast<int>(lane.worker));
     const auto all_of = [&](bool in) {
       return squares(grid_, [&](std::size_t unit) { return lane.mask[unit] == in ? 1.0 : 0.0; });
@@ -188,7 +188,7 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
     const char *name, *fill, *stroke;
     bool in, busy;
   } kinds[] = {{"granted", "#56b4e9", "#0072b2", true, false},
-               {"granted, runs others as well", "#f2b134", "#a86a00", true, true},
+               {"granted and shared", "#f2b134", "#a86a00", true, true},
                {"busy", "#c3c9d1", "#8a94a3", false, true},
                {"idle", kPageGround, "#b8c0ca", false, false}};
   svg.begin_chips(y, width);
@@ -201,7 +201,7 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
     svg.put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"end\">{}</text>\n",
             kPageMargin + kHead - 14, middle, kPageName, shares[cluster]);
   }
-  svg.put("<g transform=\"translate({:.1f} {})\">", kPageMargin + kHead, y);
+  svg.put("<g class=\"on\" transform=\"translate({:.1f} {})\">", kPageMargin + kHead, y);
   for (const auto& kind : kinds) {
     const std::string d = squares(grid, [&](std::size_t unit) {
       return picture.mask[unit] == kind.in && busy(unit) == kind.busy ? 1.0 : 0.0;
@@ -220,7 +220,7 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
   svg.put("</g>\n");
   y += static_cast<int>(grid.height) + 22;
   svg.note(kPageMargin, y,
-           "numbers in squares: kernels that run there; before the rows: units granted");
+           "in the squares: number of kernels running there; before the rows: units granted");
   const std::string mask = "mask " + hw::mask_hex(picture.mask);
   svg.put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-family=\"monospace\">{}</text>\n",
           kPageMargin, y + 18, kPageSmall, cut(mask, kPageSmall, width - 2 * kPageMargin));

@@ -168,7 +168,7 @@ Result<Geometry> parse_checkpoint(const std::string& file, std::string_view text
     if (fields.error()) break;
     if (!seen.insert(geometry.gpus.back().board.uuid).second)
       device.refuse("UUID",
-                    fmt::format("GPU '{}' is there twice", geometry.gpus.back().board.uuid));
+                    fmt::format("GPU '{}' is listed twice", geometry.gpus.back().board.uuid));
   }
   if (fields.error()) return failed(*fields.error());
   std::ranges::sort(geometry.gpus, {}, [](const GpuGeometry& g) { return g.board.index; });

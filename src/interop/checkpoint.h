@@ -19,7 +19,7 @@ Result<std::string> checkpoint_json(const Geometry& geometry);
 
 // Reads a checkpoint onto `boards`: by UUID; in file order where no board has a UUID, as on boards
 // of which only the model is known. Refused with FILE:LINE: other versions, unknown fields, a GPU
-// that no board is or that is there twice, profile ids and places that the GPU does not have,
+// that no board is or that is listed twice, profile ids and places that the GPU does not have,
 // instances with anything but one compute instance of their full size, places that cannot be taken
 // together, instances while MIG is off.
 Result<Geometry> parse_checkpoint(const std::string& file, std::string_view text,

@@ -69,7 +69,7 @@ TEST(Checkpoint, WrongInputIsRefusedWithItsLine) {
       {"\"v1\"", "\"v2\"", "2: 'Version' is 'v2', must be 'v1'"},
       {"\"Devices\"", "\"Device\"", "4: unknown key 'Device'; did you mean 'Devices'?"},
       {"GPU-b", "GPU-c", "8: the node has no GPU 'GPU-c'"},
-      {"GPU-b", "GPU-a", "8: GPU 'GPU-a' is there twice"},
+      {"GPU-b", "GPU-a", "8: GPU 'GPU-a' is listed twice"},
       {"\"UUID\": \"GPU-b\", ", "", "8: 'UUID' is missing"},
       {"\"MigMode\": 0", "\"MigMode\": 2", "8: 'MigMode' is 2, must be at most 1"},
       {"\"MigMode\": 1", "\"MigMode\": 0", "5: 'GpuInstances' are given while 'MigMode' is 0"},

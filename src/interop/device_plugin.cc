@@ -65,8 +65,8 @@ std::string shared_name(const Geometry& geometry) {
 std::string resource_fault(const std::string& name) {
   if (name == kWholeGpu) return "";
   if (!name.starts_with(kMigPrefix))
-    return fmt::format("'{}' is no resource of the plugin, such as {} or {}3g.40gb", comment(name),
-                       kWholeGpu, kMigPrefix);
+    return fmt::format("'{}' is not a resource of the plugin, such as {} or {}3g.40gb",
+                       comment(name), kWholeGpu, kMigPrefix);
   // The attributes follow a dot in a resource, a plus in a profile: mig-1g.10gb.me.
   std::string profile = name.substr(kMigPrefix.size());
   if (const auto unit = profile.find("gb."); unit != std::string::npos) profile[unit + 2] = '+';
@@ -109,7 +109,7 @@ void read_method(Fields fields, PluginConfig& config) {
     config.resources.push_back(read_resource({fields, item}, config));
     if (fields.error()) return;
     if (!names.insert(config.resources.back().name).second)
-      fields.refuse(item, fmt::format("resource {} is there twice", config.resources.back().name));
+      fields.refuse(item, fmt::format("resource {} is listed twice", config.resources.back().name));
   }
   std::ranges::sort(config.resources, {}, &SharedResource::name);
 }
@@ -250,7 +250,8 @@ std::string plugin_json(const PluginConfig& config) {
 }
 
 std::string plugin_text(const PluginConfig& config) {
-  if (config.resources.empty()) return "nothing is shared: every container has its device alone\n";
+  if (config.resources.empty())
+    return "nothing is shared: every container has a device of its own\n";
   std::string text =
       fmt::format("shared by {}, MIG strategy {}{}\n", to_string(config.method),
                   config.mig_strategy, config.rename_by_default ? ", offered as NAME.shared" : "");

@@ -124,7 +124,7 @@ not read: devices of nvidia.com/gpu: the plugin ignores it
   EXPECT_EQ(json["resources"][0]["replicas"], 10);
   const Result<PluginConfig> none = parse_plugin_config("p.yaml", "version: v1");
   ASSERT_TRUE(none);
-  EXPECT_EQ(plugin_text(*none), "nothing is shared: every container has its device alone\n");
+  EXPECT_EQ(plugin_text(*none), "nothing is shared: every container has a device of its own\n");
 }
 
 TEST(DevicePlugin, WrongInputIsRefusedWithItsLine) {
@@ -153,7 +153,7 @@ TEST(DevicePlugin, WrongInputIsRefusedWithItsLine) {
       {"{name: nvidia.com/gpu, replicas: 1}", "'replicas' is 1: below 2 NVIDIA's device plugin"},
       {"{name: nvidia.com/gpu, replicas: 1.5}", "'replicas' must be a whole number"},
       {"{name: nvidia.com/gpu, replica: 2}", "unknown key 'replica'; did you mean 'replicas'?"},
-      {"{name: amd.com/gpu, replicas: 2}", "'amd.com/gpu' is no resource of the plugin"},
+      {"{name: amd.com/gpu, replicas: 2}", "'amd.com/gpu' is not a resource of the plugin"},
       {"{name: nvidia.com/mig-3g, replicas: 2}", "'3g' is no MIG profile"},
       {"{name: nvidia.com/gpu, replicas: 2}, {name: gpu, replicas: 2}", "resource nvidia.com/gpu"}};
   for (const auto& [list, expected] : resources) {

@@ -192,7 +192,7 @@ std::string dns_label(std::string_view name) {
 Result<std::string> dra_yaml(const Geometry& geometry, const DraOptions& options) {
   if (dns_label(options.kube_namespace) != options.kube_namespace ||
       options.kube_namespace.empty() || options.kube_namespace.size() > 63)
-    return bad_input("--namespace", fmt::format("'{}' is no namespace: at most 63 lower-case "
+    return bad_input("--namespace", fmt::format("'{}' is not a namespace: at most 63 lower-case "
                                                 "letters, digits and dashes",
                                                 comment(options.kube_namespace)));
   const Result<std::string> objects =

@@ -43,7 +43,7 @@ Result<Geometry> ordered(const std::string& file, Geometry geometry) {
   std::ranges::stable_sort(geometry.gpus, {}, [](const GpuGeometry& g) { return g.board.index; });
   for (std::size_t i = 1; i < geometry.gpus.size(); ++i)
     if (geometry.gpus[i].board.index == geometry.gpus[i - 1].board.index)
-      return bad_input(file, fmt::format("GPU {} is there twice", geometry.gpus[i].board.index));
+      return bad_input(file, fmt::format("GPU {} is listed twice", geometry.gpus[i].board.index));
   return geometry;
 }
 
@@ -53,7 +53,7 @@ Result<Slot> slot_of(const GpuGeometry& gpu, const device::Instance& instance) {
                                      instance.start, why));
   };
   const int profile = gpu.board.model->profile_index(instance.profile);
-  if (profile < 0) return refuse(fmt::format("is no profile of {}", gpu.board.model->name));
+  if (profile < 0) return refuse(fmt::format("is not a profile of {}", gpu.board.model->name));
   if (instance.compute.empty())
     return refuse("has no compute instance: finish its creation or destroy it first");
   if (instance.compute.size() > 1)
@@ -116,7 +116,7 @@ Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& pla
     for (const plan::PlannedInstance& instance : planned.instances) {
       const int profile = (*model)->profile_index(instance.profile);
       if (profile < 0)
-        return bad_input(file, fmt::format("GPU {}: {} is no profile of {}", planned.index,
+        return bad_input(file, fmt::format("GPU {}: {} is not a profile of {}", planned.index,
                                            instance.profile, (*model)->name));
       gpu.slots.push_back({.profile = profile,
                            .start = instance.start,
@@ -137,7 +137,7 @@ Result<Geometry> from_state(const std::string& file, const device::StateDocument
   for (const device::GpuState& state : document.state.gpus) {
     if (state.lost)
       return bad_input(
-          file, fmt::format("GPU {} fell off the bus: nobody knows what is on it", state.index));
+          file, fmt::format("GPU {} fell off the bus: what is on it is unknown", state.index));
     const hw::GpuModel* model = model_of(state, catalogue);
     if (!model && state.mig_enabled)
       return bad_input(file, fmt::format("GPU {} has MIG on and is in no catalogue", state.index));

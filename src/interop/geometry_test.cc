@@ -59,9 +59,9 @@ TEST(Geometry, PlansThatCannotExistAreRefused) {
             "plan.json: GPU 0 is no A100-80GB that can exist: 7g.80gb at 0 and 3g.40gb at 4 share "
             "4 memory slices");
   EXPECT_EQ(refusal([](plan::ServingPlan& p) { p.gpus[0].instances[0].profile = "3g.20gb"; }),
-            "plan.json: GPU 1: 3g.20gb is no profile of A100-80GB");
+            "plan.json: GPU 1: 3g.20gb is not a profile of A100-80GB");
   EXPECT_EQ(refusal([](plan::ServingPlan& p) { p.gpus[0].index = 0; }),
-            "plan.json: GPU 0 is there twice");
+            "plan.json: GPU 0 is listed twice");
   EXPECT_TRUE(
       refusal([](plan::ServingPlan& p) { p.gpus[0].model = "A1"; }).starts_with("plan.json: "));
 }
@@ -109,11 +109,11 @@ TEST(Geometry, NodesThatOtherFormsCannotStateAreRefused) {
             "state.json: GPU 1: 3g.40gb at 4 has 2 of its 3 compute slices in use; only all can be "
             "stated");
   EXPECT_EQ(refusal([](device::GpuState& g) { g.lost = true; }),
-            "state.json: GPU 1 fell off the bus: nobody knows what is on it");
+            "state.json: GPU 1 fell off the bus: what is on it is unknown");
   EXPECT_EQ(refusal([](device::GpuState& g) { g.model = ""; }),
             "state.json: GPU 1 has MIG on and is in no catalogue");
   EXPECT_EQ(refusal([](device::GpuState& g) { g.instances[0].profile = "3g.1gb"; }),
-            "state.json: GPU 1: 3g.1gb at 4 is no profile of A100-80GB");
+            "state.json: GPU 1: 3g.1gb at 4 is not a profile of A100-80GB");
 }
 
 TEST(Geometry, OnANodeInstancesThatExistGetTheirIds) {

@@ -162,7 +162,7 @@ TEST(MigParted, WrongEntriesAreRefusedWithTheirLine) {
       {"{devices: all, mig-enabled: false, device-filter: [{}]}", "4: 'device-filter' must list"},
       {"{devices: all, mig-enabled: false, mig_devices: {}}", "4: unknown key 'mig_devices'; did"},
       {"{devices: all, mig-enabled: false, devices: all}", "4: duplicate key 'devices'"},
-      {"all", "4: an object with named values is needed"},
+      {"all", "4: must be an object with named values"},
       {"{devices: all, mig-enabled: false}\n    - {devices: 1}", "5: 'devices' must be a list"},
       {"devices: all\n      mig-enabled: true\n      mig-devices:\n        9g.1gb: 1",
        "7: A100-80GB has no MIG profile '9g.1gb'"}};

@@ -79,7 +79,7 @@ std::string entry_text(const Group& group) {
 
 Result<std::string> mig_parted_yaml(const Geometry& geometry, const std::string& label) {
   if (!is_label(label))
-    return bad_input("--label", fmt::format("'{}' is no value of a Kubernetes label: 1 to {} "
+    return bad_input("--label", fmt::format("'{}' is not a Kubernetes label value: 1 to {} "
                                             "letters, digits, '-', '_' and '.', a letter or digit "
                                             "first and last",
                                             comment(label), kMaxLabelBytes));

@@ -82,7 +82,7 @@ std::string counts_fault(const hw::GpuModel& model, const std::vector<int>& coun
     gpcs += counts[k] * profile.gpcs;
   }
   if (gpcs <= model.compute_slices) return "";
-  return fmt::format("{} compute slices are needed, there are {}", gpcs, model.compute_slices);
+  return fmt::format("needs {} compute slices, the GPU has {}", gpcs, model.compute_slices);
 }
 
 }  // namespace

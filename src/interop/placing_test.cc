@@ -118,8 +118,8 @@ TEST(Placing, HandValues) {
             "2 x 3g.40gb, 1 x 1g.10gb do not fit on one A100-80GB: no places leave every memory "
             "slice and media engine to one instance");
   EXPECT_EQ(to_string(layout({{"1g.10gb", 1}, {"7g.80gb", 1}}).error()),
-            "1 x 7g.80gb, 1 x 1g.10gb do not fit on one A100-80GB: 8 compute slices are needed, "
-            "there are 7");
+            "1 x 7g.80gb, 1 x 1g.10gb do not fit on one A100-80GB: needs 8 compute slices, "
+            "the GPU has 7");
   EXPECT_EQ(to_string(layout({{"1g.10gb+me", 2}}).error()),
             "2 x 1g.10gb+me do not fit on one A100-80GB: at most 1 x 1g.10gb+me fit");
 }

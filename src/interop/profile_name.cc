@@ -50,7 +50,7 @@ std::string ProfileName::text() const {
 
 Result<ProfileName> parse_profile_name(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return bad_input("", fmt::format("'{}' is no MIG profile such as 3g.40gb or 1g.10gb+me: {}",
+    return bad_input("", fmt::format("'{}' is not a MIG profile such as 3g.40gb or 1g.10gb+me: {}",
                                      utf8(printable(text.substr(0, kMaxWordBytes))), why));
   };
   const auto sign = text.find_first_of("+-");
@@ -70,12 +70,12 @@ Result<ProfileName> parse_profile_name(std::string_view text) {
   if (rest.find_first_of("+-") != std::string_view::npos)
     return refuse("one '+' or one '-' is allowed, not both");
   if (text[sign] == '-') {
-    if (!is_attribute(rest)) return refuse("an attribute is needed behind '-'");
+    if (!is_attribute(rest)) return refuse("an attribute must follow '-'");
     name.without = rest;
     return name;
   }
   for (const std::string_view attribute : split(rest, ',')) {
-    if (!is_attribute(attribute)) return refuse("an attribute is needed behind '+' and ','");
+    if (!is_attribute(attribute)) return refuse("an attribute must follow '+' and ','");
     if (std::ranges::count(name.with, attribute) > 0) return refuse("an attribute is named twice");
     name.with.emplace_back(attribute);
   }

@@ -60,7 +60,7 @@ Result<std::vector<TypeCount>> types_of(const Geometry& geometry) {
                                      name));
     }
   }
-  if (types.empty()) return bad_input("", "there is nothing that Slurm could give to jobs");
+  if (types.empty()) return bad_input("", "there is no instance for Slurm to offer");
   return types;
 }
 
@@ -124,14 +124,14 @@ Result<MigMinors> parse_mig_minors(const std::string& file, std::string_view tex
       return bad_input(fmt::format("{}:{}", file, line),
                        "a capability and its minor number are needed: gpu0/gi1/access 12");
     if (!minors.emplace(row.substr(0, space), *minor).second)
-      return bad_input(fmt::format("{}:{}", file, line), "a capability is there twice");
+      return bad_input(fmt::format("{}:{}", file, line), "a capability is listed twice");
   }
   return minors;
 }
 
 Result<std::string> slurm_lines(const Geometry& geometry, const SlurmOptions& options) {
   if (!is_node_name(options.node_name))
-    return bad_input("--node-name", fmt::format("'{}' is no name of a node", options.node_name));
+    return bad_input("--node-name", fmt::format("'{}' is not a node name", options.node_name));
   const Result<std::vector<TypeCount>> types = types_of(geometry);
   if (!types) return failed(types.error());
   const Result<std::string> gres = gres_conf(geometry, options);

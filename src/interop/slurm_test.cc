@@ -66,8 +66,8 @@ TEST(Slurm, WhatItCannotSay) {
   geometry.gpus[0].slots[1].gi_id.reset();
   EXPECT_EQ(refusal(geometry, {.minors = minors}),
             "GPU 0: 1g.10gb+me at 4 does not exist yet, so it has no device files");
-  EXPECT_EQ(refusal(slurm_small(), {.node_name = "a b"}), "--node-name: 'a b' is no name of a node");
-  EXPECT_EQ(refusal({}, {}), "there is nothing that Slurm could give to jobs");
+  EXPECT_EQ(refusal(slurm_small(), {.node_name = "a b"}), "--node-name: 'a b' is not a node name");
+  EXPECT_EQ(refusal({}, {}), "there is no instance for Slurm to offer");
   const hw::GpuModel& h100 = model("H100-80GB-SXM5");
   geometry.gpus[1] = {{.index = 1, .model = &h100}, true, {slot(h100, "4g.40gb", 0)}};
   EXPECT_EQ(refusal(geometry, {}),

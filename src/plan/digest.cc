@@ -78,9 +78,8 @@ void add_points(Digester& out, const FleetEntry& entry, const std::vector<std::s
 std::string digest(const ServingProblem& problem) {
   Digester out;
   std::vector<std::string> models;
-  for (const Service* service : sorted_by(problem.services, [](const Service& s) -> const auto& {
-         return s.name;
-       })) {
+  for (const Service* service : sorted_by(
+           problem.services, [](const Service& s) -> const auto& { return s.name; })) {
     add_service(out, *service);
     models.push_back(service->model);
   }
@@ -99,8 +98,8 @@ std::string digest(const BatchProblem& problem) {
   std::vector<std::size_t> models;  // by name
   for (std::size_t m = 0; m < problem.models.size(); ++m) models.push_back(m);
   std::ranges::sort(models, {}, [&](std::size_t m) { return problem.models[m].name; });
-  for (const Task* task :
-       sorted_by(problem.tasks, [](const Task& one) -> const auto& { return one.name; })) {
+  for (const Task* task : sorted_by(
+           problem.tasks, [](const Task& one) -> const auto& { return one.name; })) {
     out.add(std::string_view(task->name)).add(task->release).add(task->deadline.value_or(-1));
     out.add(task->priority).add(task->after);
     for (const std::size_t m : models)

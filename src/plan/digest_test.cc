@@ -10,7 +10,7 @@
 namespace partita::plan {
 namespace {
 
-ServingProblem serving() {
+ServingProblem some_services() {
   ServingProblem problem;
   problem.services.resize(3);
   const char* const names[] = {"a", "b", "c"};
@@ -33,7 +33,7 @@ ServingProblem serving() {
   return problem;
 }
 
-BatchProblem batch() {
+BatchProblem some_tasks() {
   BatchProblem problem;
   problem.models.resize(2);
   problem.models[0].name = "big";
@@ -49,7 +49,7 @@ BatchProblem batch() {
   return problem;
 }
 
-KernelProblem kernels() {
+KernelProblem some_kernels() {
   return {.workers = {{"a", {{30, 60}, {10, 9, 20, 5}}}, {"b", {{30, 60}, {8, 7, 8, 6}}}}};
 }
 
@@ -69,33 +69,33 @@ RC_GTEST_PROP(Digest, OrderOfServicesModelsAndPointsDoesNotCount, ()) {
     for (std::size_t i = items.size(); i > 1; --i)
       std::swap(items[i - 1], items[*rc::gen::inRange<std::size_t>(0, i)]);
   };
-  ServingProblem problem = serving();
+  ServingProblem problem = some_services();
   shuffle(problem.services);
   shuffle(problem.fleet);
   for (Service& service : problem.services) shuffle(service.avoid);
   for (FleetEntry& entry : problem.fleet) shuffle(entry.profiles.at("cnn").points);
-  RC_ASSERT(digest(problem) == digest(serving()));
-  BatchProblem tasks = batch();
+  RC_ASSERT(digest(problem) == digest(some_services()));
+  BatchProblem tasks = some_tasks();
   shuffle(tasks.tasks);
   for (Task& task : tasks.tasks) shuffle(task.after);
-  RC_ASSERT(digest(tasks) == digest(batch()));
+  RC_ASSERT(digest(tasks) == digest(some_tasks()));
 }
 
 TEST(Digest, WhatAPlanMayLeaveUnusedDoesNotCount) {
-  ServingProblem problem = serving();
+  ServingProblem problem = some_services();
   problem.fleet[1].count = 7;
   problem.fleet[1].price = 9;
   problem.max_processes = 1;
   problem.services[0].line = 12;
   for (FleetEntry& entry : problem.fleet) entry.profiles.erase("unused");
-  EXPECT_EQ(digest(problem), digest(serving()));
-  BatchProblem tasks = batch();
+  EXPECT_EQ(digest(problem), digest(some_services()));
+  BatchProblem tasks = some_tasks();
   tasks.tasks[0].command = "true";
   // The same models, listed in another order.
   std::swap(tasks.models[0], tasks.models[1]);
   tasks.gpus = {1, 0, 0};
   for (Task& task : tasks.tasks) std::swap(task.times[0], task.times[1]);
-  EXPECT_EQ(digest(tasks), digest(batch()));
+  EXPECT_EQ(digest(tasks), digest(some_tasks()));
 }
 
 TEST(Digest, EverythingElseOfServingCounts) {
@@ -103,56 +103,64 @@ TEST(Digest, EverythingElseOfServingCounts) {
   const auto point = [](P& p) -> profile::ProfilePoint& {
     return p.fleet[0].profiles.at("cnn").points[0];
   };
-  expect_all_different<P>(serving(), {
-      [](P& p) { p.services[0].name = "d"; },
-      [](P& p) { p.services[0].model = "lm"; },
-      [](P& p) { p.services[0].rate = Rps{10.5}; },
-      [](P& p) { p.services[0].slo = Millis{101}; },
-      [](P& p) { p.services[0].percentile = 95; },
-      [](P& p) { p.services[0].min_replicas = 2; },
-      [](P& p) { p.services[0].spread = true; },
-      [](P& p) { p.services[0].avoid.pop_back(); },
-      [](P& p) { p.services.pop_back(); },
-      [](P& p) { p.rule = {SloRule::Kind::execution, 0.5}; },
-      [](P& p) { p.rule = {SloRule::Kind::execution, 0.45}; },
-      [](P& p) { p.fleet.pop_back(); },
-      [](P& p) { p.fleet[0].gpu.name = "other"; },
-      [&](P& p) { point(p).gpcs = 2; },
-      [&](P& p) { point(p).batch = 4; },
-      [&](P& p) { point(p).processes = 2; },
-      [&](P& p) { point(p).throughput = Rps{5.5}; },
-      [&](P& p) { point(p).latency = Millis{9.5}; },
-      [&](P& p) { point(p).memory = Mib{1}; },
-      [](P& p) { p.fleet[0].profiles.at("cnn").points.pop_back(); },
-  });
+  expect_all_different<P>(some_services(),
+                          {
+                              [](P& p) { p.services[0].name = "d"; },
+                              [](P& p) { p.services[0].model = "lm"; },
+                              [](P& p) { p.services[0].rate = Rps{10.5}; },
+                              [](P& p) { p.services[0].slo = Millis{101}; },
+                              [](P& p) { p.services[0].percentile = 95; },
+                              [](P& p) { p.services[0].min_replicas = 2; },
+                              [](P& p) { p.services[0].spread = true; },
+                              [](P& p) { p.services[0].avoid.pop_back(); },
+                              [](P& p) { p.services.pop_back(); },
+                              [](P& p) {
+                                p.rule = {SloRule::Kind::execution, 0.5};
+                              },
+                              [](P& p) {
+                                p.rule = {SloRule::Kind::execution, 0.45};
+                              },
+                              [](P& p) { p.fleet.pop_back(); },
+                              [](P& p) { p.fleet[0].gpu.name = "other"; },
+                              [&](P& p) { point(p).gpcs = 2; },
+                              [&](P& p) { point(p).batch = 4; },
+                              [&](P& p) { point(p).processes = 2; },
+                              [&](P& p) { point(p).throughput = Rps{5.5}; },
+                              [&](P& p) { point(p).latency = Millis{9.5}; },
+                              [&](P& p) { point(p).memory = Mib{1}; },
+                              [](P& p) { p.fleet[0].profiles.at("cnn").points.pop_back(); },
+                          });
 }
 
 TEST(Digest, EverythingElseOfBatchesAndKernelsCounts) {
   using B = BatchProblem;
-  expect_all_different<B>(batch(), {
-      [](B& p) { p.tasks[0].name = "w"; },
-      [](B& p) { p.tasks[0].times[0][1] = 8; },
-      [](B& p) { std::swap(p.tasks[0].times[0], p.tasks[0].times[1]); },
-      [](B& p) { p.tasks[0].release = 1; },
-      [](B& p) { p.tasks[0].deadline = 1; },
-      [](B& p) { p.tasks[0].priority = 2; },
-      [](B& p) { p.tasks[2].after.pop_back(); },
-      [](B& p) { p.tasks.pop_back(); },
-      [](B& p) { p.gpus = {0, 0, 1}; },
-      [](B& p) { p.gpus.pop_back(); },
-  });
+  expect_all_different<B>(some_tasks(),
+                          {
+                              [](B& p) { p.tasks[0].name = "w"; },
+                              [](B& p) { p.tasks[0].times[0][1] = 8; },
+                              [](B& p) { std::swap(p.tasks[0].times[0], p.tasks[0].times[1]); },
+                              [](B& p) { p.tasks[0].release = 1; },
+                              [](B& p) { p.tasks[0].deadline = 1; },
+                              [](B& p) { p.tasks[0].priority = 2; },
+                              [](B& p) { p.tasks[2].after.pop_back(); },
+                              [](B& p) { p.tasks.pop_back(); },
+                              [](B& p) {
+                                p.gpus = {0, 0, 1};
+                              },
+                              [](B& p) { p.gpus.pop_back(); },
+                          });
   using K = KernelProblem;
-  expect_all_different<K>(kernels(), {
-      [](K& p) { p.workers[0].name = "c"; },
-      [](K& p) { p.workers[0].times.units[0] = 15; },
-      [](K& p) { p.workers[0].times.time[3] = 4; },
-      [](K& p) { std::swap(p.workers[0], p.workers[1]); },
-      [](K& p) { p.workers.pop_back(); },
-      [](K& p) { p.total_units = 64; },
-      [](K& p) { p.switches = 3; },
-      [](K& p) { p.switch_cost = 1; },
-      [](K& p) { p.overlap = Overlap::literal; },
-  });
+  expect_all_different<K>(some_kernels(), {
+                                              [](K& p) { p.workers[0].name = "c"; },
+                                              [](K& p) { p.workers[0].times.units[0] = 15; },
+                                              [](K& p) { p.workers[0].times.time[3] = 4; },
+                                              [](K& p) { std::swap(p.workers[0], p.workers[1]); },
+                                              [](K& p) { p.workers.pop_back(); },
+                                              [](K& p) { p.total_units = 64; },
+                                              [](K& p) { p.switches = 3; },
+                                              [](K& p) { p.switch_cost = 1; },
+                                              [](K& p) { p.overlap = Overlap::literal; },
+                                          });
 }
 
 }  // namespace

@@ -192,8 +192,8 @@ std::vector<GridRow> grid_of(const WorkloadProfile& profile, const Partitions& p
 }
 
 // The best memory per process for a given memory per request: the middle of the widest interval in
-// which most rows are told rightly. A row is told to run when the process needs no more than
-// `limit`.
+// which most rows are predicted correctly. A row is predicted to run when the process needs no
+// more than `limit`.
 struct MemoryChoice {
   int right = -1;
   double width = 0;  // relative

@@ -98,7 +98,7 @@ Result<Tables> parse_tables(const std::string& file, std::string_view text) {
         kernel.refuse(item, "'latency' holds positive numbers");
       table.push_back(item.number);
     }
-    if (table.empty()) kernel.refuse("latency", "at least one time is needed");
+    if (table.empty()) kernel.refuse("latency", "must have at least one time");
   }
   if (fields.error()) return failed(*fields.error());
   return tables;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/terminal.h"
 #include "base/unicode.h"
 #include "sim/batch.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 double in_seconds(plan::Nanos time) { return plan::seconds(time).value; }
 
-std::string seconds_text(plan::Nanos time) { return fmt::format("{:.6g} s", in_seconds(time)); }
+std::string seconds_text(plan::Nanos time) { return duration_text(in_seconds(time)); }
 
 // "+5.1 %" of a planned makespan.
 std::string change_text(plan::Nanos planned, plan::Nanos simulated) {

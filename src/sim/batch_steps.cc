@@ -76,7 +76,7 @@ class Compiler {
       const std::string subject = "task " + task.task;
       const auto found = number_.find(task.task);
       if (found == number_.end()) return bad_input(subject, "is not in the problem");
-      if (scheduled_[at(found->second)] != nullptr) return bad_input(subject, "is there twice");
+      if (scheduled_[at(found->second)] != nullptr) return bad_input(subject, "is listed twice");
       scheduled_[at(found->second)] = &task;
       result_.steps[at(found->second)].planned = task.begin;
     }

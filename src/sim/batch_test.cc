@@ -329,7 +329,7 @@ TEST(SimulateBatch, RefusesSchedulesAndOptionsThatAreWrong) {
   using O = BatchOptions;
   EXPECT_EQ(refused([](S&, O&) {}), "accepted");
   EXPECT_EQ(refused([](S& s, O&) { s.tasks.pop_back(); }), "task b: is not in the schedule");
-  EXPECT_EQ(refused([](S& s, O&) { s.tasks[1].task = "a"; }), "task a: is there twice");
+  EXPECT_EQ(refused([](S& s, O&) { s.tasks[1].task = "a"; }), "task a: is listed twice");
   EXPECT_EQ(refused([](S& s, O&) { s.tasks[1].task = "x"; }), "task x: is not in the problem");
   EXPECT_EQ(refused([](S& s, O&) { s.tasks[1].gpu = 1; }), "task b: the problem has no GPU 1");
   EXPECT_EQ(refused([](S& s, O&) { s.tasks[1].profile = "9g"; }), "task b: unknown MIG profile 9g");

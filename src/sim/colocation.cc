@@ -138,7 +138,7 @@ class World {
     for (std::size_t unit = 0; unit < running_.size(); ++unit)
       if ((*mask)[unit]) worker.units.push_back(unit);
     if (worker.units.empty() || worker.units.size() != mask->count())
-      return bad_input("policy", "gives an empty mask or units that the GPU has not");
+      return bad_input("policy", "gives an empty mask or units that the GPU does not have");
     if (std::ranges::count(hw::units_per_die(topology_, *mask), 0) > 0)
       return bad_input("policy", "gives a mask without units of some die, which runs unmasked");
     for (const std::size_t unit : worker.units) ++running_[unit];

@@ -24,7 +24,7 @@ static_assert(!kMade<> && !kMade<ServingPlan> && !kMade<ServingPlan, std::string
 static_assert(!std::is_aggregate_v<plan::Judged<ServingPlan>>);
 
 // One service on one 1g.10gb, by execution latency: 100 req/s at 10 ms, of which 60 are needed.
-ServingProblem problem() {
+ServingProblem chat_problem() {
   ServingProblem problem;
   plan::Service& service = problem.services.emplace_back();
   service.name = "chat";
@@ -38,18 +38,18 @@ ServingProblem problem() {
   return problem;
 }
 
-ServingPlan right() {
+ServingPlan chat_plan() {
   ServingPlan plan;
   plan.gpu_model = "A100-80GB";
   plan.planner = "hand";
-  plan.rule = problem().rule;
+  plan.rule = chat_problem().rule;
   plan.gpus = {{0, "A100-80GB", {{"1g.10gb", 0, "chat", 1, 1, Rps{100}, Millis{10}}}}};
   plan.services = {{"chat", Rps{60}, Rps{100}, Millis{100}, Millis{10}}};
   plan.objective = {.gpus = 1, .gpcs = 1, .cost = 1};
   return plan;
 }
 
-std::vector<std::string> words(const Verdict<ServingPlan>& verdict) {
+std::vector<std::string> refusals_of(const Verdict<ServingPlan>& verdict) {
   std::vector<std::string> all;
   if (!verdict)
     for (const plan::Reason& reason : verdict.error().violations) all.push_back(reason.constraint);
@@ -57,37 +57,37 @@ std::vector<std::string> words(const Verdict<ServingPlan>& verdict) {
 }
 
 TEST(Judge, StampsWhatIsRight) {
-  const auto verdict = judge(problem(), right());
-  ASSERT_THAT(words(verdict), IsEmpty());
-  EXPECT_EQ(**verdict, right());
-  EXPECT_EQ(verdict->problem_digest(), plan::digest(problem()));
-  EXPECT_EQ((*verdict)->problem_digest, plan::digest(problem()));
+  const auto verdict = judge(chat_problem(), chat_plan());
+  ASSERT_THAT(refusals_of(verdict), IsEmpty());
+  EXPECT_EQ(**verdict, chat_plan());
+  EXPECT_EQ(verdict->problem_digest(), plan::digest(chat_problem()));
+  EXPECT_EQ((*verdict)->problem_digest, plan::digest(chat_problem()));
 }
 
 TEST(Judge, RefusesPlansForOtherServicesFirst) {
-  ServingProblem other = problem();
+  ServingProblem other = chat_problem();
   other.services[0].slo = Millis{12};  // 10 ms are too many then
-  ServingPlan plan = *judge(problem(), right()).value();
-  EXPECT_THAT(words(judge(problem(), plan)), IsEmpty());
-  EXPECT_THAT(words(judge(other, plan)), ElementsAre("problem_digest", "slo", "service_row"));
+  ServingPlan plan = *judge(chat_problem(), chat_plan()).value();
+  EXPECT_THAT(refusals_of(judge(chat_problem(), plan)), IsEmpty());
+  EXPECT_THAT(refusals_of(judge(other, plan)), ElementsAre("problem_digest", "slo", "service_row"));
   // Nothing but the digest shows that this is another problem.
-  other = problem();
+  other = chat_problem();
   other.fleet[0].profiles.at("lm").points[1].throughput = Rps{151};
-  EXPECT_THAT(words(judge(other, plan)), ElementsAre("problem_digest"));
+  EXPECT_THAT(refusals_of(judge(other, plan)), ElementsAre("problem_digest"));
   plan.problem_digest.clear();
-  EXPECT_THAT(words(judge(other, plan)), IsEmpty());
+  EXPECT_THAT(refusals_of(judge(other, plan)), IsEmpty());
 }
 
 TEST(Judge, AsksWhetherAPlanHoldsUnderAnotherRuleToo) {
-  const ServingPlan plan = *judge(problem(), right()).value();
-  ServingProblem asked = problem();
+  const ServingPlan plan = *judge(chat_problem(), chat_plan()).value();
+  ServingProblem asked = chat_problem();
   asked.rule.fraction = 0.2;
-  EXPECT_THAT(words(judge(asked, plan)), IsEmpty());
+  EXPECT_THAT(refusals_of(judge(asked, plan)), IsEmpty());
   asked.rule.fraction = 0.05;
-  EXPECT_THAT(words(judge(asked, plan)), ElementsAre("slo"));
+  EXPECT_THAT(refusals_of(judge(asked, plan)), ElementsAre("slo"));
   ServingPlan forged = plan;
   forged.rule.fraction = 0.4;
-  EXPECT_THAT(words(judge(problem(), forged)), ElementsAre("problem_digest"));
+  EXPECT_THAT(refusals_of(judge(chat_problem(), forged)), ElementsAre("problem_digest"));
 }
 
 TEST(Judge, StampsSchedulesAndKernels) {
@@ -108,7 +108,8 @@ TEST(Judge, StampsSchedulesAndKernels) {
 
   const plan::KernelProblem kernels{.workers = {{"a", {{2, 4}, {3, 1}}}}, .total_units = 4};
   const hw::Topology topology = hw::generic_topology(1, 4);
-  plan::PlannedKernels planned{{.workers = {{{0}, 0, 2, 3}}, .objective = 3}, {1, {{0, 2, 0b11, 1}}}};
+  plan::PlannedKernels planned{{.workers = {{{0}, 0, 2, 3}}, .objective = 3},
+                               {1, {{0, 2, 0b11, 1}}}};
   ASSERT_TRUE(judge(kernels, topology, planned));
   planned.lanes.all[0].mask = 0b111;
   const auto wide = judge(kernels, topology, planned);
@@ -119,25 +120,28 @@ TEST(Judge, StampsSchedulesAndKernels) {
 // ---- plans by themselves ----
 
 TEST(JudgeAlone, TakesWhatThePlannersMake) {
-  const ServingPlan plan = *judge(problem(), right()).value();
+  const ServingPlan plan = *judge(chat_problem(), chat_plan()).value();
   const auto verdict = judge_alone(hw::builtin_catalogue(), plan);
-  ASSERT_THAT(words(verdict), IsEmpty());
-  EXPECT_EQ(verdict->problem_digest(), plan::digest(problem()));
-  EXPECT_THAT(words(judge_alone(hw::builtin_catalogue(), ServingPlan{.gpu_model = "A100-80GB"})),
-              IsEmpty());  // an empty node
+  ASSERT_THAT(refusals_of(verdict), IsEmpty());
+  EXPECT_EQ(verdict->problem_digest(), plan::digest(chat_problem()));
+  EXPECT_THAT(
+      refusals_of(judge_alone(hw::builtin_catalogue(), ServingPlan{.gpu_model = "A100-80GB"})),
+      IsEmpty());  // an empty node
 }
 
 TEST(JudgeAlone, NamesWhatIsWrong) {
   const auto after = [](const std::function<void(ServingPlan&)>& change) {
-    ServingPlan plan = right();
+    ServingPlan plan = chat_plan();
     change(plan);
-    return words(judge_alone(hw::builtin_catalogue(), plan));
+    return refusals_of(judge_alone(hw::builtin_catalogue(), plan));
   };
   using P = ServingPlan;
   const auto instance = [](P& p) -> plan::PlannedInstance& { return p.gpus[0].instances[0]; };
   EXPECT_THAT(after([](P&) {}), IsEmpty());
   EXPECT_THAT(after([](P& p) { p.services.clear(); }), ElementsAre("unknown_service"));
-  EXPECT_THAT(after([](P& p) { p.services.push_back({"idle", Rps{1}, Rps{1}, Millis{9}, {}}); }),
+  EXPECT_THAT(after([](P& p) {
+                p.services.push_back({"idle", Rps{1}, Rps{1}, Millis{9}, {}});
+              }),
               ElementsAre("missing_service", "service_row", "rate"));
   EXPECT_THAT(after([](P& p) { p.services.push_back(p.services[0]); }),
               ElementsAre("duplicate_service"));
@@ -153,13 +157,15 @@ TEST(JudgeAlone, NamesWhatIsWrong) {
   EXPECT_THAT(after([&](P& p) { instance(p).throughput = Rps{0}; }),
               ElementsAre("throughput", "rate", "service_row"));
   EXPECT_THAT(after([&](P& p) { instance(p).start = 7; }), ElementsAre("illegal_start"));
-  EXPECT_THAT(after([&](P& p) { instance(p).profile = "1g.6gb"; }),
-              ElementsAre("unknown_profile"));
+  EXPECT_THAT(after([&](P& p) { instance(p).profile = "1g.6gb"; }), ElementsAre("unknown_profile"));
   EXPECT_THAT(after([&](P& p) { p.gpus[0].instances.push_back(instance(p)); }),
               testing::Contains("memory_slices"));
-  EXPECT_THAT(after([](P& p) { p.gpus.push_back({0, "A100-80GB", {}}); }),
+  EXPECT_THAT(after([](P& p) {
+                p.gpus.push_back({0, "A100-80GB", {}});
+              }),
               testing::Contains("duplicate_gpu"));
-  EXPECT_THAT(after([](P& p) { p.gpus[0].model = "A100"; }), testing::Contains("unknown_gpu_model"));
+  EXPECT_THAT(after([](P& p) { p.gpus[0].model = "A100"; }),
+              testing::Contains("unknown_gpu_model"));
   EXPECT_THAT(after([](P& p) { p.objective.gpcs = 2; }), ElementsAre("objective"));
 }
 

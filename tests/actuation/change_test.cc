@@ -37,7 +37,8 @@ Case random_case(std::uint64_t seed, int most_gpus) {
   return one;
 }
 
-// Compute slices that stay untouched when wanted GPU w becomes the node's GPU order[w].
+// Segments that stay where they are when wanted GPU w becomes the node's GPU order[w]; of equally
+// many, those that are not even restarted count.
 int kept_by(const Case& one, const device::NodeState& state, const Assignment& assignment,
             const std::vector<int>& order) {
   int kept = 0;
@@ -46,18 +47,22 @@ int kept_by(const Case& one, const device::NodeState& state, const Assignment& a
     for (const actuate::WantedInstance& wanted : one.to.gpus[w].instances) {
       for (const device::Instance& there : gpu.instances) {
         if (there.profile != wanted.profile || there.start != wanted.start) continue;
-        std::string service;
+        actuate::Segment runs;
         for (const auto& segment : assignment.segments) {
-          if (segment.device == there.uuid()) service = segment.service;
+          if (segment.device == there.uuid())
+            runs = {segment.service, segment.batch, segment.processes, 0};
         }
-        if (service.empty() || service == wanted.segment.service) kept += there.gpcs;
+        if (runs.service != wanted.segment.service) continue;
+        const bool same = runs.batch == wanted.segment.batch &&
+                          runs.processes == wanted.segment.processes;
+        kept += same ? 1001 : 1000;
       }
     }
   }
   return kept;
 }
 
-TEST(Change, KeepsAsMuchRunningCapacityAsTheBestOfAllAssignments) {
+TEST(Change, KeepsAsManySegmentsAsTheBestOfAllAssignments) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     const Case one = random_case(seed, 4);
     const device::NodeState state = one.world->look();

@@ -207,7 +207,7 @@ class FleetRun {
     const Result<Wanted> target = actuate::rollback_target(world_.doors());
     if (!target) return Outcome::failed;
     const auto journal = actuate::read_journal(world_.disk, actuate::journal_path(kFleetDir));
-    if (!(journal->pending() && journal->last->rollback)) check_source(*target);
+    if (!journal->last->rollback) check_source(*target);
     ApplyOptions options = hasty_options();
     options.rollback = true;
     return apply(*target, options);

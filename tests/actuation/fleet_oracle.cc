@@ -266,8 +266,9 @@ void FleetOracle::journal_is(std::string_view text, const Machine& machine) {
   while (true) {
     const std::size_t end = text.find('\n', read_bytes_);
     if (end == std::string_view::npos) return;
-    const std::vector<std::string> begun =
-        read_line(text.substr(read_bytes_, end - read_bytes_), machine, again);
+    const bool header = read_bytes_ == 0 && text.substr(8).starts_with(" partita log 1 changes\n");
+    std::vector<std::string> begun;
+    if (!header) begun = read_line(text.substr(read_bytes_, end - read_bytes_), machine, again);
     if (!begun.empty() && !again) protect(begun, machine);
     read_bytes_ = end + 1;
   }

@@ -24,9 +24,14 @@ def plan(*gpus, model="A100-80GB"):
          "throughput_rps": 100, "latency_ms": 10}
         for gpu in gpus for profile, start, service in gpu]
     cut = iter(instances)
+    carried = {}
+    for one in instances:
+        carried[one["service"]] = carried.get(one["service"], 0) + one["throughput_rps"]
     return json.dumps({
         "api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": model,
-        "planner": "by hand", "slo_rule": "queueing", "services": [],
+        "planner": "by hand", "slo_rule": "queueing",
+        "services": [{"name": name, "rate_rps": 50, "planned_rps": rps, "slo_ms": 100,
+                      "predicted_latency_ms": 20} for name, rps in sorted(carried.items())],
         "gpus": [{"index": index, "model": model, "instances": [next(cut) for _ in gpu]}
                  for index, gpu in enumerate(gpus)]})
 
@@ -141,7 +146,7 @@ class ApplyTest(harness.CliTest):
         self.write("illegal.json", plan([("4g.40gb", 0, "chat"), ("3g.40gb", 0, "chat")]))
         for args, status, words in (
                 (("h200.json",), 2, "the plan is for H200-141GB, this node has A100-80GB"),
-                (("three.json",), 1, "3 GPUs of model A100-80GB are wanted, 2 can be used"),
+                (("three.json",), 1, "the plan needs 3 GPUs of model A100-80GB, 2 can be used"),
                 (("illegal.json",), 2, "illegal.json: gpu 0: A100-80GB cannot be cut like this"),
                 (("nowhere.json",), 2, "nowhere.json"),
                 (("machine.yaml",), 2, "machine.yaml"),
@@ -154,6 +159,37 @@ class ApplyTest(harness.CliTest):
         self.assertIn("state/journal:1", self.apply("two.json", status=2))
         self.write("state/journal", journal)
         self.assertEqual(self.node(), before)
+
+    def test_a_plan_that_does_not_hold_together_is_not_applied(self):
+        right = json.loads(self.read("one.json"))
+        row = right["services"][0]
+        for words, services in (
+                ("gpu 0 instance 0: unknown_service", []),
+                ("gpu 0 instance 1: unknown_service", [row]),
+                ("service idle: missing_service", [*right["services"], {**row, "name": "idle"}]),
+                ("service chat: rate: have 100, need 120",
+                 [{**row, "rate_rps": 120}, *right["services"][1:]]),
+                ("service chat: slo: have 101, need 100",
+                 [{**row, "predicted_latency_ms": 101}, *right["services"][1:]])):
+            with self.subTest(words):
+                self.write("wrong.json", json.dumps({**right, "services": services}))
+                for more in ((), ("--dry-run",)):
+                    said = self.apply("wrong.json", *more, status=1)
+                    self.assertIn("wrong.json: the plan is broken:\n", said)
+                    self.assertIn(words, said)
+        self.assertEqual(self.node(), ({}, {}))
+
+    def test_services_and_profiles_judge_the_plan_as_verify_does(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")
+        self.apply("plan.json", "--dry-run", *inputs)
+        self.apply("plan.json", "--dry-run", *inputs[:2], status=2)
+        self.apply("plan.json", "--dry-run", *inputs[2:], status=2)
+        self.write_services("name: chat, model: small, rate_rps: 120, slo_ms: 201",
+                            "name: search, model: large, rate_rps: 30, slo_ms: 500")
+        said = self.apply("plan.json", "--dry-run", *inputs, status=1)
+        self.assertIn("the plan is broken:\n  plan: problem_digest: ", said)
+        self.apply("plan.json", "--dry-run")
 
     def test_no_driver_and_no_rollback_point(self):
         if not have_nvml():
@@ -170,6 +206,82 @@ class ApplyTest(harness.CliTest):
         self.assertEqual(set(self.node()[1].values()), {None})
         self.assertIn("no GPU and no MIG device is called '7'",
                       self.run_partita(*self.on_sim("drain", "7")).stderr.decode())
+
+    def test_an_interrupt_puts_back_and_says_one_sentence(self):
+        self.apply("one.json")
+        before, services = self.node()
+        holder = self.holder(before[0, "1g.10gb", 4][1])
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            running = subprocess.Popen(
+                [harness.PROGRAM, *self.on_sim("apply", "two.json", "--min-available", "0")],
+                cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            said = ""
+            while "waiting for pid" not in said:
+                said += running.stderr.readline()
+            running.send_signal(number)
+            rest = running.communicate(timeout=20)[1]
+            self.assertEqual(running.returncode, 3, rest)
+            self.assertEqual(rest.splitlines()[-1],
+                             "partita: interrupted; `partita apply` again goes on, "
+                             "`partita rollback` goes back")
+            now, segments = self.node()
+            for place in before.keys() & now.keys():
+                self.assertEqual((now[place], segments[place]), (before[place], services[place]))
+            unfinished = self.json(*self.on_sim("status"))["unfinished"]
+            self.assertEqual(unfinished["kind"], "apply")
+            self.assertIn("interrupted", unfinished["reason"])
+        self.assertIn("unfinished: transaction 2 (apply): interrupted",
+                      self.ok(*self.on_sim("status")))
+        holder.kill()
+        holder.wait()
+        self.apply("two.json", "--min-available", "0")
+        self.assertNotIn("unfinished", self.json(*self.on_sim("status")))
+
+    def test_a_reader_that_goes_away_is_an_interrupt(self):
+        self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.3"))
+        running = subprocess.Popen([harness.PROGRAM, *self.on_sim("apply", "two.json")],
+                                   cwd=self.folder, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        running.stderr.readline()
+        running.stderr.close()
+        self.assertEqual(running.wait(timeout=20), 3)
+        for gpu in self.json(*self.on_sim("status"))["gpus"]:
+            self.assertTrue(all(one["uuid"] for one in gpu["instances"]))
+        self.assertIn("interrupted", self.json(*self.on_sim("status"))["unfinished"]["reason"])
+        self.apply("two.json")
+
+    def test_a_second_rollback_finds_nothing_to_do_and_says_where_it_goes(self):
+        self.apply("one.json")
+        before = self.node()
+        self.apply("two.json")
+        first = self.run_partita(*self.on_sim("rollback"))
+        self.assertIn("back to what was before transaction 2: 3 instances on 2 GPUs",
+                      first.stderr.decode())
+        self.assertEqual(self.node()[1], before[1])
+        second = self.run_partita(*self.on_sim("rollback"))
+        self.assertEqual((first.returncode, second.returncode), (0, 0))
+        self.assertIn("back to what transaction 3, a rollback, went back to",
+                      second.stderr.decode())
+        self.assertIn("nothing to do", second.stderr.decode())
+        self.assertEqual(self.node()[1], before[1])
+
+    def test_one_change_at_a_time_whatever_the_state_directory(self):
+        self.apply("one.json")
+        device = self.node()[0][0, "1g.10gb", 4][1]
+        self.holder(device)
+        running = subprocess.Popen([harness.PROGRAM, *self.on_sim("drain", device)],
+                                   cwd=self.folder, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        self.assertIn("wait until", running.stderr.readline() + running.stderr.readline())
+        other = ("apply", "two.json", "--driver", "sim", "--machine", "machine.yaml",
+                 "--state-dir", "elsewhere")
+        done = self.run_partita(*other)
+        self.assertEqual(done.returncode, 3, done.stderr.decode())
+        self.assertIn("another process holds the lock", done.stderr.decode())
+        running.send_signal(signal.SIGTERM)
+        self.assertIn("`partita drain` again goes on", running.communicate(timeout=20)[1])
+        self.assertEqual(running.returncode, 3)
+        self.assertEqual(self.node()[1][0, "1g.10gb", 4], "search")
 
     def test_the_readme_word_for_word(self):
         text = harness.source_text("README.md")

@@ -191,7 +191,7 @@ class BatchRunTest(BatchTest):
         runner.send_signal(signal.SIGINT)
         out, err = runner.communicate(timeout=10)
         self.assertEqual(runner.returncode, 3, err)
-        self.assertIn("interrupted; run the same command again to go on", err)
+        self.assertIn("interrupted; run the same command again to continue", err)
         self.assertTrue(json.loads(out)["interrupted"])
         self.assertLessEqual(set(self.statuses(json.loads(out)).values()), {"not_run", "skipped"})
         self.assertEqual(self.instances(), {})
@@ -262,7 +262,7 @@ class BatchRunTest(BatchTest):
         self.assertIn("task big: has no command", no_command)
         self.assertIn("unknown placeholder '{tsak}'; did you mean 'task'?",
                       self.refused(command="run {tsak}", status=2))
-        self.assertIn("--gpu: '1' is no index", self.refused("--gpu", "1", status=2))
+        self.assertIn("--gpu: '1' is not the index", self.refused("--gpu", "1", status=2))
         broken = json.loads(self.read("schedule.json"))
         broken["tasks"][-1]["end_s"] += 1
         self.write("broken.json", json.dumps(broken))
@@ -272,7 +272,7 @@ class BatchRunTest(BatchTest):
                           self.refused(driver=["nvml"], status=3))
         self.machine(model="A100-80GB")
         os.remove(self.path("node.state"))
-        self.assertIn("is of model A30-24GB, and this node has no such one left: GPU 0 A100-80GB",
+        self.assertIn("is of model A30-24GB, and this node has no such GPU left: GPU 0 A100-80GB",
                       self.refused(status=2))
         os.remove(self.path("node.state"))
         self.assertNotIn("state", os.listdir(self.folder))
@@ -282,7 +282,7 @@ class BatchRunTest(BatchTest):
                          r"in its way:\n  GPU 0: 1g.6gb@1 \(gi \d+, held by 4242 trainer\)")
         self.assertEqual(list(self.instances().values()), [("1g.6gb", 1)])
         self.assertNotIn("batch.journal", os.listdir(self.path("state")))
-        self.write("state/batch.journal", "0123456789abcdef {}\n{}\n")
+        self.write("state/batch.journal", "01234567 {}\n{}\n")
         self.assertIn("batch.journal:1: the checksum is wrong", self.refused(status=2))
         self.assertEqual(self.log(), [])
 

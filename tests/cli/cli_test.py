@@ -43,6 +43,28 @@ class Plans(CliTest):
         self.assertTrue(verdict["violations"])
         self.ok(*self.on_plan("simulate", "broken.json"), status=1)
 
+    def test_a_plan_for_other_services_is_refused_by_its_digest(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        self.assertRegex(json.loads(self.read("plan.json"))["problem_digest"], "^[0-9a-f]{16}$")
+        # The same services in another order, and as JSON, are the same problem.
+        services = [{"name": "search", "model": "large", "rate_rps": 30.0, "slo_ms": 5e2},
+                    {"name": "chat", "model": "small", "rate_rps": 120, "slo_ms": 200}]
+        self.write("services.yaml", json.dumps({"services": services}))
+        self.ok(*self.on_plan("verify", "plan.json"))
+        # Nothing in the plan shows that this percentile is another one.
+        services[0]["percentile"] = 98
+        self.write("services.yaml", json.dumps({"services": services}))
+        verdict = self.json(*self.on_plan("verify", "plan.json"), status=1)
+        self.assertEqual([one["constraint"] for one in verdict["violations"]], ["problem_digest"])
+        said = self.run_partita(*self.on_plan("simulate", "plan.json"))
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("problem_digest", said.stderr.decode())
+        # A plan that states no digest is judged by what it says.
+        plan = json.loads(self.read("plan.json"))
+        del plan["problem_digest"]
+        self.write("plan.json", json.dumps(plan))
+        self.ok(*self.on_plan("verify", "plan.json"))
+
     def test_infeasible_is_explained(self):
         self.write_services("name: a, model: large, rate_rps: 1, slo_ms: 1")
         done = self.run_partita(*self.plan_args("--format", "json", "-o", "plan.json"))
@@ -77,6 +99,31 @@ class Plans(CliTest):
         import xml.etree.ElementTree
         root = xml.etree.ElementTree.fromstring(self.ok(*self.plan_args("--format", "svg")))
         self.assertTrue(root.tag.endswith("svg"))
+
+    def test_svg_of_many_gpus_in_pages(self):
+        self.write_services("name: a, model: large, rate_rps: 40000, slo_ms: 500")
+        gpus = self.json(*self.plan_args())["objective"]["gpus"]
+        self.assertGreater(gpus, 150)
+        self.ok(*self.plan_args("--format", "svg", "-o", "p.svg"))
+        files = [name for name in os.listdir(self.folder) if name.endswith(".svg")]
+        self.assertEqual(len(files), -(-gpus // 150))
+        pages = [self.read("p.svg"), *(self.read(f"p-{n}.svg") for n in range(2, len(files) + 1))]
+        for number, page in enumerate(pages):
+            self.assertIn(f"page {number + 1} of {len(pages)}<", page)
+            self.assertIn(f">GPU {150 * number}<", page)
+        done = self.run_partita(*self.plan_args("--format", "svg"))
+        self.assertEqual(done.stdout.decode(), pages[0])
+        self.assertIn(f"page 1 of {len(pages)}; -o FILE.svg writes them all",
+                      done.stderr.decode())
+
+    def test_what_is_required_is_said_in_a_sentence(self):
+        for args, words in (
+                (("plan", "--services", "services.yaml", "--gpu", "A30"),
+                 "partita: --profiles is required: a CSV or a directory of measured profiles\n"),
+                (("plan", "--services", "services.yaml", "--profiles", "profiles.csv"),
+                 "partita: --gpu is required: a GPU model such as A100-80GB (or give --fleet)\n")):
+            done = self.run_partita(*args)
+            self.assertEqual((done.returncode, done.stderr.decode()), (2, words))
 
 
 class Simulations(CliTest):

@@ -121,9 +121,9 @@ tasks:
                                               "work_us: 1e9, groups: 1000000, units"))
         run = ("graph", "run")
         for args, words in (
-                ((*run, "cycle.yaml"), "cycle.yaml:5: tasks wait for each other: load after store "
-                                       "after join after more after left after "
-                                       "load"),
+                ((*run, "cycle.yaml"),
+                 "cycle.yaml:5: tasks wait for each other in a circle: load after store after join "
+                 "after more after left after load"),
                 (("graph", "check", "units.yaml"), "units.yaml:7: 'units' is 0"),
                 (("graph", "check", "graph.yaml", "--gpu", "2x2"),
                  "graph.yaml:7: task 'left' asks for 30 units; 2x2 has 4"),

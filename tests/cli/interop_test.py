@@ -103,8 +103,9 @@ class Interop(CliTest):
                   r"plan\.json:1: 'kind' must be NodeState"),
                  (("export", "services.yaml", "--to", "slurm"), r"services\.yaml:1: 'kind' must"),
                  (("import", "two.yaml", "--gpu", "A30"), "--label: .*a, b"),
-                 (("import", "two.yaml", "--label", "a", "--gpu", "A30"), "--gpus: is needed"),
-                 (("import", "two.yaml", "--label", "b"), "--gpu: is needed"),
+                 (("import", "two.yaml", "--label", "a", "--gpu", "A30"),
+                  "--gpus or --node is required"),
+                 (("import", "two.yaml", "--label", "b"), "--gpu or --node is required"),
                  (("import", "two.yaml", "--label", "b", "--node", "node.json"),
                   r"two\.yaml:4: 'devices' names GPU 7"),
                  (("import", "other.yaml"), r"other\.yaml:1: neither")]

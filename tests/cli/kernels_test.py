@@ -247,7 +247,7 @@ class KernelsTest(harness.CliTest):
         self.assertEqual(sizes, [132, 24, 64, 132, 96])  # 20, 40 and 70: the next measured
         at = ("--profiles", ".", "--gpu", "H200")
         refused(self, ("kernels", "plan", "--workers", "h", *at, "--configs", "32,66,132"),
-                "66 SMs of H200 are no whole atoms of 8 (--atom); 64 or 72")
+                "66 SMs of H200 are not whole atoms of 8 (--atom); 64 or 72")
         refused(self, ("kernels", "plan", "--workers", "a", *at), "a.csv: no time on all 132 units")
         refused(self, ("kernels", "simulate", "plan.json", *at, "--atom", "2"), "--atom")
         refused(self, ("kernels", "simulate", "plan.json", "--profiles", ".", "--gpu", "MI50"),

@@ -77,6 +77,30 @@ class Replanning(CliTest):
         self.assertTrue(any(" moves to " in line or " is created " in line
                             for line in found["explanation"]))
 
+    def test_apply_does_what_was_promised(self):
+        """On GPUs that are not numbered as the first plan has them."""
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 6, mig: true}]\n"
+                                   "state: node.state\nspeed: 0\n")
+        node = ("--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state")
+        plan = json.loads(self.read("now.json"))
+        for gpu in plan["gpus"]:
+            gpu["index"] = 5 - gpu["index"]
+        self.write("now.json", json.dumps(plan))
+        self.ok("apply", "now.json", *node)
+        for chat, search in ((1900, 260), (700, 400), (2600, 40)):
+            self.rates(chat, search)
+            self.ok("status", *node, "--format", "json", "-o", "state.json")
+            promised = self.json(*self.plan_args("--current", "state.json"))
+            self.write("next.json", json.dumps(promised))
+            change = self.json("apply", "next.json", *node, "--dry-run")
+            self.assertEqual(change["changes"],
+                             {key: promised["incremental"][key] for key in change["changes"]})
+            self.assertEqual({one["gpu"] for one in change["keep"] + change["create"]},
+                             {gpu["index"] for gpu in promised["gpus"]})
+            self.assertIn("instances: {kept} kept, {restarted} restarted, {moved} moved, ".format(
+                **change["changes"]), self.ok("apply", "next.json", *node, "--dry-run"))
+            self.ok("apply", "next.json", *node)
+
     def test_bad_input(self):
         self.write("state.json", '{"kind": "NodeState",\n"gpus": 3}')
         for arguments, message in (

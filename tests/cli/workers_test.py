@@ -211,9 +211,9 @@ class SupervisorTest(WorkersTest):
         self.write("file", "")
         for args, status, message in (
                 (("--command", "x {serivce}"), 2, "unknown placeholder '{serivce}'"),
-                ((), 2, "--command: is required"),
+                ((), 2, "--command is required"),
                 (("--command", "x", "--mps-shares", "70,40"), 2, "110 % of the"),
-                (("--command", "x", "--mps-shares", "a=70:x"), 2, "'x' is no number of MiB"),
+                (("--command", "x", "--mps-shares", "a=70:x"), 2, "'x' is not a number of MiB"),
                 (("--command", "x", "--log-dir", "file"), 3, "file: ")):
             done = self.run_partita("workers", "--state-dir", ".", *args)
             self.assertEqual(done.returncode, status, done.stderr)

@@ -51,7 +51,8 @@ std::vector<std::string> row_of(const plan::BatchProblem& problem, const BatchSt
 
 Json standing_json(const plan::BatchProblem& problem, const BatchStanding& standing,
                    const BatchComparison& comparison) {
-  Json row{{"scheduler", standing.name}, {"feasible", standing.made.plan.has_value()}, {"ok", true}};
+  Json row{
+      {"scheduler", standing.name}, {"feasible", standing.made.plan.has_value()}, {"ok", true}};
   if (!standing.made.plan) {
     row["reasons"] =
         Json::parse(reasons_json("Refusal", "reasons", standing.made.refusals))["reasons"];

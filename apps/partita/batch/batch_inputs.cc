@@ -27,7 +27,7 @@ void add_gpu_list_flags(CLI::App& command, decide::GpuNames& flags) {
 }
 
 void add_gpu_count_flag(CLI::App& command, decide::GpuNames& flags) {
-  within(command.add_option("--gpus", flags.gpus, "How many GPUs there are of the model"), 1,
+  within(command.add_option("--gpus", flags.gpus, "Number of GPUs of this model"), 1,
          plan::kMaxBatchGpus)
       ->type_name("N")
       ->default_str(fmt::format("{}", flags.gpus));

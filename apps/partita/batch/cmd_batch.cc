@@ -4,9 +4,9 @@
 namespace partita::cli {
 
 Command add_batch(CLI::App& app) {
-  CLI::App* batch = app.add_subcommand(
-      "batch",
-      "Schedule a queue of GPU jobs on MIG instances that come and go: the least makespan");
+  CLI::App* batch = app.add_subcommand("batch",
+                                       "Schedule a queue of GPU jobs on MIG instances, created and "
+                                       "destroyed as needed, to finish early");
   batch->require_subcommand(1);
   const std::vector<Command> commands = {add_batch_schedule(*batch),   add_batch_stream(*batch),
                                          add_batch_verify(*batch),     add_batch_compare(*batch),
@@ -19,7 +19,7 @@ Command add_batch(CLI::App& app) {
             for (const Command& command : commands) {
               if (command.app->parsed()) return command.run(context);
             }
-            return bad_input("batch", "a subcommand is needed");
+            return bad_input("", "batch needs a subcommand");
           }};
 }
 

@@ -19,11 +19,13 @@ struct BatchCompareFlags {
   Output output;
 };
 
-Result<std::string> render(Context& context, const BatchCompareFlags& flags, const plan::BatchProblem& problem,
+Result<std::string> render(Context& context, const BatchCompareFlags& flags,
+                           const plan::BatchProblem& problem,
                            const decide::BatchComparison& comparison) {
   if (flags.output.format == "json") return batch_comparison_json(problem, comparison);
   if (flags.output.format == "text") return batch_comparison_text(problem, comparison);
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue =
+      decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   return plan::schedules_svg(schedules_of(comparison), *catalogue);
 }
@@ -38,8 +40,8 @@ Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags)
       flags.schedulers.empty() ? decide::default_contestants(*problem) : flags.schedulers);
   if (!contestants) return failed(contestants.error());
   warn_about(context, flags.tasks, *problem);
-  const auto comparison = decide::compare_schedulers(*problem, *contestants, flags.search,
-                                                     Progress(context).watch());
+  const auto comparison =
+      decide::compare_schedulers(*problem, *contestants, flags.search, Progress(context).watch());
   if (!comparison) return failed(comparison.error());
   bool any = false;
   for (const decide::BatchStanding& standing : comparison->standings) {
@@ -70,7 +72,7 @@ Command add_batch_compare(CLI::App& batch) {
                    "fixed-best, and exact for at most 12 tasks")
       ->type_name("SCHEDULERS")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("a scheduler is needed") : std::string{};
+        return text.empty() ? std::string("give a scheduler") : std::string{};
       });
   add_search_flags(*command, flags->search);
   add_output(*command, flags->output, {"text", "json", "svg"});

@@ -16,14 +16,14 @@
 #include "carry/occupancy.h"
 #include "carry/task_command.h"
 #include "commands.h"
-#include "node/devices.h"
 #include "decide/batch.h"
 #include "drivers/sim/machine_copy.h"
 #include "drivers/sim/sim_driver.h"
 #include "exec/batch/session.h"
 #include "flags.h"
-#include "progress.h"
+#include "node/devices.h"
 #include "node/state_dir.h"
+#include "progress.h"
 #include "stop_request.h"
 
 namespace partita::cli {
@@ -134,13 +134,12 @@ Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags,
   auto problem = decide::load_batch(context.files, flags.schedule.tasks, *list);
   if (!problem) return failed(problem.error());
   warn_about(context, flags.schedule.tasks, *problem);
-  auto made =
-      decide::make_schedule(*chosen, *problem, flags.search, Progress(context).watch());
+  auto made = decide::make_schedule(*chosen, *problem, flags.search, Progress(context).watch());
   if (!made) return failed(made.error());
   if (const auto wrong = decide::misuse("--scheduler", made->refusals)) return failed(*wrong);
   if (!made->plan) {
     return failed({ErrorCode::infeasible,
-                   decide::reasons_text("there is no such schedule:", made->refusals), ""});
+                   decide::reasons_text("no such schedule exists:", made->refusals), ""});
   }
   return Decided{*std::move(problem), *std::move(made->plan), *std::move(devices)};
 }
@@ -226,7 +225,7 @@ Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared
   const int finished = report.count(exec::TaskStatus::finished);
   if (report.left.empty() && finished == static_cast<int>(prepared.script.tasks.size()))
     return Exit::done;
-  if (report.interrupted) complain(context, "interrupted; run the same command again to go on");
+  if (report.interrupted) complain(context, "interrupted; run the same command again to continue");
   const bool refused = !report.refusals.empty() || !report.left.empty();
   return report.interrupted || refused ? Exit::environment : Exit::no;
 }
@@ -235,8 +234,8 @@ Result<Exit> rehearse(Context& context, const BatchRunFlags& flags, const Prepar
   if (auto fine = check_free(prepared); !fine) return failed(fine.error());
   ManualClock clock;
   MemoryFiles files;
-  const auto machine =
-      drivers::sim::own_machine(drivers::sim::copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
+  const auto machine = drivers::sim::own_machine(
+      drivers::sim::copy_of(prepared.node, *prepared.open.catalogue), clock, 1);
   drivers::sim::SimDriver driver(*machine);
   const exec::Script& script = prepared.script;
   SimProcesses processes(clock, [&](const ProcessSpec& spec) {
@@ -266,8 +265,8 @@ Paths paths_of(const BatchRunFlags& flags, const device::NodeState& node) {
 Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
   const Paths paths = paths_of(flags, prepared.node);
   if (auto made = context.files.make_directories(paths.state); !made) return failed(made.error());
-  // Nobody applies a plan to this node meanwhile.
-  const auto node_lock = context.files.lock(actuate::journal_path(paths.state) + ".lock");
+  // Nobody else changes this node meanwhile, whatever state directory it uses.
+  const auto node_lock = lock_node(context, prepared.open, prepared.node);
   if (!node_lock) return failed(node_lock.error());
   RealProcesses processes;
   const exec::Doors doors{*prepared.open.driver, processes, context.files, context.clock};
@@ -281,7 +280,7 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   StopRequest stop;
   Result<exec::Session> session = exec::open_session(prepared.script, doors, session_flags);
   if (!session) return failed(session.error());
-  if (session->past.now > 0) complain(context, "an earlier run was cut short; going on");
+  if (session->past.now > 0) complain(context, "continuing an earlier run that was interrupted");
   auto watcher = std::make_unique<Watcher>(context, prepared.script);
   session->settings.interrupted = [&] { return stop.within(0); };
   session->settings.watch = [&](exec::Nanos now, const exec::RunReport& report) {
@@ -320,28 +319,27 @@ void add_inputs(CLI::App& command, BatchRunFlags& flags) {
   add_tasks_flag(command, flags.schedule.tasks);
   command
       .add_option("--scheduler", flags.scheduler,
-                  "Who schedules where there is no SCHEDULE; `partita batch schedulers` lists them")
+                  "The scheduler to use without SCHEDULE; `partita batch schedulers` lists them")
       ->type_name("SCHEDULER")
       ->default_str(flags.scheduler);
   add_search_flags(command, flags.search);
   command
-      .add_option(
-          "--gpu", flags.gpus,
-          "Indices of the GPUs of this node to use, with commas (default: those that fit the "
-          "schedule, all with MIG on where there is none)")
+      .add_option("--gpu", flags.gpus,
+                  "Indices of the GPUs of this node to use, separated by commas (default: those "
+                  "that fit the schedule; without a schedule, all that have MIG on)")
       ->type_name("INDEX");
   add_device_flags(command, flags.device);
 }
 
 void add_conduct(CLI::App& command, BatchRunFlags& flags) {
   command
-      .add_option("--command", flags.command,
-                  "What the shell runs for every task, instead of the batch's commands; {task} "
-                  "{profile} {gpu} {start} {seconds} {command} stand for the task's")
+      .add_option(
+          "", flags.command,
+          "What the shell runs for every task, instead of the commands in the batch; {task} "
+          "{profile} {gpu} {start} {seconds} {command} are replaced by those of the task")
       ->type_name("TEMPLATE");
-  within(
-      command.add_option("--retries", flags.retries, "How often a task that failed is tried again"),
-      0, 1000)
+  within(command.add_option("--retries", flags.retries, "How often to retry a task that failed"), 0,
+         1000)
       ->type_name("N")
       ->capture_default_str();
   command
@@ -354,19 +352,18 @@ void add_conduct(CLI::App& command, BatchRunFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--patience", flags.patience,
-                  "How long a reconfiguration that the driver refuses is tried again")
+                  "How long to retry a reconfiguration that the driver refuses")
       ->type_name("DURATION")
       ->capture_default_str();
-  command.add_flag("--keep", flags.keep, "Leave the last instances as they are");
+  command.add_flag("--keep", flags.keep, "Do not destroy the instances at the end");
 }
 
 void add_record(CLI::App& command, BatchRunFlags& flags) {
   command.add_flag("--simulate", flags.simulate,
                    "Rehearse: simulated time, planned task times, a copy of the node in memory");
-  command.add_flag(
-      "--resume", flags.resume,
-      "Go on with the last run although it is over: tasks that did not finish are tried "
-      "again. (One that was cut short always goes on)");
+  command.add_flag("--resume", flags.resume,
+                   "Continue the last run although it has ended: retry the tasks that did not "
+                   "finish. (A run that was interrupted always continues)");
   add_state_dir(command, flags.state_dir);
   command
       .add_option("--log-dir", flags.log_dir,
@@ -380,7 +377,7 @@ void add_record(CLI::App& command, BatchRunFlags& flags) {
 
 Command add_batch_run(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
-      "run", "Carry out a schedule on this node; may be killed and run again at any moment");
+      "run", "Run a schedule on this node; it may be killed and restarted at any time");
   auto flags = std::make_shared<BatchRunFlags>();
   add_inputs(*command, *flags);
   add_conduct(*command, *flags);

@@ -2,14 +2,14 @@
 
 #include <memory>
 
+#include "base/check.h"
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
-#include "base/check.h"
 #include "commands.h"
 #include "decide/batch_robust.h"
 #include "flags.h"
-#include "progress.h"
 #include "forms/batch_forms.h"
+#include "progress.h"
 #include "reasons.h"
 
 namespace partita::cli {
@@ -52,15 +52,16 @@ Result<decide::Robust> make(Context& context, const BatchScheduleFlags& flags,
   return decide::Robust{*std::move(made), {}, {}, {}};
 }
 
-Result<std::string> render(Context& context, const BatchScheduleFlags& flags, const plan::BatchProblem& problem,
-                           const decide::Robust& robust) {
+Result<std::string> render(Context& context, const BatchScheduleFlags& flags,
+                           const plan::BatchProblem& problem, const decide::Robust& robust) {
   const plan::BatchSchedule& schedule = **robust.made.plan;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") {
     const std::string json = plan::schedule_json(schedule, late);
     return flags.spread > 0 ? with_robustness(json, robust) : json;
   }
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue =
+      decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
   plan::GanttOptions gantt;
@@ -103,27 +104,25 @@ Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flag
 
 Command add_batch_schedule(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
-      "schedule", "Schedule tasks: who runs on which instance when, created and destroyed when");
+      "schedule", "Schedule tasks: which instances to create and destroy when, and what runs on them");
   auto flags = std::make_shared<BatchScheduleFlags>();
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
   command
       ->add_option("--scheduler", flags->scheduler,
-                   "Who schedules; `partita batch schedulers` lists them")
+                   "The scheduler; `partita batch schedulers` lists them")
       ->type_name("SCHEDULER")
       ->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
   add_time_flag(*command, flags->search);
   within(command->add_option("--spread", flags->spread,
-                             "Choose among several schedules the one that ends first on average "
-                             "when task times have this standard deviation, as a share of the "
-                             "planned ones"),
+                             "Make several schedules and choose the one that ends first on average when task times vary by this standard deviation (a share of the planned time)"),
          0, sim::kMaxSpread)
       ->excludes(command->get_option("--time"))
       ->type_name("SHARE");
   command->add_flag("--require", flags->require, "Exit 1 when a task misses its deadline");
-  command->add_flag("--explain", flags->explain, "Say why the schedule is as it is (text)");
+  command->add_flag("--explain", flags->explain, "Explain the schedule (text)");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita batch schedule --tasks data/batches/rodinia-a30.csv --gpu A30\n"

@@ -57,7 +57,7 @@ Command add_batch_simulate(CLI::App& batch) {
   add_spread(*command, "--spread", flags->options.spread,
              "Standard deviation of a task's time, as a share of its planned time");
   add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread,
-             "The same of creates and destroys");
+             "The same for the time of creates and destroys");
   within(command->add_option("--runs", flags->options.runs, "How many runs"), 1, sim::kMaxRuns)
       ->type_name("N")
       ->default_str(fmt::format("{}", flags->options.runs));

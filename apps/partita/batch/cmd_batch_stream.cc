@@ -33,18 +33,18 @@ std::string summary(const plan::BatchProblem& problem, const decide::Streamed& s
   const plan::BatchSchedule& schedule = *streamed.schedule;
   if (streamed.area_bound <= 0) return "";
   return fmt::format(
-      "{} in {} submissions: {:.2f} % beyond the time that the areas alone need; {:.3f} ms of CPU "
-      "per submission\n",
+      "{} in {} submissions: {:.2f} % above the bound by areas; {:.3f} ms of CPU per submission\n",
       size_text(problem), streamed.submissions,
       100 * (static_cast<double>(schedule.makespan) / streamed.area_bound - 1),
       schedule.stats.scheduling_ms / static_cast<double>(streamed.submissions));
 }
 
-Result<std::string> render(Context& context, const BatchStreamFlags& flags, const plan::BatchProblem& problem,
-                           const plan::BatchSchedule& schedule) {
+Result<std::string> render(Context& context, const BatchStreamFlags& flags,
+                           const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") return plan::schedule_json(schedule, late);
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.gpus.catalogue);
+  const Result<hw::Catalogue> catalogue =
+      decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
   if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
   plan::GanttOptions gantt;
@@ -71,8 +71,7 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
   for (const StreamMethod method : kMethods) {
     if (flags.method == to_string(method)) options.method = method;
   }
-  const auto streamed =
-      decide::play(*stream, options, Progress(context).watch().cpu_ms);
+  const auto streamed = decide::play(*stream, options, Progress(context).watch().cpu_ms);
   if (!streamed) return failed(streamed.error());
   const plan::BatchProblem& problem = stream->problem;
   Result<std::string> content = render(context, flags, problem, *streamed->schedule);
@@ -94,22 +93,22 @@ Command add_batch_stream(CLI::App& batch) {
   auto flags = std::make_shared<BatchStreamFlags>();
   command
       ->add_option("--tasks", flags->tasks,
-                   "A batch, a CSV as for `partita batch schedule`; several times: one batch after "
-                   "the other, each planned knowing only those before it")
+                   "A batch: a CSV as for `partita batch schedule`. Repeat it for several batches; "
+                   "each is planned knowing only those before it")
       ->type_name("FILE")
       ->required();
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);
   one_of(command->add_option("--method", flags->method,
-                             "trivial, reverse, overlap: FAR's batches one after the other, every "
-                             "other one reversed, moves and swaps at the seam as well; best: "
-                             "Partita's, never a worse plan for a batch than those"),
+                             "trivial: FAR's schedules one after the other; reverse: every second "
+                             "one reversed; overlap: also moves and swaps where two meet; best: "
+                             "Partita's own, never worse than these for a batch"),
          {"trivial", "reverse", "overlap", "best"})
       ->default_str(flags->method);
   command->add_flag("--online", flags->online,
-                    "A task is known only from its release_s on; what has begun is never changed");
+                    "Learn of a task only at its release_s; never change what has begun");
   within(command->add_option("--replan", flags->replan,
-                             "So many planned tasks that have not begun are planned anew with what "
+                             "Number of planned tasks that have not begun to plan again with what "
                              "arrives (method best)"),
          0, plan::kMaxTasks)
       ->type_name("N")

@@ -36,7 +36,7 @@ Result<Exit> run_batch_verify(Context& context, const BatchVerifyFlags& flags) {
 
 Command add_batch_verify(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
-      "verify", "Judge a schedule, whoever made it, against the tasks and the hardware rules");
+      "verify", "Check a schedule from any tool against the tasks and the hardware rules");
   auto flags = std::make_shared<BatchVerifyFlags>();
   add_schedule_flags(*command, flags->schedule);
   add_output(*command, flags->output, {"text", "json"});

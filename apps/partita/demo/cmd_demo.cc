@@ -6,16 +6,16 @@
 #include "base/terminal.h"
 #include "batch/batch_comparison.h"
 #include "commands.h"
-#include "demo/demo_node.h"
-#include "flags.h"
 #include "decide/kernel_inputs.h"
 #include "decide/kernel_planning.h"
 #include "decide/simulate.h"
-#include "progress.h"
-#include "kernels/kernel_report.h"
+#include "demo/demo_node.h"
+#include "flags.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
+#include "kernels/kernel_report.h"
 #include "profile/law.h"
+#include "progress.h"
 #include "serving/comparison.h"
 #include "serving/report.h"
 #include "table.h"
@@ -133,8 +133,7 @@ Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
   if (!contestants) return failed(contestants.error());
   decide::CompareOptions options;
   options.seed = flags.seed;
-  const auto standings =
-      decide::compare(problem, *contestants, options, Progress(context).watch());
+  const auto standings = decide::compare(problem, *contestants, options, Progress(context).watch());
   if (!standings) return failed(standings.error());
   say(context, comparison_text(*standings, options));
   return Exit::done;
@@ -193,7 +192,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   headline(context, 2, "The plan: the fewest GPUs, with the proof");
   const Result<JudgedPlan> plan = show_plan(context, flags, *problem);
   if (!plan) return failed(plan.error());
-  headline(context, 3, "The judge: shares no code with the planner");
+  headline(context, 3, "The check, by a judge that shares no code with the planner");
   say(context,
       fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem->services.size(),
                   (*plan)->gpus.size(), plan::to_string(problem->rule)));
@@ -205,7 +204,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   if (auto shown = show_batch(context, flags); !shown) return shown;
   headline(context, 7, "Below instances: two models on one MI50, their kernels on masks of CUs");
   if (auto shown = show_kernels(context); !shown) return shown;
-  headline(context, 8, "The plan made real on eight simulated GPUs, then more traffic");
+  headline(context, 8, "The plan applied to eight simulated GPUs, then more traffic");
   if (auto shown = show_node(context, *problem, *plan, kNodeGpus); !shown) {
     return failed(shown.error());
   }
@@ -218,8 +217,8 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "demo",
-      "Tell the whole story on eleven services, a queue of jobs and two models on one GPU: plan, "
-      "proof, verdict, traffic, and a node changed with nothing touched that may stay");
+      "Show everything on eleven services, a queue of jobs and two models on one GPU: plan, proof, "
+      "check, traffic, and a change of a node that keeps services up");
   auto flags = std::make_shared<DemoFlags>();
   command
       ->add_option("-o,--output", flags->picture,

@@ -38,8 +38,8 @@ plan::ServingProblem with_more_traffic(plan::ServingProblem problem) {
 // The least change of the current plan that serves the problem.
 Result<JudgedPlan> next_plan(Context& context, const plan::ServingProblem& problem,
                              const plan::ServingPlan& current) {
-  auto next = decide::make_plan_again(problem, current, std::nullopt,
-                                      {.watch = Progress(context).watch()});
+  auto next =
+      decide::make_plan_again(problem, current, std::nullopt, {.watch = Progress(context).watch()});
   if (!next) return failed(next.error());
   if (!next->made.plan) {
     return environment_error("demo", decide::reasons_text("no plan:", next->made.refusals));
@@ -76,9 +76,7 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
   if (!next) return failed(next.error());
   const auto change = actuate::preview(doors, actuate::wanted_of(*next), {});
   if (!change) return failed(change.error());
-  say(context, fmt::format("\nEvery third service gets a quarter more requests; {} GPUs do. The "
-                           "change:\n\n{}\n{} steps, {:.1f} s of the driver, {} stand-ins "
-                           "meanwhile\n\n{}\n",
+  say(context, fmt::format("\nEvery third service gets 25 % more requests; {} GPUs are enough. The change:\n\n{}\n{} steps, {:.1f} s of driver time, {} temporary stand-ins\n\n{}\n",
                            (*next)->gpus.size(), actuate::change_summary(*change),
                            change->steps.size(), change->predicted.value, change->temporary.size(),
                            actuate::affected_text(change->affected)));

@@ -37,7 +37,7 @@ std::string list_text(const hw::Catalogue& catalogue) {
                           fmt::format("{}", fmt::join(names, " "))});
   }
   return to_string(table) +
-         "\nCOMPUTE and MEMORY are counted in slices. `partita gpus NAME` shows one in full.\n";
+         "\nCOMPUTE and MEMORY are counted in slices. `partita gpus NAME` shows one in detail.\n";
 }
 
 std::string gpu_text(const hw::GpuModel& gpu) {
@@ -97,7 +97,7 @@ Result<Exit> run_gpus(Context& context, const GpusFlags& flags) {
 }  // namespace
 
 Command add_gpus(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("gpus", "List the GPU models, or show one in full");
+  CLI::App* command = app.add_subcommand("gpus", "List the GPU models, or show one in detail");
   auto flags = std::make_shared<GpusFlags>();
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")->type_name("GPU");
   add_catalogue(*command, flags->catalogue);

@@ -121,7 +121,7 @@ Result<Exit> run_layouts(Context& context, const LayoutsFlags& flags) {
 
 Command add_layouts(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "layouts", "Enumerate the maximal partitions of a GPU model: no further instance fits");
+      "layouts", "List the layouts of a GPU model to which no further instance can be added");
   auto flags = std::make_shared<LayoutsFlags>();
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")
       ->type_name("GPU")

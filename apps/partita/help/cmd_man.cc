@@ -72,8 +72,8 @@ std::string man_page(const CommandDoc& root) {
     text += fmt::format(".TP\n.B {}\n{}\n", status.substr(0, 1), roff(status.substr(3)));
   }
   text +=
-      ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set and not empty, terminals get no colours "
-      "either.\n.TP\n.B TERM\nWhere it is dumb there are neither colours nor progress lines.\n"
+      ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set and not empty, no colours are printed to "
+      "terminals.\n.TP\n.B TERM\nWhere it is dumb there are neither colours nor progress lines.\n"
       ".TP\n.B COLUMNS\nHow wide text is, instead of the terminal's width.\n";
   return text;
 }

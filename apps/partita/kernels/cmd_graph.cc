@@ -9,9 +9,9 @@
 #include "decide/graph.h"
 #include "examples/strassen.h"
 #include "flags.h"
+#include "forms/graph_forms.h"
 #include "kernels/graph_work.h"
 #include "kernels/kernel_inputs.h"
-#include "forms/graph_forms.h"
 
 namespace partita::cli {
 namespace {
@@ -83,7 +83,7 @@ struct RunFlags {
 
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
   if (flags.file.empty() == flags.example.empty())
-    return bad_input("graph run", "either FILE or --example is needed, not both");
+    return bad_input("graph run", "give either FILE or --example");
   const bool real = flags.driver != "sim";
   GraphWork work;
   if (!flags.example.empty()) {
@@ -170,12 +170,10 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
                   "(default: one cluster with a unit per core; of sim: MI50)")
       ->type_name("TOPOLOGY");
   one_of(command.add_option("--policy", flags.policy,
-                            "How kernels get their units, whatever the graph says; see partita "
-                            "help mask"),
+                            "How kernels get their units, overriding the graph; see partita help mask"),
          decide::mask_policy_words());
   within(command.add_option("--overlap-limit", flags.overlap_limit,
-                            "How many units of a kernel may run others already, whatever the graph "
-                            "says"),
+                            "How many units of a kernel may already run others, overriding the graph"),
          0, hw::kMaxUnits)
       ->type_name("N");
   within(command.add_option("--threads", flags.threads,
@@ -184,8 +182,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
          1, kMaxThreads)
       ->type_name("N");
   one_of(command.add_option("--waits", flags.waits,
-                            "device: kernels are queued behind those they wait for where they take "
-                            "over their units; host: always held back until those have ended"),
+                            "device: queue a kernel behind one it waits for when it takes over the same units; host: always wait until that one has ended"),
          {"device", "host"})
       ->default_str(flags.waits);
   within(command.add_option("--copy-gbps", flags.copy_gbps, "Rate of the simulator's copies"), 1e-3,
@@ -195,8 +192,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   command.add_flag("--sequential", flags.sequential, "One task after another, on one thread");
   command.add_flag(
       "--compare", flags.compare,
-      "One task after another as well, for the speed-up; with cpu_mask also before, so "
-      "that all memory has been touched");
+      "Also run one task after another, to show the speed-up (with cpu_mask first, so that all memory has been touched)");
 }
 
 Command add_graph_run(CLI::App& graph) {
@@ -250,12 +246,12 @@ Result<Exit> run_check(Context& context, const CheckFlags& flags) {
 }
 
 Command add_graph_check(CLI::App& graph) {
-  CLI::App* command = graph.add_subcommand("check", "Read a task graph and say what is wrong");
+  CLI::App* command = graph.add_subcommand("check", "Check a task graph");
   auto flags = std::make_shared<CheckFlags>();
   command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--gpu", flags->gpu, "Whether it has the units that kernels ask for")
+  command->add_option("--gpu", flags->gpu, "The GPU that must have the units the kernels ask for")
       ->type_name("TOPOLOGY");
   command->footer("partita graph check graph.yaml --gpu MI50");
   return {command, [flags](Context& context) { return run_check(context, *flags); }};
@@ -274,7 +270,7 @@ Command add_graph(CLI::App& app) {
             for (const Command& command : commands) {
               if (command.app->parsed()) return command.run(context);
             }
-            return bad_input("graph", "a subcommand is needed");
+            return bad_input("", "graph needs a subcommand");
           }};
 }
 

@@ -7,10 +7,10 @@
 #include "base/median.h"
 #include "commands.h"
 #include "flags.h"
+#include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/kernel_report.h"
-#include "forms/kernel_picture.h"
 #include "planners/mask/right_size.h"
 #include "table.h"
 
@@ -187,7 +187,7 @@ std::string sizes_text(const SizeFlags& flags, const Loaded& in,
     strips += fmt::format("\n{}\n{}\n", in.models[m].model, strip(size.units, units, width));
   }
   return to_string(table) +
-         "\nSPENT: units x time against the whole GPU. Units kernel by kernel:\n" + strips;
+         "\nSPENT: units x time, compared with the whole GPU. Units of each kernel:\n" + strips;
 }
 
 std::string sizes_json(const SizeFlags& flags, const Loaded& in,
@@ -242,7 +242,7 @@ Result<Exit> run_rightsize(Context& context, const SizeFlags& flags) {
 
 Command add_kernels_rightsize(CLI::App& kernels) {
   CLI::App* command =
-      kernels.add_subcommand("rightsize", "Choose how many SMs or CUs each kernel shall have");
+      kernels.add_subcommand("rightsize", "Choose how many SMs or CUs each kernel gets");
   auto flags = std::make_shared<SizeFlags>();
   add_kernel_flags(*command, flags->kernels);
   one_of(command->add_option("--method", flags->method,
@@ -278,7 +278,7 @@ Command add_kernels(CLI::App& app) {
             for (const Command& command : commands) {
               if (command.app->parsed()) return command.run(context);
             }
-            return bad_input("kernels", "a subcommand is needed");
+            return bad_input("", "kernels needs a subcommand");
           }};
 }
 

@@ -5,10 +5,10 @@
 #include "base/json_writer.h"
 #include "decide/kernel_planning.h"
 #include "flags.h"
+#include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/kernel_report.h"
-#include "forms/kernel_picture.h"
 #include "planners/mask/joint_plan.h"
 #include "planners/mask/right_size.h"
 #include "table.h"
@@ -123,7 +123,8 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
     content = plan::kernel_plan_json(planned->problem, *planned->result, planned->topology);
     if (flags.curve) content = with_curve(std::move(content), planned->curve);
   } else {
-    content = kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);
+    content =
+        kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);
     if (flags.curve) content += curve_text(planned->curve);
   }
   if (auto written = deliver(context, flags.output, content); !written)
@@ -134,15 +135,15 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
 }  // namespace
 
 Command add_kernels_plan(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "plan",
-      "Give groups of kernels of co-located models their SMs or CUs: ECLIP's problem, exactly");
+  CLI::App* command = kernels.add_subcommand("plan",
+                                             "Choose the SMs or CUs of groups of kernels of "
+                                             "co-located models: ECLIP's problem, solved exactly");
   auto flags = std::make_shared<KernelsPlanFlags>();
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
   within(
-      command->add_option("--switch-cost", flags->switch_cost, "Microseconds that a change takes"),
+      command->add_option("--switch-cost", flags->switch_cost, "Time of a change, in microseconds"),
       0, 1e9)
       ->type_name("US")
       ->default_str("0");

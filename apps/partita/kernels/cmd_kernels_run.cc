@@ -7,11 +7,11 @@
 #include "base/json_writer.h"
 #include "base/median.h"
 #include "base/terminal.h"
+#include "decide/kernel_policies.h"
 #include "exec/lanes/lane_workers.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "decide/kernel_policies.h"
 #include "kernels/lane_drivers.h"
 #include "progress.h"
 #include "table.h"
@@ -118,7 +118,8 @@ Result<Kernels> stand_ins(OpenLaneDriver& device, Context& context, const LaneRu
 
 // Masks that do not depend on what runs are made before it.
 Result<std::vector<exec::LaneWorker>> on_lanes(const std::string& policy,
-                                               const decide::PolicyInputs& inputs, const Kernels& kernels) {
+                                               const decide::PolicyInputs& inputs,
+                                               const Kernels& kernels) {
   const auto masks = decide::kernel_policy(policy, inputs);
   if (!masks) return failed(masks.error());
   const std::vector<int> idle(static_cast<std::size_t>(inputs.topology.units()));
@@ -161,7 +162,8 @@ LaneOutcome outcome_of(const std::string& policy, const std::vector<exec::LaneWo
 }
 
 Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& flags,
-                                     const decide::PolicyInputs& inputs, OpenLaneDriver& device) {
+                                         const decide::PolicyInputs& inputs,
+                                         OpenLaneDriver& device) {
   const auto kernels = stand_ins(device, context, flags, inputs.workers);
   if (!kernels) return failed(kernels.error());
   const std::vector<std::string> policies = split(flags.policies, ',');
@@ -262,8 +264,9 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
     return bad_input("--gpu",
                      fmt::format("{} has {} units, the device {}; --driver cpu_mask imitates any",
                                  topology->name, topology->units(), info->topology.units()));
-  const decide::PolicyInputs inputs{*topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
-                            flags.tolerance, {},      *configs, flags.switches};
+  const decide::PolicyInputs inputs{
+      *topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
+      flags.tolerance, {},      *configs, flags.switches};
   const auto outcomes = run_all(context, flags, inputs, *device);
   if (!outcomes) return failed(outcomes.error());
   const std::string content = flags.output.format == "json"
@@ -284,21 +287,22 @@ Command add_kernels_run(CLI::App& kernels) {
   add_lane_driver_flags(*command, flags->driver);
   command
       ->add_option("--policies", flags->policies,
-                   "Which, between commas: mps, static, model, eclip, eclip:N; RPS are compared "
-                   "with the first")
+                   "The policies, separated by commas: mps, static, model, eclip, eclip:N; RPS are "
+                   "compared with the first")
       ->type_name("NAMES")
       ->default_str(flags->policies);
   within(command->add_option("--requests", flags->requests, "Requests per worker and run"), 1,
          1'000'000)
       ->default_str("20")
       ->type_name("N");
-  within(command->add_option("--repeats", flags->repeats, "Runs of each policy, in turns"), 1, 1000)
+  within(command->add_option("--repeats", flags->repeats, "Runs of each policy, alternating"), 1,
+         1000)
       ->default_str("3")
       ->type_name("N");
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  within(command->add_option("--scale", flags->scale, "Times of kernels are multiplied by it"),
-         1e-3, 1e6)
+  within(command->add_option("--scale", flags->scale, "Factor for the times of the kernels"), 1e-3,
+         1e6)
       ->default_str("1")
       ->type_name("X");
   within(command->add_option("--tolerance", flags->tolerance,

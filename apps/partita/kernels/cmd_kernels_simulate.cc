@@ -17,9 +17,9 @@
 namespace partita::cli {
 namespace {
 
-using profile::ModelKernels;
 using decide::PolicyOutcome;
 using decide::Sweep;
+using profile::ModelKernels;
 using sim::ColocationReport;
 
 struct SimulateFlags {
@@ -67,8 +67,7 @@ std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const Simu
          fmt::format("{:.0f}", switches), fmt::format("{}", one.report.waits)});
   }
   return to_string(table) +
-         "\nx ALONE: summed over workers, against the same model alone on all units; p95: of the "
-         "worst worker;\nJ: per request; SWITCHES: of the mask, per request of every worker.\n" +
+         "\nx ALONE: summed over workers, relative to the same model alone on all units; p95: of the worst worker;\nJ: joules per request; SWITCHES: mask changes per request of a worker.\n" +
          parameters_text(flags);
 }
 
@@ -158,7 +157,8 @@ Result<decide::PlannedUnits> load_planned_units(Context& context, SimulateFlags&
   if (kernels.workers.empty()) kernels.workers = plan->workers;
   if (!flags.gpu_given) kernels.gpu = plan->gpu;
   if (kernels.atom == 0) kernels.atom = plan->atom;
-  const auto topology = decide::load_topology(kernels.gpu), planned = decide::load_topology(plan->gpu);
+  const auto topology = decide::load_topology(kernels.gpu),
+             planned = decide::load_topology(plan->gpu);
   if (!topology) return failed(topology.error());
   if (topology->name != planned->name)
     return bad_input("--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan,
@@ -193,10 +193,10 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
     in.sweep = *std::move(sweep);
     if (in.sweep->parameter == "switches" && !flags.plan.empty())
       return bad_input("--sweep",
-                       fmt::format("switches: {} says them; sweep without a plan", flags.plan));
+                       fmt::format("switches: {} fixes them; sweep without a plan", flags.plan));
   }
   if (flags.plan.empty() && flags.kernels.workers.empty())
-    return bad_input("--workers", "is needed, or a PLAN that names them");
+    return bad_input("", "--workers is required: the co-located models (or give a PLAN)");
   auto plan = load_planned_units(context, flags);
   if (!plan) return failed(plan.error());
   in.plan = *std::move(plan);
@@ -213,17 +213,19 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
   if (!models) return failed(models.error());
   in.models = *std::move(models);
   if (!flags.plan.empty())
-    if (auto fits = decide::check_planned_units(flags.plan, in.plan, in.models); !fits) return failed(fits.error());
+    if (auto fits = decide::check_planned_units(flags.plan, in.plan, in.models); !fits)
+      return failed(fits.error());
   return in;
 }
 
 Result<Exit> run_simulate(Context& context, SimulateFlags flags) {
   const auto in = load_simulation(context, flags);
   if (!in) return failed(in.error());
-  const decide::PolicyInputs inputs{in->topology,       in->models,
-                            flags.kernels.atom, hw::mask_sizes(in->topology, flags.kernels.atom),
-                            flags.tolerance,    in->plan.units,
-                            in->configs,        flags.switches};
+  const decide::PolicyInputs inputs{
+      in->topology,       in->models,
+      flags.kernels.atom, hw::mask_sizes(in->topology, flags.kernels.atom),
+      flags.tolerance,    in->plan.units,
+      in->configs,        flags.switches};
   const bool json = flags.output.format == "json";
   std::string content = json ? parameters_json(flags, in->topology) : "";
   if (in->sweep) {
@@ -271,7 +273,7 @@ Command add_kernels_simulate(CLI::App& kernels) {
                    "launch-us, switch-us, mask-us, spread, static-w or unit-w")
       ->type_name("NAME=V,V,...")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("NAME=V,V,... is needed") : std::string{};
+        return text.empty() ? std::string("give NAME=V,V,...") : std::string{};
       });
   within(command->add_option("--tolerance", flags->tolerance,
                              "Share by which a kernel or model may take longer than on the whole "

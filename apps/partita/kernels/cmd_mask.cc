@@ -7,8 +7,8 @@
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "kernels/kernel_inputs.h"
 #include "forms/kernel_picture.h"
+#include "kernels/kernel_inputs.h"
 #include "planners/mask/lanes.h"
 
 namespace partita::cli {
@@ -34,7 +34,7 @@ Result<void> add_counts(const Document& document, const Node& node, Busy& busy) 
   }
   const bool whole = node.kind == Node::Kind::number && node.number >= 0 &&
                      node.number <= kMaxKernels && node.number == static_cast<int>(node.number);
-  if (!whole) return bad_input(document.at(node), "a number of running kernels is wanted");
+  if (!whole) return bad_input(document.at(node), "must be a number of running kernels");
   busy.push_back(static_cast<int>(node.number));
   return {};
 }
@@ -181,7 +181,7 @@ Command add_mask(CLI::App& app) {
   command->add_option("--gpu", flags->gpu, kGpuHelp)
       ->type_name("TOPOLOGY")
       ->default_str(flags->gpu);
-  within(command->add_option("--units", flags->units, "How many SMs or CUs the kernel shall get"),
+  within(command->add_option("--units", flags->units, "Number of SMs or CUs the kernel asks for"),
          1, hw::kMaxUnits)
       ->required()
       ->type_name("N");
@@ -199,7 +199,7 @@ Command add_mask(CLI::App& app) {
                    "per cluster (default: none)")
       ->type_name("FILE");
   within(command->add_option("--overlap-limit", flags->overlap_limit,
-                             "How many of the units may run other kernels already"),
+                             "How many of the units may already run other kernels"),
          0, hw::kMaxUnits)
       ->type_name("N")
       ->default_str("0");

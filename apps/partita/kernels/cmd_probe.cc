@@ -210,7 +210,7 @@ Result<Exit> run_probe(Context& context, ProbeFlags flags) {
   if (!flags.driver.gpu.empty()) {
     if (flags.driver.driver == "auto") flags.driver.driver = "cpu_mask";
     if (flags.driver.driver != "cpu_mask")
-      return bad_input("--gpu", "only --driver cpu_mask imitates one");
+      return bad_input("--gpu", "only --driver cpu_mask can imitate another GPU");
   }
   if (flags.driver.atom > 0 && flags.driver.driver != "green_ctx" && flags.driver.driver != "auto")
     return bad_input("--atom", "only --driver green_ctx has a choice");
@@ -236,12 +236,11 @@ Result<Exit> run_probe(Context& context, ProbeFlags flags) {
 }  // namespace
 
 Command add_probe(CLI::App& app) {
-  CLI::App* probe =
-      app.add_subcommand("probe", "Measure what the devices of this machine can really do");
+  CLI::App* probe = app.add_subcommand("probe", "Measure what the devices of this machine can do");
   probe->require_subcommand(1);
-  CLI::App* command = probe->add_subcommand(
-      "lanes",
-      "What lanes cost, whether work stays on its mask, what units bring, who disturbs whom");
+  CLI::App* command = probe->add_subcommand("lanes",
+                                            "Measure what lanes cost, whether work stays on its "
+                                            "mask, how speed grows with units, and interference");
   auto flags = std::make_shared<ProbeFlags>();
   add_lane_driver_flags(*command, flags->driver);
   command
@@ -250,12 +249,12 @@ Command add_probe(CLI::App& app) {
                    "per core")
       ->type_name("TOPOLOGY");
   add_atom_flag(*command, flags->driver.atom);
-  within(command->add_option("--rounds", flags->rounds, "How often each measurement is repeated"),
-         1, 10'000)
+  within(command->add_option("--rounds", flags->rounds, "Repetitions of each measurement"), 1,
+         10'000)
       ->default_str("30")
       ->type_name("N");
   within(command->add_option("--lanes", flags->lanes,
-                             "How many different masks are tried, all at the same time"),
+                             "Number of different masks to use at the same time"),
          1, 1'000)
       ->default_str("16")
       ->type_name("N");

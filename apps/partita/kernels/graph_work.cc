@@ -57,8 +57,8 @@ double relative_error(const StrassenRun& strassen) {
 
 Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
                                  const GraphRunSettings& settings) {
-  const exec::GraphSettings how{settings.threads, decide::graph_masks(work.problem, settings.topology),
-                                settings.ahead};
+  const exec::GraphSettings how{
+      settings.threads, decide::graph_masks(work.problem, settings.topology), settings.ahead};
   if (settings.driver != "sim") {
     LaneDriverFlags flags;
     flags.driver = settings.driver;
@@ -69,7 +69,8 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
     if (!run) return failed(run.error());
     return carry::told(*run, settings.driver, settings.topology, settings.threads);
   }
-  if (auto few = decide::check_virtual_time(work.problem, settings.copy_gbps); !few) return failed(few.error());
+  if (auto few = decide::check_virtual_time(work.problem, settings.copy_gbps); !few)
+    return failed(few.error());
   sim::GraphMachine machine(settings.topology, work.problem, settings.copy_gbps);
   const exec::VirtualTime time{
       .units = settings.topology.units(),
@@ -91,7 +92,8 @@ Result<plan::GraphRun> run_sequentially(Context& context, const GraphWork& work,
     if (!run) return failed(run.error());
     return carry::told(*run, "sequential", settings.topology, settings.threads);
   }
-  if (auto few = decide::check_virtual_time(work.problem, settings.copy_gbps); !few) return failed(few.error());
+  if (auto few = decide::check_virtual_time(work.problem, settings.copy_gbps); !few)
+    return failed(few.error());
   const auto order = work.graph.order();
   if (!order) return failed(order.error());
   plan::GraphRun out = carry::told({}, "sequential", settings.topology, settings.threads);

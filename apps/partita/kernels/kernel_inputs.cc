@@ -11,7 +11,7 @@ namespace partita::cli {
 void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
   command
       .add_option("--workers", flags.workers,
-                  "The co-located models, between commas; one name several times: several workers")
+                  "The co-located models, separated by commas; repeat a name for several workers of one model")
       ->required()
       ->type_name("NAMES");
   command
@@ -26,8 +26,7 @@ void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
 
 void add_atom_flag(CLI::App& command, int& atom) {
   within(command.add_option("--atom", atom,
-                            "Units that can only be masked together; default: the GPU's, 8 on H100 "
-                            "and H200 (2 without co-scheduling), 2 on A100, 1 on AMD"),
+                            "Units that are always masked together; default: the GPU's, 8 on H100 and H200 (2 without co-scheduling), 2 on A100, 1 on AMD"),
          1, hw::kMaxUnits)
       ->type_name("N");
 }
@@ -39,7 +38,7 @@ void add_configs_flag(CLI::App& command, std::string& configs) {
                   "three quarters and all of the GPU, in whole atoms)")
       ->type_name("N,N,...")
       ->check([](const std::string& text) {
-        return text.empty() ? std::string("numbers are needed") : std::string{};
+        return text.empty() ? std::string("give numbers") : std::string{};
       });
 }
 

@@ -42,8 +42,9 @@ std::string objective_text(const plan::KernelPlan& plan) {
                      plan.optimal ? ": optimal" : "");
 }
 
-std::string kernel_plan_text(const plan::KernelProblem& problem, const plan::PlannedKernels& planned,
-                             const hw::Topology& topology, int width) {
+std::string kernel_plan_text(const plan::KernelProblem& problem,
+                             const plan::PlannedKernels& planned, const hw::Topology& topology,
+                             int width) {
   const plan::KernelPlan& plan = planned.plan;
   Table table{{"WORKER", "KERNELS", "SWITCHES", "MEAN UNITS", "ALONE us", "PREDICTED us"}, {}};
   std::string strips;

@@ -23,7 +23,8 @@ std::string gpu_facts(const hw::Topology& topology, int atom);
 std::string objective_text(const plan::KernelPlan& plan);
 
 // A plan for people: a table of the workers, the units of their kernels as blocks, and the masks.
-std::string kernel_plan_text(const plan::KernelProblem& problem, const plan::PlannedKernels& planned,
-                             const hw::Topology& topology, int width);
+std::string kernel_plan_text(const plan::KernelProblem& problem,
+                             const plan::PlannedKernels& planned, const hw::Topology& topology,
+                             int width);
 
 }  // namespace partita::cli

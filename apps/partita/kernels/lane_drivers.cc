@@ -79,8 +79,8 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
   one_of(command.add_option("--driver", flags.driver,
                             "What lanes are made on. green_ctx: green contexts of an NVIDIA GPU; "
                             "hip_mask: CU masks of an AMD GPU; cpu_mask: threads of this machine; "
-                            "auto: a GPU if there is one, else cpu_mask; naming the GPU's driver "
-                            "tells why it cannot be used"),
+                            "auto: a GPU if there is one, else cpu_mask; name the GPU's driver to "
+                            "see why it cannot be used"),
          words)
       ->default_str(flags.driver);
   command.add_option("--device", flags.device, "Which GPU: its number from 0, or NVIDIA's UUID")

@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
+#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -31,6 +32,7 @@ struct ApplyFlags {
 struct OpenNode {
   OpenDriver open;
   std::string state_dir;
+  device::NodeState state;  // as it was when it was opened
   RealProcesses processes = {};
   actuate::Doors doors(Context& context) {
     return {*open.driver, context.files, context.clock, *open.catalogue, state_dir, &processes};
@@ -41,21 +43,24 @@ Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
                            const std::string& state_dir) {
   Result<OpenDriver> open = open_driver(context, flags);
   if (!open) return failed(open.error());
-  const Result<device::NodeState> state = device::read_node(*open->driver);
+  Result<device::NodeState> state = device::read_node(*open->driver);
   if (!state) return failed(state.error());
-  return OpenNode{std::move(*open), state_directory(state_dir, *state)};
+  std::string directory = state_directory(state_dir, *state);
+  return OpenNode{std::move(*open), std::move(directory), *std::move(state)};
 }
 
 // A plan that the judge lets pass, by the services and profiles where they are named.
 Result<actuate::Wanted> judged(Context& context, const ApplyFlags& flags, plan::ServingPlan plan,
                                const hw::Catalogue& catalogue) {
-  const auto passed = [&](const verify::Verdict<plan::ServingPlan>& verdict)
-      -> Result<actuate::Wanted> {
+  const auto passed =
+      [&](const verify::Verdict<plan::ServingPlan>& verdict) -> Result<actuate::Wanted> {
     if (verdict) return actuate::wanted_of(*verdict);
     return failed({ErrorCode::infeasible,
                    decide::reasons_text("the plan is broken:", verdict.error().violations),
                    flags.plan});
   };
+  if (const auto legal = actuate::check_places(plan, catalogue); !legal)
+    return bad_input(flags.plan, to_string(legal.error()));
   if (flags.services.empty() && flags.profiles.empty())
     return passed(verify::judge_alone(catalogue, std::move(plan)));
   if (flags.services.empty()) return bad_input("--services", "is needed with --profiles");
@@ -95,7 +100,8 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
   using Kind = actuate::ApplyEvent::Kind;
   switch (event.kind) {
     case Kind::begin:
-      if (!event.detail.empty()) complain(context, "an earlier run was cut short; going on");
+      if (!event.detail.empty())
+        complain(context, "continuing an earlier run that was interrupted");
       return;
     case Kind::step:
       note(context, fmt::format("{:>3}/{}  {}\n", event.step + 1, event.change->steps.size(),
@@ -123,57 +129,74 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Chan
   return Exit::done;
 }
 
+// The one way from a command to a change of the node.
+Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node,
+                       const actuate::Wanted& wanted) {
+  StopRequest stop;
+  actuate::Doors doors = node.doors(context);
+  doors.interrupted = [&stop] { return stop.within(0); };
+  const auto report = actuate::apply(doors, wanted, options_of(flags),
+                                     [&](const auto& event) { tell(context, event); });
+  if (!report) return failed(report.error());
+  complain(context, report->change.empty()
+                        ? std::string("the node already matches; nothing to do")
+                        : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
+                                      report->took.value, report->change.predicted.value));
+  return show(context, flags, report->change);
+}
+
 Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
-  if (flags.plan.empty() && !flags.rollback) return bad_input("PLAN", "a plan is needed");
+  if (flags.plan.empty() && !flags.rollback) {
+    return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
+  }
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
+  FileLock lock;
+  if (!flags.dry_run) {
+    Result<FileLock> taken = lock_node(context, node->open, node->state);
+    if (!taken) return failed(taken.error());
+    lock = *std::move(taken);
+  }
   const actuate::Doors doors = node->doors(context);
   const Result<actuate::Wanted> wanted =
       flags.rollback ? actuate::rollback_target(doors)
                      : load_wanted(context, flags, *node->open.catalogue);
   if (!wanted) return failed(wanted.error());
+  if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
   if (flags.dry_run) {
     const auto change = actuate::preview(doors, *wanted, options_of(flags));
     if (!change) return failed(change.error());
     return show(context, flags, *change);
   }
-  bool begun = false;
-  const auto report = actuate::apply(doors, *wanted, options_of(flags), [&](const auto& event) {
-    begun = begun || event.kind == actuate::ApplyEvent::Kind::step;
-    tell(context, event);
-  });
-  if (!report) {
-    if (begun) {
-      complain(context, "run the same command again to go on, or `partita rollback` to go back");
-    }
-    return failed(report.error());
+  Result<Exit> exit = carry_out(context, flags, *node, *wanted);
+  const auto unfinished = load_unfinished(context, node->state_dir);
+  const bool said = !exit && exit.error().message.starts_with("interrupted");
+  if (!exit && unfinished && !said) {
+    complain(context, "run the same command again to go on, or `partita rollback` to go back");
   }
-  complain(context, report->change.empty()
-                        ? std::string("the node is as wanted; nothing to do")
-                        : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
-                                      report->took.value, report->change.predicted.value));
-  return show(context, flags, report->change);
+  return exit;
 }
 
 void add_flags(CLI::App& command, ApplyFlags& flags) {
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
   command.add_flag("--dry-run", flags.dry_run,
-                   "Only say what would be done, to whom, for how long");
-  command.add_flag("--explain", flags.explain, "Say why each instance stays, goes or moves (text)");
+                   "Only print what would be done and how long it takes");
+  command.add_flag("--explain", flags.explain,
+                   "Explain why each instance stays, goes or moves (text)");
   command.add_flag("--keep-foreign", flags.keep_foreign,
                    "Leave instances that Partita did not make, unless they are in the way");
   within(command.add_option("--min-available", flags.min_available,
-                            "Share of a service's capacity that stays up where there is room"),
+                            "Share of a service's capacity to keep up where there is room"),
          0, 1)
       ->type_name("SHARE");
   within(command.add_option("--drain-timeout", flags.drain_timeout,
-                            "Seconds that processes may take to leave an instance"),
+                            "Seconds to wait for processes to leave an instance"),
          0, kMaxWait)
       ->type_name("SECONDS");
   within(command.add_option("--ready-timeout", flags.ready_timeout,
-                            "Seconds that a started segment may take until a process holds its "
-                            "device, before anything is taken down for it; 0: do not wait"),
+                            "Seconds to wait for a started segment to hold its device before "
+                            "stopping what it replaces; 0: do not wait"),
          0, kMaxWait)
       ->type_name("SECONDS");
   add_output(command, flags.output, {"text", "json"});
@@ -209,28 +232,30 @@ Result<std::vector<std::string>> devices_of(const std::vector<std::string>& word
 Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
-  const Result<device::NodeState> state = device::read_node(*node->open.driver);
-  if (!state) return failed(state.error());
-  const auto devices = devices_of(flags.devices, *state);
+  const Result<FileLock> lock = lock_node(context, node->open, node->state);
+  if (!lock) return failed(lock.error());
+  const auto devices = devices_of(flags.devices, node->state);
   if (!devices) return failed(devices.error());
-  const auto drained = actuate::drain(node->doors(context), *devices, {flags.timeout},
+  StopRequest stop;
+  actuate::Doors doors = node->doors(context);
+  doors.interrupted = [&stop] { return stop.within(0); };
+  const auto drained = actuate::drain(doors, *devices, {flags.timeout},
                                       [&](const auto& event) { tell(context, event); });
   if (!drained) return failed(drained.error());
-  complain(context, "nobody holds what was named");
+  complain(context, "nothing runs there");
   return Exit::done;
 }
 
 }  // namespace
 
 Command add_apply(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "apply",
-      "Make this node as a plan says, touching only what differs; may be killed and run "
-      "again at any moment");
+  CLI::App* command = app.add_subcommand("apply",
+                                         "Change this node to match a plan, touching only what "
+                                         "differs; it may be killed and restarted at any time");
   auto flags = std::make_shared<ApplyFlags>();
-  command->add_option("PLAN", flags->plan, "A plan, or a state of this node to go back to")
+  command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
-  command->add_flag("--rollback", flags->rollback, "Go back to what was before the last apply");
+  command->add_flag("--rollback", flags->rollback, "Undo the last apply");
   command
       ->add_option("--services", flags->services,
                    "Judge the plan by these services as well, as `partita verify` does; needs "
@@ -247,8 +272,7 @@ Command add_apply(CLI::App& app) {
 }
 
 Command add_rollback(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("rollback", "Make this node as it was before the last apply");
+  CLI::App* command = app.add_subcommand("rollback", "Undo the last apply");
   auto flags = std::make_shared<ApplyFlags>();
   flags->rollback = true;
   add_flags(*command, *flags);

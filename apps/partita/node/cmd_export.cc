@@ -81,7 +81,7 @@ Result<std::string> checkpoint(const ExportFlags& flags, const Source& source) {
   Result<std::string> text = interop::checkpoint_json(
       source.node ? interop::overlaid(*source.node, source.geometry) : source.geometry);
   if (text) return text;
-  return bad_input(flags.file, text.error().message + "; --node STATE tells UUIDs");
+  return bad_input(flags.file, text.error().message + "; --node STATE gives UUIDs");
 }
 
 Result<std::string> sharing(const ExportFlags& flags, const Source& source) {
@@ -101,7 +101,8 @@ Result<std::string> slurm(Context& context, const ExportFlags& flags, const Sour
   interop::SlurmOptions options = flags.slurm;
   options.part = kParts.at(flags.part);
   if (!flags.minors.empty()) {
-    const Result<std::string> text = decide::read_input(context.files, "--mig-minors", flags.minors);
+    const Result<std::string> text =
+        decide::read_input(context.files, "--mig-minors", flags.minors);
     if (!text) return failed(text.error());
     Result<interop::MigMinors> minors = interop::parse_mig_minors(flags.minors, *text);
     if (!minors) return failed(minors.error());

@@ -53,7 +53,7 @@ std::vector<Board> compare(device::NodeDriver& recorded, device::NodeState& stat
 std::string board_text(const Board& board) {
   std::string text = fmt::format("GPU {}: ", board.gpu);
   if (!board.profiles) return text + to_string(board.profiles.error()) + "\n";
-  if (board.profiles->empty()) return text + "the board told no profiles\n";
+  if (board.profiles->empty()) return text + "the board reported no profiles\n";
   if (!board.model)
     return text +
            fmt::format("not in the catalogue; --draft {} prints an entry to complete\n", board.gpu);
@@ -83,7 +83,7 @@ Result<std::string> draft(const device::NodeState& state, const std::vector<Boar
   for (std::size_t i = 0; i < boards.size(); ++i) {
     if (boards[i].gpu != gpu) continue;
     if (!boards[i].profiles) return failed(boards[i].profiles.error());
-    if (boards[i].profiles->empty()) return bad_input("--draft", "the board told no profiles");
+    if (boards[i].profiles->empty()) return bad_input("--draft", "the board reported no profiles");
     return hw::gpu_model_json(device::drafted(state.gpus[i], *boards[i].profiles));
   }
   return bad_input("--draft", fmt::format("the recording has no GPU {}", gpu));
@@ -122,7 +122,8 @@ Result<Exit> run_replay(Context& context, const ReplayFlags& flags) {
 
 Command add_replay(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "replay", "Show a node that `partita capture` recorded, and where it is not as catalogued");
+      "replay",
+      "Show a node recorded by `partita capture`, and where it differs from the catalogue");
   auto flags = std::make_shared<ReplayFlags>();
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
   within(command->add_option("--draft", flags->draft,

@@ -20,14 +20,17 @@ Result<Exit> run_status(Context& context, const StatusFlags& flags) {
   if (!opened) return failed(opened.error());
   const Result<device::NodeState> state = device::read_node(*opened->driver);
   if (!state) return failed(state.error());
-  const device::Occupants occupants =
-      load_occupants(context, state_directory(flags.state_directory, *state));
+  const std::string directory = state_directory(flags.state_directory, *state);
+  const device::Occupants occupants = load_occupants(context, directory);
+  const std::optional<device::Unfinished> unfinished = load_unfinished(context, directory);
   const std::string content =
       flags.output.format == "json"
-          ? device::state_json(*state, occupants)
+          ? device::state_json(*state, occupants, unfinished)
           : device::state_text(
                 *state, occupants, *opened->catalogue,
-                {.colour = context.colour && flags.output.file.empty(), .width = context.width});
+                {.colour = context.colour && flags.output.file.empty(),
+                 .width = context.width,
+                 .unfinished = unfinished});
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   return Exit::done;
@@ -37,8 +40,7 @@ Result<Exit> run_status(Context& context, const StatusFlags& flags) {
 
 Command add_status(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "status",
-      "Read back what is on this node's GPUs: instances, who runs on them, what is wrong");
+      "status", "Show this node's GPUs: instances, what runs on them, what is wrong");
   auto flags = std::make_shared<StatusFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);

@@ -212,7 +212,8 @@ Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths&
 Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const WorkersFlags& flags,
                                               const Paths& paths) {
   Context& context = world.context;
-  if (flags.command.empty()) return bad_input("--command", "is required, or --show");
+  if (flags.command.empty())
+    return bad_input("", "--command is required: what each worker runs (or give --show)");
   Result<actuate::CommandTemplate> command = actuate::parse_command("--command", flags.command);
   if (!command) return failed(command.error());
   const Result<Seconds> grace = parse_duration("--grace", flags.grace);
@@ -263,9 +264,10 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
 
 void add_flags(CLI::App& command, WorkersFlags& flags) {
   command
-      .add_option("--command", flags.command,
-                  "The command of a worker. {service} {batch} {processes} {index} {device} {gpu} "
-                  "{profile} {start} {port} stand for what its segment says; no shell reads it")
+      .add_option(
+          "--command", flags.command,
+          "The command of a worker. {service} {batch} {processes} {index} {device} {gpu} {profile} "
+          "{start} {port} are replaced by those of its segment; it is not passed through a shell")
       ->type_name("TEMPLATE");
   command
       .add_option("--assignment", flags.assignment,
@@ -276,8 +278,7 @@ void add_flags(CLI::App& command, WorkersFlags& flags) {
       .add_option("--log-dir", flags.log_directory,
                   "Where workers' output goes (default: worker-logs beside the assignment)")
       ->type_name("DIR");
-  within(command.add_option("--log-limit", flags.log_limit_mib,
-                            "MiB of a log after which it is rotated"),
+  within(command.add_option("--log-limit", flags.log_limit_mib, "Rotate a log after this many MiB"),
          1, 1'000'000)
       ->type_name("MIB")
       ->capture_default_str();
@@ -289,23 +290,24 @@ void add_flags(CLI::App& command, WorkersFlags& flags) {
       ->type_name("PORT")
       ->capture_default_str();
   command.add_flag("--once", flags.once,
-                   "Make it so, then leave: workers go on, and the next run adopts them");
-  command.add_flag("--show", flags.show, "Print the workers there are, and do nothing");
+                   "Start and stop what is needed, then exit: workers keep running, and the next "
+                   "run adopts them");
+  command.add_flag("--show", flags.show, "Print the workers and do nothing else");
 }
 
 void add_mps_flags(CLI::App& command, MpsFlags& flags) {
   command.add_flag("--mps", flags.on,
                    "Run an MPS daemon on each device whose segment has several processes");
   command
-      .add_option("--mps-shares", flags.shares,
-                  "How the processes of a segment share their device: equal, none (no limits), or "
-                  "for each, between commas, a percentage of the threads and the MiB it may "
-                  "allocate; of one service or of all; may be repeated. Segments that no list fits "
-                  "share equally")
+      .add_option(
+          "--mps-shares", flags.shares,
+          "How the processes of a segment share their device: equal, none (no limits), or a list "
+          "with a percentage of the threads and the MiB of each process, separated by commas; for "
+          "one service or all; may be repeated. Segments without a fitting list share equally")
       ->type_name("[SERVICE=]PERCENT[:MIB],...")
       ->allow_extra_args(false);
   command.add_flag("--mps-oversubscribe", flags.oversubscribe,
-                   "Let percentages exceed 100 together");
+                   "Allow percentages that add up to more than 100");
   command
       .add_option("--runtime-dir", flags.runtime_directory,
                   "Where MPS daemons have their sockets (default: $XDG_RUNTIME_DIR/partita, "

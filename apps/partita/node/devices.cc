@@ -27,7 +27,8 @@ Description description_of(const DeviceFlags& flags) {
 
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
   const auto& [path, named_by] = description_of(flags);
-  const Result<std::string> text = path.empty() ? "" : decide::read_input(context.files, named_by, path);
+  const Result<std::string> text =
+      path.empty() ? "" : decide::read_input(context.files, named_by, path);
   if (!text) return failed(text.error());
   auto machine =
       path.empty() ? drivers::sim::open_machine(path, context.clock, *opened.catalogue)
@@ -54,8 +55,8 @@ Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   one_of(command.add_option("--driver", flags.driver,
-                            "Whose GPUs. nvml: those of this machine, by NVIDIA's driver; sim: a "
-                            "simulated machine"),
+                            "Which GPUs. nvml: those of this machine, through NVIDIA's driver; "
+                            "sim: a simulated machine"),
          {"nvml", "sim"})
       ->default_str(flags.driver);
   command
@@ -90,6 +91,17 @@ device::Occupants load_occupants(Context& context, const std::string& state_dire
   for (const actuate::AssignedSegment& segment : assignment->segments)
     occupants[segment.device] = {segment.service, segment.batch, segment.processes};
   return occupants;
+}
+
+std::optional<device::Unfinished> load_unfinished(Context& context,
+                                                  const std::string& state_directory) {
+  const auto journal =
+      actuate::read_journal(context.files, actuate::journal_path(state_directory));
+  if (!journal) complain(context, to_string(journal.error()));
+  if (!journal || !journal->pending()) return std::nullopt;
+  const actuate::BeginRecord& last = *journal->last;
+  return device::Unfinished{last.transaction, last.rollback,
+                            journal->end ? journal->end->reason : ""};
 }
 
 }  // namespace partita::cli

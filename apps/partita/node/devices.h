@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "context.h"
@@ -35,5 +36,10 @@ Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags);
 // Who runs on which MIG device, from the assignment in a state directory; empty when there is none.
 // One that cannot be read is complained about and taken for none.
 device::Occupants load_occupants(Context& context, const std::string& state_directory);
+
+// The change that the journal of a state directory says is not done. A journal that cannot be read
+// is complained about and taken for none.
+std::optional<device::Unfinished> load_unfinished(Context& context,
+                                                  const std::string& state_directory);
 
 }  // namespace partita::cli

@@ -29,7 +29,7 @@ Result<mps::Share> parse_share(const std::string& word) {
   if (colon == std::string::npos) return share;
   const auto memory = parse_number<double>(word.substr(colon + 1));
   if (!memory || *memory < 1)
-    return bad_input("--mps-shares", fmt::format("'{}' is no number of MiB",
+    return bad_input("--mps-shares", fmt::format("'{}' is not a number of MiB",
                                                  utf8(printable(word.substr(colon + 1)))));
   share.pinned_memory = {*memory};
   return share;

@@ -22,6 +22,13 @@ std::string home() {
   return (state.empty() ? environment("HOME") + "/.local/state" : state) + "/partita";
 }
 
+// A name for the node: a hash of the UUIDs of its GPUs.
+std::string node_path(const device::NodeState& node) {
+  std::string gpus;
+  for (const device::GpuState& gpu : node.gpus) gpus += gpu.uuid + "\n";
+  return fmt::format("{}/node-{:016x}", home(), text_hash(gpus));
+}
+
 }  // namespace
 
 void add_state_dir(CLI::App& command, std::string& directory) {
@@ -36,9 +43,23 @@ void add_state_dir(CLI::App& command, std::string& directory) {
 std::string state_directory(const std::string& flag, const device::NodeState& node) {
   if (!flag.empty()) return flag;
   if (const std::string set = environment("PARTITA_STATE_DIR"); !set.empty()) return set;
-  std::string gpus;
-  for (const device::GpuState& gpu : node.gpus) gpus += gpu.uuid + "\n";
-  return fmt::format("{}/node-{:016x}", home(), text_hash(gpus));
+  return node_path(node);
+}
+
+Result<FileLock> lock_node(Context& context, const OpenDriver& open,
+                           const device::NodeState& node) {
+  std::string path = node_path(node) + ".lock";
+  if (open.machine != nullptr) {
+    if (open.machine->shared_file().empty()) return FileLock();
+    path = open.machine->shared_file() + ".node.lock";
+  } else if (auto made = context.files.make_directories(home()); !made) {
+    return failed(made.error());
+  }
+  Result<FileLock> lock = context.files.lock(path);
+  if (lock || lock.error().code != ErrorCode::in_use) return lock;
+  Error error = lock.error();
+  error.message += ": an apply, a rollback, a drain or a batch run changes this node";
+  return failed(std::move(error));
 }
 
 }  // namespace partita::cli

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "device/node_state.h"
+#include "node/devices.h"
 
 namespace CLI {
 class App;
@@ -19,5 +19,11 @@ void add_state_dir(CLI::App& command, std::string& directory);
 // `flag` when it is not empty; else $PARTITA_STATE_DIR; else, below /var/lib/partita (root),
 // $XDG_STATE_HOME/partita or ~/.local/state/partita, a directory named after the node's GPUs.
 std::string state_directory(const std::string& flag, const device::NodeState& node);
+
+// The lock of the node itself, for whoever changes it, in whatever state directory: beside the
+// state file of a simulated machine, else a file named after the node's GPUs where state
+// directories are. in_use when another process has it. A machine that nobody else can see needs
+// none.
+Result<FileLock> lock_node(Context& context, const OpenDriver& open, const device::NodeState& node);
 
 }  // namespace partita::cli

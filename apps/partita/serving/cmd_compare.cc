@@ -26,8 +26,7 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   options.duration = *duration;
   const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
-  const auto contestants =
-      decide::parse_contestants("--planners", flags.planners, problem->rule);
+  const auto contestants = decide::parse_contestants("--planners", flags.planners, problem->rule);
   if (!contestants) return failed(contestants.error());
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
@@ -37,9 +36,8 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
-  const bool any = std::ranges::any_of(*standings, [](const decide::Standing& standing) {
-    return standing.made.plan.has_value();
-  });
+  const bool any = std::ranges::any_of(
+      *standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
   return any ? Exit::done : Exit::no;
 }
 

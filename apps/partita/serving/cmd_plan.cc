@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
+#include "base/input_output.h"
 #include "commands.h"
 #include "decide/layout_file.h"
 #include "flags.h"
@@ -25,8 +27,8 @@ struct PlanCommandFlags {
   Output output;
 };
 
-std::string render(const Context& context, const PlanCommandFlags& flags, const hw::Catalogue& catalogue,
-                   const plan::ServingPlan& plan) {
+std::string render(const Context& context, const PlanCommandFlags& flags,
+                   const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
   if (flags.output.format == "json") return plan::plan_json(plan);
   if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
   plan::PictureOptions picture;
@@ -59,6 +61,23 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
       {flags.node_budget, progress.watch()});
 }
 
+// plan.svg, plan-2.svg, ... for a plan of many GPUs; standard output takes the first page only.
+Result<void> deliver_pages(Context& context, const Output& output, const hw::Catalogue& catalogue,
+                           const plan::ServingPlan& plan) {
+  const int pages = output.format == "svg" ? plan::plan_svg_pages(plan) : 1;
+  if (pages > 1 && output.file.empty())
+    complain(context, fmt::format("page 1 of {}; -o FILE.svg writes them all", pages));
+  for (int page = 1; page < pages && !output.file.empty(); ++page) {
+    const std::filesystem::path file(output.file);
+    const auto name =
+        fmt::format("{}-{}{}", file.stem().string(), page + 1, file.extension().string());
+    auto written = write_output((file.parent_path() / name).string(),
+                                plan::plan_svg(plan, catalogue, page));
+    if (!written) return written;
+  }
+  return {};
+}
+
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   const bool again = !flags.replan.current.empty();
   if (const auto planner = decide::find_planner("--planner", flags.planner); !planner)
@@ -83,6 +102,8 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
+  auto more = deliver_pages(context, flags.output, *catalogue, plan);
+  if (!more) return failed(more.error());
   return Exit::done;
 }
 
@@ -90,21 +111,21 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
 
 Command add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "plan", "Plan which service runs with which batch and processes on which slice of which GPU");
+      "plan", "Plan which service runs on which slice of which GPU, with which batch size and processes");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
   add_gpu_flag(*command, flags->problem);
-  command->add_option("--planner", flags->planner, "Who plans; `partita planners` lists them")
+  command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
       ->type_name("PLANNER")
       ->default_str(flags->planner);
   within(command->add_option("--max-gpus", flags->max_gpus,
-                             "Refuse (exit 1) when more GPUs than this are needed"),
+                             "Refuse (exit 1) a plan with more GPUs than this"),
          1, 1e6)
       ->type_name("N")
       ->excludes("--fleet");
   add_replan_flags(*command, flags->replan);
   add_node_budget(*command, flags->node_budget);
-  command->add_flag("--explain", flags->explain, "Say why the plan is as it is (text)");
+  command->add_flag("--explain", flags->explain, "Explain the plan (text)");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"

@@ -6,12 +6,10 @@
 #include <optional>
 #include <set>
 
-#include "base/nearest.h"
 #include "base/terminal.h"
 #include "commands.h"
-#include "decide/input.h"
+#include "decide/profile_files.h"
 #include "flags.h"
-#include "serving/inputs.h"
 #include "profile/fit.h"
 #include "profile/law.h"
 #include "profile/readers.h"
@@ -27,8 +25,8 @@ using profile::ProfilePoint;
 using profile::ProfileTable;
 using profile::WorkloadProfile;
 
-struct ProfileFlags {
-  std::string path, gpu, model, source, measured_on, catalogue;
+struct ProfileFlags : decide::ProfileNames {
+  std::string source;
   int gpcs = 0, batch = 0, processes = 1;
   Output output;
 
@@ -39,52 +37,6 @@ Result<Exit> finish(Context& context, const Output& output, const std::string& c
   const Result<void> written = deliver(context, output, content);
   if (!written) return failed(written.error());
   return Exit::done;
-}
-
-Result<hw::GpuModel> load_gpu(Context& context, const ProfileFlags& flags, const std::string& flag,
-                              const std::string& name) {
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const Result<const hw::GpuModel*> gpu = catalogue->get(name);
-  if (!gpu) return bad_input(flag, gpu.error().message);
-  return **gpu;
-}
-
-// The laws in PATH, or nothing when it holds measurements.
-Result<std::optional<PerformanceLaws>> load_laws(Context& context, const std::string& path) {
-  if (context.files.is_directory(path)) return std::optional<PerformanceLaws>();
-  const Result<std::string> text = decide::read_input(context.files, "PATH", path);
-  if (!text) return failed(text.error());
-  const std::size_t first = text->find_first_not_of(" \t\r\n");
-  if (first == std::string::npos || (*text)[first] != '{') return std::optional<PerformanceLaws>();
-  Result<PerformanceLaws> laws = profile::parse_laws(path, *text);
-  if (!laws) return failed(laws.error());
-  return std::optional(std::move(*laws));
-}
-
-// The profiles of PATH. Laws are applied to --gpu, or to the GPU that they were fitted on.
-Result<ProfileTable> load_table(Context& context, const ProfileFlags& flags) {
-  const Result<std::optional<PerformanceLaws>> laws = load_laws(context, flags.path);
-  if (!laws) return failed(laws.error());
-  if (!*laws) return decide::load_profiles(context.files, "PATH", flags.path, hw::GpuModel{});
-  const Result<hw::GpuModel> gpu =
-      load_gpu(context, flags, "--gpu", flags.gpu.empty() ? (*laws)->gpu_model : flags.gpu);
-  if (!gpu) return failed(gpu.error());
-  return profile::table_from_laws(**laws, *gpu);
-}
-
-tl::unexpected<Error> unknown_model(const std::string& model,
-                                    const std::vector<std::string>& models) {
-  return bad_input(
-      "--model", fmt::format("there is no profile of '{}'{}", model, did_you_mean(model, models)));
-}
-
-Result<WorkloadProfile> chosen_profile(const ProfileFlags& flags, const ProfileTable& table) {
-  const auto found = table.find(flags.model);
-  if (found != table.end()) return found->second;
-  std::vector<std::string> models;
-  for (const auto& [model, workload] : table) models.push_back(model);
-  return unknown_model(flags.model, models);
 }
 
 // ---------------------------------------------------------------------------------------- show
@@ -155,10 +107,10 @@ std::string table_json(const ProfileTable& table) {
 }
 
 Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
-  Result<ProfileTable> table = load_table(context, flags);
+  Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
   if (!flags.model.empty()) {
-    Result<WorkloadProfile> workload = chosen_profile(flags, *table);
+    Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
     if (!workload) return failed(workload.error());
     if (!flags.json()) return finish(context, flags.output, points_text(*workload));
     *table = {{workload->model, *workload}};
@@ -169,7 +121,7 @@ Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
 // -------------------------------------------------------------------------------------- import
 
 Result<Exit> run_import(Context& context, const ProfileFlags& flags) {
-  const Result<ProfileTable> table = load_table(context, flags);
+  const Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
   return finish(context, flags.output, profile::native_csv(*table));
 }
@@ -213,20 +165,19 @@ Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfi
 }
 
 constexpr char kFitNotes[] =
-    "Relative error of the throughput: of the points fitted, and of every point under the law "
-    "fitted to all others.\nRUNS told: combinations for which the memory law is right about "
-    "whether they ran.\n";
+    "Relative error of the throughput: of the points fitted, and of every point under the law fitted to all others.\nRUNS RIGHT: combinations for which the memory law says correctly whether they ran.\n";
 
 Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
-  const Result<std::optional<PerformanceLaws>> present = load_laws(context, flags.path);
+  const Result<std::optional<PerformanceLaws>> present =
+      decide::load_laws(context.files, flags.path);
   if (!present) return failed(present.error());
-  if (*present) return bad_input("PATH " + flags.path, "it holds laws; measurements are needed");
-  const Result<hw::GpuModel> gpu = load_gpu(context, flags, "--gpu", flags.gpu);
+  if (*present) return bad_input("PATH " + flags.path, "the file holds laws; give measurements");
+  const Result<hw::GpuModel> gpu = decide::load_gpu(context.files, flags, "--gpu", flags.gpu);
   if (!gpu) return failed(gpu.error());
-  const Result<ProfileTable> table = load_table(context, flags);
+  const Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
   PerformanceLaws laws{gpu->name, flags.source, {}};
-  Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS told"},
+  Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS RIGHT"},
                {}};
   std::string suspicious;
   for (const auto& [model, workload] : *table) {
@@ -245,37 +196,13 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   note(context, fmt::format("{}\n{}", to_string(report), kFitNotes));
   if (!suspicious.empty()) {
     note(context,
-         fmt::format("More than {} % faster than the law; perhaps a process had died there and was "
-                     "counted (size, batch x processes):\n{}",
+         fmt::format("More than {} % faster than the law; perhaps a dead process was counted (size, batch x processes):\n{}",
                      std::lround(100 * (profile::kSuspect - 1)), suspicious));
   }
   return done;
 }
 
 // ------------------------------------------------------------------------------------- predict
-
-// The law of --model: read from PATH, or fitted to the measurements in it.
-Result<PerformanceLaw> load_law(Context& context, const ProfileFlags& flags) {
-  const Result<std::optional<PerformanceLaws>> laws = load_laws(context, flags.path);
-  if (!laws) return failed(laws.error());
-  if (*laws) {
-    std::vector<std::string> models;
-    for (const PerformanceLaw& law : (*laws)->laws) {
-      if (law.model == flags.model) return law;
-      models.push_back(law.model);
-    }
-    return unknown_model(flags.model, models);
-  }
-  const Result<ProfileTable> table = load_table(context, flags);
-  if (!table) return failed(table.error());
-  const Result<WorkloadProfile> workload = chosen_profile(flags, *table);
-  if (!workload) return failed(workload.error());
-  const bool same = flags.measured_on.empty();
-  const Result<hw::GpuModel> gpu = load_gpu(context, flags, same ? "--gpu" : "--measured-on",
-                                            same ? flags.gpu : flags.measured_on);
-  if (!gpu) return failed(gpu.error());
-  return profile::fit(*workload, *gpu);
-}
 
 std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point, bool fits) {
   nlohmann::ordered_json json = {{"api_version", "partita/v1"},
@@ -296,11 +223,11 @@ std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point
 }
 
 Result<Exit> run_predict(Context& context, const ProfileFlags& flags) {
-  const Result<hw::GpuModel> gpu = load_gpu(context, flags, "--gpu", flags.gpu);
+  const Result<hw::GpuModel> gpu = decide::load_gpu(context.files, flags, "--gpu", flags.gpu);
   if (!gpu) return failed(gpu.error());
   const Result<profile::Partition> on = profile::partition(*gpu, flags.gpcs);
   if (!on) return bad_input("--gpcs", to_string(on.error()));
-  const Result<PerformanceLaw> law = load_law(context, flags);
+  const Result<PerformanceLaw> law = decide::load_law(context.files, flags);
   if (!law) return failed(law.error());
   const ProfilePoint point = profile::predict(*law, *on, flags.batch, flags.processes);
   const bool fits = profile::fits(*law, *on, flags.batch, flags.processes);
@@ -310,7 +237,7 @@ Result<Exit> run_predict(Context& context, const ProfileFlags& flags) {
       finish(context, output,
              flags.json() ? prediction_json(flags, point, fits) : prediction_text(flags, point));
   if (!done || fits) return done;
-  complain(context, fmt::format("it does not fit: {:.0f} MiB are needed, the instance has {:.0f}",
+  complain(context, fmt::format("does not fit: it needs {:.0f} MiB, the instance has {:.0f}",
                                 point.memory->value, on->memory.value));
   return Exit::no;
 }
@@ -318,9 +245,9 @@ Result<Exit> run_predict(Context& context, const ProfileFlags& flags) {
 // ---------------------------------------------------------------------------------------- plot
 
 Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
-  const Result<ProfileTable> table = load_table(context, flags);
+  const Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
-  const Result<WorkloadProfile> workload = chosen_profile(flags, *table);
+  const Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
   if (!workload) return failed(workload.error());
   const std::string plot = flags.output.format == "svg" ? plot_svg(*workload, flags.processes)
                                                         : plot_text(*workload, flags.processes);
@@ -355,7 +282,7 @@ CLI::Option* add_model(CLI::App& command, ProfileFlags& flags, const char* help)
 }
 
 CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
-  return within(command.add_option("--processes", flags.processes, "MPS processes that share it")
+  return within(command.add_option("--processes", flags.processes, "Number of MPS processes that share it")
                     ->default_str("1"),
                 1, profile::kMaxProcesses)
       ->type_name("N");
@@ -456,7 +383,7 @@ Command add_profile(CLI::App& app) {
             for (const Subcommand& sub : subcommands) {
               if (sub.app->parsed()) return sub.run(context, *sub.flags);
             }
-            return bad_input("profile", "a subcommand is needed");
+            return bad_input("", "profile needs a subcommand");
           }};
 }
 

@@ -99,14 +99,14 @@ Command add_simulate(CLI::App& app) {
       ->type_name("poisson|uniform|FILE")
       ->default_str(flags->arrivals);
   one_of(command->add_option("--batching", flags->batching,
-                             "paced: batches start when the pace allows; full: a batch waits until "
+                             "paced: a batch starts when its turn comes; full: a batch waits until "
                              "it is full, which planning by execution latency assumes"),
          {"paced", "full"})
       ->default_str(flags->batching);
   add_seed(*command, flags->seed);
-  within(command->add_option("--require", flags->require,
-                             "Exit 1 when a service attains its SLO for a smaller share of its "
-                             "requests than this"),
+  within(command->add_option(
+             "--require", flags->require,
+             "Exit 1 when a service meets its SLO for less than this share of its requests"),
          0, 1)
       ->type_name("SHARE");
   add_output(*command, flags->output, {"text", "json"});

@@ -18,11 +18,10 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
   const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
   if (!judged) return failed(judged.error());
   const auto& [problem, verdict] = *judged;
-  const std::string ok =
-      verdict ? fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
-                            problem.services.size(), (*verdict)->gpus.size(),
-                            plan::to_string(problem.rule))
-              : std::string{};
+  const std::string ok = verdict ? fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
+                                               problem.services.size(), (*verdict)->gpus.size(),
+                                               plan::to_string(problem.rule))
+                                 : std::string{};
   return say_verdict(context, flags.output, flags.plan.plan, ok,
                      verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
 }
@@ -31,7 +30,7 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
 
 Command add_verify(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "verify", "Judge a plan, whoever made it, against the services, profiles and hardware rules");
+      "verify", "Check a plan from any tool against the services, profiles and hardware rules");
   auto flags = std::make_shared<VerifyFlags>();
   add_plan_flags(*command, flags->plan);
   add_output(*command, flags->output, {"text", "json"});

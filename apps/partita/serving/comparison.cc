@@ -74,7 +74,8 @@ Json standing_json(const Standing& standing) {
            {"slo_rule", plan::to_string(standing.contestant.rule)},
            {"feasible", standing.made.plan.has_value()}};
   if (!standing.made.plan) {
-    row["reasons"] = Json::parse(reasons_json("Refusal", "reasons", standing.made.refusals))["reasons"];
+    row["reasons"] =
+        Json::parse(reasons_json("Refusal", "reasons", standing.made.refusals))["reasons"];
     return row;
   }
   const plan::Objective& objective = (*standing.made.plan)->objective;
@@ -96,8 +97,7 @@ Json standing_json(const Standing& standing) {
 
 }  // namespace
 
-std::string comparison_text(const std::vector<Standing>& standings,
-                            const CompareOptions& options) {
+std::string comparison_text(const std::vector<Standing>& standings, const CompareOptions& options) {
   Table table{{"PLANNER", "SLO RULE", "GPUs", "GPCs", "BOUND", "OPTIMAL", "CPU ms", "SLACK",
                "FRAGMENTS", "WORST IN SLO, PACED", "WORST IN SLO, FULL BATCHES"},
               {}};
@@ -112,10 +112,11 @@ std::string comparison_text(const std::vector<Standing>& standings,
     const std::string name = fmt::format("{} ({})", standing.contestant.planner->name,
                                          plan::to_string(standing.contestant.rule));
     if (!standing.made.plan) {
-      text += fmt::format("\n{}\n", decide::reasons_text(name + " has no plan:", standing.made.refusals));
+      text += fmt::format("\n{}\n",
+                          decide::reasons_text(name + " has no plan:", standing.made.refusals));
     }
     if (standing.unfillable.empty()) continue;
-    text += fmt::format("\n{} plans batches that miss the SLO by filling alone:\n", name);
+    text += fmt::format("\n{} plans batches that take longer to fill than the SLO allows:\n", name);
     for (const Unfillable& item : standing.unfillable) text += unfillable_text(item);
   }
   return text;

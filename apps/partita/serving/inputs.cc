@@ -30,11 +30,10 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
       ->excludes(profiles);
   command
       .add_option("--slo-rule", flags.rule,
-                  "When a latency objective holds. queueing: the predicted end-to-end percentile "
-                  "latency is <= SLO; execution:F: the execution latency is < F x SLO")
+                  "What meeting a latency objective means. queueing: the predicted end-to-end percentile latency is <= SLO; execution:F: the execution latency is < F x SLO")
       ->type_name("RULE");
   within(command.add_option("--max-processes", flags.max_processes,
-                            "Most MPS processes on one instance"),
+                            "Maximum number of MPS processes on one instance"),
          1, profile::kMaxProcesses)
       ->type_name("N");
   add_catalogue(command, flags.catalogue);

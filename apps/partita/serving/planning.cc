@@ -9,8 +9,8 @@ namespace partita::cli {
 
 void add_node_budget(CLI::App& command, long& node_budget) {
   within(command.add_option("--node-budget", node_budget,
-                            "Search nodes that a planner may spend; at the limit the gap to the "
-                            "lower bound is stated"),
+                            "Limit on the search nodes of a planner; when it is reached the plan "
+                            "states the gap to the lower bound"),
          1, 1e12)
       ->type_name("N")
       ->default_str(fmt::format("{}", node_budget));

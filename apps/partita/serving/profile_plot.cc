@@ -75,6 +75,9 @@ std::string extremes(const std::vector<Sample>& samples) {
 
 // Colour-blind safe (Okabe and Ito), as many as A100 sizes and then again.
 constexpr std::array kColours = {"#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9"};
+constexpr const char* kDarkPlot =
+    "<style>@media (prefers-color-scheme: dark) {.plot {fill: #e6edf3} .plot rect {fill: #14181f} "
+    ".plot [stroke='#ddd'] {stroke: #47515f}}</style>\n";
 constexpr double kPanelWidth = 360, kPanelHeight = 260, kLeft = 64, kTop = 56;
 
 // A power of ten of the 1, 2, 5 series, ascending, within the range.
@@ -185,10 +188,10 @@ std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
   const Panel left{kLeft, throughput, batches, range_of(throughput, value)};
   const Panel right{second, latency, batches, range_of(latency, value)};
   std::string svg = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {:.0f} {:.0f}' "
-      "font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' "
+      "<svg xmlns='http://www.w3.org/2000/svg' class='plot' viewBox='0 0 {:.0f} {:.0f}' "
+      "font-family='sans-serif' font-size='12'>\n{}<rect width='100%' height='100%' "
       "fill='white'/>\n<text x='{}' y='22' font-size='15'>{}, {}</text>\n",
-      third + 90, kTop + kPanelHeight + 52, kLeft, xml_escaped(profile.model),
+      third + 90, kTop + kPanelHeight + 52, kDarkPlot, kLeft, xml_escaped(profile.model),
       count_text(processes, "process"));
   svg += panel_frame(left, "Throughput, requests/s") + panel_lines(left);
   svg += panel_frame(right, "Latency of a batch, ms") + panel_lines(right);

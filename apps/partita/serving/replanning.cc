@@ -20,8 +20,8 @@ void add_replan_flags(CLI::App& command, ReplanFlags& flags) {
                       "creates the fewest instances")
           ->type_name("FILE");
   within(command.add_option("--max-moves", flags.max_moves,
-                            "Create at most so many instances, on more GPUs if need be; refuse "
-                            "(exit 1) when that is impossible"),
+                            "Create at most this many instances, on more GPUs if necessary; refuse "
+                            "(exit 1) when impossible"),
          0, 1e6)
       ->type_name("N")
       ->needs(current);
@@ -53,9 +53,8 @@ std::string changes_text(const decide::MadeAgain& outcome) {
   for (const CurvePoint& point : outcome.curve)
     table.rows.push_back({fmt::format("{}", point.gpus), fmt::format("{}", point.moves),
                           fmt::format("{}", point.lower_bound), point.proven() ? "yes" : "no"});
-  return fmt::format(
-      "\ninstances: {} kept, {} restarted, {} moved, {} created, {} removed\n\n{}", c.kept,
-      c.restarted, c.moved, c.created, c.removed, to_string(table));
+  return fmt::format("\ninstances: {} kept, {} restarted, {} moved, {} created, {} removed\n\n{}",
+                     c.kept, c.restarted, c.moved, c.created, c.removed, to_string(table));
 }
 
 }  // namespace partita::cli

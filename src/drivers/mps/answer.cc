@@ -51,7 +51,7 @@ std::optional<int> count(std::string_view word) {
 // Reads the table of lspart line by line.
 class TableReader {
  public:
-  // One line, columns that hold "-" left out. False when it is none of the table's.
+  // One line, columns that hold "-" left out. False when it is not one of the table's.
   bool add(const std::vector<std::string_view>& columns) {
     if (columns.size() != 5) return false;
     const std::optional<int> third = count(columns[2]), fourth = count(columns[3]);

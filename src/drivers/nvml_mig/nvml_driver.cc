@@ -135,7 +135,7 @@ Result<abi::Place> NvmlDriver::place_of(abi::Device device, unsigned profile_id,
   const auto place = std::ranges::find(
       *places, start, [](const abi::Place& possible) { return whole(possible.start); });
   if (place == places->end())
-    return failed({ErrorCode::invalid_argument, "the profile cannot start there", {}});
+    return failed({ErrorCode::invalid_argument, "this profile cannot start there", {}});
   return *place;
 }
 

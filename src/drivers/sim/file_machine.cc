@@ -57,6 +57,8 @@ class FileMachine final : public SharedMachine {
         path_(description_.state),
         catalogue_(catalogue) {}
 
+  std::string shared_file() const override { return path_; }
+
   Result<void> with(const std::function<void(Machine&)>& use) override {
     const auto lock = wait_for_lock(path_ + ".lock");
     if (!lock) return failed(lock.error());
@@ -100,13 +102,12 @@ class FileMachine final : public SharedMachine {
     auto machine = Machine::from_text(path_, *text, catalogue_);
     if (!machine) {
       Error unread = machine.error();
-      unread.message += "; remove the file to start the machine afresh";
+      unread.message += "; remove the file to start over";
       return failed(std::move(unread));
     }
     if (!same_gpus(*machine))
       return bad_input(path_,
-                       "is the state of other GPUs than those described; remove it to start "
-                       "afresh");
+                       "is the state of other GPUs than those described; remove it to start over");
     read_ = {*std::move(text), *std::move(machine)};
     return &read_->machine;
   }

@@ -73,7 +73,7 @@ struct Timed {
   std::int64_t duration_ns = 0;
 };
 
-// The how manieth call something is, from 1.
+// The number of a call, from 1.
 struct CallCount {
   int of_method = 0, of_all = 0;
 };

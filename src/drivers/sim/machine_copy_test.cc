@@ -9,7 +9,7 @@
 namespace partita::drivers::sim {
 namespace {
 
-device::NodeState read(const Machine& machine) {
+device::NodeState read_back(const Machine& machine) {
   ManualClock clock;
   const auto shared = own_machine(machine, clock, 0);
   SimDriver driver(*shared);
@@ -25,7 +25,7 @@ struct Seen {
   std::vector<std::tuple<std::string, int, bool, std::vector<device::Holder>>> instances;
   bool operator==(const Seen&) const = default;
 };
-std::vector<Seen> seen(const device::NodeState& node) {
+std::vector<Seen> what_is_there(const device::NodeState& node) {
   std::vector<Seen> all;
   for (const device::GpuState& gpu : node.gpus) {
     all.push_back({gpu.model, gpu.mig_enabled, gpu.lost, {}});
@@ -47,9 +47,9 @@ TEST(MachineCopy, HasTheInstancesAndHoldersOfTheNode) {
   ASSERT_TRUE(machine.create_instance(0, a30.profile_index("1g.6gb"), 0));  // cut short
   machine.lose(1);
 
-  const device::NodeState node = read(machine);
+  const device::NodeState node = read_back(machine);
   ASSERT_EQ(node.gpus[0].instances.size(), 2u);
-  EXPECT_EQ(seen(read(copy_of(node, catalogue))), seen(node));
+  EXPECT_EQ(what_is_there(read_back(copy_of(node, catalogue))), what_is_there(node));
 }
 
 }  // namespace

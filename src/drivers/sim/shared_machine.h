@@ -57,6 +57,8 @@ class SharedMachine {
   SharedMachine(Clock& clock, double speed, std::vector<device::Fault> faults)
       : clock_(clock), speed_(speed), faults_(std::move(faults)) {}
   virtual ~SharedMachine() = default;
+  // The file that other processes share the machine by; empty: nobody else can see it.
+  virtual std::string shared_file() const { return {}; }
 
   // Runs `use` on the present machine; what it changed is stored before anybody else sees the
   // machine. An error means that `use` did not run or that nothing was stored.

@@ -84,7 +84,8 @@ void BatchExecutor::take_over(const Past& past) {
       attempt_ended(t, *past.tasks[at(t)].status);
     }
     if (past.tasks[at(t)].left_out && !settled(t))
-      settle(t, TaskStatus::not_run, "later instances have its place; resume again after them");
+      settle(t, TaskStatus::not_run,
+             "later instances are in its place; resume once more when they are gone");
   }
 }
 
@@ -431,7 +432,7 @@ void BatchExecutor::attempt_ended(int task, int status) {
   if (timed_out) {
     reason = "took too long";
   } else if (reason.empty()) {
-    reason = status == kUnknownStatus ? "nobody saw how it ended"
+    reason = status == kUnknownStatus ? "its exit status is unknown"
                                       : fmt::format("exit status {}", status);
   }
   run.status = TaskStatus::pending;

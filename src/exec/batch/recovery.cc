@@ -65,10 +65,9 @@ class Recovery {
   Result<Past> run(const std::vector<Record>& records, device::NodeDriver& driver) {
     if (records.empty()) return std::move(past_);
     if (records.front().script != fingerprint(script_))
-      return bad_input(
-          "journal",
-          "holds a run of another batch, of another schedule or on other GPUs: end that one first, "
-          "or remove the file");
+      return bad_input("journal",
+                       "belongs to a run of another batch or schedule, or on other GPUs: finish "
+                       "that run first, or remove the file");
     for (const Record& record : records) {
       if (auto fine = take(record); !fine) return failed(fine.error());
     }

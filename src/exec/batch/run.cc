@@ -73,12 +73,11 @@ class Stage {
   }
 
   void write(const std::vector<Record>& records) {
-    std::string text;
-    for (const Record& record : records) text += record_line(record);
-    end_.log_hash = end_.log_hash * 31 + text_hash(text);
-    if (settings_.journal.empty() || end_.journal || text.empty()) return;
-    if (const auto done = doors_.files.append(settings_.journal, text); !done)
-      end_.journal = done.error();
+    std::vector<std::string> texts;
+    for (const Record& record : records) texts.push_back(record_text(record));
+    for (const std::string& text : texts) end_.log_hash = end_.log_hash * 31 + text_hash(text);
+    if (settings_.journal == nullptr || end_.journal) return;
+    if (const auto done = settings_.journal->append(texts); !done) end_.journal = done.error();
   }
 
   const Script& script_;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,7 @@ struct Doors {
 
 struct RunSettings {
   RunPaths paths;
-  std::string journal;                     // path; empty: none is kept
+  std::shared_ptr<RecordLog> journal = {};  // null: none is kept
   std::map<Pid, StartTask> adopted = {};   // attempts that an earlier process of the run started
   std::int64_t origin = 0;                 // the clock at the start of the run
   std::function<bool()> interrupted = {};  // asked often: should the run end?

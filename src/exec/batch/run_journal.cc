@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "base/fields.h"
-#include "base/hash.h"
 #include "base/json_writer.h"
 
 namespace partita::exec {
@@ -18,7 +16,6 @@ using Kind = Record::Kind;
 
 constexpr std::array<std::string_view, 8> kWords = {"run",       "create", "created", "stale",
                                                     "destroyed", "start",  "end",     "done"};
-constexpr std::size_t kHashDigits = 16;
 constexpr double kMaxNanos = 9e15;  // 104 days; a double holds them exactly
 
 std::string record_json(const Record& record) {
@@ -100,15 +97,7 @@ Result<Record> read_record(const Document& document) {
   return record;
 }
 
-Result<Record> parse_line(std::string_view line) {
-  std::uint64_t hash = 0;
-  if (line.size() <= kHashDigits || line[kHashDigits] != ' ')
-    return bad_input("", "not a checksum and a record");
-  const char* const end = line.data() + kHashDigits;
-  const auto [stopped, code] = std::from_chars(line.data(), end, hash, 16);
-  const std::string_view json = line.substr(kHashDigits + 1);
-  if (code != std::errc{} || stopped != end || hash != text_hash(json))
-    return bad_input("", "the checksum is wrong");
+Result<Record> parse_record(std::string_view json) {
   const Result<Document> document = parse_document("journal.json", json);
   if (!document) return bad_input("", document.error().message);
   return read_record(*document);
@@ -116,26 +105,29 @@ Result<Record> parse_line(std::string_view line) {
 
 }  // namespace
 
-std::string record_line(const Record& record) {
-  const std::string json = record_json(record);
-  return fmt::format("{:016x} {}\n", text_hash(json), json);
+std::string record_text(const Record& record) { return record_json(record); }
+std::string record_line(const Record& record) { return log_line(record_json(record)); }
+
+Result<std::vector<Record>> records_of(const std::string& file, const ParsedLog& log) {
+  std::vector<Record> records;
+  for (const LogRecord& line : log.records) {
+    const std::string where = fmt::format("{}:{}", file, line.line);
+    if (records.size() == kMaxRecords) return bad_input(where, "too many records");
+    Result<Record> record = parse_record(line.text);
+    if (!record) return bad_input(where, record.error().message);
+    if ((record->kind == Kind::run) != records.empty())
+      return bad_input(where, "a journal begins with a run and has only one");
+    records.push_back(*std::move(record));
+  }
+  return records;
 }
 
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text) {
-  ParsedJournal parsed;
-  for (std::size_t line = 1; parsed.valid_bytes < text.size(); ++line) {
-    const std::size_t end = text.find('\n', parsed.valid_bytes);
-    if (end == std::string_view::npos) break;  // torn
-    const std::string where = fmt::format("{}:{}", file, line);
-    if (parsed.records.size() == kMaxRecords) return bad_input(where, "too many records");
-    Result<Record> record = parse_line(text.substr(parsed.valid_bytes, end - parsed.valid_bytes));
-    if (!record) return bad_input(where, record.error().message);
-    if ((record->kind == Kind::run) != parsed.records.empty())
-      return bad_input(where, "a journal begins with a run and has only one");
-    parsed.records.push_back(*std::move(record));
-    parsed.valid_bytes = end + 1;
-  }
-  return parsed;
+  const Result<ParsedLog> log = parse_log(file, kLogKind, text);
+  if (!log) return failed(log.error());
+  Result<std::vector<Record>> records = records_of(file, *log);
+  if (!records) return failed(records.error());
+  return ParsedJournal{*std::move(records), log->valid_bytes};
 }
 
 }  // namespace partita::exec

@@ -1,10 +1,6 @@
-// The journal of a batch run: an append-only text file, one record per line: sixteen hexadecimal
-// digits of the FNV-1a hash of what follows, a space, a JSON object. Records are durable before
+// The journal of a batch run: a log (base/record_log.h) of JSON records. They are durable before
 // what they announce is done (create, start) or built upon (created, end), so that a run which was
-// killed can be continued: docs/formats.md lists them.
-//
-// Fault model: a crash may leave any prefix of the last line, which is then left out; damage
-// anywhere else is refused. Limits: kMaxRecords.
+// killed can be continued: docs/formats.md lists them. Limits: kMaxRecords.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/record_log.h"
 #include "base/result.h"
 #include "exec/batch/operation.h"
 #include "exec/batch/script.h"
@@ -45,15 +42,19 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// One line with its newline.
+inline constexpr const char* kLogKind = "batch run";
+
+// A record of the log, and its line.
+std::string record_text(const Record& record);
 std::string record_line(const Record& record);
 
 struct ParsedJournal {
   std::vector<Record> records;  // the first one is a run; none: nothing had begun
   std::size_t valid_bytes = 0;  // shorter than the text when the last line is torn
 };
-// Refused with FILE:LINE: a line whose checksum or content is wrong, a journal that does not begin
-// with a run or has several.
+// Refused with FILE:LINE: what the log refuses, a record whose content is wrong, a journal that
+// does not begin with a run or has several.
+Result<std::vector<Record>> records_of(const std::string& file, const ParsedLog& log);
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text);
 
 }  // namespace partita::exec

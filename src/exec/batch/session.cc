@@ -6,19 +6,6 @@
 namespace partita::exec {
 namespace {
 
-Result<ParsedJournal> read_journal(const std::string& path, Files& files) {
-  if (!files.exists(path)) return ParsedJournal{};
-  const Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  Result<ParsedJournal> parsed = parse_journal(path, *text);
-  // Later records go behind whole lines only.
-  if (parsed && parsed->valid_bytes < text->size()) {
-    const std::string_view whole = std::string_view(*text).substr(0, parsed->valid_bytes);
-    if (auto done = files.write_atomic(path, whole); !done) return failed(done.error());
-  }
-  return parsed;
-}
-
 Result<void> name_run(Session& session, const std::string& run, const SessionFlags& flags,
                       Files& files) {
   session.settings.paths.run = run;
@@ -34,12 +21,12 @@ Result<void> begin(Session& session, const Script& script, const Doors& doors,
   }
   if (auto done = name_run(session, flags.run, flags, doors.files); !done) return done;
   session.settings.origin = doors.clock.now_ns();
-  if (session.settings.journal.empty()) return {};
+  if (session.settings.journal == nullptr) return {};
   Record run;
   run.run = session.settings.paths.run;
   run.script = fingerprint(script);
   run.origin = session.settings.origin;
-  return doors.files.write_atomic(session.settings.journal, record_line(run));
+  return session.settings.journal->replace({record_text(run)});
 }
 
 Result<void> go_on(Session& session, const Script& script, const Doors& doors,
@@ -72,14 +59,14 @@ Result<void> go_on(Session& session, const Script& script, const Doors& doors,
 
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags) {
   Session session;
-  session.settings.journal = flags.journal;
   if (!flags.journal.empty()) {
-    Result<FileLock> lock = doors.files.lock(flags.journal + ".lock");
-    if (!lock) return failed(lock.error());
-    session.lock = *std::move(lock);
-    const Result<ParsedJournal> parsed = read_journal(flags.journal, doors.files);
-    if (!parsed) return failed(parsed.error());
-    const std::vector<Record>& records = parsed->records;
+    Result<RecordLog> log = RecordLog::open(doors.files, flags.journal, kLogKind);
+    if (!log) return failed(log.error());
+    session.settings.journal = std::make_shared<RecordLog>(*std::move(log));
+    const Result<std::vector<Record>> read =
+        records_of(flags.journal, session.settings.journal->found());
+    if (!read) return failed(read.error());
+    const std::vector<Record>& records = *read;
     const bool over = records.empty() || records.back().kind == Record::Kind::done;
     if (!over || (flags.resume && !records.empty())) {
       if (auto done = go_on(session, script, doors, records, flags); !done)
@@ -92,11 +79,11 @@ Result<Session> open_session(const Script& script, const Doors& doors, const Ses
 }
 
 Result<void> close_session(const Session& session, const RunReport& report, const Doors& doors) {
-  if (session.settings.journal.empty() || report.interrupted) return {};
+  if (session.settings.journal == nullptr || report.interrupted) return {};
   Record done;
   done.kind = Record::Kind::done;
   done.time = doors.clock.now_ns() - session.settings.origin;
-  return doors.files.append(session.settings.journal, record_line(done));
+  return session.settings.journal->append({record_text(done)});
 }
 
 }  // namespace partita::exec

@@ -25,7 +25,6 @@ struct SessionFlags {
 struct Session {
   RunSettings settings;
   Past past;
-  FileLock lock;
 };
 
 // Goes on with the journal's run when that did not end, else begins a new one. Bad input: the

@@ -189,7 +189,7 @@ class Prober {
       const std::vector<device::GroupNote> notes = kernels_.notes(number);
       if (std::cmp_not_equal(notes.size(), groups)) {
         error_ = Error{ErrorCode::environment,
-                       fmt::format("{} of {} work-groups noted themselves", notes.size(), groups),
+                       fmt::format("{} of {} work-groups reported", notes.size(), groups),
                        fmt::format("notes(mask {})", hw::mask_hex(mask))};
         return;
       }

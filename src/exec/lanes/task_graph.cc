@@ -61,7 +61,8 @@ Result<std::vector<int>> TaskGraph::order() const {
       if (--missing[at(next)] == 0) ready.push(next);
   }
   if (order.size() == tasks_.size()) return order;
-  return bad_input("graph", "tasks wait for each other: " + cycle_text(tasks_, missing));
+  return bad_input("graph",
+                   "tasks wait for each other in a circle: " + cycle_text(tasks_, missing));
 }
 
 }  // namespace partita::exec

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/terminal.h"
 #include "planners/batch/anneal.h"
 #include "planners/batch/branch.h"
 #include "planners/batch/far.h"
@@ -150,7 +151,7 @@ Best find(const Forest& forest, const plan::BatchProblem& problem, const Options
   return best;
 }
 
-std::string seconds_text(Nanos time) { return fmt::format("{:.3f} s", plan::seconds(time).value); }
+std::string seconds_text(Nanos time) { return duration_text(plan::seconds(time).value); }
 
 std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best& best) {
   std::vector<std::string> lines;
@@ -169,8 +170,8 @@ std::vector<std::string> explain(const plan::BatchSchedule& schedule, const Best
   } else if (best.complete) {
     lines.push_back(fmt::format(
         "No schedule is shorter than {}: on every assignment of tasks to instances some slice is "
-        "busy or waits that long. The {:.3f} % beyond are creates and destroys waiting for each "
-        "other in this one.",
+        "busy or waits that long. The remaining {:.3f} % are creates and destroys waiting for each "
+        "other in this schedule.",
         seconds_text(best.bound), above(schedule.makespan, best.bound)));
   } else {
     lines.push_back(

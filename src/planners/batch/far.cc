@@ -243,7 +243,7 @@ Outcome far(const plan::BatchProblem& problem, const Options& options) {
   const std::optional<FarPhases> phases = parse_phases(options.argument);
   if (!phases) {
     return refused("argument", "scheduler far",
-                   fmt::format("\"{}\" is none of unrefined, first", options.argument));
+                   fmt::format("\"{}\" is not one of unrefined, first", options.argument));
   }
   Opened opened = open_problem(problem);
   if (!opened.forest) return std::move(opened.refusal);

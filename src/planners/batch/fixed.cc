@@ -44,7 +44,7 @@ std::optional<hw::Layout> part_with(const hw::GpuModel& model, const hw::Layout&
   return part;
 }
 
-// "4g", "4", "3x1g": how many of which size; nothing when it is none of these.
+// "4g", "4", "3x1g": how many of which size; nothing when it is not one of these.
 std::optional<std::pair<int, int>> parse_part(std::string_view text) {
   const auto number = [&]() -> std::optional<int> {
     int value = 0;

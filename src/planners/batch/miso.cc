@@ -299,7 +299,7 @@ Outcome miso(const plan::BatchProblem& problem, const Options& options) {
   const std::optional<MisoReading> reading = parse_reading(options.argument);
   if (!reading) {
     return refused("argument", "scheduler miso",
-                   fmt::format("\"{}\" is none of per-slice, barrier", options.argument));
+                   fmt::format("\"{}\" is not one of per-slice, barrier", options.argument));
   }
   Opened opened = open_problem(problem);
   if (!opened.forest) return std::move(opened.refusal);

@@ -17,7 +17,7 @@ const std::vector<Scheduler>& schedulers() {
   static const std::vector<Scheduler> kSchedulers = {
       {"best", "", "annealing and exact re-insertion from FAR's start; never longer than far",
        "Partita", best},
-      {"exact", "", "the same with branch and bound to the end: a proof, for up to some 20 tasks",
+      {"exact", "", "the same, then branch and bound to a proof; for up to about 20 tasks",
        "Partita", exact},
       {"far", "unrefined|first",
        "family of allocations, list scheduling over repartitioning trees, moves and swaps",

@@ -111,7 +111,7 @@ Result<void> OnlineScheduler::submit(std::vector<plan::Task> tasks, Nanos now, O
 }
 
 Result<void> OnlineScheduler::admit(const std::vector<plan::Task>& tasks, Nanos now) const {
-  if (now < now_) return bad_input("stream", "submissions go back in time");
+  if (now < now_) return bad_input("stream", "a submission is earlier than the one before it");
   std::set<std::string> names;
   for (const plan::Task& task : tasks) {
     if (ends_.contains(task.name) || !names.insert(task.name).second) {

@@ -344,8 +344,9 @@ class ExactPlanner {
                        certain ? "at least" : "no plan was found; at least", bound_)});
     }
     if (!single())
-      outcome.refusals.push_back({"fleet_count", "fleet", 0, bound_,
-                                  "the fleet's GPUs do not suffice for the services' rates"});
+      outcome.refusals.push_back(
+          {"fleet_count", "fleet", 0, bound_,
+           "the GPUs of the fleet are not enough for the rates of the services"});
     return outcome;
   }
 

@@ -57,6 +57,7 @@ class CurveSearch {
       left -= budget_;
       repack_at(l);
       improve(l);
+      rematch(l);
       pass_on(l);
       left += std::max(0L, budget_);
     }
@@ -65,6 +66,7 @@ class CurveSearch {
       budget_ = share_of(left, l);
       left -= budget_;
       prove(l);
+      rematch(l);
       pass_on(l);
       left += std::max(0L, budget_);
     }
@@ -231,6 +233,16 @@ class CurveSearch {
         ++gpus[m];
         levels_.push_back({gpus, std::nullopt, least_});
       }
+  }
+
+  // GPUs that would keep more in exchange of their indices.
+  void rematch(std::size_t l) {
+    if (!levels_[l].best) return;
+    for (int before = levels_[l].best->creations(), now = -1; now < before;) {
+      before = levels_[l].best->creations();
+      offer(matched(site_, finished(*levels_[l].best)));
+      now = levels_[l].best->creations();
+    }
   }
 
   void start_from_scratch() {
@@ -499,7 +511,7 @@ void fill_in(IncrementalOutcome& result, const Level& level, const plan::Serving
              const plan::ServingPlan& current) {
   const plan::ServingProblem& problem = level.best->site().problem;
   plan::ServingPlan plan;
-  plan.gpus = finished(*level.best);
+  plan.gpus = named_as_matched(current, finished(*level.best));
   plan.objective = objective_of(problem, plan.gpus, exact.objective);
   plan.stats.nodes = exact.stats.nodes;
   result.changes = changes_between(current, plan);

@@ -1,11 +1,9 @@
 // Incremental planning: a new plan for changed rates or SLOs that leaves running what can stay.
 //
-// An instance of the new plan is *kept* when the current plan has one with the same GPU (index and
-// model), MIG profile, start and service, batch and processes included; *restarted* when only
-// batch or processes differ; *moved* when it must be created for a service that ran before, and
-// *created* when its service is new. A current instance without a kept or restarted successor is
-// *removed*. Minimised one after the other: GPUs (fleets of several models: cost), instances to be
-// created (moved + created), restarted ones, compute slices.
+// What is kept, restarted, moved, created and removed: plan/changes.h. Minimised one after the
+// other: GPUs (fleets of several models: cost), instances to be created (moved + created),
+// restarted ones, compute slices. The plan's GPUs have the indices that plan::match_gpus gives
+// them, so that whoever matches it with what runs finds the same.
 //
 // Exact where `proven` says so: the creations of a number of GPUs are compared with a Lagrangian
 // bound over covers and packing facets, and small cases are searched exhaustively; the rest is
@@ -17,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "plan/changes.h"
 #include "planners/serving/planner.h"
 
 namespace partita::planners::serving {
@@ -27,10 +26,8 @@ struct IncrementalOptions {
   long move_budget = 400'000;    // placements tried to lower creations, all GPU numbers together
 };
 
-struct Changes {
-  int kept = 0, restarted = 0, moved = 0, created = 0, removed = 0;
-  bool operator==(const Changes&) const = default;
-};
+using plan::Changes;
+using plan::changes_between;
 
 // A point of the trade-off curve.
 struct CurvePoint {
@@ -53,9 +50,5 @@ struct IncrementalOutcome {
 IncrementalOutcome incremental(const plan::ServingProblem& problem,
                                const plan::ServingPlan& current,
                                const IncrementalOptions& options);
-
-// What changes from one plan to the next, by the definition above. Of several equal instances of
-// one GPU each is kept once. MIG profiles are compared by name.
-Changes changes_between(const plan::ServingPlan& current, const plan::ServingPlan& next);
 
 }  // namespace partita::planners::serving

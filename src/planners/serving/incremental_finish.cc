@@ -230,7 +230,7 @@ class Explainer {
     if (!heirs.empty()) return fmt::format("its slices go to {}", fmt::join(heirs, ", "));
     if (from.instance->profile != to.profile)
       return fmt::format("the {} carries {:.6g} requests/s", to.profile, to.throughput.value);
-    return "it may not stay where it is";
+    return "it cannot stay where it is";
   }
 
   bool overlap(const plan::PlannedGpu& gpu, const plan::PlannedInstance& a,
@@ -250,6 +250,19 @@ class Explainer {
   std::set<std::string> ran_;
   std::map<std::string, std::vector<Place>> removed_;
 };
+
+// The GPUs of one model.
+struct Sides {
+  std::vector<plan::GpuTenancies> wanted, there;
+  std::vector<plan::PlannedGpu*> gpus;  // of `wanted`
+};
+
+plan::GpuTenancies tenancies_of(const plan::PlannedGpu& gpu) {
+  plan::GpuTenancies result{gpu.index, true, {}};
+  for (const plan::PlannedInstance& one : gpu.instances)
+    result.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
+  return result;
+}
 
 }  // namespace
 
@@ -296,30 +309,28 @@ std::vector<std::string> explain_moves(const plan::ServingPlan& current,
   return Explainer(current, gpus, problem).run();
 }
 
-Changes changes_between(const plan::ServingPlan& current, const plan::ServingPlan& next) {
-  std::map<Key, std::vector<const plan::PlannedInstance*>> running;
-  std::set<std::string> ran;
-  Changes changes;
-  for (const plan::PlannedGpu& gpu : current.gpus)
-    for (const auto& instance : gpu.instances) {
-      running[key_of(model_of(current, gpu), gpu, instance)].push_back(&instance);
-      ran.insert(instance.service);
-      ++changes.removed;
-    }
-  for (const plan::PlannedGpu& gpu : next.gpus)
-    for (const auto& instance : gpu.instances) {
-      const auto found = running.find(key_of(model_of(next, gpu), gpu, instance));
-      if (found == running.end() || found->second.empty()) {
-        ++(ran.contains(instance.service) ? changes.moved : changes.created);
-        continue;
-      }
-      const plan::PlannedInstance& old = *found->second.back();
-      found->second.pop_back();
-      --changes.removed;
-      const bool same = old.batch == instance.batch && old.processes == instance.processes;
-      ++(same ? changes.kept : changes.restarted);
-    }
-  return changes;
+std::vector<plan::PlannedGpu> named_as_matched(const plan::ServingPlan& current,
+                                               std::vector<plan::PlannedGpu> gpus) {
+  std::map<std::string, Sides> sides;
+  std::set<int> taken;
+  for (const plan::PlannedGpu& gpu : current.gpus) {
+    if (gpu.index >= 0 && taken.insert(gpu.index).second)
+      sides[model_of(current, gpu)].there.push_back(tenancies_of(gpu));
+  }
+  for (plan::PlannedGpu& gpu : gpus) {
+    Sides& side = sides[gpu.model];
+    if (taken.insert(gpu.index).second) side.there.push_back({gpu.index, true, {}});
+    side.wanted.push_back(tenancies_of(gpu));
+    side.gpus.push_back(&gpu);
+  }
+  for (const auto& [model, side] : sides) {
+    if (side.there.size() > plan::kMaxMatchedGpus) continue;  // nobody matches so many
+    const std::vector<int> matched = plan::match_gpus(side.wanted, side.there);
+    for (std::size_t i = 0; i < side.gpus.size(); ++i)
+      side.gpus[i]->index = side.there[at(matched[i])].index;
+  }
+  std::ranges::sort(gpus, {}, &plan::PlannedGpu::index);
+  return gpus;
 }
 
 }  // namespace partita::planners::serving

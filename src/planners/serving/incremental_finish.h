@@ -13,6 +13,10 @@ namespace partita::planners::serving {
 // spare instances are left out, the largest first, and created ones made smaller.
 std::vector<plan::PlannedGpu> finished(const Deployment& deployment);
 
+// The same GPUs with the indices of those of the current plan that plan::match_gpus gives them.
+std::vector<plan::PlannedGpu> named_as_matched(const plan::ServingPlan& current,
+                                               std::vector<plan::PlannedGpu> gpus);
+
 // One sentence per instance that must be created: from where to where, and why.
 std::vector<std::string> explain_moves(const plan::ServingPlan& current,
                                        const std::vector<plan::PlannedGpu>& gpus,

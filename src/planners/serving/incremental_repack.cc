@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "base/matching.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -232,70 +233,31 @@ class Repacker {
   std::vector<Free> free_;
 };
 
-// Least-cost assignment of rows to columns (rows <= columns) by shortest augmenting paths.
-std::vector<std::size_t> assignment(const std::vector<std::vector<int>>& cost) {
-  const std::size_t rows = cost.size(), columns = rows == 0 ? 0 : cost[0].size();
-  constexpr int kFar = std::numeric_limits<int>::max() / 4;
-  std::vector<int> row_price(rows + 1, 0), column_price(columns + 1, 0);
-  std::vector<std::size_t> row_of(columns + 1, 0), way(columns + 1, 0);
-  for (std::size_t i = 1; i <= rows; ++i) {
-    row_of[0] = i;
-    std::size_t at = 0;
-    std::vector<int> least(columns + 1, kFar);
-    std::vector<bool> used(columns + 1, false);
-    do {
-      used[at] = true;
-      const std::size_t row = row_of[at];
-      int delta = kFar;
-      std::size_t next = 0;
-      for (std::size_t j = 1; j <= columns; ++j) {
-        if (used[j]) continue;
-        const int reduced = cost[row - 1][j - 1] - row_price[row] - column_price[j];
-        if (reduced < least[j]) least[j] = reduced, way[j] = at;
-        if (least[j] < delta) delta = least[j], next = j;
-      }
-      for (std::size_t j = 0; j <= columns; ++j) {
-        if (used[j])
-          row_price[row_of[j]] += delta, column_price[j] -= delta;
-        else
-          least[j] -= delta;
-      }
-      at = next;
-    } while (row_of[at] != 0);
-    for (; at != 0; at = way[at]) row_of[at] = row_of[way[at]];
-  }
-  std::vector<std::size_t> column_of(rows, columns);
-  for (std::size_t j = 1; j <= columns; ++j)
-    if (row_of[j] != 0) column_of[row_of[j] - 1] = j - 1;
-  return column_of;
-}
-
 // The row's best free column, rows in descending best value.
-std::vector<std::size_t> greedy_assignment(const std::vector<std::vector<int>>& cost) {
+std::vector<int> greedy_matching(const Weights& weights) {
   struct Pair {
-    int cost;
-    std::size_t row, column;
+    std::int64_t weight;
+    int row, column;
   };
   std::vector<Pair> pairs;
-  for (std::size_t i = 0; i < cost.size(); ++i)
-    for (std::size_t j = 0; j < cost[i].size(); ++j)
-      if (cost[i][j] < 0) pairs.push_back({cost[i][j], i, j});
+  for (int i = 0; i < weights.rows; ++i)
+    for (int j = 0; j < weights.columns; ++j)
+      if (weights.at(i, j) > 0) pairs.push_back({weights.at(i, j), i, j});
   std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Pair& a, const Pair& b) { return a.cost < b.cost; });
-  const std::size_t columns = cost.empty() ? 0 : cost[0].size();
-  std::vector<std::size_t> column_of(cost.size(), columns);
-  std::vector<bool> used(columns, false);
+                   [](const Pair& a, const Pair& b) { return a.weight > b.weight; });
+  std::vector<int> column_of(at(weights.rows), -1);
+  std::vector<bool> used(at(weights.columns), false);
   for (const Pair& pair : pairs) {
-    if (column_of[pair.row] != columns || used[pair.column]) continue;
-    column_of[pair.row] = pair.column;
-    used[pair.column] = true;
+    if (column_of[at(pair.row)] >= 0 || used[at(pair.column)]) continue;
+    column_of[at(pair.row)] = pair.column;
+    used[at(pair.column)] = true;
   }
-  std::size_t next = 0;
-  for (std::size_t& column : column_of) {
-    if (column != columns) continue;
-    while (used[next]) ++next;
+  int next = 0;
+  for (int& column : column_of) {
+    if (column >= 0) continue;
+    while (used[at(next)]) ++next;
     column = next;
-    used[next] = true;
+    used[at(next)] = true;
   }
   return column_of;
 }
@@ -354,21 +316,19 @@ Deployment matched(const Site& site, const std::vector<plan::PlannedGpu>& gpus) 
     for (std::size_t h = 0; h < deployment.hosts().size(); ++h)
       if (deployment.hosts()[h].model == model) hosts.push_back(static_cast<int>(h));
     while (hosts.size() < wanted.size()) hosts.push_back(deployment.add_host(model));
-    std::vector<std::vector<int>> cost;
+    Weights kept{static_cast<int>(wanted.size()), static_cast<int>(hosts.size()), {}};
     for (const auto& tenants : wanted) {
-      cost.emplace_back();
       for (const int h : hosts) {
         const int g = deployment.host(h).site;
-        cost.back().push_back(g < 0 ? 0 : -kept_on(site.gpus[at(g)], tenants));
+        kept.value.push_back(g < 0 ? 0 : kept_on(site.gpus[at(g)], tenants));
       }
     }
-    const auto host_of = cost.size() > kMaxAssigned || hosts.size() > 2 * kMaxAssigned
-                             ? greedy_assignment(cost)
-                             : assignment(cost);
+    const bool many = wanted.size() > kMaxAssigned || hosts.size() > 2 * kMaxAssigned;
+    const std::vector<int> host_of = many ? greedy_matching(kept) : heaviest_matching(kept);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      deployment.reopen(hosts[host_of[i]]);
+      deployment.reopen(hosts[at(host_of[i])]);
       for (const Tenant& tenant : wanted[i])
-        deployment.add(hosts[host_of[i]], tenant.spot, tenant.service);
+        deployment.add(hosts[at(host_of[i])], tenant.spot, tenant.service);
     }
   }
   deployment.tidy();

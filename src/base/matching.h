@@ -1,11 +1,11 @@
-// Matching of rows to columns with the greatest total weight: which GPU of the node becomes which
-// GPU of the plan. The Hungarian method with potentials, O(rows^2 x columns); exact.
+// Matching of rows to columns with the greatest total weight. The Hungarian method with potentials,
+// O(rows^2 x columns); exact.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace partita::actuate {
+namespace partita {
 
 // Weights of a rectangular problem, row-major; rows <= columns.
 struct Weights {
@@ -24,4 +24,4 @@ inline constexpr std::int64_t kMaxWeight = std::int64_t{1} << 60;
 // weights give the same answer.
 std::vector<int> heaviest_matching(const Weights& weights);
 
-}  // namespace partita::actuate
+}  // namespace partita

@@ -1,10 +1,10 @@
-#include "actuate/matching.h"
+#include "base/matching.h"
 
 #include <limits>
 
 #include "base/check.h"
 
-namespace partita::actuate {
+namespace partita {
 namespace {
 
 // Shortest augmenting paths on costs = -weights (J. Munkres 1957; the form with row and column
@@ -91,4 +91,4 @@ std::vector<int> heaviest_matching(const Weights& weights) {
   return matcher.columns();
 }
 
-}  // namespace partita::actuate
+}  // namespace partita

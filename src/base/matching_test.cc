@@ -1,4 +1,4 @@
-#include "actuate/matching.h"
+#include "base/matching.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 
-namespace partita::actuate {
+namespace partita {
 namespace {
 
 std::int64_t total(const Weights& weights, const std::vector<int>& column_of) {
@@ -48,4 +48,4 @@ TEST(Matching, EqualsTryingAllPermutations) {
 TEST(Matching, NothingToMatch) { EXPECT_TRUE(heaviest_matching({0, 3, {}}).empty()); }
 
 }  // namespace
-}  // namespace partita::actuate
+}  // namespace partita

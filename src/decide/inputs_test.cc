@@ -1,0 +1,223 @@
+// The loaders: paths on a Files door to problems, and to the judge's verdict on plan files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "decide/batch_inputs.h"
+#include "decide/fleet.h"
+#include "decide/input.h"
+#include "decide/layout_file.h"
+#include "decide/serving.h"
+#include "decide/serving_inputs.h"
+#include "device/node_forms.h"
+#include "forms/batch_forms.h"
+#include "forms/serving_forms.h"
+
+namespace partita::decide {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kCsv[] =
+    "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n"
+    "lm,1,1,1,100,10,\n";
+constexpr char kServices[] = "services:\n- {name: chat, model: lm, rate_rps: 60, slo_ms: 100}\n";
+
+class Inputs : public testing::Test {
+ protected:
+  Inputs() {
+    files.content["services.yaml"] = kServices;
+    files.content["profiles.csv"] = kCsv;
+    inputs.services = "services.yaml";
+    inputs.profiles = "profiles.csv";
+    inputs.gpu = "A100-80GB";
+    inputs.rule = "execution:0.5";
+  }
+  plan::ServingPlan planned() {
+    const auto problem = load_problem(files, inputs);
+    return **make_plan(**find_planner("", "exact"), *problem, {})->plan;
+  }
+  // What is said of inputs that are refused.
+  std::string refusal() {
+    const auto problem = load_problem(files, inputs);
+    return problem ? "" : to_string(problem.error());
+  }
+  MemoryFiles files;
+  ProblemFiles inputs;
+};
+
+TEST_F(Inputs, ReadServicesAndProfiles) {
+  const auto problem = load_problem(files, inputs);
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->services.at(0).name, "chat");
+  EXPECT_EQ(problem->fleet.at(0).gpu.name, "A100-80GB");
+  EXPECT_EQ(problem->fleet[0].profiles.at("lm").points.size(), 1u);
+  EXPECT_EQ(problem->rule, (plan::SloRule{plan::SloRule::Kind::execution, 0.5}));
+  EXPECT_EQ(problem->max_processes, plan::kDefaultMaxProcesses);
+}
+
+TEST_F(Inputs, ReadADirectoryOfParvaGpuFiles) {
+  files.content["dir/lm.csv"] =
+      "Mig instance,Batch size,Workload Number,Throughput,Latency\n1,4,2,50,0.08\n";
+  files.content["dir/notes.txt"] = "nothing";
+  inputs.profiles = "dir";
+  const auto problem = load_problem(files, inputs);
+  ASSERT_TRUE(problem);
+  const profile::ProfilePoint& point = problem->fleet[0].profiles.at("lm").points.at(0);
+  EXPECT_EQ(point.throughput.value, 100);  // of both processes
+  EXPECT_EQ(point.latency.value, 80);
+}
+
+TEST_F(Inputs, RefuseWithTheirFlag) {
+  inputs.services = "gone.yaml";
+  EXPECT_THAT(refusal(), HasSubstr("--services gone.yaml: "));
+  inputs.services = "services.yaml";
+  inputs.gpu = "A100-8GB";
+  EXPECT_THAT(refusal(), HasSubstr("--gpu: unknown GPU model"));
+  inputs.gpu.clear();
+  EXPECT_THAT(refusal(), HasSubstr("--gpu: "));
+  inputs.gpu = "A100-80GB";
+  inputs.rule = "slow";
+  EXPECT_THAT(refusal(), HasSubstr("--slo-rule: "));
+  inputs.rule.clear();
+  files.content["services.yaml"] = "services:\n- {name: a, model: ml, rate_rps: 1, slo_ms: 1}\n";
+  EXPECT_THAT(refusal(), HasSubstr("services.yaml:2: service 'a': there is no profile of model "
+                                   "'ml'"));
+  inputs.profiles = "empty/";
+  EXPECT_FALSE(refusal().empty());
+}
+
+TEST_F(Inputs, ReadAFleetBesideItsProfiles) {
+  files.content["sub/fleet.yaml"] =
+      "gpus:\n- {gpu: A30, profiles: p.csv, count: 3, price: 0.5}\n"
+      "- {gpu: A100-80GB, profiles: p.csv}\n";
+  files.content["sub/p.csv"] = kCsv;
+  inputs.fleet = "sub/fleet.yaml";
+  const auto problem = load_problem(files, inputs);
+  ASSERT_TRUE(problem);
+  ASSERT_EQ(problem->fleet.size(), 2u);
+  EXPECT_EQ(problem->fleet[0].gpu.name, "A30-24GB");
+  EXPECT_EQ(problem->fleet[0].count, 3);
+  EXPECT_EQ(problem->fleet[0].price, 0.5);
+  EXPECT_EQ(problem->fleet[1].count, std::nullopt);
+  files.content["sub/fleet.yaml"] =
+      "gpus:\n- {gpu: A30, profiles: p.csv}\n- {gpu: A30-24GB, profiles: p.csv}\n";
+  EXPECT_EQ(refusal(), "sub/fleet.yaml:3: GPU model 'A30-24GB' is there twice");
+  EXPECT_EQ(to_string(parse_fleet("f", "gpus: []").error()), "f:1: 'gpus' is empty");
+}
+
+TEST_F(Inputs, JudgeAPlanFile) {
+  files.content["plan.json"] = plan::plan_json(planned());
+  ProblemFiles given = inputs;
+  given.gpu.clear();
+  given.rule.clear();  // both are the plan's
+  const auto judged = load_judged_plan(files, "plan.json", given);
+  ASSERT_TRUE(judged);
+  EXPECT_TRUE(judged->verdict.has_value());
+
+  files.content["services.yaml"] =
+      "services:\n- {name: chat, model: lm, rate_rps: 60, slo_ms: 100, percentile: 90}\n";
+  const auto other = load_judged_plan(files, "plan.json", given);
+  ASSERT_TRUE(other);
+  ASSERT_FALSE(other->verdict);
+  EXPECT_EQ(other->verdict.error().violations.front().constraint, "problem_digest");
+}
+
+// ---- layouts ----
+
+TEST_F(Inputs, TakeLayoutsByTheirKind) {
+  const hw::Catalogue& catalogue = hw::builtin_catalogue();
+  const plan::ServingPlan plan = planned();
+  files.content["plan.json"] = plan::plan_json(plan);
+  EXPECT_EQ(running(*load_layout(files, "--current", "plan.json", catalogue)), plan);
+
+  device::NodeState state;
+  state.gpus.resize(2);
+  for (int g = 0; g < 2; ++g) {
+    device::GpuState& gpu = state.gpus[static_cast<std::size_t>(g)];
+    gpu.index = g;
+    gpu.uuid = "GPU-" + std::to_string(g);
+    gpu.model = "A100-80GB";
+    gpu.mig_enabled = true;
+    gpu.lost = g == 1;
+  }
+  for (int i = 0; i < 2; ++i) {
+    device::Instance& one = state.gpus[0].instances.emplace_back();
+    one.profile = "1g.10gb";
+    one.gpcs = one.size = 1;
+    one.start = one.gi_id = i;
+    one.compute = {{0, 1, "MIG-" + std::to_string(i + 1)}};
+  }
+  const plan::ServingPlan now = running(device::StateDocument{state, {{"MIG-2", {"chat", 1, 1}}}});
+  ASSERT_EQ(now.gpus.size(), 2u);
+  ASSERT_EQ(now.gpus[0].instances.size(), 1u);  // nobody knows what runs on the other
+  EXPECT_EQ(now.gpus[0].instances[0].start, 1);
+  EXPECT_EQ(now.gpus[1].model, "");  // lost: nothing can be kept there
+
+  files.content["state.json"] = device::state_json(state);
+  EXPECT_TRUE(std::holds_alternative<device::StateDocument>(
+      *load_layout(files, "PLAN", "state.json", catalogue)));
+  files.content["other.yaml"] = "kind: Fleet\n";
+  EXPECT_EQ(to_string(load_layout(files, "PLAN", "other.yaml", catalogue).error()),
+            "other.yaml:1: 'kind' must be ServingPlan or NodeState");
+}
+
+TEST_F(Inputs, SayWhenACurrentPlanServesOthers) {
+  plan::ServingPlan current = planned();
+  const auto problem = load_problem(files, inputs);
+  EXPECT_EQ(serves_others(current, *problem), "");
+  EXPECT_EQ(serves_others({}, *problem), "");  // an empty node serves nobody else
+  current.gpus[0].instances[0].service = "search";
+  EXPECT_THAT(serves_others(current, *problem), HasSubstr("none of its services"));
+}
+
+// ---- catalogues and batches ----
+
+TEST_F(Inputs, ReadACatalogue) {
+  const hw::GpuModel& a30 = *hw::builtin_catalogue().find("A30-24GB");
+  files.content["models/a30.json"] = hw::gpu_model_json(a30);
+  const auto catalogue = load_catalogue(files, "models");
+  ASSERT_TRUE(catalogue);
+  EXPECT_EQ(catalogue->gpus.size(), 1u);
+  files.content["models/again.json"] = hw::gpu_model_json(a30);
+  EXPECT_EQ(to_string(load_catalogue(files, "models").error()),
+            "--catalogue models: GPU model 'A30-24GB' is there twice");
+  files.content["none/x.txt"] = "";
+  EXPECT_THAT(to_string(load_catalogue(files, "none").error()), HasSubstr("no .json file"));
+  EXPECT_EQ(load_catalogue(files, "")->gpus.size(), hw::builtin_catalogue().gpus.size());
+}
+
+TEST_F(Inputs, ReadListsOfGpus) {
+  const auto gpus = load_gpus(files, {.gpu = "A30:2,A100-80GB,A30", .catalogue = ""});
+  ASSERT_TRUE(gpus);
+  EXPECT_EQ(gpus->models.size(), 2u);
+  EXPECT_THAT(gpus->gpus, ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(load_gpus(files, {.gpu = "A30", .gpus = 3, .catalogue = ""})->gpus,
+              ElementsAre(0, 0, 0));
+  const auto refusal = [&](const std::string& gpu, int count) {
+    const auto list = load_gpus(files, {gpu, count, ""});
+    return list ? "" : to_string(list.error());
+  };
+  EXPECT_THAT(refusal("A30:0", 1), HasSubstr("--gpu: 'A30:0': '0' is no number of GPUs"));
+  EXPECT_THAT(refusal("A30:2", 2), HasSubstr("--gpus: "));
+  EXPECT_THAT(refusal("A30:1000,A100-80GB", 1), HasSubstr("at most 1000 GPUs"));
+  EXPECT_THAT(refusal("A31", 1), HasSubstr("--gpu: unknown GPU model"));
+}
+
+TEST_F(Inputs, JudgeAScheduleFile) {
+  files.content["tasks.csv"] = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\nb,8,5,3\n";
+  const auto gpus = load_gpus(files, {.gpu = "A30", .catalogue = ""});
+  const auto problem = load_batch(files, "tasks.csv", *gpus);
+  ASSERT_TRUE(problem);
+  const auto outcome = planners::batch::run(*planners::batch::find_scheduler("far"), *problem, {});
+  files.content["s.json"] = plan::schedule_json(**verify::judge(*problem, *outcome.schedule));
+  EXPECT_TRUE(load_schedule(files, {"s.json", "tasks.csv", ""})->verdict.has_value());
+  files.content["tasks.csv"] = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\nb,8,5,2.5\n";
+  const auto other = load_schedule(files, {"s.json", "tasks.csv", ""});
+  ASSERT_TRUE(other);
+  ASSERT_FALSE(other->verdict);
+  EXPECT_EQ(other->verdict.error().violations.front().constraint, "problem_digest");
+}
+
+}  // namespace
+}  // namespace partita::decide

@@ -1,0 +1,90 @@
+#include "decide/profile_files.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/nearest.h"
+#include "decide/input.h"
+#include "decide/serving_inputs.h"
+#include "profile/fit.h"
+
+namespace partita::decide {
+
+using profile::PerformanceLaw;
+using profile::PerformanceLaws;
+using profile::ProfileTable;
+using profile::WorkloadProfile;
+
+namespace {
+
+tl::unexpected<Error> unknown_model(const std::string& model,
+                                    const std::vector<std::string>& models) {
+  return bad_input(
+      "--model", fmt::format("there is no profile of '{}'{}", model, did_you_mean(model, models)));
+}
+
+}  // namespace
+
+Result<hw::GpuModel> load_gpu(Files& files, const ProfileNames& names, const std::string& flag,
+                              const std::string& name) {
+  const Result<hw::Catalogue> catalogue = load_catalogue(files, names.catalogue);
+  if (!catalogue) return failed(catalogue.error());
+  const Result<const hw::GpuModel*> gpu = catalogue->get(name);
+  if (!gpu) return bad_input(flag, gpu.error().message);
+  return **gpu;
+}
+
+Result<std::optional<PerformanceLaws>> load_laws(Files& files, const std::string& path) {
+  if (files.is_directory(path)) return std::optional<PerformanceLaws>();
+  const Result<std::string> text = read_input(files, "PATH", path);
+  if (!text) return failed(text.error());
+  const std::size_t first = text->find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (*text)[first] != '{') return std::optional<PerformanceLaws>();
+  Result<PerformanceLaws> laws = profile::parse_laws(path, *text);
+  if (!laws) return failed(laws.error());
+  return std::optional(std::move(*laws));
+}
+
+Result<ProfileTable> load_table(Files& files, const ProfileNames& names) {
+  const Result<std::optional<PerformanceLaws>> laws = load_laws(files, names.path);
+  if (!laws) return failed(laws.error());
+  if (!*laws) return load_profiles(files, "PATH", names.path, hw::GpuModel{});
+  const Result<hw::GpuModel> gpu =
+      load_gpu(files, names, "--gpu", names.gpu.empty() ? (*laws)->gpu_model : names.gpu);
+  if (!gpu) return failed(gpu.error());
+  return profile::table_from_laws(**laws, *gpu);
+}
+
+Result<WorkloadProfile> chosen_profile(const ProfileNames& names, const ProfileTable& table) {
+  const auto found = table.find(names.model);
+  if (found != table.end()) return found->second;
+  std::vector<std::string> models;
+  for (const auto& [model, workload] : table) models.push_back(model);
+  return unknown_model(names.model, models);
+}
+
+Result<PerformanceLaw> load_law(Files& files, const ProfileNames& names) {
+  const Result<std::optional<PerformanceLaws>> laws = load_laws(files, names.path);
+  if (!laws) return failed(laws.error());
+  if (*laws) {
+    std::vector<std::string> models;
+    for (const PerformanceLaw& law : (*laws)->laws) {
+      if (law.model == names.model) return law;
+      models.push_back(law.model);
+    }
+    return unknown_model(names.model, models);
+  }
+  const Result<ProfileTable> table = load_table(files, names);
+  if (!table) return failed(table.error());
+  const Result<WorkloadProfile> workload = chosen_profile(names, *table);
+  if (!workload) return failed(workload.error());
+  const bool same = names.measured_on.empty();
+  const Result<hw::GpuModel> gpu = load_gpu(files, names, same ? "--gpu" : "--measured-on",
+                                            same ? names.gpu : names.measured_on);
+  if (!gpu) return failed(gpu.error());
+  return profile::fit(*workload, *gpu);
+}
+
+}  // namespace partita::decide

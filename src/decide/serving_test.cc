@@ -1,0 +1,184 @@
+#include "decide/serving.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "decide/comparison.h"
+#include "decide/simulate.h"
+#include "plan/digest.h"
+
+namespace partita::decide {
+namespace {
+
+using planners::serving::Outcome;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// `services` services of 60 req/s; one 1g.10gb carries 100 req/s in batches of one.
+plan::ServingProblem services_asked(int services) {
+  plan::ServingProblem problem;
+  for (int s = 0; s < services; ++s) {
+    plan::Service& service = problem.services.emplace_back();
+    service.name = "s" + std::to_string(s);
+    service.model = "lm";
+    service.rate = Rps{60};
+    service.slo = Millis{100};
+  }
+  problem.rule = {plan::SloRule::Kind::execution, 0.5};
+  profile::ProfileTable table;
+  table["lm"] = {"lm", {{1, 1, 1, Rps{100}, Millis{10}, {}}}};
+  problem.fleet.push_back({*hw::builtin_catalogue().find("A100-80GB"), table, std::nullopt, 1});
+  return problem;
+}
+
+Planner fake(Outcome (*plan)(const plan::ServingProblem&, const planners::serving::Options&)) {
+  return {"fake", "", "", plan};
+}
+
+const Planner& exact() { return **find_planner("--planner", "exact"); }
+
+TEST(MakePlan, IsJudgedAndStamped) {
+  const auto made = make_plan(exact(), services_asked(8), {});
+  ASSERT_TRUE(made && made->plan);
+  EXPECT_EQ((*made->plan)->gpus.size(), 2u);  // seven instances fit on a GPU
+  EXPECT_EQ((*made->plan)->problem_digest, plan::digest(services_asked(8)));
+}
+
+TEST(MakePlan, RefusesAPlannerThatLies) {
+  // It leaves out an instance, and states that all is well.
+  const auto made = make_plan(fake([](const auto& asked, const auto& options) {
+                                Outcome outcome = exact().plan(asked, options);
+                                outcome.plan->gpus[0].instances.pop_back();
+                                outcome.plan->objective.gpcs -= 1;
+                                return outcome;
+                              }),
+                              services_asked(2), {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::environment);
+  EXPECT_THAT(made.error().message, HasSubstr("planner 'fake' made a plan that the judge refuses"));
+  EXPECT_THAT(made.error().message, HasSubstr("missing_service"));
+}
+
+TEST(MakePlan, RefusesAPlanForAnotherProblem) {
+  const auto made = make_plan(fake([](const auto& asked, const auto& options) {
+                                Outcome outcome = exact().plan(asked, options);
+                                outcome.plan->problem_digest = "0123456789abcdef";
+                                return outcome;
+                              }),
+                              services_asked(2), {});
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("problem_digest"));
+}
+
+TEST(MakePlan, PassesRefusalsWatchAndBudgetOn) {
+  const Planner refuser = fake([](const auto&, const auto& options) {
+    options.progress("half way");
+    return Outcome{{}, {{"rate", "x", options.cpu_ms(), double(options.node_budget), ""}}};
+  });
+  std::string told;
+  const auto made =
+      make_plan(refuser, services_asked(1),
+                {.node_budget = 7,
+                 .watch = {[] { return 3.0; }, [&](const std::string& line) { told = line; }}});
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(made->plan);
+  EXPECT_THAT(made->refusals, ElementsAre(plan::Reason{"rate", "x", 3, 7, ""}));
+  EXPECT_EQ(told, "half way");
+}
+
+TEST(MakePlanAgain, KeepsWhatCanStay) {
+  const auto first = make_plan(exact(), services_asked(3), {});
+  ASSERT_TRUE(first && first->plan);
+  const auto again = make_plan_again(services_asked(4), **first->plan, std::nullopt, {});
+  ASSERT_TRUE(again && again->made.plan);
+  EXPECT_EQ(again->changes, (planners::serving::Changes{.kept = 3, .created = 1}));
+  const auto none = make_plan_again(services_asked(4), **first->plan, 0, {});
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->made.plan);
+  EXPECT_FALSE(none->made.refusals.empty());
+}
+
+TEST(TooManyGpus, SaysWhetherFewerArePossible) {
+  const plan::ServingPlan plan = **make_plan(exact(), services_asked(8), {})->plan;
+  EXPECT_THAT(too_many_gpus(plan, 2), IsEmpty());
+  const auto reasons = too_many_gpus(plan, 1);
+  ASSERT_EQ(reasons.size(), 1u);
+  EXPECT_EQ(reasons[0].have, 1);
+  EXPECT_EQ(reasons[0].need, 2);
+  EXPECT_THAT(reasons[0].detail, HasSubstr("no plan has fewer than 2"));
+  plan::ServingPlan unproven = plan;
+  unproven.objective.lower_bound_gpus = 1;
+  EXPECT_THAT(too_many_gpus(unproven, 1)[0].detail, HasSubstr("a larger --node-budget"));
+  unproven.objective.lower_bound_gpus = 0;
+  EXPECT_THAT(too_many_gpus(unproven, 1)[0].detail, HasSubstr("try --planner exact"));
+}
+
+TEST(FindPlanner, NamesTheNearest) {
+  EXPECT_EQ(exact().name, "exact");
+  const auto unknown = find_planner("--planner", "exakt");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().context, "--planner");
+  EXPECT_THAT(unknown.error().message, HasSubstr("exact"));
+}
+
+// ---- comparisons ----
+
+TEST(Comparison, GivesEachContestantItsRule) {
+  const auto parsed =
+      parse_contestants("--planners", "exact,parvagpu@execution:0.25", plan::SloRule{});
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ((*parsed)[0].rule, plan::SloRule{});
+  EXPECT_EQ((*parsed)[1].rule, (plan::SloRule{plan::SloRule::Kind::execution, 0.25}));
+  EXPECT_FALSE(parse_contestants("--planners", "exact,", plan::SloRule{}));
+  EXPECT_FALSE(parse_contestants("--planners", "exact@fast", plan::SloRule{}));
+
+  CompareOptions options;
+  options.duration = Seconds{2};
+  const plan::SloRule loose{plan::SloRule::Kind::execution, 0.5};
+  const plan::SloRule tight{plan::SloRule::Kind::execution, 0.01};  // 10 ms are not below 1 ms
+  const auto standings =
+      compare(services_asked(2), {{&exact(), loose}, {&exact(), tight}}, options, {});
+  ASSERT_TRUE(standings);
+  ASSERT_TRUE((*standings)[0].made.plan);
+  EXPECT_EQ((*standings)[0].paced.services.size(), 2u);
+  EXPECT_EQ((*standings)[0].full.services.size(), 2u);
+  EXPECT_FALSE((*standings)[1].made.plan);
+  EXPECT_FALSE((*standings)[1].made.refusals.empty());
+}
+
+TEST(Comparison, FindsBatchesThatCannotBeFilled) {
+  // Two instances share 60 req/s as 2 to 1: 40 and 20 req/s. A batch of 5 fills in 100 and 200 ms.
+  plan::ServingPlan plan;
+  plan.gpus = {{0,
+                "A100-80GB",
+                {{"1g.10gb", 0, "a", 5, 1, Rps{200}, Millis{50}},
+                 {"1g.10gb", 1, "a", 5, 1, Rps{100}, Millis{50}},
+                 {"1g.10gb", 2, "b", 1, 1, Rps{100}, Millis{50}}}}};
+  plan.services = {{"a", Rps{60}, Rps{300}, Millis{160}, {}},
+                   {"b", Rps{1}, Rps{100}, Millis{60}, {}}};
+  const auto found = unfillable_batches(plan);
+  ASSERT_EQ(found.size(), 1u);  // b waits for nobody
+  EXPECT_EQ(found[0].service, "a");
+  EXPECT_NEAR(found[0].share.value, 20, 1e-9);
+  EXPECT_NEAR(found[0].fill.value, 200, 1e-9);
+  plan.services[0].slo = Millis{250};
+  EXPECT_THAT(unfillable_batches(plan), IsEmpty());
+}
+
+TEST(Simulate, CountsEventsPerSecondOfItsClock) {
+  const auto made = make_plan(exact(), services_asked(1), {});
+  sim::ServingOptions options;
+  options.duration = Seconds{1};
+  double now = 0;
+  const auto timed = simulate(services_asked(1), *made->plan, options, [&] { return now += 500; });
+  ASSERT_TRUE(timed);
+  EXPECT_DOUBLE_EQ(timed->events_per_second, static_cast<double>(timed->report.events) / 0.5);
+  EXPECT_EQ(worst_service(timed->report), &timed->report.services[0]);
+  EXPECT_EQ(worst_service({}), nullptr);
+  EXPECT_FALSE(check_traces("--arrivals", {{"s1", {}}}, services_asked(1)));
+  EXPECT_TRUE(check_traces("--arrivals", {{"s0", {}}}, services_asked(1)));
+}
+
+}  // namespace
+}  // namespace partita::decide
