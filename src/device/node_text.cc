@@ -277,7 +277,7 @@ std::string state_text(const NodeState& state, const Occupants& occupants,
         "\nunfinished: transaction {} ({}): {}\n  the same command again goes on, `partita "
         "rollback` goes back\n",
         open->transaction, open->rollback ? "rollback" : "apply",
-        open->reason.empty() ? "cut short, or under way" : shown(open->reason));
+        open->reason.empty() ? "cut short, or under way" : safe(open->reason));
   }
   return text;
 }
