@@ -89,7 +89,7 @@ Result<void> RecordLog::append(const std::vector<std::string>& records) {
   if (torn_) {
     const Result<std::string> text = files_->read(path_);
     if (!text) return failed(text.error());
-    if (!doubtful_.empty() && text->starts_with(doubtful_)) bytes_ = doubtful_.size();
+    if (*text == doubtful_) bytes_ = doubtful_.size();
     doubtful_.clear();
     const std::string_view whole = std::string_view(*text).substr(0, bytes_);
     if (auto cut = files_->write_atomic(path_, whole); !cut) return cut;

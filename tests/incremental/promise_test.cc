@@ -112,7 +112,7 @@ TEST(Promise, IsWhatApplyDoes) {
   for (int round = 0; round < rounds; ++round) {
     const int services = 1 + static_cast<int>(rng.below(7));
     plan::ServingProblem problem =
-        random_problem(rng, models[round % 4], services, 1 + 6 * rng.uniform());
+        random_problem(rng, models[round % 4], services, 1 + 9 * rng.uniform());
     plan::ServingPlan current = *plan_exact(problem, {}).plan;
     shuffle(rng, current);
     add_empty_gpus(rng, current, models[round % 4]);
@@ -135,7 +135,7 @@ TEST(Promise, IsWhatApplyDoes) {
     }
     moved += result.changes.moved;
   }
-  EXPECT_GT(moved, rounds);
+  EXPECT_GT(moved, rounds / 4);
   EXPECT_GT(named, rounds);
 }
 
