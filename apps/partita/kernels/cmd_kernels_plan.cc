@@ -135,9 +135,8 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
 }  // namespace
 
 Command add_kernels_plan(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand("plan",
-                                             "Choose the SMs or CUs of groups of kernels of "
-                                             "co-located models: ECLIP's problem, solved exactly");
+  CLI::App* command = kernels.add_subcommand(
+      "plan", "Choose the SMs or CUs of groups of kernels: ECLIP's problem, solved exactly");
   auto flags = std::make_shared<KernelsPlanFlags>();
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);
