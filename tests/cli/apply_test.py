@@ -144,7 +144,7 @@ class ApplyTest(harness.CliTest):
         self.write("illegal.json", plan([("4g.40gb", 0, "chat"), ("3g.40gb", 0, "chat")]))
         for args, status, words in (
                 (("h200.json",), 2, "the plan is for H200-141GB, this node has A100-80GB"),
-                (("three.json",), 1, "3 GPUs of model A100-80GB are wanted, 2 can be used"),
+                (("three.json",), 1, "needs 3 GPUs of model A100-80GB, 2 can be used"),
                 (("illegal.json",), 2, "illegal.json: gpu 0: A100-80GB cannot be cut like this"),
                 (("nowhere.json",), 2, "nowhere.json"),
                 (("machine.yaml",), 2, "machine.yaml"),
