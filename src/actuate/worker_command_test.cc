@@ -45,7 +45,7 @@ TEST(WorkerCommand, refuses_what_it_cannot_mean) {
       {"a 'b", "quote is not closed"},
       {"a \"b", "quote is not closed"},
       {"a {serivce}", "unknown placeholder '{serivce}'; did you mean 'service'?"},
-      {"a {", "a '{' without its '}'"},
+      {"a {", "'{' without '}'"},
       {"a {index}}", "a single '}'"},
       {std::string("a \0b", 4), ""},
       {"a \xff", ""}};

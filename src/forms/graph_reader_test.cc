@@ -88,7 +88,7 @@ TEST(GraphReader, RefusesWithTheLine) {
       {good + "- {name: b, kind: lane, work_us: 1, share: 1.5}", "g.yaml:4: 'share' is 1.5"},
       {good + "- {name: b, kind: lane, work_us: 1, policy: fare}", "did you mean 'fair'"},
       {good + "- {name: b, kind: copy, bytes: 0}", "g.yaml:4: 'bytes' is 0"},
-      {good + "- {name: b, kind: cpu, work_us: 1, after: [c]}", "names 'c', which is no task"},
+      {good + "- {name: b, kind: cpu, work_us: 1, after: [c]}", "names 'c', which is not a task"},
       {good + "- {name: b, kind: cpu, work_us: 1, after: [a, a]}", "names 'a' twice"},
       {good + "- {name: b, kind: cpu, work_us: 1, after: a}", "g.yaml:4: 'after'"},
       {good + "- 7", "g.yaml:4: an object"},

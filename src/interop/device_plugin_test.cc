@@ -154,7 +154,7 @@ TEST(DevicePlugin, WrongInputIsRefusedWithItsLine) {
       {"{name: nvidia.com/gpu, replicas: 1.5}", "'replicas' must be a whole number"},
       {"{name: nvidia.com/gpu, replica: 2}", "unknown key 'replica'; did you mean 'replicas'?"},
       {"{name: amd.com/gpu, replicas: 2}", "'amd.com/gpu' is not a resource of the plugin"},
-      {"{name: nvidia.com/mig-3g, replicas: 2}", "'3g' is no MIG profile"},
+      {"{name: nvidia.com/mig-3g, replicas: 2}", "'3g' is not a MIG profile"},
       {"{name: nvidia.com/gpu, replicas: 2}, {name: gpu, replicas: 2}", "resource nvidia.com/gpu"}};
   for (const auto& [list, expected] : resources) {
     const Result<PluginConfig> config = parse_plugin_config(

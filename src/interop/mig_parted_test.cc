@@ -152,7 +152,7 @@ TEST(MigParted, WrongEntriesAreRefusedWithTheirLine) {
       {"{devices: all, mig-enabled: true, mig-devices: {1g.10gb: -1}}", "4: '1g.10gb' is -1"},
       {"{devices: all, mig-enabled: true, mig-devices: {1g.10gb: 1.5}}", "4: '1g.10gb' must be a"},
       {"{devices: all, mig-enabled: true, mig-devices: {1g.10gb: many}}", "4: '1g.10gb' must be a"},
-      {"{devices: all, mig-enabled: true, mig-devices: {1g10gb: 1}}", "4: '1g10gb' is no MIG"},
+      {"{devices: all, mig-enabled: true, mig-devices: {1g10gb: 1}}", "4: '1g10gb' is not a MIG"},
       {"{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 1}}", "4: A100-80GB has no MIG"},
       {"{devices: all, mig-enabled: true, mig-devices: {1c.3g.40gb: 1}}", "4: 1c.3g.40gb has a"},
       {"{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 3}}", "4: 3 x 3g.40gb do not fit"},

@@ -196,7 +196,7 @@ class BatchRunTest(BatchTest):
         self.assertLessEqual(set(self.statuses(json.loads(out)).values()), {"not_run", "skipped"})
         self.assertEqual(self.instances(), {})
         self.assertEqual(self.processes(), [])
-        self.assertIn("holds a run of another batch", self.refused(status=2))
+        self.assertIn("belongs to a run of another batch", self.refused(status=2))
         os.remove(self.path("log"))
         self.write("quick", "")
         self.check_all_finished(self.run_batch(command=command))

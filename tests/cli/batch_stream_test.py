@@ -64,10 +64,10 @@ class Streams(CliTest):
         runs = [self.schedule("--tasks", "a.csv", "--seed", "5")["tasks"] for _ in range(2)]
         self.assertEqual(*runs)
 
-    def test_text_says_how_far_beyond_the_areas(self):
+    def test_text_says_how_far_above_the_areas(self):
         self.write("a.csv", batch(["a", "b", "c", "d"]))
         # 10 s and four creates, of 10 s by area.
-        self.assertIn("4.40 % beyond", self.stream("--tasks", "a.csv"))
+        self.assertIn("4.40 % above", self.stream("--tasks", "a.csv"))
 
     def test_refusals_name_the_reason(self):
         self.write("a.csv", batch(["a"]))

@@ -101,7 +101,7 @@ class Plans(CliTest):
         self.assertTrue(root.tag.endswith("svg"))
 
     def test_svg_of_many_gpus_in_pages(self):
-        self.write_services("name: a, model: large, rate_rps: 40000, slo_ms: 500")
+        self.write_services("name: a, model: large, rate_rps: 60000, slo_ms: 500")
         gpus = self.json(*self.plan_args())["objective"]["gpus"]
         self.assertGreater(gpus, 150)
         self.ok(*self.plan_args("--format", "svg", "-o", "p.svg"))

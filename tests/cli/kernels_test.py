@@ -253,7 +253,7 @@ class KernelsTest(harness.CliTest):
         refused(self, ("kernels", "simulate", "plan.json", "--profiles", ".", "--gpu", "MI50"),
                 "is a plan for H200")
         refused(self, ("kernels", "simulate", "plan.json", *at, "--sweep", "switches=0,4"),
-                "plan.json says them")
+                "plan.json fixes them")
         self.write("r.profile.json", "{}")
         refused(self, ("kernels", "plan", "--workers", "r", *at), "give ./r.csv")
 

@@ -4,9 +4,8 @@
 namespace partita::cli {
 
 Command add_batch(CLI::App& app) {
-  CLI::App* batch = app.add_subcommand("batch",
-                                       "Schedule a queue of GPU jobs on MIG instances, created and "
-                                       "destroyed as needed, to finish early");
+  CLI::App* batch = app.add_subcommand(
+      "batch", "Schedule a queue of GPU jobs on MIG instances, so that the last one ends early");
   batch->require_subcommand(1);
   const std::vector<Command> commands = {add_batch_schedule(*batch),   add_batch_stream(*batch),
                                          add_batch_verify(*batch),     add_batch_compare(*batch),

@@ -215,10 +215,9 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
 }  // namespace
 
 Command add_demo(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "demo",
-      "Show everything on eleven services, a queue of jobs and two models on one GPU: plan, proof, "
-      "check, traffic, and a change of a node that keeps services up");
+  CLI::App* command = app.add_subcommand("demo",
+                                         "Show it all on an example: plan, proof, check, traffic, "
+                                         "a queue of jobs, a change of a node");
   auto flags = std::make_shared<DemoFlags>();
   command
       ->add_option("-o,--output", flags->picture,

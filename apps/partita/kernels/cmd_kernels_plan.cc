@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/json_writer.h"
+#include "base/terminal.h"
 #include "decide/kernel_planning.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
@@ -84,9 +85,9 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
     const plan::Grouping& one = plan.workers[w];
     picture.curves.push_back(
         {it.problem.workers[w].name,
-         fmt::format("{}; {:.0f} us alone, {:.0f} us predicted beside the others; {} changes",
-                     model_facts(it.models[w], it.topology), one.time,
-                     plan::predicted_time(it.problem, plan, w), one.switches),
+         fmt::format("{}; {} alone, {} predicted beside the others; {} changes",
+                     model_facts(it.models[w], it.topology), duration_text(one.time * 1e-6),
+                     duration_text(plan::predicted_time(it.problem, plan, w) * 1e-6), one.switches),
          planners::mask::least_units(it.models[w], flags.tolerance, sizes), units[w], 0});
   }
   return plan::units_svg(picture, it.topology);
@@ -135,9 +136,8 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
 }  // namespace
 
 Command add_kernels_plan(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand("plan",
-                                             "Choose the SMs or CUs of groups of kernels of "
-                                             "co-located models: ECLIP's problem, solved exactly");
+  CLI::App* command = kernels.add_subcommand(
+      "plan", "Choose the SMs or CUs of groups of kernels: ECLIP's problem, solved exactly");
   auto flags = std::make_shared<KernelsPlanFlags>();
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);

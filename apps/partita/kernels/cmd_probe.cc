@@ -238,9 +238,9 @@ Result<Exit> run_probe(Context& context, ProbeFlags flags) {
 Command add_probe(CLI::App& app) {
   CLI::App* probe = app.add_subcommand("probe", "Measure what the devices of this machine can do");
   probe->require_subcommand(1);
-  CLI::App* command = probe->add_subcommand("lanes",
-                                            "Measure what lanes cost, whether work stays on its "
-                                            "mask, how speed grows with units, and interference");
+  CLI::App* command = probe->add_subcommand(
+      "lanes",
+      "Measure the cost of lanes, whether work stays on its mask, scaling and interference");
   auto flags = std::make_shared<ProbeFlags>();
   add_lane_driver_flags(*command, flags->driver);
   command

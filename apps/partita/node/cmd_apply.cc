@@ -249,9 +249,9 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
 }  // namespace
 
 Command add_apply(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("apply",
-                                         "Change this node to match a plan, touching only what "
-                                         "differs; it may be killed and restarted at any time");
+  CLI::App* command = app.add_subcommand(
+      "apply",
+      "Change this node to match a plan, touching only what differs; safe to kill and restart");
   auto flags = std::make_shared<ApplyFlags>();
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");

@@ -36,9 +36,8 @@ Result<Exit> run_capture(Context& context, const CaptureFlags& flags) {
 }  // namespace
 
 Command add_capture(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("capture",
-                                         "Record everything the driver reports about the GPUs, for "
-                                         "tests and bug reports; changes nothing");
+  CLI::App* command = app.add_subcommand(
+      "capture", "Record what the driver reports about the GPUs, for bug reports; changes nothing");
   auto flags = std::make_shared<CaptureFlags>();
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"json"});

@@ -111,7 +111,7 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
 
 Command add_plan(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "plan", "Plan which service runs on which slice of which GPU, with which batch size and processes");
+      "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
   add_gpu_flag(*command, flags->problem);
