@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/table.h"
+#include "base/terminal.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {
@@ -72,8 +73,8 @@ void warn_about(Context& context, const std::string& tasks, const plan::BatchPro
 }
 
 std::string size_text(const plan::BatchProblem& problem) {
-  return count_of(std::ssize(problem.tasks), "task") + " on " +
-         count_of(std::ssize(problem.gpus), "GPU");
+  return count_text(std::ssize(problem.tasks), "task") + " on " +
+         count_text(std::ssize(problem.gpus), "GPU");
 }
 
 std::string seconds_text(plan::Nanos time) {

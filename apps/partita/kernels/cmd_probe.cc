@@ -5,6 +5,8 @@
 
 #include "base/json_writer.h"
 #include "base/rng.h"
+#include "base/table.h"
+#include "base/terminal.h"
 #include "commands.h"
 #include "exec/lanes/lane_probe.h"
 #include "flags.h"
@@ -12,7 +14,6 @@
 #include "kernels/lane_drivers.h"
 #include "planners/mask/lanes.h"
 #include "progress.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {
@@ -180,11 +181,11 @@ std::string text_of(const ProbeFlags& flags, const LaneProbe& probe) {
   const hw::Topology& topology = probe.info.topology;
   std::string text =
       fmt::format("{}: {}, {} in {}, masked in atoms of {}\n", probe.info.name, topology.name,
-                  count_of(topology.units(), topology.unit_name),
-                  count_of(topology.clusters(), topology.cluster_name), probe.info.atom);
+                  count_text(topology.units(), topology.unit_name),
+                  count_text(topology.clusters(), topology.cluster_name), probe.info.atom);
   if (topology.dies > 1)
     text += fmt::format("{} on each of {} dies; every mask below has equal shares of all of them\n",
-                        count_of(topology.units_in.front(), topology.unit_name), topology.dies);
+                        count_text(topology.units_in.front(), topology.unit_name), topology.dies);
   text += "\n";
   text += to_string(costs(probe));
   text += fmt::format("\nMedians of {}. {} lanes at the same time", flags.rounds, probe.lanes);

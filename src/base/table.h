@@ -2,11 +2,10 @@
 // "none" or empty are aligned right. Widths are counted in code points.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-namespace partita::cli {
+namespace partita {
 
 struct Table {
   std::vector<std::string> header;
@@ -16,7 +15,4 @@ struct Table {
 // The table, every line ending in a newline, columns two spaces apart.
 std::string to_string(const Table& table);
 
-// "1 unit", "2 units".
-std::string count_of(std::int64_t count, const std::string& noun);
-
-}  // namespace partita::cli
+}  // namespace partita
