@@ -14,7 +14,8 @@ bool numeric_cell(const std::string& cell) {
   return cell == "none" || cell.find_first_not_of("0123456789.+-% ") == std::string::npos;
 }
 
-void append_table_cell(std::string& line, const std::string& cell, std::size_t columns, bool right) {
+void append_table_cell(std::string& line, const std::string& cell, std::size_t columns,
+                       bool right) {
   const std::string padding(columns - std::min(columns, code_points(cell)), ' ');
   line += right ? padding + cell : cell + padding;
   line += "  ";
@@ -38,7 +39,8 @@ std::string to_string(const Table& table) {
   std::string text;
   const auto add = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) append_table_cell(line, row[c], widths[c], right[c]);
+    for (std::size_t c = 0; c < row.size(); ++c)
+      append_table_cell(line, row[c], widths[c], right[c]);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
   add(table.header);

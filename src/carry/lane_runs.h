@@ -1,5 +1,5 @@
-// Workers of kernel profiles on real lanes: stand-ins that take the profiled times, the lanes that a
-// policy gives them, and what several runs come to. Calls the device only to measure and to make
+// Workers of kernel profiles on real lanes: stand-ins that take the profiled times, the lanes of a
+// policy for them, and what several runs come to. Calls the device only to measure and to make
 // kernels; single-threaded.
 #pragma once
 

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(LaneRuns, ComeToMediansOverTheRuns) {
-  // One worker, three runs of four requests: 1, 2 and 4 ms each, the last request ten times as long.
+  // One worker, three runs of four requests: 1, 2 and 4 ms each, the last ten times as long.
   std::vector<exec::LaneWorkersRun> runs(3);
   for (std::size_t r = 0; r < 3; ++r) {
     const std::int64_t ns = 1'000'000 << r;
