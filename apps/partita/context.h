@@ -1,7 +1,7 @@
 // Context: what every command of the command line may touch (the doors, standard output and error),
-// and the few things that all commands share: exit statuses, -o and --format. Owned by main(); single-threaded. A command is added by `Command add_x(CLI::App&
-// app)`: flags are described there once, and help, man page and completions are made from that
-// description (docs.h).
+// and the few things that all commands share: exit statuses, -o and --format. Owned by main();
+// single-threaded. A command is added by `Command add_x(CLI::App& app)`: flags are described there
+// once, and help, man page and completions are made from that description (docs.h).
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Batches made up after FAR's paper (sim/batch_generator.h), from the words that people choose, with
+// Batches made up after FAR's paper (sim/batch_generator.h) from the words that people choose, with
 // release times and deadlines on top. Pure: same words, same batch.
 #pragma once
 

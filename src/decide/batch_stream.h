@@ -22,8 +22,8 @@ struct Stream {
   bool ends = true;  // the last submission is known to be the last
 };
 
-// One submission per batch; or, `online`, one per release time, and nobody knows what follows. Where
-// a name comes twice every task is called N/NAME, batches from 1. Refused: too many tasks.
+// One submission per batch; or, `online`, one per release time, and nobody knows what follows.
+// Where a name comes twice every task is called N/NAME, batches from 1. Refused: too many tasks.
 Result<Stream> stream_of(std::vector<plan::BatchProblem> batches, const GpuList& gpus, bool online);
 
 struct Streamed {

@@ -15,7 +15,6 @@ namespace partita::decide {
 namespace {
 
 using planners::batch::Chosen;
-using planners::batch::Outcome;
 using planners::batch::Scheduler;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -45,7 +44,8 @@ TEST(MakeSchedule, IsJudgedAndStamped) {
 
 TEST(MakeSchedule, RefusesASchedulerThatLies) {
   const Scheduler liar{"liar", "", "", "", [](const auto& asked, const auto& options) {
-                         Outcome outcome = planners::batch::run(scheduler("far"), asked, options);
+                         planners::batch::Outcome outcome =
+                             planners::batch::run(scheduler("far"), asked, options);
                          outcome.schedule->tasks[0].end -= plan::kNanosInSecond;
                          return outcome;
                        }};

@@ -89,6 +89,22 @@ Result<std::vector<int>> units_in(const Document& document, const Node& worker,
   return units;
 }
 
+constexpr int kMaxBusyKernels = 1'000'000;  // per unit
+
+Result<void> add_counts(const Document& document, const Node& node, planners::mask::Busy& busy) {
+  if (node.kind == Node::Kind::list) {
+    for (const Node& item : node.items) {
+      if (auto added = add_counts(document, item, busy); !added) return added;
+    }
+    return {};
+  }
+  const bool whole = node.kind == Node::Kind::number && node.number >= 0 &&
+                     node.number <= kMaxBusyKernels && node.number == static_cast<int>(node.number);
+  if (!whole) return bad_input(document.at(node), "must be a number of running kernels");
+  busy.push_back(static_cast<int>(node.number));
+  return {};
+}
+
 }  // namespace
 
 Result<hw::Topology> load_topology(const std::string& gpu) {
@@ -221,6 +237,22 @@ Result<void> check_planned_units(const std::string& file, const PlannedUnits& pl
                        fmt::format("plans {} kernels of {}, which has {}", plan.units[w].size(),
                                    models[w].model, models[w].kernels.size()));
   return {};
+}
+
+Result<planners::mask::Busy> load_busy(Files& files, const std::string& path,
+                                       const hw::Topology& topology) {
+  const int units = topology.units();
+  if (path.empty()) return planners::mask::Busy(static_cast<std::size_t>(units));
+  const Result<Document> document = read_document(files, "--busy", path);
+  if (!document) return failed(document.error());
+  const Node* found = document->root.find("busy");
+  const Node& list = found != nullptr ? *found : document->root;
+  planners::mask::Busy busy;
+  const auto added = add_counts(*document, list, busy);
+  if (!added) return failed(added.error());
+  if (static_cast<int>(busy.size()) == units) return busy;
+  return bad_input(document->at(list), fmt::format("{} numbers; {} has {} {}s", busy.size(),
+                                                   topology.name, units, topology.unit_name));
 }
 
 }  // namespace partita::decide

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "hw/topology.h"
+#include "planners/mask/masks.h"
 #include "profile/kernel_profile.h"
 
 namespace partita::decide {
@@ -60,5 +61,10 @@ Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view
 // Whether it plans as many workers and kernels as there are; the refusal names `file`.
 Result<void> check_planned_units(const std::string& file, const PlannedUnits& plan,
                                  const std::vector<profile::ModelKernels>& models);
+
+// How many kernels run on each unit: the numbers in --busy, a list or one list per cluster; nothing
+// runs where the path is empty.
+Result<planners::mask::Busy> load_busy(Files& files, const std::string& path,
+                                       const hw::Topology& topology);
 
 }  // namespace partita::decide

@@ -62,4 +62,22 @@ Result<plan::Judged<plan::PlannedKernels>> plan_kernels(const plan::KernelProble
   return *std::move(made->plan);
 }
 
+planners::mask::RightSize right_size(const std::string& method, const profile::ModelKernels& model,
+                                     double tolerance, const std::vector<int>& sizes) {
+  if (method == "critical") return planners::mask::critical_exact(model, tolerance, sizes);
+  if (method == "critical-greedy") return planners::mask::critical_greedy(model, tolerance, sizes);
+  planners::mask::RightSize size;
+  size.units = planners::mask::least_units(model, tolerance, sizes);
+  if (method == "model") {
+    const int knee = planners::mask::knee(model, tolerance, sizes);
+    std::ranges::fill(size.units, knee);
+  }
+  for (std::size_t k = 0; k < size.units.size(); ++k) {
+    const double time = model.kernels[k].on(size.units[k]);
+    size.time_us += time;
+    size.unit_us += size.units[k] * time;
+  }
+  return size;
+}
+
 }  // namespace partita::decide

@@ -2,12 +2,14 @@
 // `kernels simulate`, and the demo.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "hw/topology.h"
 #include "plan/judged.h"
 #include "plan/kernels.h"
+#include "planners/mask/right_size.h"
 #include "profile/kernel_profile.h"
 
 namespace partita::decide {
@@ -29,5 +31,11 @@ std::vector<std::vector<int>> units_of_kernels(const plan::KernelProblem& proble
 // The exact plan and its lanes. An Error only if the judge refuses them.
 Result<plan::Judged<plan::PlannedKernels>> plan_kernels(const plan::KernelProblem& problem,
                                                         const hw::Topology& topology, int atom);
+
+// How many units each kernel of a model shall have. kernel: the fewest within the tolerance; model:
+// the model's knee for all; critical, critical-greedy: the least units x time with the whole model
+// within the tolerance.
+planners::mask::RightSize right_size(const std::string& method, const profile::ModelKernels& model,
+                                     double tolerance, const std::vector<int>& sizes);
 
 }  // namespace partita::decide

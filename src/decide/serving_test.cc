@@ -10,7 +10,6 @@
 namespace partita::decide {
 namespace {
 
-using planners::serving::Outcome;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -32,7 +31,8 @@ plan::ServingProblem services_asked(int services) {
   return problem;
 }
 
-Planner fake(Outcome (*plan)(const plan::ServingProblem&, const planners::serving::Options&)) {
+Planner fake(planners::serving::Outcome (*plan)(const plan::ServingProblem&,
+                                                const planners::serving::Options&)) {
   return {"fake", "", "", plan};
 }
 
@@ -48,7 +48,7 @@ TEST(MakePlan, IsJudgedAndStamped) {
 TEST(MakePlan, RefusesAPlannerThatLies) {
   // It leaves out an instance, and states that all is well.
   const auto made = make_plan(fake([](const auto& asked, const auto& options) {
-                                Outcome outcome = exact().plan(asked, options);
+                                planners::serving::Outcome outcome = exact().plan(asked, options);
                                 outcome.plan->gpus[0].instances.pop_back();
                                 outcome.plan->objective.gpcs -= 1;
                                 return outcome;
@@ -62,7 +62,7 @@ TEST(MakePlan, RefusesAPlannerThatLies) {
 
 TEST(MakePlan, RefusesAPlanForAnotherProblem) {
   const auto made = make_plan(fake([](const auto& asked, const auto& options) {
-                                Outcome outcome = exact().plan(asked, options);
+                                planners::serving::Outcome outcome = exact().plan(asked, options);
                                 outcome.plan->problem_digest = "0123456789abcdef";
                                 return outcome;
                               }),
@@ -74,13 +74,15 @@ TEST(MakePlan, RefusesAPlanForAnotherProblem) {
 TEST(MakePlan, PassesRefusalsWatchAndBudgetOn) {
   const Planner refuser = fake([](const auto&, const auto& options) {
     options.progress("half way");
-    return Outcome{{}, {{"rate", "x", options.cpu_ms(), double(options.node_budget), ""}}};
+    return planners::serving::Outcome{
+        {}, {{"rate", "x", options.cpu_ms(), double(options.node_budget), ""}}};
   });
   std::string told;
-  const auto made =
-      make_plan(refuser, services_asked(1),
-                {.node_budget = 7,
-                 .watch = {[] { return 3.0; }, [&](const std::string& line) { told = line; }}});
+  PlanOptions options;
+  options.node_budget = 7;
+  options.watch.cpu_ms = [] { return 3.0; };
+  options.watch.progress = [&](const std::string& line) { told = line; };
+  const auto made = make_plan(refuser, services_asked(1), options);
   ASSERT_TRUE(made);
   EXPECT_FALSE(made->plan);
   EXPECT_THAT(made->refusals, ElementsAre(plan::Reason{"rate", "x", 3, 7, ""}));

@@ -124,9 +124,9 @@ TEST(JudgeAlone, TakesWhatThePlannersMake) {
   const auto verdict = judge_alone(hw::builtin_catalogue(), plan);
   ASSERT_THAT(refusals_of(verdict), IsEmpty());
   EXPECT_EQ(verdict->problem_digest(), plan::digest(chat_problem()));
-  EXPECT_THAT(
-      refusals_of(judge_alone(hw::builtin_catalogue(), ServingPlan{.gpu_model = "A100-80GB"})),
-      IsEmpty());  // an empty node
+  ServingPlan empty;  // of an empty node
+  empty.gpu_model = "A100-80GB";
+  EXPECT_THAT(refusals_of(judge_alone(hw::builtin_catalogue(), empty)), IsEmpty());
 }
 
 TEST(JudgeAlone, NamesWhatIsWrong) {

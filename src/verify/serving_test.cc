@@ -514,13 +514,13 @@ TEST(Verify, QueueingRule) {
   const std::string first = "slo: gpu 0 instance 1";
   const std::string second = "slo: gpu 1 instance 2";
   const std::string row = "service_row: service talk predicted_latency_ms";
-  using Words = std::set<std::string>;
-  EXPECT_EQ(with_slo(100, 99), Words{});
-  EXPECT_EQ(with_slo(37, 36), Words{});
-  EXPECT_EQ(with_slo(30, 30), (Words{first, second}));
-  EXPECT_EQ(with_slo(15, 15), (Words{first, second, row}));
-  EXPECT_EQ(with_slo(100, 10), Words{row});     // too rosy
-  EXPECT_EQ(with_slo(100, 100.5), Words{row});  // admits a miss
+  using Said = std::set<std::string>;
+  EXPECT_EQ(with_slo(100, 99), Said{});
+  EXPECT_EQ(with_slo(37, 36), Said{});
+  EXPECT_EQ(with_slo(30, 30), (Said{first, second}));
+  EXPECT_EQ(with_slo(15, 15), (Said{first, second, row}));
+  EXPECT_EQ(with_slo(100, 10), Said{row});     // too rosy
+  EXPECT_EQ(with_slo(100, 100.5), Said{row});  // admits a miss
 }
 
 TEST(Verify, QueueingRuleNamesTheOverload) {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
 #include "batch/batch_inputs.h"
 #include "decide/reasons.h"
 #include "reasons.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

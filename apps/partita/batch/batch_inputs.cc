@@ -6,7 +6,6 @@
 #include "base/terminal.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -11,9 +11,9 @@
 #include "base/index.h"
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
-#include "batch/batch_run_text.h"
 #include "carry/batch_script.h"
 #include "carry/occupancy.h"
+#include "carry/run_text.h"
 #include "carry/task_command.h"
 #include "commands.h"
 #include "decide/batch.h"
@@ -198,10 +198,10 @@ class Watcher {
     if (!last && seen_ && now < next_) return;
     next_ = now + kLook;
     if (seen_) {
-      for (const std::string& line : news(script_, *seen_, report)) complain(context_, line);
+      for (const std::string& line : carry::news(script_, *seen_, report)) complain(context_, line);
     }
     seen_ = report;
-    if (!last) progress_.show(progress_text(script_, report, now));
+    if (!last) progress_.show(carry::progress_text(script_, report, now));
   }
 
  private:
@@ -216,7 +216,7 @@ Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared
                     const exec::RunReport& report, const exec::RunNames& names) {
   const std::string content = flags.output.format == "json"
                                   ? exec::report_json(prepared.script, report, names)
-                                  : run_text(prepared.script, report, names);
+                                  : carry::run_text(prepared.script, report, names);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   const auto& [problem, schedule, devices] = *prepared.decided;

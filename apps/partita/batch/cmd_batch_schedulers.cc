@@ -1,10 +1,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
 #include "batch/batch_commands.h"
 #include "commands.h"
 #include "planners/batch/scheduler.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/input_output.h"
+#include "base/table.h"
 #include "base/terminal.h"
 #include "batch/batch_comparison.h"
 #include "commands.h"
@@ -18,7 +19,6 @@
 #include "progress.h"
 #include "serving/comparison.h"
 #include "serving/report.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -3,10 +3,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -9,7 +9,8 @@
 namespace partita::cli {
 namespace {
 
-Result<Exit> run_help(Context& context, const CLI::App& root, const std::vector<std::string>& path) {
+Result<Exit> run_help(Context& context, const CLI::App& root,
+                      const std::vector<std::string>& path) {
   CommandDoc command = describe(root);
   for (const std::string& name : path) {
     std::vector<std::string> names;

@@ -5,14 +5,15 @@
 
 #include "base/json_writer.h"
 #include "base/median.h"
+#include "base/table.h"
 #include "commands.h"
+#include "decide/kernel_planning.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/kernel_report.h"
 #include "planners/mask/right_size.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {
@@ -151,26 +152,6 @@ struct SizeFlags {
   Output output;
 };
 
-planners::mask::RightSize right_size(const SizeFlags& flags, const Loaded& in,
-                                     const ModelKernels& model) {
-  if (flags.method == "critical")
-    return planners::mask::critical_exact(model, flags.tolerance, in.sizes);
-  if (flags.method == "critical-greedy")
-    return planners::mask::critical_greedy(model, flags.tolerance, in.sizes);
-  planners::mask::RightSize size;
-  size.units = planners::mask::least_units(model, flags.tolerance, in.sizes);
-  if (flags.method == "model") {
-    const int knee = planners::mask::knee(model, flags.tolerance, in.sizes);
-    std::ranges::fill(size.units, knee);
-  }
-  for (std::size_t k = 0; k < size.units.size(); ++k) {
-    const double time = model.kernels[k].on(size.units[k]);
-    size.time_us += time;
-    size.unit_us += size.units[k] * time;
-  }
-  return size;
-}
-
 std::string sizes_text(const SizeFlags& flags, const Loaded& in,
                        const std::vector<planners::mask::RightSize>& sizes, int width) {
   Table table{{"MODEL", "METHOD", "us", "SLOWER", "MEAN UNITS", "SPENT", "PROVEN"}, {}};
@@ -230,7 +211,8 @@ Result<Exit> run_rightsize(Context& context, const SizeFlags& flags) {
   const auto in = load(context, flags.kernels);
   if (!in) return failed(in.error());
   std::vector<planners::mask::RightSize> sizes;
-  for (const ModelKernels& model : in->models) sizes.push_back(right_size(flags, *in, model));
+  for (const ModelKernels& model : in->models)
+    sizes.push_back(decide::right_size(flags.method, model, flags.tolerance, in->sizes));
   const std::string content = flags.output.format == "json" ? sizes_json(flags, *in, sizes)
                               : flags.output.format == "svg"
                                   ? sizes_svg(flags, *in, sizes)

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/json_writer.h"
+#include "base/table.h"
 #include "base/terminal.h"
 #include "decide/kernel_planning.h"
 #include "flags.h"
@@ -12,7 +13,6 @@
 #include "kernels/kernel_report.h"
 #include "planners/mask/joint_plan.h"
 #include "planners/mask/right_size.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

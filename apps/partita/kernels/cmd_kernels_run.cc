@@ -1,24 +1,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "base/json_writer.h"
-#include "base/median.h"
+#include "base/table.h"
 #include "base/terminal.h"
+#include "decide/terminal.h"
+#include "carry/lane_runs.h"
 #include "decide/kernel_policies.h"
-#include "exec/lanes/lane_workers.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
 #include "kernels/lane_drivers.h"
 #include "progress.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {
 
+using carry::LaneOutcome;
 using profile::ModelKernels;
 
 struct LaneRunFlags {
@@ -30,146 +30,20 @@ struct LaneRunFlags {
   Output output;
 };
 
-// What a policy came to: medians over the repeats.
-struct LaneOutcome {
-  std::string policy;
-  std::vector<double> rps;     // per worker
-  std::vector<double> p95_ms;  // per worker
-  double switches = 0;         // per request of all workers
-  double waits = 0;            // share of the switches that had to wait
-  int lanes = 0;
-  double total() const {
-    double sum = 0;
-    for (const double one : rps) sum += one;
-    return sum;
-  }
-};
-
-// ------------------------------------------------------------------------------------- kernels
-
-// Makes kernels that take as long as profiled ones: as many work-groups as there are units that
-// help, each for the kernel's shortest time.
-class StandIns {
- public:
-  StandIns(OpenLaneDriver& device, Clock& clock) : device_(device), clock_(clock) {}
-
-  // Measures how long a step of a computing kernel takes on the units of `mask`.
-  Result<void> calibrate(const hw::UnitMask& mask) {
-    const Result<int> lane = device_.driver->create_lane(mask);
-    if (!lane) return failed(lane.error());
-    for (std::int64_t rounds = 1024;; rounds *= 2) {
-      const Result<double> us = time_of(*lane, rounds);
-      if (!us) return failed(us.error());
-      us_per_round_ = *us / static_cast<double>(rounds);
-      if (*us >= 2000 || rounds >= kMostRounds) break;
-    }
-    return device_.driver->destroy_lane(*lane);
-  }
-
-  Result<device::Kernel> of(const profile::KernelProfile& kernel, const LaneRunFlags& flags) {
-    const double fastest = kernel.time_us.back();
-    const auto knee = std::ranges::find_if(
-        kernel.time_us, [&](double us) { return us <= fastest * (1 + flags.tolerance); });
-    const auto rounds = std::llround(fastest * flags.scale / us_per_round_);
-    return device_.kernels->computing(knee - kernel.time_us.begin() + 1,
-                                      std::max<std::int64_t>(rounds, 1));
-  }
-
- private:
-  static constexpr std::int64_t kMostRounds = std::int64_t{1} << 40;
-
-  Result<double> time_of(int lane, std::int64_t rounds) {
-    const auto kernel = device_.kernels->computing(1, rounds);
-    if (!kernel) return failed(kernel.error());
-    const std::int64_t begin = clock_.now_ns();
-    if (auto launched = device_.driver->launch(lane, *kernel); !launched)
-      return failed(launched.error());
-    if (auto ended = device_.driver->synchronise(lane); !ended) return failed(ended.error());
-    return static_cast<double>(clock_.now_ns() - begin) * 1e-3;
-  }
-
-  OpenLaneDriver& device_;
-  Clock& clock_;
-  double us_per_round_ = 0;
-};
-
-using Kernels = std::vector<std::vector<device::Kernel>>;  // per worker
-
-Result<Kernels> stand_ins(OpenLaneDriver& device, Context& context, const LaneRunFlags& flags,
-                          const std::vector<ModelKernels>& models) {
-  const auto info = device.driver->info();
-  if (!info) return failed(info.error());
-  StandIns maker(device, context.clock);
-  const hw::UnitMask first = hw::units_of(info->topology, info->atom, hw::UnitMask{1});
-  if (auto calibrated = maker.calibrate(first); !calibrated) return failed(calibrated.error());
-  Kernels all;
-  for (const ModelKernels& model : models) {
-    all.emplace_back();
-    for (const profile::KernelProfile& kernel : model.kernels) {
-      auto made = maker.of(kernel, flags);
-      if (!made) return failed(made.error());
-      all.back().push_back(*std::move(made));
-    }
-  }
-  return all;
-}
-
 // ----------------------------------------------------------------------------------------- runs
-
-// Masks that do not depend on what runs are made before it.
-Result<std::vector<exec::LaneWorker>> on_lanes(const std::string& policy,
-                                               const decide::PolicyInputs& inputs,
-                                               const Kernels& kernels) {
-  const auto masks = decide::kernel_policy(policy, inputs);
-  if (!masks) return failed(masks.error());
-  const std::vector<int> idle(static_cast<std::size_t>(inputs.topology.units()));
-  std::vector<exec::LaneWorker> workers(kernels.size());
-  for (std::size_t w = 0; w < kernels.size(); ++w) {
-    std::vector<hw::UnitMask>& its = workers[w].masks;
-    for (std::size_t k = 0; k < kernels[w].size(); ++k) {
-      const auto mask = (*masks)(w, k, idle);
-      if (!mask) return bad_input("--policies", policy + " gives no mask");
-      auto found = std::ranges::find(its, *mask);
-      if (found == its.end()) found = its.insert(its.end(), *mask);
-      workers[w].steps.push_back({static_cast<std::size_t>(found - its.begin()), kernels[w][k]});
-    }
-  }
-  return workers;
-}
-
-LaneOutcome outcome_of(const std::string& policy, const std::vector<exec::LaneWorkersRun>& runs) {
-  LaneOutcome outcome{policy, {}, {}, 0, 0, runs.front().lanes};
-  double requests = 0, waits = 0;
-  for (std::size_t w = 0; w < runs.front().workers.size(); ++w) {
-    std::vector<double> rps, p95;
-    for (const exec::LaneWorkersRun& run : runs) {
-      std::vector<std::int64_t> times = run.workers[w].latency_ns;
-      std::ranges::sort(times);
-      double sum = 0;
-      for (const std::int64_t ns : times) sum += static_cast<double>(ns) * 1e-9;
-      rps.push_back(static_cast<double>(times.size()) / sum);
-      p95.push_back(static_cast<double>(times[(times.size() * 95 + 99) / 100 - 1]) * 1e-6);
-      requests += static_cast<double>(times.size());
-      outcome.switches += static_cast<double>(run.workers[w].switches);
-      waits += static_cast<double>(run.workers[w].waits);
-    }
-    outcome.rps.push_back(median(rps));
-    outcome.p95_ms.push_back(median(p95));
-  }
-  outcome.waits = outcome.switches > 0 ? waits / outcome.switches : 0;
-  outcome.switches /= requests;
-  return outcome;
-}
 
 Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& flags,
                                          const decide::PolicyInputs& inputs,
                                          OpenLaneDriver& device) {
-  const auto kernels = stand_ins(device, context, flags, inputs.workers);
+  const auto kernels = carry::stand_ins(*device.driver, *device.kernels, context.clock,
+                                        inputs.workers, {flags.tolerance, flags.scale});
   if (!kernels) return failed(kernels.error());
   const std::vector<std::string> policies = split(flags.policies, ',');
   std::vector<std::vector<exec::LaneWorker>> workers;
   for (const std::string& policy : policies) {
-    auto made = on_lanes(policy, inputs, *kernels);
+    const auto masks = decide::kernel_policy(policy, inputs);
+    if (!masks) return failed(masks.error());
+    auto made = carry::on_lanes(policy, *masks, inputs.topology.units(), *kernels);
     if (!made) return failed(made.error());
     workers.push_back(*std::move(made));
   }
@@ -185,7 +59,7 @@ Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& f
   }
   std::vector<LaneOutcome> outcomes;
   for (std::size_t p = 0; p < policies.size(); ++p)
-    outcomes.push_back(outcome_of(policies[p], runs[p]));
+    outcomes.push_back(carry::outcome_of(policies[p], runs[p]));
   return outcomes;
 }
 

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "base/json_writer.h"
+#include "base/table.h"
 #include "decide/input.h"
 #include "decide/kernel_planning.h"
 #include "decide/kernel_simulation.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -2,10 +2,8 @@
 
 #include <memory>
 
-#include "base/document.h"
 #include "base/json_writer.h"
 #include "commands.h"
-#include "decide/input.h"
 #include "flags.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_inputs.h"
@@ -17,45 +15,11 @@ namespace {
 using planners::mask::Busy;
 using planners::mask::Grant;
 
-constexpr int kMaxKernels = 1'000'000;  // per unit
-
 struct MaskFlags {
   std::string gpu = "MI50", policy = "fair", busy;
   int units = 0, overlap_limit = 0, atom = 0;
   Output output;
 };
-
-Result<void> add_counts(const Document& document, const Node& node, Busy& busy) {
-  if (node.kind == Node::Kind::list) {
-    for (const Node& item : node.items) {
-      if (auto added = add_counts(document, item, busy); !added) return added;
-    }
-    return {};
-  }
-  const bool whole = node.kind == Node::Kind::number && node.number >= 0 &&
-                     node.number <= kMaxKernels && node.number == static_cast<int>(node.number);
-  if (!whole) return bad_input(document.at(node), "must be a number of running kernels");
-  busy.push_back(static_cast<int>(node.number));
-  return {};
-}
-
-// The numbers of --busy: a list, or one list per cluster.
-Result<Busy> load_busy(Context& context, const MaskFlags& flags, const hw::Topology& topology) {
-  const int units = topology.units();
-  if (flags.busy.empty()) return Busy(static_cast<std::size_t>(units));
-  const Result<std::string> text = decide::read_input(context.files, "--busy", flags.busy);
-  if (!text) return failed(text.error());
-  const Result<Document> document = parse_document(flags.busy, *text);
-  if (!document) return failed(document.error());
-  const Node* found = document->root.find("busy");
-  const Node& list = found != nullptr ? *found : document->root;
-  Busy busy;
-  const auto added = add_counts(*document, list, busy);
-  if (!added) return failed(added.error());
-  if (static_cast<int>(busy.size()) == units) return busy;
-  return bad_input(document->at(list), fmt::format("{} numbers; {} has {} {}s", busy.size(),
-                                                   topology.name, units, topology.unit_name));
-}
 
 // What was granted, in units.
 struct Answer {
@@ -156,7 +120,7 @@ Result<Exit> run_mask(Context& context, MaskFlags flags) {
   const Result<int> atom = decide::load_atom(*topology, flags.atom);
   if (!atom) return failed(atom.error());
   flags.atom = *atom;
-  Result<Busy> busy = load_busy(context, flags, *topology);
+  Result<Busy> busy = decide::load_busy(context.files, flags.busy, *topology);
   if (!busy) return failed(busy.error());
   const Answer answer = answer_of(flags, *topology, *std::move(busy));
   const std::string content = flags.output.format == "json"  ? json_of(flags, answer)

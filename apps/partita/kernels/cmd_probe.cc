@@ -5,6 +5,7 @@
 
 #include "base/json_writer.h"
 #include "base/rng.h"
+#include "base/table.h"
 #include "base/terminal.h"
 #include "commands.h"
 #include "exec/lanes/lane_probe.h"
@@ -13,7 +14,6 @@
 #include "kernels/lane_drivers.h"
 #include "planners/mask/lanes.h"
 #include "progress.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "base/table.h"
 #include "base/terminal.h"
 #include "decide/kernel_planning.h"
 #include "forms/kernel_picture.h"
-#include "table.h"
 
 namespace partita::cli {
 

@@ -9,15 +9,15 @@
 
 #include "actuate/apply.h"
 #include "actuate/workers.h"
+#include "base/table.h"
 #include "commands.h"
 #include "decide/input.h"
-#include "node/devices.h"
 #include "flags.h"
+#include "node/devices.h"
 #include "node/log_rotation.h"
 #include "node/mps_workers.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {
@@ -253,7 +253,8 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
        {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_SM_PARTITION"})
     ::unsetenv(name);
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.device.catalogue);
+  const Result<hw::Catalogue> catalogue =
+      decide::load_catalogue(context.files, flags.device.catalogue);
   if (!catalogue) return failed(catalogue.error());
   RealProcesses workers, mps;
   auto options = options_of({context, mps, *catalogue}, flags, *paths);

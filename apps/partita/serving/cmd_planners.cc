@@ -1,9 +1,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
 #include "commands.h"
 #include "planners/serving/planner.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

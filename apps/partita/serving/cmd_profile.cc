@@ -6,15 +6,16 @@
 #include <optional>
 #include <set>
 
+#include "base/table.h"
 #include "base/terminal.h"
+#include "commands.h"
 #include "commands.h"
 #include "decide/profile_files.h"
 #include "flags.h"
+#include "forms/profile_plot.h"
 #include "profile/fit.h"
 #include "profile/law.h"
 #include "profile/readers.h"
-#include "serving/profile_plot.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {
@@ -249,8 +250,9 @@ Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
   if (!table) return failed(table.error());
   const Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
   if (!workload) return failed(workload.error());
-  const std::string plot = flags.output.format == "svg" ? plot_svg(*workload, flags.processes)
-                                                        : plot_text(*workload, flags.processes);
+  const std::string plot = flags.output.format == "svg"
+                               ? forms::plot_svg(*workload, flags.processes)
+                               : forms::plot_text(*workload, flags.processes);
   if (plot.empty()) {
     return bad_input("--processes", fmt::format("'{}' has no point with {} processes", flags.model,
                                                 flags.processes));

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
 #include "decide/simulate.h"
 #include "reasons.h"
 #include "serving/report.h"
-#include "table.h"
 
 namespace partita::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/json_writer.h"
+#include "base/table.h"
 #include "flags.h"
-#include "table.h"
 
 namespace partita::cli {
 

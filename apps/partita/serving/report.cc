@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "table.h"
+#include "base/table.h"
 
 namespace partita::cli {
 

@@ -8,7 +8,7 @@
 #include "exec/batch/run_report.h"
 #include "exec/batch/script.h"
 
-namespace partita::cli {
+namespace partita::carry {
 
 // The table, in the order of the planned ends, then what to know about it.
 std::string run_text(const exec::Script& script, const exec::RunReport& report,
@@ -22,4 +22,4 @@ std::string progress_text(const exec::Script& script, const exec::RunReport& rep
 std::vector<std::string> news(const exec::Script& script, const exec::RunReport& before,
                               const exec::RunReport& now);
 
-}  // namespace partita::cli
+}  // namespace partita::carry

@@ -1,17 +1,18 @@
-#include "table.h"
+#include "base/table.h"
 
 #include <algorithm>
 
 #include "base/unicode.h"
 
-namespace partita::cli {
+namespace partita {
 namespace {
 
-bool looks_numeric(const std::string& cell) {
+bool numeric_cell(const std::string& cell) {
   return cell == "none" || cell.find_first_not_of("0123456789.+-% ") == std::string::npos;
 }
 
-void append_cell(std::string& line, const std::string& cell, int width, bool right) {
+void append_table_cell(std::string& line, const std::string& cell, int width,
+                       bool right) {
   const std::string padding(static_cast<std::size_t>(std::max(0, width - columns(cell))), ' ');
   line += right ? padding + cell : cell + padding;
   line += "  ";
@@ -27,7 +28,7 @@ std::string to_string(const Table& table) {
     bool numeric = true;
     for (const auto& row : table.rows) {
       widest = std::max(widest, columns(row[c]));
-      numeric = numeric && looks_numeric(row[c]);
+      numeric = numeric && numeric_cell(row[c]);
     }
     widths.push_back(widest);
     right.push_back(numeric);
@@ -35,7 +36,8 @@ std::string to_string(const Table& table) {
   std::string text;
   const auto add = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) append_cell(line, row[c], widths[c], right[c]);
+    for (std::size_t c = 0; c < row.size(); ++c)
+      append_table_cell(line, row[c], widths[c], right[c]);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
   add(table.header);
@@ -43,4 +45,4 @@ std::string to_string(const Table& table) {
   return text;
 }
 
-}  // namespace partita::cli
+}  // namespace partita

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace partita::cli {
+namespace partita {
 
 struct Table {
   std::vector<std::string> header;
@@ -15,4 +15,4 @@ struct Table {
 // The table, every line ending in a newline, columns two spaces apart.
 std::string to_string(const Table& table);
 
-}  // namespace partita::cli
+}  // namespace partita

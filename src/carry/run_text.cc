@@ -1,4 +1,4 @@
-#include "batch/batch_run_text.h"
+#include "carry/run_text.h"
 
 #include <fmt/format.h>
 
@@ -6,15 +6,17 @@
 #include <tuple>
 
 #include "base/index.h"
+#include "base/table.h"
 #include "base/terminal.h"
-#include "batch/batch_inputs.h"
-#include "table.h"
+#include "plan/batch.h"
 
-namespace partita::cli {
+namespace partita::carry {
 namespace {
 
 using exec::Nanos;
 using exec::TaskStatus;
+
+std::string seconds_text(Nanos time) { return fmt::format("{:.3f}", plan::seconds(time).value); }
 
 constexpr int kNamedRunning = 3;  // tasks that a line of progress names
 
@@ -121,4 +123,4 @@ std::vector<std::string> news(const exec::Script& script, const exec::RunReport&
   return lines;
 }
 
-}  // namespace partita::cli
+}  // namespace partita::carry

@@ -6,7 +6,7 @@
 
 #include "profile/workload_profile.h"
 
-namespace partita::cli {
+namespace partita::forms {
 
 // One line per size: throughput and latency as blocks of eight heights over the batch sizes that
 // ran, each with its range. Empty when no point has that many processes.
@@ -15,4 +15,4 @@ std::string plot_text(const profile::WorkloadProfile& profile, int processes);
 // Two panels with logarithmic axes. Well-formed XML whatever the model's name is.
 std::string plot_svg(const profile::WorkloadProfile& profile, int processes);
 
-}  // namespace partita::cli
+}  // namespace partita::forms
