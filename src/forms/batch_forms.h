@@ -2,11 +2,13 @@
 // the terminal and as SVG, also of several schedules side by side.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/form.h"
+#include "base/units.h"
 #include "hw/catalogue.h"
 #include "plan/batch.h"
 
@@ -37,7 +39,16 @@ std::vector<std::string> task_warnings(const BatchProblem& problem);
 // for times up to 46 days. `gpu_model` is the first GPU's, `gpus` the number of GPUs; `gpu_models`
 // lists one name per GPU and is written when they differ. Reading needs api_version, kind,
 // gpu_model, gpus and tasks; unknown keys are left alone.
-std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateTask>& late = {});
+// `chosen_for`: key `robustness`, the simulated runs for which it was chosen.
+struct ChosenFor {
+  double spread = 0;
+  int runs = 0;
+  std::uint64_t seed = 0;
+  Seconds expected, p95;  // makespans
+};
+std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateTask>& late = {},
+                          const std::optional<ChosenFor>& chosen_for = {});
+DocumentKind schedule_kind();
 Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view text);
 
 struct GanttOptions {

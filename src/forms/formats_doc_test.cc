@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "forms/batch_forms.h"
 #include "forms/graph_forms.h"
+#include "forms/kernel_forms.h"
 #include "forms/serving_forms.h"
 
 namespace partita::plan {
@@ -56,6 +57,14 @@ TEST(FormatsDoc, ScheduleExampleIsRead) {
   EXPECT_EQ(schedule->reconfigurations.at(1).start, 2);
   EXPECT_EQ(schedule->makespan, schedule->tasks[0].end);
   EXPECT_TRUE(schedule->optimal);
+}
+
+TEST(FormatsDoc, KernelPlanExampleIsReadAndWrittenAsItStands) {
+  const std::string text = example("Masks and kernel plans", "json");
+  const auto plan = forms::parse_kernel_plan("formats.md", text);
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->workers.at(1).predicted_us, 28);
+  EXPECT_EQ(forms::kernel_plan_json(*plan), text);
 }
 
 TEST(FormatsDoc, TaskGraphExampleIsRead) {

@@ -199,7 +199,7 @@ TEST(PlanJson, RefusesTheDocumentItself) {
        "\"gpu_model\"",
        "p.json:3: 'optimal' must be true or false"},
       {"\"gpu_model\"", "\"explanation\": [3], \"gpu_model\"",
-       "p.json:3: an explanation must be a text"},
+       "p.json:3: 'explanation' must list texts"},
       {"\"gpus\": [", "\"gpus\": [3,", "p.json:4: an object with named values is needed"},
       {"\"gpus\"", "\"gpu\"", "p.json:1: 'gpus' is missing"},
       {"\"services\": [", "\"services\": {}, \"more\": [", "p.json:10: 'services' must be a list"},

@@ -173,7 +173,7 @@ TEST(ScheduleJson, RefusesWithLineAndKey) {
       {"\"gpus\": 1", "\"gpus\": 1, \"makespan_s\": \"7\"",
        "s.json:3: 'makespan_s' must be a finite number"},
       {"\"gpus\": 1", "\"gpus\": 1, \"explanation\": [3]",
-       "s.json:3: an explanation must be a text"},
+       "s.json:3: 'explanation' must list texts"},
       {"\"gpus\": 1", "\"gpus\": 1, \"stats\": {\"nodes\": -1}",
        "s.json:3: 'nodes' is -1, must be at least 0"},
       {"\"tasks\"", "\"task\"", "s.json:1: 'tasks' is missing"},

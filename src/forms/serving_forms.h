@@ -1,11 +1,12 @@
 // Forms of the serving vocabulary: services file (YAML or JSON), plan JSON, text and SVG pictures.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/form.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
 
@@ -21,7 +22,19 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
 // api_version, kind, gpu_model, gpus and services; a missing objective is counted, and planner,
 // slo_rule (queueing), stats, explanation and a GPU's model may be missing too. Unknown keys are
 // left alone. Types and bounds are checked; whether the plan is right is for the judge.
-std::string plan_json(const ServingPlan& plan);
+// `changes`: key `incremental`, of a plan that was made from what ran before; not read.
+struct PlanChanges {
+  struct Point {
+    int gpus = 0;
+    double cost = 0;
+    int moves = 0, lower_bound_moves = 0;
+    bool proven = false;
+  };
+  int kept = 0, restarted = 0, moved = 0, created = 0, removed = 0;
+  std::vector<Point> curve;
+};
+std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes = {});
+DocumentKind plan_kind();
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 
 struct PictureOptions {

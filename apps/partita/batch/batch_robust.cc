@@ -76,16 +76,9 @@ Result<Robust> make_robust_schedule(Context& context, const planners::batch::Cho
   return robust;
 }
 
-std::string with_robustness(std::string schedule_json, const Robust& robust) {
-  constexpr std::string_view kEnd = "\n}\n";
-  CHECK(schedule_json.ends_with(kEnd));
-  schedule_json.resize(schedule_json.size() - kEnd.size());
-  return schedule_json + fmt::format(
-                             ",\n  \"robustness\": {{\"spread\": {}, \"runs\": {}, \"seed\": {}, "
-                             "\"expected_makespan_s\": {}, \"p95_makespan_s\": {}}}{}",
-                             robust.options.spread, robust.options.runs, robust.options.seed,
-                             plan::seconds(robust.report.mean).value,
-                             plan::seconds(robust.report.p95).value, kEnd);
+plan::ChosenFor chosen_for(const Robust& robust) {
+  return {robust.options.spread, robust.options.runs, robust.options.seed,
+          plan::seconds(robust.report.mean), plan::seconds(robust.report.p95)};
 }
 
 }  // namespace partita::cli

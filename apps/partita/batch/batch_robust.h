@@ -6,6 +6,7 @@
 
 #include "batch/batch_scheduling.h"
 #include "context.h"
+#include "forms/batch_forms.h"
 #include "sim/batch.h"
 
 namespace partita::cli {
@@ -24,7 +25,7 @@ Result<Robust> make_robust_schedule(Context& context, const planners::batch::Cho
                                     const plan::BatchProblem& problem, const SearchFlags& search,
                                     double spread);
 
-// A schedule's JSON with the key `robustness`: spread, runs, expected_makespan_s, p95_makespan_s.
-std::string with_robustness(std::string schedule_json, const Robust& robust);
+// What the schedule's document says of it, in the key `robustness`.
+plan::ChosenFor chosen_for(const Robust& robust);
 
 }  // namespace partita::cli

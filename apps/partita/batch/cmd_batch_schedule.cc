@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
+#include "forms/reason_forms.h"
 #include "serving/planning.h"
 
 namespace partita::cli {
@@ -30,7 +31,7 @@ Result<Exit> refuse(Context& context, const BatchScheduleFlags& flags,
   complain(context, reasons_text("there is no such schedule:", reasons));
   // -o names the place of a schedule; a refusal is never written there.
   if (flags.output.format == "json") {
-    auto written = deliver(context, {}, reasons_json("Refusal", "reasons", reasons));
+    auto written = deliver(context, {}, forms::refusal_json(reasons));
     if (!written) return failed(written.error());
   }
   return Exit::no;
@@ -50,8 +51,8 @@ Result<std::string> render(Context& context, const BatchScheduleFlags& flags, co
   const plan::BatchSchedule& schedule = *robust.made.schedule;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") {
-    const std::string json = plan::schedule_json(schedule, late);
-    return flags.spread > 0 ? with_robustness(json, robust) : json;
+    return flags.spread > 0 ? plan::schedule_json(schedule, late, chosen_for(robust))
+                            : plan::schedule_json(schedule, late);
   }
   const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());

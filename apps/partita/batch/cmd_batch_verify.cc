@@ -5,6 +5,7 @@
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
+#include "forms/reason_forms.h"
 #include "serving/planning.h"
 
 namespace partita::cli {
@@ -29,7 +30,7 @@ Result<Exit> run_batch_verify(Context& context, const BatchVerifyFlags& flags) {
   const Result<JudgedSchedule> judged = load_schedule(context, flags.schedule);
   if (!judged) return failed(judged.error());
   const std::string content = flags.output.format == "json"
-                                  ? reasons_json("Verdict", "violations", judged->violations)
+                                  ? forms::verdict_json(judged->violations)
                                   : verdict_text(flags.schedule.schedule, *judged);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());

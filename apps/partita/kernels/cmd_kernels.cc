@@ -272,7 +272,7 @@ Command add_kernels(CLI::App& app) {
   kernels->require_subcommand(1);
   const std::vector<Command> commands = {
       add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
-      add_kernels_simulate(*kernels), add_kernels_run(*kernels)};
+      add_kernels_verify(*kernels), add_kernels_simulate(*kernels), add_kernels_run(*kernels)};
   kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
   return {kernels, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "base/json_writer.h"
 #include "flags.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
@@ -49,17 +48,13 @@ std::string curve_text(const std::vector<planners::mask::JointPlan>& curve) {
   return "\n" + to_string(table);
 }
 
-std::string with_curve(std::string json, const std::vector<planners::mask::JointPlan>& curve) {
-  JsonWriter out;
-  out.raw(",\n  \"curve\": ");
-  std::size_t switches = 0;
-  out.list(curve, "    ", [&](const planners::mask::JointPlan& one) {
-    out.raw("{\"max_switches\": ").number(static_cast<long>(switches++));
-    out.raw(", \"objective\": ").number(one.plan.objective);
-    out.raw(", \"optimal\": ").boolean(one.plan.optimal).raw("}");
-  });
-  json.insert(json.rfind('}'), out.take());
-  return json;
+std::string json_of(const Planned& it) {
+  forms::StatedKernelPlan stated =
+      forms::stated_plan(it.problem, it.result.plan, it.result.lanes, it.topology);
+  for (const planners::mask::JointPlan& one : it.curve)
+    stated.curve.push_back(
+        {static_cast<int>(stated.curve.size()), one.plan.objective, one.plan.optimal});
+  return forms::kernel_plan_json(stated);
 }
 
 std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
@@ -120,9 +115,7 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
   if (flags.output.format == "svg") {
     content = svg_of(flags, *planned);
   } else if (flags.output.format == "json") {
-    content = plan::kernel_plan_json(planned->problem, planned->result.plan, planned->result.lanes,
-                                     planned->topology);
-    if (flags.curve) content = with_curve(std::move(content), planned->curve);
+    content = json_of(*planned);
   } else {
     content = kernel_plan_text(planned->problem, planned->result, planned->topology, context.width);
     if (flags.curve) content += curve_text(planned->curve);

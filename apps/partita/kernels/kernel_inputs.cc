@@ -8,8 +8,6 @@
 #include <iterator>
 #include <map>
 
-#include "base/document.h"
-#include "base/fields.h"
 #include "flags.h"
 #include "kernels/kernel_planning.h"
 #include "plan/kernels.h"
@@ -75,23 +73,16 @@ std::vector<int> quarters(const hw::Topology& topology, const std::vector<int>& 
   return counts;
 }
 
-Result<std::vector<int>> units_in(const Document& document, const Node& worker,
-                                  const std::vector<int>& sizes) {
-  const Result<const Node*> list = list_member(document, worker, "units");
-  if (!list) return failed(list.error());
-  std::vector<int> units;
-  for (const Node& item : (*list)->items) {
-    const auto size = std::ranges::find(sizes, item.kind == Node::Kind::number ? item.number : 0);
-    if (size == sizes.end())
-      return bad_input(document.at(item),
-                       fmt::format("a number of units from {} to {}, of whole atoms, is wanted",
-                                   sizes.front(), sizes.back()));
-    units.push_back(*size);
-  }
-  return units;
-}
-
 }  // namespace
+
+void add_profiles_flag(CLI::App& command, KernelFlags& flags) {
+  command
+      .add_option("--profiles", flags.profiles,
+                  "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's "
+                  "NAME.json and NAME.profile.json, per worker")
+      ->required()
+      ->type_name("DIR");
+}
 
 void add_kernel_flags(CLI::App& command, KernelFlags& flags) {
   command
@@ -99,12 +90,7 @@ void add_kernel_flags(CLI::App& command, KernelFlags& flags) {
                   "The co-located models, between commas; one name several times: several workers")
       ->required()
       ->type_name("NAMES");
-  command
-      .add_option("--profiles", flags.profiles,
-                  "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's "
-                  "NAME.json and NAME.profile.json, per worker")
-      ->required()
-      ->type_name("DIR");
+  add_profiles_flag(command, flags);
   command.add_option("--gpu", flags.gpu, kGpuHelp)->type_name("TOPOLOGY")->default_str(flags.gpu);
   add_atom_flag(command, flags.atom);
 }
@@ -207,38 +193,20 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const 
 }
 
 Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.exactly("kind", "KernelPlan");
-  const std::string gpu = fields.text("gpu");
-  int atom = fields.has("atom") ? fields.integer("atom", {1, hw::kMaxUnits}) : 0;
-  const std::vector<Node>& workers = fields.list("workers", plan::kMaxWorkers);
-  const auto topology = hw::topology_named(gpu);
-  if (!topology) fields.refuse("gpu", topology.error().message);
-  if (workers.empty()) fields.refuse("workers", "'workers' is empty");
-  if (fields.error()) return failed(*fields.error());
-  if (const auto fits = load_atom(*topology, atom); fits) {
-    atom = *fits;
-  } else {
-    fields.refuse("atom", fits.error().message);
-    return failed(*fields.error());
-  }
-  const std::vector<int> sizes = hw::mask_sizes(*topology, atom);
-  PlannedUnits plan{gpu, atom, {}, {}};
-  for (const Node& worker : workers) {
-    Fields one(fields, worker);
-    const std::string name = one.name("name");
-    const std::string model = name.substr(0, name.find('#'));
-    if (model.empty() || model.find(',') != model.npos)
-      one.refuse("name", "a worker is called as its file of profiles, without a comma");
-    if (fields.error()) return failed(*fields.error());
-    auto units = units_in(*document, worker, sizes);
-    if (!units) return failed(units.error());
-    plan.workers += (plan.workers.empty() ? "" : ",") + model;
-    plan.units.push_back(*std::move(units));
-  }
+  const auto stated = forms::parse_kernel_plan(file, text);
+  if (!stated) return failed(stated.error());
+  const Result<int> atom = load_atom(*hw::topology_named(stated->gpu), stated->atom.value_or(0));
+  if (!atom) return failed(atom.error());
+  PlannedUnits plan{stated->gpu, *atom, worker_names(*stated), {}};
+  for (const forms::StatedWorker& worker : stated->workers) plan.units.push_back(worker.units);
   return plan;
+}
+
+std::string worker_names(const forms::StatedKernelPlan& plan) {
+  std::string names;
+  for (const forms::StatedWorker& worker : plan.workers)
+    names += (names.empty() ? "" : ",") + worker.name.substr(0, worker.name.find('#'));
+  return names;
 }
 
 }  // namespace partita::cli

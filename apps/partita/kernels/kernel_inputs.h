@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "context.h"
+#include "forms/kernel_forms.h"
 #include "hw/topology.h"
 #include "profile/kernel_profile.h"
 
@@ -27,6 +28,8 @@ Result<int> load_atom(const hw::Topology& topology, int atom);
 // The policies of masks, for --policy.
 std::vector<std::string> mask_policy_words();
 
+// Adds --profiles.
+void add_profiles_flag(CLI::App& command, KernelFlags& flags);
 // Adds --workers, --profiles, --gpu and --atom.
 void add_kernel_flags(CLI::App& command, KernelFlags& flags);
 
@@ -51,7 +54,10 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Context& context, const 
 
 inline constexpr std::size_t kMaxTimes = 50'000'000;  // kernels x units, over all workers
 
-// What a KernelPlan (JSON) says.
+// The workers of a plan, as for --workers: "b#2" is a second b.
+std::string worker_names(const forms::StatedKernelPlan& plan);
+
+// What `kernels simulate` takes of a KernelPlan (JSON).
 struct PlannedUnits {
   std::string gpu;
   int atom = 1;

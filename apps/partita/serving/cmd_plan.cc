@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "flags.h"
+#include "forms/reason_forms.h"
 #include "serving/inputs.h"
 #include "forms/serving_forms.h"
 #include "serving/planning.h"
@@ -45,7 +46,7 @@ Result<Exit> refuse(Context& context, const PlanCommandFlags& flags,
   complain(context, reasons_text("there is no such plan:", reasons));
   // -o names the place of a plan; a refusal is never written there.
   if (flags.output.format == "json") {
-    auto written = deliver(context, {}, reasons_json("Refusal", "reasons", reasons));
+    auto written = deliver(context, {}, forms::refusal_json(reasons));
     if (!written) return failed(written.error());
   }
   return Exit::no;
@@ -71,8 +72,9 @@ Result<Exit> run_again(Context& context, const PlanCommandFlags& flags, const pl
   const plan::ServingPlan& plan = *result->outcome.plan;
   const auto too_many = too_many_gpus(plan, flags.max_gpus);
   if (!too_many.empty()) return refuse(context, flags, too_many);
-  std::string content = render(context, flags, catalogue, plan);
-  if (flags.output.format == "json") content = with_changes(std::move(content), *result);
+  std::string content = flags.output.format == "json"
+                            ? plan::plan_json(plan, changes_of(*result))
+                            : render(context, flags, catalogue, plan);
   if (flags.output.format == "text") content += changes_text(*result);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "forms/reason_forms.h"
 #include "serving/inputs.h"
 #include "serving/judge.h"
 #include "serving/planning.h"
@@ -21,7 +22,7 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
   const bool ok = judged->violations.empty();
   std::string content;
   if (flags.output.format == "json") {
-    content = reasons_json("Verdict", "violations", judged->violations);
+    content = forms::verdict_json(judged->violations);
   } else if (ok) {
     content = fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
                           judged->problem.services.size(), judged->plan.gpus.size(),

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include "base/nearest.h"
 #include "flags.h"
 #include "progress.h"
@@ -62,21 +60,6 @@ std::string reasons_text(const std::string& headline, const std::vector<plan::Re
   std::string text = headline;
   for (const plan::Reason& reason : reasons) text += "\n  " + plan::to_string(reason);
   return text;
-}
-
-std::string reasons_json(const std::string& kind, const std::string& key,
-                         const std::vector<plan::Reason>& reasons) {
-  nlohmann::ordered_json document{{"api_version", "partita/v1"}, {"kind", kind}};
-  if (kind == "Verdict") document["ok"] = reasons.empty();
-  document[key] = nlohmann::ordered_json::array();
-  for (const plan::Reason& reason : reasons) {
-    document[key].push_back({{"constraint", reason.constraint},
-                             {"subject", reason.subject},
-                             {"have", reason.have},
-                             {"need", reason.need},
-                             {"detail", reason.detail}});
-  }
-  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace partita::cli

@@ -32,8 +32,4 @@ Result<Outcome> make_plan(Context& context, const Planner& planner,
 // Reasons for people: a headline, then one indented line each.
 std::string reasons_text(const std::string& headline, const std::vector<plan::Reason>& reasons);
 
-// Reasons for programs: a document of `kind` ("Refusal", "Verdict") with the list under `key`.
-std::string reasons_json(const std::string& kind, const std::string& key,
-                         const std::vector<plan::Reason>& reasons);
-
 }  // namespace partita::cli

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "context.h"
+#include "forms/serving_forms.h"
 #include "serving/planning.h"
 #include "planners/serving/incremental.h"
 
@@ -32,8 +33,8 @@ Result<IncrementalOutcome> make_plan_again(Context& context, const ReplanFlags& 
                                            const plan::ServingProblem& problem,
                                            const hw::Catalogue& catalogue, long node_budget);
 
-// A plan document with the key `incremental` added.
-std::string with_changes(std::string plan_json, const IncrementalOutcome& outcome);
+// What the plan's document says of it, in the key `incremental`.
+plan::PlanChanges changes_of(const IncrementalOutcome& outcome);
 
 // For people: what is kept, moved, created and removed, and the curve.
 std::string changes_text(const IncrementalOutcome& outcome);
