@@ -264,12 +264,14 @@ void Form::list_schema(const ListForm& how) {
 
 template <class T, class Write, class Read>
 void Form::values(std::string_view key, std::vector<T>& all, const ListForm& how,
-                  std::string_view about, std::string_view kind, Write put, Read take) {
+                  std::string_view about, const Range* range, Write put, Read take) {
   if (!open(key, about)) return;
   if (mode_ == Mode::write) write_list(all.size(), how, [&](std::size_t i) { put(all[i]); });
   if (mode_ == Mode::schema) {
     list_schema(how);
-    out_->raw("{").raw("\"type\": ").string(kind).raw("}");
+    out_->raw("{");
+    type(range ? "integer" : "string", range);
+    out_->raw("}");
   }
   if (mode_ == Mode::read) {
     all.clear();
@@ -287,7 +289,7 @@ void Form::values(std::string_view key, std::vector<T>& all, const ListForm& how
 void Form::integers(std::string_view key, std::vector<int>& all, Range range, const ListForm& how,
                     std::string_view about) {
   values(
-      key, all, how, about, "integer", [&](int value) { out_->number(long{value}); },
+      key, all, how, about, &range, [&](int value) { out_->number(long{value}); },
       [&](const Node& item) {
         const bool number = item.kind == Node::Kind::number &&
                             item.number == std::floor(item.number) &&
@@ -303,14 +305,14 @@ void Form::integers(std::string_view key, std::vector<int>& all, Range range, co
 void Form::names(std::string_view key, std::vector<std::string>& all, const ListForm& how,
                  std::string_view about) {
   values(
-      key, all, how, about, "string", [&](const std::string& value) { out_->string(value); },
+      key, all, how, about, nullptr, [&](const std::string& value) { out_->string(value); },
       [&](const Node& item) { return in_->name_of(item, fmt::format("a name in '{}'", key)); });
 }
 
 void Form::notes(std::string_view key, std::vector<std::string>& all, const ListForm& how,
                  std::string_view about) {
   values(
-      key, all, how, about, "string", [&](const std::string& value) { out_->string(value); },
+      key, all, how, about, nullptr, [&](const std::string& value) { out_->string(value); },
       [&](const Node& item) {
         if (item.kind != Node::Kind::string)
           in_->refuse(item, fmt::format("'{}' must list texts", key));

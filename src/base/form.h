@@ -156,7 +156,7 @@ class Form {
             Walker walker);
   template <class T, class Write, class Read>
   void values(std::string_view key, std::vector<T>& all, const ListForm& how,
-              std::string_view about, std::string_view kind, Write put, Read take);
+              std::string_view about, const Range* range, Write put, Read take);
   template <class Write>
   void write_list(std::size_t count, const ListForm& how, Write put);
   void list_schema(const ListForm& how);

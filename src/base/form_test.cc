@@ -161,6 +161,8 @@ TEST(Form, TheSchemaSaysWhatTheReaderDemands) {
             nlohmann::json::parse(R"({"description": "inside", "type": "number",
                                       "exclusiveMinimum": 0, "maximum": 1e12})"));
   EXPECT_EQ(properties["reach_mm"]["type"], nlohmann::json::parse(R"(["number", "null"])"));
+  EXPECT_EQ(properties["marks"]["items"],
+            nlohmann::json::parse(R"({"type": "integer", "minimum": 1, "maximum": 5})"));
   EXPECT_EQ(properties["corners"]["maxItems"], 3);
   EXPECT_EQ(properties["corners"]["items"]["additionalProperties"], false);
   EXPECT_EQ(properties["corners"]["items"]["required"], nlohmann::json::parse(R"(["x"])"));

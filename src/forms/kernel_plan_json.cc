@@ -11,17 +11,17 @@ namespace partita::forms {
 namespace {
 
 constexpr Range kKernels{.high = profile::kMaxKernels};
-constexpr Range kUnits{.low = 1, .high = hw::kMaxUnits};
+constexpr Range kUnitCount{.low = 1, .high = hw::kMaxUnits};
 constexpr ListForm kKernelLines{.most = profile::kMaxKernels, .indent = "      "};
 
 void describe(Form& f, KernelGroup& group) {
   f.integer("first", group.first, kKernels, "number of its first kernel in a request");
   f.integer("kernels", group.kernels, kKernels, "how many");
-  f.integer("units", group.units, kUnits, "of each");
+  f.integer("units", group.units, kUnitCount, "of each");
 }
 
 void describe(Form& f, StatedLane& lane) {
-  f.integer("units", lane.units, kUnits, "of its mask");
+  f.integer("units", lane.units, kUnitCount, "of its mask");
   f.integer("kernels", lane.kernels, kKernels, "of a request that run on it");
   f.integers("units_per_cluster", lane.units_per_cluster, {.high = hw::kMaxUnits},
              {.most = hw::kMaxClusters}, "units of the mask per cluster of the GPU");
@@ -39,7 +39,7 @@ void describe(Form& f, StatedWorker& worker) {
   f.line("     ").optional(!worker.lanes.empty());
   f.list("lanes", worker.lanes, describe, kKernelLines,
          "the mask that its kernels on so many units run on");
-  f.line("     ").integers("units", worker.units, kUnits,
+  f.line("     ").integers("units", worker.units, kUnitCount,
                            {.most = profile::kMaxKernels, .between = ","}, "of every kernel");
   Fields* const in = f.reading();
   const bool named = worker.name.find('#') > 0 && worker.name.find(',') == worker.name.npos;
@@ -53,7 +53,7 @@ void describe(Form& f, SwitchPoint& point) {
   f.boolean("optimal", point.optimal, "proven");
 }
 
-std::vector<KernelGroup> groups_of(const std::vector<int>& units) {
+std::vector<KernelGroup> stated_groups(const std::vector<int>& units) {
   std::vector<KernelGroup> groups;
   for (int k = 0; k < static_cast<int>(units.size()); ++k) {
     if (k == 0 || groups.back().units != units[at(k)]) groups.push_back({k, 0, units[at(k)]});
@@ -70,7 +70,7 @@ void check_worker(Fields in, const StatedWorker& worker, const hw::Topology& top
     if (!std::ranges::binary_search(sizes, worker.units[k]))
       in.refuse(units[k], fmt::format("a number of units from {} to {}, of whole atoms, is wanted",
                                       sizes.front(), sizes.back()));
-  if (in.has("groups") && worker.groups != groups_of(worker.units))
+  if (in.has("groups") && worker.groups != stated_groups(worker.units))
     in.refuse("groups", "'groups' are not those of 'units'");
   if (worker.lanes.empty()) return;
   const std::vector<Node>& lanes = in.list("lanes");
@@ -107,8 +107,8 @@ void check_plan(Fields& in, const StatedKernelPlan& plan) {
 void describe(Form& f, StatedKernelPlan& plan) {
   f.optional().document("KernelPlan");
   f.line("  ").text("gpu", plan.gpu, "its topology");
-  f.integer("total_units", plan.total_units, kUnits, "SMs or CUs of the GPU");
-  f.integer("atom", plan.atom, kUnits, "units that can only be masked together");
+  f.integer("total_units", plan.total_units, kUnitCount, "SMs or CUs of the GPU");
+  f.integer("atom", plan.atom, kUnitCount, "units that can only be masked together");
   f.integer("max_switches", plan.max_switches, kKernels, "of every worker");
   f.optional().word("overlap", plan.overlap, {"others", "literal"}, "what slows a worker down");
   f.optional(plan.switch_cost_us != 0)
@@ -160,7 +160,7 @@ StatedKernelPlan stated_plan(const plan::KernelProblem& problem, const plan::Ker
                         plan::predicted_time(problem, plan, w), {}, {}, {}};
     for (const std::uint8_t option : one.option)
       worker.units.push_back(problem.workers[w].times.units[option]);
-    worker.groups = groups_of(worker.units);
+    worker.groups = stated_groups(worker.units);
     for (const plan::Lane& lane : lanes.all)
       if (lane.worker == w)
         worker.lanes.push_back({lane.units, lane.kernels,
