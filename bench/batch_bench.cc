@@ -426,7 +426,7 @@ void fleet(const Effort& effort) {
 void rodinia(const Effort&) {
   RealFiles files;
   const std::string name = "data/batches/rodinia-a30.csv";
-  const auto problem = plan::parse_tasks(name, *files.read(PARTITA_SOURCE_DIR "/" + name),
+  const auto problem = forms::parse_tasks(name, *files.read(PARTITA_SOURCE_DIR "/" + name),
                                          {gpu_model("A30-24GB")}, {0});
   CHECK(problem);
   std::printf("Rodinia on an A30: makespan s, bound s, CPU ms\n");

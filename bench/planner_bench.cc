@@ -31,7 +31,7 @@ plan::ServingProblem scenario(int number, int copies) {
   RealFiles files;
   const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem = empty_problem();
-  const auto services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR "/" + name));
+  const auto services = *forms::parse_services(name, *files.read(PARTITA_SOURCE_DIR "/" + name));
   for (int copy = 0; copy < copies; ++copy)
     for (plan::Service service : services) {
       service.name += "-" + std::to_string(copy);

@@ -29,8 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_document(text, partita::forms::parse_kernel_plan, partita::forms::kernel_plan_json);
   check_document(text, partita::forms::parse_refusal, partita::forms::refusal_json);
   check_document(text, partita::forms::parse_verdict, partita::forms::verdict_json);
-  check_document(text, partita::plan::parse_graph_run,
-                 [](const auto& run) { return partita::plan::graph_run_json(run); });
+  check_document(text, partita::forms::parse_graph_run,
+                 [](const auto& run) { return partita::forms::graph_run_json(run); });
   const auto report = [](const auto& one) { return partita::sim::report_json(one); };
   check_document(text, partita::sim::parse_serving_report, report);
   check_document(text, partita::sim::parse_batch_report, report);

@@ -9,10 +9,11 @@
 
 #include "base/form.h"
 #include "base/units.h"
+#include "forms/vocabulary.h"
 #include "hw/catalogue.h"
 #include "plan/batch.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // Tasks CSV: `task,time_s_1g,time_s_2g,...`: one column per size of the GPU models; an empty cell:
 // the task does not fit. A column `time_s_2g@A30-24GB` counts for that GPU model only, instead of
@@ -78,4 +79,4 @@ inline constexpr int kMaxGanttTasks = 5'000;
 std::string schedules_svg(const std::vector<BatchSchedule>& schedules,
                           const hw::Catalogue& catalogue);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

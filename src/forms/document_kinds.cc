@@ -10,7 +10,7 @@
 namespace partita::forms {
 
 std::vector<DocumentKind> document_kinds() {
-  return {plan::plan_kind(), plan::schedule_kind(),   plan::graph_run_kind(), kernel_plan_kind(),
+  return {forms::plan_kind(), forms::schedule_kind(),   forms::graph_run_kind(), kernel_plan_kind(),
           comparison_kind(), batch_comparison_kind(), refusal_kind(),         verdict_kind()};
 }
 

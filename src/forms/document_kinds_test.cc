@@ -74,8 +74,8 @@ StatedKernelPlan some_kernel_plan() {
   return plan;
 }
 
-plan::StatedGraphRun some_graph_run() {
-  plan::StatedGraphRun run{.graph = coin() ? "" : some_name(),
+forms::StatedGraphRun some_graph_run() {
+  forms::StatedGraphRun run{.graph = coin() ? "" : some_name(),
                            .driver = "sim",
                            .gpu = "4x15",
                            .total_units = 60,
@@ -92,7 +92,7 @@ plan::StatedGraphRun some_graph_run() {
                            .waits = {below(9), below(9), below(9)}};
   run.critical_path = several(3, some_name);
   run.tasks = several(4, [] {
-    plan::StatedGraphTask task{some_name(), plan::GraphTaskKind::cpu, 0 - some_number(),
+    forms::StatedGraphTask task{some_name(), plan::GraphTaskKind::cpu, 0 - some_number(),
                                some_number(), {}, {}, {}, {}};
     task.kind = *rc::gen::element(plan::GraphTaskKind::cpu, plan::GraphTaskKind::lane,
                                   plan::GraphTaskKind::copy);
@@ -202,8 +202,8 @@ RC_GTEST_PROP(DocumentKinds, KernelPlan, ()) {
 }
 
 RC_GTEST_PROP(DocumentKinds, GraphRun, ()) {
-  const auto write = [](const plan::StatedGraphRun& run) { return plan::graph_run_json(run); };
-  round_trip(some_graph_run(), write, plan::parse_graph_run);
+  const auto write = [](const forms::StatedGraphRun& run) { return forms::graph_run_json(run); };
+  round_trip(some_graph_run(), write, forms::parse_graph_run);
 }
 
 RC_GTEST_PROP(DocumentKinds, Refusal, ()) {
@@ -229,17 +229,17 @@ RC_GTEST_PROP(DocumentKinds, BatchSchedule, ()) {
   const std::vector<plan::LateTask> late = several(2, [] {
     return plan::LateTask{some_name(), below(9), below(9)};
   });
-  const auto chosen = maybe(plan::ChosenFor{0.1, 20, 7, {1}, {2}});
+  const auto chosen = maybe(forms::ChosenFor{0.1, 20, 7, {1}, {2}});
   const auto write = [&](const plan::BatchSchedule& schedule) {
-    return plan::schedule_json(schedule, late, chosen);
+    return forms::schedule_json(schedule, late, chosen);
   };
-  round_trip(some_schedule(), write, plan::parse_schedule);
+  round_trip(some_schedule(), write, forms::parse_schedule);
 }
 
 RC_GTEST_PROP(DocumentKinds, ServingPlan, ()) {
-  const auto changes = maybe(plan::PlanChanges{1, 2, 3, 4, 5, {{1, 2, 3, 3, true}}});
-  const auto write = [&](const plan::ServingPlan& plan) { return plan::plan_json(plan, changes); };
-  round_trip(some_plan(), write, plan::parse_plan);
+  const auto changes = maybe(forms::PlanChanges{1, 2, 3, 4, 5, {{1, 2, 3, 3, true}}});
+  const auto write = [&](const plan::ServingPlan& plan) { return forms::plan_json(plan, changes); };
+  round_trip(some_plan(), write, forms::parse_plan);
 }
 
 TEST(DocumentKinds, EveryKindHasASchemaOfItsName) {

@@ -7,7 +7,7 @@
 #include "forms/kernel_forms.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // The first code block in `language` below a heading.
@@ -76,4 +76,4 @@ TEST(FormatsDoc, TaskGraphExampleIsRead) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

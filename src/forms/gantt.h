@@ -11,8 +11,9 @@
 #include "hw/catalogue.h"
 #include "plan/batch.h"
 #include "forms/picture.h"
+#include "forms/vocabulary.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 inline constexpr Rgb kCreateColour{64, 196, 214};
 inline constexpr Rgb kDestroyColour{238, 96, 96};
@@ -50,4 +51,4 @@ std::string makespan_text(const BatchSchedule& schedule);
 // "4 creates take 0.5 s, 3 destroys 0.3 s; tasks keep 87 % of the compute slices busy"
 std::string effort_text(const BatchSchedule& schedule, const hw::Catalogue& catalogue);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -10,7 +10,7 @@
 #include "forms/batch_text.h"
 #include "forms/gantt.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kGanttMargin = 28, kGanttPlotWidth = 1040, kGanttHeadGap = 10, kGpuGap = 10;
@@ -257,4 +257,4 @@ std::string schedules_svg(const std::vector<BatchSchedule>& schedules,
   return GanttSvg(schedules, catalogue).draw();
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "base/form.h"
+#include "forms/vocabulary.h"
 #include "plan/graph.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // Task graph, YAML or JSON, kind TaskGraph (docs/formats.md); `policies` are the words that
 // `policy` may be. Refused with FILE:LINE: unknown keys and names, duplicates, values out of
@@ -74,4 +75,4 @@ inline constexpr int kMaxGraphSvgRows = 200;
 inline constexpr int kMaxGraphBoxes = 5'000;
 std::string graph_run_svg(const GraphResult& result);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -4,7 +4,7 @@
 #include "base/index.h"
 #include "forms/graph_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr Range kGraphTimes{.low = -kMaxQuantity};
@@ -115,4 +115,4 @@ DocumentKind graph_run_kind() {
           }};
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

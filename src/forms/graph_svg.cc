@@ -12,7 +12,7 @@
 #include "forms/graph_rows.h"
 #include "forms/picture.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kGraphMargin = 28, kGraphPlotWidth = 1000, kGap = 8;
@@ -173,4 +173,4 @@ class GraphSvg {
 
 std::string graph_run_svg(const GraphResult& result) { return GraphSvg(result).draw(); }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

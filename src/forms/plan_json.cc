@@ -4,7 +4,7 @@
 
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr double kMaxGpus = 1'000'000;
@@ -153,4 +153,4 @@ DocumentKind plan_kind() {
           }};
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

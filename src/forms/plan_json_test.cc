@@ -8,7 +8,7 @@
 
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // ---- plans of any content within the bounds ----
@@ -255,4 +255,4 @@ TEST(PlanJson, BoundsTheInstancesOfAGpu) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -8,7 +8,7 @@
 #include "forms/picture.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kPlanMargin = 28, kRowHeight = 42, kRowGap = 8, kGutter = 32, kPlanHeadGap = 10;
@@ -198,4 +198,4 @@ std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue) {
   return Svg(plan, catalogue).draw();
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -6,7 +6,7 @@
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr Range kGpuIndices{.high = 1e9};
@@ -134,4 +134,4 @@ DocumentKind schedule_kind() {
           }};
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

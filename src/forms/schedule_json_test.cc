@@ -7,7 +7,7 @@
 
 #include "forms/batch_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 using Op = Reconfiguration::Op;
@@ -192,4 +192,4 @@ TEST(ScheduleJson, RefusesWithLineAndKey) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -6,7 +6,7 @@
 #include "base/fields.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kMaxReplicas = 100'000;
@@ -94,4 +94,4 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
   return services;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

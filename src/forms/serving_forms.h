@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "base/form.h"
+#include "forms/vocabulary.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or
 // unknown keys, wrong types, rates and SLOs that are not positive and finite, duplicate names,
@@ -55,4 +56,4 @@ inline constexpr int kMaxSvgGpus = 2000;
 inline constexpr int kMaxSvgLegend = 120;
 std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

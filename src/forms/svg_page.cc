@@ -3,7 +3,7 @@
 #include "base/unicode.h"
 #include "forms/picture.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 int SvgPage::head(std::string_view title, std::string_view subtitle, int width) {
   const double room = width - 2 * kPageMargin;
@@ -68,4 +68,4 @@ std::string SvgPage::page(int width, int height, std::string_view title,
       width, height, kInk, xml_escaped(title), xml_escaped(about), text_);
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

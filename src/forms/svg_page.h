@@ -10,7 +10,9 @@
 #include <string_view>
 #include <utility>
 
-namespace partita::plan {
+#include "forms/vocabulary.h"
+
+namespace partita::forms {
 
 inline constexpr int kPageMargin = 28, kPageTitle = 20, kPageName = 13, kPageSmall = 11;
 inline constexpr const char* kPageLine = "#d5dae0";
@@ -46,4 +48,4 @@ class SvgPage {
   int chip_y_ = 0, chip_width_ = 0;
 };
 
-}  // namespace partita::plan
+}  // namespace partita::forms

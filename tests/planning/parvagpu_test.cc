@@ -58,7 +58,7 @@ plan::ServingProblem scenario(int number, int max_processes = 3) {
   RealFiles files;
   const std::string name = "/data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
-  problem.services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
+  problem.services = *forms::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
   problem.fleet.push_back(fleet_of(model("A100-80GB"), published()));
   problem.rule = kReleased;
   problem.max_processes = max_processes;

@@ -181,7 +181,7 @@ plan::ServingProblem scenario(int number) {
   RealFiles files;
   const std::string name = "/data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
-  problem.services = *plan::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
+  problem.services = *forms::parse_services(name, *files.read(PARTITA_SOURCE_DIR + name));
   problem.fleet.push_back(entry_of("A100-80GB"));
   problem.fleet[0].profiles = published_profiles();
   problem.rule = {plan::SloRule::Kind::execution, 0.45};

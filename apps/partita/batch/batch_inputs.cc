@@ -123,11 +123,11 @@ Result<plan::BatchProblem> load_batch(Context& context, const std::string& tasks
                                       const GpuList& gpus) {
   const Result<std::string> text = read_input(context, "--tasks", tasks);
   if (!text) return failed(text.error());
-  return plan::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
+  return forms::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
 }
 
 void warn_about(Context& context, const std::string& tasks, const plan::BatchProblem& problem) {
-  for (const std::string& warning : plan::task_warnings(problem)) {
+  for (const std::string& warning : forms::task_warnings(problem)) {
     complain(context, fmt::format("warning: {}: {}", tasks, warning));
   }
 }
@@ -145,7 +145,7 @@ void add_schedule_flags(CLI::App& command, ScheduleFlags& flags) {
 Result<JudgedSchedule> load_schedule(Context& context, const ScheduleFlags& flags) {
   const Result<std::string> text = read_input(context, "SCHEDULE", flags.schedule);
   if (!text) return failed(text.error());
-  Result<plan::BatchSchedule> schedule = plan::parse_schedule(flags.schedule, *text);
+  Result<plan::BatchSchedule> schedule = forms::parse_schedule(flags.schedule, *text);
   if (!schedule) return failed(schedule.error());
   const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.catalogue);
   if (!catalogue) return failed(catalogue.error());

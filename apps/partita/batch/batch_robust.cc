@@ -76,7 +76,7 @@ Result<Robust> make_robust_schedule(Context& context, const planners::batch::Cho
   return robust;
 }
 
-plan::ChosenFor chosen_for(const Robust& robust) {
+forms::ChosenFor chosen_for(const Robust& robust) {
   return {robust.options.spread, robust.options.runs, robust.options.seed,
           plan::seconds(robust.report.mean), plan::seconds(robust.report.p95)};
 }

@@ -26,6 +26,6 @@ Result<Robust> make_robust_schedule(Context& context, const planners::batch::Cho
                                     double spread);
 
 // What the schedule's document says of it, in the key `robustness`.
-plan::ChosenFor chosen_for(const Robust& robust);
+forms::ChosenFor chosen_for(const Robust& robust);
 
 }  // namespace partita::cli

@@ -24,7 +24,7 @@ Result<std::string> render(Context& context, const BatchCompareFlags& flags, con
   if (flags.output.format == "text") return batch_comparison_text(problem, comparison);
   const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  return plan::schedules_svg(schedules_of(comparison), *catalogue);
+  return forms::schedules_svg(schedules_of(comparison), *catalogue);
 }
 
 // The worst that happened. A violation is our own bug; its reasons go to standard error.

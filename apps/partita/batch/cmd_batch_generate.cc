@@ -144,7 +144,7 @@ Result<Exit> run_batch_generate(Context& context, const BatchGenerateFlags& flag
                      error.message);
   }
   add_wishes(*problem, flags);
-  if (auto written = deliver(context, flags.output, plan::tasks_csv(*problem)); !written) {
+  if (auto written = deliver(context, flags.output, forms::tasks_csv(*problem)); !written) {
     return failed(written.error());
   }
   return Exit::done;

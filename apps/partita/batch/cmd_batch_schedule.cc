@@ -51,17 +51,17 @@ Result<std::string> render(Context& context, const BatchScheduleFlags& flags, co
   const plan::BatchSchedule& schedule = *robust.made.schedule;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") {
-    return flags.spread > 0 ? plan::schedule_json(schedule, late, chosen_for(robust))
-                            : plan::schedule_json(schedule, late);
+    return flags.spread > 0 ? forms::schedule_json(schedule, late, chosen_for(robust))
+                            : forms::schedule_json(schedule, late);
   }
   const Result<hw::Catalogue> catalogue = load_catalogue(context, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
-  plan::GanttOptions gantt;
+  if (flags.output.format == "svg") return forms::schedules_svg({schedule}, *catalogue);
+  forms::GanttOptions gantt;
   gantt.colour = context.colour && flags.output.file.empty();
   if (flags.output.file.empty()) gantt.width = context.width;
   gantt.explain = flags.explain;
-  const std::string text = plan::schedule_text(schedule, late, *catalogue, gantt);
+  const std::string text = forms::schedule_text(schedule, late, *catalogue, gantt);
   if (flags.spread == 0) return text;
   return text + fmt::format("\n{} runs with task times of {:.4g} % spread:\n{}",
                             robust.options.runs, flags.spread * 100, robust.candidates);

@@ -41,7 +41,7 @@ plan::ServingProblem with_more_traffic(plan::ServingProblem problem) {
 Result<plan::ServingPlan> next_plan(Context& context, const plan::ServingProblem& problem,
                                     const plan::ServingPlan& current) {
   MemoryFiles memory;
-  memory.content[kPlanFile] = plan::plan_json(current);
+  memory.content[kPlanFile] = forms::plan_json(current);
   Context inner{.files = memory, .clock = context.clock, .out = context.out, .err = context.err};
   auto next = make_plan_again(inner, {kPlanFile, -1}, problem, hw::builtin_catalogue(),
                               CompareOptions{}.node_budget);

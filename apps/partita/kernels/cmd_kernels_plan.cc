@@ -59,7 +59,7 @@ std::string json_of(const Planned& it) {
 
 std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
   const plan::KernelPlan& plan = it.result.plan;
-  plan::UnitsPicture picture;
+  forms::UnitsPicture picture;
   picture.title =
       fmt::format("{}s planned for the kernels of {} on one {}", it.topology.unit_name,
                   plan.workers.size() == 1 ? std::string("a worker")
@@ -84,7 +84,7 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
                      plan::predicted_time(it.problem, plan, w), one.switches),
          planners::mask::least_units(it.models[w], flags.tolerance, sizes), units[w], 0});
   }
-  return plan::units_svg(picture, it.topology);
+  return forms::units_svg(picture, it.topology);
 }
 
 Result<Planned> plan_it(Context& context, const KernelsPlanFlags& flags) {

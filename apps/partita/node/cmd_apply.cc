@@ -55,7 +55,7 @@ Result<actuate::Wanted> parse_wanted(const std::string& path, const std::string&
     if (!state) return failed(state.error());
     return actuate::wanted_of(*state);
   }
-  const Result<plan::ServingPlan> plan = plan::parse_plan(path, text);
+  const Result<plan::ServingPlan> plan = forms::parse_plan(path, text);
   if (!plan) return failed(plan.error());
   return actuate::wanted_of(*plan);
 }

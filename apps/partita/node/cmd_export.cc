@@ -52,7 +52,7 @@ Result<interop::Geometry> load_geometry(Context& context, const std::string& fla
     return bad_input(
         document->at(kind ? *kind : document->root),
         flag == "--node" ? "'kind' must be NodeState" : "'kind' must be ServingPlan or NodeState");
-  const Result<plan::ServingPlan> plan = plan::parse_plan(path, *text);
+  const Result<plan::ServingPlan> plan = forms::parse_plan(path, *text);
   if (!plan) return failed(plan.error());
   return interop::from_plan(path, *plan, catalogue);
 }

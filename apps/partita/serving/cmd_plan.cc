@@ -54,12 +54,12 @@ Result<Exit> refuse(Context& context, const PlanCommandFlags& flags,
 
 std::string render(const Context& context, const PlanCommandFlags& flags, const hw::Catalogue& catalogue,
                    const plan::ServingPlan& plan) {
-  if (flags.output.format == "json") return plan::plan_json(plan);
-  if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
-  plan::PictureOptions picture;
+  if (flags.output.format == "json") return forms::plan_json(plan);
+  if (flags.output.format == "svg") return forms::plan_svg(plan, catalogue);
+  forms::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
   picture.explain = flags.explain;
-  return plan::plan_text(plan, catalogue, picture);
+  return forms::plan_text(plan, catalogue, picture);
 }
 
 // Plans again from what runs.
@@ -73,7 +73,7 @@ Result<Exit> run_again(Context& context, const PlanCommandFlags& flags, const pl
   const auto too_many = too_many_gpus(plan, flags.max_gpus);
   if (!too_many.empty()) return refuse(context, flags, too_many);
   std::string content = flags.output.format == "json"
-                            ? plan::plan_json(plan, changes_of(*result))
+                            ? forms::plan_json(plan, changes_of(*result))
                             : render(context, flags, catalogue, plan);
   if (flags.output.format == "text") content += changes_text(*result);
   if (auto written = deliver(context, flags.output, content); !written) {

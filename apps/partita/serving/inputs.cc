@@ -162,7 +162,7 @@ Result<profile::ProfileTable> load_profiles(Context& context, const std::string&
 Result<plan::ServingPlan> load_plan(Context& context, const std::string& path) {
   const Result<std::string> text = read_input(context, "PLAN", path);
   if (!text) return failed(text.error());
-  return plan::parse_plan(path, *text);
+  return forms::parse_plan(path, *text);
 }
 
 Result<plan::ServingProblem> load_problem(Context& context, const ProblemFlags& flags) {
@@ -176,7 +176,7 @@ Result<plan::ServingProblem> load_problem(Context& context, const ProblemFlags& 
   if (flags.max_processes > 0) problem.max_processes = flags.max_processes;
   const Result<std::string> text = read_input(context, "--services", flags.services);
   if (!text) return failed(text.error());
-  Result<std::vector<plan::Service>> services = plan::parse_services(flags.services, *text);
+  Result<std::vector<plan::Service>> services = forms::parse_services(flags.services, *text);
   if (!services) return failed(services.error());
   problem.services = std::move(*services);
   Result<std::vector<plan::FleetEntry>> fleet = load_fleet(context, flags);

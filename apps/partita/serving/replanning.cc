@@ -55,7 +55,7 @@ Result<plan::ServingPlan> load_current(Context& context, const std::string& path
   const Result<Document> document = parse_document(path, *text);
   if (!document) return failed(document.error());
   const Node* kind = document->root.find("kind");
-  if (kind == nullptr || kind->text != "NodeState") return plan::parse_plan(path, *text);
+  if (kind == nullptr || kind->text != "NodeState") return forms::parse_plan(path, *text);
   const auto state = device::parse_state(path, *text, catalogue);
   if (!state) return failed(state.error());
   return plan_of(*state);
@@ -82,9 +82,9 @@ Result<IncrementalOutcome> make_plan_again(Context& context, const ReplanFlags& 
                                      violations));
 }
 
-plan::PlanChanges changes_of(const IncrementalOutcome& outcome) {
+forms::PlanChanges changes_of(const IncrementalOutcome& outcome) {
   const planners::serving::Changes& c = outcome.changes;
-  plan::PlanChanges changes{c.kept, c.restarted, c.moved, c.created, c.removed, {}};
+  forms::PlanChanges changes{c.kept, c.restarted, c.moved, c.created, c.removed, {}};
   for (const CurvePoint& point : outcome.curve)
     changes.curve.push_back(
         {point.gpus, point.cost, point.moves, point.lower_bound, point.proven()});

@@ -34,7 +34,7 @@ Result<IncrementalOutcome> make_plan_again(Context& context, const ReplanFlags& 
                                            const hw::Catalogue& catalogue, long node_budget);
 
 // What the plan's document says of it, in the key `incremental`.
-plan::PlanChanges changes_of(const IncrementalOutcome& outcome);
+forms::PlanChanges changes_of(const IncrementalOutcome& outcome);
 
 // For people: what is kept, moved, created and removed, and the curve.
 std::string changes_text(const IncrementalOutcome& outcome);
