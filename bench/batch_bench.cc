@@ -425,7 +425,7 @@ void fleet(const Effort& effort) {
 // Eight kernels measured on an A30.
 void rodinia(const Effort&) {
   const std::string name = "data/batches/rodinia-a30.csv";
-  const auto problem = plan::parse_tasks(name, source_text(name), {gpu_model("A30-24GB")}, {0});
+  const auto problem = forms::parse_tasks(name, source_text(name), {gpu_model("A30-24GB")}, {0});
   CHECK(problem);
   std::printf("Rodinia on an A30: makespan s, bound s, CPU ms\n");
   for (const char* scheduler : {"far:unrefined", "far", "best", "exact", "miso:barrier", "miso",

@@ -37,7 +37,7 @@ plan::ServingProblem empty_problem() {
 plan::ServingProblem scenario(int number, int copies) {
   const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem = empty_problem();
-  const auto services = *plan::parse_services(name, source_text(name));
+  const auto services = *forms::parse_services(name, source_text(name));
   for (int copy = 0; copy < copies; ++copy)
     for (plan::Service service : services) {
       service.name += "-" + std::to_string(copy);

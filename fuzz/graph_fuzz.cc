@@ -8,6 +8,7 @@
 
 namespace {
 
+namespace forms = partita::forms;
 namespace plan = partita::plan;
 
 void check(const plan::GraphProblem& problem) {
@@ -35,13 +36,13 @@ void check(const plan::GraphProblem& problem) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static const std::vector<std::string> policies{"fair", "packed"};
-  auto problem = plan::parse_graph("fuzz.yaml", text, policies);
+  auto problem = forms::parse_graph("fuzz.yaml", text, policies);
   if (!problem) {
     CHECK(problem.error().context.starts_with("fuzz.yaml"));
     return 0;
   }
   check(*problem);
-  auto again = plan::parse_graph("again.json", plan::graph_json(*problem), policies);
+  auto again = forms::parse_graph("again.json", forms::graph_json(*problem), policies);
   CHECK(again);
   for (plan::GraphProblem* one : {&*problem, &*again})
     for (plan::GraphTask& task : one->tasks) task.line = 0;

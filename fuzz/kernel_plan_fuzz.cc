@@ -7,12 +7,12 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto plan = partita::decide::parse_kernel_plan("fuzz.json", text);
+  const auto plan = partita::forms::parse_kernel_plan("fuzz.json", text);
   if (!plan) {
     CHECK(plan.error().context.starts_with("fuzz.json"));
     return 0;
   }
-  for (const std::vector<int>& worker : plan->units)
+  for (const std::vector<int>& worker : partita::decide::planned_units(*plan).units)
     for (const int units : worker) CHECK(units >= 1 && units <= partita::hw::kMaxUnits);
   return 0;
 }

@@ -7,15 +7,15 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto plan = partita::plan::parse_plan("fuzz.json", text);
+  const auto plan = partita::forms::parse_plan("fuzz.json", text);
   if (!plan) {
     CHECK(plan.error().context.starts_with("fuzz.json"));
     return 0;
   }
-  const auto again = partita::plan::parse_plan("again.json", partita::plan::plan_json(*plan));
+  const auto again = partita::forms::parse_plan("again.json", partita::forms::plan_json(*plan));
   CHECK(again && *again == *plan);
   const partita::hw::Catalogue& catalogue = partita::hw::builtin_catalogue();
-  CHECK(!partita::plan::plan_text(*plan, catalogue, {}).empty());
-  CHECK(!partita::plan::plan_svg(*plan, catalogue).empty());
+  CHECK(!partita::forms::plan_text(*plan, catalogue, {}).empty());
+  CHECK(!partita::forms::plan_svg(*plan, catalogue).empty());
   return 0;
 }

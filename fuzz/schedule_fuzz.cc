@@ -7,6 +7,7 @@
 
 namespace {
 
+namespace forms = partita::forms;
 namespace plan = partita::plan;
 
 // Beyond 46 days a double does not tell nanoseconds apart.
@@ -26,15 +27,15 @@ bool exact(const plan::BatchSchedule& schedule) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto schedule = plan::parse_schedule("fuzz.json", text);
+  const auto schedule = forms::parse_schedule("fuzz.json", text);
   if (!schedule) {
     CHECK(schedule.error().context.starts_with("fuzz.json"));
     return 0;
   }
-  const auto again = plan::parse_schedule("again.json", plan::schedule_json(*schedule));
+  const auto again = forms::parse_schedule("again.json", forms::schedule_json(*schedule));
   CHECK(again && (!exact(*schedule) || *again == *schedule));
   const partita::hw::Catalogue& catalogue = partita::hw::builtin_catalogue();
-  CHECK(!plan::schedule_text(*schedule, {}, catalogue, {.colour = true, .explain = true}).empty());
-  CHECK(!plan::schedules_svg({*schedule, *again}, catalogue).empty());
+  CHECK(!forms::schedule_text(*schedule, {}, catalogue, {.colour = true, .explain = true}).empty());
+  CHECK(!forms::schedules_svg({*schedule, *again}, catalogue).empty());
   return 0;
 }

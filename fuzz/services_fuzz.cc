@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto services = partita::plan::parse_services("fuzz.yaml", text);
+  const auto services = partita::forms::parse_services("fuzz.yaml", text);
   if (!services) {
     CHECK(services.error().context.starts_with("fuzz.yaml"));
     return 0;

@@ -9,6 +9,7 @@
 
 namespace {
 
+namespace forms = partita::forms;
 namespace plan = partita::plan;
 
 // Beyond 46 days a double does not tell nanoseconds apart.
@@ -37,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const partita::hw::Catalogue& catalogue = partita::hw::builtin_catalogue();
   static const std::vector<partita::hw::GpuModel> models{*catalogue.find("A100-80GB"),
                                                          *catalogue.find("A30-24GB")};
-  const auto problem = plan::parse_tasks("fuzz.csv", text, models, {0, 1});
+  const auto problem = forms::parse_tasks("fuzz.csv", text, models, {0, 1});
   if (!problem) {
     CHECK(problem.error().context.starts_with("fuzz.csv:"));
     return 0;
@@ -50,9 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const plan::Task& task : problem->tasks)
     for (const std::string& before : task.after) CHECK(names.contains(before));
-  const std::string csv = plan::tasks_csv(*problem);
-  const auto again = plan::parse_tasks("again.csv", csv, models, {0, 1});
+  const std::string csv = forms::tasks_csv(*problem);
+  const auto again = forms::parse_tasks("again.csv", csv, models, {0, 1});
   CHECK(again && (longest > kExact || again->tasks == problem->tasks));
-  CHECK(plan::task_warnings(*problem).size() <= 24);
+  CHECK(forms::task_warnings(*problem).size() <= 24);
   return 0;
 }

@@ -34,7 +34,8 @@ Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_demo(CLI::App& app);
 
-// Commands about the command line itself; they read the tree that they are part of.
+// Commands about the program itself; but for the first they read the tree that they are part of.
+Command add_schema(CLI::App& app);
 Command add_help(CLI::App& app);
 Command add_completion(CLI::App& app);
 Command add_man(CLI::App& app);

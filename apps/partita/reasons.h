@@ -9,10 +9,6 @@
 
 namespace partita::cli {
 
-// Reasons for programs: a document of `kind` ("Refusal", "Verdict") with the list under `key`.
-std::string reasons_json(const std::string& kind, const std::string& key,
-                         const std::vector<plan::Reason>& reasons);
-
 // Says that there is no such thing ("plan"), and why. -o names the place of the thing; a refusal is
 // never written there.
 Result<Exit> refuse(Context& context, const Output& output, const std::string& thing,

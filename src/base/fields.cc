@@ -96,6 +96,10 @@ std::string Fields::text(std::string_view key) {
   return value;
 }
 
+std::string Fields::note(std::string_view key) {
+  return take(string_member(document_, object_, key));
+}
+
 std::string Fields::name(std::string_view key) {
   std::string value = take(string_member(document_, object_, key));
   if (const std::string fault = name_fault(value); !fault.empty())

@@ -43,6 +43,7 @@ class Fields {
   long whole(std::string_view key, Range range);  // an integer that an int may not hold
   bool boolean(std::string_view key);
   std::string text(std::string_view key);  // not empty
+  std::string note(std::string_view key);  // text, or empty
   std::string name(std::string_view key);  // text that is a name, see unicode.h
   std::vector<std::string> texts(std::string_view key);
   const std::vector<Node>& list(std::string_view key, std::size_t max_items = kMaxItems);

@@ -97,13 +97,13 @@ Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
 Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, const GpuList& gpus) {
   const Result<std::string> text = read_input(files, "--tasks", tasks);
   if (!text) return failed(text.error());
-  return plan::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
+  return forms::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
 }
 
 Result<JudgedSchedule> load_schedule(Files& files, const ScheduleFiles& inputs) {
   const Result<std::string> text = read_input(files, "SCHEDULE", inputs.schedule);
   if (!text) return failed(text.error());
-  Result<plan::BatchSchedule> schedule = plan::parse_schedule(inputs.schedule, *text);
+  Result<plan::BatchSchedule> schedule = forms::parse_schedule(inputs.schedule, *text);
   if (!schedule) return failed(schedule.error());
   const Result<hw::Catalogue> catalogue = load_catalogue(files, inputs.catalogue);
   if (!catalogue) return failed(catalogue.error());

@@ -19,7 +19,7 @@ using plan::GraphTask;
 Result<plan::GraphProblem> load_graph(Files& files, const std::string& path) {
   const Result<std::string> text = read_input(files, "FILE", path);
   if (!text) return failed(text.error());
-  return plan::parse_graph(path, *text, mask_policy_words());
+  return forms::parse_graph(path, *text, mask_policy_words());
 }
 
 Result<void> check_copies(const std::string& file, const plan::GraphProblem& problem) {

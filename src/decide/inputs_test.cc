@@ -107,7 +107,7 @@ TEST_F(Inputs, ReadAFleetBesideItsProfiles) {
 }
 
 TEST_F(Inputs, JudgeAPlanFile) {
-  files.content["plan.json"] = plan::plan_json(planned());
+  files.content["plan.json"] = forms::plan_json(planned());
   ProblemFiles given = inputs;
   given.gpu.clear();
   given.rule.clear();  // both are the plan's
@@ -128,7 +128,7 @@ TEST_F(Inputs, JudgeAPlanFile) {
 TEST_F(Inputs, TakeLayoutsByTheirKind) {
   const hw::Catalogue& catalogue = hw::builtin_catalogue();
   const plan::ServingPlan plan = planned();
-  files.content["plan.json"] = plan::plan_json(plan);
+  files.content["plan.json"] = forms::plan_json(plan);
   EXPECT_EQ(running(*load_layout(files, "--current", "plan.json", catalogue)), plan);
 
   device::NodeState state;
@@ -210,7 +210,7 @@ TEST_F(Inputs, JudgeAScheduleFile) {
   const auto problem = load_batch(files, "tasks.csv", *gpus);
   ASSERT_TRUE(problem);
   const auto outcome = planners::batch::run(*planners::batch::find_scheduler("far"), *problem, {});
-  files.content["s.json"] = plan::schedule_json(**verify::judge(*problem, *outcome.schedule));
+  files.content["s.json"] = forms::schedule_json(**verify::judge(*problem, *outcome.schedule));
   EXPECT_TRUE(load_schedule(files, {"s.json", "tasks.csv", ""})->verdict.has_value());
   files.content["tasks.csv"] = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\nb,8,5,2.5\n";
   const auto other = load_schedule(files, {"s.json", "tasks.csv", ""});

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/document.h"
-#include "base/fields.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 #include "decide/input.h"
@@ -71,22 +70,6 @@ std::vector<int> quarters(const hw::Topology& topology, std::vector<int> sizes) 
     if (counts.empty() || units > counts.back()) counts.push_back(units);
   }
   return counts;
-}
-
-Result<std::vector<int>> units_in(const Document& document, const Node& worker,
-                                  const std::vector<int>& sizes) {
-  const Result<const Node*> list = list_member(document, worker, "units");
-  if (!list) return failed(list.error());
-  std::vector<int> units;
-  for (const Node& item : (*list)->items) {
-    const auto size = std::ranges::find(sizes, item.kind == Node::Kind::number ? item.number : 0);
-    if (size == sizes.end())
-      return bad_input(document.at(item),
-                       fmt::format("must be a number of units from {} to {}, in whole atoms",
-                                   sizes.front(), sizes.back()));
-    units.push_back(*size);
-  }
-  return units;
 }
 
 constexpr int kMaxBusyKernels = 1'000'000;  // per unit
@@ -191,39 +174,15 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Files& files, const Kern
   return models;
 }
 
-Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.exactly("kind", "KernelPlan");
-  const std::string gpu = fields.text("gpu");
-  int atom = fields.has("atom") ? fields.integer("atom", {1, hw::kMaxUnits}) : 0;
-  const std::vector<Node>& workers = fields.list("workers", plan::kMaxWorkers);
-  const auto topology = hw::topology_named(gpu);
-  if (!topology) fields.refuse("gpu", topology.error().message);
-  if (workers.empty()) fields.refuse("workers", "'workers' is empty");
-  if (fields.error()) return failed(*fields.error());
-  if (const auto fits = load_atom(*topology, atom); fits) {
-    atom = *fits;
-  } else {
-    fields.refuse("atom", fits.error().message);
-    return failed(*fields.error());
+PlannedUnits planned_units(const forms::StatedKernelPlan& plan) {
+  PlannedUnits planned{plan.gpu, plan.atom.value_or(0), {}, {}};
+  if (!plan.atom) planned.atom = hw::topology_named(plan.gpu)->atoms.front();
+  for (const forms::StatedWorker& worker : plan.workers) {
+    planned.workers += (planned.workers.empty() ? "" : ",") +
+                       worker.name.substr(0, worker.name.find('#'));
+    planned.units.push_back(worker.units);
   }
-  const std::vector<int> sizes = hw::mask_sizes(*topology, atom);
-  PlannedUnits plan{gpu, atom, {}, {}};
-  for (const Node& worker : workers) {
-    Fields one(fields, worker);
-    const std::string name = one.name("name");
-    const std::string model = name.substr(0, name.find('#'));
-    if (model.empty() || model.find(',') != model.npos)
-      one.refuse("name", "a worker has the name of its profile file, without a comma");
-    if (fields.error()) return failed(*fields.error());
-    auto units = units_in(*document, worker, sizes);
-    if (!units) return failed(units.error());
-    plan.workers += (plan.workers.empty() ? "" : ",") + model;
-    plan.units.push_back(*std::move(units));
-  }
-  return plan;
+  return planned;
 }
 
 Result<void> check_planned_units(const std::string& file, const PlannedUnits& plan,

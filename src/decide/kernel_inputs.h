@@ -3,11 +3,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
+#include "forms/kernel_forms.h"
 #include "hw/topology.h"
 #include "planners/mask/masks.h"
 #include "profile/kernel_profile.h"
@@ -47,7 +47,7 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Files& files, const Kern
 
 inline constexpr std::size_t kMaxTimes = 50'000'000;  // kernels x units, over all workers
 
-// What a KernelPlan (JSON) says.
+// What a KernelPlan says to those who simulate it.
 struct PlannedUnits {
   std::string gpu;
   int atom = 1;
@@ -55,8 +55,7 @@ struct PlannedUnits {
   std::vector<std::vector<int>> units;  // per worker and kernel
 };
 
-// Units that a mask on its GPU can have. Refused with FILE:LINE.
-Result<PlannedUnits> parse_kernel_plan(const std::string& file, std::string_view text);
+PlannedUnits planned_units(const forms::StatedKernelPlan& plan);
 
 // Whether it plans as many workers and kernels as there are; the refusal names `file`.
 Result<void> check_planned_units(const std::string& file, const PlannedUnits& plan,

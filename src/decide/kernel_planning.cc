@@ -9,6 +9,7 @@
 #include "decide/made.h"
 #include "planners/mask/joint_plan.h"
 #include "planners/mask/lanes.h"
+#include "verify/kernels.h"
 
 namespace partita::decide {
 
@@ -60,6 +61,16 @@ Result<plan::Judged<plan::PlannedKernels>> plan_kernels(const plan::KernelProble
                              std::optional(std::move(planned)), {}, topology);
   if (!made) return failed(made.error());
   return *std::move(made->plan);
+}
+
+std::vector<plan::Reason> violations_of(const forms::KernelClaim& claim) {
+  const plan::KernelPlan& plan = claim.planned.plan;
+  std::vector<plan::Reason> found = verify::verify(claim.problem, plan);
+  if (!found.empty()) return found;
+  found = verify::verify(claim.problem, plan, claim.planned.lanes, claim.topology);
+  for (plan::Reason& one : verify::verify(claim.problem, plan, claim.predicted))
+    found.push_back(std::move(one));
+  return found;
 }
 
 planners::mask::RightSize right_size(const std::string& method, const profile::ModelKernels& model,

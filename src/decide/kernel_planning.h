@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "forms/kernel_forms.h"
 #include "hw/topology.h"
 #include "plan/judged.h"
 #include "plan/kernels.h"
@@ -31,6 +32,10 @@ std::vector<std::vector<int>> units_of_kernels(const plan::KernelProblem& proble
 // The exact plan and its lanes. An Error only if the judge refuses them.
 Result<plan::Judged<plan::PlannedKernels>> plan_kernels(const plan::KernelProblem& problem,
                                                         const hw::Topology& topology, int atom);
+
+// What the judge says of a plan that somebody else made. Its digest is not compared: only those who
+// plan know between which numbers of units they chose.
+std::vector<plan::Reason> violations_of(const forms::KernelClaim& claim);
 
 // How many units each kernel of a model shall have. kernel: the fewest within the tolerance; model:
 // the model's knee for all; critical, critical-greedy: the least units x time with the whole model

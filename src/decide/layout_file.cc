@@ -35,7 +35,7 @@ Result<LayoutFile> read_layout(const Document& document, const hw::Catalogue& ca
   if (kind == nullptr || kind->text != "ServingPlan")
     return bad_input(document.at(kind != nullptr ? *kind : document.root),
                      "'kind' must be ServingPlan or NodeState");
-  Result<plan::ServingPlan> plan = plan::read_plan(document);
+  Result<plan::ServingPlan> plan = forms::read_plan(document);
   if (!plan) return failed(plan.error());
   return *std::move(plan);
 }

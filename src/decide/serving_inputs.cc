@@ -133,7 +133,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
   const Result<std::string> text = read_input(files, "--services", inputs.services);
   if (!text) return failed(text.error());
-  Result<std::vector<plan::Service>> services = plan::parse_services(inputs.services, *text);
+  Result<std::vector<plan::Service>> services = forms::parse_services(inputs.services, *text);
   if (!services) return failed(services.error());
   problem.services = std::move(*services);
   Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);
@@ -159,7 +159,7 @@ Result<JudgedPlan> load_judged_plan(Files& files, const std::string& path,
                                     const ProblemFiles& inputs) {
   const Result<std::string> text = read_input(files, "PLAN", path);
   if (!text) return failed(text.error());
-  Result<plan::ServingPlan> plan = plan::parse_plan(path, *text);
+  Result<plan::ServingPlan> plan = forms::parse_plan(path, *text);
   if (!plan) return failed(plan.error());
   return judge_plan(files, path, *std::move(plan), inputs);
 }

@@ -2,15 +2,18 @@
 // the terminal and as SVG, also of several schedules side by side.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/form.h"
+#include "base/units.h"
+#include "forms/vocabulary.h"
 #include "hw/catalogue.h"
 #include "plan/batch.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // Tasks CSV: `task,time_s_1g,time_s_2g,...`: one column per size of the GPU models; an empty cell:
 // the task does not fit. A column `time_s_2g@A30-24GB` counts for that GPU model only, instead of
@@ -37,7 +40,16 @@ std::vector<std::string> task_warnings(const BatchProblem& problem);
 // for times up to 46 days. `gpu_model` is the first GPU's, `gpus` the number of GPUs; `gpu_models`
 // lists one name per GPU and is written when they differ. Reading needs api_version, kind,
 // gpu_model, gpus and tasks; unknown keys are left alone.
-std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateTask>& late = {});
+// `chosen_for`: key `robustness`, the simulated runs for which it was chosen.
+struct ChosenFor {
+  double spread = 0;
+  int runs = 0;
+  std::uint64_t seed = 0;
+  Seconds expected, p95;  // makespans
+};
+std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateTask>& late = {},
+                          const std::optional<ChosenFor>& chosen_for = {});
+DocumentKind schedule_kind();
 Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view text);
 
 struct GanttOptions {
@@ -67,4 +79,4 @@ inline constexpr int kMaxGanttTasks = 5'000;
 std::string schedules_svg(const std::vector<BatchSchedule>& schedules,
                           const hw::Catalogue& catalogue);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "forms/vocabulary.h"
 #include "plan/batch.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 inline constexpr std::string_view kTimePrefix = "time_s_";
 
@@ -19,4 +20,4 @@ std::string time_column(int size);
 // Seconds with as many digits as the time has: "21.697", "-0.000000001".
 std::string exact_seconds(Nanos time);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -4,9 +4,10 @@
 #include "base/source_text.h"
 #include "forms/batch_forms.h"
 #include "forms/graph_forms.h"
+#include "forms/kernel_forms.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // The first code block in `language` below a heading.
@@ -56,6 +57,14 @@ TEST(FormatsDoc, ScheduleExampleIsRead) {
   EXPECT_TRUE(schedule->optimal);
 }
 
+TEST(FormatsDoc, KernelPlanExampleIsReadAndWrittenAsItStands) {
+  const std::string text = example("Masks and kernel plans", "json");
+  const auto plan = forms::parse_kernel_plan("formats.md", text);
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->workers.at(1).predicted_us, 28);
+  EXPECT_EQ(forms::kernel_plan_json(*plan), text);
+}
+
 TEST(FormatsDoc, TaskGraphExampleIsRead) {
   const auto graph = parse_graph("formats.md", example("Task graphs", "yaml"), {"fair", "packed"});
   ASSERT_TRUE(graph) << to_string(graph.error());
@@ -65,4 +74,4 @@ TEST(FormatsDoc, TaskGraphExampleIsRead) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

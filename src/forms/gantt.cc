@@ -7,7 +7,7 @@
 
 #include "base/unicode.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kMaxRowSlices = 64;  // drawn of a GPU that the catalogue does not know
@@ -178,4 +178,4 @@ std::string effort_text(const BatchSchedule& schedule, const hw::Catalogue& cata
   return text;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -11,8 +11,9 @@
 #include "hw/catalogue.h"
 #include "plan/batch.h"
 #include "forms/picture.h"
+#include "forms/vocabulary.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 inline constexpr Rgb kCreateColour{20, 80, 240};
 inline constexpr Rgb kDestroyColour{180, 60, 0};
@@ -57,4 +58,4 @@ std::string makespan_text(const BatchSchedule& schedule);
 // "4 creates take 0.5 s, 3 destroys 0.3 s; tasks keep 87 % of the compute slices busy"
 std::string effort_text(const BatchSchedule& schedule, const hw::Catalogue& catalogue);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -11,7 +11,7 @@
 #include "forms/gantt.h"
 #include "forms/svg_page.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kGanttMargin = 28, kGanttPlotWidth = 1040, kGanttHeadGap = 10, kGpuGap = 10;
@@ -264,4 +264,4 @@ std::string schedules_svg(const std::vector<BatchSchedule>& schedules,
   return GanttSvg(schedules, catalogue).draw();
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -10,7 +10,7 @@
 #include "forms/batch_forms.h"
 #include "forms/xml_check.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 using Op = Reconfiguration::Op;
@@ -289,4 +289,4 @@ RC_GTEST_PROP(ScheduleForms, DrawAnySchedule, (const std::vector<std::string>& n
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

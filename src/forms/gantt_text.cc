@@ -10,7 +10,7 @@
 #include "forms/batch_text.h"
 #include "forms/gantt.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // What a cell of the picture shows: a task's index in its lane, or one of these.
@@ -257,4 +257,4 @@ std::string schedule_text(const BatchSchedule& schedule, const std::vector<LateT
   return text;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/form.h"
+#include "forms/vocabulary.h"
 #include "plan/graph.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // Task graph, YAML or JSON, kind TaskGraph (docs/formats.md); `policies` are the words that
 // `policy` may be. Refused with FILE:LINE: unknown keys and names, duplicates, values out of
@@ -39,8 +40,33 @@ struct GraphTextOptions {
 };
 std::string graph_run_text(const GraphResult& result, const GraphTextOptions& options);
 
-// JSON, kind GraphRun (docs/formats.md).
+// What a document of kind GraphRun says (docs/formats.md).
+struct StatedGraphTask {
+  std::string name;
+  GraphTaskKind kind = GraphTaskKind::lane;
+  double begin_us = 0, end_us = 0;
+  std::optional<int> lane, units;  // of a kernel
+  std::string mask_hex;            // of a kernel
+  std::optional<int> thread;       // of the others
+  bool operator==(const StatedGraphTask&) const = default;
+};
+struct StatedGraphRun {
+  std::string graph, driver, gpu;
+  int total_units = 0, threads = 0, lanes = 0;
+  std::string policy;
+  int overlap_limit = 0;
+  double time_us = 0, critical_path_us = 0, work_us = 0;
+  std::optional<double> sequential_us = {}, speed_up = {}, relative_error = {};
+  GraphWaits waits;
+  std::vector<std::string> critical_path = {};
+  std::vector<StatedGraphTask> tasks = {};
+  bool operator==(const StatedGraphRun&) const = default;
+};
+StatedGraphRun stated_run(const GraphResult& result);
+std::string graph_run_json(const StatedGraphRun& run);
 std::string graph_run_json(const GraphResult& result);
+Result<StatedGraphRun> parse_graph_run(const std::string& file, std::string_view text);
+DocumentKind graph_run_kind();
 
 // A self-contained SVG: time across, one row per lane, with the map of its units, and per thread;
 // all facts on hover. Draws kMaxGraphSvgRows rows and kMaxGraphBoxes tasks, and says how many more
@@ -49,4 +75,4 @@ inline constexpr int kMaxGraphSvgRows = 200;
 inline constexpr int kMaxGraphBoxes = 5'000;
 std::string graph_run_svg(const GraphResult& result);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

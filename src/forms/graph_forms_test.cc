@@ -7,7 +7,7 @@
 #include "forms/graph_forms.h"
 #include "forms/xml_check.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 using testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(GraphForms, SvgIsWellFormedAndLimited) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -10,7 +10,7 @@
 #include "base/unicode.h"
 #include "forms/graph_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr Range kUnits{.low = 1, .high = hw::kMaxUnits};
@@ -224,4 +224,4 @@ std::string graph_json(const GraphProblem& problem) {
   return out.raw("}\n").take();
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

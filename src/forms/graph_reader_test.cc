@@ -6,7 +6,7 @@
 
 #include "forms/graph_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 const std::vector<std::string> kWords{"fair", "packed"};
@@ -133,4 +133,4 @@ TEST(GraphRun, CriticalPath) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -7,7 +7,7 @@
 
 #include "base/terminal.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 std::vector<GraphRow> rows_of(const GraphRun& run) {
   std::map<int, GraphRow> lanes, threads;
@@ -42,4 +42,4 @@ std::string place_text(const GraphRun& run, const GraphTaskRun& task) {
 
 std::string ns_text(std::int64_t ns) { return duration_text(static_cast<double>(ns) / 1e9); }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "forms/vocabulary.h"
 #include "plan/graph.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // A lane or a thread.
 struct GraphRow {
@@ -26,4 +27,4 @@ std::string row_name(const GraphRow& row);
 std::string place_text(const GraphRun& run, const GraphTaskRun& task);
 std::string ns_text(std::int64_t ns);  // "12.3 us"
 
-}  // namespace partita::plan
+}  // namespace partita::forms

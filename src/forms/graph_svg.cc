@@ -13,7 +13,7 @@
 #include "forms/picture.h"
 #include "forms/svg_page.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kGraphMargin = 28, kGraphPlotWidth = 1000, kGap = 8;
@@ -174,4 +174,4 @@ class GraphSvg {
 
 std::string graph_run_svg(const GraphResult& result) { return GraphSvg(result).draw(); }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -12,7 +12,7 @@
 #include "forms/graph_forms.h"
 #include "forms/graph_rows.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kIdle = -1;
@@ -176,4 +176,4 @@ std::string graph_run_text(const GraphResult& result, const GraphTextOptions& op
   return text;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

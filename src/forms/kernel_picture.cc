@@ -9,7 +9,7 @@
 #include "forms/svg_page.h"
 #include "forms/unit_map.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kWidth = 1160, kAxis = 52, kPlot = kWidth - 2 * kPageMargin - kAxis;
@@ -247,4 +247,4 @@ std::string units_svg(const UnitsPicture& picture, const hw::Topology& topology)
   return std::move(svg).page(kWidth, y + kPageMargin / 2, picture.title, picture.subtitle);
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

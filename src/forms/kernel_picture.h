@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "forms/vocabulary.h"
 #include "hw/topology.h"
 #include "plan/kernels.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 inline constexpr std::size_t kMaxPanels = 24, kMaxMaps = 96, kMaxColumns = 2000;
 
@@ -48,4 +49,4 @@ struct MaskPicture {
 // A row of squares per cluster: granted, granted though others run there, busy, idle.
 std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

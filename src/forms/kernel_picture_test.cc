@@ -8,7 +8,7 @@
 
 #include "forms/xml_check.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(MaskSvg, DrawsEveryUnitOnce) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

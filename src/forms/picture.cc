@@ -6,7 +6,7 @@
 
 #include "base/unicode.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kMaxDrawnSlices = 64;  // drawn of a GPU that the catalogue does not know
@@ -83,4 +83,4 @@ std::string cut(std::string_view text, double size, double width) {
 
 std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "base/terminal.h"
+#include "forms/vocabulary.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 struct Box {
   int start = 0;  // memory slices
@@ -46,4 +47,4 @@ double text_width(std::string_view text, double size);
 // The text without as much of its middle as makes it `width` pixels wide.
 std::string cut(std::string_view text, double size, double width);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

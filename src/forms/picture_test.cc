@@ -15,7 +15,7 @@
 #include "forms/svg_page.h"
 #include "forms/xml_check.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 PlannedInstance on(const std::string& profile, int start, const std::string& service) {
@@ -262,4 +262,4 @@ RC_GTEST_PROP(Pictures, DrawAnyPlan, (const std::vector<std::string>& names)) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -1,124 +1,83 @@
-#include <fmt/format.h>
-
+// Plan JSON of serving_forms.h.
 #include <algorithm>
 #include <charconv>
-#include <limits>
 
-#include "base/fields.h"
-#include "base/json_writer.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
-constexpr std::size_t kMaxGpus = 1'000'000;
-constexpr std::size_t kMaxInstances = 64;  // of one GPU
-constexpr std::size_t kMaxExplanation = 1'000'000;
+constexpr double kMaxGpus = 1'000'000;
+constexpr ListForm kGpus{.most = 1'000'000, .indent = "    "};
+constexpr ListForm kInstances{.most = 64, .indent = "      "};  // of one GPU
 constexpr Range kIndices{.high = 1e9};
 constexpr Range kStarts{.high = 1023};
+constexpr Range kGpcs{.high = 1e9};
 
-// ---- writing ----
-
-void write(JsonWriter& out, const PlannedInstance& instance) {
-  out.raw("{\"profile\": ").string(instance.profile);
-  out.raw(", \"start\": ").number(long{instance.start});
-  out.raw(", \"service\": ").string(instance.service);
-  out.raw(", \"batch\": ").number(long{instance.batch});
-  out.raw(", \"processes\": ").number(long{instance.processes});
-  out.raw(", \"throughput_rps\": ").number(instance.throughput.value);
-  out.raw(", \"latency_ms\": ").number(instance.latency.value).raw("}");
+void describe(Form& f, PlannedInstance& i) {
+  f.name("profile", i.profile, "MIG profile name on that GPU model");
+  f.integer("start", i.start, kStarts, "first memory slice, as NVML counts placements");
+  f.name("service", i.service, "name of the service");
+  f.integer("batch", i.batch, {.low = 1, .high = profile::kMaxBatch}, "largest batch");
+  f.integer("processes", i.processes, {.low = 1, .high = profile::kMaxProcesses}, "MPS processes");
+  f.number("throughput_rps", i.throughput.value, kNotNegative,
+           "the most that the instance may carry under the SLO rule");
+  f.number("latency_ms", i.latency.value, kNotNegative, "execution of a full batch");
 }
 
-void write(JsonWriter& out, const PlannedGpu& gpu) {
-  out.raw("{\"index\": ").number(long{gpu.index});
-  out.raw(", \"model\": ").string(gpu.model);
-  out.raw(", \"instances\": ");
-  out.list(gpu.instances, "      ", [&](const PlannedInstance& i) { write(out, i); }).raw("}");
-}
-
-void write(JsonWriter& out, const PlannedService& service) {
-  out.raw("{\"name\": ").string(service.name);
-  out.raw(", \"rate_rps\": ").number(service.rate.value);
-  out.raw(", \"planned_rps\": ").number(service.planned.value);
-  out.raw(", \"slo_ms\": ").number(service.slo.value);
-  out.raw(", \"predicted_latency_ms\": ").number(service.predicted_latency.value).raw("}");
-}
-
-void write(JsonWriter& out, const Objective& objective) {
-  out.raw("{\"gpus\": ").number(long{objective.gpus});
-  out.raw(", \"gpcs\": ").number(long{objective.gpcs});
-  out.raw(", \"cost\": ").number(objective.cost);
-  out.raw(", \"lower_bound_gpus\": ").number(long{objective.lower_bound_gpus});
-  out.raw(", \"lower_bound_gpcs\": ").number(long{objective.lower_bound_gpcs});
-  out.raw(", \"lower_bound_cost\": ").number(objective.lower_bound_cost);
-  out.raw(", \"optimal\": ").boolean(objective.optimal).raw("}");
-}
-
-void write(JsonWriter& out, const PlanStats& stats) {
-  out.raw("{\"planning_ms\": ").number(stats.planning_ms);
-  out.raw(", \"capacity_ms\": ").number(stats.capacity_ms);
-  out.raw(", \"nodes\": ").number(stats.nodes).raw("}");
-}
-
-// ---- reading ----
-
-// An infinite latency is written as null.
-Millis read_latency(Fields& fields) {
-  constexpr std::string_view kKey = "predicted_latency_ms";
-  if (fields.has(kKey) && !fields.known(kKey))
-    return Millis{std::numeric_limits<double>::infinity()};
-  return Millis{fields.number(kKey, kNotNegative)};
-}
-
-PlannedInstance read_instance(Fields fields) {
-  PlannedInstance instance;
-  instance.profile = fields.name("profile");
-  instance.start = fields.integer("start", kStarts);
-  instance.service = fields.name("service");
-  instance.batch = fields.integer("batch", {.low = 1, .high = profile::kMaxBatch});
-  instance.processes = fields.integer("processes", {.low = 1, .high = profile::kMaxProcesses});
-  instance.throughput = Rps{fields.number("throughput_rps", kNotNegative)};
-  instance.latency = Millis{fields.number("latency_ms", kNotNegative)};
-  return instance;
-}
-
-PlannedGpu read_gpu(Fields fields) {
-  PlannedGpu gpu;
-  gpu.index = fields.integer("index", kIndices);
-  if (fields.has("model")) gpu.model = fields.name("model");
-  for (const Node& item : fields.list("instances", kMaxInstances)) {
-    gpu.instances.push_back(read_instance({fields, item}));
-    if (fields.error()) break;
-  }
+void describe(Form& f, PlannedGpu& gpu) {
+  f.integer("index", gpu.index, kIndices, "counts from 0");
+  f.optional().name("model", gpu.model, "catalogue name; missing: the plan's gpu_model");
+  f.list("instances", gpu.instances, describe, kInstances, "by start");
   // Stable: of two instances at one start, which the judge refuses, the first one stays first.
-  std::stable_sort(gpu.instances.begin(), gpu.instances.end(),
-                   [](const auto& a, const auto& b) { return a.start < b.start; });
-  return gpu;
+  if (f.reading()) std::ranges::stable_sort(gpu.instances, {}, &PlannedInstance::start);
 }
 
-PlannedService read_planned_service(Fields fields) {
-  PlannedService service;
-  service.name = fields.name("name");
-  service.rate = Rps{fields.number("rate_rps", kNotNegative)};
-  service.planned = Rps{fields.number("planned_rps", kNotNegative)};
-  service.slo = Millis{fields.number("slo_ms", kNotNegative)};
-  service.predicted_latency = read_latency(fields);
-  return service;
+void describe(Form& f, PlannedService& service) {
+  f.name("name", service.name, "of the service");
+  f.number("rate_rps", service.rate.value, kNotNegative, "asked for");
+  f.number("planned_rps", service.planned.value, kNotNegative, "the sum over its instances");
+  f.number("slo_ms", service.slo.value, kNotNegative, "asked for");
+  f.or_null().number("predicted_latency_ms", service.predicted_latency.value, kNotNegative,
+                     "the worst, of the SLO rule's kind; null: unbounded");
 }
 
-Objective read_objective(Fields fields) {
-  constexpr Range kGpcs{.high = 1e9};
-  Objective objective;
-  objective.gpus = fields.integer("gpus", {.high = kMaxGpus});
-  objective.gpcs = fields.integer("gpcs", kGpcs);
-  objective.lower_bound_gpus = fields.integer("lower_bound_gpus", {.high = kMaxGpus});
-  objective.optimal = fields.boolean("optimal");
-  if (fields.has("cost")) objective.cost = fields.number("cost", kNotNegative);
-  if (fields.has("lower_bound_gpcs"))
-    objective.lower_bound_gpcs = fields.integer("lower_bound_gpcs", kGpcs);
-  if (fields.has("lower_bound_cost"))
-    objective.lower_bound_cost = fields.number("lower_bound_cost", kNotNegative);
-  return objective;
+void describe(Form& f, Objective& objective) {
+  f.integer("gpus", objective.gpus, {.high = kMaxGpus}, "in use");
+  f.integer("gpcs", objective.gpcs, kGpcs, "compute slices in use");
+  f.optional().number("cost", objective.cost, kNotNegative, "summed price; 0: not stated");
+  f.integer("lower_bound_gpus", objective.lower_bound_gpus, {.high = kMaxGpus},
+            "no plan needs fewer; 0: not stated");
+  f.optional().integer("lower_bound_gpcs", objective.lower_bound_gpcs, kGpcs,
+                       "with that many GPUs; 0: not stated");
+  f.optional().number("lower_bound_cost", objective.lower_bound_cost, kNotNegative,
+                      "0: not stated");
+  f.boolean("optimal", objective.optimal, "the bounds are met, so no plan is better");
+}
+
+void describe(Form& f, PlanStats& stats) {
+  f.number("planning_ms", stats.planning_ms, kNotNegative, "CPU time of the planner alone");
+  f.optional().number("capacity_ms", stats.capacity_ms, kNotNegative,
+                      "CPU time of turning measured points into rates");
+  f.optional().whole("nodes", stats.nodes, kNotNegative, "search nodes");
+}
+
+void describe(Form& f, PlanChanges::Point& point) {
+  f.integer("gpus", point.gpus, {.high = kMaxGpus}, "so many GPUs");
+  f.number("cost", point.cost, kNotNegative, "their summed price");
+  f.integer("moves", point.moves, kIndices, "fewest instances to create that were found");
+  f.integer("lower_bound_moves", point.lower_bound_moves, kIndices, "no plan creates fewer");
+  f.boolean("proven", point.proven, "moves is that bound");
+}
+
+void describe(Form& f, PlanChanges& changes) {
+  f.integer("kept", changes.kept, kIndices, "instances that stay as they are");
+  f.integer("restarted", changes.restarted, kIndices, "stay, with other processes");
+  f.integer("moved", changes.moved, kIndices, "are created elsewhere");
+  f.integer("created", changes.created, kIndices, "are new");
+  f.integer("removed", changes.removed, kIndices, "go");
+  f.line("    ").list("curve", changes.curve, describe, {.indent = "      "},
+                      "what fewer moves cost in GPUs");
 }
 
 // The compute slices in a MIG profile's name: 3 of "3g.40gb", 0 of another kind of name.
@@ -139,63 +98,55 @@ Objective counted(const ServingPlan& plan) {
   return objective;
 }
 
-PlanStats read_stats(Fields fields) {
-  PlanStats stats;
-  stats.planning_ms = fields.number("planning_ms", kNotNegative);
-  if (fields.has("capacity_ms")) stats.capacity_ms = fields.number("capacity_ms", kNotNegative);
-  if (fields.has("nodes")) stats.nodes = fields.whole("nodes", kNotNegative);
-  return stats;
+void describe_rule(Form& f, SloRule& rule) {
+  std::string text = to_string(rule);
+  f.optional().text("slo_rule", text, "when a latency objective holds: queueing or execution:F");
+  Fields* const in = f.reading();
+  if (!in || in->error()) return;
+  const auto read = parse_slo_rule(text);
+  if (!read) in->refuse("slo_rule", "'slo_rule': " + read.error().message);
+  rule = read.value_or(SloRule{});
 }
 
-SloRule read_rule(Fields& plan) {
-  const auto rule = parse_slo_rule(plan.text("slo_rule"));
-  if (!rule) plan.refuse("slo_rule", "'slo_rule': " + rule.error().message);
-  return rule.value_or(SloRule{});
-}
-
-// Everything but the GPUs and services.
-ServingPlan read_head(Fields& fields) {
+struct PlanDocument {
   ServingPlan plan;
-  fields.exactly("api_version", "partita/v1");
-  fields.exactly("kind", "ServingPlan");
-  plan.gpu_model = fields.name("gpu_model");
-  if (fields.has("planner")) plan.planner = fields.name("planner");
-  if (fields.has("slo_rule")) plan.rule = read_rule(fields);
-  if (fields.has("problem_digest")) plan.problem_digest = fields.name("problem_digest");
-  if (fields.has("objective")) plan.objective = read_objective(fields.object("objective"));
-  if (fields.has("stats")) plan.stats = read_stats(fields.object("stats"));
-  if (fields.has("explanation")) {
-    for (const Node& item : fields.list("explanation", kMaxExplanation)) {
-      if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be text");
-      plan.explanation.push_back(item.text);
-    }
-  }
-  return plan;
+  std::optional<PlanChanges> changes;
+};
+
+void describe(Form& f, PlanDocument& document) {
+  ServingPlan& plan = document.plan;
+  f.lines("  ");
+  f.document("ServingPlan");
+  f.name("gpu_model", plan.gpu_model, "catalogue name of the (first) GPU model");
+  f.optional(!plan.planner.empty()).name("planner", plan.planner, "who made it");
+  describe_rule(f, plan.rule);
+  f.optional(!plan.problem_digest.empty())
+      .name("problem_digest", plan.problem_digest, "of the problem that it solves");
+  f.optional().object("objective", plan.objective, describe, "missing: counted");
+  f.list("gpus", plan.gpus, describe, kGpus, "with the instances on them");
+  f.list("services", plan.services, describe, {.most = kMaxServices, .indent = "    "},
+         "what was asked for, and what is planned");
+  f.optional().object("stats", plan.stats, describe, "what planning took");
+  f.optional(!plan.explanation.empty())
+      .notes("explanation", plan.explanation, {.indent = "    "}, "sentences that say why");
+  f.object("incremental", document.changes, describe, "against what ran before");
+  Fields* const in = f.reading();
+  if (!in || in->error()) return;
+  if (!in->has("objective")) plan.objective = counted(plan);
+  for (PlannedGpu& gpu : plan.gpus)
+    if (gpu.model.empty()) gpu.model = plan.gpu_model;
 }
 
 }  // namespace
 
-std::string plan_json(const ServingPlan& plan) {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"ServingPlan\"");
-  out.raw(",\n  \"gpu_model\": ").string(plan.gpu_model);
-  if (!plan.planner.empty()) out.raw(",\n  \"planner\": ").string(plan.planner);
-  out.raw(",\n  \"slo_rule\": ").string(to_string(plan.rule));
-  if (!plan.problem_digest.empty())
-    out.raw(",\n  \"problem_digest\": ").string(plan.problem_digest);
-  out.raw(",\n  \"objective\": ");
-  write(out, plan.objective);
-  out.raw(",\n  \"gpus\": ");
-  out.list(plan.gpus, "    ", [&](const PlannedGpu& gpu) { write(out, gpu); });
-  out.raw(",\n  \"services\": ");
-  out.list(plan.services, "    ", [&](const PlannedService& service) { write(out, service); });
-  out.raw(",\n  \"stats\": ");
-  write(out, plan.stats);
-  if (!plan.explanation.empty()) {
-    out.raw(",\n  \"explanation\": ");
-    out.list(plan.explanation, "    ", [&](const std::string& line) { out.string(line); });
-  }
-  return out.raw("\n}\n").take();
+std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes) {
+  return write_form(PlanDocument{plan, changes}, describe);
+}
+
+Result<ServingPlan> read_plan(const Document& document) {
+  auto read = read_form<PlanDocument>(document, describe);
+  if (!read) return failed(read.error());
+  return std::move(read->plan);
 }
 
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
@@ -204,21 +155,10 @@ Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
   return read_plan(*document);
 }
 
-Result<ServingPlan> read_plan(const Document& document) {
-  Fields fields(document);
-  ServingPlan plan = read_head(fields);
-  for (const Node& item : fields.list("gpus", kMaxGpus)) {
-    plan.gpus.push_back(read_gpu({fields, item}));
-    if (plan.gpus.back().model.empty()) plan.gpus.back().model = plan.gpu_model;
-    if (fields.error()) break;
-  }
-  for (const Node& item : fields.list("services", kMaxServices)) {
-    plan.services.push_back(read_planned_service({fields, item}));
-    if (fields.error()) break;
-  }
-  if (fields.error()) return failed(*fields.error());
-  if (!fields.has("objective")) plan.objective = counted(plan);
-  return plan;
+DocumentKind plan_kind() {
+  return {"ServingPlan", "which service runs with which batch on which instance", [] {
+            return schema_form<PlanDocument>(plan_kind().name, plan_kind().about, describe);
+          }};
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

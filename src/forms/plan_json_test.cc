@@ -8,7 +8,7 @@
 
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // ---- plans of any content within the bounds ----
@@ -199,7 +199,7 @@ TEST(PlanJson, RefusesTheDocumentItself) {
        "\"gpu_model\"",
        "p.json:3: 'optimal' must be true or false"},
       {"\"gpu_model\"", "\"explanation\": [3], \"gpu_model\"",
-       "p.json:3: an explanation must be text"},
+       "p.json:3: 'explanation' must list texts"},
       {"\"gpus\": [", "\"gpus\": [3,", "p.json:4: must be an object with named values"},
       {"\"gpus\"", "\"gpu\"", "p.json:1: 'gpus' is missing"},
       {"\"services\": [", "\"services\": {}, \"more\": [", "p.json:10: 'services' must be a list"},
@@ -255,4 +255,4 @@ TEST(PlanJson, BoundsTheInstancesOfAGpu) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

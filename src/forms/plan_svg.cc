@@ -11,7 +11,7 @@
 #include "forms/serving_forms.h"
 #include "forms/svg_page.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kPlanMargin = 28, kRowHeight = 42, kRowGap = 8, kGutter = 32, kPlanHeadGap = 10;
@@ -246,4 +246,4 @@ std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue, in
   return Svg(plan, catalogue, page).draw();
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -8,7 +8,7 @@
 #include "forms/picture.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // The longest description of an instance that fits is shown; at worst its service's name, cut.
@@ -171,4 +171,4 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   return text;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

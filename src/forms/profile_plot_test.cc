@@ -29,7 +29,7 @@ TEST(ProfilePlot, ShowsEverySizeThatRan) {
 TEST(ProfilePlot, IsXmlWhateverTheName) {
   const std::string svg = plot_svg(plotted_profile(), 1);
   EXPECT_THAT(svg, HasSubstr("a&lt;b"));
-  EXPECT_EQ(plan::XmlCheck(svg).run(), "");
+  EXPECT_EQ(forms::XmlCheck(svg).run(), "");
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
-// schedule_json and parse_schedule of batch_forms.h.
+// Schedule JSON of batch_forms.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "base/fields.h"
-#include "base/json_writer.h"
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr Range kGpuIndices{.high = 1e9};
@@ -16,168 +14,126 @@ constexpr Range kTaskStarts{.high = 1023};
 // The judge says which times are wrong; here they only have to be times.
 constexpr double kMaxSeconds = static_cast<double>(2 * kMaxBatchTime / kNanosInSecond);
 constexpr Range kTimes{.low = -kMaxSeconds, .high = kMaxSeconds};
+constexpr ListForm kLines{.indent = "    "};
 
-// ---- writing ----
-
-void write_span(JsonWriter& out, Nanos begin, Nanos end) {
-  out.raw(", \"begin_s\": ").raw(exact_seconds(begin));
-  out.raw(", \"end_s\": ").raw(exact_seconds(end)).raw("}");
+void describe_time(Form& f, std::string_view key, Nanos& time, std::string_view about) {
+  double value = seconds(time).value;
+  f.digits(key, value, exact_seconds(time), kTimes, about);
+  if (f.reading() && !f.reading()->error() && f.reading()->has(key)) time = nanos({value});
 }
 
-void write(JsonWriter& out, const ScheduledTask& task) {
-  out.raw("{\"task\": ").string(task.task);
-  out.raw(", \"gpu\": ").number(long{task.gpu});
-  out.raw(", \"profile\": ").string(task.profile);
-  out.raw(", \"start\": ").number(long{task.start});
-  write_span(out, task.begin, task.end);
+void describe(Form& f, ScheduledTask& task) {
+  f.name("task", task.task, "its name");
+  f.integer("gpu", task.gpu, kGpuIndices, "counted from 0");
+  f.name("profile", task.profile, "MIG profile of its instance");
+  f.integer("start", task.start, kTaskStarts, "first memory slice of its instance");
+  describe_time(f, "begin_s", task.begin, "from the start of the batch");
+  describe_time(f, "end_s", task.end, "from the start of the batch");
 }
 
-void write(JsonWriter& out, const Reconfiguration& change) {
-  out.raw("{\"gpu\": ").number(long{change.gpu});
-  out.raw(", \"op\": ").string(to_string(change.op));
-  out.raw(", \"profile\": ").string(change.profile);
-  out.raw(", \"start\": ").number(long{change.start});
-  write_span(out, change.begin, change.end);
+void describe(Form& f, Reconfiguration& change) {
+  f.integer("gpu", change.gpu, kGpuIndices, "counted from 0");
+  f.word("op", change.op, {"create", "destroy"}, "what happens to the instance");
+  f.name("profile", change.profile, "MIG profile of the instance");
+  f.integer("start", change.start, kTaskStarts, "first memory slice of the instance");
+  describe_time(f, "begin_s", change.begin, "from the start of the batch");
+  describe_time(f, "end_s", change.end, "from the start of the batch");
 }
 
-void write(JsonWriter& out, const LateTask& late) {
-  out.raw("{\"task\": ").string(late.task);
-  out.raw(", \"deadline_s\": ").raw(exact_seconds(late.deadline));
-  out.raw(", \"end_s\": ").raw(exact_seconds(late.end)).raw("}");
+void describe(Form& f, LateTask& late) {
+  f.name("task", late.task, "its name");
+  describe_time(f, "deadline_s", late.deadline, "should have ended by then");
+  describe_time(f, "end_s", late.end, "ends then");
+}
+
+void describe(Form& f, BatchStats& stats) {
+  f.optional().number("scheduling_ms", stats.scheduling_ms, kNotNegative,
+                      "CPU time of the scheduler alone");
+  f.optional().whole("nodes", stats.nodes, kNotNegative,
+                     "search nodes and evaluated neighbours");
+}
+
+void describe(Form& f, ChosenFor& spread) {
+  f.number("spread", spread.spread, kNotNegative, "of the task times, as a share");
+  f.integer("runs", spread.runs, kGpuIndices, "that were simulated");
+  f.whole("seed", spread.seed, "of the simulation");
+  f.number("expected_makespan_s", spread.expected.value, kTimes, "mean over the runs");
+  f.number("p95_makespan_s", spread.p95.value, kTimes, "95 % of the runs end within");
 }
 
 // "gpu_model", "gpus", and "gpu_models" where that is not the same model for all.
-void write_gpus(JsonWriter& out, const std::vector<std::string>& models) {
-  const std::string first = models.empty() ? "" : models.front();
-  out.raw(",\n  \"gpu_model\": ").string(first);
-  out.raw(",\n  \"gpus\": ").number(static_cast<long>(models.size()));
-  if (std::ranges::all_of(models, [&](const std::string& model) { return model == first; })) return;
-  out.raw(",\n  \"gpu_models\": ");
-  out.list(models, "    ", [&](const std::string& model) { out.string(model); });
-}
-
-// ---- reading ----
-
-Nanos read_time(Fields& fields, std::string_view key) {
-  return nanos({fields.number(key, kTimes)});
-}
-
-ScheduledTask read_task(Fields fields) {
-  ScheduledTask task;
-  task.task = fields.name("task");
-  task.gpu = fields.integer("gpu", kGpuIndices);
-  task.profile = fields.name("profile");
-  task.start = fields.integer("start", kTaskStarts);
-  task.begin = read_time(fields, "begin_s");
-  task.end = read_time(fields, "end_s");
-  return task;
-}
-
-Reconfiguration read_reconfiguration(Fields fields) {
-  Reconfiguration change;
-  change.gpu = fields.integer("gpu", kGpuIndices);
-  const std::string op = fields.text("op");
-  change.op = op == "destroy" ? Reconfiguration::Op::destroy : Reconfiguration::Op::create;
-  if (op != to_string(change.op))
-    fields.refuse("op", fmt::format("'op' is '{}', must be 'create' or 'destroy'", op));
-  change.profile = fields.name("profile");
-  change.start = fields.integer("start", kTaskStarts);
-  change.begin = read_time(fields, "begin_s");
-  change.end = read_time(fields, "end_s");
-  return change;
-}
-
-std::vector<std::string> read_gpu_models(Fields& fields) {
-  const std::string model = fields.name("gpu_model");
-  const int gpus = fields.integer("gpus", {.low = 1, .high = kMaxBatchGpus});
-  if (fields.error()) return {};  // a refused number comes back as it is
-  if (!fields.has("gpu_models")) return std::vector(static_cast<std::size_t>(gpus), model);
-  std::vector<std::string> models;
-  for (const Node& item : fields.list("gpu_models", kMaxBatchGpus))
-    models.push_back(fields.name_of(item, "a name in 'gpu_models'"));
+void describe_gpus(Form& f, std::vector<std::string>& models) {
+  std::string first = models.empty() ? "" : models.front();
+  int gpus = static_cast<int>(models.size());
+  const bool same = std::ranges::all_of(models, [&](const auto& model) { return model == first; });
+  f.name("gpu_model", first, "catalogue name of the (first) GPU's model");
+  f.integer("gpus", gpus, {.low = 1, .high = kMaxBatchGpus}, "how many GPUs");
+  f.optional(!same).names("gpu_models", models, {.most = kMaxBatchGpus, .indent = "    "},
+                          "one name per GPU, where they differ");
+  Fields* const in = f.reading();
+  if (!in || in->error()) return;
+  if (!in->has("gpu_models")) models.assign(static_cast<std::size_t>(gpus), first);
   if (models.size() != static_cast<std::size_t>(gpus))
-    fields.refuse("gpu_models",
-                  fmt::format("'gpu_models' has {} names, 'gpus' is {}", models.size(), gpus));
-  if (models.empty() || models.front() != model)
-    fields.refuse("gpu_models",
-                  fmt::format("the first of 'gpu_models' must be the 'gpu_model', '{}'", model));
-  return models;
+    in->refuse("gpu_models",
+               fmt::format("'gpu_models' has {} names, 'gpus' is {}", models.size(), gpus));
+  if (models.empty() || models.front() != first)
+    in->refuse("gpu_models",
+               fmt::format("the first of 'gpu_models' must be the 'gpu_model', '{}'", first));
 }
 
-BatchStats read_batch_stats(Fields fields) {
-  BatchStats stats;
-  if (fields.has("scheduling_ms"))
-    stats.scheduling_ms = fields.number("scheduling_ms", kNotNegative);
-  if (fields.has("nodes")) stats.nodes = fields.whole("nodes", kNotNegative);
-  return stats;
-}
+struct ScheduleDocument {
+  BatchSchedule schedule;
+  std::vector<LateTask> late;
+  std::optional<ChosenFor> chosen_for;
+};
 
-void read_lists(Fields& fields, BatchSchedule& schedule) {
-  for (const Node& item : fields.list("tasks")) {
-    schedule.tasks.push_back(read_task({fields, item}));
-    if (fields.error()) return;
-  }
-  if (fields.has("reconfigurations")) {
-    for (const Node& item : fields.list("reconfigurations")) {
-      schedule.reconfigurations.push_back(read_reconfiguration({fields, item}));
-      if (fields.error()) return;
-    }
-  }
-  if (!fields.has("explanation")) return;
-  for (const Node& item : fields.list("explanation")) {
-    if (item.kind != Node::Kind::string) fields.refuse(item, "an explanation must be text");
-    schedule.explanation.push_back(item.text);
-  }
+void describe(Form& f, ScheduleDocument& document) {
+  BatchSchedule& schedule = document.schedule;
+  f.lines("  ");
+  f.document("BatchSchedule");
+  describe_gpus(f, schedule.gpu_models);
+  f.optional(!schedule.scheduler.empty()).name("scheduler", schedule.scheduler, "who made it");
+  f.optional(!schedule.problem_digest.empty())
+      .name("problem_digest", schedule.problem_digest, "of the problem that it solves");
+  f.optional();
+  describe_time(f, "makespan_s", schedule.makespan, "the end of the last task; missing: counted");
+  f.optional();
+  describe_time(f, "lower_bound_s", schedule.lower_bound, "no schedule is shorter; 0: not stated");
+  f.optional().boolean("optimal", schedule.optimal, "proven that no schedule is shorter");
+  f.list("tasks", schedule.tasks, describe, kLines, "which task runs where and when");
+  f.optional().list("reconfigurations", schedule.reconfigurations, describe, kLines,
+                    "instances that are created and destroyed");
+  f.optional(!document.late.empty())
+      .list("late", document.late, describe, kLines, "tasks that end after their deadline");
+  f.optional().object("stats", schedule.stats, describe, "what scheduling took");
+  f.optional(!schedule.explanation.empty())
+      .notes("explanation", schedule.explanation, kLines, "sentences that say why");
+  f.object("robustness", document.chosen_for, describe, "what choosing it was based on");
+  if (!f.reading()) return;
+  // What is stated is kept, right or wrong: it is the judge who compares.
+  const Nanos stated = schedule.makespan;
+  put_in_order(schedule);
+  if (f.reading()->has("makespan_s")) schedule.makespan = stated;
 }
 
 }  // namespace
 
-std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateTask>& late) {
-  JsonWriter out;
-  out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"BatchSchedule\"");
-  write_gpus(out, schedule.gpu_models);
-  if (!schedule.scheduler.empty()) out.raw(",\n  \"scheduler\": ").string(schedule.scheduler);
-  if (!schedule.problem_digest.empty())
-    out.raw(",\n  \"problem_digest\": ").string(schedule.problem_digest);
-  out.raw(",\n  \"makespan_s\": ").raw(exact_seconds(schedule.makespan));
-  out.raw(",\n  \"lower_bound_s\": ").raw(exact_seconds(schedule.lower_bound));
-  out.raw(",\n  \"optimal\": ").boolean(schedule.optimal);
-  out.raw(",\n  \"tasks\": ");
-  out.list(schedule.tasks, "    ", [&](const ScheduledTask& task) { write(out, task); });
-  out.raw(",\n  \"reconfigurations\": ");
-  out.list(schedule.reconfigurations, "    ", [&](const Reconfiguration& r) { write(out, r); });
-  if (!late.empty()) {
-    out.raw(",\n  \"late\": ");
-    out.list(late, "    ", [&](const LateTask& task) { write(out, task); });
-  }
-  out.raw(",\n  \"stats\": {\"scheduling_ms\": ").number(schedule.stats.scheduling_ms);
-  out.raw(", \"nodes\": ").number(schedule.stats.nodes).raw("}");
-  if (!schedule.explanation.empty()) {
-    out.raw(",\n  \"explanation\": ");
-    out.list(schedule.explanation, "    ", [&](const std::string& line) { out.string(line); });
-  }
-  return out.raw("\n}\n").take();
+std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateTask>& late,
+                          const std::optional<ChosenFor>& chosen_for) {
+  return write_form(ScheduleDocument{schedule, late, chosen_for}, describe);
 }
 
 Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
+  auto document = read_form<ScheduleDocument>(file, text, describe);
   if (!document) return failed(document.error());
-  Fields fields(*document);
-  fields.exactly("api_version", "partita/v1");
-  fields.exactly("kind", "BatchSchedule");
-  BatchSchedule schedule;
-  schedule.gpu_models = read_gpu_models(fields);
-  if (fields.has("scheduler")) schedule.scheduler = fields.name("scheduler");
-  if (fields.has("problem_digest")) schedule.problem_digest = fields.name("problem_digest");
-  read_lists(fields, schedule);
-  put_in_order(schedule);
-  // What is stated is kept, right or wrong: it is the judge who compares.
-  if (fields.has("makespan_s")) schedule.makespan = read_time(fields, "makespan_s");
-  if (fields.has("lower_bound_s")) schedule.lower_bound = read_time(fields, "lower_bound_s");
-  if (fields.has("optimal")) schedule.optimal = fields.boolean("optimal");
-  if (fields.has("stats")) schedule.stats = read_batch_stats(fields.object("stats"));
-  if (fields.error()) return failed(*fields.error());
-  return schedule;
+  return std::move(document->schedule);
 }
 
-}  // namespace partita::plan
+DocumentKind schedule_kind() {
+  return {"BatchSchedule", "which task runs on which instance when", [] {
+            return schema_form<ScheduleDocument>(schedule_kind().name, schedule_kind().about,
+                                                 describe);
+          }};
+}
+
+}  // namespace partita::forms

@@ -7,7 +7,7 @@
 
 #include "forms/batch_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 using Op = Reconfiguration::Op;
@@ -172,7 +172,8 @@ TEST(ScheduleJson, RefusesWithLineAndKey) {
       {"\"gpus\": 1", "\"gpus\": 1, \"optimal\": 1", "s.json:3: 'optimal' must be true or false"},
       {"\"gpus\": 1", "\"gpus\": 1, \"makespan_s\": \"7\"",
        "s.json:3: 'makespan_s' must be a finite number"},
-      {"\"gpus\": 1", "\"gpus\": 1, \"explanation\": [3]", "s.json:3: an explanation must be text"},
+      {"\"gpus\": 1", "\"gpus\": 1, \"explanation\": [3]",
+       "s.json:3: 'explanation' must list texts"},
       {"\"gpus\": 1", "\"gpus\": 1, \"stats\": {\"nodes\": -1}",
        "s.json:3: 'nodes' is -1, must be at least 0"},
       {"\"tasks\"", "\"task\"", "s.json:1: 'tasks' is missing"},
@@ -191,4 +192,4 @@ TEST(ScheduleJson, RefusesWithLineAndKey) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -7,7 +7,7 @@
 #include "base/fields.h"
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kMaxReplicas = 100'000;
@@ -103,4 +103,4 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
   return services;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

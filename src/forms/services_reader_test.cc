@@ -4,7 +4,7 @@
 
 #include "forms/serving_forms.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 std::string refusal(std::string_view text) {
@@ -131,4 +131,4 @@ TEST(Services, RefusesNames) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

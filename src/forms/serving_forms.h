@@ -1,16 +1,17 @@
 // Forms of the serving vocabulary: services file (YAML or JSON), plan JSON, text and SVG pictures.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/document.h"
-#include "base/result.h"
+#include "base/form.h"
+#include "forms/vocabulary.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or
 // unknown keys, wrong types, rates and SLOs that are not positive and finite, duplicate names,
@@ -22,7 +23,19 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
 // api_version, kind, gpu_model, gpus and services; a missing objective is counted, and planner,
 // slo_rule (queueing), stats, explanation and a GPU's model may be missing too. Unknown keys are
 // left alone. Types and bounds are checked; whether the plan is right is for the judge.
-std::string plan_json(const ServingPlan& plan);
+// `changes`: key `incremental`, of a plan that was made from what ran before; not read.
+struct PlanChanges {
+  struct Point {
+    int gpus = 0;
+    double cost = 0;
+    int moves = 0, lower_bound_moves = 0;
+    bool proven = false;
+  };
+  int kept = 0, restarted = 0, moved = 0, created = 0, removed = 0;
+  std::vector<Point> curve;
+};
+std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes = {});
+DocumentKind plan_kind();
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 Result<ServingPlan> read_plan(const Document& document);
 
@@ -46,4 +59,4 @@ inline constexpr int kMaxSvgLegend = 120;
 int plan_svg_pages(const ServingPlan& plan);  // at least 1
 std::string plan_svg(const ServingPlan& plan, const hw::Catalogue& catalogue, int page = 0);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

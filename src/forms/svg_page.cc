@@ -3,7 +3,7 @@
 #include "base/unicode.h"
 #include "forms/picture.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // Attributes say what is drawn on a light screen; this says what to draw on a dark one.
@@ -133,4 +133,4 @@ std::string SvgPage::page(int width, int height, std::string_view title,
   return svg_document(width, height, title, about, text_);
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -13,7 +13,7 @@
 
 #include "base/terminal.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 inline constexpr int kPageMargin = 28, kPageTitle = 20, kPageName = 13, kPageSmall = 11;
 inline constexpr const char* kPageLine = "#d5dae0";
@@ -72,4 +72,4 @@ class SvgPage {
   int chip_y_ = 0, chip_width_ = 0;
 };
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -13,7 +13,7 @@
 #include "forms/batch_text.h"
 #include "profile/csv.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 // One column of times: its name, and whose times it holds.
@@ -185,4 +185,4 @@ std::vector<std::string> task_warnings(const BatchProblem& problem) {
   return all;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -14,7 +14,7 @@
 #include "forms/batch_text.h"
 #include "profile/csv.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 using profile::Csv;
@@ -427,4 +427,4 @@ Result<BatchProblem> parse_tasks(const std::string& file, std::string_view text,
   return problem;
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -6,7 +6,7 @@
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 hw::GpuModel gpu(const char* name) { return *hw::builtin_catalogue().find(name); }
@@ -285,4 +285,4 @@ TEST(TaskWarnings, AreFew) {
 }
 
 }  // namespace
-}  // namespace partita::plan
+}  // namespace partita::forms

@@ -10,7 +10,7 @@
 #include "forms/kernel_picture.h"
 #include "forms/picture.h"
 
-namespace partita::plan {
+namespace partita::forms {
 namespace {
 
 constexpr int kFold = 64;             // squares in a row
@@ -227,4 +227,4 @@ std::string mask_svg(const MaskPicture& picture, const hw::Topology& topology) {
   return std::move(svg).page(width, y + 18 + kPageMargin, picture.title, picture.subtitle);
 }
 
-}  // namespace partita::plan
+}  // namespace partita::forms

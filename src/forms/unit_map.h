@@ -9,8 +9,9 @@
 #include "hw/topology.h"
 #include "plan/kernels.h"
 #include "forms/svg_page.h"
+#include "forms/vocabulary.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 // Where the squares of a topology lie, in pixels from the corner of the map.
 struct UnitGrid {
@@ -33,4 +34,4 @@ std::string squares(const UnitGrid& grid, const std::function<double(std::size_t
 int draw_lanes(SvgPage& svg, const std::vector<std::string>& workers, const Lanes& lanes,
                const hw::Topology& topology, int y, int width);
 
-}  // namespace partita::plan
+}  // namespace partita::forms

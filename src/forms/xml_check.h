@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/unicode.h"
+#include "forms/vocabulary.h"
 
-namespace partita::plan {
+namespace partita::forms {
 
 class XmlCheck {
  public:
@@ -78,4 +79,4 @@ class XmlCheck {
   std::vector<std::string> open_;
 };
 
-}  // namespace partita::plan
+}  // namespace partita::forms

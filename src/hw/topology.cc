@@ -191,4 +191,16 @@ std::string mask_hex(const UnitMask& mask) {
   return "0x" + digits;
 }
 
+std::optional<UnitMask> mask_of_hex(std::string_view text) {
+  if (!text.starts_with("0x") || text.size() < 3 || text.size() > 2 + kMaxUnits / 4)
+    return std::nullopt;
+  UnitMask mask;
+  for (const char digit : text.substr(2)) {
+    const std::size_t value = std::string_view("0123456789abcdef").find(digit);
+    if (value == std::string_view::npos) return std::nullopt;
+    mask = mask << 4 | UnitMask(value);
+  }
+  return mask;
+}
+
 }  // namespace partita::hw

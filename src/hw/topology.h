@@ -10,6 +10,7 @@
 #pragma once
 
 #include <bitset>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,5 +74,7 @@ Result<Topology> topology_named(std::string_view name);
 
 // A mask as hexadecimal digits, unit 0 in the lowest bit; "0x" before it, no leading zeros.
 std::string mask_hex(const UnitMask& mask);
+// A mask in that form, leading zeros allowed; none where it is no such text.
+std::optional<UnitMask> mask_of_hex(std::string_view text);
 
 }  // namespace partita::hw

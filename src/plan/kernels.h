@@ -90,8 +90,4 @@ struct PlannedKernels {
 // The time of a worker's request with the slowdown by the others that the problem's rule predicts.
 double predicted_time(const KernelProblem& problem, const KernelPlan& plan, std::size_t worker);
 
-// KernelPlan JSON, kind KernelPlan: per worker the units of every kernel and the lanes.
-std::string kernel_plan_json(const KernelProblem& problem, const PlannedKernels& planned,
-                             const hw::Topology& topology);
-
 }  // namespace partita::plan

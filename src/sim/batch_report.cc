@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "base/terminal.h"
 #include "base/unicode.h"
@@ -26,35 +25,6 @@ std::string padded(const std::string& text, int width) {
 }
 
 }  // namespace
-
-std::string report_json(const BatchReport& report, const BatchOptions& options,
-                        double events_per_second) {
-  using Json = nlohmann::ordered_json;
-  Json tasks = Json::array();
-  for (const TaskReport& task : report.tasks) {
-    Json json = {{"task", task.task},
-                 {"planned_end_s", in_seconds(task.planned_end)},
-                 {"mean_end_s", in_seconds(task.mean_end)}};
-    if (task.deadline) {
-      json["deadline_s"] = in_seconds(*task.deadline);
-      json["missed"] = task.missed;
-    }
-    tasks.push_back(std::move(json));
-  }
-  const Json makespan = {{"planned", in_seconds(report.planned)},
-                         {"mean", in_seconds(report.mean)},
-                         {"p50", in_seconds(report.p50)},
-                         {"p95", in_seconds(report.p95)},
-                         {"worst", in_seconds(report.worst)}};
-  const Json json = {
-      {"api_version", "partita/v1"},   {"kind", "BatchReport"},
-      {"scheduler", report.scheduler}, {"runs", report.makespans.size()},
-      {"spread", options.spread},      {"reconfiguration_spread", options.reconfiguration_spread},
-      {"makespan_s", makespan},        {"tasks", std::move(tasks)},
-      {"events", report.events},       {"events_per_second", events_per_second},
-      {"seed", options.seed},          {"log_hash", fmt::format("{:016x}", report.log_hash)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 std::string report_text(const BatchReport& report, const BatchOptions& options) {
   std::string text = fmt::format(

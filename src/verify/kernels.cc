@@ -156,4 +156,19 @@ std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::Kerne
   return found;
 }
 
+std::vector<Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan,
+                           const std::vector<std::optional<double>>& predicted) {
+  std::vector<Reason> found;
+  double all_units = 0;
+  for (const plan::Grouping& one : plan.workers) all_units += one.mean_units;
+  for (std::size_t w = 0; w < predicted.size() && w < plan.workers.size(); ++w) {
+    const plan::Grouping& one = plan.workers[w];
+    const double own = problem.overlap == plan::Overlap::literal ? 0 : one.mean_units;
+    const double need = one.time + one.time * (all_units - own) / problem.total_units;
+    if (predicted[w] && !equal(*predicted[w], need))
+      found.push_back({"predicted", "worker " + problem.workers[w].name, *predicted[w], need, {}});
+  }
+  return found;
+}
+
 }  // namespace partita::verify

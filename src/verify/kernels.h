@@ -1,6 +1,7 @@
 // The judge of kernel plans: recomputes everything from the problem alone. Pure.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "plan/kernels.h"
@@ -24,10 +25,14 @@ namespace partita::verify {
 //   die         worker W   a lane without a unit of some die, or with shares of the dies that
 //                          differ by more than an atom: its least share, and that of equal ones
 //   atom        worker W   a lane that splits atoms: how many units of its mask are in such
+//   predicted   worker W   what it is said to take beside the others is not what the plan comes to
 // Numbers are compared with a relative 1e-9. That a bound is true is the planner's claim.
 std::vector<plan::Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan);
 // The lanes of a plan that is right.
 std::vector<plan::Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan,
                                  const plan::Lanes& lanes, const hw::Topology& topology);
+// The times of the workers beside the others, where they are stated.
+std::vector<plan::Reason> verify(const plan::KernelProblem& problem, const plan::KernelPlan& plan,
+                                 const std::vector<std::optional<double>>& predicted);
 
 }  // namespace partita::verify

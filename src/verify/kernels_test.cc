@@ -48,6 +48,14 @@ TEST(KernelJudge, NamesWhatIsWrong) {
   EXPECT_THAT(words([](auto& p) { p.optimal = true; }), ElementsAre("bound"));
 }
 
+TEST(KernelJudge, NamesTimesBesideTheOthersThatAreWrong) {
+  EXPECT_THAT(verify(kProblem, kPlan, {15 * 1.5, 16 * 1.75}), testing::IsEmpty());
+  EXPECT_THAT(verify(kProblem, kPlan, {std::nullopt, std::nullopt}), testing::IsEmpty());
+  const auto found = verify(kProblem, kPlan, {22.5, 27.9});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0], (plan::Reason{"predicted", "worker b", 27.9, 28, {}}));
+}
+
 // Four units in two clusters, in atoms of two; the lanes of two workers of two kernels each.
 TEST(LaneJudge, NamesWhatIsWrong) {
   hw::Topology topology = hw::generic_topology(2, 5);  // one unit left over in each

@@ -345,6 +345,64 @@ class KernelsTest(harness.CliTest):
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr.decode())
 
+    def test_a_plan_judged(self):
+        for more in ((), ("--overlap", "literal"), ("--switch-cost", "0.75", "--curve")):
+            plan = self.json(*self.kernels("plan", "--workers", "a,b,b", "--switches", "3", *more))
+            self.write("plan.json", json.dumps(plan))
+            verify = ("kernels", "verify", "plan.json", "--profiles", ".")
+            self.assertIn("ok: 3 workers", self.ok(*verify))
+            self.assertEqual(self.json(*verify)["violations"], [])
+
+        def words(change):
+            wrong = json.loads(json.dumps(plan))
+            change(wrong, wrong["workers"][0])
+            self.write("plan.json", json.dumps(wrong))
+            verdict = self.json(*verify, status=1)
+            self.assertFalse(verdict["ok"])
+            return {one["constraint"] for one in verdict["violations"]}
+
+        def other_units(wrong, worker):
+            worker["units"] = [60] * 6
+            worker["groups"] = [{"first": 0, "kernels": 6, "units": 60}]
+
+        for key, word in (("switches", "switches"), ("mean_units", "mean_units"),
+                          ("alone_us", "time"), ("predicted_us", "predicted")):
+            change = lambda wrong, worker: worker.update({key: worker[key] + 1})
+            self.assertIn(word, words(change), key)
+        for key, word in (("objective", "objective"), ("bound", "bound")):
+            change = lambda wrong, worker: wrong.update({key: wrong[key] * 1.01})
+            self.assertIn(word, words(change), key)
+        self.assertIn("switches", words(lambda wrong, worker: wrong.update(max_switches=1)))
+        self.assertIn("time", words(other_units))
+        self.assertIn("time", words(lambda wrong, worker: wrong.pop("switch_cost_us")))
+        self.assertEqual({"lane"}, words(lambda wrong, worker: worker["lanes"].pop()))
+        self.assertEqual({"lane_units"}, words(
+            lambda wrong, worker: worker["lanes"][0].update(mask_hex="0x1",
+                                                            units_per_cluster=[1, 0, 0, 0])))
+        self.write("b.csv", kernels([15, 15]))  # other profiles: a kernel less
+        self.assertEqual({"kernels"}, words(lambda wrong, worker: None))
+
+    def test_a_plan_that_contradicts_itself(self):
+        plan = self.json(*self.kernels("plan", "--workers", "a,b", "--switches", "2"))
+        for path, value, words in (
+                (("total_units",), 61, "'total_units' is 61, MI50 has 60"),
+                (("workers", 0, "groups", 0, "kernels"), 9, "'groups' are not those of 'units'"),
+                (("workers", 0, "lanes", 0, "mask_hex"), "60", "'mask_hex' must be 0x"),
+                (("workers", 1, "lanes", 0, "units_per_cluster"), [1], "not those of 'mask_hex'"),
+                (("workers", 1, "lanes", 0, "units_per_die"), [61], "'units_per_die' are not"),
+                (("workers", 1, "units", 0), 61, "a number of units from 1 to 60"),
+                (("workers", 1, "name"), "", "'name' is empty"),
+                (("overlap",), "some", "'overlap' is 'some', must be 'others' or 'literal'"),
+                (("kind",), "Plan", "'kind' is 'Plan', must be 'KernelPlan'")):
+            wrong = json.loads(json.dumps(plan))
+            at = wrong
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = value
+            self.write("plan.json", json.dumps(wrong, indent=1))
+            for command in ("verify", "simulate"):
+                refused(self, ("kernels", command, "plan.json", "--profiles", "."), words)
+
     def test_refusals(self):
         header = "index,kernel,units,time_us\n"
         self.write("bad.csv", header + "0,k,61,5\n")

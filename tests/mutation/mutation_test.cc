@@ -29,7 +29,8 @@ using plan::SloRule;
 ServingProblem problem_of(const std::string& scenario, const SloRule& rule) {
   const hw::GpuModel* gpu = hw::builtin_catalogue().find("A100-80GB");
   const auto laws = profile::parse_laws("laws", source_text("data/profiles/a100-80gb.json"));
-  const auto services = plan::parse_services("services", source_text("data/scenarios/" + scenario));
+  const auto services =
+      forms::parse_services("services", source_text("data/scenarios/" + scenario));
   ServingProblem problem;
   problem.services = services.value();
   // Capacities under the queueing rule take a planner most of a second for all eleven.

@@ -41,7 +41,7 @@ plan::Service service_of(const std::string& name, double rate, double slo) {
 plan::ServingProblem scenario(int number, int max_processes = 3) {
   const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
-  problem.services = *plan::parse_services(name, source_text(name));
+  problem.services = *forms::parse_services(name, source_text(name));
   problem.fleet.push_back(fleet_of(model("A100-80GB"), profile::published_profiles()));
   problem.rule = kReleased;
   problem.max_processes = max_processes;

@@ -165,7 +165,7 @@ plan::ServingProblem published_problem(Rng& rng, int services, double scale) {
 plan::ServingProblem scenario(int number) {
   const std::string name = "data/scenarios/s" + std::to_string(number) + ".yaml";
   plan::ServingProblem problem;
-  problem.services = *plan::parse_services(name, source_text(name));
+  problem.services = *forms::parse_services(name, source_text(name));
   problem.fleet.push_back(entry_of("A100-80GB"));
   problem.fleet[0].profiles = profile::published_profiles();
   problem.rule = {plan::SloRule::Kind::execution, 0.45};

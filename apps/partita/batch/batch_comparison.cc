@@ -3,27 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <limits>
 
 #include "base/table.h"
 #include "batch/batch_inputs.h"
 #include "decide/reasons.h"
-#include "reasons.h"
+#include "forms/comparison_forms.h"
 
 namespace partita::cli {
 namespace {
 
 using decide::BatchComparison;
 using decide::BatchStanding;
-using Json = nlohmann::ordered_json;
 
 // a / b, or a dash where b is unknown.
 std::string ratio(plan::Nanos a, plan::Nanos b) {
   return b > 0 ? fmt::format("{:.4f}", static_cast<double>(a) / static_cast<double>(b)) : "-";
 }
 
-Json ratio_json(plan::Nanos a, plan::Nanos b) {
-  return b > 0 ? Json(static_cast<double>(a) / static_cast<double>(b)) : Json(nullptr);
+// Infinite where b is unknown.
+double ratio_of(plan::Nanos a, plan::Nanos b) {
+  return b > 0 ? static_cast<double>(a) / static_cast<double>(b)
+               : std::numeric_limits<double>::infinity();
 }
 
 std::vector<std::string> row_of(const plan::BatchProblem& problem, const BatchStanding& standing,
@@ -49,28 +50,26 @@ std::vector<std::string> row_of(const plan::BatchProblem& problem, const BatchSt
           "ok"};
 }
 
-Json standing_json(const plan::BatchProblem& problem, const BatchStanding& standing,
-                   const BatchComparison& comparison) {
-  Json row{
-      {"scheduler", standing.name}, {"feasible", standing.made.plan.has_value()}, {"ok", true}};
-  if (!standing.made.plan) {
-    row["reasons"] =
-        Json::parse(reasons_json("Refusal", "reasons", standing.made.refusals))["reasons"];
-    return row;
-  }
+forms::StatedBatchStanding stated(const plan::BatchProblem& problem, const BatchStanding& standing,
+                                  const BatchComparison& comparison) {
+  forms::StatedBatchStanding row{.scheduler = standing.name,
+                                 .feasible = standing.made.plan.has_value(),
+                                 .ok = true,
+                                 .reasons = standing.made.refusals};
+  if (!standing.made.plan) return row;
   const plan::BatchSchedule& schedule = **standing.made.plan;
   const decide::BatchFigures figures = decide::figures_of(problem, *standing.made.plan);
-  row["makespan_s"] = plan::seconds(schedule.makespan).value;
-  row["lower_bound_s"] = plan::seconds(schedule.lower_bound).value;
-  row["optimal"] = schedule.optimal;
-  row["ratio_to_bound"] = ratio_json(schedule.makespan, comparison.lower_bound);
-  row["ratio_to_far"] = ratio_json(schedule.makespan, comparison.far);
-  row["creates"] = figures.creates;
-  row["destroys"] = figures.destroys;
-  row["utilisation"] = figures.utilisation;
-  row["mean_end_s"] = figures.mean_end.value;
-  row["late"] = plan::late_tasks(problem, schedule).size();
-  row["scheduling_ms"] = schedule.stats.scheduling_ms;
+  row.makespan_s = plan::seconds(schedule.makespan).value;
+  row.lower_bound_s = plan::seconds(schedule.lower_bound).value;
+  row.optimal = schedule.optimal;
+  row.ratio_to_bound = ratio_of(schedule.makespan, comparison.lower_bound);
+  row.ratio_to_far = ratio_of(schedule.makespan, comparison.far);
+  row.creates = figures.creates;
+  row.destroys = figures.destroys;
+  row.utilisation = figures.utilisation;
+  row.mean_end_s = figures.mean_end.value;
+  row.late = static_cast<int>(plan::late_tasks(problem, schedule).size());
+  row.scheduling_ms = schedule.stats.scheduling_ms;
   return row;
 }
 
@@ -109,16 +108,13 @@ std::string batch_comparison_text(const plan::BatchProblem& problem,
 
 std::string batch_comparison_json(const plan::BatchProblem& problem,
                                   const BatchComparison& comparison) {
-  Json document{{"api_version", "partita/v1"},
-                {"kind", "BatchComparison"},
-                {"tasks", problem.tasks.size()},
-                {"gpus", problem.gpus.size()},
-                {"lower_bound_s", plan::seconds(comparison.lower_bound).value},
-                {"schedulers", Json::array()}};
-  for (const BatchStanding& standing : comparison.standings) {
-    document["schedulers"].push_back(standing_json(problem, standing, comparison));
-  }
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  forms::StatedBatchComparison stated_all{static_cast<int>(problem.tasks.size()),
+                                          static_cast<int>(problem.gpus.size()),
+                                          plan::seconds(comparison.lower_bound).value,
+                                          {}};
+  for (const BatchStanding& standing : comparison.standings)
+    stated_all.schedulers.push_back(stated(problem, standing, comparison));
+  return forms::batch_comparison_json(stated_all);
 }
 
 }  // namespace partita::cli

@@ -66,7 +66,7 @@ void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {
 }
 
 void warn_about(Context& context, const std::string& tasks, const plan::BatchProblem& problem) {
-  for (const std::string& warning : plan::task_warnings(problem)) {
+  for (const std::string& warning : forms::task_warnings(problem)) {
     complain(context, fmt::format("warning: {}: {}", tasks, warning));
   }
 }

@@ -27,7 +27,7 @@ Result<std::string> render(Context& context, const BatchCompareFlags& flags,
   const Result<hw::Catalogue> catalogue =
       decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  return plan::schedules_svg(schedules_of(comparison), *catalogue);
+  return forms::schedules_svg(schedules_of(comparison), *catalogue);
 }
 
 Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags) {

@@ -23,7 +23,7 @@ Result<Exit> run_batch_generate(Context& context, const BatchGenerateFlags& flag
   if (!gpus) return failed(gpus.error());
   const auto problem = decide::generate_batch(flags.words, *gpus);
   if (!problem) return failed(problem.error());
-  if (auto written = deliver(context, flags.output, plan::tasks_csv(*problem)); !written) {
+  if (auto written = deliver(context, flags.output, forms::tasks_csv(*problem)); !written) {
     return failed(written.error());
   }
   return Exit::done;

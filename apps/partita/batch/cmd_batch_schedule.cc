@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "base/check.h"
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
 #include "commands.h"
@@ -26,17 +25,9 @@ struct BatchScheduleFlags {
   Output output;
 };
 
-// The document with the key `robustness`: spread, runs, expected_makespan_s, p95_makespan_s.
-std::string with_robustness(std::string schedule_json, const decide::Robust& robust) {
-  constexpr std::string_view kEnd = "\n}\n";
-  CHECK(schedule_json.ends_with(kEnd));
-  schedule_json.resize(schedule_json.size() - kEnd.size());
-  return schedule_json + fmt::format(
-                             ",\n  \"robustness\": {{\"spread\": {}, \"runs\": {}, \"seed\": {}, "
-                             "\"expected_makespan_s\": {}, \"p95_makespan_s\": {}}}{}",
-                             robust.options.spread, robust.options.runs, robust.options.seed,
-                             plan::seconds(robust.report.mean).value,
-                             plan::seconds(robust.report.p95).value, kEnd);
+forms::ChosenFor chosen_for(const decide::Robust& robust) {
+  return {robust.options.spread, robust.options.runs, robust.options.seed,
+          plan::seconds(robust.report.mean), plan::seconds(robust.report.p95)};
 }
 
 // The schedule, and what was simulated to choose it when --spread was given.
@@ -57,18 +48,18 @@ Result<std::string> render(Context& context, const BatchScheduleFlags& flags,
   const plan::BatchSchedule& schedule = **robust.made.plan;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
   if (flags.output.format == "json") {
-    const std::string json = plan::schedule_json(schedule, late);
-    return flags.spread > 0 ? with_robustness(json, robust) : json;
+    return flags.spread > 0 ? forms::schedule_json(schedule, late, chosen_for(robust))
+                            : forms::schedule_json(schedule, late);
   }
   const Result<hw::Catalogue> catalogue =
       decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
-  plan::GanttOptions gantt;
+  if (flags.output.format == "svg") return forms::schedules_svg({schedule}, *catalogue);
+  forms::GanttOptions gantt;
   gantt.colour = context.colour && flags.output.file.empty();
   if (flags.output.file.empty()) gantt.width = context.width;
   gantt.explain = flags.explain;
-  const std::string text = plan::schedule_text(schedule, late, *catalogue, gantt);
+  const std::string text = forms::schedule_text(schedule, late, *catalogue, gantt);
   if (flags.spread == 0) return text;
   return text + fmt::format("\n{} runs with task times of {:.4g} % spread:\n{}",
                             robust.options.runs, flags.spread * 100, robust.candidates);

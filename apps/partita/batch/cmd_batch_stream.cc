@@ -42,15 +42,15 @@ std::string summary(const plan::BatchProblem& problem, const decide::Streamed& s
 Result<std::string> render(Context& context, const BatchStreamFlags& flags,
                            const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
-  if (flags.output.format == "json") return plan::schedule_json(schedule, late);
+  if (flags.output.format == "json") return forms::schedule_json(schedule, late);
   const Result<hw::Catalogue> catalogue =
       decide::load_catalogue(context.files, flags.gpus.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  if (flags.output.format == "svg") return plan::schedules_svg({schedule}, *catalogue);
-  plan::GanttOptions gantt;
+  if (flags.output.format == "svg") return forms::schedules_svg({schedule}, *catalogue);
+  forms::GanttOptions gantt;
   gantt.colour = context.colour && flags.output.file.empty();
   if (flags.output.file.empty()) gantt.width = context.width;
-  return plan::schedule_text(schedule, late, *catalogue, gantt);
+  return forms::schedule_text(schedule, late, *catalogue, gantt);
 }
 
 Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {

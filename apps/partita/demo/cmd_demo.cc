@@ -61,7 +61,7 @@ void headline(Context& context, int step, const std::string& text) {
 
 Result<plan::ServingProblem> demo_problem() {
   plan::ServingProblem problem;
-  Result<std::vector<plan::Service>> services = plan::parse_services(kServicesFile, kServices);
+  Result<std::vector<plan::Service>> services = forms::parse_services(kServicesFile, kServices);
   if (!services) return failed(services.error());
   problem.services = std::move(*services);
   const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kGpu);
@@ -87,7 +87,7 @@ void write_picture(Context& context, const DemoFlags& flags, const plan::Serving
   const std::string file = !flags.picture.empty()                ? flags.picture
                            : context.files.is_directory("build") ? "build/demo-plan.svg"
                                                                  : "demo-plan.svg";
-  const auto written = write_output(file, plan::plan_svg(plan, hw::builtin_catalogue()));
+  const auto written = write_output(file, forms::plan_svg(plan, hw::builtin_catalogue()));
   // The demo goes on without its picture, for instance in a directory that cannot be written.
   if (written) {
     say(context, fmt::format("\nThe same as a picture: {}\n", file));
@@ -107,11 +107,11 @@ Result<JudgedPlan> show_plan(Context& context, const DemoFlags& flags,
   if (!made->plan) {
     return environment_error("demo", decide::reasons_text("no plan:", made->refusals));
   }
-  plan::PictureOptions picture;
+  forms::PictureOptions picture;
   picture.colour = context.colour;
   picture.width = context.width;
   picture.explain = true;
-  say(context, plan::plan_text(**made->plan, hw::builtin_catalogue(), picture));
+  say(context, forms::plan_text(**made->plan, hw::builtin_catalogue(), picture));
   write_picture(context, flags, **made->plan);
   return *std::move(made->plan);
 }
@@ -142,19 +142,20 @@ Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
 Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
   const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kBatchGpu);
   if (!gpu) return failed(gpu.error());
-  const Result<plan::BatchProblem> problem = plan::parse_tasks(kTasksFile, kTasks, {**gpu}, {0});
+  const Result<plan::BatchProblem> problem = forms::parse_tasks(kTasksFile, kTasks, {**gpu}, {0});
   if (!problem) return failed(problem.error());
   const auto contestants = decide::parse_batch_contestants("demo", "best,far,miso,fixed-best");
   if (!contestants) return failed(contestants.error());
   const auto comparison = decide::compare_schedulers(*problem, *contestants, {.seed = flags.seed},
                                                      Progress(context).watch());
   if (!comparison) return failed(comparison.error());
-  plan::GanttOptions gantt;
+  forms::GanttOptions gantt;
   gantt.colour = context.colour;
   gantt.width = context.width;
   const std::vector<plan::BatchSchedule> schedules = schedules_of(*comparison);
   if (!schedules.empty()) {
-    say(context, plan::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
+    say(context,
+        forms::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
   }
   say(context, batch_comparison_text(*problem, *comparison));
   return Exit::done;

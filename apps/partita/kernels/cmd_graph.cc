@@ -48,7 +48,7 @@ struct ExampleFlags {
 
 Result<Exit> run_example(Context& context, const ExampleFlags& flags) {
   const GraphWork work = strassen_work(flags.strassen, flags.units, false);
-  if (auto written = deliver(context, flags.output, plan::graph_json(work.problem)); !written)
+  if (auto written = deliver(context, flags.output, forms::graph_json(work.problem)); !written)
     return failed(written.error());
   return Exit::done;
 }
@@ -114,12 +114,12 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
   return work;
 }
 
-std::string content_of(const RunFlags& flags, const plan::GraphResult& result,
+std::string content_of(const RunFlags& flags, const forms::GraphResult& result,
                        const Context& context) {
-  if (flags.output.format == "json") return plan::graph_run_json(result);
-  if (flags.output.format == "svg") return plan::graph_run_svg(result);
+  if (flags.output.format == "json") return forms::graph_run_json(result);
+  if (flags.output.format == "svg") return forms::graph_run_svg(result);
   const bool colour = context.colour && flags.output.file.empty();
-  return plan::graph_run_text(result, {colour, context.width});
+  return forms::graph_run_text(result, {colour, context.width});
 }
 
 Result<Exit> run_graph(Context& context, const RunFlags& flags) {
@@ -143,7 +143,7 @@ Result<Exit> run_graph(Context& context, const RunFlags& flags) {
   const auto ran = flags.sequential ? run_sequentially(context, *work, settings)
                                     : run_graph(context, *work, settings);
   if (!ran) return failed(ran.error());
-  plan::GraphResult result{work->problem, *ran};
+  forms::GraphResult result{work->problem, *ran};
   if (work->strassen && !sim) result.relative_error = relative_error(*work->strassen);
   if (compare) {
     auto alone = run_sequentially(context, *work, settings);

@@ -91,8 +91,8 @@ std::string profile_json(const ProfileFlags& flags, const Loaded& in) {
   return out.raw("}\n").take();
 }
 
-plan::UnitsPicture picture_of(const Loaded& in, const std::string& title, double tolerance) {
-  plan::UnitsPicture picture;
+forms::UnitsPicture picture_of(const Loaded& in, const std::string& title, double tolerance) {
+  forms::UnitsPicture picture;
   picture.title = title;
   picture.subtitle = gpu_facts(in.topology, in.atom);
   picture.least = fmt::format("fewest within {:g} % of the time on all {}", 100 * tolerance,
@@ -102,18 +102,18 @@ plan::UnitsPicture picture_of(const Loaded& in, const std::string& title, double
 }
 
 std::string profile_svg(const ProfileFlags& flags, const Loaded& in) {
-  plan::UnitsPicture picture =
+  forms::UnitsPicture picture =
       picture_of(in, fmt::format("The fewest {}s that each kernel needs", in.topology.unit_name),
                  flags.tolerance);
   picture.everywhere = "fewest for all kernels at once (knee)";
   for (const ModelKernels& model : in.models) {
-    plan::UnitCurve curve{model.model, model_facts(model, in.topology), {}, {}, 0};
+    forms::UnitCurve curve{model.model, model_facts(model, in.topology), {}, {}, 0};
     curve.least = planners::mask::least_units(model, flags.tolerance, in.sizes);
     curve.everywhere = planners::mask::knee(model, flags.tolerance, in.sizes);
     curve.facts += fmt::format("; median {}, knee {}", median(curve.least), curve.everywhere);
     picture.curves.push_back(std::move(curve));
   }
-  return plan::units_svg(picture, in.topology);
+  return forms::units_svg(picture, in.topology);
 }
 
 Result<Exit> run_profile(Context& context, const ProfileFlags& flags) {
@@ -190,7 +190,7 @@ std::string sizes_json(const SizeFlags& flags, const Loaded& in,
 
 std::string sizes_svg(const SizeFlags& flags, const Loaded& in,
                       const std::vector<planners::mask::RightSize>& sizes) {
-  plan::UnitsPicture picture = picture_of(
+  forms::UnitsPicture picture = picture_of(
       in, fmt::format("{}s for each kernel, method {}", in.topology.unit_name, flags.method),
       flags.tolerance);
   picture.given = "chosen";
@@ -204,7 +204,7 @@ std::string sizes_svg(const SizeFlags& flags, const Loaded& in,
          planners::mask::least_units(model, flags.tolerance, in.sizes),
          flags.method == "kernel" ? std::vector<int>{} : sizes[m].units, 0});
   }
-  return plan::units_svg(picture, in.topology);
+  return forms::units_svg(picture, in.topology);
 }
 
 Result<Exit> run_rightsize(Context& context, const SizeFlags& flags) {
@@ -254,7 +254,7 @@ Command add_kernels(CLI::App& app) {
   kernels->require_subcommand(1);
   const std::vector<Command> commands = {
       add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
-      add_kernels_simulate(*kernels), add_kernels_run(*kernels)};
+      add_kernels_verify(*kernels), add_kernels_simulate(*kernels), add_kernels_run(*kernels)};
   kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
   return {kernels, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

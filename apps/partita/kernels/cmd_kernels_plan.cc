@@ -2,11 +2,11 @@
 
 #include <memory>
 
-#include "base/json_writer.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "decide/kernel_planning.h"
 #include "flags.h"
+#include "forms/kernel_forms.h"
 #include "forms/kernel_picture.h"
 #include "kernels/kernel_commands.h"
 #include "kernels/kernel_inputs.h"
@@ -50,22 +50,17 @@ std::string curve_text(const std::vector<planners::mask::JointPlan>& curve) {
   return "\n" + to_string(table);
 }
 
-std::string with_curve(std::string json, const std::vector<planners::mask::JointPlan>& curve) {
-  JsonWriter out;
-  out.raw(",\n  \"curve\": ");
-  std::size_t switches = 0;
-  out.list(curve, "    ", [&](const planners::mask::JointPlan& one) {
-    out.raw("{\"max_switches\": ").number(static_cast<long>(switches++));
-    out.raw(", \"objective\": ").number(one.plan.objective);
-    out.raw(", \"optimal\": ").boolean(one.plan.optimal).raw("}");
-  });
-  json.insert(json.rfind('}'), out.take());
-  return json;
+std::string json_of(const Planned& it) {
+  forms::StatedKernelPlan stated = forms::stated_plan(it.problem, *it.result, it.topology);
+  for (const planners::mask::JointPlan& one : it.curve)
+    stated.curve.push_back(
+        {static_cast<int>(stated.curve.size()), one.plan.objective, one.plan.optimal});
+  return forms::kernel_plan_json(stated);
 }
 
 std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
   const plan::KernelPlan& plan = it.result->plan;
-  plan::UnitsPicture picture;
+  forms::UnitsPicture picture;
   picture.title =
       fmt::format("{}s planned for the kernels of {} on one {}", it.topology.unit_name,
                   plan.workers.size() == 1 ? std::string("a worker")
@@ -90,7 +85,7 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
                      duration_text(plan::predicted_time(it.problem, plan, w) * 1e-6), one.switches),
          planners::mask::least_units(it.models[w], flags.tolerance, sizes), units[w], 0});
   }
-  return plan::units_svg(picture, it.topology);
+  return forms::units_svg(picture, it.topology);
 }
 
 Result<Planned> plan_it(Context& context, const KernelsPlanFlags& flags) {
@@ -121,8 +116,7 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
   if (flags.output.format == "svg") {
     content = svg_of(flags, *planned);
   } else if (flags.output.format == "json") {
-    content = plan::kernel_plan_json(planned->problem, *planned->result, planned->topology);
-    if (flags.curve) content = with_curve(std::move(content), planned->curve);
+    content = json_of(*planned);
   } else {
     content =
         kernel_plan_text(planned->problem, *planned->result, planned->topology, context.width);

@@ -151,21 +151,22 @@ Result<decide::PlannedUnits> load_planned_units(Context& context, SimulateFlags&
   if (flags.plan.empty()) return decide::PlannedUnits{};
   const Result<std::string> text = decide::read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
-  auto plan = decide::parse_kernel_plan(flags.plan, *text);
-  if (!plan) return failed(plan.error());
+  const auto stated = forms::parse_kernel_plan(flags.plan, *text);
+  if (!stated) return failed(stated.error());
+  decide::PlannedUnits plan = decide::planned_units(*stated);
   decide::KernelNames& kernels = flags.kernels;
-  if (kernels.workers.empty()) kernels.workers = plan->workers;
-  if (!flags.gpu_given) kernels.gpu = plan->gpu;
-  if (kernels.atom == 0) kernels.atom = plan->atom;
+  if (kernels.workers.empty()) kernels.workers = plan.workers;
+  if (!flags.gpu_given) kernels.gpu = plan.gpu;
+  if (kernels.atom == 0) kernels.atom = plan.atom;
   const auto topology = decide::load_topology(kernels.gpu),
-             planned = decide::load_topology(plan->gpu);
+             its = decide::load_topology(plan.gpu);
   if (!topology) return failed(topology.error());
-  if (topology->name != planned->name)
+  if (topology->name != its->name)
     return bad_input("--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan,
-                                          planned->name));
-  if (kernels.atom != plan->atom)
+                                          its->name));
+  if (kernels.atom != plan.atom)
     return bad_input("--atom", fmt::format("{}, but the masks of {} have atoms of {}", kernels.atom,
-                                           flags.plan, plan->atom));
+                                           flags.plan, plan.atom));
   return plan;
 }
 

@@ -89,7 +89,7 @@ std::string svg_of(const MaskFlags& flags, const Answer& answer) {
       answer.wanted, flags.policy,
       answer.atom == 1 ? "" : fmt::format(", atoms of {}", answer.atom), answer.overlapped,
       flags.overlap_limit, planners::mask::effective_units(topology, answer.mask), remark(answer));
-  return plan::mask_svg({title, below, answer.atom, answer.mask, answer.busy}, topology);
+  return forms::mask_svg({title, below, answer.atom, answer.mask, answer.busy}, topology);
 }
 
 std::string text_of(const Answer& answer) {

@@ -8,18 +8,22 @@
 
 namespace partita::cli {
 
-void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
-  command
-      .add_option("--workers", flags.workers,
-                  "The co-located models, separated by commas; repeat a name for several workers of one model")
-      ->required()
-      ->type_name("NAMES");
+void add_profiles_flag(CLI::App& command, decide::KernelNames& flags) {
   command
       .add_option("--profiles", flags.profiles,
                   "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's "
                   "NAME.json and NAME.profile.json, per worker")
       ->required()
       ->type_name("DIR");
+}
+
+void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
+  command
+      .add_option("--workers", flags.workers,
+                  "The co-located models, separated by commas; repeat a name for several workers of one model")
+      ->required()
+      ->type_name("NAMES");
+  add_profiles_flag(command, flags);
   command.add_option("--gpu", flags.gpu, kGpuHelp)->type_name("TOPOLOGY")->default_str(flags.gpu);
   add_atom_flag(command, flags.atom);
 }

@@ -16,6 +16,8 @@ inline constexpr char kGpuHelp[] =
 
 // Adds --atom: units that can only be masked together.
 void add_atom_flag(CLI::App& command, int& atom);
+// Adds --profiles.
+void add_profiles_flag(CLI::App& command, decide::KernelNames& flags);
 // Adds --workers, --profiles, --gpu and --atom.
 void add_kernel_flags(CLI::App& command, decide::KernelNames& flags);
 // Adds --configs: the numbers of units that a kernel may have.

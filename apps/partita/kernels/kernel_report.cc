@@ -61,7 +61,7 @@ std::string kernel_plan_text(const plan::KernelProblem& problem,
     strips += fmt::format("\n{}\n{}\n", names.back(), strip(units[w], problem.total_units, width));
   }
   return to_string(table) + "\n" + objective_text(plan) + "\n" + strips + "\n" +
-         plan::lanes_text(names, planned.lanes, topology, width);
+         forms::lanes_text(names, planned.lanes, topology, width);
 }
 
 }  // namespace partita::cli

@@ -29,13 +29,13 @@ struct PlanCommandFlags {
 
 std::string render(const Context& context, const PlanCommandFlags& flags,
                    const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
-  if (flags.output.format == "json") return plan::plan_json(plan);
-  if (flags.output.format == "svg") return plan::plan_svg(plan, catalogue);
-  plan::PictureOptions picture;
+  if (flags.output.format == "json") return forms::plan_json(plan);
+  if (flags.output.format == "svg") return forms::plan_svg(plan, catalogue);
+  forms::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
   if (flags.output.file.empty()) picture.width = context.width;
   picture.explain = flags.explain;
-  return plan::plan_text(plan, catalogue, picture);
+  return forms::plan_text(plan, catalogue, picture);
 }
 
 // Plans; with --current from what runs.
@@ -64,7 +64,7 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
 // plan.svg, plan-2.svg, ... for a plan of many GPUs; standard output takes the first page only.
 Result<void> deliver_pages(Context& context, const Output& output, const hw::Catalogue& catalogue,
                            const plan::ServingPlan& plan) {
-  const int pages = output.format == "svg" ? plan::plan_svg_pages(plan) : 1;
+  const int pages = output.format == "svg" ? forms::plan_svg_pages(plan) : 1;
   if (pages > 1 && output.file.empty())
     complain(context, fmt::format("page 1 of {}; -o FILE.svg writes them all", pages));
   for (int page = 1; page < pages && !output.file.empty(); ++page) {
@@ -72,7 +72,7 @@ Result<void> deliver_pages(Context& context, const Output& output, const hw::Cat
     const auto name =
         fmt::format("{}-{}{}", file.stem().string(), page + 1, file.extension().string());
     auto written = write_output((file.parent_path() / name).string(),
-                                plan::plan_svg(plan, catalogue, page));
+                                forms::plan_svg(plan, catalogue, page));
     if (!written) return written;
   }
   return {};
@@ -96,8 +96,9 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     const auto too_many = decide::too_many_gpus(plan, flags.max_gpus);
     if (!too_many.empty()) return refuse(context, flags.output, "plan", too_many);
   }
-  std::string content = render(context, flags, *catalogue, plan);
-  if (again && flags.output.format == "json") content = with_changes(std::move(content), *result);
+  std::string content = again && flags.output.format == "json"
+                            ? forms::plan_json(plan, changes_of(*result))
+                            : render(context, flags, *catalogue, plan);
   if (again && flags.output.format == "text") content += changes_text(*result);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());

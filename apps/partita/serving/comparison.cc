@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/table.h"
+#include "decide/reasons.h"
 #include "decide/simulate.h"
-#include "reasons.h"
+#include "forms/comparison_forms.h"
 #include "serving/report.h"
 
 namespace partita::cli {
@@ -15,7 +14,7 @@ namespace {
 using decide::CompareOptions;
 using decide::Standing;
 using decide::Unfillable;
-using Json = nlohmann::ordered_json;
+using StatedWorst = forms::StatedStanding::Worst;
 
 std::string bound(const plan::Objective& objective) {
   return objective.lower_bound_gpus > 0 ? fmt::format("{}", objective.lower_bound_gpus) : "-";
@@ -54,44 +53,31 @@ std::string unfillable_text(const Unfillable& item) {
       item.slo.value / 1e3);
 }
 
-Json worst_json(const sim::ServingReport& report) {
+std::optional<StatedWorst> stated_worst(const sim::ServingReport& report) {
   const sim::ServiceReport* worst = decide::worst_service(report);
-  if (worst == nullptr) return nullptr;
-  return {{"service", worst->name}, {"slo_attainment", worst->slo_attainment}};
+  if (worst == nullptr) return std::nullopt;
+  return StatedWorst{worst->name, worst->slo_attainment};
 }
 
-Json unfillable_json(const Unfillable& item) {
-  return {{"service", item.service},
-          {"batch", item.batch},
-          {"share_rps", item.share.value},
-          {"fill_ms", item.fill.value},
-          {"execution_ms", item.execution.value},
-          {"slo_ms", item.slo.value}};
-}
-
-Json standing_json(const Standing& standing) {
-  Json row{{"planner", standing.contestant.planner->name},
-           {"slo_rule", plan::to_string(standing.contestant.rule)},
-           {"feasible", standing.made.plan.has_value()}};
-  if (!standing.made.plan) {
-    row["reasons"] =
-        Json::parse(reasons_json("Refusal", "reasons", standing.made.refusals))["reasons"];
-    return row;
-  }
+forms::StatedStanding stated(const Standing& standing) {
+  forms::StatedStanding row{.planner = standing.contestant.planner->name,
+                            .slo_rule = plan::to_string(standing.contestant.rule),
+                            .feasible = standing.made.plan.has_value(),
+                            .reasons = standing.made.refusals};
+  if (!standing.made.plan) return row;
   const plan::Objective& objective = (*standing.made.plan)->objective;
-  row["gpus"] = objective.gpus;
-  row["gpcs"] = objective.gpcs;
-  row["lower_bound_gpus"] = objective.lower_bound_gpus;
-  row["optimal"] = objective.optimal;
-  row["planning_ms"] = (*standing.made.plan)->stats.planning_ms;
-  row["internal_slack"] = standing.paced.internal_slack;
-  row["external_fragmentation"] = standing.paced.external_fragmentation;
-  row["worst_paced"] = worst_json(standing.paced);
-  row["worst_full"] = worst_json(standing.full);
-  row["unfillable"] = Json::array();
-  for (const Unfillable& item : standing.unfillable) {
-    row["unfillable"].push_back(unfillable_json(item));
-  }
+  row.gpus = objective.gpus;
+  row.gpcs = objective.gpcs;
+  row.lower_bound_gpus = objective.lower_bound_gpus;
+  row.optimal = objective.optimal;
+  row.planning_ms = (*standing.made.plan)->stats.planning_ms;
+  row.internal_slack = standing.paced.internal_slack;
+  row.external_fragmentation = standing.paced.external_fragmentation;
+  row.worst_paced = stated_worst(standing.paced);
+  row.worst_full = stated_worst(standing.full);
+  for (const Unfillable& item : standing.unfillable)
+    row.unfillable.push_back({item.service, item.batch, item.share.value, item.fill.value,
+                              item.execution.value, item.slo.value});
   return row;
 }
 
@@ -123,15 +109,9 @@ std::string comparison_text(const std::vector<Standing>& standings, const Compar
 }
 
 std::string comparison_json(const std::vector<Standing>& standings, const CompareOptions& options) {
-  Json document{{"api_version", "partita/v1"},
-                {"kind", "Comparison"},
-                {"duration_s", options.duration.value},
-                {"seed", options.seed},
-                {"planners", Json::array()}};
-  for (const Standing& standing : standings) {
-    document["planners"].push_back(standing_json(standing));
-  }
-  return document.dump(2) + "\n";
+  forms::StatedComparison comparison{options.duration.value, options.seed, {}};
+  for (const Standing& standing : standings) comparison.planners.push_back(stated(standing));
+  return forms::comparison_json(comparison);
 }
 
 }  // namespace partita::cli

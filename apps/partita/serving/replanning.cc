@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/json_writer.h"
 #include "base/table.h"
 #include "flags.h"
 
@@ -27,24 +26,13 @@ void add_replan_flags(CLI::App& command, ReplanFlags& flags) {
       ->needs(current);
 }
 
-std::string with_changes(std::string plan_json, const decide::MadeAgain& outcome) {
+forms::PlanChanges changes_of(const decide::MadeAgain& outcome) {
   const planners::serving::Changes& c = outcome.changes;
-  JsonWriter out;
-  out.raw(",\n  \"incremental\": {\"kept\": ").number(long{c.kept});
-  out.raw(", \"restarted\": ").number(long{c.restarted});
-  out.raw(", \"moved\": ").number(long{c.moved});
-  out.raw(", \"created\": ").number(long{c.created});
-  out.raw(", \"removed\": ").number(long{c.removed}).raw(",\n    \"curve\": ");
-  out.list(outcome.curve, "      ", [&](const CurvePoint& point) {
-    out.raw("{\"gpus\": ").number(long{point.gpus});
-    out.raw(", \"cost\": ").number(point.cost);
-    out.raw(", \"moves\": ").number(long{point.moves});
-    out.raw(", \"lower_bound_moves\": ").number(long{point.lower_bound});
-    out.raw(", \"proven\": ").boolean(point.proven()).raw("}");
-  });
-  out.raw("}");
-  plan_json.insert(plan_json.rfind("\n}"), out.take());
-  return plan_json;
+  forms::PlanChanges changes{c.kept, c.restarted, c.moved, c.created, c.removed, {}};
+  for (const CurvePoint& point : outcome.curve)
+    changes.curve.push_back(
+        {point.gpus, point.cost, point.moves, point.lower_bound, point.proven()});
+  return changes;
 }
 
 std::string changes_text(const decide::MadeAgain& outcome) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "decide/serving.h"
+#include "forms/serving_forms.h"
 
 namespace CLI {
 class App;
@@ -20,8 +21,8 @@ struct ReplanFlags {
 // Adds --current and --max-moves.
 void add_replan_flags(CLI::App& command, ReplanFlags& flags);
 
-// A plan document with the key `incremental` added.
-std::string with_changes(std::string plan_json, const decide::MadeAgain& outcome);
+// What the plan's document says of it, in the key `incremental`.
+forms::PlanChanges changes_of(const decide::MadeAgain& outcome);
 
 // For people: what is kept, moved, created and removed, and the curve.
 std::string changes_text(const decide::MadeAgain& outcome);

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/nearest.h"
+#include "base/table.h"
+#include "commands.h"
+#include "forms/document_kinds.h"
+#include "sim/report_forms.h"
+
+namespace partita::cli {
+namespace {
+
+// Sorted by name.
+std::vector<DocumentKind> all_kinds() {
+  std::vector<DocumentKind> kinds = forms::document_kinds();
+  for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
+  std::ranges::sort(kinds, {}, &DocumentKind::name);
+  return kinds;
+}
+
+Result<Exit> run_schema(Context& context, const std::string& name, const Output& output) {
+  Table table{{"KIND", "WHAT IT SAYS"}, {}};
+  std::vector<std::string> names;
+  for (const DocumentKind& kind : all_kinds()) {
+    if (kind.name == name) {
+      if (auto written = deliver(context, output, kind.schema()); !written)
+        return failed(written.error());
+      return Exit::done;
+    }
+    names.emplace_back(kind.name);
+    table.rows.push_back({names.back(), std::string(kind.about)});
+  }
+  if (!name.empty())
+    return bad_input("KIND", fmt::format("unknown kind '{}'{} (there are {})", name,
+                                         did_you_mean(name, names), fmt::join(names, ", ")));
+  if (auto written = deliver(context, output, to_string(table)); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_schema(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "schema", "Print the JSON Schema of a kind of document; without a kind list them");
+  auto kind = std::make_shared<std::string>();
+  auto output = std::make_shared<Output>();
+  command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
+  command
+      ->add_option("-o,--output", output->file,
+                   "Write the result to FILE, atomically: old or new content, never a mix")
+      ->type_name("FILE");
+  command->footer("partita schema ServingPlan");
+  return {command,
+          [kind, output](Context& context) { return run_schema(context, *kind, *output); }};
+}
+
+}  // namespace partita::cli

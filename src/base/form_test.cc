@@ -1,0 +1,173 @@
+#include "base/form.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/form_check.h"
+
+namespace partita {
+namespace {
+
+enum class Colour { red, green };
+
+struct Corner {
+  int x = 0;
+  bool round = false;
+  bool operator==(const Corner&) const = default;
+};
+
+struct Shape {
+  std::string name;
+  Colour colour = Colour::red;
+  double area = 0;
+  std::optional<double> weight;
+  double reach = 0;  // may be infinite
+  long seen = 0;
+  std::vector<Corner> corners;
+  std::vector<int> marks;
+  std::vector<std::string> notes;
+  std::optional<Corner> centre;
+  bool operator==(const Shape&) const = default;
+};
+
+void describe(Form& f, Corner& corner) {
+  f.closed();
+  f.integer("x", corner.x, {.low = -9, .high = 9}, "across");
+  f.optional().boolean("round", corner.round, "not sharp");
+}
+
+void describe(Form& f, Shape& shape) {
+  f.document("Shape");
+  f.line("  ").name("name", shape.name, "for people");
+  f.word("colour", shape.colour, {"red", "green"}, "as painted");
+  f.number("area_mm2", shape.area, kPositive, "inside");
+  f.number("weight_g", shape.weight, kNotNegative, "");
+  f.or_null().number("reach_mm", shape.reach, kNotNegative, "null: everywhere");
+  f.whole("seen", shape.seen, kNotNegative, "how often");
+  f.line("  ").list("corners", shape.corners, describe, {.most = 3, .indent = "    "}, "clockwise");
+  f.integers("marks", shape.marks, {.low = 1, .high = 5}, {.between = ","}, "");
+  f.optional(!shape.notes.empty()).notes("notes", shape.notes, {}, "");
+  f.object("centre", shape.centre, describe, "");
+}
+
+const Shape kShape{.name = "a \"b\"",
+                   .colour = Colour::green,
+                   .area = 0.5,
+                   .weight = 2,
+                   .reach = std::numeric_limits<double>::infinity(),
+                   .seen = 3,
+                   .corners = {{1, true}, {-2, false}},
+                   .marks = {1, 5},
+                   .notes = {},
+                   .centre = Corner{3, false}};
+
+TEST(Form, WritesTheFieldsInOrderAndInTheirLines) {
+  EXPECT_EQ(write_form(kShape, describe), R"({"api_version": "partita/v1", "kind": "Shape",
+  "name": "a \"b\"", "colour": "green", "area_mm2": 0.5, "weight_g": 2, "reach_mm": null, "seen": 3,
+  "corners": [
+    {"x": 1, "round": true},
+    {"x": -2, "round": false}], "marks": [1,5], "centre": {"x": 3, "round": false}}
+)");
+}
+
+// The other library's way of writing it, which is what the indented style copies.
+TEST(Form, TheIndentedStyleIsThatOfTheJsonLibrary) {
+  Shape shape = kShape;
+  for (const double area : {0.5, 2.0, 1e12, 123456.0, 1e-7, 1e22}) {
+    shape.area = area;
+    const std::string text = write_form(shape, describe, Form::Style::indented);
+    EXPECT_EQ(text, nlohmann::ordered_json::parse(text).dump(2) + "\n");
+  }
+  shape.corners.clear();
+  const std::string text = write_form(shape, describe, Form::Style::indented);
+  EXPECT_EQ(text, nlohmann::ordered_json::parse(text).dump(2) + "\n");
+}
+
+Shape any_shape() {
+  Shape shape;
+  shape.name = *rc::gen::element<std::string>("a", "ü \\", "{", "7");
+  shape.colour = *rc::gen::element(Colour::red, Colour::green);
+  shape.area = *rc::gen::element(1e-300, 0.1, 1.0 / 3, 1e12);
+  if (*rc::gen::arbitrary<bool>()) shape.weight = *rc::gen::element(0.0, 0.1, 7.0);
+  shape.reach = *rc::gen::element(0.0, std::numeric_limits<double>::infinity());
+  shape.seen = *rc::gen::inRange(0L, 1'000'000'000'000L);
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i)
+    shape.corners.push_back({*rc::gen::inRange(-9, 10), *rc::gen::arbitrary<bool>()});
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) shape.marks.push_back(*rc::gen::inRange(1, 6));
+  for (int i = *rc::gen::inRange(0, 3); i > 0; --i) shape.notes.emplace_back("x");
+  if (*rc::gen::arbitrary<bool>()) shape.centre = Corner{1, true};
+  return shape;
+}
+
+RC_GTEST_PROP(Form, ReadsBackWhatItWrites, ()) {
+  const Shape shape = any_shape();
+  for (const auto style : {Form::Style::by_hand, Form::Style::indented}) {
+    const auto again = read_form<Shape>("s.json", write_form(shape, describe, style), describe);
+    if (!again) RC_FAIL(to_string(again.error()));
+    RC_ASSERT(*again == shape);
+  }
+}
+
+RC_GTEST_PROP(Form, RefusesEveryValueOfAnotherType, ()) {
+  for (const MutatedDocument& one : mutated_documents(write_form(any_shape(), describe))) {
+    const auto shape = read_form<Shape>("s.json", one.text, describe);
+    RC_ASSERT(!shape);
+    RC_ASSERT(shape.error().context == "s.json:" + std::to_string(one.line));
+  }
+}
+
+// The refusal of the shape above with one piece replaced.
+std::string refusal(std::string_view piece, std::string_view replacement) {
+  std::string text = write_form(kShape, describe);
+  const auto at = text.find(piece);
+  if (at == text.npos) return "no such piece";
+  text.replace(at, piece.size(), replacement);
+  const auto shape = read_form<Shape>("s.json", text, describe);
+  return shape ? "accepted" : to_string(shape.error());
+}
+
+TEST(Form, RefusesWithTheLine) {
+  EXPECT_EQ(refusal("partita/v1", "v2"),
+            "s.json:1: 'api_version' is 'v2', must be 'partita/v1'");
+  EXPECT_EQ(refusal("\"green\"", "\"blue\""),
+            "s.json:2: 'colour' is 'blue', must be 'red' or 'green'");
+  EXPECT_EQ(refusal("0.5", "0"), "s.json:2: 'area_mm2' is 0, must be above 0");
+  EXPECT_EQ(refusal("\"area_mm2\": 0.5, ", ""), "s.json:1: 'area_mm2' is missing");
+  EXPECT_EQ(refusal("\"weight_g\": 2, ", ""), "accepted");
+  EXPECT_EQ(refusal("\"seen\": 3", "\"seen\": 3.5"), "s.json:2: 'seen' must be a whole number");
+  EXPECT_EQ(refusal("\"x\": 1", "\"x\": 10"), "s.json:4: 'x' is 10, must be at most 9");
+  EXPECT_EQ(refusal("\"round\"", "\"rond\""),
+            "s.json:4: unknown key 'rond'; did you mean 'round'?");
+  EXPECT_EQ(refusal("{\"x\": 1", "{\"x\": 1}, {\"x\": 1}, {\"x\": 1"),
+            "s.json:3: 'corners' has 4 items, at most 3 are allowed");
+  EXPECT_EQ(refusal("[1,5]", "[1,6]"), "s.json:5: 'marks' must list whole numbers from 1 to 5");
+}
+
+TEST(Form, TheSchemaSaysWhatTheReaderDemands) {
+  const auto schema =
+      nlohmann::json::parse(schema_form<Shape>("Shape", "what it is", describe));
+  EXPECT_EQ(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+  EXPECT_EQ(schema["title"], "Shape");
+  EXPECT_EQ(schema["required"],
+            nlohmann::json::parse(R"(["api_version", "kind", "name", "colour", "area_mm2",
+                                      "reach_mm", "seen", "corners", "marks"])"));
+  const auto& properties = schema["properties"];
+  EXPECT_EQ(properties["kind"], nlohmann::json::parse(R"({"const": "Shape"})"));
+  EXPECT_EQ(properties["colour"]["enum"], nlohmann::json::parse(R"(["red", "green"])"));
+  EXPECT_EQ(properties["area_mm2"],
+            nlohmann::json::parse(R"({"description": "inside", "type": "number",
+                                      "exclusiveMinimum": 0, "maximum": 1e12})"));
+  EXPECT_EQ(properties["reach_mm"]["type"], nlohmann::json::parse(R"(["number", "null"])"));
+  EXPECT_EQ(properties["marks"]["items"],
+            nlohmann::json::parse(R"({"type": "integer", "minimum": 1, "maximum": 5})"));
+  EXPECT_EQ(properties["corners"]["maxItems"], 3);
+  EXPECT_EQ(properties["corners"]["items"]["additionalProperties"], false);
+  EXPECT_EQ(properties["corners"]["items"]["required"], nlohmann::json::parse(R"(["x"])"));
+  EXPECT_FALSE(schema.contains("additionalProperties"));
+}
+
+}  // namespace
+}  // namespace partita

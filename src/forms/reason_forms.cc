@@ -1,0 +1,71 @@
+#include "forms/reason_forms.h"
+
+namespace partita::forms {
+namespace {
+
+struct Refusal {
+  std::vector<plan::Reason> reasons;
+};
+
+void describe(Form& f, Refusal& refusal) {
+  f.document("Refusal");
+  f.list("reasons", refusal.reasons, describe_reason, {}, "each sufficient");
+}
+
+struct Verdict {
+  bool ok = true;
+  std::vector<plan::Reason> violations;
+};
+
+void describe(Form& f, Verdict& verdict) {
+  f.document("Verdict");
+  f.boolean("ok", verdict.ok, "no violation");
+  f.list("violations", verdict.violations, describe_reason, {}, "all that were found");
+  Fields* const in = f.reading();
+  if (in && verdict.ok != verdict.violations.empty())
+    in->refuse("ok", "'ok' must be true without violations and false with some");
+}
+
+}  // namespace
+
+void describe_reason(Form& f, plan::Reason& reason) {
+  f.text("constraint", reason.constraint, "a fixed word");
+  f.text("subject", reason.subject, "what it is about");
+  f.or_null().number("have", reason.have, kAnyNumber, "null: unbounded");
+  f.or_null().number("need", reason.need, kAnyNumber, "null: unbounded");
+  f.note("detail", reason.detail, "a sentence for people; may be empty");
+}
+
+std::string refusal_json(const std::vector<plan::Reason>& reasons) {
+  return write_form(Refusal{reasons}, describe, Form::Style::indented);
+}
+
+Result<std::vector<plan::Reason>> parse_refusal(const std::string& file, std::string_view text) {
+  auto refusal = read_form<Refusal>(file, text, describe);
+  if (!refusal) return failed(refusal.error());
+  return std::move(refusal->reasons);
+}
+
+std::string verdict_json(const std::vector<plan::Reason>& violations) {
+  return write_form(Verdict{violations.empty(), violations}, describe, Form::Style::indented);
+}
+
+Result<std::vector<plan::Reason>> parse_verdict(const std::string& file, std::string_view text) {
+  auto verdict = read_form<Verdict>(file, text, describe);
+  if (!verdict) return failed(verdict.error());
+  return std::move(verdict->violations);
+}
+
+DocumentKind refusal_kind() {
+  return {"Refusal", "why there is no plan or schedule", [] {
+            return schema_form<Refusal>(refusal_kind().name, refusal_kind().about, describe);
+          }};
+}
+
+DocumentKind verdict_kind() {
+  return {"Verdict", "what a judge says of a plan or schedule", [] {
+            return schema_form<Verdict>(verdict_kind().name, verdict_kind().about, describe);
+          }};
+}
+
+}  // namespace partita::forms

@@ -1,0 +1,130 @@
+#include "sim/report_forms.h"
+
+#include <fmt/format.h>
+
+namespace partita::sim {
+namespace {
+
+constexpr Range kShare{.high = 1};
+
+void describe(Form& f, ServiceReport& service) {
+  f.name("name", service.name, "of the service");
+  f.whole("offered", service.offered, kNotNegative, "requests");
+  f.whole("completed", service.completed, kNotNegative, "requests");
+  f.number("slo_attainment", service.slo_attainment, kShare,
+           "share of the offered ones that completed within the SLO");
+  f.number("p50_ms", service.p50.value, kNotNegative, "of the latency; 0: nothing completed");
+  f.number("p95_ms", service.p95.value, kNotNegative, "of the latency");
+  f.number("p99_ms", service.p99.value, kNotNegative, "of the latency");
+}
+
+// What a run of the simulator came to: speed, randomness, and the hash of its events.
+void describe_run(Form& f, long& events, double& per_second, std::uint64_t& seed,
+                  std::string& hash) {
+  f.whole("events", events, kNotNegative, "that were simulated");
+  f.number("events_per_second", per_second, kNotNegative, "of the simulator");
+  f.whole("seed", seed, "of the randomness");
+  f.text("log_hash", hash, "over all events, equal exactly when the run was");
+}
+
+void describe_gpus(Form& f, StatedServingReport& report) {
+  f.number("internal_slack", report.internal_slack, kAnyNumber,
+           "idle share of the compute inside instances (ParvaGPU, Eq. 3)");
+  f.number("external_fragmentation", report.external_fragmentation, kAnyNumber,
+           "share of the used GPUs' compute slices that belong to no instance");
+}
+
+void describe(Form& f, StatedServingReport& report) {
+  f.document("ServingReport");
+  f.list("services", report.services, describe, {}, "what became of their requests");
+  f.object("gpus", report, describe_gpus, "how well they were used");
+  describe_run(f, report.events, report.events_per_second, report.seed, report.log_hash);
+}
+
+void describe(Form& f, StatedBatchReport::Makespan& makespan) {
+  f.number("planned", makespan.planned, kNotNegative, "of the schedule");
+  f.number("mean", makespan.mean, kNotNegative, "over the runs");
+  f.number("p50", makespan.p50, kNotNegative, "half of the runs end within");
+  f.number("p95", makespan.p95, kNotNegative, "95 % of the runs end within");
+  f.number("worst", makespan.worst, kNotNegative, "over the runs");
+}
+
+void describe(Form& f, StatedBatchReport::Task& task) {
+  f.name("task", task.task, "its name");
+  f.number("planned_end_s", task.planned_end_s, kNotNegative, "of the schedule");
+  f.number("mean_end_s", task.mean_end_s, kNotNegative, "over the runs");
+  f.number("deadline_s", task.deadline_s, kNotNegative, "should have ended by then");
+  f.number("missed", task.missed, kShare, "of the runs that end it later");
+}
+
+void describe(Form& f, StatedBatchReport& report) {
+  f.document("BatchReport");
+  f.note("scheduler", report.scheduler, "who made the schedule");
+  f.integer("runs", report.runs, kNotNegative, "how often it ran");
+  f.number("spread", report.spread, kNotNegative, "relative deviation of task times");
+  f.number("reconfiguration_spread", report.reconfiguration_spread, kNotNegative,
+           "the same of creates and destroys");
+  f.object("makespan_s", report.makespan, describe, "planned, and over the runs");
+  f.list("tasks", report.tasks, describe, {}, "in the order of the batch");
+  describe_run(f, report.events, report.events_per_second, report.seed, report.log_hash);
+}
+
+double in_s(plan::Nanos time) { return plan::seconds(time).value; }
+
+}  // namespace
+
+std::string report_json(const StatedServingReport& report) {
+  return write_form(report, describe, Form::Style::indented);
+}
+
+Result<StatedServingReport> parse_serving_report(const std::string& file, std::string_view text) {
+  return read_form<StatedServingReport>(file, text, describe);
+}
+
+std::string report_json(const StatedBatchReport& report) {
+  return write_form(report, describe, Form::Style::indented);
+}
+
+Result<StatedBatchReport> parse_batch_report(const std::string& file, std::string_view text) {
+  return read_form<StatedBatchReport>(file, text, describe);
+}
+
+std::string report_json(const ServingReport& report, std::uint64_t seed, double events_per_second) {
+  return report_json(StatedServingReport{
+      report.services, report.internal_slack, report.external_fragmentation, report.events,
+      events_per_second, seed, fmt::format("{:016x}", report.log_hash)});
+}
+
+std::string report_json(const BatchReport& report, const BatchOptions& options,
+                        double events_per_second) {
+  StatedBatchReport stated{
+      .scheduler = report.scheduler,
+      .runs = static_cast<int>(report.makespans.size()),
+      .spread = options.spread,
+      .reconfiguration_spread = options.reconfiguration_spread,
+      .makespan = {in_s(report.planned), in_s(report.mean), in_s(report.p50), in_s(report.p95),
+                   in_s(report.worst)},
+      .tasks = {},
+      .events = report.events,
+      .events_per_second = events_per_second,
+      .seed = options.seed,
+      .log_hash = fmt::format("{:016x}", report.log_hash)};
+  for (const TaskReport& task : report.tasks) {
+    stated.tasks.push_back({task.task, in_s(task.planned_end), in_s(task.mean_end), {}, {}});
+    if (!task.deadline) continue;
+    stated.tasks.back().deadline_s = in_s(*task.deadline);
+    stated.tasks.back().missed = task.missed;
+  }
+  return report_json(stated);
+}
+
+std::vector<DocumentKind> document_kinds() {
+  static constexpr std::string_view kServing = "what became of the requests of simulated services";
+  static constexpr std::string_view kBatch = "how a schedule does when times differ";
+  return {{"ServingReport", kServing,
+           [] { return schema_form<StatedServingReport>("ServingReport", kServing, describe); }},
+          {"BatchReport", kBatch,
+           [] { return schema_form<StatedBatchReport>("BatchReport", kBatch, describe); }}};
+}
+
+}  // namespace partita::sim

@@ -1,0 +1,146 @@
+"""schema: what the program writes fits the JSON Schema of its kind, and what does not fit is told
+apart."""
+
+import copy
+import json
+import os
+import unittest
+
+import harness
+
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def is_type(value, word):
+    if word in ("number", "integer"):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and (word == "number" or value == int(value))
+    return isinstance(value, TYPES[word])
+
+
+def faults(value, schema, path=""):
+    """Where a value does not fit: JSON Schema, draft 2020-12, as far as our schemas use it."""
+    known = {"$schema", "title", "description", "type", "const", "enum", "minimum", "maximum",
+             "exclusiveMinimum", "exclusiveMaximum", "minLength", "minItems", "maxItems", "items",
+             "properties", "required", "additionalProperties"}
+    assert set(schema) <= known, set(schema) - known
+    words = schema.get("type", [])
+    words = [words] if isinstance(words, str) else words
+    if words and not any(is_type(value, word) for word in words):
+        return [f"{path}: {value!r} is no {words}"]
+    found = []
+    if "const" in schema and value != schema["const"] or value not in schema.get("enum", [value]):
+        found.append(f"{path}: {value!r} is another word")
+    if is_type(value, "number"):
+        inside = (schema.get("minimum", value) <= value <= schema.get("maximum", value)
+                  and not value <= schema.get("exclusiveMinimum", value - 1)
+                  and not value >= schema.get("exclusiveMaximum", value + 1))
+        if not inside:
+            found.append(f"{path}: {value} is out of range")
+    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
+        found.append(f"{path}: too short")
+    if isinstance(value, list) and "items" in schema:
+        if not schema.get("minItems", 0) <= len(value) <= schema["maxItems"]:
+            found.append(f"{path}: {len(value)} items")
+        for index, item in enumerate(value):
+            found += faults(item, schema["items"], f"{path}/{index}")
+    if isinstance(value, dict) and "properties" in schema:
+        found += [f"{path}: no {key}" for key in schema.get("required", []) if key not in value]
+        for key, member in value.items():
+            if key in schema["properties"]:
+                found += faults(member, schema["properties"][key], f"{path}/{key}")
+            elif not schema.get("additionalProperties", True):
+                found.append(f"{path}: unknown {key}")
+    return found
+
+
+def undescribed(value, schema, path=""):
+    """Members of a document of which its schema says nothing."""
+    if isinstance(value, list):
+        return [one for item in value for one in undescribed(item, schema["items"], path + "/*")]
+    if not isinstance(value, dict):
+        return []
+    found = [f"{path}/{key}" for key in value if key not in schema["properties"]]
+    for key, member in value.items():
+        if key in schema["properties"]:
+            found += undescribed(member, schema["properties"][key], f"{path}/{key}")
+    return found
+
+
+def mutations(value, path=()):
+    """The members of a document, of lists the first ones, with their paths."""
+    members = (value.items() if isinstance(value, dict)
+               else enumerate(value[:2]) if isinstance(value, list) else ())
+    for key, member in members:
+        yield path + (key,)
+        yield from mutations(member, path + (key,))
+
+
+class SchemaTest(harness.CliTest):
+    def kinds(self):
+        lines = self.ok("schema").splitlines()
+        self.assertEqual(lines[0].split()[0], "KIND")
+        return [line.split()[0] for line in lines[1:]]
+
+    def documents(self):
+        """A few documents of each kind, as the commands write them."""
+        self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
+        tasks = os.path.join(SOURCE, "data/batches/nightly.csv")
+        batch = ("--tasks", tasks, "--gpu", "A30-24GB")
+        self.write("schedule.json", self.ok("batch", "schedule", *batch, "--format", "json"))
+        kernels = ("--profiles", os.path.join(SOURCE, "data/kernels"), "--workers",
+                   "encoder,convnet,encoder", "--gpu", "MI50")
+        self.write("wrong.json", self.read("plan.json").replace('"batch": ', '"batch": 1'))
+        self.write("graph.json", self.ok("graph", "example", "strassen"))
+        run = ("graph", "run", "graph.json", "--driver", "sim")
+        documents = {
+            "ServingPlan": [json.loads(self.read("plan.json")),
+                            self.json(*self.plan_args("--current", "plan.json"))],
+            "Verdict": [self.json(*self.on_plan("verify", "plan.json")),
+                        self.json(*self.on_plan("verify", "wrong.json"), status=1)],
+            "ServingReport": [self.json(*self.on_plan("simulate", "plan.json", "--duration",
+                                                      "2s"))],
+            "Comparison": [self.json("compare", *self.plan_args()[1:], "--duration", "1s",
+                                     "--planners", "exact,parvagpu@execution:0.01")],
+            "BatchComparison": [self.json("batch", "compare", *batch)],
+            "BatchSchedule": [json.loads(self.read("schedule.json")),
+                              self.json("batch", "schedule", *batch, "--spread", "0.2")],
+            "BatchReport": [self.json("batch", "simulate", "schedule.json", "--tasks", tasks)],
+            "KernelPlan": [self.json("kernels", "plan", *kernels),
+                           self.json("kernels", "plan", *kernels, "--switches", "2", "--curve",
+                                     "--switch-cost", "1.5")],
+            "GraphRun": [self.json(*run), self.json(*run, "--compare")],
+        }
+        self.write_services("name: a, model: large, rate_rps: 9000, slo_ms: 500")
+        documents["Refusal"] = [self.json(*self.plan_args("--max-gpus", "1"), status=1)]
+        return documents
+
+    def test_documents_fit_their_schemas(self):
+        written = self.documents()
+        self.assertEqual(sorted(written), self.kinds())
+        for kind, documents in written.items():
+            schema = json.loads(self.ok("schema", kind))
+            for document in documents:
+                self.assertEqual(document["kind"], kind)
+                self.assertEqual(faults(document, schema), [], kind)
+                self.assertEqual(undescribed(document, schema), [], kind)
+                for path in mutations(document):
+                    changed = copy.deepcopy(document)
+                    at = changed
+                    for key in path[:-1]:
+                        at = at[key]
+                    at[path[-1]] = [{"mutated": True}]
+                    self.assertNotEqual(faults(changed, schema), [], (kind, path))
+                for key in schema["required"]:
+                    less = {k: v for k, v in document.items() if k != key}
+                    self.assertNotEqual(faults(less, schema), [], (kind, key))
+
+    def test_unknown_kinds(self):
+        done = self.run_partita("schema", "ServingPlans")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean 'ServingPlan'", done.stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
