@@ -155,8 +155,9 @@ class ApplyTest(harness.CliTest):
             with self.subTest(words):
                 self.assertIn(words, self.apply(*args, status=status))
         lines = journal.splitlines(keepends=True)
-        self.write("state/journal", "".join([lines[0].replace("chat", "chut"), *lines[1:]]))
-        self.assertIn("state/journal:1", self.apply("two.json", status=2))
+        lines[1] = lines[1].replace("chat", "chut")
+        self.write("state/journal", "".join(lines))
+        self.assertIn("state/journal:2", self.apply("two.json", status=2))
         self.write("state/journal", journal)
         self.assertEqual(self.node(), before)
 
