@@ -108,7 +108,7 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
     if (flags.limit_given) task.overlap_limit.reset();
     const std::string& policy = task.policy.empty() ? work.problem.policy : task.policy;
     const std::string where = flags.policy.empty() ? flags.file : "--policy";
-    const auto fits = check_mask_policy(topology, policy, where);
+    const auto fits = decide::check_mask_policy(topology, policy, where);
     if (!fits && task.kind == plan::GraphTaskKind::lane) return failed(fits.error());
   }
   return work;
