@@ -189,7 +189,7 @@ class ApplyTest(harness.CliTest):
         self.write_services("name: chat, model: small, rate_rps: 120, slo_ms: 201",
                             "name: search, model: large, rate_rps: 30, slo_ms: 500")
         said = self.apply("plan.json", "--dry-run", *inputs, status=1)
-        self.assertIn("the plan is broken:\n  plan: problem_digest: ", said)
+        self.assertIn("the plan is broken:\n  plan: problem_digest (it was made for other ", said)
         self.apply("plan.json", "--dry-run")
 
     def test_no_driver_and_no_rollback_point(self):

@@ -6,7 +6,6 @@
 #include "base/json_writer.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "decide/terminal.h"
 #include "carry/lane_runs.h"
 #include "decide/kernel_policies.h"
 #include "flags.h"
