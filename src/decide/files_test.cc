@@ -47,7 +47,7 @@ TEST(GenerateBatch, TakesTheWords) {
 TEST(GenerateBatch, RefusesWithTheFlag) {
   BatchWords words;
   words.count = 3;
-  for (const char* shares : {"1", "1:x", "x:1", "9:1", "1.5:1", "1:0.5,2:0.2"}) {
+  for (const char* shares : {"1", "1:x", "x:1", "99:1", "1.5:1", "1:0.5,2:0.2"}) {
     words.shares = shares;
     EXPECT_THAT(refused(words), HasSubstr("--shares: ")) << shares;
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/nearest.h"
 #include "decide/fleet.h"
@@ -38,6 +37,12 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
   return table;
 }
 
+// A path that a file names, relative to the file.
+std::string beside(const std::string& file, const std::string& path) {
+  const std::size_t slash = file.rfind('/');
+  return path.starts_with('/') || slash == file.npos ? path : file.substr(0, slash + 1) + path;
+}
+
 Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue,
                                     const FleetLine& line, const std::string& flag) {
   const Result<const hw::GpuModel*> gpu = catalogue.get(line.gpu);
@@ -57,8 +62,7 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFile
     Result<std::vector<FleetLine>> parsed = parse_fleet(inputs.fleet, *text);
     if (!parsed) return failed(parsed.error());
     lines = std::move(*parsed);
-    const auto directory = std::filesystem::path(inputs.fleet).parent_path();
-    for (FleetLine& line : lines) line.profiles = (directory / line.profiles).string();
+    for (FleetLine& line : lines) line.profiles = beside(inputs.fleet, line.profiles);
   }
   std::vector<plan::FleetEntry> fleet;
   for (const FleetLine& line : lines) {

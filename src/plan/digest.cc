@@ -100,8 +100,7 @@ std::string digest(const BatchProblem& problem) {
   std::ranges::sort(models, {}, [&](std::size_t m) { return problem.models[m].name; });
   for (const Task* task : sorted_by(
            problem.tasks, [](const Task& one) -> const auto& { return one.name; })) {
-    out.add(std::string_view(task->name)).add(task->release).add(task->deadline.value_or(-1));
-    out.add(task->priority).add(task->after);
+    out.add(std::string_view(task->name)).add(task->release).add(task->after);
     for (const std::size_t m : models)
       for (const Nanos time : task->times[m].by_gpcs) out.add(time);
   }

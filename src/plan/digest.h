@@ -17,7 +17,8 @@ namespace partita::plan {
 // instance does not count: a plan made under tighter limits answers the same question.
 std::string digest(const ServingProblem& problem);
 
-// Of the tasks (commands do not count) with their times on the GPUs' models, and of the GPUs.
+// Of the tasks with their times on the GPUs' models, releases and predecessors, and of the GPUs.
+// Commands, deadlines and priorities are wishes and do not count.
 std::string digest(const BatchProblem& problem);
 
 // Of all of it; workers and options are known by their place.

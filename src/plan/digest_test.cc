@@ -91,6 +91,8 @@ TEST(Digest, WhatAPlanMayLeaveUnusedDoesNotCount) {
   EXPECT_EQ(digest(problem), digest(some_services()));
   BatchProblem tasks = some_tasks();
   tasks.tasks[0].command = "true";
+  tasks.tasks[0].deadline = 1;
+  tasks.tasks[0].priority = 2;
   // The same models, listed in another order.
   std::swap(tasks.models[0], tasks.models[1]);
   tasks.gpus = {1, 0, 0};
@@ -140,8 +142,6 @@ TEST(Digest, EverythingElseOfBatchesAndKernelsCounts) {
                               [](B& p) { p.tasks[0].times[0][1] = 8; },
                               [](B& p) { std::swap(p.tasks[0].times[0], p.tasks[0].times[1]); },
                               [](B& p) { p.tasks[0].release = 1; },
-                              [](B& p) { p.tasks[0].deadline = 1; },
-                              [](B& p) { p.tasks[0].priority = 2; },
                               [](B& p) { p.tasks[2].after.pop_back(); },
                               [](B& p) { p.tasks.pop_back(); },
                               [](B& p) {

@@ -164,6 +164,11 @@ class BatchRunTest(BatchTest):
         runner = self.start(command=command)
         self.wait_for("begin", "b")
         self.assertIn("another process holds the lock", self.refused(status=3, command=command))
+        other = list(self.arguments(command=command))
+        other[other.index("state")] = "elsewhere"  # the node is the same
+        done = self.run_partita(*other)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("another process holds the lock", done.stderr.decode())
         runner.kill()
         runner.wait()
         self.assertEqual([entry for entry in self.log() if entry[0] == "end"], [["end", "big"]])

@@ -126,7 +126,7 @@ tasks:
                  "after more after left after load"),
                 (("graph", "check", "units.yaml"), "units.yaml:7: 'units' is 0"),
                 (("graph", "check", "graph.yaml", "--gpu", "2x2"),
-                 "graph.yaml:7: task 'left' asks for 30 units; 2x2 has 4"),
+                 "graph.yaml:7: task 'left' asks for 30 units, but 2x2 has 4"),
                 ((*run, "copies.yaml", "--gpu", "1x30"), "copies.yaml:11: copies of more than"),
                 ((*run, "long.yaml", "--driver", "sim"), "the tasks take 1e+15 us one after"),
                 ((*run, "none.yaml"), "none.yaml"),

@@ -6,7 +6,6 @@
 #include "progress.h"
 #include "serving/comparison.h"
 #include "serving/inputs.h"
-#include "serving/planning.h"
 
 namespace partita::cli {
 namespace {

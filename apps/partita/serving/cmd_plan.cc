@@ -11,7 +11,6 @@
 #include "progress.h"
 #include "reasons.h"
 #include "serving/inputs.h"
-#include "serving/planning.h"
 #include "serving/replanning.h"
 
 namespace partita::cli {

@@ -16,6 +16,9 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags);
 // --gpu as well, for commands that choose the GPU model rather than read it from a plan.
 void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags);
 
+// --node-budget.
+void add_node_budget(CLI::App& command, long& node_budget);
+
 struct PlanFlags {
   std::string plan;  // path
   decide::ProblemFiles problem;
