@@ -10,6 +10,7 @@
 #include "hw/topology.h"
 #include "plan/judged.h"
 #include "plan/kernels.h"
+#include "plan/reason.h"
 #include "planners/mask/right_size.h"
 #include "profile/kernel_profile.h"
 
