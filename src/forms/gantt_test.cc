@@ -19,7 +19,7 @@ constexpr Nanos kTenth = kNanosInSecond / 10;
 const hw::Catalogue& catalogue() { return hw::builtin_catalogue(); }
 
 // Ten seconds on an A30 in tenths of a second.
-BatchSchedule small_schedule() {
+BatchSchedule gantt_schedule() {
   BatchSchedule s;
   s.scheduler = "far";
   s.gpu_models = {"A30-24GB"};
@@ -42,7 +42,7 @@ BatchSchedule small_schedule() {
 // ---- text ----
 
 TEST(ScheduleText, DrawsTheSmallSchedule) {
-  const std::string text = schedule_text(small_schedule(), {{"all", 88 * kTenth, 100 * kTenth}},
+  const std::string text = schedule_text(gantt_schedule(), {{"all", 88 * kTenth, 100 * kTenth}},
                                          catalogue(), {.width = 61, .explain = true});
   EXPECT_EQ(fmt::format("\n{}", text), R"GOLD(
 GPU 0  A30-24GB
@@ -84,7 +84,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 TEST(ScheduleText, IsAsWideAsTheTerminal) {
   for (const int width : {40, 41, 80, 100, 173, 400}) {
-    const auto lines = lines_of(schedule_text(small_schedule(), {}, catalogue(), {.width = width}));
+    const auto lines = lines_of(schedule_text(gantt_schedule(), {}, catalogue(), {.width = width}));
     for (std::size_t i = 1; i <= 4; ++i) EXPECT_EQ(columns(lines[i]), width) << lines[i];
     EXPECT_EQ(columns(lines[5]), width);
     EXPECT_LE(columns(lines[6]), width + 4);  // the last number stands around its tick
@@ -92,8 +92,8 @@ TEST(ScheduleText, IsAsWideAsTheTerminal) {
 }
 
 TEST(ScheduleText, ColoursOnlyWhenAsked) {
-  const std::string plain = schedule_text(small_schedule(), {}, catalogue(), {});
-  std::string coloured = schedule_text(small_schedule(), {}, catalogue(), {.colour = true});
+  const std::string plain = schedule_text(gantt_schedule(), {}, catalogue(), {});
+  std::string coloured = schedule_text(gantt_schedule(), {}, catalogue(), {.colour = true});
   EXPECT_EQ(plain.find('\x1b'), plain.npos);
   EXPECT_NE(coloured, plain);
   for (std::size_t at; (at = coloured.find('\x1b')) != coloured.npos;)
@@ -128,7 +128,7 @@ TEST(ScheduleText, SaysHowMuchItLeavesOut) {
   EXPECT_TRUE(has(schedule_text(many_tasks(1, 1000), {}, catalogue(), {.width = 100}),
                   "\n912 tasks too short to be seen\n"));
   EXPECT_TRUE(has(
-      schedule_text(small_schedule(), std::vector<LateTask>(63, {"t", 0, kTenth}), catalogue(), {}),
+      schedule_text(gantt_schedule(), std::vector<LateTask>(63, {"t", 0, kTenth}), catalogue(), {}),
       "\n... and 3 more late tasks\n"));
 }
 
@@ -196,7 +196,7 @@ double attribute(const std::string& svg, const std::string& title, const std::st
 }
 
 TEST(SchedulesSvg, DrawsEveryBoxOnceAndToScale) {
-  const BatchSchedule schedule = small_schedule();
+  const BatchSchedule schedule = gantt_schedule();
   BatchSchedule twice = schedule;
   twice.scheduler = "<slow>";
   twice.tasks.back().end = 200 * kTenth;
@@ -221,7 +221,7 @@ TEST(SchedulesSvg, DrawsEveryBoxOnceAndToScale) {
 }
 
 TEST(SchedulesSvg, KeepsInsideItsWidth) {
-  BatchSchedule schedule = small_schedule();
+  BatchSchedule schedule = gantt_schedule();
   schedule.scheduler = std::string(128, 'W');
   for (int i = 0; i < 20; ++i) schedule.gpu_models.push_back(fmt::format("model {} of many", i));
   const std::string svg = schedules_svg({schedule}, catalogue());
@@ -241,7 +241,7 @@ TEST(SchedulesSvg, SaysHowMuchItLeavesOut) {
   EXPECT_NE(tasks.find(">not drawn: 7 tasks<"), tasks.npos);
 
   const std::string many = schedules_svg(
-      std::vector<BatchSchedule>(kMaxSvgSchedules + 4, small_schedule()), catalogue());
+      std::vector<BatchSchedule>(kMaxSvgSchedules + 4, gantt_schedule()), catalogue());
   EXPECT_EQ(count(many, "<g class=\"task on\">"), 4 * kMaxSvgSchedules);
   EXPECT_NE(many.find("... and 4 more schedules<"), many.npos);
   EXPECT_EQ(XmlCheck(schedules_svg({}, catalogue())).run(), "");

@@ -38,12 +38,12 @@ ServingPlan small_plan() {
   return plan;
 }
 
-const hw::Catalogue& catalogue() { return hw::builtin_catalogue(); }
+const hw::Catalogue& picture_catalogue() { return hw::builtin_catalogue(); }
 
 // ---- text ----
 
 TEST(PlanText, DrawsTheSmallPlan) {
-  EXPECT_EQ(fmt::format("\n{}", plan_text(small_plan(), catalogue(), {.explain = true})),
+  EXPECT_EQ(fmt::format("\n{}", plan_text(small_plan(), picture_catalogue(), {.explain = true})),
             R"GOLD(
 A100-80GB ┌0─────────┬1─────────┬2─────────┬3─────────┬4─────────┬5─────────┬6─────────┬7─────────┐
 GPU 0     │bert 4g.40gb b8×2                          │<&>"' 3g.40gb b8×2                         │
@@ -65,7 +65,7 @@ why:
 )GOLD");
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> picture_lines(const std::string& text) {
   std::vector<std::string> lines(1);
   for (const char c : text) {
     if (c == '\n') {
@@ -78,7 +78,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(PlanText, EveryBarOfAModelIsEquallyWide) {
-  const auto lines = lines_of(plan_text(small_plan(), catalogue(), {}));
+  const auto lines = picture_lines(plan_text(small_plan(), picture_catalogue(), {}));
   EXPECT_EQ(columns(lines[0]), columns(lines[1]));
   EXPECT_EQ(columns(lines[1]), columns(lines[2]));
   EXPECT_EQ(columns(lines[3]), columns(lines[4]));
@@ -95,9 +95,9 @@ TEST(PlanText, NoLineIsWiderThanTheTerminal) {
       "a sentence of so many words that it cannot be written in one line of a small "
       "terminal, nor indeed in two such lines"};
   for (const int width : {80, 100, 200}) {
-    const std::string text = plan_text(plan, catalogue(), {.explain = true, .width = width});
+    const std::string text = plan_text(plan, picture_catalogue(), {.explain = true, .width = width});
     int widest = 0;
-    for (const std::string& line : lines_of(text)) widest = std::max(widest, columns(line));
+    for (const std::string& line : picture_lines(text)) widest = std::max(widest, columns(line));
     EXPECT_LE(widest, width) << text;
     EXPECT_GT(widest, width - 10) << "there is room:\n" << text;
     for (const char* part : {"1 × 1g.10gb+me", "1 × 7g.80gb", "60 × x", "nor indeed", "2 GPUs, 14"})
@@ -106,7 +106,7 @@ TEST(PlanText, NoLineIsWiderThanTheTerminal) {
 }
 
 TEST(PlanText, StopsAtTheLimit) {
-  const std::string text = plan_text(small_plan(), catalogue(), {.max_gpus = 1});
+  const std::string text = plan_text(small_plan(), picture_catalogue(), {.max_gpus = 1});
   EXPECT_NE(text.find("GPU 0"), text.npos);
   EXPECT_EQ(text.find("GPU 1 "), text.npos);
   EXPECT_NE(text.find("... and 2 more GPUs\n"), text.npos);
@@ -114,8 +114,8 @@ TEST(PlanText, StopsAtTheLimit) {
 }
 
 TEST(PlanText, ColoursOnlyWhenAsked) {
-  const std::string plain = plan_text(small_plan(), catalogue(), {});
-  std::string coloured = plan_text(small_plan(), catalogue(), {.colour = true});
+  const std::string plain = plan_text(small_plan(), picture_catalogue(), {});
+  std::string coloured = plan_text(small_plan(), picture_catalogue(), {.colour = true});
   EXPECT_EQ(plain.find('\x1b'), plain.npos);
   EXPECT_NE(coloured, plain);
   for (std::size_t at; (at = coloured.find('\x1b')) != coloured.npos;)
@@ -133,7 +133,7 @@ TEST(Objective, SaysWhatIsProven) {
 
 // ---- SVG ----
 
-int count(std::string_view text, std::string_view piece) {
+int pieces_in(std::string_view text, std::string_view piece) {
   int found = 0;
   for (std::size_t at = 0; (at = text.find(piece, at)) != text.npos; at += piece.size()) ++found;
   return found;
@@ -147,11 +147,11 @@ TEST(XmlCheck, FindsFaults) {
 }
 
 TEST(PlanSvg, DrawsEveryInstanceOnce) {
-  const std::string svg = plan_svg(small_plan(), catalogue());
+  const std::string svg = plan_svg(small_plan(), picture_catalogue());
   EXPECT_EQ(XmlCheck(svg).run(), "");
-  EXPECT_EQ(count(svg, "<g class=\"instance on\">"), 5);
-  EXPECT_EQ(count(svg, "<g class=\"legend\">"), 3);
-  EXPECT_EQ(count(svg, "&lt;&amp;&gt;&quot;&#39;"),
+  EXPECT_EQ(pieces_in(svg, "<g class=\"instance on\">"), 5);
+  EXPECT_EQ(pieces_in(svg, "<g class=\"legend\">"), 3);
+  EXPECT_EQ(pieces_in(svg, "&lt;&amp;&gt;&quot;&#39;"),
             4);  // legend: fact and name; instance: fact and name
   EXPECT_NE(svg.find("receives 16.67 of the service's 50 requests/s"), svg.npos);
   EXPECT_NE(svg.find(">3 GPUs, 15 GPCs; lower bound 2 GPUs, 14 GPCs: not proven optimal<"),
@@ -159,12 +159,12 @@ TEST(PlanSvg, DrawsEveryInstanceOnce) {
 }
 
 TEST(PlanSvg, NumbersTheSlicesUnderTheBars) {
-  const std::string svg = plan_svg(small_plan(), catalogue());
-  EXPECT_EQ(count(svg, "<g class=\"axis\""), 2);  // under the A100s, and under the A30
-  EXPECT_EQ(count(svg, ">slice</text>"), 2);
-  EXPECT_EQ(count(svg, ">3</text>"), 2);
-  EXPECT_EQ(count(svg, ">7</text>"), 1);
-  EXPECT_EQ(count(svg, ">8</text>"), 0);
+  const std::string svg = plan_svg(small_plan(), picture_catalogue());
+  EXPECT_EQ(pieces_in(svg, "<g class=\"axis\""), 2);  // under the A100s, and under the A30
+  EXPECT_EQ(pieces_in(svg, ">slice</text>"), 2);
+  EXPECT_EQ(pieces_in(svg, ">3</text>"), 2);
+  EXPECT_EQ(pieces_in(svg, ">7</text>"), 1);
+  EXPECT_EQ(pieces_in(svg, ">8</text>"), 0);
 }
 
 ServingPlan wide_plan(int gpus, int services) {
@@ -183,16 +183,16 @@ TEST(PlanSvg, GoesOnOnFurtherPages) {
   const ServingPlan plan = wide_plan(2 * kSvgPageGpus + 3, kMaxSvgLegend + 5);
   ASSERT_EQ(plan_svg_pages(plan), 3);
   for (int page = 0; page < 3; ++page) {
-    const std::string svg = plan_svg(plan, catalogue(), page);
+    const std::string svg = plan_svg(plan, picture_catalogue(), page);
     EXPECT_EQ(XmlCheck(svg).run(), "");
-    EXPECT_EQ(count(svg, "<g class=\"instance on\">"), page < 2 ? kSvgPageGpus : 3);
-    EXPECT_EQ(count(svg, fmt::format("page {} of 3<", page + 1)), 1);
-    EXPECT_EQ(count(svg, fmt::format(">GPU {}<", page * kSvgPageGpus)), 1);
+    EXPECT_EQ(pieces_in(svg, "<g class=\"instance on\">"), page < 2 ? kSvgPageGpus : 3);
+    EXPECT_EQ(pieces_in(svg, fmt::format("page {} of 3<", page + 1)), 1);
+    EXPECT_EQ(pieces_in(svg, fmt::format(">GPU {}<", page * kSvgPageGpus)), 1);
     EXPECT_NE(svg.find("... and 5 more<"), svg.npos);
   }
   const ServingPlan too_many = wide_plan(kSvgPageGpus * kMaxSvgPages + 3, 1);
   EXPECT_EQ(plan_svg_pages(too_many), kMaxSvgPages);
-  EXPECT_NE(plan_svg(too_many, catalogue(), kMaxSvgPages - 1).find("... and 3 more GPUs"),
+  EXPECT_NE(plan_svg(too_many, picture_catalogue(), kMaxSvgPages - 1).find("... and 3 more GPUs"),
             std::string::npos);
 }
 
@@ -200,12 +200,12 @@ TEST(PlanSvg, HatchesWhereColoursRunOut) {
   std::set<std::string> fills;
   for (int i = 0; i < kDistinctFills; ++i)
     EXPECT_TRUE(fills.insert(box_svg({0, 0, 9, 9}, fill_of(i))).second) << i;
-  const std::string few = plan_svg(wide_plan(60, kDistinctColours), catalogue());
+  const std::string few = plan_svg(wide_plan(60, kDistinctColours), picture_catalogue());
   EXPECT_EQ(few.find("hatch"), few.npos);
-  const std::string more = plan_svg(wide_plan(60, kDistinctColours + 1), catalogue());
+  const std::string more = plan_svg(wide_plan(60, kDistinctColours + 1), picture_catalogue());
   EXPECT_EQ(XmlCheck(more).run(), "");
-  EXPECT_EQ(count(more, "<pattern id=\"hatch1\""), 1);
-  EXPECT_GE(count(more, "fill=\"url(#hatch1)\""), 2);  // the box and the legend
+  EXPECT_EQ(pieces_in(more, "<pattern id=\"hatch1\""), 1);
+  EXPECT_GE(pieces_in(more, "fill=\"url(#hatch1)\""), 2);  // the box and the legend
 }
 
 Rgb colour_of(std::string_view hex) {
@@ -224,8 +224,8 @@ Rgb dark_twin(const std::string& svg, std::string_view fill) {
 }
 
 TEST(PlanSvg, CanBeReadOnLightAndDarkScreens) {
-  const std::string svg = plan_svg(small_plan(), catalogue());
-  EXPECT_EQ(count(svg, "@media (prefers-color-scheme: dark)"), 1);
+  const std::string svg = plan_svg(small_plan(), picture_catalogue());
+  EXPECT_EQ(pieces_in(svg, "@media (prefers-color-scheme: dark)"), 1);
   const Rgb page = dark_twin(svg, "#ffffff");
   EXPECT_LT(sight::luminance(page), 0.02);
   for (const char* text : {kInk, kFaint}) {
@@ -255,9 +255,9 @@ RC_GTEST_PROP(Pictures, DrawAnyPlan, (const std::vector<std::string>& names)) {
     }
   }
   if (!names.empty()) plan.services = {{names[0], Rps{1}, Rps{0}, Millis{1}, Millis{INFINITY}}};
-  const std::string svg = plan_svg(plan, catalogue());
-  RC_ASSERT(count(svg, "<g class=\"instance on\">") == instances);
-  for (const std::string& text : {svg, plan_text(plan, catalogue(), {})})
+  const std::string svg = plan_svg(plan, picture_catalogue());
+  RC_ASSERT(pieces_in(svg, "<g class=\"instance on\">") == instances);
+  for (const std::string& text : {svg, plan_text(plan, picture_catalogue(), {})})
     for (const char c : text) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20 || c == '\n');
 }
 

@@ -118,7 +118,7 @@ void describe(Form& f, PlanDocument& document) {
   f.lines("  ");
   f.document("ServingPlan");
   f.name("gpu_model", plan.gpu_model, "catalogue name of the (first) GPU model");
-  f.optional(!plan.planner.empty()).name("planner", plan.planner, "who made it");
+  f.optional(!plan.planner.empty()).name("planner", plan.planner, "the planner that made it");
   describe_rule(f, plan.rule);
   f.optional(!plan.problem_digest.empty())
       .name("problem_digest", plan.problem_digest, "of the problem that it solves");
@@ -128,7 +128,7 @@ void describe(Form& f, PlanDocument& document) {
          "what was asked for, and what is planned");
   f.optional().object("stats", plan.stats, describe, "what planning took");
   f.optional(!plan.explanation.empty())
-      .notes("explanation", plan.explanation, {.indent = "    "}, "sentences that say why");
+      .notes("explanation", plan.explanation, {.indent = "    "}, "sentences that explain the plan");
   f.object("incremental", document.changes, describe, "against what ran before");
   Fields* const in = f.reading();
   if (!in || in->error()) return;

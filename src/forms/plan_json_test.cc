@@ -73,7 +73,7 @@ RC_GTEST_PROP(PlanJson, ReadsBackBitForBit, ()) {
 
 // ---- the written form, read by another library ----
 
-ServingPlan small_plan() {
+ServingPlan plan_to_write() {
   ServingPlan plan;
   plan.gpu_model = "A100-80GB";
   plan.planner = "exact";
@@ -89,7 +89,7 @@ ServingPlan small_plan() {
 }
 
 TEST(PlanJson, HoldsTheAgreedKeys) {
-  const auto json = nlohmann::json::parse(plan_json(small_plan()));
+  const auto json = nlohmann::json::parse(plan_json(plan_to_write()));
   EXPECT_EQ(json["api_version"], "partita/v1");
   EXPECT_EQ(json["kind"], "ServingPlan");
   EXPECT_EQ(json["gpu_model"], "A100-80GB");
@@ -110,7 +110,7 @@ TEST(PlanJson, HoldsTheAgreedKeys) {
 }
 
 TEST(PlanJson, WritesAnUnboundedLatencyAsNull) {
-  ServingPlan plan = small_plan();
+  ServingPlan plan = plan_to_write();
   plan.services[0].predicted_latency = Millis{std::numeric_limits<double>::infinity()};
   EXPECT_TRUE(
       nlohmann::json::parse(plan_json(plan))["services"][0]["predicted_latency_ms"].is_null());

@@ -92,7 +92,7 @@ void describe(Form& f, ScheduleDocument& document) {
   f.lines("  ");
   f.document("BatchSchedule");
   describe_gpus(f, schedule.gpu_models);
-  f.optional(!schedule.scheduler.empty()).name("scheduler", schedule.scheduler, "who made it");
+  f.optional(!schedule.scheduler.empty()).name("scheduler", schedule.scheduler, "the planner that made it");
   f.optional(!schedule.problem_digest.empty())
       .name("problem_digest", schedule.problem_digest, "of the problem that it solves");
   f.optional();
@@ -107,7 +107,7 @@ void describe(Form& f, ScheduleDocument& document) {
       .list("late", document.late, describe, kLines, "tasks that end after their deadline");
   f.optional().object("stats", schedule.stats, describe, "what scheduling took");
   f.optional(!schedule.explanation.empty())
-      .notes("explanation", schedule.explanation, kLines, "sentences that say why");
+      .notes("explanation", schedule.explanation, kLines, "sentences that explain the plan");
   f.object("robustness", document.chosen_for, describe, "what choosing it was based on");
   if (!f.reading()) return;
   // What is stated is kept, right or wrong: it is the judge who compares.

@@ -60,7 +60,7 @@ TEST(ScheduleJson, NamesTheModelsWhereTheyDiffer) {
 
 // ---- schedules of any content within the bounds ----
 
-std::string any_name() {
+std::string any_schedule_name() {
   static const char* const kPieces[] = {"a",    "B7", " ",  "\"", "\\", "/",
                                         "<&>'", "é",  "語", "🚀",  "{",  ","};
   std::string name;
@@ -70,7 +70,7 @@ std::string any_name() {
 }
 
 // Up to 46 days, all nanoseconds in use.
-Nanos any_time() {
+Nanos any_schedule_time() {
   constexpr Nanos kExact = 4'000'000 * kNanosInSecond;
   const auto bits = static_cast<Nanos>(*rc::gen::arbitrary<std::uint64_t>() >> 1);
   return *rc::gen::element<Nanos>(0, 1, -1, kExact, -kExact, bits % 1000, bits % kNanosInSecond,
@@ -79,22 +79,22 @@ Nanos any_time() {
 
 BatchSchedule any_schedule() {
   BatchSchedule s;
-  s.scheduler = any_name();
-  const std::string model = any_name();
+  s.scheduler = any_schedule_name();
+  const std::string model = any_schedule_name();
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
-    s.gpu_models.push_back(*rc::gen::arbitrary<bool>() ? model : any_name());
+    s.gpu_models.push_back(*rc::gen::arbitrary<bool>() ? model : any_schedule_name());
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
-    s.tasks.push_back({any_name(), *rc::gen::inRange(0, 3), any_name(), *rc::gen::inRange(0, 8),
-                       any_time(), any_time()});
+    s.tasks.push_back({any_schedule_name(), *rc::gen::inRange(0, 3), any_schedule_name(), *rc::gen::inRange(0, 8),
+                       any_schedule_time(), any_schedule_time()});
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
     s.reconfigurations.push_back({*rc::gen::inRange(0, 3),
-                                  *rc::gen::element(Op::create, Op::destroy), any_name(),
-                                  *rc::gen::inRange(0, 8), any_time(), any_time()});
+                                  *rc::gen::element(Op::create, Op::destroy), any_schedule_name(),
+                                  *rc::gen::inRange(0, 8), any_schedule_time(), any_schedule_time()});
   put_in_order(s);
-  s.makespan = any_time();
-  s.lower_bound = any_time();
+  s.makespan = any_schedule_time();
+  s.lower_bound = any_schedule_time();
   s.optimal = *rc::gen::arbitrary<bool>();
-  s.explanation = {any_name()};
+  s.explanation = {any_schedule_name()};
   s.stats = {0.1 * *rc::gen::inRange(0, 1000), *rc::gen::inRange<long>(0, 1'000'000'000'000)};
   return s;
 }
@@ -111,7 +111,7 @@ RC_GTEST_PROP(ScheduleJson, ReadsBackTheSame, ()) {
 
 // ---- schedules written by hand ----
 
-constexpr std::string_view kByHand = R"({
+constexpr std::string_view kScheduleByHand = R"({
 "api_version": "partita/v1", "kind": "BatchSchedule",
 "gpu_model": "A30-24GB", "gpus": 1,
 "tasks": [
@@ -122,7 +122,7 @@ constexpr std::string_view kByHand = R"({
 })";
 
 TEST(ScheduleJson, AcceptsTheRequiredKeysAlone) {
-  const auto schedule = parse_schedule("s.json", kByHand);
+  const auto schedule = parse_schedule("s.json", kScheduleByHand);
   ASSERT_TRUE(schedule) << to_string(schedule.error());
   EXPECT_EQ(schedule->tasks[0].task, "a");  // sorted
   EXPECT_EQ(schedule->tasks[1].begin, 3 * kNanosInSecond);
@@ -134,7 +134,7 @@ TEST(ScheduleJson, AcceptsTheRequiredKeysAlone) {
 }
 
 TEST(ScheduleJson, KeepsAStatedMakespanThoughItIsWrong) {
-  std::string text(kByHand);
+  std::string text(kScheduleByHand);
   text.insert(1, "\"makespan_s\": 7,");
   const auto schedule = parse_schedule("s.json", text);
   ASSERT_TRUE(schedule) << to_string(schedule.error());
@@ -142,8 +142,8 @@ TEST(ScheduleJson, KeepsAStatedMakespanThoughItIsWrong) {
 }
 
 // The refusal of the schedule above with one piece of text replaced.
-std::string refusal(std::string_view piece, std::string_view replacement) {
-  std::string text(kByHand);
+std::string schedule_refusal(std::string_view piece, std::string_view replacement) {
+  std::string text(kScheduleByHand);
   const auto at = text.find(piece);
   if (at == text.npos) return "no such piece";
   text.replace(at, piece.size(), replacement);
@@ -187,7 +187,7 @@ TEST(ScheduleJson, RefusesWithLineAndKey) {
       {"\"op\": \"create\"", "\"op\": \"make\"",
        "s.json:8: 'op' is 'make', must be 'create' or 'destroy'"},
   };
-  for (const auto& c : cases) EXPECT_EQ(refusal(c.piece, c.replacement), c.refusal);
+  for (const auto& c : cases) EXPECT_EQ(schedule_refusal(c.piece, c.replacement), c.refusal);
   EXPECT_EQ(to_string(parse_schedule("s.json", "").error()), "s.json:1: the file is empty");
 }
 

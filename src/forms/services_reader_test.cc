@@ -7,7 +7,7 @@
 namespace partita::forms {
 namespace {
 
-std::string refusal(std::string_view text) {
+std::string services_refusal(std::string_view text) {
   const auto services = parse_services("s.yaml", text);
   if (services) return "accepted";
   EXPECT_EQ(services.error().code, ErrorCode::bad_input);
@@ -45,13 +45,13 @@ services:
   EXPECT_EQ(json->at(1).line, 3);
 }
 
-struct Malformed {
+struct MalformedServices {
   const char* text;
   const char* refusal;
 };
 
 TEST(Services, RefusesTheDocumentItself) {
-  const Malformed cases[] = {
+  const MalformedServices cases[] = {
       {"", "s.yaml:1: the file is empty"},
       {"- a\n- b\n", "s.yaml:1: must be an object with named values"},
       {"service:\n  - a\n", "s.yaml:2: unknown key 'service'; did you mean 'services'?"},
@@ -64,7 +64,7 @@ TEST(Services, RefusesTheDocumentItself) {
       {"api_version: partita/v2\nservices: []\n",
        "s.yaml:1: 'api_version' is 'partita/v2', must be 'partita/v1'"},
   };
-  for (const Malformed& c : cases) EXPECT_EQ(refusal(c.text), c.refusal);
+  for (const MalformedServices& c : cases) EXPECT_EQ(services_refusal(c.text), c.refusal);
 }
 
 // One service with a line replaced, in line 4 of the file.
@@ -73,7 +73,7 @@ std::string with_line(const std::string& line) {
 }
 
 TEST(Services, RefusesValuesWithTheirLine) {
-  const Malformed cases[] = {
+  const MalformedServices cases[] = {
       {"rate_rps: 0\n    slo_ms: 1", "s.yaml:4: 'rate_rps' is 0, must be above 0"},
       {"rate_rps: -3\n    slo_ms: 1", "s.yaml:4: 'rate_rps' is -3, must be above 0"},
       {"rate_rps: 1e13\n    slo_ms: 1",
@@ -92,11 +92,11 @@ TEST(Services, RefusesValuesWithTheirLine) {
        "percentile, min_replicas, anti_affinity"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
-  for (const Malformed& c : cases) EXPECT_EQ(refusal(with_line(c.text)), c.refusal);
+  for (const MalformedServices& c : cases) EXPECT_EQ(services_refusal(with_line(c.text)), c.refusal);
 }
 
 TEST(Services, RefusesOptionsWithTheirLine) {
-  const Malformed cases[] = {
+  const MalformedServices cases[] = {
       {"percentile: 0", "s.yaml:6: 'percentile' is 0, must be above 0"},
       {"percentile: 100", "s.yaml:6: 'percentile' is 100, must be below 100"},
       {"min_replicas: 0", "s.yaml:6: 'min_replicas' is 0, must be at least 1"},
@@ -110,8 +110,8 @@ TEST(Services, RefusesOptionsWithTheirLine) {
       {"anti_affinity:\n      - [bert]", "s.yaml:7: a name in 'anti_affinity' must be a text"},
       {"anti_affinity:\n      - x\n      - x", "s.yaml:8: 'anti_affinity' names 'x' twice"},
   };
-  for (const Malformed& c : cases)
-    EXPECT_EQ(refusal(with_line(fmt::format("rate_rps: 1\n    slo_ms: 1\n    {}", c.text))),
+  for (const MalformedServices& c : cases)
+    EXPECT_EQ(services_refusal(with_line(fmt::format("rate_rps: 1\n    slo_ms: 1\n    {}", c.text))),
               c.refusal);
 }
 
@@ -120,12 +120,12 @@ TEST(Services, RefusesNames) {
     return fmt::format("services:\n  - {{model: m, rate_rps: 1, slo_ms: 1,\n     name: {}}}\n",
                        name);
   };
-  EXPECT_EQ(refusal(named("\"\"")), "s.yaml:3: 'name' is empty");
-  EXPECT_EQ(refusal(named("[a]")), "s.yaml:3: 'name' must be a text");
-  EXPECT_EQ(refusal(named("\"a\\nb\"")), "s.yaml:3: 'name' holds the control character U+000A");
-  EXPECT_EQ(refusal(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
-  EXPECT_EQ(refusal(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
-  EXPECT_EQ(refusal("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
+  EXPECT_EQ(services_refusal(named("\"\"")), "s.yaml:3: 'name' is empty");
+  EXPECT_EQ(services_refusal(named("[a]")), "s.yaml:3: 'name' must be a text");
+  EXPECT_EQ(services_refusal(named("\"a\\nb\"")), "s.yaml:3: 'name' holds the control character U+000A");
+  EXPECT_EQ(services_refusal(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
+  EXPECT_EQ(services_refusal(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
+  EXPECT_EQ(services_refusal("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
                     "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
             "s.yaml:3: service 'a' is already defined in line 2");
 }

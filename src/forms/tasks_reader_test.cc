@@ -21,7 +21,7 @@ const std::vector<hw::GpuModel>& both() {
 
 constexpr Nanos kMilli = 1'000'000;
 
-std::string refusal(std::string_view text, const std::vector<hw::GpuModel>& models = a30()) {
+std::string tasks_refusal(std::string_view text, const std::vector<hw::GpuModel>& models = a30()) {
   const auto problem = parse_tasks("t.csv", text, models, {0});
   if (problem) return "accepted";
   EXPECT_EQ(problem.error().code, ErrorCode::bad_input);
@@ -77,13 +77,13 @@ TEST(Tasks, AColumnForOneModelStandsInsteadOfTheCommonOne) {
   EXPECT_EQ(b[1][2], 0);  // empty there: does not fit, whatever the common column says
 }
 
-struct Malformed {
+struct MalformedTasks {
   const char* text;
   const char* refusal;
 };
 
 TEST(Tasks, RefusesColumns) {
-  const Malformed cases[] = {
+  const MalformedTasks cases[] = {
       {"", "t.csv:1: empty file"},
       {"task,time_s_1g\n", "t.csv:1: no rows below the header"},
       {"tasks,time_s_1g\na,1\n", "t.csv:1: unknown column 'tasks'; did you mean 'task'?"},
@@ -110,11 +110,11 @@ TEST(Tasks, RefusesColumns) {
        "t.csv:1: columns 'time_s_1g' and 'time_s_01g' mean the same"},
       {"task,time_s_1g,task\na,1,b\n", "t.csv:1: column 'task' appears twice"},
   };
-  for (const Malformed& c : cases) EXPECT_EQ(refusal(c.text), c.refusal) << c.text;
+  for (const MalformedTasks& c : cases) EXPECT_EQ(tasks_refusal(c.text), c.refusal) << c.text;
 }
 
 TEST(Tasks, RefusesRows) {
-  const Malformed cases[] = {
+  const MalformedTasks cases[] = {
       {",1,,,,,", "t.csv:3: task is empty"},
       {"b,,,,,,", "t.csv:3: task 'b' fits nowhere: no time in time_s_1g, time_s_2g"},
       {"b,0,,,,,",
@@ -148,8 +148,8 @@ TEST(Tasks, RefusesRows) {
       {"a,1,,,,,", "t.csv:3: task 'a' is already defined in line 2"},
       {"b,1", "t.csv:3: 2 cells, the header has 7"},
   };
-  for (const Malformed& c : cases)
-    EXPECT_EQ(refusal(fmt::format(
+  for (const MalformedTasks& c : cases)
+    EXPECT_EQ(tasks_refusal(fmt::format(
                   "task,time_s_1g,time_s_2g,release_s,deadline_s,priority,after\na,1,,,,,\n{}\n",
                   c.text)),
               c.refusal)
@@ -157,11 +157,11 @@ TEST(Tasks, RefusesRows) {
 }
 
 TEST(Tasks, NamesTheCircle) {
-  EXPECT_EQ(refusal("task,time_s_1g,after\nstart,1,\nb,1,c\nc,1,start;d\nd,1,b\ne,1,d\n"),
+  EXPECT_EQ(tasks_refusal("task,time_s_1g,after\nstart,1,\nb,1,c\nc,1,start;d\nd,1,b\ne,1,d\n"),
             "t.csv:3: tasks wait for each other in a circle: b after c after d after b");
   std::string text = "task,time_s_1g,after\n";
   for (int i = 0; i < 100; ++i) text += fmt::format("t{},1,t{}\n", i, (i + 1) % 100);
-  EXPECT_EQ(refusal(text),
+  EXPECT_EQ(tasks_refusal(text),
             "t.csv:2: tasks wait for each other in a circle: t0 after t1 after t2 after t3 after "
             "t4 after "
             "t5 after t6 after t7 after t8 after t9 after (89 more) after t99 after t0");
@@ -170,8 +170,8 @@ TEST(Tasks, NamesTheCircle) {
 TEST(Tasks, BoundsTheSumOfTimes) {
   std::string text = "task,time_s_1g\n";
   for (int i = 0; i < 50; ++i) text += fmt::format("t{},1e7\n", i);
-  EXPECT_EQ(refusal(text), "accepted");
-  EXPECT_EQ(refusal(text + "one more,1e-9\n"),
+  EXPECT_EQ(tasks_refusal(text), "accepted");
+  EXPECT_EQ(tasks_refusal(text + "one more,1e-9\n"),
             "t.csv:52: the times of the tasks up to here add up to more than 500000000 s");
 }
 
@@ -184,7 +184,7 @@ TEST(Tasks, ReadsAsManyAsThereMayBe) {
   const auto problem = parse_tasks("t.csv", text, a30(), {0});
   ASSERT_TRUE(problem) << to_string(problem.error());
   EXPECT_EQ(problem->tasks.size(), static_cast<std::size_t>(kMaxTasks));
-  EXPECT_EQ(refusal(text + "too many,1,1,1,\n"), "t.csv:100002: more than 100000 tasks");
+  EXPECT_EQ(tasks_refusal(text + "too many,1,1,1,\n"), "t.csv:100002: more than 100000 tasks");
 }
 
 // ---- written and read back ----
@@ -211,7 +211,7 @@ TEST(TasksCsv, WritesWhatIsNeededAlone) {
             "c,,,1,,4,,,run,2,\"a,b\"\n");
 }
 
-Nanos any_time() {
+Nanos any_task_time() {
   constexpr Nanos kExact = 2'000'000 * kNanosInSecond;
   return *rc::gen::element<Nanos>(1, 3, kExact, *rc::gen::inRange<Nanos>(1, kNanosInSecond),
                                   *rc::gen::inRange<Nanos>(1, kExact));
@@ -230,11 +230,11 @@ BatchProblem any_problem() {
       task.times.emplace_back();
       for (const int size : sizes_of(problem.models[m]))
         if (*rc::gen::inRange(0, 4) > 0 || size == 1)
-          task.times[m][size] = alike && m == 1 ? task.times[0][size] : any_time();
+          task.times[m][size] = alike && m == 1 ? task.times[0][size] : any_task_time();
     }
     if (*rc::gen::arbitrary<bool>()) task.command = "run --it \"now\", " + task.name;
-    if (*rc::gen::arbitrary<bool>()) task.release = any_time();
-    if (*rc::gen::arbitrary<bool>()) task.deadline = task.release + any_time();
+    if (*rc::gen::arbitrary<bool>()) task.release = any_task_time();
+    if (*rc::gen::arbitrary<bool>()) task.deadline = task.release + any_task_time();
     if (*rc::gen::arbitrary<bool>()) task.priority = 1.0 / (1 + *rc::gen::inRange(0, 9));
     if (i > 0 && *rc::gen::arbitrary<bool>() && !problem.tasks.back().name.starts_with(' '))
       task.after = {problem.tasks.back().name};
