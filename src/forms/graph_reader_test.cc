@@ -91,7 +91,7 @@ TEST(GraphReader, RefusesWithTheLine) {
       {good + "- {name: b, kind: cpu, work_us: 1, after: [c]}", "names 'c', which is not a task"},
       {good + "- {name: b, kind: cpu, work_us: 1, after: [a, a]}", "names 'a' twice"},
       {good + "- {name: b, kind: cpu, work_us: 1, after: a}", "g.yaml:4: 'after'"},
-      {good + "- 7", "g.yaml:4: an object"},
+      {good + "- 7", "g.yaml:4: must be an object"},
   };
   for (const auto& one : cases) {
     const auto problem = read(one.tasks);

@@ -95,7 +95,8 @@ TEST(PlanText, NoLineIsWiderThanTheTerminal) {
       "a sentence of so many words that it cannot be written in one line of a small "
       "terminal, nor indeed in two such lines"};
   for (const int width : {80, 100, 200}) {
-    const std::string text = plan_text(plan, picture_catalogue(), {.explain = true, .width = width});
+    const std::string text =
+        plan_text(plan, picture_catalogue(), {.explain = true, .width = width});
     int widest = 0;
     for (const std::string& line : picture_lines(text)) widest = std::max(widest, columns(line));
     EXPECT_LE(widest, width) << text;

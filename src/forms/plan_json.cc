@@ -128,7 +128,8 @@ void describe(Form& f, PlanDocument& document) {
          "what was asked for, and what is planned");
   f.optional().object("stats", plan.stats, describe, "what planning took");
   f.optional(!plan.explanation.empty())
-      .notes("explanation", plan.explanation, {.indent = "    "}, "sentences that explain the plan");
+      .notes("explanation", plan.explanation, {.indent = "    "},
+             "sentences that explain the plan");
   f.object("incremental", document.changes, describe, "against what ran before");
   Fields* const in = f.reading();
   if (!in || in->error()) return;

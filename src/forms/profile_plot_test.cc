@@ -20,8 +20,8 @@ profile::WorkloadProfile plotted_profile() {
 TEST(ProfilePlot, ShowsEverySizeThatRan) {
   const std::string text = plot_text(plotted_profile(), 1);
   EXPECT_THAT(text, HasSubstr("GPCs"));
-  EXPECT_THAT(text, HasSubstr("\n1"));
-  EXPECT_THAT(text, HasSubstr("\n7"));
+  EXPECT_THAT(text, HasSubstr("\n   1 "));
+  EXPECT_THAT(text, HasSubstr("\n   7 "));
   EXPECT_EQ(plot_text(plotted_profile(), 2), "");
   EXPECT_EQ(plot_svg(plotted_profile(), 2), "");
 }

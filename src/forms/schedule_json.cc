@@ -92,7 +92,8 @@ void describe(Form& f, ScheduleDocument& document) {
   f.lines("  ");
   f.document("BatchSchedule");
   describe_gpus(f, schedule.gpu_models);
-  f.optional(!schedule.scheduler.empty()).name("scheduler", schedule.scheduler, "the planner that made it");
+  f.optional(!schedule.scheduler.empty())
+      .name("scheduler", schedule.scheduler, "the planner that made it");
   f.optional(!schedule.problem_digest.empty())
       .name("problem_digest", schedule.problem_digest, "of the problem that it solves");
   f.optional();

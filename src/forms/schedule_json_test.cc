@@ -84,12 +84,14 @@ BatchSchedule any_schedule() {
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
     s.gpu_models.push_back(*rc::gen::arbitrary<bool>() ? model : any_schedule_name());
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
-    s.tasks.push_back({any_schedule_name(), *rc::gen::inRange(0, 3), any_schedule_name(), *rc::gen::inRange(0, 8),
+    s.tasks.push_back({any_schedule_name(), *rc::gen::inRange(0, 3),
+                       any_schedule_name(), *rc::gen::inRange(0, 8),
                        any_schedule_time(), any_schedule_time()});
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
     s.reconfigurations.push_back({*rc::gen::inRange(0, 3),
                                   *rc::gen::element(Op::create, Op::destroy), any_schedule_name(),
-                                  *rc::gen::inRange(0, 8), any_schedule_time(), any_schedule_time()});
+                                  *rc::gen::inRange(0, 8), any_schedule_time(),
+                                  any_schedule_time()});
   put_in_order(s);
   s.makespan = any_schedule_time();
   s.lower_bound = any_schedule_time();

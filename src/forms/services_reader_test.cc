@@ -7,7 +7,7 @@
 namespace partita::forms {
 namespace {
 
-std::string services_refusal(std::string_view text) {
+std::string fault_of(std::string_view text) {
   const auto services = parse_services("s.yaml", text);
   if (services) return "accepted";
   EXPECT_EQ(services.error().code, ErrorCode::bad_input);
@@ -64,7 +64,7 @@ TEST(Services, RefusesTheDocumentItself) {
       {"api_version: partita/v2\nservices: []\n",
        "s.yaml:1: 'api_version' is 'partita/v2', must be 'partita/v1'"},
   };
-  for (const MalformedServices& c : cases) EXPECT_EQ(services_refusal(c.text), c.refusal);
+  for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(c.text), c.refusal);
 }
 
 // One service with a line replaced, in line 4 of the file.
@@ -92,7 +92,8 @@ TEST(Services, RefusesValuesWithTheirLine) {
        "percentile, min_replicas, anti_affinity"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
-  for (const MalformedServices& c : cases) EXPECT_EQ(services_refusal(with_line(c.text)), c.refusal);
+  for (const MalformedServices& c : cases)
+    EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
 }
 
 TEST(Services, RefusesOptionsWithTheirLine) {
@@ -111,7 +112,7 @@ TEST(Services, RefusesOptionsWithTheirLine) {
       {"anti_affinity:\n      - x\n      - x", "s.yaml:8: 'anti_affinity' names 'x' twice"},
   };
   for (const MalformedServices& c : cases)
-    EXPECT_EQ(services_refusal(with_line(fmt::format("rate_rps: 1\n    slo_ms: 1\n    {}", c.text))),
+    EXPECT_EQ(fault_of(with_line(fmt::format("rate_rps: 1\n    slo_ms: 1\n    {}", c.text))),
               c.refusal);
 }
 
@@ -120,12 +121,12 @@ TEST(Services, RefusesNames) {
     return fmt::format("services:\n  - {{model: m, rate_rps: 1, slo_ms: 1,\n     name: {}}}\n",
                        name);
   };
-  EXPECT_EQ(services_refusal(named("\"\"")), "s.yaml:3: 'name' is empty");
-  EXPECT_EQ(services_refusal(named("[a]")), "s.yaml:3: 'name' must be a text");
-  EXPECT_EQ(services_refusal(named("\"a\\nb\"")), "s.yaml:3: 'name' holds the control character U+000A");
-  EXPECT_EQ(services_refusal(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
-  EXPECT_EQ(services_refusal(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
-  EXPECT_EQ(services_refusal("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
+  EXPECT_EQ(fault_of(named("\"\"")), "s.yaml:3: 'name' is empty");
+  EXPECT_EQ(fault_of(named("[a]")), "s.yaml:3: 'name' must be a text");
+  EXPECT_EQ(fault_of(named("\"a\\nb\"")), "s.yaml:3: 'name' holds the control character U+000A");
+  EXPECT_EQ(fault_of(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
+  EXPECT_EQ(fault_of(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
+  EXPECT_EQ(fault_of("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
                     "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
             "s.yaml:3: service 'a' is already defined in line 2");
 }

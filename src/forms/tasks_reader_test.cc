@@ -93,9 +93,9 @@ TEST(Tasks, RefusesColumns) {
       {"task,time_s_1g,colour\na,1,1\n", "t.csv:1: unknown column 'colour'"},
       {"time_s_1g\n1\n", "t.csv:1: column 'task' is missing"},
       {"\ntask,after\na,\n",
-       "t.csv:2: no column with times: time_s_1g, time_s_2g, time_s_4g wanted"},
+       "t.csv:2: no column with times, such as time_s_1g, time_s_2g, time_s_4g"},
       {"task,time_s_7g\na,1\n",
-       "t.csv:1: no column with times: time_s_1g, time_s_2g, time_s_4g wanted"},
+       "t.csv:1: no column with times, such as time_s_1g, time_s_2g, time_s_4g"},
       {"task,time_s_5g\na,1\n",
        "t.csv:1: column 'time_s_5g': no GPU has instances of 5 compute slices; time_s_1g, "
        "time_s_2g, time_s_4g wanted"},

@@ -378,7 +378,8 @@ class KernelsTest(harness.CliTest):
         self.assertEqual({"lane"}, words(lambda wrong, worker: worker["lanes"].pop()))
         self.assertEqual({"lane_units"}, words(
             lambda wrong, worker: worker["lanes"][0].update(mask_hex="0x1",
-                                                            units_per_cluster=[1, 0, 0, 0])))
+                                                            units_per_cluster=[1, 0, 0, 0],
+                                                            units_per_die=[1])))
         self.write("b.csv", kernels([15, 15]))  # other profiles: a kernel less
         self.assertEqual({"kernels"}, words(lambda wrong, worker: None))
 
