@@ -66,11 +66,13 @@ class XmlCheck {
     return take(1) == ">" ? "" : "a tag without end";
   }
   std::string attribute() {
-    const auto equals = rest_.find("=\"");
-    if (equals == rest_.npos || rest_.substr(1, equals).find_first_of(" <>&'") < equals - 1)
+    const auto equals = rest_.find('=');
+    const char quote = equals < rest_.size() - 1 ? rest_[equals + 1] : ' ';
+    if ((quote != '"' && quote != '\'') ||
+        rest_.substr(1, equals).find_first_of(" <>&'") < equals - 1)
       return "a bad attribute";
     take(equals + 2);
-    const auto value = take(rest_.find('"'));
+    const auto value = take(rest_.find(quote));
     take(1);
     return value.find('<') == value.npos ? entities(value) : "< in an attribute";
   }

@@ -334,7 +334,7 @@ void add_inputs(CLI::App& command, BatchRunFlags& flags) {
 void add_conduct(CLI::App& command, BatchRunFlags& flags) {
   command
       .add_option(
-          "", flags.command,
+          "--command", flags.command,
           "What the shell runs for every task, instead of the commands in the batch; {task} "
           "{profile} {gpu} {start} {seconds} {command} are replaced by those of the task")
       ->type_name("TEMPLATE");
