@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kWorkersSecond = 1'000'000'000;
 
 AssignedSegment segment(const std::string& device, const std::string& service, int processes) {
   return {.device = device,
@@ -39,7 +39,7 @@ Assignment assigned(std::vector<AssignedSegment> segments) {
 }
 
 // Dies in the middle of things: thrown out of the files door.
-struct Killed {};
+struct WorkersKilled {};
 
 class DeadlyFiles final : public Files {
  public:
@@ -48,9 +48,9 @@ class DeadlyFiles final : public Files {
   MemoryFiles kept;
 
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    if (dies()) throw Killed{};
+    if (dies()) throw WorkersKilled{};
     Result<void> written = kept.write_atomic(path, text);
-    if (dies()) throw Killed{};
+    if (dies()) throw WorkersKilled{};
     return written;
   }
   Result<std::string> read(const std::string& path) override { return kept.read(path); }
@@ -92,7 +92,7 @@ struct World {
     options.policy.poll_ns = options.policy.quick_poll_ns = poll_ns;
     options.hooks.prepare = [this](const AssignedSegment& s) -> Result<std::vector<Environment>> {
       ++prepare_calls;
-      if (killed_in_prepare) throw Killed{};
+      if (killed_in_prepare) throw WorkersKilled{};
       if (!prepares) return environment_error("mps", "no daemon");
       return std::vector<Environment>(static_cast<std::size_t>(s.processes), {{"SHARE", share}});
     };
@@ -137,7 +137,7 @@ TEST(Supervisor, starts_what_is_assigned_with_its_environment) {
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b/c", 1)}));
   EXPECT_FALSE(supervisor->settled());
-  EXPECT_LE(supervisor->step(0), kSecond);
+  EXPECT_LE(supervisor->step(0), kWorkersSecond);
   EXPECT_TRUE(supervisor->settled());
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/c/0"));
   const ProcessSpec spec = world.processes.running().at(1002).spec;
@@ -156,11 +156,11 @@ TEST(Supervisor, leaves_alone_what_stays_and_replaces_what_changed) {
   World world;
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 1), segment("MIG-2", "b", 1)}));
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   AssignedSegment kept = segment("MIG-1", "a", 1);
   kept.throughput_rps = 99;  // is no reason
   supervisor->follow(assigned({kept, segment("MIG-2", "c", 1), segment("MIG-3", "b", 1)}));
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-2/c/0", "MIG-3/b/0"));
   EXPECT_TRUE(world.pids().contains(1000));
   EXPECT_FALSE(world.pids().contains(1001));
@@ -176,15 +176,15 @@ TEST(Supervisor, kills_after_the_grace_and_only_then_gives_the_device_away) {
   supervisor->follow(assigned({segment("MIG-1", "deaf", 1), segment("MIG-2", "b", 1)}));
   world.run_for(*supervisor, 0);
   supervisor->follow(assigned({segment("MIG-1", "next", 1)}));
-  world.run_for(*supervisor, 9 * kSecond);
+  world.run_for(*supervisor, 9 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/deaf/0"));
   EXPECT_THAT(world.released, ElementsAre("MIG-2"));
-  world.run_for(*supervisor, 2 * kSecond);
+  world.run_for(*supervisor, 2 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/next/0"));
 
   supervisor->stop_all();
   EXPECT_FALSE(supervisor->stopped());
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   EXPECT_TRUE(supervisor->stopped());
   EXPECT_THAT(world.running(), IsEmpty());
   EXPECT_THAT(world.released, ElementsAre("MIG-2", "MIG-1", "MIG-1"));
@@ -199,9 +199,9 @@ TEST(Supervisor, does_not_keep_what_it_has_told_to_end) {
   supervisor->follow(assignment);
   world.run_for(*supervisor, 0);
   supervisor->follow({});
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   supervisor->follow(assignment);
-  world.run_for(*supervisor, 11 * kSecond);
+  world.run_for(*supervisor, 11 * kWorkersSecond);
   EXPECT_THAT(world.pids(), ElementsAre(1001));
 }
 
@@ -210,18 +210,18 @@ TEST(Supervisor, restarts_after_longer_and_longer_waits) {
   World world;
   std::vector<std::int64_t> starts;
   world.script = [&](const ProcessSpec&) {
-    starts.push_back(world.clock.now / kSecond);
+    starts.push_back(world.clock.now / kWorkersSecond);
     return SimBehaviour{.run_ns = 0, .status = 3};
   };
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
-  world.run_for(*supervisor, 20 * kSecond);
+  world.run_for(*supervisor, 20 * kWorkersSecond);
   EXPECT_THAT(starts, ElementsAre(0, 1, 3, 7, 15));
   EXPECT_TRUE(supervisor->troubled());
   EXPECT_TRUE(supervisor->state().workers.at(0).given_up);
   EXPECT_EQ(supervisor->state().workers.at(0).last_status, 3);
-  world.script = [](const ProcessSpec&) { return SimBehaviour{.run_ns = 20 * kSecond}; };
-  world.run_for(*supervisor, 330 * kSecond);
+  world.script = [](const ProcessSpec&) { return SimBehaviour{.run_ns = 20 * kWorkersSecond}; };
+  world.run_for(*supervisor, 330 * kWorkersSecond);
   EXPECT_FALSE(supervisor->troubled());
   EXPECT_EQ(supervisor->state().workers.at(0).quick_failures, 0);
 }
@@ -231,11 +231,11 @@ TEST(Supervisor, waits_for_a_device_that_cannot_be_made_ready) {
   world.prepares = false;
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
-  world.run_for(*supervisor, 5 * kSecond);
+  world.run_for(*supervisor, 5 * kWorkersSecond);
   EXPECT_THAT(world.running(), IsEmpty());
   EXPECT_THAT(world.log.back(), HasSubstr("MIG-1: mps: no daemon; tried again in"));
   world.prepares = true;
-  world.run_for(*supervisor, 5 * kSecond);
+  world.run_for(*supervisor, 5 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1"));
 }
 
@@ -244,9 +244,9 @@ TEST(Supervisor, waits_for_one_device_at_a_time) {
   world.prepares = false;
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b", 2)}));
-  for (int step = 1; step <= 2; ++step) {
-    EXPECT_LE(supervisor->step(0), kSecond);
-    EXPECT_EQ(world.prepare_calls, step);
+  for (int workers_step = 1; workers_step <= 2; ++workers_step) {
+    EXPECT_LE(supervisor->step(0), kWorkersSecond);
+    EXPECT_EQ(world.prepare_calls, workers_step);
   }
   EXPECT_THAT(world.log, ElementsAre(HasSubstr("MIG-1"), HasSubstr("MIG-2")));
 }
@@ -256,19 +256,19 @@ TEST(Supervisor, adopts_what_a_killed_one_left) {
   auto supervisor = world.supervisor();
   const Assignment assignment = assigned({segment("MIG-1", "a", 2), segment("MIG-2", "b", 1)});
   supervisor->follow(assignment);
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   const std::set<Pid> before = world.pids();
   world.forget(supervisor);
   world.processes.crash(1001, 139);
   supervisor = world.supervisor();
-  world.run_for(*supervisor, 3 * kSecond);  // also before it knows the assignment
+  world.run_for(*supervisor, 3 * kWorkersSecond);  // also before it knows the assignment
   supervisor->follow(assignment);
-  world.run_for(*supervisor, 3 * kSecond);
+  world.run_for(*supervisor, 3 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/0"));
   EXPECT_TRUE(world.pids().contains(1000) && world.pids().contains(1002));
   EXPECT_TRUE(supervisor->settled());
   world.processes.crash(1000, 1);
-  world.run_for(*supervisor, 3 * kSecond);
+  world.run_for(*supervisor, 3 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("MIG-1/a/0", "MIG-1/a/1", "MIG-2/b/0"));
 }
 
@@ -277,7 +277,7 @@ TEST(Supervisor, starts_anew_what_would_now_run_otherwise) {
     World world;
     auto supervisor = world.supervisor();
     supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
-    world.run_for(*supervisor, kSecond);
+    world.run_for(*supervisor, kWorkersSecond);
     world.forget(supervisor);
     if (other_command)
       world.command = "other {service} {batch} {index}";
@@ -285,7 +285,7 @@ TEST(Supervisor, starts_anew_what_would_now_run_otherwise) {
       world.share = "30";
     supervisor = world.supervisor();
     supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
-    world.run_for(*supervisor, kSecond);
+    world.run_for(*supervisor, kWorkersSecond);
     EXPECT_THAT(world.pids(), ElementsAre(1002, 1003));
     EXPECT_TRUE(supervisor->settled());
   }
@@ -296,12 +296,12 @@ TEST(Supervisor, releases_what_a_killed_one_was_making_ready) {
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 2)}));
   world.killed_in_prepare = true;
-  EXPECT_THROW(supervisor->step(0), Killed);
+  EXPECT_THROW(supervisor->step(0), WorkersKilled);
   world.forget(supervisor);
   world.killed_in_prepare = false;
   supervisor = world.supervisor();
   supervisor->follow({});
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   EXPECT_THAT(world.released, ElementsAre("MIG-1"));
 }
 
@@ -309,7 +309,7 @@ TEST(Supervisor, never_touches_a_stranger_with_a_recycled_number) {
   World world;
   auto supervisor = world.supervisor();
   supervisor->follow(assigned({segment("MIG-1", "a", 1)}));
-  world.run_for(*supervisor, kSecond);
+  world.run_for(*supervisor, kWorkersSecond);
   world.forget(supervisor);
   std::string& text = world.files.kept.content["/s/workers.json"];
   world.processes.crash(1000, 1);
@@ -320,7 +320,7 @@ TEST(Supervisor, never_touches_a_stranger_with_a_recycled_number) {
   text.replace(text.find("1000"), 4, std::to_string(stranger));
   supervisor = world.supervisor();
   supervisor->follow(assigned({}));
-  world.run_for(*supervisor, 30 * kSecond);
+  world.run_for(*supervisor, 30 * kWorkersSecond);
   EXPECT_THAT(world.running(), ElementsAre("x/s/0"));
 }
 
@@ -342,10 +342,10 @@ TEST(Supervisor, refuses_a_second_one_and_a_damaged_state) {
 class History {
  public:
   explicit History(std::uint64_t seed) : rng_(seed) {
-    world_.poll_ns = kSecond / 2;
-    world_.script = [this](const ProcessSpec&) { return behaviour(); };
+    world_.poll_ns = kWorkersSecond / 2;
+    world_.script = [this](const ProcessSpec&) { return workers_behaviour(); };
     world_.files.dies = [this] { return troubled_ && chance(0.02); };
-    begin();
+    workers_begin();
   }
 
   void trouble(std::int64_t ns) {
@@ -354,14 +354,14 @@ class History {
       if (chance(0.05)) crash_one();
       if (chance(0.02)) world_.prepares = !world_.prepares;
       if (chance(0.02)) restart();
-      step();
+      workers_step();
     }
   }
   // Nothing goes wrong any more: the slowest retry, a grace, and a second.
   void calm() {
     troubled_ = false;
     world_.prepares = true;
-    world_.run_for(*supervisor_, 312 * kSecond);
+    world_.run_for(*supervisor_, 312 * kWorkersSecond);
     std::vector<std::string> expected;
     for (const AssignedSegment& s : assignment_.segments)
       for (int i = 0; i < s.processes; ++i)
@@ -376,22 +376,22 @@ class History {
  private:
   bool chance(double p) { return rng_.uniform() < p; }
 
-  SimBehaviour behaviour() {
-    SimBehaviour behaviour;
-    if (!troubled_) return behaviour;
-    if (chance(0.05)) behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
-    if (chance(0.3)) behaviour.run_ns = static_cast<std::int64_t>(rng_.below(30 * kSecond));
-    behaviour.status = static_cast<int>(rng_.below(3));
-    behaviour.heeds_terminate = chance(0.8);
-    behaviour.stop_ns = static_cast<std::int64_t>(rng_.below(3 * kSecond));
-    return behaviour;
+  SimBehaviour workers_behaviour() {
+    SimBehaviour workers_behaviour;
+    if (!troubled_) return workers_behaviour;
+    if (chance(0.05)) workers_behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
+    if (chance(0.3)) workers_behaviour.run_ns = static_cast<std::int64_t>(rng_.below(30 * kWorkersSecond));
+    workers_behaviour.status = static_cast<int>(rng_.below(3));
+    workers_behaviour.heeds_terminate = chance(0.8);
+    workers_behaviour.stop_ns = static_cast<std::int64_t>(rng_.below(3 * kWorkersSecond));
+    return workers_behaviour;
   }
 
-  void begin() {
+  void workers_begin() {
     while (!supervisor_) {
       try {
         supervisor_ = world_.supervisor();
-      } catch (const Killed&) {
+      } catch (const WorkersKilled&) {
         ++deaths_;
       }
     }
@@ -405,8 +405,8 @@ class History {
   void restart() {
     ++deaths_;
     world_.forget(supervisor_);
-    world_.clock.now += static_cast<std::int64_t>(rng_.below(5 * kSecond));
-    begin();
+    world_.clock.now += static_cast<std::int64_t>(rng_.below(5 * kWorkersSecond));
+    workers_begin();
   }
 
   void assign() {
@@ -427,7 +427,7 @@ class History {
                            139);
   }
 
-  void step() {
+  void workers_step() {
     try {
       note_doomed();
       const std::set<Pid> told_before = told(), before = world_.pids();
@@ -438,7 +438,7 @@ class History {
         EXPECT_TRUE(told_before.contains(pid) || doomed_.contains(pid)) << pid << " was stopped";
       world_.clock.now = next;
       check();
-    } catch (const Killed&) {
+    } catch (const WorkersKilled&) {
       restart();
     }
   }
@@ -491,7 +491,7 @@ class History {
   void check_leaving(const std::string& slot) {
     const std::int64_t since =
         std::max(gone_ns_.try_emplace(slot, world_.clock.now).first->second, came_ns_);
-    EXPECT_LE(world_.clock.now - since, 11 * kSecond) << slot;
+    EXPECT_LE(world_.clock.now - since, 11 * kWorkersSecond) << slot;
   }
 
   Rng rng_;
@@ -500,7 +500,7 @@ class History {
   Assignment assignment_;
   bool troubled_ = true;
   std::int64_t came_ns_ = 0;                     // when this supervisor came
-  std::set<std::string> slots_;                  // occupied after the last step
+  std::set<std::string> slots_;                  // occupied after the last workers_step
   std::map<std::string, std::int64_t> gone_ns_;  // since when they should not be
   std::set<Pid> doomed_;  // may be stopped: once unassigned, or unknown to the state file
   int deaths_ = 0;
@@ -511,7 +511,7 @@ TEST(SupervisorHistories, keep_the_rules_and_end_as_assigned) {
   const auto rounds = static_cast<std::uint64_t>(test_rounds(200));
   for (std::uint64_t seed = 0; seed < rounds; ++seed) {
     History history(seed);
-    history.trouble(120 * kSecond);
+    history.trouble(120 * kWorkersSecond);
     history.calm();
     deaths += history.deaths();
     if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
@@ -522,7 +522,7 @@ TEST(SupervisorHistories, keep_the_rules_and_end_as_assigned) {
 TEST(SupervisorHistories, are_the_same_for_the_same_seed) {
   const auto log = [](std::uint64_t seed) {
     History history(seed);
-    history.trouble(60 * kSecond);
+    history.trouble(60 * kWorkersSecond);
     history.calm();
     return history.log();
   };

@@ -21,17 +21,17 @@ const SimGpu* gpu_of(const Machine& machine, const std::string& uuid) {
   return nullptr;
 }
 
-const hw::MigProfile& profile_of(const SimGpu& gpu, const SimInstance& instance) {
+const hw::MigProfile& fleet_oracle_profile_of(const SimGpu& gpu, const SimInstance& instance) {
   return gpu.model->profiles[static_cast<std::size_t>(instance.profile)];
 }
 
 bool whole(const SimGpu& gpu, const SimInstance& instance) {
   return instance.compute.size() == 1 &&
-         instance.compute.front().gpcs == profile_of(gpu, instance).gpcs;
+         instance.compute.front().gpcs == fleet_oracle_profile_of(gpu, instance).gpcs;
 }
 
 std::string name_of(const SimGpu& gpu, int index, const SimInstance& instance) {
-  return fmt::format("gpu {} {} at {} (gi {})", index, profile_of(gpu, instance).name,
+  return fmt::format("gpu {} {} at {} (gi {})", index, fleet_oracle_profile_of(gpu, instance).name,
                      instance.start, instance.gi_id);
 }
 
@@ -97,7 +97,7 @@ std::set<std::pair<PlaceKey, std::string>> FleetOracle::layout(const Machine& ma
       const auto running = std::find_if(assigned_.begin(), assigned_.end(), [&](const auto& it) {
         return it.device == one.compute.front().uuid;
       });
-      rows.insert({{gpu.uuid, profile_of(gpu, one).name, one.start},
+      rows.insert({{gpu.uuid, fleet_oracle_profile_of(gpu, one).name, one.start},
                    running == assigned_.end() ? std::string{} : running->service});
     }
   }
@@ -178,7 +178,7 @@ void FleetOracle::before_create_compute(const Machine& machine, int gpu, int gi_
   const SimGpu* at = machine.find(gpu);
   const SimInstance* instance = at == nullptr ? nullptr : at->find(gi_id);
   if (instance == nullptr) return;
-  if (!intended_.contains({at->uuid, profile_of(*at, *instance).name, instance->start})) {
+  if (!intended_.contains({at->uuid, fleet_oracle_profile_of(*at, *instance).name, instance->start})) {
     violate(name_of(*at, gpu, *instance) + " is completed and not announced");
   }
   strays_.erase({gpu, gi_id});  // half made by others, finished by the program: its own from now on
@@ -224,7 +224,7 @@ void FleetOracle::check(const Machine& machine) {
       it = ours_.erase(it);
       continue;
     }
-    const bool noted = intended_.contains({gpu.uuid, profile_of(gpu, *one).name, one->start}) ||
+    const bool noted = intended_.contains({gpu.uuid, fleet_oracle_profile_of(gpu, *one).name, one->start}) ||
                        (!one->compute.empty() && owned_.contains(one->compute.front().uuid));
     if (!noted) violate(name_of(gpu, it->first, *one) + " is ours and not in the journal");
     ++it;
@@ -299,7 +299,7 @@ std::vector<std::string> FleetOracle::read_line(std::string_view line, const Mac
       const SimGpu& gpu = *machine.find(key.first);
       const SimInstance* one = gpu.find(key.second);
       const bool taken =
-          one != nullptr && place == PlaceKey{gpu.uuid, profile_of(gpu, *one).name, one->start};
+          one != nullptr && place == PlaceKey{gpu.uuid, fleet_oracle_profile_of(gpu, *one).name, one->start};
       if (taken) ours_.insert(key);
       return taken;
     });

@@ -16,7 +16,7 @@
 namespace partita::actuation_tests {
 namespace {
 
-long number_in(const char* variable, long otherwise) {
+long seed_in(const char* variable, long otherwise) {
   const char* text = std::getenv(variable);
   return text == nullptr ? otherwise : std::atol(text);
 }
@@ -63,8 +63,8 @@ void run_and_judge(std::uint64_t seed, Totals& totals) {
 }
 
 TEST(Fleet, KeepsTheRulesAndConverges) {
-  const long count = number_in("PARTITA_SEEDS", test_rounds(150));
-  const long first = number_in("PARTITA_FIRST_SEED", 1);
+  const long count = seed_in("PARTITA_SEEDS", test_rounds(150));
+  const long first = seed_in("PARTITA_FIRST_SEED", 1);
   Totals totals;
   for (long seed = first; seed < first + count; ++seed) {
     run_and_judge(static_cast<std::uint64_t>(seed), totals);
@@ -106,7 +106,7 @@ TEST(Fleet, TheSameSeedIsTheSameHistory) {
 }
 
 TEST(Fleet, OneSeed) {
-  const auto seed = static_cast<std::uint64_t>(number_in("PARTITA_SEED", 1));
+  const auto seed = static_cast<std::uint64_t>(seed_in("PARTITA_SEED", 1));
   std::FILE* const echo = std::getenv("PARTITA_SEED") == nullptr ? nullptr : stdout;
   for (const std::string& violation : run_fleet(seed, echo).violations) {
     ADD_FAILURE() << violation;

@@ -16,8 +16,8 @@ using sim_driver::SimInstance;
 
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kSlice = kSecond / 5;  // longest time between two draws of events
+constexpr std::int64_t kFleetWorldSecond = 1'000'000'000;
+constexpr std::int64_t kSlice = kFleetWorldSecond / 5;  // longest time between two draws of events
 
 }  // namespace
 
@@ -187,7 +187,7 @@ template <class Act>
 auto FleetWorld::DriverDoor::around(const std::string& what, Act act) -> decltype(act()) {
   if (world_.chance(world_.faults.hang)) {
     world_.log("hang " + what);
-    world_.clock.sleep_ns(static_cast<std::int64_t>(world_.rng.uniform() * 4 * kSecond));
+    world_.clock.sleep_ns(static_cast<std::int64_t>(world_.rng.uniform() * 4 * kFleetWorldSecond));
   }
   const bool dies = world_.chance(world_.faults.death);
   const bool fails = !dies && world_.chance(world_.faults.driver_error);
@@ -268,9 +268,9 @@ class FleetWorld::ProcessesDoor final : public Processes {
 
 SimBehaviour FleetWorld::behaviour() {
   SimBehaviour behaviour;
-  behaviour.stop_ns = static_cast<std::int64_t>(rng.uniform() * kSecond / 2);
+  behaviour.stop_ns = static_cast<std::int64_t>(rng.uniform() * kFleetWorldSecond / 2);
   if (chance(faults.worker_fails)) {
-    behaviour.run_ns = static_cast<std::int64_t>(rng.uniform() * 8 * kSecond);
+    behaviour.run_ns = static_cast<std::int64_t>(rng.uniform() * 8 * kFleetWorldSecond);
     behaviour.status = 1;
   }
   behaviour.heeds_terminate = !chance(faults.worker_stubborn);
@@ -294,11 +294,11 @@ void FleetWorld::settle() {
 
 void FleetWorld::start_supervisor() {
   actuate::WorkerPolicy policy;
-  policy.grace_ns = 2 * kSecond;
-  policy.first_wait_ns = kSecond / 5;
-  policy.longest_wait_ns = 2 * kSecond;
-  policy.seldom_ns = 4 * kSecond;
-  policy.quick_ns = kSecond;
+  policy.grace_ns = 2 * kFleetWorldSecond;
+  policy.first_wait_ns = kFleetWorldSecond / 5;
+  policy.longest_wait_ns = 2 * kFleetWorldSecond;
+  policy.seldom_ns = 4 * kFleetWorldSecond;
+  policy.quick_ns = kFleetWorldSecond;
   actuate::SupervisorOptions options{
       .command = *actuate::parse_command("command", "serve {service}"),
       .state_file = std::string(kFleetDir) + "/workers.json",
@@ -316,7 +316,7 @@ void FleetWorld::kill_supervisor() {
   if (!supervisor) return;
   supervisor.reset();
   processes->orphan_all();
-  next_supervision_ = clock.now + static_cast<std::int64_t>(rng.uniform() * 3 * kSecond);
+  next_supervision_ = clock.now + static_cast<std::int64_t>(rng.uniform() * 3 * kFleetWorldSecond);
   log("supervisor-death");
 }
 
@@ -500,7 +500,7 @@ void FleetWorld::add_intruder() {
     const auto seconds = static_cast<std::int64_t>(stays ? 1'000'000 : 1 + rng.below(10));
     const int ci_id = instance.compute.front().ci_id;
     CHECK(machine.attach(gpu, {pid, "intruder", instance.gi_id, ci_id}).has_value());
-    intruders[pid] = clock.now + seconds * kSecond;
+    intruders[pid] = clock.now + seconds * kFleetWorldSecond;
     log(fmt::format("intruder {} gpu {} gi {} for {} s", pid, gpu, instance.gi_id, seconds));
   });
 }

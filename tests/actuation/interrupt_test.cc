@@ -25,15 +25,15 @@ std::set<std::string> devices_of(const device::NodeState& state) {
   return devices;
 }
 
-struct Transition {
+struct InterruptTransition {
   std::unique_ptr<World> world;
   Wanted from, to;
 };
 
-Transition at_source(std::uint64_t seed) {
+InterruptTransition at_source(std::uint64_t seed) {
   Rng rng = Rng(seed).split(8);
   const hw::GpuModel& model = **hw::builtin_catalogue().get("A100-80GB");
-  Transition one;
+  InterruptTransition one;
   one.world = std::make_unique<World>(std::vector<sim_driver::Machine::Gpus>{{&model, 2, true}},
                                       seed);
   one.from = random_wanted(model, 2, rng, 0.6);
@@ -44,7 +44,7 @@ Transition at_source(std::uint64_t seed) {
 }
 
 // Interrupted when asked for the n-th time; false when it was done before.
-bool interrupted_at(Transition& one, long n) {
+bool interrupted_at(InterruptTransition& one, long n) {
   World& world = *one.world;
   const actuate::Assignment before = world.assignment();
   actuate::Doors doors = world.doors();
@@ -75,7 +75,7 @@ TEST(Interrupts, AtEveryQuestionLeaveWhatCanGoOnOrBack) {
   for (int seed = 1; seed <= test_rounds(10); ++seed) {
     for (long n = 1;; ++n) {
       SCOPED_TRACE("seed " + std::to_string(seed) + " question " + std::to_string(n));
-      Transition one = at_source(static_cast<std::uint64_t>(seed));
+      InterruptTransition one = at_source(static_cast<std::uint64_t>(seed));
       if (!interrupted_at(one, n)) break;
       ++interruptions;
       const bool back = n % 2 == 0;

@@ -12,6 +12,7 @@
 #include "oracle.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/incremental.h"
+#include "verify/judge.h"
 
 namespace partita::incremental_test {
 namespace {
@@ -120,12 +121,14 @@ TEST(Promise, IsWhatApplyDoes) {
     const IncrementalOutcome result = incremental(problem, current, {});
     if (!result.outcome.plan) continue;
     const plan::ServingPlan& next = *result.outcome.plan;
+    const auto judged = verify::judge(problem, next);
+    ASSERT_TRUE(judged.has_value());
     // A node whose GPUs are those that the plans name, and one that has others for them.
     const Node same = node_of(rng, current, next, [](int index) { return index; });
     const Node other = node_of(rng, current, next, [](int index) { return 1000 - index; });
     for (const Node* node : {&same, &other}) {
       const auto change = actuate::plan_change(node->state, node->assignment,
-                                               actuate::wanted_of(next), hw::builtin_catalogue());
+                                               actuate::wanted_of(*judged), hw::builtin_catalogue());
       ASSERT_TRUE(change.has_value()) << to_string(change.error());
       ASSERT_EQ(change->changes, result.changes) << "round " << round;
       ASSERT_EQ(counted(*change, node->assignment), result.changes) << "round " << round;

@@ -200,9 +200,9 @@ TEST(Onto, FindsTheOnlyPerfectFit) {
   // Four slices free at 0, 10, 20, 30 s; tasks of 40, 30, 20, 10 s that run on one slice only.
   plan::BatchProblem problem{{}, {*hw::builtin_catalogue().find("A30-24GB")}, {0}};
   problem.models[0].reconfiguration.clear();
-  for (const double s : {20.0, 40.0, 10.0, 30.0}) {
-    plan::Task task{.name = std::to_string(s), .times = {{}}};
-    task.times[0][1] = s(s);
+  for (const double time : {20.0, 40.0, 10.0, 30.0}) {
+    plan::Task task{.name = std::to_string(time), .times = {{}}};
+    task.times[0][1] = s(time);
     problem.tasks.push_back(task);
   }
   const Forest forest = *make_forest(problem);

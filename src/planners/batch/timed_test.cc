@@ -36,7 +36,7 @@ plan::Task task(const plan::BatchProblem& problem, const std::string& name,
   task.name = name;
   task.times.resize(problem.models.size());
   for (plan::SizeTimes& times : task.times) {
-    for (const auto& [gpcs, s] : seconds_by_gpcs) times[gpcs] = s(s);
+    for (const auto& [gpcs, time] : seconds_by_gpcs) times[gpcs] = s(time);
   }
   return task;
 }
@@ -445,7 +445,9 @@ TEST(Timed, MoreBudgetIsNeverWorse) {
     std::optional<Worth> least;
     for (const long steps : {1L, 20L, 300L, 1'000L, 5'000L, 30'000L, 70'000L}) {
       const Worth worth = worth_of(batch, problem, scheduled(problem, steps));
-      if (least) EXPECT_LE(worth, *least) << "round " << round << ", " << steps << " steps";
+      if (least) {
+        EXPECT_LE(worth, *least) << "round " << round << ", " << steps << " steps";
+      }
       least = worth;
     }
   }
