@@ -144,8 +144,8 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
     }
     if (needs.size() > offers.size()) {
       return failed({ErrorCode::infeasible,
-                     fmt::format("the plan needs {} GPUs of model {}, {} can be used{}", needs.size(),
-                                 name, offers.size(), lost),
+                     fmt::format("the plan needs {} GPUs of model {}, {} can be used{}",
+                                 needs.size(), name, offers.size(), lost),
                      "node"});
     }
     const std::vector<int> matched = plan::match_gpus(needs, offers);

@@ -82,7 +82,8 @@ void explain(Change& change) {
     if (one.to.service.empty()) {
       say(fmt::format("{} keeps its instance, {} leaves it", to_string(one.from.place), from));
     } else if (from.empty()) {
-      say(fmt::format("{} is there already; {} starts on it", to_string(one.from.place), one.to.service));
+      say(fmt::format("{} is there already; {} starts on it", to_string(one.from.place),
+                      one.to.service));
     } else if (from == one.to.service) {
       say(fmt::format("{} keeps its instance; {} restarts with batch {} x {} processes",
                       to_string(one.from.place), from, one.to.batch, one.to.processes));

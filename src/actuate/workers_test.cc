@@ -379,8 +379,10 @@ class History {
   SimBehaviour workers_behaviour() {
     SimBehaviour workers_behaviour;
     if (!troubled_) return workers_behaviour;
-    if (chance(0.05)) workers_behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
-    if (chance(0.3)) workers_behaviour.run_ns = static_cast<std::int64_t>(rng_.below(30 * kWorkersSecond));
+    if (chance(0.05))
+      workers_behaviour.refused = Error{ErrorCode::environment, "no such program", "w"};
+    if (chance(0.3))
+      workers_behaviour.run_ns = static_cast<std::int64_t>(rng_.below(30 * kWorkersSecond));
     workers_behaviour.status = static_cast<int>(rng_.below(3));
     workers_behaviour.heeds_terminate = chance(0.8);
     workers_behaviour.stop_ns = static_cast<std::int64_t>(rng_.below(3 * kWorkersSecond));

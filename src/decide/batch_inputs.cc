@@ -30,8 +30,8 @@ Result<GpuEntry> parse_entry(const std::string& text) {
   const char* const end = count.data() + count.size();
   const auto [rest, error] = std::from_chars(count.data(), end, entry.count);
   if (error != std::errc{} || rest != end || entry.count < 1 || entry.count > plan::kMaxBatchGpus) {
-    return bad_input("--gpu", fmt::format("'{}': '{}' is not a number of GPUs from 1 to {}", text, count,
-                                          plan::kMaxBatchGpus));
+    return bad_input("--gpu", fmt::format("'{}': '{}' is not a number of GPUs from 1 to {}", text,
+                                          count, plan::kMaxBatchGpus));
   }
   return entry;
 }

@@ -22,7 +22,8 @@ Result<std::string> recognised(const std::string& file, std::string_view text) {
   for (const char* key : {"sharing", "flags", "resources"})
     if (document->root.find(key)) return std::string("device-plugin");
   return bad_input(document->at(document->root),
-                   "neither mig-parted's YAML or checkpoint nor a device plugin's configuration; say which with --from");
+                   "neither mig-parted's YAML or checkpoint nor a device plugin's configuration; "
+                   "say which with --from");
 }
 
 // The GPUs that the file is for; `needed` is how many it names at least.

@@ -53,8 +53,11 @@ Result<std::vector<int>> parse_counts(const std::string& flag, const std::string
   for (const std::string& word : split(text, ',')) {
     const std::optional<int> value = parse_number<int>(word);
     if (!value || *value < 1 || *value > most || (!counts.empty() && *value <= counts.back()))
-      return bad_input(flag, fmt::format("'{}' is not a list of ascending whole numbers from 1 to {}, separated by commas",
-                                         text, most));
+      return bad_input(
+          flag,
+          fmt::format(
+              "'{}' is not a list of ascending whole numbers from 1 to {}, separated by commas",
+              text, most));
     counts.push_back(*value);
   }
   return counts;
@@ -178,8 +181,8 @@ PlannedUnits planned_units(const forms::StatedKernelPlan& plan) {
   PlannedUnits planned{plan.gpu, plan.atom.value_or(0), {}, {}};
   if (!plan.atom) planned.atom = hw::topology_named(plan.gpu)->atoms.front();
   for (const forms::StatedWorker& worker : plan.workers) {
-    planned.workers += (planned.workers.empty() ? "" : ",") +
-                       worker.name.substr(0, worker.name.find('#'));
+    planned.workers +=
+        (planned.workers.empty() ? "" : ",") + worker.name.substr(0, worker.name.find('#'));
     planned.units.push_back(worker.units);
   }
   return planned;

@@ -103,7 +103,8 @@ Result<void> check_complete(const ProblemFiles& inputs) {
   if (inputs.profiles.empty()) {
     return bad_input("", "--profiles is required: a CSV or a directory of measured profiles");
   }
-  if (inputs.gpu.empty()) return bad_input("", "--gpu is required: a GPU model such as A100-80GB (or give --fleet)");
+  if (inputs.gpu.empty())
+    return bad_input("", "--gpu is required: a GPU model such as A100-80GB (or give --fleet)");
   return {};
 }
 

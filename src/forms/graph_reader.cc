@@ -17,7 +17,9 @@ constexpr Range kUnits{.low = 1, .high = hw::kMaxUnits};
 constexpr Range kOverlap{.low = 0, .high = hw::kMaxUnits};
 
 // A word of the file, safe to print.
-std::string shown_word(std::string_view word) { return utf8(printable(word.substr(0, kMaxWordBytes))); }
+std::string shown_word(std::string_view word) {
+  return utf8(printable(word.substr(0, kMaxWordBytes)));
+}
 
 class GraphReader {
  public:
@@ -49,8 +51,8 @@ class GraphReader {
   std::string policy(Fields& fields) {
     const std::string word = fields.text("policy");
     if (std::ranges::find(policies_, word) == policies_.end())
-      fields.refuse("policy",
-                    fmt::format("no policy '{}'{}", shown_word(word), did_you_mean(word, policies_)));
+      fields.refuse("policy", fmt::format("no policy '{}'{}", shown_word(word),
+                                          did_you_mean(word, policies_)));
     return word;
   }
 
@@ -71,8 +73,8 @@ class GraphReader {
     } else if (kind == "lane") {
       read_kernel(fields, task);
     } else {
-      fields.refuse("kind",
-                    fmt::format("'kind' of a task is cpu, lane or copy, not '{}'", shown_word(kind)));
+      fields.refuse(
+          "kind", fmt::format("'kind' of a task is cpu, lane or copy, not '{}'", shown_word(kind)));
     }
     const auto [at, fresh] = number_of_.emplace(task.name, static_cast<int>(problem_.tasks.size()));
     if (!fresh && !fields_.error())

@@ -191,7 +191,9 @@ std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
   const PlotPanel left{kLeft, throughput, batches, plot_range(throughput, value)};
   const PlotPanel right{second, latency, batches, plot_range(latency, value)};
   std::string svg = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' class='plot' viewBox='0 0 {:.0f} {:.0f}' font-family='sans-serif' font-size='12'>\n{}<rect width='100%' height='100%' fill='white'/>\n<text x='{}' y='22' font-size='15'>{}, {}</text>\n",
+      "<svg xmlns='http://www.w3.org/2000/svg' class='plot' viewBox='0 0 {:.0f} {:.0f}' "
+      "font-family='sans-serif' font-size='12'>\n{}<rect width='100%' height='100%' "
+      "fill='white'/>\n<text x='{}' y='22' font-size='15'>{}, {}</text>\n",
       third + 90, kTop + kPanelHeight + 52, kDarkPlot, kLeft, xml_escaped(profile.model),
       count_text(processes, "process"));
   svg += plot_frame(left, "Throughput, requests/s") + plot_lines(left);

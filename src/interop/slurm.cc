@@ -119,7 +119,8 @@ Result<MigMinors> parse_mig_minors(const std::string& file, std::string_view tex
     if (row.empty()) continue;
     const auto space = row.find(' ');
     std::optional<int> minor;
-    if (space != std::string_view::npos && space > 0) minor = parse_number<int>(row.substr(space + 1));
+    if (space != std::string_view::npos && space > 0)
+      minor = parse_number<int>(row.substr(space + 1));
     if (!minor || *minor < 0)
       return bad_input(fmt::format("{}:{}", file, line),
                        "a capability and its minor number are needed: gpu0/gi1/access 12");

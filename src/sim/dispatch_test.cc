@@ -43,7 +43,8 @@ constexpr GroupKernel kLong{120'000, 1, 1, 0};
 // The time on 1 .. 60 units, from index 1.
 std::vector<double> curve(std::vector<int> (*shares)(int), Dispatcher dispatcher) {
   std::vector<double> times{0};
-  for (int n = 1; n <= kDispatchUnits; ++n) times.push_back(dispatch_time_us(shares(n), kLong, dispatcher));
+  for (int n = 1; n <= kDispatchUnits; ++n)
+    times.push_back(dispatch_time_us(shares(n), kLong, dispatcher));
   return times;
 }
 

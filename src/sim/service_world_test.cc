@@ -45,9 +45,11 @@ TEST(ServiceWorld, BatchOfOneIsMD1InMeanAndDistribution) {
   const double load = 0.7, service_ms = 10;
   const auto out = run({{flat(1, service_ms)}, 1e3 * load / service_ms});
   const double mean_wait = load / (2 * (1 - load)) * service_ms;
-  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, service_ms + mean_wait, 0.02 * (service_ms + mean_wait));
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, service_ms + mean_wait,
+              0.02 * (service_ms + mean_wait));
   const auto at_most = [&](Nanos latency) {
-    return md1_wait_at_most(load, static_cast<double>(latency) / kServiceWorldMilli / service_ms - 1);
+    return md1_wait_at_most(load,
+                            static_cast<double>(latency) / kServiceWorldMilli / service_ms - 1);
   };
   EXPECT_NEAR(at_most(out.p50), 0.50, 0.004);
   EXPECT_NEAR(at_most(out.p95), 0.95, 0.002);
@@ -60,7 +62,8 @@ TEST(ServiceWorld, PacingMakesTheEntryASingleServer) {
   const double load = 0.8, latency_ms = 20;
   const auto out = run({{flat(1, latency_ms), 4}, 4e3 * load / latency_ms});
   const double mean = latency_ms + load / (2 * (1 - load)) * latency_ms / 4;
-  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, mean, 0.02 * load / (2 * (1 - load)) * latency_ms / 4);
+  EXPECT_NEAR(out.mean_latency / kServiceWorldMilli, mean,
+              0.02 * load / (2 * (1 - load)) * latency_ms / 4);
 }
 
 // Mean number waiting in M/D/c: the number in the system, watched every service time D, is the

@@ -216,7 +216,10 @@ TEST(Simulate, RefusesWhatTheProblemDoesNotKnow) {
             "service a: the name appears twice");
   EXPECT_EQ(context([](ServingScene& s) { s.problem.services[1].rate = Rps{-1}; }),
             "service b: rate and SLO must be positive");
-  EXPECT_EQ(context([](ServingScene& s) { s.options.traces = {{"x", {1}}}; }), "trace: unknown service x");
+  EXPECT_EQ(context([](ServingScene& s) {
+              s.options.traces = {{"x", {1}}};
+            }),
+            "trace: unknown service x");
   EXPECT_EQ(context([](ServingScene& s) {
               s.options.traces = {{"a", {2, 1}}};
             }),

@@ -178,7 +178,8 @@ void FleetOracle::before_create_compute(const Machine& machine, int gpu, int gi_
   const SimGpu* at = machine.find(gpu);
   const SimInstance* instance = at == nullptr ? nullptr : at->find(gi_id);
   if (instance == nullptr) return;
-  if (!intended_.contains({at->uuid, fleet_oracle_profile_of(*at, *instance).name, instance->start})) {
+  if (!intended_.contains(
+          {at->uuid, fleet_oracle_profile_of(*at, *instance).name, instance->start})) {
     violate(name_of(*at, gpu, *instance) + " is completed and not announced");
   }
   strays_.erase({gpu, gi_id});  // half made by others, finished by the program: its own from now on
@@ -224,8 +225,9 @@ void FleetOracle::check(const Machine& machine) {
       it = ours_.erase(it);
       continue;
     }
-    const bool noted = intended_.contains({gpu.uuid, fleet_oracle_profile_of(gpu, *one).name, one->start}) ||
-                       (!one->compute.empty() && owned_.contains(one->compute.front().uuid));
+    const bool noted =
+        intended_.contains({gpu.uuid, fleet_oracle_profile_of(gpu, *one).name, one->start}) ||
+        (!one->compute.empty() && owned_.contains(one->compute.front().uuid));
     if (!noted) violate(name_of(gpu, it->first, *one) + " is ours and not in the journal");
     ++it;
   }
@@ -299,7 +301,8 @@ std::vector<std::string> FleetOracle::read_line(std::string_view line, const Mac
       const SimGpu& gpu = *machine.find(key.first);
       const SimInstance* one = gpu.find(key.second);
       const bool taken =
-          one != nullptr && place == PlaceKey{gpu.uuid, fleet_oracle_profile_of(gpu, *one).name, one->start};
+          one != nullptr &&
+          place == PlaceKey{gpu.uuid, fleet_oracle_profile_of(gpu, *one).name, one->start};
       if (taken) ours_.insert(key);
       return taken;
     });

@@ -127,8 +127,8 @@ TEST(Promise, IsWhatApplyDoes) {
     const Node same = node_of(rng, current, next, [](int index) { return index; });
     const Node other = node_of(rng, current, next, [](int index) { return 1000 - index; });
     for (const Node* node : {&same, &other}) {
-      const auto change = actuate::plan_change(node->state, node->assignment,
-                                               actuate::wanted_of(*judged), hw::builtin_catalogue());
+      const auto change = actuate::plan_change(
+          node->state, node->assignment, actuate::wanted_of(*judged), hw::builtin_catalogue());
       ASSERT_TRUE(change.has_value()) << to_string(change.error());
       ASSERT_EQ(change->changes, result.changes) << "round " << round;
       ASSERT_EQ(counted(*change, node->assignment), result.changes) << "round " << round;

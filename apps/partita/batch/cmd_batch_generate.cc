@@ -69,8 +69,9 @@ void add_details(CLI::App& command, decide::BatchWords& flags) {
                             "Release the tasks one by one over this many seconds"),
          0, 1e6)
       ->type_name("SECONDS");
-  within(command.add_option("--deadlines", flags.deadlines,
-                            "Give every task a deadline: this many times its shortest time, after its release"),
+  within(command.add_option(
+             "--deadlines", flags.deadlines,
+             "Give every task a deadline: this many times its shortest time, after its release"),
          1, 1e6)
       ->type_name("FACTOR");
 }

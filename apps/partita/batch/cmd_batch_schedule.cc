@@ -95,7 +95,8 @@ Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flag
 
 Command add_batch_schedule(CLI::App& batch) {
   CLI::App* command = batch.add_subcommand(
-      "schedule", "Schedule tasks: which instances to create and destroy when, and what runs on them");
+      "schedule",
+      "Schedule tasks: which instances to create and destroy when, and what runs on them");
   auto flags = std::make_shared<BatchScheduleFlags>();
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
@@ -107,8 +108,10 @@ Command add_batch_schedule(CLI::App& batch) {
       ->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
   add_time_flag(*command, flags->search);
-  within(command->add_option("--spread", flags->spread,
-                             "Make several schedules and choose the one that ends first on average when task times vary by this standard deviation (a share of the planned time)"),
+  within(command->add_option(
+             "--spread", flags->spread,
+             "Make several schedules and choose the one that ends first on average when task times "
+             "vary by this standard deviation (a share of the planned time)"),
          0, sim::kMaxSpread)
       ->excludes(command->get_option("--time"))
       ->type_name("SHARE");

@@ -76,10 +76,13 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
   if (!next) return failed(next.error());
   const auto change = actuate::preview(doors, actuate::wanted_of(*next), {});
   if (!change) return failed(change.error());
-  say(context, fmt::format("\nEvery third service gets 25 % more requests; {} GPUs are enough. The change:\n\n{}\n{} steps, {:.1f} s of driver time, {} temporary stand-ins\n\n{}\n",
-                           (*next)->gpus.size(), actuate::change_summary(*change),
-                           change->steps.size(), change->predicted.value, change->temporary.size(),
-                           actuate::affected_text(change->affected)));
+  say(context,
+      fmt::format(
+          "\nEvery third service gets 25 % more requests; {} GPUs are enough. The "
+          "change:\n\n{}\n{} steps, {:.1f} s of driver time, {} temporary stand-ins\n\n{}\n",
+          (*next)->gpus.size(), actuate::change_summary(*change), change->steps.size(),
+          change->predicted.value, change->temporary.size(),
+          actuate::affected_text(change->affected)));
   if (const auto second = apply(*next); !second) return failed(second.error());
   const auto after = devices_of(driver);
   if (!after) return failed(after.error());

@@ -169,12 +169,14 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
                   "MI50, MI100, MI210, MI250, MI300X, A100, H100, H200, or CLUSTERSxUNITS "
                   "(default: one cluster with a unit per core; of sim: MI50)")
       ->type_name("TOPOLOGY");
-  one_of(command.add_option("--policy", flags.policy,
-                            "How kernels get their units, overriding the graph; see partita help mask"),
+  one_of(command.add_option(
+             "--policy", flags.policy,
+             "How kernels get their units, overriding the graph; see partita help mask"),
          decide::mask_policy_words());
-  within(command.add_option("--overlap-limit", flags.overlap_limit,
-                            "How many units of a kernel may already run others, overriding the graph"),
-         0, hw::kMaxUnits)
+  within(
+      command.add_option("--overlap-limit", flags.overlap_limit,
+                         "How many units of a kernel may already run others, overriding the graph"),
+      0, hw::kMaxUnits)
       ->type_name("N");
   within(command.add_option("--threads", flags.threads,
                             "Threads for tasks of the CPU and copies (default: one per core; of "
@@ -182,7 +184,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
          1, kMaxThreads)
       ->type_name("N");
   one_of(command.add_option("--waits", flags.waits,
-                            "device: queue a kernel behind one it waits for when it takes over the same units; host: always wait until that one has ended"),
+                            "device: queue a kernel behind one it waits for when it takes over the "
+                            "same units; host: always wait until that one has ended"),
          {"device", "host"})
       ->default_str(flags.waits);
   within(command.add_option("--copy-gbps", flags.copy_gbps, "Rate of the simulator's copies"), 1e-3,
@@ -190,9 +193,9 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
       ->type_name("GBPS")
       ->default_str("10");
   command.add_flag("--sequential", flags.sequential, "One task after another, on one thread");
-  command.add_flag(
-      "--compare", flags.compare,
-      "Also run one task after another, to show the speed-up (with cpu_mask first, so that all memory has been touched)");
+  command.add_flag("--compare", flags.compare,
+                   "Also run one task after another, to show the speed-up (with cpu_mask first, so "
+                   "that all memory has been touched)");
 }
 
 Command add_graph_run(CLI::App& graph) {

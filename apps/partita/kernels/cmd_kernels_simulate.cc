@@ -67,7 +67,9 @@ std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const Simu
          fmt::format("{:.0f}", switches), fmt::format("{}", one.report.waits)});
   }
   return to_string(table) +
-         "\nx ALONE: summed over workers, relative to the same model alone on all units; p95: of the worst worker;\nJ: joules per request; SWITCHES: mask changes per request of a worker.\n" +
+         "\nx ALONE: summed over workers, relative to the same model alone on all units; p95: of "
+         "the worst worker;\nJ: joules per request; SWITCHES: mask changes per request of a "
+         "worker.\n" +
          parameters_text(flags);
 }
 
@@ -158,12 +160,11 @@ Result<decide::PlannedUnits> load_planned_units(Context& context, SimulateFlags&
   if (kernels.workers.empty()) kernels.workers = plan.workers;
   if (!flags.gpu_given) kernels.gpu = plan.gpu;
   if (kernels.atom == 0) kernels.atom = plan.atom;
-  const auto topology = decide::load_topology(kernels.gpu),
-             its = decide::load_topology(plan.gpu);
+  const auto topology = decide::load_topology(kernels.gpu), its = decide::load_topology(plan.gpu);
   if (!topology) return failed(topology.error());
   if (topology->name != its->name)
-    return bad_input("--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan,
-                                          its->name));
+    return bad_input(
+        "--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan, its->name));
   if (kernels.atom != plan.atom)
     return bad_input("--atom", fmt::format("{}, but the masks of {} have atoms of {}", kernels.atom,
                                            flags.plan, plan.atom));

@@ -20,7 +20,8 @@ void add_profiles_flag(CLI::App& command, decide::KernelNames& flags) {
 void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
   command
       .add_option("--workers", flags.workers,
-                  "The co-located models, separated by commas; repeat a name for several workers of one model")
+                  "The co-located models, separated by commas; repeat a name for several workers "
+                  "of one model")
       ->required()
       ->type_name("NAMES");
   add_profiles_flag(command, flags);
@@ -30,7 +31,8 @@ void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
 
 void add_atom_flag(CLI::App& command, int& atom) {
   within(command.add_option("--atom", atom,
-                            "Units that are always masked together; default: the GPU's, 8 on H100 and H200 (2 without co-scheduling), 2 on A100, 1 on AMD"),
+                            "Units that are always masked together; default: the GPU's, 8 on H100 "
+                            "and H200 (2 without co-scheduling), 2 on A100, 1 on AMD"),
          1, hw::kMaxUnits)
       ->type_name("N");
 }

@@ -57,10 +57,10 @@ Command add_import(CLI::App& app) {
                    "mig-parted's YAML or checkpoint, or a device plugin's configuration")
       ->type_name("FILE")
       ->required();
-  one_of(command->add_option("--from", flags->source.from,
-                             "The form (default: recognised)"),
+  one_of(command->add_option("--from", flags->source.from, "The form (default: recognised)"),
          {"mig-parted", "checkpoint", "device-plugin"});
-  command->add_option("--label", flags->source.label, "Which of several configurations (mig-parted)")
+  command
+      ->add_option("--label", flags->source.label, "Which of several configurations (mig-parted)")
       ->type_name("LABEL");
   command->add_option("--gpu", flags->source.gpu, "Model of the GPUs that the file is for")
       ->type_name("GPU");

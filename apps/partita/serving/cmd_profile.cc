@@ -9,7 +9,6 @@
 #include "base/table.h"
 #include "base/terminal.h"
 #include "commands.h"
-#include "commands.h"
 #include "decide/profile_files.h"
 #include "flags.h"
 #include "forms/profile_plot.h"
@@ -166,7 +165,9 @@ Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfi
 }
 
 constexpr char kFitNotes[] =
-    "Relative error of the throughput: of the points fitted, and of every point under the law fitted to all others.\nRUNS RIGHT: combinations for which the memory law says correctly whether they ran.\n";
+    "Relative error of the throughput: of the points fitted, and of every point under the law "
+    "fitted to all others.\nRUNS RIGHT: combinations for which the memory law says correctly "
+    "whether they ran.\n";
 
 Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   const Result<std::optional<PerformanceLaws>> present =
@@ -196,9 +197,9 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   if (!done) return done;
   note(context, fmt::format("{}\n{}", to_string(report), kFitNotes));
   if (!suspicious.empty()) {
-    note(context,
-         fmt::format("More than {} % faster than the law; perhaps a dead process was counted (size, batch x processes):\n{}",
-                     std::lround(100 * (profile::kSuspect - 1)), suspicious));
+    note(context, fmt::format("More than {} % faster than the law; perhaps a dead process was "
+                              "counted (size, batch x processes):\n{}",
+                              std::lround(100 * (profile::kSuspect - 1)), suspicious));
   }
   return done;
 }
@@ -217,9 +218,9 @@ std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point
 
 std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point) {
   return fmt::format(
-      "{} on {} of {}, batch {}, {}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n",
-      flags.model, count_text(point.gpcs, "GPC"), flags.gpu, point.batch,
-      count_text(point.processes, "process"), point.throughput.value, point.latency.value,
+      "{} on {} of {}, batch {}, {}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n", flags.model,
+      count_text(point.gpcs, "GPC"), flags.gpu, point.batch, count_text(point.processes, "process"),
+      point.throughput.value, point.latency.value,
       point.memory ? fmt::format("{:.0f} MiB", point.memory->value) : "memory unknown");
 }
 
@@ -284,7 +285,9 @@ CLI::Option* add_model(CLI::App& command, ProfileFlags& flags, const char* help)
 }
 
 CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
-  return within(command.add_option("--processes", flags.processes, "Number of MPS processes that share it")
+  return within(command
+                    .add_option("--processes", flags.processes,
+                                "Number of MPS processes that share it")
                     ->default_str("1"),
                 1, profile::kMaxProcesses)
       ->type_name("N");

@@ -31,7 +31,8 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
       ->excludes(profiles);
   command
       .add_option("--slo-rule", flags.rule,
-                  "What meeting a latency objective means. queueing: the predicted end-to-end percentile latency is <= SLO; execution:F: the execution latency is < F x SLO")
+                  "What meeting a latency objective means. queueing: the predicted end-to-end "
+                  "percentile latency is <= SLO; execution:F: the execution latency is < F x SLO")
       ->type_name("RULE");
   within(command.add_option("--max-processes", flags.max_processes,
                             "Maximum number of MPS processes on one instance"),
@@ -56,7 +57,8 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
 
 void add_node_budget(CLI::App& command, long& node_budget) {
   within(command.add_option("--node-budget", node_budget,
-                            "Limit on the search nodes of a planner; when it is reached the plan states the gap to the lower bound"),
+                            "Limit on the search nodes of a planner; when it is reached the plan "
+                            "states the gap to the lower bound"),
          1, 1e12)
       ->type_name("N")
       ->default_str(fmt::format("{}", node_budget));

@@ -174,7 +174,8 @@ TEST_F(HipMask, MasksInWords) {
   const auto driver = opened();
   EXPECT_TRUE(driver->create_lane(hip_mask_driver_units({{0, 15}, {15, 4}})));  // packed
   EXPECT_EQ(last_mask(2), (std::vector<std::uint32_t>{0x11113333, 0x01111111}));
-  EXPECT_TRUE(driver->create_lane(hip_mask_driver_units({{0, 60}})));  // all hip_mask_driver_units are a mask too
+  EXPECT_TRUE(driver->create_lane(
+      hip_mask_driver_units({{0, 60}})));  // all hip_mask_driver_units are a mask too
   EXPECT_EQ(last_mask(2), (std::vector<std::uint32_t>{0xFFFFFFFF, 0x0FFFFFFF}));
 }
 
@@ -196,7 +197,8 @@ TEST_F(HipMask, AMaskThatLeavesADieOutIsRefused) {
   const auto driver = opened();
   const auto probes = kernels(*driver);
   ASSERT_TRUE(driver && probes);
-  for (const auto& [mask, die] : {std::pair(hip_mask_driver_units({{0, 1}}), 1), std::pair(hip_mask_driver_units({{38, 266}}), 0),
+  for (const auto& [mask, die] : {std::pair(hip_mask_driver_units({{0, 1}}), 1),
+                                  std::pair(hip_mask_driver_units({{38, 266}}), 0),
                                   std::pair(hip_mask_driver_units({{0, 266}}), 7)}) {
     const auto lane = driver->create_lane(mask);
     ASSERT_FALSE(lane);

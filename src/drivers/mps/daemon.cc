@@ -32,7 +32,8 @@ std::string last_line(std::string_view text) {
   text = trimmed(text);
   const std::size_t before = text.rfind('\n');
   constexpr std::size_t kShownReasonBytes = 160;
-  text = text.substr(before == std::string_view::npos ? 0 : before + 1).substr(0, kShownReasonBytes);
+  text =
+      text.substr(before == std::string_view::npos ? 0 : before + 1).substr(0, kShownReasonBytes);
   return utf8(printable(text));
 }
 

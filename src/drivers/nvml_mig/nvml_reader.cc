@@ -217,7 +217,8 @@ Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handl
       abi::ComputeInstanceInfo info{};
       ok = library_.call("nvmlComputeInstanceGetInfo", api_.compute_info, listed[k], &info);
       if (!ok) return failed(ok.error());
-      found.try_emplace(as_int(info.id), ComputeInstance{as_int(info.id), as_int(known.slices), {}});
+      found.try_emplace(as_int(info.id),
+                        ComputeInstance{as_int(info.id), as_int(known.slices), {}});
     }
   }
   return values(std::move(found));

@@ -7,7 +7,6 @@
 namespace partita::planners::batch {
 namespace {
 
-
 std::string canonical(const std::string& text) {
   const auto sizes = parse_layout(text);
   return sizes ? layout_name(*sizes) : "refused";

@@ -11,7 +11,6 @@
 namespace partita::planners::batch {
 namespace {
 
-
 // Profile and start of every task, by the problem'miso_s order.
 std::vector<std::string> places(const plan::BatchProblem& problem,
                                 const plan::BatchSchedule& schedule) {
