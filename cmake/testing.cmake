@@ -53,9 +53,6 @@ function(unit_test)
   register_sources(${T_SOURCES})
   add_executable(${T_NAME} ${T_SOURCES})
   set_target_properties(${T_NAME} PROPERTIES UNITY_BUILD_BATCH_SIZE 0)
-  if(T_NAME STREQUAL forms_test)  # its sources have helpers of the same names
-    set_target_properties(${T_NAME} PROPERTIES UNITY_BUILD OFF)
-  endif()
   target_link_libraries(${T_NAME} PRIVATE ${T_LIBRARIES} partita_warnings GTest::gmock GTest::gtest_main rapidcheck)
   # Relative, so that a second clone finds the objects of the first in ccache: tests run in the source folder.
   target_compile_definitions(${T_NAME} PRIVATE PARTITA_SOURCE_DIR=".")

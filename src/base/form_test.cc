@@ -120,7 +120,7 @@ RC_GTEST_PROP(Form, RefusesEveryValueOfAnotherType, ()) {
 }
 
 // The refusal of the shape above with one piece replaced.
-std::string refusal(std::string_view piece, std::string_view replacement) {
+std::string form_fault(std::string_view piece, std::string_view replacement) {
   std::string text = write_form(kShape, describe);
   const auto at = text.find(piece);
   if (at == text.npos) return "no such piece";
@@ -130,20 +130,20 @@ std::string refusal(std::string_view piece, std::string_view replacement) {
 }
 
 TEST(Form, RefusesWithTheLine) {
-  EXPECT_EQ(refusal("partita/v1", "v2"),
+  EXPECT_EQ(form_fault("partita/v1", "v2"),
             "s.json:1: 'api_version' is 'v2', must be 'partita/v1'");
-  EXPECT_EQ(refusal("\"green\"", "\"blue\""),
+  EXPECT_EQ(form_fault("\"green\"", "\"blue\""),
             "s.json:2: 'colour' is 'blue', must be 'red' or 'green'");
-  EXPECT_EQ(refusal("0.5", "0"), "s.json:2: 'area_mm2' is 0, must be above 0");
-  EXPECT_EQ(refusal("\"area_mm2\": 0.5, ", ""), "s.json:1: 'area_mm2' is missing");
-  EXPECT_EQ(refusal("\"weight_g\": 2, ", ""), "accepted");
-  EXPECT_EQ(refusal("\"seen\": 3", "\"seen\": 3.5"), "s.json:2: 'seen' must be a whole number");
-  EXPECT_EQ(refusal("\"x\": 1", "\"x\": 10"), "s.json:4: 'x' is 10, must be at most 9");
-  EXPECT_EQ(refusal("\"round\"", "\"rond\""),
+  EXPECT_EQ(form_fault("0.5", "0"), "s.json:2: 'area_mm2' is 0, must be above 0");
+  EXPECT_EQ(form_fault("\"area_mm2\": 0.5, ", ""), "s.json:1: 'area_mm2' is missing");
+  EXPECT_EQ(form_fault("\"weight_g\": 2, ", ""), "accepted");
+  EXPECT_EQ(form_fault("\"seen\": 3", "\"seen\": 3.5"), "s.json:2: 'seen' must be a whole number");
+  EXPECT_EQ(form_fault("\"x\": 1", "\"x\": 10"), "s.json:4: 'x' is 10, must be at most 9");
+  EXPECT_EQ(form_fault("\"round\"", "\"rond\""),
             "s.json:4: unknown key 'rond'; did you mean 'round'?");
-  EXPECT_EQ(refusal("{\"x\": 1", "{\"x\": 1}, {\"x\": 1}, {\"x\": 1"),
+  EXPECT_EQ(form_fault("{\"x\": 1", "{\"x\": 1}, {\"x\": 1}, {\"x\": 1"),
             "s.json:3: 'corners' has 4 items, at most 3 are allowed");
-  EXPECT_EQ(refusal("[1,5]", "[1,6]"), "s.json:5: 'marks' must list whole numbers from 1 to 5");
+  EXPECT_EQ(form_fault("[1,5]", "[1,6]"), "s.json:5: 'marks' must list whole numbers from 1 to 5");
 }
 
 TEST(Form, TheSchemaSaysWhatTheReaderDemands) {
