@@ -10,7 +10,10 @@ endif()
 
 # CBC, the independent solver some tests compare with. `cbc` always exists; PARTITA_HAVE_CBC only with the library.
 add_library(cbc INTERFACE)
-pkg_check_modules(CBC QUIET IMPORTED_TARGET cbc)
+find_package(PkgConfig QUIET)
+if(PKG_CONFIG_FOUND)
+  pkg_check_modules(CBC QUIET IMPORTED_TARGET cbc)
+endif()
 if(TARGET PkgConfig::CBC)
   target_link_libraries(cbc INTERFACE PkgConfig::CBC)
   target_compile_definitions(cbc INTERFACE PARTITA_HAVE_CBC=1)

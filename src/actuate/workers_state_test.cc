@@ -44,7 +44,7 @@ TEST(WorkersState, refuses_with_the_line) {
       {"\"index\": 1", "\"index\": 0", "w.json:11: worker 0 of device 'MIG-1' is listed twice"},
       {"\"pid\": 4194303", "\"pid\": -5", "'pid' is -5"},
       {"\"port\": 8001", "\"port\": 70000", "'port' is 70000"},
-      {"\"A\": \"1\"", "\"A\": 1", "must be a text"},
+      {"\"A\": \"1\"", "\"A\": 1", "must be text"},
       {"\"restarts\": 3", "\"restart\": 3", "'restarts' is missing"},
       {"\"pid\": 4711", "\"pid\": \"a\"", "w.json:5: 'pid'"},
       {"\"pid\": 4711", "\"pid\": 4711.5", "w.json:5: 'pid' must be a whole number"},

@@ -1,5 +1,5 @@
-// Our numbers of things are int (GPU 3, slice 0, task 12: never negative, small); the containers of the library count
-// in std::size_t. This is the one conversion between them.
+// Our numbers of things are int (GPU 3, slice 0, task 12: never negative, small); the containers of
+// the library count in std::size_t. This is the one conversion between them.
 #pragma once
 
 #include <cstddef>

@@ -45,9 +45,9 @@ std::string said(const Result<std::vector<int>>& result) {
 TEST(Occupancy, NamesGpus) {
   EXPECT_THAT(*named_gpus("", node()), IsEmpty());
   EXPECT_THAT(*named_gpus("2,0", node()), ElementsAre(2, 0));
-  EXPECT_THAT(said(named_gpus("6", node())), HasSubstr("no index of a GPU"));
-  EXPECT_THAT(said(named_gpus("0,", node())), HasSubstr("no index of a GPU"));
-  EXPECT_THAT(said(named_gpus("0,0", node())), HasSubstr("GPU 0 is there twice"));
+  EXPECT_THAT(said(named_gpus("6", node())), HasSubstr("not the index of a GPU"));
+  EXPECT_THAT(said(named_gpus("0,", node())), HasSubstr("not the index of a GPU"));
+  EXPECT_THAT(said(named_gpus("0,0", node())), HasSubstr("GPU 0 is listed twice"));
   EXPECT_THAT(said(named_gpus("3", node())), HasSubstr("MIG is off"));
   EXPECT_EQ(named_gpus("4", node()).error().code, ErrorCode::lost);
   EXPECT_THAT(said(named_gpus("5", node())), HasSubstr("not in the catalogue"));
@@ -61,7 +61,7 @@ TEST(Occupancy, MatchesGpusByModel) {
   EXPECT_THAT(*matching_gpus(problem({"A30-24GB", "A100-80GB"}), node(), {2, 1}, "s"),
               ElementsAre(2, 1));
   EXPECT_THAT(said(matching_gpus(problem({"A100-80GB", "A100-80GB"}), node(), {}, "s")),
-              HasSubstr("s: its GPU 1 is of model A100-80GB, and this node has no such one left"));
+              HasSubstr("s: its GPU 1 is of model A100-80GB, and this node has no such GPU left"));
   EXPECT_THAT(said(matching_gpus(problem({"A30-24GB"}), node(), {1}, "s")), HasSubstr("its GPU 0"));
   EXPECT_THAT(said(matching_gpus(problem({"A30-24GB"}), node(), {0, 2}, "s")),
               HasSubstr("names 2 GPUs, s is for 1"));

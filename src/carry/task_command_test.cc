@@ -31,7 +31,7 @@ TEST(TaskCommand, FillsPlaceholders) {
 
 TEST(TaskCommand, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(filled("{tasks}"), HasSubstr("--command: unknown placeholder '{tasks}'"));
-  EXPECT_THAT(filled("{task"), HasSubstr("without its '}'"));
+  EXPECT_THAT(filled("{task"), HasSubstr("without '}'"));
   exec::Script one = script();
   one.tasks[0].command.clear();
   EXPECT_THAT(to_string(give_commands(one, "").error()), HasSubstr("has no command in the batch"));

@@ -39,7 +39,8 @@ Result<std::vector<interop::Board>> load_boards(Files& files, const ForeignFile&
     return interop::boards_of(state->state, catalogue);
   }
   if (source.gpu.empty())
-    return bad_input("--gpu", "is needed, or --node: the file does not say what GPUs there are");
+    return bad_input("",
+                     "--gpu or --node is required: the file does not say which GPUs the node has");
   const Result<const hw::GpuModel*> model = catalogue.get(source.gpu);
   if (!model) return bad_input("--gpu", model.error().message);
   return interop::boards_of(**model, source.gpus > 0 ? source.gpus : needed);
@@ -54,8 +55,8 @@ Result<interop::Geometry> read_mig_parted(Files& files, const ForeignFile& sourc
   int needed = 0;
   for (const interop::MigPartedEntry& entry : (*label)->entries) {
     if (entry.all && source.gpus == 0 && source.node.empty())
-      return bad_input("--gpus", fmt::format("is needed, or --node: {}:{} is about all GPUs",
-                                             source.file, entry.devices_line));
+      return bad_input("", fmt::format("--gpus or --node is required: {}:{} is about all GPUs",
+                                       source.file, entry.devices_line));
     for (const int index : entry.devices) needed = std::max(needed, index + 1);
   }
   if (needed > kMaxForeignGpus && source.node.empty() && source.gpus == 0)

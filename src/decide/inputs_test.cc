@@ -75,7 +75,7 @@ TEST_F(Inputs, RefuseWithTheirFlag) {
   inputs.gpu = "A100-8GB";
   EXPECT_THAT(refusal(), HasSubstr("--gpu: unknown GPU model"));
   inputs.gpu.clear();
-  EXPECT_THAT(refusal(), HasSubstr("--gpu: "));
+  EXPECT_THAT(refusal(), HasSubstr("--gpu is required: "));
   inputs.gpu = "A100-80GB";
   inputs.rule = "slow";
   EXPECT_THAT(refusal(), HasSubstr("--slo-rule: "));
@@ -102,7 +102,7 @@ TEST_F(Inputs, ReadAFleetBesideItsProfiles) {
   EXPECT_EQ(problem->fleet[1].count, std::nullopt);
   files.content["sub/fleet.yaml"] =
       "gpus:\n- {gpu: A30, profiles: p.csv}\n- {gpu: A30-24GB, profiles: p.csv}\n";
-  EXPECT_EQ(refusal(), "sub/fleet.yaml:3: GPU model 'A30-24GB' is there twice");
+  EXPECT_EQ(refusal(), "sub/fleet.yaml:3: GPU model 'A30-24GB' is listed twice");
   EXPECT_EQ(to_string(parse_fleet("f", "gpus: []").error()), "f:1: 'gpus' is empty");
 }
 
@@ -181,7 +181,7 @@ TEST_F(Inputs, ReadACatalogue) {
   EXPECT_EQ(catalogue->gpus.size(), 1u);
   files.content["models/again.json"] = hw::gpu_model_json(a30);
   EXPECT_EQ(to_string(load_catalogue(files, "models").error()),
-            "--catalogue models: GPU model 'A30-24GB' is there twice");
+            "--catalogue models: GPU model 'A30-24GB' is listed twice");
   files.content["none/x.txt"] = "";
   EXPECT_THAT(to_string(load_catalogue(files, "none").error()), HasSubstr("no .json file"));
   EXPECT_EQ(load_catalogue(files, "")->gpus.size(), hw::builtin_catalogue().gpus.size());
@@ -198,7 +198,7 @@ TEST_F(Inputs, ReadListsOfGpus) {
     const auto list = load_gpus(files, {gpu, count, ""});
     return list ? "" : to_string(list.error());
   };
-  EXPECT_THAT(refusal("A30:0", 1), HasSubstr("--gpu: 'A30:0': '0' is no number of GPUs"));
+  EXPECT_THAT(refusal("A30:0", 1), HasSubstr("--gpu: 'A30:0': '0' is not a number of GPUs"));
   EXPECT_THAT(refusal("A30:2", 2), HasSubstr("--gpus: "));
   EXPECT_THAT(refusal("A30:1000,A100-80GB", 1), HasSubstr("at most 1000 GPUs"));
   EXPECT_THAT(refusal("A31", 1), HasSubstr("--gpu: unknown GPU model"));

@@ -66,7 +66,7 @@ TEST_F(Kernels, PoliciesAreKnownByName) {
     EXPECT_EQ(switches_of(word), std::nullopt) << word;
   EXPECT_TRUE(parse_policies("--policies", "mps,eclip:3"));
   EXPECT_THAT(to_string(parse_policies("--policies", "mps,eclips").error()),
-              HasSubstr("--policies: 'eclips' is none of"));
+              HasSubstr("--policies: 'eclips' is not one of"));
 }
 
 TEST_F(Kernels, PlansAreTheBestOfAllAndStamped) {

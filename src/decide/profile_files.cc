@@ -9,6 +9,7 @@
 #include "decide/input.h"
 #include "decide/serving_inputs.h"
 #include "profile/fit.h"
+#include "profile/readers.h"
 
 namespace partita::decide {
 
@@ -23,6 +24,25 @@ tl::unexpected<Error> unknown_model(const std::string& model,
                                     const std::vector<std::string>& models) {
   return bad_input(
       "--model", fmt::format("there is no profile of '{}'{}", model, did_you_mean(model, models)));
+}
+
+// The laws that a file holds; nothing where it is no JSON.
+Result<std::optional<PerformanceLaws>> laws_in(const std::string& path, const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text[first] != '{') return std::optional<PerformanceLaws>();
+  Result<PerformanceLaws> laws = profile::parse_laws(path, text);
+  if (!laws) return failed(laws.error());
+  return std::optional(std::move(*laws));
+}
+
+Result<ProfileTable> table_in(Files& files, const ProfileNames& names, const std::string& text) {
+  const auto laws = laws_in(names.path, text);
+  if (!laws) return failed(laws.error());
+  if (!*laws) return profile::parse_native_csv(names.path, text);
+  const Result<hw::GpuModel> gpu =
+      load_gpu(files, names, "--gpu", names.gpu.empty() ? (*laws)->gpu_model : names.gpu);
+  if (!gpu) return failed(gpu.error());
+  return profile::table_from_laws(**laws, *gpu);
 }
 
 }  // namespace
@@ -40,21 +60,15 @@ Result<std::optional<PerformanceLaws>> load_laws(Files& files, const std::string
   if (files.is_directory(path)) return std::optional<PerformanceLaws>();
   const Result<std::string> text = read_input(files, "PATH", path);
   if (!text) return failed(text.error());
-  const std::size_t first = text->find_first_not_of(" \t\r\n");
-  if (first == std::string::npos || (*text)[first] != '{') return std::optional<PerformanceLaws>();
-  Result<PerformanceLaws> laws = profile::parse_laws(path, *text);
-  if (!laws) return failed(laws.error());
-  return std::optional(std::move(*laws));
+  return laws_in(path, *text);
 }
 
 Result<ProfileTable> load_table(Files& files, const ProfileNames& names) {
-  const Result<std::optional<PerformanceLaws>> laws = load_laws(files, names.path);
-  if (!laws) return failed(laws.error());
-  if (!*laws) return load_profiles(files, "PATH", names.path, hw::GpuModel{});
-  const Result<hw::GpuModel> gpu =
-      load_gpu(files, names, "--gpu", names.gpu.empty() ? (*laws)->gpu_model : names.gpu);
-  if (!gpu) return failed(gpu.error());
-  return profile::table_from_laws(**laws, *gpu);
+  if (files.is_directory(names.path))
+    return load_profiles(files, "PATH", names.path, hw::GpuModel{});
+  const Result<std::string> text = read_input(files, "PATH", names.path);
+  if (!text) return failed(text.error());
+  return table_in(files, names, *text);
 }
 
 Result<WorkloadProfile> chosen_profile(const ProfileNames& names, const ProfileTable& table) {
@@ -66,7 +80,10 @@ Result<WorkloadProfile> chosen_profile(const ProfileNames& names, const ProfileT
 }
 
 Result<PerformanceLaw> load_law(Files& files, const ProfileNames& names) {
-  const Result<std::optional<PerformanceLaws>> laws = load_laws(files, names.path);
+  const bool folder = files.is_directory(names.path);
+  const Result<std::string> text = folder ? "" : read_input(files, "PATH", names.path);
+  if (!text) return failed(text.error());
+  const auto laws = laws_in(names.path, *text);
   if (!laws) return failed(laws.error());
   if (*laws) {
     std::vector<std::string> models;
@@ -76,7 +93,8 @@ Result<PerformanceLaw> load_law(Files& files, const ProfileNames& names) {
     }
     return unknown_model(names.model, models);
   }
-  const Result<ProfileTable> table = load_table(files, names);
+  const Result<ProfileTable> table =
+      folder ? load_table(files, names) : table_in(files, names, *text);
   if (!table) return failed(table.error());
   const Result<WorkloadProfile> workload = chosen_profile(names, *table);
   if (!workload) return failed(workload.error());

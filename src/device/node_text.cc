@@ -10,8 +10,8 @@
 namespace partita::device {
 namespace {
 
-constexpr int kMaxBarSlices = 64;  // drawn of a GPU that the catalogue does not know
-constexpr int kLeastColumns = 10;  // that a column of a table is cut to
+constexpr int kMaxBarSlices = 64;   // drawn of a GPU that the catalogue does not know
+constexpr int kLeastColumns = 10;   // that a column of a table is cut to
 constexpr int kEnoughColumns = 24;  // for a list of processes
 constexpr Rgb kIdleColour{222, 222, 222};
 constexpr Rgb kBusyColour{178, 178, 178};  // somebody's, no service is known
@@ -242,10 +242,10 @@ std::vector<std::string> StateText::faults() const {
       continue;
     }
     if (gpu.model.empty())
-      add(fmt::format("the catalogue does not know this board ({}, PCI device {}, {:.0f} MiB)",
-                      gpu.name.empty() ? "no name" : safe(gpu.name),
-                      gpu.pci_device_id.empty() ? "unknown" : safe(gpu.pci_device_id),
-                      gpu.memory.value));
+      add(fmt::format(
+          "the catalogue does not know this board ({}, PCI device {}, {:.0f} MiB)",
+          gpu.name.empty() ? "no name" : fit(safe(gpu.name), std::min(40, columns(safe(gpu.name)))),
+          gpu.pci_device_id.empty() ? "unknown" : safe(gpu.pci_device_id), gpu.memory.value));
     if (gpu.mig_pending != gpu.mig_enabled)
       add(fmt::format("MIG goes {} at the next reset of the GPU", gpu.mig_pending ? "on" : "off"));
     for (const Instance& instance : gpu.instances)

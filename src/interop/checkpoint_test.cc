@@ -64,7 +64,7 @@ TEST(Checkpoint, WrongInputIsRefusedWithItsLine) {
   };
   const std::vector<Wrong> wrong{
       {kGolden, "", "1: the file is empty"},
-      {kGolden, "[]", "1: an object"},
+      {kGolden, "[]", "1: must be an object with named values"},
       {kGolden, "{\"Version\": \"v1\"}", "1: 'MigState' is missing"},
       {"\"v1\"", "\"v2\"", "2: 'Version' is 'v2', must be 'v1'"},
       {"\"Devices\"", "\"Device\"", "4: unknown key 'Device'; did you mean 'Devices'?"},

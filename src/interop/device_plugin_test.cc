@@ -31,7 +31,7 @@ Geometry node(const std::vector<std::vector<Planned>>& gpus) {
   return geometry;
 }
 
-std::string refusal(const Geometry& geometry, SharingMethod method) {
+std::string device_plugin_refusal(const Geometry& geometry, SharingMethod method) {
   const Result<PluginConfig> config = plugin_config(geometry, method);
   return config ? std::string("accepted") : to_string(config.error());
 }
@@ -82,20 +82,23 @@ TEST(DevicePlugin, MpsOnWholeGpusOnly) {
   EXPECT_EQ(config->resources, (std::vector<SharedResource>{{"nvidia.com/gpu", 4}}));
   EXPECT_EQ(config->mig_strategy, "none");
   EXPECT_EQ(*parse_plugin_config("p.yaml", plugin_yaml(*config)), *config);
-  EXPECT_EQ(refusal(node({{{"7g.80gb", 0, 4}}, {{"4g.40gb", 0, 4}}}), SharingMethod::mps),
-            "the device plugin supports MPS on whole GPUs only, and GPU 1 has 1 x 4g.40gb: share "
-            "by time slicing, or use DRA");
+  EXPECT_EQ(
+      device_plugin_refusal(node({{{"7g.80gb", 0, 4}}, {{"4g.40gb", 0, 4}}}), SharingMethod::mps),
+      "the device plugin supports MPS on whole GPUs only, and GPU 1 has 1 x 4g.40gb: share "
+      "by time slicing, or use DRA");
 }
 
 TEST(DevicePlugin, WhatTheFormatCannotSay) {
-  EXPECT_EQ(refusal(node({{{"3g.40gb", 0, 3}, {"3g.40gb", 4, 2}}}), SharingMethod::time_slicing),
+  EXPECT_EQ(device_plugin_refusal(node({{{"3g.40gb", 0, 3}, {"3g.40gb", 4, 2}}}),
+                                  SharingMethod::time_slicing),
             "instances of nvidia.com/mig-3g.40gb run 3 and 2 processes, and the plugin has one "
             "number of replicas per resource");
   Geometry mixed = node({{{"3g.40gb", 0, 3}}, {{"3g.40gb", 0, 3}}});
   mixed.gpus[1].board.model = &model("H100-80GB-SXM5");
-  EXPECT_EQ(refusal(mixed, SharingMethod::time_slicing),
+  EXPECT_EQ(device_plugin_refusal(mixed, SharingMethod::time_slicing),
             "3g.40gb is a profile of A100-80GB and of H100-80GB-SXM5; one resource cannot be both");
-  EXPECT_EQ(refusal(node({{}}), SharingMethod::time_slicing), "there is no instance to share");
+  EXPECT_EQ(device_plugin_refusal(node({{}}), SharingMethod::time_slicing),
+            "there is no instance to share");
 }
 
 TEST(DevicePlugin, ReadByHand) {
@@ -130,14 +133,14 @@ not read: devices of nvidia.com/gpu: the plugin ignores it
 TEST(DevicePlugin, WrongInputIsRefusedWithItsLine) {
   const std::map<std::string, std::string> wrong{
       {"version: v2", "1: 'version' is 'v2'"},
-      {"- a", "1: an object"},
+      {"- a", "1: must be an object with named values"},
       {"shares: 3", "1: unknown key 'shares'"},
       {"flags: 3", "1: 'flags' must be an object"},
       {"flags: {migStrategy: both}", "1: 'migStrategy' must be none, single or mixed"},
       {"sharing: {timeslicing: {}}", "1: unknown key 'timeslicing'; did you mean 'timeSlicing'?"},
       {"sharing:\n  timeSlicing: {}", "2: 'resources' is missing"},
       {"sharing:\n  timeSlicing: {resources: []}", "2: 'resources' is empty"},
-      {"sharing:\n  timeSlicing: {resources: [3]}", "2: an object"},
+      {"sharing:\n  timeSlicing: {resources: [3]}", "2: must be an object with named values"},
       {"sharing:\n  timeSlicing: {renameByDefault: 1, resources: []}", "2: 'renameByDefault' must"},
       {"sharing:\n  timeSlicing: {resources: []}\n  mps: {resources: []}", "3: a node shares by"}};
   for (const auto& [text, expected] : wrong) {

@@ -19,7 +19,7 @@ Result<Geometry> read(const std::string& text, const std::vector<Board>& on,
   return geometry_of(*file, **chosen, on);
 }
 
-std::string refusal(const std::string& text, const std::string& label = "") {
+std::string mig_parted_refusal(const std::string& text, const std::string& label = "") {
   const Result<Geometry> geometry = read(text, boards_of(model("A100-80GB"), 4), label);
   return geometry ? std::string("accepted") : to_string(geometry.error());
 }
@@ -167,7 +167,8 @@ TEST(MigParted, WrongEntriesAreRefusedWithTheirLine) {
       {"devices: all\n      mig-enabled: true\n      mig-devices:\n        9g.1gb: 1",
        "7: A100-80GB has no MIG profile '9g.1gb'"}};
   for (const auto& [entry, expected] : wrong) {
-    const std::string found = refusal("version: v1\nmig-configs:\n  a:\n    - " + entry + "\n");
+    const std::string found =
+        mig_parted_refusal("version: v1\nmig-configs:\n  a:\n    - " + entry + "\n");
     EXPECT_TRUE(found.starts_with("c.yaml:" + expected)) << entry << " -> " << found;
   }
 }
@@ -175,7 +176,7 @@ TEST(MigParted, WrongEntriesAreRefusedWithTheirLine) {
 TEST(MigParted, WrongFilesAreRefusedWithTheirLine) {
   const std::map<std::string, std::string> wrong{
       {"", "1: the file is empty"},
-      {"- a", "1: an object"},
+      {"- a", "1: must be an object with named values"},
       {"mig-configs: {}", "1: 'version' is missing"},
       {"version: v2\nmig-configs: {}", "1: 'version' is 'v2', must be 'v1'"},
       {"version: v1", "1: 'mig-configs' is missing"},
@@ -187,7 +188,7 @@ TEST(MigParted, WrongFilesAreRefusedWithTheirLine) {
       {"version: v1\nmig-configs: &x {}", "2: anchors are not supported"},
       {"version: v1\n---\nversion: v1", "1: "}};
   for (const auto& [text, expected] : wrong) {
-    const std::string found = refusal(text);
+    const std::string found = mig_parted_refusal(text);
     EXPECT_TRUE(found.starts_with("c.yaml:" + expected)) << text << " -> " << found;
   }
 }

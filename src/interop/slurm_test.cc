@@ -27,7 +27,7 @@ Geometry slurm_small() {
   return geometry;
 }
 
-std::string refusal(const Geometry& geometry, const SlurmOptions& options) {
+std::string slurm_refusal(const Geometry& geometry, const SlurmOptions& options) {
   const Result<std::string> lines = slurm_lines(geometry, options);
   return lines ? std::string("accepted") : to_string(lines.error());
 }
@@ -61,16 +61,17 @@ TEST(Slurm, WhatItCannotSay) {
   const MigMinors minors = *parse_mig_minors("minors", kMinors);
   Geometry geometry = slurm_small();
   geometry.gpus[0].slots[1].gi_id = 6;
-  EXPECT_EQ(refusal(geometry, {.minors = minors}),
+  EXPECT_EQ(slurm_refusal(geometry, {.minors = minors}),
             "GPU 0: 1g.10gb+me at 4: the minor numbers have no gpu0/gi6/access");
   geometry.gpus[0].slots[1].gi_id.reset();
-  EXPECT_EQ(refusal(geometry, {.minors = minors}),
+  EXPECT_EQ(slurm_refusal(geometry, {.minors = minors}),
             "GPU 0: 1g.10gb+me at 4 does not exist yet, so it has no device files");
-  EXPECT_EQ(refusal(slurm_small(), {.node_name = "a b"}), "--node-name: 'a b' is not a node name");
-  EXPECT_EQ(refusal({}, {}), "there is no instance for Slurm to offer");
+  EXPECT_EQ(slurm_refusal(slurm_small(), {.node_name = "a b"}),
+            "--node-name: 'a b' is not a node name");
+  EXPECT_EQ(slurm_refusal({}, {}), "there is no instance for Slurm to offer");
   const hw::GpuModel& h100 = model("H100-80GB-SXM5");
   geometry.gpus[1] = {{.index = 1, .model = &h100}, true, {slot(h100, "4g.40gb", 0)}};
-  EXPECT_EQ(refusal(geometry, {}),
+  EXPECT_EQ(slurm_refusal(geometry, {}),
             "4g.40gb is a profile of two GPU models of the node; one type of Slurm cannot be both");
 }
 

@@ -278,7 +278,7 @@ class ApplyTest(harness.CliTest):
                  "--state-dir", "elsewhere")
         done = self.run_partita(*other)
         self.assertEqual(done.returncode, 3, done.stderr.decode())
-        self.assertIn("another process holds the lock", done.stderr.decode())
+        self.assertIn(") holds the lock since ", done.stderr.decode())
         running.send_signal(signal.SIGTERM)
         self.assertIn("`partita drain` again goes on", running.communicate(timeout=20)[1])
         self.assertEqual(running.returncode, 3)

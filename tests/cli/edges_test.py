@@ -244,7 +244,7 @@ class State(CliTest):
         for name in ("node.state", "node.state.lock"):
             found[name] = stat.S_IMODE(os.stat(self.path(name)).st_mode)
         self.assertLessEqual({"state", "state/journal", "state/assignment.json",
-                              "state/workers.json", "state/journal.lock"}, found.keys())
+                              "state/workers.json"}, found.keys())
         self.assertEqual({name: oct(mode) for name, mode in found.items() if mode & 0o022}, {})
 
     def test_what_kills_left_is_cleared_away(self):
@@ -275,7 +275,7 @@ class State(CliTest):
         second = self.run_partita(*self.on_sim("apply", "one.json"))
         self.assertEqual(second.returncode, 3)
         self.assertRegex(second.stderr.decode(),
-                         rf"state/journal\.lock: pid {first.pid} \(\S*partita apply [^)]*none\.json"
+                         rf"\.lock: pid {first.pid} \(\S*partita apply [^)]*none\.json"
                          r"[^)]*\) holds the lock since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n")
 
     def test_drain_names_what_it_stops(self):

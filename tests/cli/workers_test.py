@@ -177,7 +177,7 @@ class SupervisorTest(WorkersTest):
 
         survivor = self.supervise()
         self.wait_to_hear(survivor, "adopted")
-        self.assertIn("another process holds the lock",
+        self.assertIn(") holds the lock since ",
                       self.finish(self.supervise("--once"), status=3))
         self.finish(survivor, signal.SIGINT)
         self.assertFalse(self.alive(before["MIG-1", "a", 0]))

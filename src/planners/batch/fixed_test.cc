@@ -50,8 +50,8 @@ TEST(Fixed, FindsMaximalLayoutsAndPartsOfThem) {
   EXPECT_TRUE(placed("A100-80GB", "4g+4g").starts_with("no layout 4g+4g; possible are"));
 }
 
-// A30, 2g+2g: created by 0.12 and 0.24 fixed_s. FIFO: a (10 fixed_s) and b (4 fixed_s) at once, c (3 fixed_s) after b, d
-// (1 fixed_s) after c.
+// A30, 2g+2g: created by 0.12 and 0.24 s. FIFO: a (10 s) and b (4 s) at once, c (3 s) after b, d
+// (1 s) after c.
 TEST(Fixed, FirstInFirstOutOnTheFirstFreeInstance) {
   plan::BatchProblem problem = empty_batch({"A30-24GB"}, {0});
   for (const double time : {10, 4, 3, 1}) add_task(problem, {{1, 50}, {2, time}, {4, time}});
@@ -64,7 +64,7 @@ TEST(Fixed, FirstInFirstOutOnTheFirstFreeInstance) {
   EXPECT_EQ(outcome.schedule->tasks[3].begin, s(0.24 + 7));
   EXPECT_EQ(outcome.schedule->tasks[3].start, 2);
   EXPECT_EQ(outcome.schedule->reconfigurations.size(), 2u);
-  // 4g: one after the other, 18.13 fixed_s; 4x1g: 50 fixed_s and more.
+  // 4g: one after the other, 18.13 s; 4x1g: 50 s and more.
   EXPECT_EQ(fixed(problem, with_argument("4")).schedule->makespan, s(18.13));
   EXPECT_EQ(fixed(problem, with_argument("4x1")).schedule->makespan, s(50 + 4 * 0.11));
   EXPECT_EQ(fixed_best(problem, {}).schedule->makespan, s(10.12));

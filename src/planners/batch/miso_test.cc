@@ -11,7 +11,7 @@
 namespace partita::planners::batch {
 namespace {
 
-// Profile and start of every task, by the problem'miso_s order.
+// Profile and start of every task, by the problem's order.
 std::vector<std::string> places(const plan::BatchProblem& problem,
                                 const plan::BatchSchedule& schedule) {
   std::vector<std::string> result;
@@ -52,7 +52,7 @@ TEST(Miso, ChoosesTheLayoutWithTheGreatestSumOfSpeedups) {
   EXPECT_EQ(schedule_error(problem, *schedule), "");
 }
 
-// A30, tasks that fit two slices alone, 10, 2, 3 and 3 miso_s: rounds of two.
+// A30, tasks that fit two slices alone, 10, 2, 3 and 3 s: rounds of two.
 TEST(Miso, BarrierAndPerSlice) {
   plan::BatchProblem problem = empty_batch({"A30-24GB"}, {0});
   for (const double time : {10, 2, 3, 3}) add_task(problem, {{2, time}});
@@ -71,7 +71,7 @@ TEST(Miso, BarrierAndPerSlice) {
   EXPECT_EQ(barrier->reconfigurations.size(), 2u);
 }
 
-// A30: 10 and 2 miso_s on the halves, 5 miso_s on the whole, 1 miso_s on a half. Per slice the last one may not
+// A30: 10 and 2 s on the halves, 5 s on the whole, 1 s on a half. Per slice the last one may not
 // begin before the whole has ended either.
 TEST(Miso, AnInstanceWaitsForAllItsSlices) {
   plan::BatchProblem problem = empty_batch({"A30-24GB"}, {0});
@@ -82,8 +82,8 @@ TEST(Miso, AnInstanceWaitsForAllItsSlices) {
   EXPECT_EQ(miso_ideal(problem, MisoReading::barrier), s(16));
 }
 
-// Barrier, A30: 4g for 5 miso_s, then 2g+2g. Created at 0.13, ends 5.13; destroyed by 5.23, creates by
-// 5.35 and 5.47, 4 miso_s on each.
+// Barrier, A30: 4g for 5 s, then 2g+2g. Created at 0.13, ends 5.13; destroyed by 5.23, creates by
+// 5.35 and 5.47, 4 s on each.
 TEST(Miso, ReconfigurationsTakeTheirTime) {
   plan::BatchProblem problem = empty_batch({"A30-24GB"}, {0});
   add_task(problem, {{4, 5}});

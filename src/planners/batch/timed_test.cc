@@ -356,7 +356,7 @@ TEST(Timed, ImportantTasksEndFirst) {
 
 TEST(Timed, BoundsByHand) {
   plan::BatchProblem problem = problem_on({"A30-24GB"});
-  // Four columns; a and b come at 10 s with 12 column timed_seconds each, and 3 s of c follow a.
+  // Four columns; a and b come at 10 s with 12 column seconds each, and 3 s of c follow a.
   problem.tasks = {task(problem, "a", {{2, 6}}), task(problem, "b", {{2, 6}, {4, 5}}),
                    task(problem, "c", {{1, 3}})};
   problem.tasks[0].release = problem.tasks[1].release = s(10);
@@ -377,7 +377,7 @@ TEST(Timed, AreaBoundCountsWhatComesLate) {
     problem.tasks.push_back(task(problem, "t" + std::to_string(i), {{1, 5}, {2, 5}}));
     problem.tasks.back().release = i < 2 ? 0 : s(20);
   }
-  // 6 x 5 column timed_seconds from 20 s on, on 4 columns.
+  // 6 x 5 column seconds from 20 s on, on 4 columns.
   EXPECT_EQ(timed_bounds(batch_of(problem)).makespan, s(27.5));
 }
 
