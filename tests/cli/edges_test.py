@@ -276,7 +276,7 @@ class State(CliTest):
         self.assertEqual(second.returncode, 3)
         self.assertRegex(second.stderr.decode(),
                          rf"\.lock: pid {first.pid} \(\S*partita apply [^)]*none\.json"
-                         r"[^)]*\) holds the lock since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n")
+                         r"[^)]*\) holds the lock since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 
     def test_drain_names_what_it_stops(self):
         self.ok(*self.on_sim("apply", "one.json"))
