@@ -7,6 +7,11 @@
 #include "base/check.h"
 #include "base/files.h"
 
+// Where tests and benchmarks run: the source folder.
+#ifndef PARTITA_SOURCE_DIR
+#define PARTITA_SOURCE_DIR "."
+#endif
+
 namespace partita {
 
 // The whole file, by its path from the top of the checkout; it must be there.
