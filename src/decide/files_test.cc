@@ -115,7 +115,8 @@ TEST(ForeignFile, IsRecognisedByItsKeys) {
     return to_string(read_foreign(files, source, catalogue).error());
   };
   EXPECT_THAT(refusal({"other.yaml", "", "", "", 0, ""}), HasSubstr("other.yaml:1: neither"));
-  EXPECT_THAT(refusal({"parted.yaml", "", "", "", 0, ""}), HasSubstr("--gpu or --node is required"));
+  EXPECT_THAT(refusal({"parted.yaml", "", "", "", 0, ""}),
+              HasSubstr("--gpu or --node is required"));
   EXPECT_THAT(refusal({"parted.yaml", "", "", "A31", 0, ""}), HasSubstr("--gpu: unknown GPU"));
   EXPECT_THAT(refusal({"gone.yaml", "", "", "", 0, ""}), HasSubstr("FILE gone.yaml"));
 }
