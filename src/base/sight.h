@@ -46,8 +46,8 @@ inline double luminance(Rgb c) {
 
 // WCAG 2: 1 to 21.
 inline double contrast(Rgb a, Rgb b) {
-  const auto [low, high] = std::minmax(luminance(a), luminance(b));
-  return (high + 0.05) / (low + 0.05);
+  const double one = luminance(a), other = luminance(b);
+  return (std::max(one, other) + 0.05) / (std::min(one, other) + 0.05);
 }
 
 // CIE Lab under D65 of what an eye with this sight sees.
