@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "actuate/node_run.h"
-#include "base/test_rounds.h"
 #include "world.h"
 
 namespace partita::actuation_tests {
