@@ -21,6 +21,8 @@ constexpr double kBatchShare = 0.4;
 constexpr Nanos kMostMargin = 1'000'000;  // as usual_margin() of the dispatcher
 constexpr Nanos kMarginShare = 20;
 constexpr std::size_t kForget = std::size_t{1} << 15;
+constexpr std::size_t kMostKept = 20'000;  // latencies
+constexpr std::uint64_t kSeed = 0x9001;
 
 Nanos nanos(Millis duration) {
   return std::max<Nanos>(1, std::llround(duration.value * kNanosPerMilli));
@@ -105,20 +107,25 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
   }
 }
 
-void PoolRun::poisson(Rps rate, Rng rng) {
+void UnitPoisson::extend(std::size_t i) {
+  constexpr std::size_t kChunk = 4096;
+  double clock = times_.empty() ? 0 : times_.back();
+  for (std::size_t n = (i / kChunk + 1) * kChunk - times_.size(); n > 0; --n)
+    times_.push_back(clock -= std::log(1 - rng_.uniform()));
+}
+
+void PoolRun::poisson(Rps rate, UnitPoisson& units) {
   gap_ns_ = kMillisPerSecond * kNanosPerMilli / rate.value;
-  rng_ = rng;
-  source_ = nullptr;
+  units_ = &units;
 }
 
-Nanos PoolRun::next_arrival() {
-  if (source_) return source_();
-  clock_ns_ -= gap_ns_ * std::log(1 - rng_.uniform());
-  return static_cast<Nanos>(clock_ns_);
-}
-
+// The i-th request from the oldest that has not started.
 Nanos PoolRun::arrival(std::size_t i) {
-  while (times_.size() <= head_ + i) times_.push_back(next_arrival());
+  return units_ ? static_cast<Nanos>(units_->at(head_ + i) * gap_ns_) : recorded(i);
+}
+
+Nanos PoolRun::recorded(std::size_t i) {
+  while (times_.size() <= head_ + i) times_.push_back(source_());
   return times_[head_ + i];
 }
 
@@ -154,7 +161,7 @@ void PoolRun::occupy(Group& group, Nanos end) {
 Nanos PoolRun::dispatch_time(std::size_t& group) {
   if (waiting_ == 0) waiting_ = 1;
   Nanos next = arrival(waiting_);
-  const Nanos oldest = times_[head_];
+  const Nanos oldest = arrival(0);
   Nanos idle = INT64_MAX;
   for (const Group& one : groups_) idle = std::min(idle, one.ends.front());
   Nanos now = std::max({now_, oldest, idle});
@@ -175,11 +182,11 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
 }
 
 long PoolRun::count_late(std::size_t batch, Nanos end) {
-  if (keep_)
+  if (keep_ && latencies_.size() < kMostKept)
     for (std::size_t i = 0; i < batch; ++i)
-      latencies_.push_back(static_cast<double>(end - times_[head_ + i]) / kNanosPerMilli);
+      latencies_.push_back(static_cast<double>(end - arrival(i)) / kNanosPerMilli);
   std::size_t late = 0;
-  while (late < batch && times_[head_ + late] < end - slo_) ++late;
+  while (late < batch && arrival(late) < end - slo_) ++late;
   return static_cast<long>(late);
 }
 
@@ -197,7 +204,7 @@ PoolCount PoolRun::run(long requests, long most_late) {
     head_ += batch;
     occupy(group, end);
     ready_ = now_ + group.paces[batch - 1];
-    if (head_ > kForget && head_ * 2 > times_.size()) {
+    if (!units_ && head_ > kForget && head_ * 2 > times_.size()) {
       times_.erase(times_.begin(), times_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
@@ -219,8 +226,9 @@ namespace {
 // Looks after each doubling: far below or far above the allowed share is decided, in between the
 // run goes on. Late requests come in clusters, so "far" is a factor.
 bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
-  constexpr double kClearly = 0.4;
-  constexpr double kHopeless = 4;
+  constexpr double kClearly = 0.4, kClearlyLater = 0.7;
+  constexpr long kLater = 100'000;
+  constexpr double kHopeless = 2;
   constexpr double kFew = 40;
   PoolCount sum;
   const auto absolute = static_cast<long>(wanted.late * static_cast<double>(test.most));
@@ -232,7 +240,7 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
     const auto late = static_cast<double>(sum.late);
     if (sum.late > absolute || late > kHopeless * allowed + kFew) return false;
     if (sum.requests >= test.most) return late <= allowed;
-    if (late <= kClearly * allowed) return true;
+    if (late <= (sum.requests < kLater ? kClearly : kClearlyLater) * allowed) return true;
   }
 }
 
@@ -240,8 +248,9 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
 
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test, Pace pace) {
   if (!(rate.value > 0) || rate >= fluid(pool)) return !(rate.value > 0);
+  UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
-  run.poisson(rate, Rng(test.seed));
+  run.poisson(rate, test.units ? *test.units : own);
   return decide(run, wanted, test);
 }
 
@@ -254,15 +263,19 @@ bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const
 PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
                     double percentile, Pace pace) {
   if (!(rate.value > 0) || rate >= fluid(pool)) return {};
+  UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
-  run.poisson(rate, Rng(test.seed));
+  run.poisson(rate, test.units ? *test.units : own);
   run.keep_latencies();
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.percentile = run.percentile(percentile);
   return verdict;
 }
 
-Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test, Pace pace) {
+Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& given, Pace pace) {
+  UnitPoisson own(kSeed);
+  PoolTest test = given;
+  if (!test.units) test.units = &own;
   constexpr double kAccuracy = 0.005;
   constexpr int kGrid = 12;
   const Rps most = fluid(pool);

@@ -44,6 +44,23 @@ Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted, double dispers
 Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch,
                       double dispersion = 1);
 
+// Poisson arrivals of rate 1, drawn once and scaled to every rate that is asked for: runs under
+// common random numbers, and most of what a run would cost otherwise. Grows as far as it is read.
+class UnitPoisson {
+ public:
+  explicit UnitPoisson(std::uint64_t seed) : rng_(seed) {}
+  double at(std::size_t i) {
+    if (i >= times_.size()) extend(i);
+    return times_[i];
+  }
+
+ private:
+  void extend(std::size_t i);
+
+  Rng rng_;
+  std::vector<double> times_;
+};
+
 // Arrival times in nanoseconds, ascending, one after another.
 using PoolArrivals = std::function<std::int64_t()>;
 
@@ -64,7 +81,8 @@ class PoolRun {
  public:
   PoolRun(const Pool& pool, Millis slo, Pace pace = Pace::pool);
 
-  void poisson(Rps rate, Rng rng);
+  // `units` must outlive the run.
+  void poisson(Rps rate, UnitPoisson& units);
   void arrivals(PoolArrivals source) { source_ = std::move(source); }
 
   // Dispatches until `requests` more have been served, or more than `most_late` of them were late.
@@ -80,8 +98,8 @@ class PoolRun {
     std::vector<std::int64_t> ends;              // per process; a heap, the earliest first
   };
 
-  std::int64_t next_arrival();
   std::int64_t arrival(std::size_t i);
+  std::int64_t recorded(std::size_t i);
   std::size_t group_at(std::int64_t now) const;
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
@@ -90,11 +108,11 @@ class PoolRun {
 
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
+  UnitPoisson* units_ = nullptr;
+  double gap_ns_ = 0;
   PoolArrivals source_;
-  Rng rng_{0};
-  double gap_ns_ = 0, clock_ns_ = 0;
-  std::vector<std::int64_t> times_;  // from head_ on: waiting or not yet arrived
-  std::size_t head_ = 0;
+  std::vector<std::int64_t> times_;  // of the source, from head_ on: waiting or not yet arrived
+  std::size_t head_ = 0;             // the oldest request that waits or arrives next
   std::size_t waiting_ = 0;
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
@@ -104,9 +122,9 @@ class PoolRun {
 // Whether at most wanted.late of the requests are late at that rate: a sequential test of one
 // simulated run, Poisson, or of `arrivals` when given. Deterministic.
 struct PoolTest {
-  long fewest = 20'000;  // requests before a verdict
-  long most = 400'000;   // requests after which the count decides
-  std::uint64_t seed = 1;
+  long fewest = 20'000;          // requests before a verdict
+  long most = 400'000;           // requests after which the count decides
+  UnitPoisson* units = nullptr;  // Poisson arrivals to share between tests; null: drawn anew
 };
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test = {},
            Pace pace = Pace::pool);

@@ -22,7 +22,8 @@ constexpr double kClearlyKept = 0.7;
 constexpr double kClearlyMissed = 2.5;
 constexpr double kFewLate = 60;
 constexpr double kComfortable = 0.02;
-constexpr long kDecentDriven = 12'000;
+constexpr long kDecentDriven = 60'000;
+constexpr long kLongestMemory = 1'000'000;
 
 class Drive {
  public:
@@ -46,7 +47,7 @@ class Drive {
   }
 
  private:
-  void draw() { arrival_ = static_cast<Nanos>(clock_ += gap_ * rng_.exponential()); }
+  void draw() { arrival_ = static_cast<Nanos>(clock_ -= gap_ * std::log(1 - rng_.uniform())); }
 
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
@@ -91,14 +92,26 @@ double lundberg(const DrivenQueue& queue, Rps full) {
     processes += member.processes;
   }
   const double cleared = full.value / 1e3 * (queue.slo.value - longest) - 2 * batch;
-  if (processes < 4 || queue.slo.value < 1.6 * longest || cleared <= 0) return 1;
   const double rho = queue.load / full;
+  const double room = queue.slo.value / longest;
+  const bool many = processes >= 4 && room >= 1.6, idle = rho <= 0.7 && room >= 2.5;
+  if (!(many || idle) || cleared <= 0) return 1;
   double low = 0, high = 60;
   for (int turn = 0; turn < 60; ++turn) {
     const double theta = (low + high) / 2;
     (rho * std::expm1(theta) < theta ? low : high) = theta;
   }
   return std::exp(-low * cleared);
+}
+
+// A queue near saturation forgets slowly: in (1 - load / full rate)^-2 batches.
+long decent(const DrivenQueue& queue, Rps full) {
+  int batch = 0;
+  for (const plan::PoolMember& member : queue.policy.members)
+    batch = std::max(batch, member.curve.max_batch());
+  const double idle = 1 - queue.load / full;
+  return static_cast<long>(
+      std::clamp(4 * batch / (idle * idle), 1.0 * kDecentDriven, 1.0 * kLongestMemory));
 }
 
 }  // namespace
@@ -122,7 +135,8 @@ DrivenVerdict drive(const DrivenQueue& queue) {
   const double allowed = 1 - queue.percentile / 100;
   const bool comfortable = queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
   Drive run(queue);
-  long next = comfortable ? kFewestDriven : kDecentDriven;
+  long next = comfortable ? kFewestDriven : decent(queue, full);
+  const long most = std::max(kMostDriven, next);
   while (true) {
     run.run(static_cast<std::size_t>(next));
     const double limit = allowed * static_cast<double>(run.served());
@@ -130,8 +144,8 @@ DrivenVerdict drive(const DrivenQueue& queue) {
     verdict.late = late / static_cast<double>(run.served());
     verdict.holds = late <= limit;
     const bool clear = late <= kClearlyKept * limit || late > kClearlyMissed * limit + kFewLate;
-    if (clear || next >= kMostDriven) break;
-    next = std::min(2 * next, kMostDriven);
+    if (clear || next >= most) break;
+    next = std::min(2 * next, most);
   }
   verdict.latency = run.percentile(queue.percentile);
   return verdict;

@@ -25,7 +25,8 @@ struct DrivenVerdict {
 // Requests/s of full batches on all processes.
 Rps full_rate(const plan::DispatchPolicy& policy);
 
-// Runs until the count is clear, at most kMostDriven requests. What is comfortably within the
+// Runs until the count is clear, at most kMostDriven requests, or as many as the queue takes to
+// forget its start when that is more. What is comfortably within the
 // allowance by Lundberg's inequality for the backlog (P(backlog > x) <= exp(-theta x)) is looked at
 // for kFewestDriven only.
 inline constexpr long kFewestDriven = 3'000;

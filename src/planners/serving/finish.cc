@@ -61,14 +61,14 @@ Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std
   plan.gpu_model = problem.fleet.front().gpu.name;
   plan.planner = planner;
   plan.rule = problem.rule;
+  if (problem.rule.kind == plan::SloRule::Kind::pooled) {
+    if (plan.services.empty()) complete_pools(problem, plan);
+    return outcome;
+  }
   std::map<std::string, std::size_t> index;
   for (const plan::Service& service : problem.services) {
     index.emplace(service.name, plan.services.size());
     plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
-  }
-  if (problem.rule.kind == plan::SloRule::Kind::pooled) {
-    complete_pools(problem, plan);
-    return outcome;
   }
   for (const plan::PlannedGpu& gpu : plan.gpus)
     for (const PlannedInstance& instance : gpu.instances)

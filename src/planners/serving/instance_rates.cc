@@ -10,8 +10,6 @@ namespace {
 
 using Asked = InstanceRates::Asked;
 
-constexpr model::PoolTest kSharedQueueTest{.fewest = 10'000, .most = 200'000, .seed = 0x9002};
-
 profile::BatchCurve curve_of(const Asked& asked) {
   return profile::batch_curve(asked.profile, asked.point.gpcs, asked.point.processes,
                               asked.point.batch);
@@ -20,6 +18,10 @@ profile::BatchCurve curve_of(const Asked& asked) {
 model::Pool greedy_pool(const Asked& asked) { return {{curve_of(asked), asked.point.processes}}; }
 
 }  // namespace
+
+model::PoolTest InstanceRates::shared_queue_test() const {
+  return {.fewest = 10'000, .most = 200'000, .units = &units_};
+}
 
 // A process with a port of its own is a paced queue of one process: the pace is then the batch.
 model::CapacityTable& InstanceRates::table(const Asked& asked) {
@@ -42,7 +44,7 @@ Rps InstanceRates::shared_queue(const Asked& asked) {
   const auto known = shared_.find(key);
   if (known != shared_.end()) return known->second;
   const Rps rate = model::pool_capacity(greedy_pool(asked), planned_slo(asked.service),
-                                        kSharedQueueTest, model::Pace::none);
+                                        shared_queue_test(), model::Pace::none);
   return shared_.emplace(key, rate).first->second;
 }
 
@@ -55,7 +57,7 @@ Rps InstanceRates::rate(const Asked& asked) {
 
 bool InstanceRates::may_exceed(const Asked& asked, Rps rate) {
   if (server_ == plan::Dispatch::shared_queue)
-    return model::holds(greedy_pool(asked), planned_slo(asked.service), rate, kSharedQueueTest,
+    return model::holds(greedy_pool(asked), planned_slo(asked.service), rate, shared_queue_test(),
                         model::Pace::none);
   const double queues = server_ == plan::Dispatch::per_process ? asked.point.processes : 1;
   return table(asked).may_exceed(rate / queues, asked.service.slo);
@@ -65,8 +67,8 @@ Millis InstanceRates::latency(const Asked& asked, Rps load) const {
   const int processes = asked.point.processes;
   switch (server_) {
     case plan::Dispatch::shared_queue:
-      return model::examine(greedy_pool(asked), planned_slo(asked.service), load, kSharedQueueTest,
-                            asked.service.percentile, model::Pace::none)
+      return model::examine(greedy_pool(asked), planned_slo(asked.service), load,
+                            shared_queue_test(), asked.service.percentile, model::Pace::none)
           .percentile;
     case plan::Dispatch::per_process:
       return model::latency_percentile({curve_of(asked), 1}, load / processes,

@@ -37,8 +37,10 @@ class InstanceRates {
 
   model::CapacityTable& table(const Asked& asked);
   Rps shared_queue(const Asked& asked);
+  model::PoolTest shared_queue_test() const;
 
   plan::Dispatch server_;
+  mutable model::UnitPoisson units_{0x9002};
   std::map<Key, model::CapacityTable> tables_;
   std::map<std::tuple<Key, double>, Rps> shared_;
 };

@@ -8,14 +8,20 @@
 namespace partita::planners::serving {
 namespace {
 
-constexpr std::uint64_t kSeed = 0x9001;
 // Where the closed form is known to be good: processes, and SLO over the longest batch; and how far
 // it may be off.
 constexpr int kManyProcesses = 4;
 constexpr double kRoomySlo = 1.6;
 constexpr double kClosedFormError = 0.03;
-// Loads below the planned one at which a tight pool must hold too.
+constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says yes
+// Pools of few processes have two ways of working, with full and with many small batches, and may
+// take long to fall into the worse one.
+constexpr long kFewestElse = 100'000;
+constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
+// Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
+// may spend there.
 constexpr double kLoadsBelow[] = {0.9, 0.75, 0.6, 0.45, 0.3};
+constexpr double kSpentBelow = 0.95;
 
 struct Shape {
   int processes = 0;
@@ -38,13 +44,31 @@ bool roomy(const Shape& shape, const model::PoolSlo& wanted) {
 }
 
 // A queue near saturation forgets slowly: in (1 - rho)^-2 batches.
-model::PoolTest test_of(const model::Pool& pool, Rps rate) {
+model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& units) {
   const double idle = std::max(1e-3, 1 - rate / model::fluid(pool));
   const double memory = shape_of(pool).batch / (idle * idle);
-  model::PoolTest test{.seed = kSeed};
-  test.fewest = static_cast<long>(std::clamp(4 * memory, 6e3, 1e5));
-  test.most = static_cast<long>(std::clamp(80 * memory, 1e5, 8e5));
+  model::PoolTest test{.units = &units};
+  test.fewest = static_cast<long>(std::clamp(4 * memory, 5e3, 4e5));
+  test.most = static_cast<long>(std::clamp(80 * memory, 2e5, 2e6));
   return test;
+}
+
+// Far from both ways of working being possible.
+bool idle_enough(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
+  return rate <= 0.7 * model::fluid(pool) && wanted.slo.value >= 2.5 * shape_of(pool).longest;
+}
+
+// What the closed form says: yes, no, or too close to say.
+enum class Guess { yes, no, unclear };
+Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
+  const Rps closed = model::closed_form_capacity(pool, wanted);
+  const double share = closed / model::fluid(pool);
+  const double error = std::min(kClosedFormError, kIdleError * (1 - share));
+  // With few processes it only tells what a queue near saturation cannot do.
+  if (!roomy(shape_of(pool), wanted))
+    return share > 0.9 && rate > closed * (1 + 2 * error) ? Guess::no : Guess::unclear;
+  if (rate <= closed * (1 - error)) return Guess::yes;
+  return rate >= closed * (1 + error) ? Guess::no : Guess::unclear;
 }
 
 }  // namespace
@@ -75,12 +99,10 @@ bool PoolOracle::carries(const plan::Service& service, const PoolParts& parts) {
   if (!fresh) return known->second;
   const model::Pool pool = pool_of(service, parts);
   const model::PoolSlo wanted = planned_slo(service);
-  if (roomy(shape_of(pool), wanted)) {
-    const Rps closed = model::closed_form_capacity(pool, wanted);
-    if (service.rate <= closed * (1 - kClosedFormError)) return known->second = true;
-    if (service.rate >= closed * (1 + kClosedFormError)) return known->second = false;
-  }
-  return known->second = model::holds(pool, wanted, service.rate, test_of(pool, service.rate));
+  const Guess guessed = guess(pool, wanted, service.rate);
+  if (guessed != Guess::unclear) return known->second = guessed == Guess::yes;
+  return known->second =
+             model::holds(pool, wanted, service.rate, test_of(pool, service.rate, units_));
 }
 
 PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolParts& parts) {
@@ -89,18 +111,26 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   Answer& answer = known->second;
   const model::Pool pool = pool_of(service, parts);
   const model::PoolSlo wanted = planned_slo(service);
-  const Shape shape = shape_of(pool);
-  const model::PoolTest test = test_of(pool, service.rate);
+  const Guess guessed = guess(pool, wanted, service.rate);
+  if (guessed == Guess::no) return answer;
+  model::PoolTest test = test_of(pool, service.rate, units_);
+  test.fewest = guessed == Guess::yes || idle_enough(pool, wanted, service.rate)
+                    ? kFewestWhenSure
+                    : std::max(test.fewest, kFewestElse);
   const model::PoolVerdict verdict =
       model::examine(pool, wanted, service.rate, test, service.percentile);
-  answer = {verdict.holds, verdict.percentile, service.rate};
-  if (roomy(shape, wanted)) {
+  // The percentile is of the first requests only, which may have been unlucky ones.
+  answer = {verdict.holds,
+            verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile,
+            service.rate};
+  if (roomy(shape_of(pool), wanted)) {
     const Rps closed = model::closed_form_capacity(pool, wanted) * (1 - kClosedFormError);
     answer.capacity = std::max(answer.capacity, closed);
   } else {
+    const model::PoolSlo below{service.slo, kSpentBelow * (1 - service.percentile / 100)};
     for (const double load : kLoadsBelow)
-      answer.holds = answer.holds && model::holds(pool, wanted, service.rate * load,
-                                                  test_of(pool, service.rate * load));
+      answer.holds = answer.holds && model::holds(pool, below, service.rate * load,
+                                                  test_of(pool, service.rate * load, units_));
   }
   return answer;
 }

@@ -52,6 +52,7 @@ class PoolOracle {
   using Key = std::pair<int, PoolParts>;
 
   const plan::ServingProblem& problem_;
+  model::UnitPoisson units_{0x9001};
   std::map<std::tuple<std::string, double, double, double>, int> questions_;
   std::map<Key, bool> carried_;
   std::map<Key, Answer> checked_;

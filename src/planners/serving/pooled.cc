@@ -30,6 +30,67 @@ using Modes = std::vector<PointTables>;
 
 Outcome refused(std::vector<plan::Reason> reasons) { return {std::nullopt, std::move(reasons)}; }
 
+// Adds instances of a point.
+void add(PoolParts& parts, const PoolPart& part) {
+  for (PoolPart& same : parts) {
+    if (std::tie(same.entry, same.gpcs, same.batch, same.processes) !=
+        std::tie(part.entry, part.gpcs, part.batch, part.processes))
+      continue;
+    same.instances += part.instances;
+    return;
+  }
+  parts.push_back(part);
+}
+
+// The pools of a plan, by service.
+std::vector<PoolParts> pools_of(const plan::ServingProblem& problem,
+                                const plan::ServingPlan& plan) {
+  std::map<std::string, std::size_t> index;
+  for (std::size_t s = 0; s < problem.services.size(); ++s)
+    index.emplace(problem.services[s].name, s);
+  std::vector<PoolParts> pools(problem.services.size());
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    std::size_t entry = 0;
+    while (problem.fleet[entry].gpu.name != gpu.model) ++entry;
+    const hw::GpuModel& model = problem.fleet[entry].gpu;
+    for (const plan::PlannedInstance& instance : gpu.instances) {
+      const int gpcs = model.profiles[at(model.profile_index(instance.profile))].gpcs;
+      add(pools[index.at(instance.service)], {entry, gpcs, instance.batch, instance.processes, 1});
+    }
+  }
+  for (PoolParts& parts : pools) std::sort(parts.begin(), parts.end());
+  return pools;
+}
+
+// What the pools carry, and their percentile latency.
+void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, PoolOracle& oracle) {
+  const std::vector<PoolParts> pools = pools_of(problem, plan);
+  std::map<std::string, std::size_t> index;
+  for (const plan::Service& service : problem.services) {
+    index.emplace(service.name, plan.services.size());
+    plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
+  }
+  const auto each = [&](const auto& visit) {
+    for (plan::PlannedGpu& gpu : plan.gpus)
+      for (plan::PlannedInstance& instance : gpu.instances)
+        visit(instance, index.at(instance.service));
+  };
+  std::vector<double> full(pools.size(), 0), share(pools.size(), 0);
+  each([&](const plan::PlannedInstance& instance, std::size_t s) {
+    full[s] += instance.throughput.value;
+  });
+  for (std::size_t s = 0; s < pools.size(); ++s) {
+    if (pools[s].empty()) continue;
+    const PoolOracle::Answer answer = oracle.check(problem.services[s], pools[s]);
+    share[s] = std::min(answer.capacity.value, full[s]) / full[s];
+    plan.services[s].predicted_latency = answer.percentile;
+  }
+  each([&](plan::PlannedInstance& instance, std::size_t s) {
+    instance.throughput = instance.throughput * share[s];
+    plan.services[s].planned += instance.throughput;
+  });
+}
+
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
@@ -46,7 +107,9 @@ class PoolPlanner {
     if (one_mode)
       if (auto reasons = keep_one_mode(); !reasons.empty()) return refused(reasons);
     Outcome outcome = solve_until_pools_hold(solve);
-    if (outcome.plan) state_bounds(*outcome.plan);
+    if (!outcome.plan) return outcome;
+    state_bounds(*outcome.plan);
+    fill_rows(problem_, *outcome.plan, oracle_);
     return outcome;
   }
 
@@ -110,17 +173,6 @@ class PoolPlanner {
     }
     std::sort(parts.begin(), parts.end());
     return parts;
-  }
-
-  static void add(PoolParts& parts, const PoolPart& part) {
-    for (PoolPart& same : parts) {
-      if (std::tie(same.entry, same.gpcs, same.batch, same.processes) !=
-          std::tie(part.entry, part.gpcs, part.batch, part.processes))
-        continue;
-      same.instances += part.instances;
-      return;
-    }
-    parts.push_back(part);
   }
 
   int gpcs_of(std::size_t entry, int profile) const {
@@ -323,28 +375,6 @@ class PoolPlanner {
     }
   }
 
- public:
-  static std::vector<PoolParts> pools_of(const plan::ServingProblem& problem,
-                                         const plan::ServingPlan& plan) {
-    std::map<std::string, std::size_t> index;
-    for (std::size_t s = 0; s < problem.services.size(); ++s)
-      index.emplace(problem.services[s].name, s);
-    std::vector<PoolParts> pools(problem.services.size());
-    for (const plan::PlannedGpu& gpu : plan.gpus) {
-      std::size_t entry = 0;
-      while (problem.fleet[entry].gpu.name != gpu.model) ++entry;
-      const hw::GpuModel& model = problem.fleet[entry].gpu;
-      for (const plan::PlannedInstance& instance : gpu.instances) {
-        const int gpcs = model.profiles[at(model.profile_index(instance.profile))].gpcs;
-        add(pools[index.at(instance.service)],
-            {entry, gpcs, instance.batch, instance.processes, 1});
-      }
-    }
-    for (PoolParts& parts : pools) std::sort(parts.begin(), parts.end());
-    return pools;
-  }
-
- private:
   // ---- bounds ----
 
   // No request in time runs in a batch longer than the SLO, the late ones in any batch: with r1, r2
@@ -414,29 +444,7 @@ Outcome plan_pools_in_one_mode(const plan::ServingProblem& problem, const Option
 
 void complete_pools(const plan::ServingProblem& problem, plan::ServingPlan& plan) {
   PoolOracle oracle(problem);
-  const std::vector<PoolParts> pools = PoolPlanner::pools_of(problem, plan);
-  std::map<std::string, std::size_t> index;
-  std::vector<double> full(pools.size(), 0);
-  for (std::size_t s = 0; s < pools.size(); ++s) index.emplace(problem.services[s].name, s);
-  const auto each = [&](const auto& visit) {
-    for (plan::PlannedGpu& gpu : plan.gpus)
-      for (plan::PlannedInstance& instance : gpu.instances)
-        visit(instance, index.at(instance.service));
-  };
-  each([&](const plan::PlannedInstance& instance, std::size_t s) {
-    full[s] += instance.throughput.value;
-  });
-  std::vector<double> share(pools.size(), 0);
-  for (std::size_t s = 0; s < pools.size(); ++s) {
-    if (pools[s].empty()) continue;
-    const PoolOracle::Answer answer = oracle.check(problem.services[s], pools[s]);
-    share[s] = std::min(answer.capacity.value, full[s]) / full[s];
-    plan.services[s].predicted_latency = answer.percentile;
-  }
-  each([&](plan::PlannedInstance& instance, std::size_t s) {
-    instance.throughput = instance.throughput * share[s];
-    plan.services[s].planned += instance.throughput;
-  });
+  fill_rows(problem, plan, oracle);
 }
 
 }  // namespace partita::planners::serving
