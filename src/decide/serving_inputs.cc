@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "decide/fleet.h"
 #include "forms/serving_forms.h"
+#include "plan/predictions.h"
 #include "profile/law.h"
 #include "profile/readers.h"
 
@@ -156,7 +157,8 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
   Result<plan::ServingProblem> problem = load_problem(files, inputs);
   if (!problem) return failed(problem.error());
-  verify::Verdict<plan::ServingPlan> verdict = verify::judge(*problem, std::move(plan));
+  verify::Verdict<plan::ServingPlan> verdict =
+      verify::judge(*problem, plan::with_predictions(*problem, std::move(plan)));
   return JudgedPlan{*std::move(problem), std::move(verdict)};
 }
 

@@ -23,6 +23,9 @@ void describe(Form& f, PlannedInstance& i) {
   f.number("throughput_rps", i.throughput.value, kNotNegative,
            "the most that the instance may carry under the SLO rule");
   f.number("latency_ms", i.latency.value, kNotNegative, "execution of a full batch");
+  f.optional(i.predicted).boolean("predicted", i.predicted, "by a law, not measured");
+  f.optional(!i.learned_on.empty())
+      .text("learned_on", i.learned_on, "the GPU models of the laws that predicted it");
 }
 
 void describe(Form& f, PlannedGpu& gpu) {
@@ -40,6 +43,8 @@ void describe(Form& f, PlannedService& service) {
   f.number("slo_ms", service.slo.value, kNotNegative, "asked for");
   f.or_null().number("predicted_latency_ms", service.predicted_latency.value, kNotNegative,
                      "the worst, of the SLO rule's kind; null: unbounded");
+  f.optional(service.predicted)
+      .boolean("predicted", service.predicted, "an instance of it is predicted, not measured");
 }
 
 void describe(Form& f, Objective& objective) {
