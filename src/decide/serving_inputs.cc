@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "decide/doubts.h"
 #include "decide/fleet.h"
 #include "forms/serving_forms.h"
 #include "plan/predictions.h"
@@ -90,11 +91,13 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
     for (const auto& [model, profile] : entry.profiles) models.push_back(model);
   }
   std::sort(models.begin(), models.end());
+  models.erase(std::unique(models.begin(), models.end()), models.end());
   for (const plan::Service& service : problem.services) {
     if (std::binary_search(models.begin(), models.end(), service.model)) continue;
     return bad_input(fmt::format("{}:{}", file, service.line),
-                     fmt::format("service '{}': there is no profile of model '{}'{}", service.name,
-                                 service.model, did_you_mean(service.model, models)));
+                     fmt::format("service '{}': there is no profile of model '{}'{} (there are {})",
+                                 service.name, service.model, did_you_mean(service.model, models),
+                                 nearest_first(service.model, models)));
   }
   return {};
 }
@@ -146,6 +149,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (!fleet) return failed(fleet.error());
   problem.fleet = std::move(*fleet);
   if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
+  if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
   return problem;
 }
 

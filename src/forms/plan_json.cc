@@ -85,6 +85,21 @@ void describe(Form& f, PlanChanges& changes) {
                       "what fewer moves cost in GPUs");
 }
 
+void describe(Form& f, plan::SloOption& option) {
+  f.number("slo_ms", option.slo.value, kPositive, "with this SLO instead");
+  f.integer("gpus", option.gpus, {.high = kMaxGpus}, "so many GPUs do");
+}
+
+void describe(Form& f, plan::SloAdvice& advice) {
+  f.name("service", advice.service, "whose SLO is near its fastest batch");
+  f.number("slo_ms", advice.slo.value, kPositive, "asked for");
+  f.number("fastest_batch_ms", advice.fastest.value, kPositive, "on any instance");
+  f.number("least_slo_ms", advice.least.value, kPositive,
+           "that such a batch meets under the SLO rule");
+  f.integer("gpus", advice.gpus, {.high = kMaxGpus}, "of this plan");
+  f.list("options", advice.options, describe, {}, "plans with a longer SLO of this service");
+}
+
 // The compute slices in a MIG profile's name: 3 of "3g.40gb", 0 of another kind of name.
 int gpcs_of(std::string_view profile) {
   int gpcs = 0;
@@ -116,6 +131,7 @@ void describe_rule(Form& f, SloRule& rule) {
 struct PlanDocument {
   ServingPlan plan;
   std::optional<PlanChanges> changes;
+  std::vector<plan::SloAdvice> advice = {};
 };
 
 void describe(Form& f, PlanDocument& document) {
@@ -136,6 +152,9 @@ void describe(Form& f, PlanDocument& document) {
       .notes("explanation", plan.explanation, {.indent = "    "},
              "sentences that explain the plan");
   f.object("incremental", document.changes, describe, "against what ran before");
+  f.optional(!document.advice.empty())
+      .list("advice", document.advice, describe, {.indent = "    "},
+            "what a longer SLO would save, found by planning again");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   if (!in->has("objective")) plan.objective = counted(plan);
@@ -145,8 +164,9 @@ void describe(Form& f, PlanDocument& document) {
 
 }  // namespace
 
-std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes) {
-  return write_form(PlanDocument{plan, changes}, describe);
+std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes,
+                      const std::vector<plan::SloAdvice>& advice) {
+  return write_form(PlanDocument{plan, changes, advice}, describe);
 }
 
 Result<ServingPlan> read_plan(const Document& document) {
@@ -162,9 +182,8 @@ Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
 }
 
 DocumentKind plan_kind() {
-  return {"ServingPlan", "which service runs with which batch on which instance", [] {
-            return schema_form<PlanDocument>(plan_kind().name, plan_kind().about, describe);
-          }};
+  return {"ServingPlan", "which service runs with which batch on which instance",
+          [] { return schema_form<PlanDocument>(plan_kind().name, plan_kind().about, describe); }};
 }
 
 }  // namespace partita::forms

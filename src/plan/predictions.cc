@@ -33,11 +33,18 @@ void mark(PlannedInstance& instance, const profile::WorkloadProfile& profile, in
   instance.learned_on = fmt::format("{}", fmt::join(learned_on, ", "));
 }
 
+bool any_predicted(const profile::ProfileTable& table) {
+  return std::ranges::any_of(table, [](const auto& item) {
+    return std::ranges::any_of(item.second.points, &profile::ProfilePoint::predicted);
+  });
+}
+
 // What a problem says of the models that it uses.
 class Marker {
  public:
   explicit Marker(const ServingProblem& problem) {
-    for (const FleetEntry& entry : problem.fleet) entries_.emplace(entry.gpu.name, &entry);
+    for (const FleetEntry& entry : problem.fleet)
+      if (any_predicted(entry.profiles)) entries_.emplace(entry.gpu.name, &entry);
     for (const Service& service : problem.services) models_.emplace(service.name, &service.model);
   }
 
@@ -54,7 +61,7 @@ class Marker {
   }
 
  private:
-  std::map<std::string_view, const FleetEntry*> entries_;
+  std::map<std::string_view, const FleetEntry*> entries_;  // with predicted points
   std::map<std::string_view, const std::string*> models_;
 };
 
@@ -76,7 +83,8 @@ ServingPlan with_predictions(const ServingProblem& problem, ServingPlan plan) {
       marker.mark_instance(gpu.model, instance);
       if (instance.predicted) predicted.insert(instance.service);
     }
-  for (PlannedService& service : plan.services) service.predicted = predicted.contains(service.name);
+  for (PlannedService& service : plan.services)
+    service.predicted = predicted.contains(service.name);
   return plan;
 }
 
@@ -97,8 +105,8 @@ std::string predictions_text(const ServingPlan& plan) {
   if (!learned_on.empty())
     text += fmt::format("; by laws learned on {}", fmt::join(learned_on, ", "));
   if (!elsewhere.empty())
-    text += fmt::format(", not on {}: measure there before you rely on it",
-                        fmt::join(elsewhere, ", "));
+    text +=
+        fmt::format(", not on {}: measure there before you rely on it", fmt::join(elsewhere, ", "));
   return text;
 }
 

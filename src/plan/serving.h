@@ -68,9 +68,9 @@ struct PlannedInstance {
   std::string service;
   int batch = 0;
   int processes = 0;
-  Rps throughput;  // rate that the instance is planned to carry at most under the SLO rule
-  Millis latency;  // execution latency of a full batch
-  bool predicted = false;       // by a law, not measured (predictions.h)
+  Rps throughput;          // rate that the instance is planned to carry at most under the SLO rule
+  Millis latency;          // execution latency of a full batch
+  bool predicted = false;  // by a law, not measured (predictions.h)
   std::string learned_on = {};  // the GPU models of such laws, with commas; may be unknown
   bool operator==(const PlannedInstance&) const = default;
 };

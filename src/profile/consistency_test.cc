@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "base/source_text.h"
 #include "profile/published.h"
 
 namespace partita::profile {
@@ -158,6 +159,15 @@ TEST(Contradiction, IsExplainedByWhatExplainsTheMostRows) {
   const auto table = parse_native_csv("t.csv", text);
   ASSERT_FALSE(table);
   EXPECT_THAT(to_string(table.error()), HasSubstr("that of each process"));
+}
+
+// The example of docs/profiles.md, word for word.
+TEST(Contradiction, IsSaidAsTheDocumentSays) {
+  const std::string text = source_text("docs/profiles.md");
+  const auto begin = text.find("```csv\n") + 7, end = text.find("```\n", begin);
+  const auto table = parse_native_csv("profiles.csv", text.substr(begin, end - begin));
+  ASSERT_FALSE(table);
+  EXPECT_THAT(text, HasSubstr("\n    " + to_string(table.error()) + "\n"));
 }
 
 TEST(Doubts, AreNoneAboutWhatWasPublishedAndNameTheWorstPoint) {
