@@ -21,13 +21,13 @@ inline constexpr long kAdviceNodes = 200'000;  // of a search
 // Execution of the fastest batch of a model on any instance of the fleet that the problem allows.
 std::optional<Millis> fastest_batch(const plan::ServingProblem& problem, const std::string& model);
 
-// The round SLOs (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten) above this one, up to the
-// first that is at least kMostRelaxed times as long.
+// The round SLOs (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten) above this one, up to
+// the first that is at least kMostRelaxed times as long.
 std::vector<Millis> rounder_slos(Millis slo);
 
 // For services with a large share of `plan` and an SLO below kTightSlo times the least: the
-// smallest round SLO with which `planner` needs fewer GPUs, and the smallest with the fewest GPUs of
-// those tried. Nothing for plans of one GPU or of many services, or where no GPU is saved.
+// smallest round SLO with which `planner` needs fewer GPUs, and the smallest with the fewest GPUs
+// of those tried. Nothing for plans of one GPU or of many services, or where no GPU is saved.
 std::vector<plan::SloAdvice> advise(const Planner& planner, const plan::ServingProblem& problem,
                                     const plan::ServingPlan& plan, const PlanOptions& options);
 

@@ -1,6 +1,6 @@
-// Inputs of serving that are well formed and probably not meant: an SLO in seconds, a rate per minute,
-// profiles whose columns disagree. What cannot be meant is refused with FILE:LINE; what may be is said
-// as a warning. Pure.
+// Inputs of serving that are well formed and probably not meant: an SLO in seconds, a rate per
+// minute, profiles whose columns disagree. What cannot be meant is refused with FILE:LINE; what may
+// be is said as a warning. Pure.
 #pragma once
 
 #include <string>

@@ -82,7 +82,7 @@ TEST(AdviceText, IsASentencePerService) {
       advice_text(
           {{"a", Millis{60}, Millis{20}, Millis{50}, 400, {{Millis{80}, 300}, {Millis{120}, 2}}}}),
       "a: the SLO is 1.2 x the least under this SLO rule (50 ms); with 80 ms 300 GPUs do, with "
-            "120 ms 2\n    GPUs do, not 400\n");
+      "120 ms 2\n    GPUs do, not 400\n");
 }
 
 TEST(PlanText, DrawsTheSmallPlan) {

@@ -1,6 +1,6 @@
-// Whether the columns of a profile agree. While `processes` processes run batches of `batch` back to
-// back, latency = batch x processes / throughput: every measurement says the same thing twice, so a
-// wrong unit shows. Pure; knows no file, only lines.
+// Whether the columns of a profile agree. While `processes` processes run batches of `batch` back
+// to back, latency = batch x processes / throughput: every measurement says the same thing twice,
+// so a wrong unit shows. Pure; knows no file, only lines.
 #pragma once
 
 #include <optional>

@@ -152,8 +152,9 @@ TEST(Contradiction, ThroughputOfEachProcessShowsWithTwoProcessesToo) {
 
 // A mistake in one row of many is not explained by the rest, and the most common one explains all.
 TEST(Contradiction, IsExplainedByWhatExplainsTheMostRows) {
-  // Four processes with batches of four in a row where the throughput is that of each process: batches
-  // counted instead of requests would explain it as well, the rows with other batches do not.
+  // Four processes with batches of four in a row where the throughput is that of each process:
+  // batches counted instead of requests would explain it as well, the rows with other batches do
+  // not.
   std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms\n";
   for (const int batch : {4, 2, 8}) text += fmt::format("m,1,{},4,100,{}\n", batch, 10 * batch);
   const auto table = parse_native_csv("t.csv", text);

@@ -90,13 +90,14 @@ class Plans(CliTest):
                      self.on_plan("simulate", "plan.json")):
             done = self.run_partita(*args)
             self.assertEqual(done.returncode, 2)
-            self.assertIn("services.yaml:2: service 'chat': there is no profile of model 'lrge'; did "
-                          "you mean 'large'? (there are large, small)", done.stderr.decode())
+            self.assertIn("services.yaml:2: service 'chat': there is no profile of model 'lrge'; "
+                          "did you mean 'large'? (there are large, small)", done.stderr.decode())
 
     def test_units_that_were_probably_not_meant_are_said(self):
-        for wrong, said in (("rate_rps: 1, slo_ms: 2", "in seconds? Then write slo_ms: 2000"),
-                            ("rate_rps: 1, slo_ms: 200000", "in microseconds? Then write slo_ms: 200"),
-                            ("rate_rps: 9e5, slo_ms: 200", "per minute? Then write rate_rps: 1.5e+04")):
+        for wrong, said in (
+                ("rate_rps: 1, slo_ms: 2", "in seconds? Then write slo_ms: 2000"),
+                ("rate_rps: 1, slo_ms: 200000", "in microseconds? Then write slo_ms: 200"),
+                ("rate_rps: 9e5, slo_ms: 200", "per minute? Then write rate_rps: 1.5e+04")):
             self.write_services(f"name: a, model: large, {wrong}")
             done = self.run_partita(*self.plan_args())
             self.assertIn("partita: warning: services.yaml:2: service 'a': ", done.stderr.decode())
