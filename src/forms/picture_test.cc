@@ -55,6 +55,8 @@ TEST(PlanText, MarksWhatIsPredicted) {
   EXPECT_NE(text.find("│bert 4g.24gb ~b8×2 "), text.npos);
   EXPECT_NE(text.find("│bert 4g.40gb b8×2 "), text.npos);
   EXPECT_NE(text.find(" ~5120 "), text.npos);
+  const std::string narrow = plan_text(half_predicted(), picture_catalogue(), {.width = 20});
+  EXPECT_NE(narrow.find("│~bert "), text.npos) << narrow;
   EXPECT_NE(
       text.find("\n~ 1 of 3 services rest on predictions, not on measurements: bert; by laws "
                 "learned on A100-80GB, not on A30-24GB: measure there before you rely on it\n"),

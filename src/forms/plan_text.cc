@@ -20,7 +20,7 @@ LabelledBox labelled(const Box& box, const std::map<std::string_view, int>& orde
   return {.start = box.start,
           .size = box.size,
           .labels = {fmt::format("{} {} {}", name, instance.profile, point),
-                     fmt::format("{} {}", name, point), name},
+                     fmt::format("{} {}", name, point), (instance.predicted ? "~" : "") + name},
           .colour = distinct_colour(order.at(instance.service))};
 }
 
