@@ -109,7 +109,8 @@ PROFILE_FILES = {
     "no model": ((HEADER + ",1,1,1,10,100,\n").encode(), r"profiles\.csv:2"),
     "seconds": ((HEADER + "small,1,1,1,10,0.1,\n").encode(),
                 r"profiles\.csv:2.*in seconds \(latency_ms 100 would agree\)"),
-    "throughput of each process": ((HEADER + "small,1,1,1,10,100,\nsmall,1,4,5,1.6,2500,\n").encode(),
+    "throughput of each process": ((HEADER + "small,1,1,1,10,100,\n"
+                                    + "small,1,4,5,1.6,2500,\n").encode(),
                                    r"profiles\.csv:3.*of each process.*throughput_rps 8"),
     "unknown source": ((HEADER.replace("\n", ",source\n") + "small,1,1,1,10,100,,mine\n").encode(),
                        r"profiles\.csv:2.*source"),
