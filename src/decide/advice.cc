@@ -33,19 +33,19 @@ std::map<std::string_view, int> gpcs_by_service(const plan::ServingProblem& prob
 }
 
 // A service that may be worth advice, before anything is planned again.
-struct Candidate {
+struct TightService {
   std::size_t service = 0;  // its place in the problem
   int gpcs = 0;
   Millis fastest, least;
 };
 
-std::vector<Candidate> candidates(const plan::ServingProblem& problem,
-                                  const plan::ServingPlan& plan) {
+std::vector<TightService> tight_services(const plan::ServingProblem& problem,
+                                         const plan::ServingPlan& plan) {
   const auto gpcs = gpcs_by_service(problem, plan);
   const bool execution = problem.rule.kind == plan::SloRule::Kind::execution;
   int all = 0;
   for (const auto& [service, slices] : gpcs) all += slices;
-  std::vector<Candidate> found;
+  std::vector<TightService> found;
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const plan::Service& service = problem.services[s];
     const auto slices = gpcs.find(service.name);
@@ -55,7 +55,7 @@ std::vector<Candidate> candidates(const plan::ServingProblem& problem,
     const Millis least = execution ? *fastest / problem.rule.fraction : *fastest;
     if (service.slo < kTightSlo * least) found.push_back({s, slices->second, *fastest, least});
   }
-  std::ranges::stable_sort(found, std::ranges::greater{}, &Candidate::gpcs);
+  std::ranges::stable_sort(found, std::ranges::greater{}, &TightService::gpcs);
   if (found.size() > kMaxAdvised) found.resize(kMaxAdvised);
   return found;
 }
@@ -129,7 +129,7 @@ std::vector<plan::SloAdvice> advise(const Planner& planner, const plan::ServingP
   if (plan.objective.gpus < 2 || problem.services.size() > kMaxServicesForAdvice) return advice;
   PlanOptions limited = options;
   limited.node_budget = std::min(options.node_budget, kAdviceNodes);
-  for (const Candidate& candidate : candidates(problem, plan)) {
+  for (const TightService& candidate : tight_services(problem, plan)) {
     const plan::Service& service = problem.services[candidate.service];
     auto said =
         worth_saying(tried_slos(planner, problem, candidate.service, plan.objective, limited));
