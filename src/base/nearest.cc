@@ -46,4 +46,20 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return name.empty() ? "" : fmt::format("; did you mean '{}'?", name);
 }
 
+std::string nearest_first(std::string_view word, std::vector<std::string> names,
+                          std::size_t shown) {
+  word = word.substr(0, kMaxWordBytes);
+  std::vector<std::pair<std::size_t, std::string>> ranked;
+  for (std::string& name : names) {
+    const std::size_t d = distance(word, std::string_view(name).substr(0, kMaxWordBytes));
+    ranked.emplace_back(d, std::move(name));
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::string text;
+  for (std::size_t i = 0; i < ranked.size() && i < shown; ++i)
+    text += (i == 0 ? "" : ", ") + ranked[i].second;
+  if (ranked.size() > shown) text += fmt::format(" and {} more", ranked.size() - shown);
+  return text;
+}
+
 }  // namespace partita

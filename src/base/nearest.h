@@ -19,4 +19,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& names
 // "; did you mean 'x'?", or empty when no name is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names);
 
+// The names, those most like `word` first, as "a, b, c and 7 more" after at most `shown`.
+std::string nearest_first(std::string_view word, std::vector<std::string> names,
+                          std::size_t shown = 20);
+
 }  // namespace partita

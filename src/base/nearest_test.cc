@@ -36,6 +36,13 @@ TEST(Nearest, FindsSlipsAndPartsOfNames) {
   EXPECT_EQ(nearest("exact", {}), "");
 }
 
+TEST(NearestFirst, ListsAllNamesTheLikestFirst) {
+  EXPECT_EQ(nearest_first("bret", {"vgg16", "resnet50", "bert"}), "bert, vgg16, resnet50");
+  EXPECT_EQ(nearest_first("net", {"bert", "resnet50", "mobilenet"}, 2),
+            "mobilenet, resnet50 and 1 more");
+  EXPECT_EQ(nearest_first("x", {}), "");
+}
+
 TEST(Nearest, BreaksTiesByName) {
   EXPECT_EQ(nearest("bit", {"bet", "bat"}), "bat");
   EXPECT_EQ(did_you_mean("bit", {"bet", "bat"}), "; did you mean 'bat'?");

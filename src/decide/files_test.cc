@@ -79,15 +79,18 @@ TEST(ProfileFiles, TellMeasurementsFromLaws) {
   // The law of the measurements, written, is the law of that file.
   const auto law = load_law(files, names);
   ASSERT_TRUE(law);
-  files.content["laws.json"] = profile::laws_json({"A100-80GB", "test", {*law}});
+  files.content["laws.json"] = profile::laws_json({"A100-80GB", "test", law->laws});
+  EXPECT_EQ(law->gpu_model, "A100-80GB");
   names.path = "laws.json";
   EXPECT_EQ((*load_laws(files, "laws.json"))->laws.size(), 1u);
-  EXPECT_EQ(load_law(files, names)->model, "lm");
+  EXPECT_EQ(load_law(files, names)->laws, law->laws);
+  EXPECT_EQ(load_law(files, names)->gpu_model, "A100-80GB");
   names.gpu.clear();  // the GPU that they were fitted on
   EXPECT_EQ(load_table(files, names)->count("lm"), 1u);
 
   names.model = "ml";
   EXPECT_THAT(to_string(load_law(files, names).error()), HasSubstr("--model: "));
+  EXPECT_THAT(to_string(load_law(files, names).error()), HasSubstr("(there are lm)"));
   EXPECT_THAT(to_string(load_gpu(files, names, "--gpu", "A31").error()), HasSubstr("--gpu: "));
 }
 

@@ -11,6 +11,7 @@
 #include "device/node_forms.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
+#include "planners/batch/scheduler.h"
 
 namespace partita::decide {
 namespace {
@@ -82,7 +83,15 @@ TEST_F(Inputs, RefuseWithTheirFlag) {
   inputs.rule.clear();
   files.content["services.yaml"] = "services:\n- {name: a, model: ml, rate_rps: 1, slo_ms: 1}\n";
   EXPECT_THAT(refusal(), HasSubstr("services.yaml:2: service 'a': there is no profile of model "
-                                   "'ml'"));
+                                   "'ml' (there are lm)"));
+  files.content["profiles.csv"] = std::string(kCsv) + "bert,1,1,1,100,10,\nvgg16,1,1,1,100,10,\n";
+  files.content["services.yaml"] = "services:\n- {name: a, model: bret, rate_rps: 1, slo_ms: 1}\n";
+  EXPECT_THAT(refusal(), HasSubstr("'bret'; did you mean 'bert'? (there are bert, lm, vgg16)"));
+  files.content["profiles.csv"] = kCsv;
+  files.content["services.yaml"] = "services:\n- {name: a, model: lm, rate_rps: 1, slo_ms: 0.05}\n";
+  EXPECT_EQ(refusal(),
+            "services.yaml:2: service 'a': slo_ms 0.05 is 1/200 of the fastest batch of lm, 10 ms; "
+            "in seconds? Then write slo_ms: 50");
   inputs.profiles = "empty/";
   EXPECT_FALSE(refusal().empty());
 }
@@ -104,6 +113,30 @@ TEST_F(Inputs, ReadAFleetBesideItsProfiles) {
       "gpus:\n- {gpu: A30, profiles: p.csv}\n- {gpu: A30-24GB, profiles: p.csv}\n";
   EXPECT_EQ(refusal(), "sub/fleet.yaml:3: GPU model 'A30-24GB' is listed twice");
   EXPECT_EQ(to_string(parse_fleet("f", "gpus: []").error()), "f:1: 'gpus' is empty");
+}
+
+// Laws, a plan made from them, and the same plan from a file that does not say so.
+TEST_F(Inputs, SayWhatOfAPlanIsPredicted) {
+  files.content["profiles.csv"] =
+      R"({"api_version": "partita/v1", "kind": "PerformanceLaws", "gpu_model": "A30-24GB",
+      "laws": [{"model": "lm", "launch_ms": 3, "contention_ms": 0, "host_ms": 0,
+      "compute_sm_ms": 56, "serial_ms": 0, "traffic_mb": 0, "ramp_requests": 0, "sharpness": 2,
+      "process_mib": 1000, "request_mib": 100}]})";
+  plan::ServingPlan plan = planned();
+  const plan::PlannedInstance& first = plan.gpus[0].instances[0];
+  EXPECT_TRUE(first.predicted);
+  EXPECT_EQ(first.learned_on, "A30-24GB");
+  EXPECT_TRUE(plan.services[0].predicted);
+  plan::ServingPlan silent = plan;
+  silent.services[0].predicted = false;
+  for (plan::PlannedGpu& gpu : silent.gpus)
+    for (plan::PlannedInstance& one : gpu.instances) {
+      one.predicted = false;
+      one.learned_on.clear();
+    }
+  const auto judged = judge_plan(files, "plan.json", silent, inputs);
+  ASSERT_TRUE(judged && judged->verdict);
+  EXPECT_EQ(**judged->verdict, plan);
 }
 
 TEST_F(Inputs, JudgeAPlanFile) {

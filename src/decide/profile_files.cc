@@ -22,8 +22,9 @@ namespace {
 
 tl::unexpected<Error> unknown_model(const std::string& model,
                                     const std::vector<std::string>& models) {
-  return bad_input(
-      "--model", fmt::format("there is no profile of '{}'{}", model, did_you_mean(model, models)));
+  return bad_input("--model",
+                   fmt::format("there is no profile of '{}'{} (there are {})", model,
+                               did_you_mean(model, models), nearest_first(model, models)));
 }
 
 // The laws that a file holds; nothing where it is no JSON.
@@ -79,7 +80,7 @@ Result<WorkloadProfile> chosen_profile(const ProfileNames& names, const ProfileT
   return unknown_model(names.model, models);
 }
 
-Result<PerformanceLaw> load_law(Files& files, const ProfileNames& names) {
+Result<PerformanceLaws> load_law(Files& files, const ProfileNames& names) {
   const bool folder = files.is_directory(names.path);
   const Result<std::string> text = folder ? "" : read_input(files, "PATH", names.path);
   if (!text) return failed(text.error());
@@ -88,7 +89,8 @@ Result<PerformanceLaw> load_law(Files& files, const ProfileNames& names) {
   if (*laws) {
     std::vector<std::string> models;
     for (const PerformanceLaw& law : (*laws)->laws) {
-      if (law.model == names.model) return law;
+      if (law.model == names.model)
+        return PerformanceLaws{(*laws)->gpu_model, (*laws)->source, {law}};
       models.push_back(law.model);
     }
     return unknown_model(names.model, models);
@@ -102,7 +104,9 @@ Result<PerformanceLaw> load_law(Files& files, const ProfileNames& names) {
   const Result<hw::GpuModel> gpu = load_gpu(files, names, same ? "--gpu" : "--measured-on",
                                             same ? names.gpu : names.measured_on);
   if (!gpu) return failed(gpu.error());
-  return profile::fit(*workload, *gpu);
+  Result<PerformanceLaw> law = profile::fit(*workload, *gpu);
+  if (!law) return failed(law.error());
+  return PerformanceLaws{gpu->name, "", {*std::move(law)}};
 }
 
 }  // namespace partita::decide

@@ -29,7 +29,8 @@ Result<profile::ProfileTable> load_table(Files& files, const ProfileNames& names
 // The one of --model.
 Result<profile::WorkloadProfile> chosen_profile(const ProfileNames& names,
                                                 const profile::ProfileTable& table);
-// The law of --model: read from PATH, or fitted to the measurements in it.
-Result<profile::PerformanceLaw> load_law(Files& files, const ProfileNames& names);
+// The law of --model alone, with the GPU model on which it was learned: read from PATH, or fitted
+// to the measurements in it.
+Result<profile::PerformanceLaws> load_law(Files& files, const ProfileNames& names);
 
 }  // namespace partita::decide

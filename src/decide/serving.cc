@@ -3,12 +3,20 @@
 #include <fmt/format.h>
 
 #include "base/nearest.h"
+#include "plan/predictions.h"
 
 namespace partita::decide {
 namespace {
 
 planners::serving::Options serving_options(const PlanOptions& options) {
   return {options.node_budget, options.watch.cpu_ms, options.watch.progress};
+}
+
+// What a planner made, with what of it rests on predictions.
+std::optional<plan::ServingPlan> marked(const plan::ServingProblem& problem,
+                                        planners::serving::Outcome& outcome) {
+  if (!outcome.plan) return std::nullopt;
+  return plan::with_predictions(problem, *std::move(outcome.plan));
 }
 
 }  // namespace
@@ -33,7 +41,7 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const PlanOptions& options) {
   planners::serving::Outcome outcome = planner.plan(problem, serving_options(options));
   return make_and_judge(fmt::format("planner '{}' made a plan", planner.name), problem,
-                        std::move(outcome.plan), std::move(outcome.refusals));
+                        marked(problem, outcome), std::move(outcome.refusals));
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
@@ -42,7 +50,7 @@ Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
   auto again =
       planners::serving::incremental(problem, current, {serving_options(options), max_moves});
   auto made = make_and_judge("the incremental planner made a plan", problem,
-                             std::move(again.outcome.plan), std::move(again.outcome.refusals));
+                             marked(problem, again.outcome), std::move(again.outcome.refusals));
   if (!made) return failed(made.error());
   return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
 }

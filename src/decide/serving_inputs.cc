@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "decide/doubts.h"
 #include "decide/fleet.h"
 #include "forms/serving_forms.h"
+#include "plan/predictions.h"
 #include "profile/law.h"
 #include "profile/readers.h"
 
@@ -89,11 +91,13 @@ Result<void> check_models(const plan::ServingProblem& problem, const std::string
     for (const auto& [model, profile] : entry.profiles) models.push_back(model);
   }
   std::sort(models.begin(), models.end());
+  models.erase(std::unique(models.begin(), models.end()), models.end());
   for (const plan::Service& service : problem.services) {
     if (std::binary_search(models.begin(), models.end(), service.model)) continue;
     return bad_input(fmt::format("{}:{}", file, service.line),
-                     fmt::format("service '{}': there is no profile of model '{}'{}", service.name,
-                                 service.model, did_you_mean(service.model, models)));
+                     fmt::format("service '{}': there is no profile of model '{}'{} (there are {})",
+                                 service.name, service.model, did_you_mean(service.model, models),
+                                 nearest_first(service.model, models)));
   }
   return {};
 }
@@ -156,6 +160,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (!fleet) return failed(fleet.error());
   problem.fleet = std::move(*fleet);
   if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
+  if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
   return problem;
 }
 
@@ -170,7 +175,8 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
   Result<plan::ServingProblem> problem = load_problem(files, inputs);
   if (!problem) return failed(problem.error());
-  verify::Verdict<plan::ServingPlan> verdict = verify::judge(*problem, std::move(plan));
+  verify::Verdict<plan::ServingPlan> verdict =
+      verify::judge(*problem, plan::with_predictions(*problem, std::move(plan)));
   return JudgedPlan{*std::move(problem), std::move(verdict)};
 }
 

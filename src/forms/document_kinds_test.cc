@@ -242,8 +242,19 @@ RC_GTEST_PROP(DocumentKinds, BatchSchedule, ()) {
 
 RC_GTEST_PROP(DocumentKinds, ServingPlan, ()) {
   const auto changes = maybe(forms::PlanChanges{1, 2, 3, 4, 5, {{1, 2, 3, 3, true}}});
-  const auto write = [&](const plan::ServingPlan& plan) { return forms::plan_json(plan, changes); };
-  round_trip(some_plan(), write, forms::parse_plan);
+  const std::vector<plan::SloAdvice> advice = several(2, [] {
+    const auto ms = [] { return Millis{1.0 + below(9)}; };
+    return plan::SloAdvice{some_name(), ms(), ms(), ms(), below(9), {{ms(), below(9)}}};
+  });
+  const auto write = [&](const plan::ServingPlan& plan) {
+    return forms::plan_json(plan, changes, advice);
+  };
+  plan::ServingPlan plan = some_plan();
+  for (plan::PlannedService& service : plan.services) service.predicted = coin();
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    for (plan::PlannedInstance& instance : gpu.instances)
+      if ((instance.predicted = coin())) instance.learned_on = some_name();
+  round_trip(plan, write, forms::parse_plan);
 }
 
 TEST(DocumentKinds, EveryKindHasASchemaOfItsName) {

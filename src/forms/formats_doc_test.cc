@@ -6,6 +6,7 @@
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
 #include "forms/serving_forms.h"
+#include "profile/readers.h"
 
 namespace partita::forms {
 namespace {
@@ -27,12 +28,24 @@ TEST(FormatsDoc, ServicesExampleIsRead) {
   EXPECT_EQ(services->at(1).percentile, 95);
 }
 
+TEST(FormatsDoc, ProfilesExampleIsRead) {
+  const auto table = profile::parse_native_csv("formats.md", example("Profiles", "csv"));
+  ASSERT_TRUE(table) << to_string(table.error());
+  const profile::WorkloadProfile& bert = table->at("bert");
+  ASSERT_EQ(bert.points.size(), 2U);
+  EXPECT_FALSE(bert.points[0].predicted());
+  EXPECT_EQ(bert.points[1].learned_on, "A30-24GB");
+  EXPECT_EQ(bert.no_runs, (std::vector<profile::NoRun>{{1, 32, 2}}));
+}
+
 TEST(FormatsDoc, PlanExampleIsRead) {
   const auto plan = parse_plan("formats.md", example("Plan", "json"));
   ASSERT_TRUE(plan) << to_string(plan.error());
   EXPECT_EQ(plan->gpus.at(0).instances.at(1).service, "search");
   EXPECT_TRUE(plan->objective.optimal);
   EXPECT_EQ(plan->stats.nodes, 12);
+  EXPECT_TRUE(plan->services.at(0).predicted);
+  EXPECT_EQ(plan->gpus[0].instances[0].learned_on, "A30-24GB");
 }
 
 TEST(FormatsDoc, TasksExampleIsRead) {

@@ -53,6 +53,10 @@ std::map<std::string_view, int> service_order(const ServingPlan& plan) {
   return order;
 }
 
+std::string point_text(const PlannedInstance& instance) {
+  return fmt::format("{}b{}×{}", instance.predicted ? "~" : "", instance.batch, instance.processes);
+}
+
 std::string objective_text(const Objective& objective) {
   const auto part = [](int gpus, int gpcs, double cost) {
     std::string text = count_text(gpus, "GPU");

@@ -34,6 +34,9 @@ std::map<std::string_view, int> service_order(const ServingPlan& plan);
 
 Rgb darker(Rgb colour);
 
+// "b8×2", "~b8×2" of a prediction.
+std::string point_text(const PlannedInstance& instance);
+
 // "12 GPUs, 82 GPCs; lower bound 12 GPUs, 82 GPCs: optimal".
 std::string objective_text(const Objective& objective);
 

@@ -40,7 +40,52 @@ ServingPlan small_plan() {
 
 const hw::Catalogue& picture_catalogue() { return hw::builtin_catalogue(); }
 
+// The small plan with bert on the A30 predicted.
+ServingPlan half_predicted() {
+  ServingPlan plan = small_plan();
+  plan.gpus[2].instances[0].predicted = plan.services[0].predicted = true;
+  plan.gpus[2].instances[0].learned_on = "A100-80GB";
+  return plan;
+}
+
 // ---- text ----
+
+TEST(PlanText, MarksWhatIsPredicted) {
+  const std::string text = plan_text(half_predicted(), picture_catalogue(), {.width = 200});
+  EXPECT_NE(text.find("│bert 4g.24gb ~b8×2 "), text.npos);
+  EXPECT_NE(text.find("│bert 4g.40gb b8×2 "), text.npos);
+  EXPECT_NE(text.find(" ~5120 "), text.npos);
+  const std::string narrow = plan_text(half_predicted(), picture_catalogue(), {.width = 20});
+  EXPECT_NE(narrow.find("│~bert "), text.npos) << narrow;
+  EXPECT_NE(
+      text.find("\n~ 1 of 3 services rest on predictions, not on measurements: bert; by laws "
+                "learned on A100-80GB, not on A30-24GB: measure there before you rely on it\n"),
+      text.npos)
+      << text;
+  EXPECT_EQ(plan_text(small_plan(), picture_catalogue(), {}).find('~'), text.npos);
+}
+
+TEST(PlanSvg, MarksWhatIsPredicted) {
+  const std::string svg = plan_svg(half_predicted(), picture_catalogue());
+  EXPECT_EQ(XmlCheck(svg).run(), "");
+  EXPECT_NE(svg.find("predicted, not measured: a law learned on A100-80GB"), svg.npos);
+  EXPECT_NE(svg.find("~b8×2<"), svg.npos);
+  EXPECT_NE(svg.find(">~ 1 of 3 services rest on predictions, "), svg.npos);
+  const std::string measured = plan_svg(small_plan(), picture_catalogue());
+  EXPECT_EQ(measured.find("predicted, not"), svg.npos);
+  EXPECT_EQ(measured.find("~"), svg.npos);
+}
+
+TEST(AdviceText, IsASentencePerService) {
+  EXPECT_EQ(advice_text({}), "");
+  EXPECT_EQ(advice_text({{"a", Millis{24}, Millis{20}, Millis{20}, 7, {{Millis{40}, 1}}}}),
+            "a: the SLO is 1.2 x the fastest batch (20 ms); with 40 ms 1 GPU does, not 7\n");
+  EXPECT_EQ(
+      advice_text(
+          {{"a", Millis{60}, Millis{20}, Millis{50}, 400, {{Millis{80}, 300}, {Millis{120}, 2}}}}),
+      "a: the SLO is 1.2 x the least under this SLO rule (50 ms); with 80 ms 300 GPUs do, with "
+      "120 ms 2\n    GPUs do, not 400\n");
+}
 
 TEST(PlanText, DrawsTheSmallPlan) {
   EXPECT_EQ(fmt::format("\n{}", plan_text(small_plan(), picture_catalogue(), {.explain = true})),

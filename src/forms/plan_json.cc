@@ -23,6 +23,9 @@ void describe(Form& f, PlannedInstance& i) {
   f.number("throughput_rps", i.throughput.value, kNotNegative,
            "the most that the instance may carry under the SLO rule");
   f.number("latency_ms", i.latency.value, kNotNegative, "execution of a full batch");
+  f.optional(i.predicted).boolean("predicted", i.predicted, "by a law, not measured");
+  f.optional(!i.learned_on.empty())
+      .text("learned_on", i.learned_on, "the GPU models of the laws that predicted it");
 }
 
 void describe(Form& f, PlannedGpu& gpu) {
@@ -40,6 +43,8 @@ void describe(Form& f, PlannedService& service) {
   f.number("slo_ms", service.slo.value, kNotNegative, "asked for");
   f.or_null().number("predicted_latency_ms", service.predicted_latency.value, kNotNegative,
                      "the worst, of the SLO rule's kind; null: unbounded");
+  f.optional(service.predicted)
+      .boolean("predicted", service.predicted, "an instance of it is predicted, not measured");
 }
 
 void describe(Form& f, Objective& objective) {
@@ -80,6 +85,21 @@ void describe(Form& f, PlanChanges& changes) {
                       "what fewer moves cost in GPUs");
 }
 
+void describe(Form& f, plan::SloOption& option) {
+  f.number("slo_ms", option.slo.value, kPositive, "with this SLO instead");
+  f.integer("gpus", option.gpus, {.high = kMaxGpus}, "so many GPUs do");
+}
+
+void describe(Form& f, plan::SloAdvice& advice) {
+  f.name("service", advice.service, "whose SLO is near its fastest batch");
+  f.number("slo_ms", advice.slo.value, kPositive, "asked for");
+  f.number("fastest_batch_ms", advice.fastest.value, kPositive, "on any instance");
+  f.number("least_slo_ms", advice.least.value, kPositive,
+           "that such a batch meets under the SLO rule");
+  f.integer("gpus", advice.gpus, {.high = kMaxGpus}, "of this plan");
+  f.list("options", advice.options, describe, {}, "plans with a longer SLO of this service");
+}
+
 // The compute slices in a MIG profile's name: 3 of "3g.40gb", 0 of another kind of name.
 int gpcs_of(std::string_view profile) {
   int gpcs = 0;
@@ -116,6 +136,7 @@ void describe_rule(Form& f, SloRule& rule) {
 struct PlanDocument {
   ServingPlan plan;
   std::optional<PlanChanges> changes;
+  std::vector<plan::SloAdvice> advice = {};
 };
 
 void describe(Form& f, PlanDocument& document) {
@@ -136,6 +157,9 @@ void describe(Form& f, PlanDocument& document) {
       .notes("explanation", plan.explanation, {.indent = "    "},
              "sentences that explain the plan");
   f.object("incremental", document.changes, describe, "against what ran before");
+  f.optional(!document.advice.empty())
+      .list("advice", document.advice, describe, {.indent = "    "},
+            "what a longer SLO would save, found by planning again");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   if (!in->has("objective")) plan.objective = counted(plan);
@@ -145,8 +169,9 @@ void describe(Form& f, PlanDocument& document) {
 
 }  // namespace
 
-std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes) {
-  return write_form(PlanDocument{plan, changes}, describe);
+std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes,
+                      const std::vector<plan::SloAdvice>& advice) {
+  return write_form(PlanDocument{plan, changes, advice}, describe);
 }
 
 Result<ServingPlan> read_plan(const Document& document) {

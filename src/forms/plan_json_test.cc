@@ -119,6 +119,32 @@ TEST(PlanJson, WritesAnUnboundedLatencyAsNull) {
   EXPECT_EQ(*again, plan);
 }
 
+TEST(PlanJson, SaysWhatIsPredictedAndReadsItBack) {
+  ServingPlan plan = plan_to_write();
+  plan.gpus[0].instances[0].predicted = plan.services[0].predicted = true;
+  plan.gpus[0].instances[0].learned_on = "A30-24GB";
+  const auto json = nlohmann::json::parse(plan_json(plan));
+  EXPECT_EQ(json["gpus"][0]["instances"][0]["predicted"], true);
+  EXPECT_EQ(json["gpus"][0]["instances"][0]["learned_on"], "A30-24GB");
+  EXPECT_FALSE(json["gpus"][0]["instances"][1].contains("predicted"));
+  EXPECT_EQ(json["services"][0]["predicted"], true);
+  EXPECT_FALSE(json["services"][1].contains("predicted"));
+  const auto again = parse_plan("p.json", plan_json(plan));
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(*again, plan);
+}
+
+TEST(PlanJson, HoldsAdvice) {
+  EXPECT_FALSE(nlohmann::json::parse(plan_json(plan_to_write())).contains("advice"));
+  const std::vector<plan::SloAdvice> advice{
+      {"bert", Millis{24}, Millis{20}, Millis{20}, 7, {{Millis{40}, 2}}}};
+  const std::string text = plan_json(plan_to_write(), {}, advice);
+  EXPECT_EQ(nlohmann::json::parse(text)["advice"],
+            nlohmann::json::parse(R"([{"service": "bert", "slo_ms": 24, "fastest_batch_ms": 20,
+                "least_slo_ms": 20, "gpus": 7, "options": [{"slo_ms": 40, "gpus": 2}]}])"));
+  EXPECT_EQ(*parse_plan("p.json", text), plan_to_write());
+}
+
 // ---- plans written by hand ----
 
 constexpr std::string_view kByHand = R"({

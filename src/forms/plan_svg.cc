@@ -10,6 +10,7 @@
 #include "forms/picture.h"
 #include "forms/serving_forms.h"
 #include "forms/svg_page.h"
+#include "plan/predictions.h"
 
 namespace partita::forms {
 namespace {
@@ -146,6 +147,11 @@ std::string Svg::facts(const PlannedGpu& gpu, const PlannedInstance& instance) c
       xml_escaped(instance.service), gpu.index, xml_escaped(instance.profile), instance.start,
       instance.batch, count_text(instance.processes, "process"),
       number_text(instance.throughput.value), ms_text(instance.latency));
+  if (instance.predicted)
+    text += instance.learned_on.empty()
+                ? "\npredicted, not measured"
+                : fmt::format("\npredicted, not measured: a law learned on {}",
+                              xml_escaped(instance.learned_on));
   const auto service = services_.find(instance.service);
   if (service == services_.end()) return text;
   return text + fmt::format("\nreceives {} of the service's {} requests/s",
@@ -161,7 +167,7 @@ void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, do
   put("<g class=\"instance on\"><title>{}</title>{}", facts(gpu, i),
       box_svg({x + kInset, y + kInset, width - 2 * kInset, kRowHeight - 2 * kInset, 4}, fill));
   const double room = width - 2 * padding;
-  const std::string point = fmt::format("b{}×{}", i.batch, i.processes);
+  const std::string point = point_text(i);
   constexpr double kBold = 1.1;  // bold letters are that much wider
   const int name_size =
       text_width(i.service, kPlanNameSize * kBold) <= room ? kPlanNameSize : kPlanSmallSize;
@@ -228,6 +234,12 @@ std::string Svg::draw() && {
   if (page_ + 1 == kMaxSvgPages && later > 0) {
     put("<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">... and {} more GPUs</text>\n",
         kPlanMargin, y, kPlanNameSize, kFaint, later);
+    y += kPlanMargin;
+  }
+  if (const std::string predicted = plan::predictions_text(plan_); !predicted.empty()) {
+    put("<text class=\"predicted\" x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n",
+        kPlanMargin, y, kPlanSmallSize, kFaint,
+        xml_escaped(cut("~ " + predicted, kPlanSmallSize, width_ - 2.0 * kPlanMargin)));
     y += kPlanMargin;
   }
   const std::string title =

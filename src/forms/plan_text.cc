@@ -7,6 +7,7 @@
 #include "base/unicode.h"
 #include "forms/picture.h"
 #include "forms/serving_forms.h"
+#include "plan/predictions.h"
 
 namespace partita::forms {
 namespace {
@@ -14,12 +15,12 @@ namespace {
 // The longest description of an instance that fits is shown; at worst its service's name, cut.
 LabelledBox labelled(const Box& box, const std::map<std::string_view, int>& order) {
   const PlannedInstance& instance = *box.instance;
-  const std::string point = fmt::format("b{}×{}", instance.batch, instance.processes);
+  const std::string point = point_text(instance);
   const std::string name = utf8(printable(instance.service));
   return {.start = box.start,
           .size = box.size,
           .labels = {fmt::format("{} {} {}", name, instance.profile, point),
-                     fmt::format("{} {}", name, point), name},
+                     fmt::format("{} {}", name, point), (instance.predicted ? "~" : "") + name},
           .colour = distinct_colour(order.at(instance.service))};
 }
 
@@ -119,7 +120,8 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
     const double slack = 100 * (s.planned / s.rate - 1);
     rows.push_back({s.name, number_text(s.rate.value), number_text(s.planned.value),
                     s.rate.value > 0 ? fmt::format("{:.{}f}%", slack, slack < 100 ? 1 : 0) : "-",
-                    number_text(s.slo.value), number_text(s.predicted_latency.value), "none"});
+                    number_text(s.slo.value),
+                    (s.predicted ? "~" : "") + number_text(s.predicted_latency.value), "none"});
   }
   const int room = options.width - columns_between(rows);  // of names and instances
   int names = 0;
@@ -181,9 +183,27 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   if (plan.stats.nodes > 0)
     effort += fmt::format("; {}", count_text(plan.stats.nodes, "search node"));
   text += lines(effort);
+  if (const std::string predicted = plan::predictions_text(plan); !predicted.empty())
+    text += lines("~ " + utf8(printable(predicted)));
   if (options.explain && !plan.explanation.empty()) {
     text += "\nwhy:\n";
     for (const std::string& line : plan.explanation) text += lines("  - " + utf8(printable(line)));
+  }
+  return text;
+}
+
+std::string advice_text(const std::vector<plan::SloAdvice>& advice, int width) {
+  std::string text;
+  for (const plan::SloAdvice& one : advice) {
+    std::string line = fmt::format(
+        "{}: the SLO is {:.2g} x {} ({} ms)", utf8(printable(one.service)), one.slo / one.least,
+        one.least == one.fastest ? "the fastest batch" : "the least under this SLO rule",
+        number_text(one.least.value));
+    for (const plan::SloOption& option : one.options)
+      line += fmt::format("{} with {} ms {} {}", &option == &one.options.front() ? ";" : ",",
+                          number_text(option.slo.value), count_text(option.gpus, "GPU"),
+                          option.gpus == 1 ? "does" : "do");
+    text += folded(line + fmt::format(", not {}", one.gpus), width, 4);
   }
   return text;
 }

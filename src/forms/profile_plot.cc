@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 struct PlotSample {
   int batch = 0;
   double value = 0;
+  bool predicted = false;
 };
 
 // Samples by ascending batch, by size.
@@ -33,9 +35,28 @@ PlotSeries plot_series(const profile::WorkloadProfile& profile, int processes,
   for (const profile::ProfilePoint& p : profile.points) {
     if (p.processes != processes) continue;
     series[p.gpcs].push_back(
-        {p.batch, quantity == PlotQuantity::throughput ? p.throughput.value : p.latency.value});
+        {p.batch, quantity == PlotQuantity::throughput ? p.throughput.value : p.latency.value,
+         p.predicted()});
   }
   return series;
+}
+
+// Under a plot of points that are not all measured; empty where they are.
+std::string prediction_note(const profile::WorkloadProfile& profile, int processes) {
+  std::set<std::string> learned_on;
+  int points = 0, predicted = 0;
+  for (const profile::ProfilePoint& p : profile.points) {
+    if (p.processes != processes) continue;
+    ++points;
+    if (!p.predicted()) continue;
+    ++predicted;
+    if (!p.learned_on->empty()) learned_on.insert(*p.learned_on);
+  }
+  if (predicted == 0) return {};
+  std::string note = fmt::format("{} of {} points are predicted, not measured", predicted, points);
+  if (!learned_on.empty())
+    note += fmt::format(", by a law learned on {}", fmt::join(learned_on, ", "));
+  return note;
 }
 
 struct PlotRange {
@@ -139,9 +160,10 @@ std::string plot_lines(const PlotPanel& panel) {
     svg += "'/>\n";
     for (const PlotSample& s : samples) {
       plot_add(svg,
-               "<circle cx='{:.1f}' cy='{:.1f}' r='3' fill='{}'><title>{} GPCs, batch {}: "
-               "{:.4g}</title></circle>\n",
-               panel.x(s.batch), panel.y(s.value), stroke, gpcs, s.batch, s.value);
+               "<circle cx='{:.1f}' cy='{:.1f}' r='3' stroke='{}' fill='{}'><title>{} GPCs, batch "
+               "{}: {:.4g}{}</title></circle>\n",
+               panel.x(s.batch), panel.y(s.value), stroke, s.predicted ? "white" : stroke, gpcs,
+               s.batch, s.value, s.predicted ? ", predicted" : "");
     }
   }
   return svg;
@@ -176,8 +198,10 @@ std::string plot_text(const profile::WorkloadProfile& profile, int processes) {
                           plot_blocks(samples, rates), plot_extremes(samples),
                           plot_blocks(latency.at(gpcs), times), plot_extremes(latency.at(gpcs))});
   }
-  return fmt::format("{} with {}; heights are logarithmic and shared by all sizes\n\n{}",
-                     profile.model, count_text(processes, "process"), to_string(table));
+  const std::string note = prediction_note(profile, processes);
+  return fmt::format("{} with {}; heights are logarithmic and shared by all sizes\n\n{}{}",
+                     profile.model, count_text(processes, "process"), to_string(table),
+                     note.empty() ? "" : fmt::format("\n~ {}\n", note));
 }
 
 std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
@@ -198,6 +222,9 @@ std::string plot_svg(const profile::WorkloadProfile& profile, int processes) {
       count_text(processes, "process"));
   svg += plot_frame(left, "Throughput, requests/s") + plot_lines(left);
   svg += plot_frame(right, "Latency of a batch, ms") + plot_lines(right);
+  if (const std::string note = prediction_note(profile, processes); !note.empty())
+    plot_add(svg, "<text x='{}' y='{}' class='predicted'>Hollow: {}</text>\n", kLeft, 38,
+             xml_escaped(note));
   return svg + plot_legend(throughput, third) + "</svg>\n";
 }
 

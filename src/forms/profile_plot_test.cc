@@ -32,5 +32,20 @@ TEST(ProfilePlot, IsXmlWhateverTheName) {
   EXPECT_EQ(forms::XmlCheck(svg).run(), "");
 }
 
+TEST(ProfilePlot, MarksWhatWasPredicted) {
+  EXPECT_EQ(plot_text(plotted_profile(), 1).find("predicted"), std::string::npos);
+  EXPECT_EQ(plot_svg(plotted_profile(), 1).find("redicted"), std::string::npos);
+  profile::WorkloadProfile half = plotted_profile();
+  half.points[1].learned_on = "A<100";
+  EXPECT_THAT(
+      plot_text(half, 1),
+      HasSubstr("\n~ 1 of 3 points are predicted, not measured, by a law learned on A<100\n"));
+  const std::string svg = plot_svg(half, 1);
+  EXPECT_EQ(forms::XmlCheck(svg).run(), "");
+  EXPECT_THAT(svg, HasSubstr(">Hollow: 1 of 3 points are predicted, not measured, by a law learned "
+                             "on A&lt;100<"));
+  EXPECT_THAT(svg, HasSubstr("fill='white'><title>1 GPCs, batch 2: 150, predicted<"));
+}
+
 }  // namespace
 }  // namespace partita::forms

@@ -9,6 +9,7 @@
 #include "base/form.h"
 #include "forms/vocabulary.h"
 #include "hw/catalogue.h"
+#include "plan/advice.h"
 #include "plan/serving.h"
 
 namespace partita::forms {
@@ -34,7 +35,9 @@ struct PlanChanges {
   int kept = 0, restarted = 0, moved = 0, created = 0, removed = 0;
   std::vector<Point> curve;
 };
-std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes = {});
+// `advice`: key of that name; not read either.
+std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes = {},
+                      const std::vector<plan::SloAdvice>& advice = {});
 DocumentKind plan_kind();
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 Result<ServingPlan> read_plan(const Document& document);
@@ -49,6 +52,9 @@ struct PictureOptions {
 // For people: a bar of slices for every GPU, a table of services, the objective with its bound.
 std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                       const PictureOptions& options);
+
+// Sentences on services whose SLO is near the fastest batch, under a plan; empty without advice.
+std::string advice_text(const std::vector<plan::SloAdvice>& advice, int width = 100);
 
 // A picture of every GPU's slices: one row per GPU (in columns when there are many), one box per
 // instance, coloured by service, all facts on hover, with a legend and the numbers of the slices. A

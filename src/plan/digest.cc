@@ -69,6 +69,7 @@ void add_points(Digester& out, const FleetEntry& entry, const std::vector<std::s
       out.add(point->gpcs).add(point->processes).add(point->batch);
       out.add(point->throughput.value).add(point->latency.value);
       out.add(point->memory ? point->memory->value : -1);
+      if (point->predicted()) out.add(std::string_view(*point->learned_on));
     }
   }
 }

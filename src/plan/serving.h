@@ -86,8 +86,10 @@ struct PlannedInstance {
   std::string service;
   int batch = 0;
   int processes = 0;
-  Rps throughput;  // rate that the instance is planned to carry at most under the SLO rule
-  Millis latency;  // execution latency of a full batch
+  Rps throughput;          // rate that the instance is planned to carry at most under the SLO rule
+  Millis latency;          // execution latency of a full batch
+  bool predicted = false;  // by a law, not measured (predictions.h)
+  std::string learned_on = {};  // the GPU models of such laws, with commas; may be unknown
   bool operator==(const PlannedInstance&) const = default;
 };
 
@@ -105,6 +107,7 @@ struct PlannedService {
   Millis slo;
   Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile
                              // latency at its load; pooled: percentile latency of the pool
+  bool predicted = false;    // an instance of it is
   bool operator==(const PlannedService&) const = default;
 };
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 
 namespace partita::profile {
 namespace {
@@ -158,6 +157,9 @@ Result<Partitions> partitions_of(const WorkloadProfile& profile, const hw::GpuMo
     if (!on) return failed(on.error());
     partitions.emplace(p.gpcs, *on);
   }
+  for (const NoRun& p : profile.no_runs) {  // a size that the GPU lacks did not run, of course
+    if (const Result<Partition> on = partition(gpu, p.gpcs)) partitions.emplace(p.gpcs, *on);
+  }
   return partitions;
 }
 
@@ -167,27 +169,21 @@ std::vector<Sample> samples_of(const WorkloadProfile& profile, const Partitions&
   return samples;
 }
 
-// A combination of the profile's grid, and whether it ran.
+// A combination that was tried, and whether it ran.
 struct GridRow {
   Partition on;
   int batch, processes;
   bool ran;
 };
 
-std::vector<GridRow> grid_of(const WorkloadProfile& profile, const Partitions& partitions) {
-  std::set<int> batches, processes;
-  for (const ProfilePoint& p : profile.points) {
-    batches.insert(p.batch);
-    processes.insert(p.processes);
-  }
+// What was not tried says nothing.
+std::vector<GridRow> tried(const WorkloadProfile& profile, const Partitions& partitions) {
   std::vector<GridRow> rows;
-  for (const auto& [gpcs, on] : partitions) {
-    for (const int p : processes) {
-      for (const int b : batches) {
-        rows.push_back({on, b, p, find_point(profile, gpcs, b, p) != nullptr});
-      }
-    }
-  }
+  for (const ProfilePoint& p : profile.points)
+    rows.push_back({partitions.at(p.gpcs), p.batch, p.processes, true});
+  for (const NoRun& p : profile.no_runs)
+    if (const auto on = partitions.find(p.gpcs); on != partitions.end())
+      rows.push_back({on->second, p.batch, p.processes, false});
   return rows;
 }
 
@@ -275,7 +271,7 @@ Result<PerformanceLaw> fit(const WorkloadProfile& profile, const hw::GpuModel& g
   PerformanceLaw law = with_speed({}, minimise({samples, start}, start, kIterations));
   law.model = profile.model;
   MemoryChoice memory = fit_measured_memory(profile);
-  if (memory.right < 0) memory = fit_feasibility(grid_of(profile, *partitions));
+  if (memory.right < 0) memory = fit_feasibility(tried(profile, *partitions));
   law.process_mib = memory.process_mib;
   law.request_mib = memory.request_mib;
   for (const Coefficient& c : kCoefficients) law.*c.member = rounded(law.*c.member);
@@ -287,7 +283,7 @@ Result<MemoryScore> memory_score(const PerformanceLaw& law, const WorkloadProfil
   const Result<Partitions> partitions = partitions_of(profile, gpu);
   if (!partitions) return failed(partitions.error());
   MemoryScore score;
-  for (const GridRow& row : grid_of(profile, *partitions)) {
+  for (const GridRow& row : tried(profile, *partitions)) {
     ++score.rows;
     if (fits(law, row.on, row.batch, row.processes) == row.ran) ++score.right;
   }

@@ -14,12 +14,13 @@
 namespace partita::profile {
 
 // The law of a workload measured on the plain MIG profiles of `gpu`; coefficients have five
-// significant digits. A combination of the profile's sizes, batches and processes without a point
-// counts as one that did not run. Few points leave coefficients near the starting guess. bad_input:
-// no points, or sizes that the GPU lacks (see partition()).
+// significant digits. Learns from the points and from what did not run, and from nothing else: a
+// combination that was never tried may run or not. Without a row that did not run and without
+// measured memory, memory stays unknown. Few points leave coefficients near the starting guess.
+// bad_input: no points, or sizes that the GPU lacks (see partition()).
 Result<PerformanceLaw> fit(const WorkloadProfile& profile, const hw::GpuModel& gpu);
 
-// How well a law tells what runs: combinations of the profile's grid, and how many of them are told
+// How well a law tells what runs: combinations that were tried, and how many of them are told
 // rightly.
 struct MemoryScore {
   int rows = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/rng.h"
 #include "base/source_text.h"
@@ -31,7 +32,8 @@ PerformanceLaw known_law() {
   return law;
 }
 
-// The law's points on the published grid, with normal noise of this relative width.
+// The law's points on the published grid, with normal noise of this relative width; the rest of the
+// grid did not run.
 WorkloadProfile measured(const PerformanceLaw& law, double noise, std::uint64_t seed) {
   WorkloadProfile profile = table_from_laws({"A100-80GB", "", {law}}, a100())->at(law.model);
   Rng rng(seed);
@@ -40,7 +42,13 @@ WorkloadProfile measured(const PerformanceLaw& law, double noise, std::uint64_t 
     for (int i = 0; i < 12; ++i) normal += rng.uniform();
     p.throughput = p.throughput * (1 + noise * normal);
     p.memory.reset();  // as in the published data: only what did not run tells about memory
+    p.learned_on.reset();
   }
+  for (const int gpcs : {1, 2, 3, 4, 7})
+    for (int processes = 1; processes <= 5; ++processes)
+      for (int batch = 1; batch <= 256; batch *= 2)
+        if (!find_point(profile, gpcs, batch, processes))
+          profile.no_runs.push_back({gpcs, batch, processes});
   return profile;
 }
 
@@ -104,6 +112,35 @@ TEST(Fit, MemoryIsUnknownWhenEverythingRan) {
   EXPECT_FALSE(fit(measured(law, 0, 0), a100())->knows_memory());
 }
 
+TEST(Fit, WhatWasNeverTriedSaysNothing) {
+  // Without the rows that did not run: 225 combinations, of which the rest is not known.
+  WorkloadProfile profile = measured(known_law(), 0, 0);
+  ASSERT_FALSE(profile.no_runs.empty());
+  profile.no_runs.clear();
+  const Result<PerformanceLaw> law = fit(profile, a100());
+  ASSERT_TRUE(law);
+  EXPECT_FALSE(law->knows_memory());
+  const MemoryScore score = *memory_score(*law, profile, a100());
+  EXPECT_EQ(score.rows, static_cast<int>(profile.points.size()));
+  EXPECT_EQ(score.right, score.rows);
+}
+
+TEST(Fit, OneRowThatDidNotRunIsKnowledgeOfIt) {
+  WorkloadProfile profile{"m", {}};
+  for (const auto& [gpcs, batch, processes] :
+       {std::tuple(1, 1, 1), {1, 8, 1}, {2, 8, 2}, {3, 16, 2}, {4, 32, 2}, {7, 32, 3}})
+    profile.points.push_back(predict(known_law(), *partition(a100(), gpcs), batch, processes));
+  for (ProfilePoint& p : profile.points) p.memory.reset();
+  profile.no_runs = {{1, 256, 5}, {5, 1, 1}};  // an A100 has no instance of five GPCs
+  const Result<PerformanceLaw> law = fit(profile, a100());
+  ASSERT_TRUE(law) << to_string(law.error());
+  EXPECT_TRUE(law->knows_memory());
+  const MemoryScore score = *memory_score(*law, profile, a100());
+  EXPECT_EQ(score.rows, 7);
+  EXPECT_EQ(score.right, 7);
+  EXPECT_FALSE(fits(*law, *partition(a100(), 1), 256, 5));
+}
+
 TEST(Fit, UsesMeasuredMemory) {
   WorkloadProfile profile = measured(known_law(), 0, 0);
   for (ProfilePoint& p : profile.points) p.memory = Mib{p.processes * (700.0 + 80.0 * p.batch)};
@@ -114,7 +151,7 @@ TEST(Fit, UsesMeasuredMemory) {
 }
 
 TEST(Fit, OnePointIsReproducedAndNoPointIsRefused) {
-  WorkloadProfile profile{"m", {measured(known_law(), 0, 0).points.front()}};
+  WorkloadProfile profile{"m", {measured(known_law(), 0, 0).points.front()}, {}};
   const Result<PerformanceLaw> law = fit(profile, a100());
   ASSERT_TRUE(law);
   EXPECT_LT(worst_error(*law, profile), 0.02);

@@ -107,6 +107,7 @@ Result<ProfileTable> table_from_laws(const PerformanceLaws& laws, const hw::GpuM
           WorkloadProfile& workload = table[law.model];
           workload.model = law.model;
           workload.points.push_back(predict(law, *on, batch, processes));
+          workload.points.back().learned_on = laws.gpu_model;
         }
       }
     }

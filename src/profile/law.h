@@ -78,8 +78,8 @@ ProfilePoint predict(const PerformanceLaw& law, const Partition& on, int batch, 
 bool fits(const PerformanceLaw& law, const Partition& on, int batch, int processes);
 
 // Predicted points on the grid of the published measurements: the GPU's plain profiles x batch 1,
-// 2, 4 .. 256 x processes 1..5, without those that do not fit. Models that fit nowhere are left
-// out.
+// 2, 4 .. 256 x processes 1..5, without those that do not fit; marked as predicted. Models that fit
+// nowhere are left out.
 Result<ProfileTable> table_from_laws(const PerformanceLaws& laws, const hw::GpuModel& gpu);
 
 // JSON, kind PerformanceLaws (docs/profiles.md). Unknown keys, repeated models, coefficients out of

@@ -33,7 +33,7 @@ Result<PerformanceLaws> parse_laws(const std::string& file, std::string_view tex
   fields.exactly("kind", kKind);
   fields.only({"api_version", "kind", "gpu_model", "source", "laws"});
   PerformanceLaws laws;
-  laws.gpu_model = fields.text("gpu_model");
+  laws.gpu_model = fields.name("gpu_model");
   if (fields.has("source")) laws.source = fields.text("source");
   for (const Node& item : fields.list("laws")) {
     PerformanceLaw law = read_law({fields, item});

@@ -7,6 +7,8 @@
 #include <map>
 #include <tuple>
 
+#include "base/unicode.h"
+#include "profile/consistency.h"
 #include "profile/csv.h"
 
 namespace partita::profile {
@@ -17,14 +19,29 @@ constexpr double kMaxThroughputRps = 1e12;
 constexpr double kMaxLatencyMs = 1e12;
 constexpr double kMaxMemoryMib = 1e12;
 constexpr std::size_t kMaxModelName = 128;
+constexpr std::string_view kPredicted = "predicted";
 
-// Where a format keeps the columns of a point, and its units. Memory is -1 when the format has
-// none.
+// Where a format keeps the columns of a point, and its units. Memory and source are -1 when the
+// format has none.
 struct Columns {
-  int gpcs, batch, processes, throughput, latency, memory;
-  double latency_unit_ms;
-  bool throughput_per_process;
+  int gpcs, batch, processes, throughput, latency, memory, source;
+  RowUnits units;
 };
+
+// Where a point comes from: nothing when it was measured, else the GPU model behind "predicted:".
+Result<std::optional<std::string>> parse_source(const Csv& csv, const CsvRow& row, int column) {
+  const std::string& cell = row.cells[static_cast<std::size_t>(column)];
+  if (cell.empty() || cell == "measured") return std::optional<std::string>();
+  if (cell == kPredicted) return std::optional<std::string>("");
+  std::string_view gpu = cell;
+  if (gpu.starts_with(kPredicted) && gpu[kPredicted.size()] == ':') {
+    gpu.remove_prefix(kPredicted.size() + 1);
+    if (name_fault(gpu).empty()) return std::optional<std::string>(gpu);
+  }
+  return bad_input(csv.at(row),
+                   "source is none of: measured, predicted, predicted:GPU (the GPU model on which "
+                   "the law was learned)");
+}
 
 // A point; throughput and latency stay 0 in a row that did not run.
 Result<ProfilePoint> parse_point(const Csv& csv, const CsvRow& row, const Columns& at) {
@@ -34,24 +51,30 @@ Result<ProfilePoint> parse_point(const Csv& csv, const CsvRow& row, const Column
   if (!batch) return failed(batch.error());
   const Result<int> processes = csv_integer(csv, row, at.processes, {1, kMaxProcesses});
   if (!processes) return failed(processes.error());
-  const double share = at.throughput_per_process ? *processes : 1;  // the limit is on the total
+  const double share =
+      at.units.throughput_per_process ? *processes : 1;  // the limit is on the total
   const Result<double> throughput =
       csv_number(csv, row, at.throughput, {0, kMaxThroughputRps / share});
   if (!throughput) return failed(throughput.error());
   const Result<double> latency =
-      csv_number(csv, row, at.latency, {0, kMaxLatencyMs / at.latency_unit_ms});
+      csv_number(csv, row, at.latency, {0, kMaxLatencyMs / at.units.latency_unit_ms});
   if (!latency) return failed(latency.error());
   if ((*throughput == 0) != (*latency == 0)) {
     return bad_input(csv.at(row),
                      "throughput and latency must both be positive, or both 0 (did not run)");
   }
   const double total = std::min(*throughput * share, kMaxThroughputRps);
-  ProfilePoint point{*gpcs, *batch, *processes, Rps{total}, Millis{*latency * at.latency_unit_ms},
-                     {}};
+  ProfilePoint point{
+      *gpcs, *batch, *processes, Rps{total}, Millis{*latency * at.units.latency_unit_ms}, {}};
   if (at.memory >= 0 && !row.cells[static_cast<std::size_t>(at.memory)].empty()) {
     const Result<double> memory = csv_number(csv, row, at.memory, {0, kMaxMemoryMib});
     if (!memory) return failed(memory.error());
     point.memory = Mib{*memory};
+  }
+  if (at.source >= 0) {
+    Result<std::optional<std::string>> source = parse_source(csv, row, at.source);
+    if (!source) return failed(source.error());
+    point.learned_on = *std::move(source);
   }
   return point;
 }
@@ -59,12 +82,17 @@ Result<ProfilePoint> parse_point(const Csv& csv, const CsvRow& row, const Column
 // The rows of one model by their sort key. Rows that did not run are kept too, so that repeats are
 // seen.
 struct Collected {
-  std::map<std::tuple<int, int, int>, ProfilePoint> rows;
+  struct Row {
+    int line;
+    ProfilePoint point;
+  };
+  std::map<std::tuple<int, int, int>, Row> rows;
 
   Result<void> add(const Csv& csv, const CsvRow& row, const Columns& at) {
     const Result<ProfilePoint> point = parse_point(csv, row, at);
     if (!point) return failed(point.error());
-    if (!rows.emplace(std::tuple(point->gpcs, point->processes, point->batch), *point).second) {
+    const std::tuple key(point->gpcs, point->processes, point->batch);
+    if (!rows.emplace(key, Row{row.line, *point}).second) {
       return bad_input(csv.at(row), fmt::format("{} GPCs, batch {}, {} processes appear twice",
                                                 point->gpcs, point->batch, point->processes));
     }
@@ -73,12 +101,32 @@ struct Collected {
 
   WorkloadProfile profile(const std::string& model) const {
     WorkloadProfile result{model, {}};
-    for (const auto& [key, point] : rows) {
-      if (point.throughput.value > 0) result.points.push_back(point);
+    for (const auto& [key, row] : rows) {
+      const ProfilePoint& point = row.point;
+      if (point.throughput.value > 0) {
+        result.points.push_back(point);
+      } else if (!point.predicted()) {  // that a law expects it not to run is no knowledge
+        result.no_runs.push_back({point.gpcs, point.batch, point.processes});
+      }
     }
     return result;
   }
 };
+
+using Models = std::map<std::string, Collected>;
+
+// Refuses rows whose columns contradict each other.
+Result<void> check_rows(const Csv& csv, const Models& models, const RowUnits& units) {
+  std::vector<LinedPoint> ran;
+  for (const auto& [model, collected] : models)
+    for (const auto& [key, row] : collected.rows)
+      if (row.point.throughput.value > 0) ran.push_back({row.line, model, row.point});
+  std::sort(ran.begin(), ran.end(),
+            [](const LinedPoint& a, const LinedPoint& b) { return a.line < b.line; });
+  const std::optional<Contradiction> wrong = contradiction(ran, units);
+  if (!wrong) return {};
+  return bad_input(fmt::format("{}:{}", csv.file, wrong->line), wrong->message);
+}
 
 Result<std::string> parse_model(const Csv& csv, const CsvRow& row, int column) {
   const std::string& model = row.cells[static_cast<std::size_t>(column)];
@@ -96,17 +144,13 @@ Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view 
   if (!csv) return failed(csv.error());
   const Result<void> columns =
       require_columns(*csv, {"model", "gpcs", "batch", "processes", "throughput_rps", "latency_ms"},
-                      {"memory_mib"});
+                      {"memory_mib", "source"});
   if (!columns) return failed(columns.error());
-  const Columns at{csv->column("gpcs"),
-                   csv->column("batch"),
-                   csv->column("processes"),
-                   csv->column("throughput_rps"),
-                   csv->column("latency_ms"),
-                   csv->column("memory_mib"),
-                   1.0,
-                   false};
-  std::map<std::string, Collected> models;
+  const Columns at{csv->column("gpcs"),       csv->column("batch"),
+                   csv->column("processes"),  csv->column("throughput_rps"),
+                   csv->column("latency_ms"), csv->column("memory_mib"),
+                   csv->column("source"),     {"throughput_rps", "latency_ms", 1.0, false}};
+  Models models;
   for (const CsvRow& row : csv->rows) {
     const Result<std::string> model = parse_model(*csv, row, csv->column("model"));
     if (!model) return failed(model.error());
@@ -119,6 +163,7 @@ Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view 
     if (!profile.points.empty()) table.emplace(model, std::move(profile));
   }
   if (table.empty()) return bad_input(csv->at(csv->header), "no row ran: every row is 0,0");
+  if (auto agree = check_rows(*csv, models, at.units); !agree) return failed(agree.error());
   return table;
 }
 
@@ -135,9 +180,10 @@ Result<WorkloadProfile> parse_parvagpu_csv(const std::string& file, const std::s
                    csv->column("Throughput"),
                    csv->column("Latency"),
                    -1,
-                   1000.0,
-                   true};
-  Collected collected;
+                   -1,
+                   {"Throughput", "Latency", 1000.0, true}};
+  Models models;
+  Collected& collected = models[model];
   for (const CsvRow& row : csv->rows) {
     const Result<void> added = collected.add(*csv, row, at);
     if (!added) return failed(added.error());
@@ -146,18 +192,32 @@ Result<WorkloadProfile> parse_parvagpu_csv(const std::string& file, const std::s
   if (profile.points.empty()) {
     return bad_input(csv->at(csv->header), "no row ran: every row is 0,0");
   }
+  if (auto agree = check_rows(*csv, models, at.units); !agree) return failed(agree.error());
   return profile;
 }
 
 std::string native_csv(const ProfileTable& table) {
-  std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
+  bool any_predicted = false;
+  for (const auto& [model, profile] : table)
+    any_predicted |= std::any_of(profile.points.begin(), profile.points.end(),
+                                 [](const ProfilePoint& p) { return p.predicted(); });
+  const auto source = [any_predicted](const std::optional<std::string>& learned_on) {
+    if (!any_predicted) return std::string();
+    if (!learned_on) return std::string(",measured");
+    return learned_on->empty() ? ",predicted" : "," + csv_cell("predicted:" + *learned_on);
+  };
+  std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib";
+  text += any_predicted ? ",source\n" : "\n";
   for (const auto& [model, profile] : table) {
     const std::string name = csv_cell(model);
-    for (const ProfilePoint& p : profile.points) {
-      text += fmt::format("{},{},{},{},{},{},{}\n", name, p.gpcs, p.batch,
-                     p.processes, p.throughput.value, p.latency.value,
-                     p.memory ? fmt::format("{}", p.memory->value) : std::string());
-    }
+    for (const ProfilePoint& p : profile.points)
+      text += fmt::format("{},{},{},{},{},{},{}{}\n", name, p.gpcs, p.batch, p.processes,
+                          p.throughput.value, p.latency.value,
+                          p.memory ? fmt::format("{}", p.memory->value) : std::string(),
+                          source(p.learned_on));
+    for (const NoRun& none : profile.no_runs)
+      text += fmt::format("{},{},{},{},0,0,{}\n", name, none.gpcs, none.batch, none.processes,
+                          source({}));
   }
   return text;
 }

@@ -9,10 +9,12 @@
 
 namespace partita::profile {
 
-// Native CSV: header model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib (columns in
-// any order, memory_mib optional). Throughput is the total of all processes. Rows with throughput
-// and latency both 0 mean "did not run" and are skipped. Negative, NaN, infinite, fractional
-// counts, duplicates, missing columns, unterminated quotes, binary and empty files are bad input.
+// Native CSV: header model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib,source
+// (columns in any order, the last two optional). Throughput is the total of all processes. Rows
+// with throughput and latency both 0 did not run: they are kept as no_runs. source: measured (or
+// empty), predicted, or predicted:GPU for the GPU model on which the law was learned. Negative,
+// NaN, infinite, fractional counts, duplicates, missing columns, unterminated quotes, binary and
+// empty files are bad input, and rows whose columns contradict each other (consistency.h).
 Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view text);
 
 // One ParvaGPU CSV (header Mig instance,Batch size,Workload Number,Throughput,Latency): throughput

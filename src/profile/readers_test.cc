@@ -17,7 +17,7 @@ std::string native_error(const std::string& text) {
   return table ? "accepted" : to_string(table.error());
 }
 
-TEST(NativeCsv, ReadsPointsSortedAndSkipsRowsThatDidNotRun) {
+TEST(NativeCsv, ReadsPointsSortedAndKeepsRowsThatDidNotRunApart) {
   const Result<ProfileTable> table =
       parse_native_csv("t.csv", std::string(kHeader) +
                                     "b,2,4,1,100.5,39.8,\na,1,8,2,20,800,512.5\n"
@@ -25,7 +25,9 @@ TEST(NativeCsv, ReadsPointsSortedAndSkipsRowsThatDidNotRun) {
   ASSERT_TRUE(table) << to_string(table.error());
   const ProfileTable expected = {
       {"a",
-       {"a", {{1, 4, 2, Rps{10}, Millis{800}, {}}, {1, 8, 2, Rps{20}, Millis{800}, Mib{512.5}}}}},
+       {"a",
+        {{1, 4, 2, Rps{10}, Millis{800}, {}}, {1, 8, 2, Rps{20}, Millis{800}, Mib{512.5}}},
+        {{1, 16, 2}}}},
       {"b", {"b", {{2, 4, 1, Rps{100.5}, Millis{39.8}, {}}}}}};
   EXPECT_EQ(*table, expected);
 }
@@ -73,12 +75,40 @@ TEST(NativeCsv, RefusesBadRowsWithLineAndReason) {
       {"\xC0\xAF,1,1,1,5,5,\n", "t.csv:2: invalid UTF-8"},
       {"\xED\xA0\x80,1,1,1,5,5,\n", "t.csv:2: invalid UTF-8"},
       {"a\x01,1,1,1,5,5,\n", "t.csv:2: control byte: not a text file"},
+      {"a,1,1,1,5,200,\na,1,2,1,5,4,\n",
+       "t.csv:3: throughput_rps 5 and latency_ms 4 contradict each other: a process with batches "
+       "of "
+       "2 at 5 requests/s in all take 400 ms a batch, 100 times that latency; one of the two is "
+       "wrong; 1 of the 2 rows that ran contradict themselves"},
       {"a,1,1,1,0,0,\n", "t.csv:1: no row ran: every row is 0,0"},
       {"", "t.csv:1: no rows below the header"},
   };
   for (const BadCase& c : cases) EXPECT_EQ(native_error(kHeader + std::string(c.text)), c.reason);
   EXPECT_EQ(native_error(std::string(kHeader) + std::string("a\0,1,1,1,5,5,\n", 14)),
             "t.csv:2: control byte: not a text file");
+}
+
+TEST(NativeCsv, KeepsWhatWasPredictedApartFromWhatWasMeasured) {
+  const std::string text =
+      "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib,source\n"
+      "a,1,1,1,10,100,,measured\na,1,2,1,10,200,,predicted\n"
+      "a,1,4,1,10,400,,predicted:A100-80GB\na,2,1,1,10,100,,\n"
+      "a,2,8,1,0,0,,predicted:A100-80GB\na,2,4,1,0,0,,\n";
+  const Result<ProfileTable> table = parse_native_csv("t.csv", text);
+  ASSERT_TRUE(table) << to_string(table.error());
+  const WorkloadProfile& a = table->at("a");
+  ASSERT_EQ(a.points.size(), 4u);
+  EXPECT_EQ(a.points[0].learned_on, std::nullopt);
+  EXPECT_EQ(a.points[1].learned_on, "");
+  EXPECT_EQ(a.points[2].learned_on, "A100-80GB");
+  EXPECT_FALSE(a.points[3].predicted());
+  EXPECT_EQ(a.no_runs, (std::vector<NoRun>{{2, 4, 1}}));  // a law's doubts are no knowledge
+  EXPECT_EQ(*parse_native_csv("again.csv", native_csv(*table)), *table);
+  const std::string head = text.substr(0, text.find('\n') + 1);
+  for (const char* source : {"guessed", "predicted:", "predicted :x", "Predicted"})
+    EXPECT_EQ(native_error(head + "a,1,1,1,10,100,," + source + "\n"),
+              "t.csv:2: source is none of: measured, predicted, predicted:GPU (the GPU model on "
+              "which the law was learned)");
 }
 
 TEST(NativeCsv, RefusesBadHeaders) {
@@ -101,6 +131,7 @@ TEST(ParvaGpuCsv, ThroughputIsPerProcessAndLatencyInSeconds) {
   EXPECT_EQ(profile->points[1].throughput, Rps{3 * 603.25});
   EXPECT_DOUBLE_EQ(profile->points[1].latency.value, 13);
   EXPECT_EQ(profile->points[0].processes, 1);
+  EXPECT_EQ(profile->no_runs, (std::vector<NoRun>{{1, 1, 5}}));
   const Result<WorkloadProfile> bad =
       parse_parvagpu_csv("bert.csv", "bert", std::string(kParvaHeader) + "4,8,3,603.25,-1\n");
   ASSERT_FALSE(bad);
@@ -118,9 +149,13 @@ RC_GTEST_PROP(NativeCsv, WhatIsPrintedIsReadBack, ()) {
     profile = {name, {}};
     const int count = *rc::gen::inRange(1, 8);
     for (int i = 1; i <= count; ++i) {
-      ProfilePoint p{1 + i / 4, 1 + i, 1, Rps{positive()}, Millis{positive()}, {}};
+      const double throughput = positive();
+      const Millis latency{1000.0 * (1 + i) / throughput * (1 + *rc::gen::inRange(0, 9) / 10.0)};
+      ProfilePoint p{1 + i / 4, 1 + i, 1, Rps{throughput}, latency, {}};
       if (i % 2 == 0) p.memory = Mib{positive()};
+      if (i % 3 == 0) p.learned_on = i % 2 == 0 ? "" : "A100, or so";
       profile.points.push_back(p);
+      if (i % 2 == 1) profile.no_runs.push_back({1 + i / 4, 1 + i, 2});
     }
   }
   RC_PRE(!table.empty());

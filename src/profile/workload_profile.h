@@ -24,12 +24,25 @@ struct ProfilePoint {
   Rps throughput;             // total of all processes, > 0
   Millis latency;             // execution of one batch while all processes run, > 0
   std::optional<Mib> memory;  // of all processes together
+  // Absent: measured. Else a law predicted it, learned on this GPU model (empty: not known which).
+  std::optional<std::string> learned_on = {};
   bool operator==(const ProfilePoint&) const = default;
+  bool predicted() const { return learned_on.has_value(); }
+};
+
+// A combination that was tried and did not run, most often for want of memory. What was never tried
+// is neither a point nor one of these.
+struct NoRun {
+  int gpcs = 0;
+  int batch = 0;
+  int processes = 0;
+  bool operator==(const NoRun&) const = default;
 };
 
 struct WorkloadProfile {
   std::string model;
   std::vector<ProfilePoint> points;  // sorted by (gpcs, processes, batch), unique
+  std::vector<NoRun> no_runs = {};   // sorted likewise, unique, none of them a point
   bool operator==(const WorkloadProfile&) const = default;
 };
 

@@ -61,6 +61,8 @@ SERVICES_FILES = {
                             r"services\.yaml:2.*b"),
     "unknown model": (b"services:\n- {name: a, model: smal, rate_rps: 1, slo_ms: 1}\n",
                       r"services\.yaml:2.*smal.*small"),
+    "SLO in seconds": (b"services:\n- {name: a, model: small, rate_rps: 1, slo_ms: 0.02}\n",
+                       r"services\.yaml:2.*in seconds\? Then write slo_ms: 20"),
     "empty name": (b"services:\n- {name: '', model: small, rate_rps: 1, slo_ms: 1}\n",
                    r"services\.yaml:2.*name"),
     "bad YAML": (b"services:\n  - name: [a\n", r"services\.yaml:\d"),
@@ -105,6 +107,13 @@ PROFILE_FILES = {
     "negative memory": ((HEADER + "small,1,1,1,10,100,-5\n").encode(), r"profiles\.csv:2"),
     "open quote": ((HEADER + '"small,1,1,1,10,100,\n').encode(), r"profiles\.csv:2"),
     "no model": ((HEADER + ",1,1,1,10,100,\n").encode(), r"profiles\.csv:2"),
+    "seconds": ((HEADER + "small,1,1,1,10,0.1,\n").encode(),
+                r"profiles\.csv:2.*in seconds \(latency_ms 100 would agree\)"),
+    "throughput of each process": ((HEADER + "small,1,1,1,10,100,\n"
+                                    + "small,1,4,5,1.6,2500,\n").encode(),
+                                   r"profiles\.csv:3.*of each process.*throughput_rps 8"),
+    "unknown source": ((HEADER.replace("\n", ",source\n") + "small,1,1,1,10,100,,mine\n").encode(),
+                       r"profiles\.csv:2.*source"),
     "half laws": (b'{"kind": "PerformanceLaws"', r"profiles\.csv:1"),
     "other JSON": (b'{"kind": "ServingPlan"}', r"profiles\.csv:1"),
 }

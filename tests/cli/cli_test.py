@@ -65,6 +65,44 @@ class Plans(CliTest):
         self.write("plan.json", json.dumps(plan))
         self.ok(*self.on_plan("verify", "plan.json"))
 
+    def test_advice_holds_when_it_is_taken(self):
+        def service(slo):
+            self.write_services(f"name: a, model: large, rate_rps: 300, slo_ms: {slo}")
+
+        service(7)  # 1.4 x the fastest batch: one on seven GPCs, 2 + 20 / 7 ms
+        plan = self.json(*self.plan_args())
+        [advice] = plan["advice"]
+        self.assertEqual((advice["service"], advice["gpus"]), ("a", plan["objective"]["gpus"]))
+        self.assertAlmostEqual(advice["fastest_batch_ms"], 2 + 20 / 7)
+        text = " ".join(self.ok(*self.plan_args()).split())
+        self.assertIn("a: the SLO is 1.4 x the fastest batch (4.857 ms); with ", text)
+        for option in advice["options"]:
+            self.assertLess(option["gpus"], advice["gpus"])
+            service(option["slo_ms"])
+            self.assertEqual(self.json(*self.plan_args())["objective"]["gpus"], option["gpus"])
+        service(500)
+        self.assertNotIn("advice", self.json(*self.plan_args()))
+
+    def test_a_model_without_profile_is_refused_with_those_there_are(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        self.write_services("name: chat, model: lrge, rate_rps: 120, slo_ms: 200")
+        for args in (self.plan_args(), self.on_plan("verify", "plan.json"),
+                     self.on_plan("simulate", "plan.json")):
+            done = self.run_partita(*args)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("services.yaml:2: service 'chat': there is no profile of model 'lrge'; "
+                          "did you mean 'large'? (there are large, small)", done.stderr.decode())
+
+    def test_units_that_were_probably_not_meant_are_said(self):
+        for wrong, said in (
+                ("rate_rps: 1, slo_ms: 2", "in seconds? Then write slo_ms: 2000"),
+                ("rate_rps: 1, slo_ms: 200000", "in microseconds? Then write slo_ms: 200"),
+                ("rate_rps: 9e5, slo_ms: 200", "per minute? Then write rate_rps: 1.5e+04")):
+            self.write_services(f"name: a, model: large, {wrong}")
+            done = self.run_partita(*self.plan_args())
+            self.assertIn("partita: warning: services.yaml:2: service 'a': ", done.stderr.decode())
+            self.assertIn(said, done.stderr.decode())
+
     def test_infeasible_is_explained(self):
         self.write_services("name: a, model: large, rate_rps: 1, slo_ms: 1")
         done = self.run_partita(*self.plan_args("--format", "json", "-o", "plan.json"))

@@ -29,32 +29,33 @@ services:
 #   throughput_rps  requests per second of all processes together
 #   latency_ms      time of one batch while all processes run
 #   memory_mib      memory of all processes together; may be empty
+#   source          measured, or predicted:GPU (by a law learned on that GPU); may be left out
 # The rows there are predictions for two models on an A100-80GB: replace them by measurements.
 )";
 
 // Predicted by data/profiles/a100-80gb.json.
 constexpr std::string_view kFirstProfiles =
-    R"(model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib
-bert,1,4,1,105.0,38.10,2081
-bert,1,16,2,131.4,243.47,4254
-bert,2,4,1,144.9,27.60,2081
-bert,2,16,2,228.1,140.31,4254
-bert,3,4,1,162.3,24.65,2081
-bert,3,16,2,301.9,105.98,4254
-bert,4,4,1,169.8,23.56,2081
-bert,4,16,2,350.7,91.25,4254
-bert,7,4,1,178.8,22.38,2081
-bert,7,16,2,444.2,72.04,4254
-resnet50,1,4,1,343.6,11.64,973
-resnet50,1,16,2,395.8,80.85,5730
-resnet50,2,4,1,652.5,6.13,973
-resnet50,2,16,2,778.8,41.09,5730
-resnet50,3,4,1,819.8,4.88,973
-resnet50,3,16,2,1295.2,24.71,5730
-resnet50,4,4,1,828.6,4.83,973
-resnet50,4,16,2,1509.1,21.20,5730
-resnet50,7,4,1,833.1,4.80,973
-resnet50,7,16,2,2662.6,12.02,5730
+    R"(model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib,source
+bert,1,4,1,105.0,38.10,2081,predicted:A100-80GB
+bert,1,16,2,131.4,243.47,4254,predicted:A100-80GB
+bert,2,4,1,144.9,27.60,2081,predicted:A100-80GB
+bert,2,16,2,228.1,140.31,4254,predicted:A100-80GB
+bert,3,4,1,162.3,24.65,2081,predicted:A100-80GB
+bert,3,16,2,301.9,105.98,4254,predicted:A100-80GB
+bert,4,4,1,169.8,23.56,2081,predicted:A100-80GB
+bert,4,16,2,350.7,91.25,4254,predicted:A100-80GB
+bert,7,4,1,178.8,22.38,2081,predicted:A100-80GB
+bert,7,16,2,444.2,72.04,4254,predicted:A100-80GB
+resnet50,1,4,1,343.6,11.64,973,predicted:A100-80GB
+resnet50,1,16,2,395.8,80.85,5730,predicted:A100-80GB
+resnet50,2,4,1,652.5,6.13,973,predicted:A100-80GB
+resnet50,2,16,2,778.8,41.09,5730,predicted:A100-80GB
+resnet50,3,4,1,819.8,4.88,973,predicted:A100-80GB
+resnet50,3,16,2,1295.2,24.71,5730,predicted:A100-80GB
+resnet50,4,4,1,828.6,4.83,973,predicted:A100-80GB
+resnet50,4,16,2,1509.1,21.20,5730,predicted:A100-80GB
+resnet50,7,4,1,833.1,4.80,973,predicted:A100-80GB
+resnet50,7,16,2,2662.6,12.02,5730,predicted:A100-80GB
 )";
 
 // As a word for a shell.

@@ -5,6 +5,7 @@
 
 #include "base/input_output.h"
 #include "commands.h"
+#include "decide/advice.h"
 #include "decide/layout_file.h"
 #include "flags.h"
 #include "forms/serving_forms.h"
@@ -26,15 +27,36 @@ struct PlanCommandFlags {
   Output output;
 };
 
+struct Said {
+  const decide::MadeAgain& result;  // with a plan
+  std::vector<plan::SloAdvice> advice;
+};
+
 std::string render(const Context& context, const PlanCommandFlags& flags,
                    const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
-  if (flags.output.format == "json") return forms::plan_json(plan);
   if (flags.output.format == "svg") return forms::plan_svg(plan, catalogue);
   forms::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
   if (flags.output.file.empty()) picture.width = context.width;
   picture.explain = flags.explain;
   return forms::plan_text(plan, catalogue, picture);
+}
+
+// Everything that is said of a plan: itself, what it changes, what longer SLOs would save.
+std::string content_of(const Context& context, const PlanCommandFlags& flags,
+                       const hw::Catalogue& catalogue, const Said& said) {
+  const plan::ServingPlan& plan = **said.result.made.plan;
+  const bool again = !flags.replan.current.empty();
+  if (flags.output.format == "json")
+    return forms::plan_json(plan, again ? std::optional(changes_of(said.result)) : std::nullopt,
+                            said.advice);
+  std::string content = render(context, flags, catalogue, plan);
+  if (flags.output.format == "svg") return content;
+  if (!said.advice.empty())
+    content += "\n" + forms::advice_text(said.advice, flags.output.file.empty()
+                                                          ? context.width
+                                                          : forms::PictureOptions{}.width);
+  return again ? content + changes_text(said.result) : content;
 }
 
 // Plans; with --current from what runs.
@@ -58,6 +80,17 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
   return decide::make_plan_again(
       problem, current, again.max_moves >= 0 ? std::optional(again.max_moves) : std::nullopt,
       {flags.node_budget, progress.watch()});
+}
+
+// Of plans from scratch, where it is shown.
+std::vector<plan::SloAdvice> advice_on(Context& context, const PlanCommandFlags& flags,
+                                       const plan::ServingProblem& problem,
+                                       const plan::ServingPlan& plan) {
+  if (!flags.replan.current.empty() || flags.output.format == "svg") return {};
+  const auto planner = decide::find_planner("--planner", flags.planner);
+  if (!planner) return {};
+  Progress progress(context);
+  return decide::advise(**planner, problem, plan, {flags.node_budget, progress.watch()});
 }
 
 // plan.svg, plan-2.svg, ... for a plan of many GPUs; standard output takes the first page only.
@@ -85,6 +118,7 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     return bad_input("--planner", "--current plans with the planner 'exact' only");
   const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
+  say_doubts(context, *problem, flags.problem);
   const auto catalogue = decide::load_catalogue(context.files, flags.problem.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const auto result = make(context, flags, *problem, *catalogue);
@@ -95,10 +129,8 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     const auto too_many = decide::too_many_gpus(plan, flags.max_gpus);
     if (!too_many.empty()) return refuse(context, flags.output, "plan", too_many);
   }
-  std::string content = again && flags.output.format == "json"
-                            ? forms::plan_json(plan, changes_of(*result))
-                            : render(context, flags, *catalogue, plan);
-  if (again && flags.output.format == "text") content += changes_text(*result);
+  const Said said{*result, advice_on(context, flags, *problem, plan)};
+  const std::string content = content_of(context, flags, *catalogue, said);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }

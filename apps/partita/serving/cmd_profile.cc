@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "decide/profile_files.h"
 #include "flags.h"
 #include "forms/profile_plot.h"
+#include "profile/consistency.h"
 #include "profile/fit.h"
 #include "profile/law.h"
 #include "profile/readers.h"
@@ -50,6 +52,10 @@ const ProfilePoint* best_point(const WorkloadProfile& workload, int gpcs) {
   return best;
 }
 
+bool any_predicted(const WorkloadProfile& workload) {
+  return std::ranges::any_of(workload.points, &ProfilePoint::predicted);
+}
+
 std::string summary_text(const ProfileTable& table) {
   std::set<int> sizes;
   for (const auto& [model, workload] : table) {
@@ -69,18 +75,33 @@ std::string summary_text(const ProfileTable& table) {
     }
     text.rows.push_back(std::move(row));
   }
-  return to_string(text) +
-         "\nThe highest throughput on each size, with its batch size and processes; "
-         "--model shows all points.\n";
+  std::string notes =
+      "\nThe highest throughput on each size, with its batch size and processes; "
+      "--model shows all points.\n";
+  std::vector<std::string> predicted;
+  for (const auto& [model, workload] : table)
+    if (any_predicted(workload)) predicted.push_back(model);
+  if (!predicted.empty())
+    notes += fmt::format("Predicted by laws, in part or whole: {}.\n", fmt::join(predicted, ", "));
+  return to_string(text) + notes;
+}
+
+// Where a point comes from.
+std::string source_text(const ProfilePoint& p) {
+  if (!p.predicted()) return "measured";
+  return p.learned_on->empty() ? "predicted" : "predicted: law of " + *p.learned_on;
 }
 
 std::string points_text(const WorkloadProfile& workload) {
   Table text{{"GPCs", "PROCESSES", "BATCH", "req/s", "ms", "MiB"}, {}};
+  const bool sources = any_predicted(workload);
+  if (sources) text.header.push_back("SOURCE");
   for (const ProfilePoint& p : workload.points) {
     text.rows.push_back({fmt::format("{}", p.gpcs), fmt::format("{}", p.processes),
                          fmt::format("{}", p.batch), fmt::format("{:.1f}", p.throughput.value),
                          fmt::format("{:.2f}", p.latency.value),
                          p.memory ? fmt::format("{:.0f}", p.memory->value) : "-"});
+    if (sources) text.rows.back().push_back(source_text(p));
   }
   return fmt::format("{}\n\n", workload.model) + to_string(text);
 }
@@ -92,6 +113,8 @@ nlohmann::ordered_json point_json(const ProfilePoint& p) {
                                  {"throughput_rps", p.throughput.value},
                                  {"latency_ms", p.latency.value}};
   if (p.memory) json["memory_mib"] = p.memory->value;
+  if (p.predicted()) json["predicted"] = true;
+  if (p.predicted() && !p.learned_on->empty()) json["learned_on"] = *p.learned_on;
   return json;
 }
 
@@ -109,6 +132,7 @@ std::string table_json(const ProfileTable& table) {
 Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
   Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
+  for (const std::string& doubt : profile::doubts(*table)) complain(context, "warning: " + doubt);
   if (!flags.model.empty()) {
     Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
     if (!workload) return failed(workload.error());
@@ -147,7 +171,8 @@ Result<std::vector<std::string>> quality_row(const PerformanceLaw& law,
     if (!unseen) return failed(unseen.error());
     for (const double q : {0.5, 0.9, 1.0}) row.push_back(share(profile::quantile(*unseen, q)));
   }
-  row.push_back(fmt::format("{} of {}", memory->right, memory->rows));
+  row.push_back(law.knows_memory() ? fmt::format("{} of {}", memory->right, memory->rows)
+                                   : "memory unknown");
   return row;
 }
 
@@ -166,8 +191,19 @@ Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfi
 
 constexpr char kFitNotes[] =
     "Relative error of the throughput: of the points fitted, and of every point under the law "
-    "fitted to all others.\nRUNS RIGHT: combinations for which the memory law says correctly "
-    "whether they ran.\n";
+    "fitted to all others.\nRUNS RIGHT: combinations that were tried and for which the memory law "
+    "says correctly whether they ran.\nMemory unknown: no row did not run and none has memory_mib, "
+    "so the law takes every batch to fit.\n";
+
+// Laws that were fitted to what other laws predicted.
+std::string predicted_text(const ProfileTable& table) {
+  std::vector<std::string> models;
+  for (const auto& [model, workload] : table)
+    if (any_predicted(workload)) models.push_back(model);
+  if (models.empty()) return "";
+  return fmt::format("Fitted to predictions, not to measurements alone: {}.\n",
+                     fmt::join(models, ", "));
+}
 
 Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   const Result<std::optional<PerformanceLaws>> present =
@@ -195,7 +231,7 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   }
   const Result<Exit> done = finish(context, flags.output, profile::laws_json(laws));
   if (!done) return done;
-  note(context, fmt::format("{}\n{}", to_string(report), kFitNotes));
+  note(context, fmt::format("{}\n{}{}", to_string(report), kFitNotes, predicted_text(*table)));
   if (!suspicious.empty()) {
     note(context, fmt::format("More than {} % faster than the law; perhaps a dead process was "
                               "counted (size, batch x processes):\n{}",
@@ -205,6 +241,13 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
 }
 
 // ------------------------------------------------------------------------------------- predict
+
+// "", or where the law comes from when that is another GPU model.
+std::string elsewhere_text(const ProfileFlags& flags, const ProfilePoint& point) {
+  if (!point.predicted() || *point.learned_on == flags.gpu) return "";
+  return fmt::format("The law was learned on {}, not on {}: measure there before you rely on it.\n",
+                     *point.learned_on, flags.gpu);
+}
 
 std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point, bool fits) {
   nlohmann::ordered_json json = {{"api_version", "partita/v1"},
@@ -218,21 +261,26 @@ std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point
 
 std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point) {
   return fmt::format(
-      "{} on {} of {}, batch {}, {}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n", flags.model,
+      "{} on {} of {}, batch {}, {}: {:.1f} req/s in all, {:.2f} ms a batch, {}\n{}", flags.model,
       count_text(point.gpcs, "GPC"), flags.gpu, point.batch, count_text(point.processes, "process"),
       point.throughput.value, point.latency.value,
-      point.memory ? fmt::format("{:.0f} MiB", point.memory->value) : "memory unknown");
+      point.memory ? fmt::format("{:.0f} MiB", point.memory->value) : "memory unknown",
+      elsewhere_text(flags, point));
 }
 
-Result<Exit> run_predict(Context& context, const ProfileFlags& flags) {
-  const Result<hw::GpuModel> gpu = decide::load_gpu(context.files, flags, "--gpu", flags.gpu);
+Result<Exit> run_predict(Context& context, const ProfileFlags& given) {
+  const Result<hw::GpuModel> gpu = decide::load_gpu(context.files, given, "--gpu", given.gpu);
   if (!gpu) return failed(gpu.error());
+  ProfileFlags flags = given;
+  flags.gpu = gpu->name;
   const Result<profile::Partition> on = profile::partition(*gpu, flags.gpcs);
   if (!on) return bad_input("--gpcs", to_string(on.error()));
-  const Result<PerformanceLaw> law = decide::load_law(context.files, flags);
-  if (!law) return failed(law.error());
-  const ProfilePoint point = profile::predict(*law, *on, flags.batch, flags.processes);
-  const bool fits = profile::fits(*law, *on, flags.batch, flags.processes);
+  const Result<PerformanceLaws> laws = decide::load_law(context.files, flags);
+  if (!laws) return failed(laws.error());
+  const PerformanceLaw& law = laws->laws.front();
+  ProfilePoint point = profile::predict(law, *on, flags.batch, flags.processes);
+  point.learned_on = laws->gpu_model;
+  const bool fits = profile::fits(law, *on, flags.batch, flags.processes);
   Output output = flags.output;
   if (!fits) output.file.clear();  // -o names the place of a prediction that holds
   Result<Exit> done =

@@ -75,6 +75,8 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
                                            verdict.error().violations));
     return Exit::no;
   }
+  say_doubts(context, problem, flags.plan.problem);
+  say_predictions(context, flags.plan.plan, **verdict);
   const auto timed =
       decide::simulate(problem, *verdict, *options, Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());

@@ -18,6 +18,8 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
   const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
   if (!judged) return failed(judged.error());
   const auto& [problem, verdict] = *judged;
+  say_doubts(context, problem, flags.plan.problem);
+  if (verdict) say_predictions(context, flags.plan.plan, **verdict);
   const std::string ok = verdict ? fmt::format("ok: {} services on {} GPUs, no violation ({})\n",
                                                problem.services.size(), (*verdict)->gpus.size(),
                                                plan::to_string(problem.rule))

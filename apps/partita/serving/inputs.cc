@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 
 #include "context.h"
+#include "decide/doubts.h"
 #include "flags.h"
+#include "plan/predictions.h"
 #include "profile/workload_profile.h"
 
 namespace partita::cli {
@@ -62,6 +64,17 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
       ->type_name("FILE")
       ->required();
   add_problem_flags(command, flags.problem);
+}
+
+void say_doubts(Context& context, const plan::ServingProblem& problem,
+                const decide::ProblemFiles& flags) {
+  for (const std::string& doubt : decide::doubts(problem, flags.services))
+    complain(context, "warning: " + doubt);
+}
+
+void say_predictions(Context& context, const std::string& file, const plan::ServingPlan& plan) {
+  const std::string predictions = plan::predictions_text(plan);
+  if (!predictions.empty()) complain(context, fmt::format("{}: {}", file, predictions));
 }
 
 void add_node_budget(CLI::App& command, long& node_budget) {

@@ -11,12 +11,21 @@ class App;
 
 namespace partita::cli {
 
+struct Context;
+
 // --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes.
 void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags);
 // --dispatch; `what` opens the help text.
 void add_dispatch(CLI::App& command, std::string& dispatch, const std::string& what);
 // --gpu as well, for commands that choose the GPU model rather than read it from a plan.
 void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags);
+
+// Warnings about inputs that are probably not meant, on standard error.
+void say_doubts(Context& context, const plan::ServingProblem& problem,
+                const decide::ProblemFiles& flags);
+
+// What of the plan rests on predictions, on standard error.
+void say_predictions(Context& context, const std::string& file, const plan::ServingPlan& plan);
 
 // --node-budget.
 void add_node_budget(CLI::App& command, long& node_budget);
