@@ -18,7 +18,8 @@ namespace partita::sim {
 inline constexpr Seconds kMaxDuration{1e8};
 inline constexpr double kMaxArrivals = 1e9;  // expected requests of one simulation
 
-enum class ArrivalKind { poisson, uniform, trace };
+// declared: as each service's traffic says; trace: as `traces` say, once.
+enum class ArrivalKind { declared, poisson, uniform, gamma, trace };
 // full: every process waits for a full batch, as planning by execution latency alone assumes; what
 // remains when arrivals stop is dispatched then and counts with its real latency.
 enum class BatchingKind { paced, full };
@@ -32,7 +33,8 @@ struct Trace {
 struct ServingOptions {
   Seconds duration{60};  // arrivals stop there; what is in the system is finished
   Seconds warmup{0};     // arrivals before it are not counted
-  ArrivalKind arrivals = ArrivalKind::poisson;
+  ArrivalKind arrivals = ArrivalKind::declared;
+  double cv = 1;  // of the gaps, with ArrivalKind::gamma
   std::vector<Trace> traces;
   BatchingKind batching = BatchingKind::paced;
   std::uint64_t seed = 1;

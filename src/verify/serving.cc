@@ -362,8 +362,11 @@ class ServingJudge {
     } else {
       if (replicas < service.min_replicas)
         report("min_replicas", subject, replicas, service.min_replicas, "instances");
-      if (above(service.rate.value, carried))
-        report("rate", subject, carried, service.rate.value, "req/s carried, and arriving");
+      const double needed = plan::planning_rate(service).value;
+      if (above(needed, carried))
+        report("rate", subject, carried, needed,
+               service.traffic.headroom > 0 ? "req/s carried, and arriving with the headroom"
+                                            : "req/s carried, and arriving");
     }
     const auto row = rows_.find(service.name);
     if (row == rows_.end())

@@ -80,7 +80,7 @@ KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<Poin
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const plan::Service& service = problem.services[s];
     Kind kind;
-    kind.demand = service.rate.value;
+    kind.demand = plan::planning_rate(service).value;
     kind.min_count = service.min_replicas;
     for (std::size_t m = 0; m < tables.size(); ++m)
       for (std::size_t k = 0; k < tables[m].profiles.size(); ++k)
