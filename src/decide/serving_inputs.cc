@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "decide/fleet.h"
+#include "decide/traces.h"
 #include "forms/serving_forms.h"
 #include "profile/law.h"
 #include "profile/readers.h"
@@ -35,12 +36,6 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
   }
   if (table.empty()) return bad_input(flag + " " + path, "there is no .csv file in it");
   return table;
-}
-
-// A path that a file names, relative to the file.
-std::string beside(const std::string& file, const std::string& path) {
-  const std::size_t slash = file.rfind('/');
-  return path.starts_with('/') || slash == file.npos ? path : file.substr(0, slash + 1) + path;
 }
 
 Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue,
@@ -139,6 +134,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   const Result<std::string> text = read_input(files, "--services", inputs.services);
   if (!text) return failed(text.error());
   Result<std::vector<plan::Service>> services = forms::parse_services(inputs.services, *text);
+  if (!services) return failed(services.error());
+  services = with_traces(files, inputs.services, std::move(*services));
   if (!services) return failed(services.error());
   problem.services = std::move(*services);
   Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);

@@ -15,7 +15,8 @@ namespace partita::forms {
 
 // The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or
 // unknown keys, wrong types, rates and SLOs that are not positive and finite, duplicate names,
-// percentiles outside (0, 100), unknown names in anti_affinity, more than kMaxServices.
+// percentiles outside (0, 100), unknown names in anti_affinity, traffic that cannot be, more than
+// kMaxServices. Traces are named, not loaded: a service whose rate is that of its trace has rate 0.
 inline constexpr int kMaxServices = 1'000'000;
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
 

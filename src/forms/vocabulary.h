@@ -10,6 +10,7 @@
 #include "plan/kernels.h"
 #include "plan/reason.h"
 #include "plan/serving.h"
+#include "plan/traffic.h"
 
 namespace partita::forms {
 
