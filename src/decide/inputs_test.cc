@@ -11,6 +11,7 @@
 #include "device/node_forms.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
+#include "planners/batch/scheduler.h"
 
 namespace partita::decide {
 namespace {
