@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
-#include "plan/batching.h"
+#include "plan/dispatcher.h"
 #include "plan/traffic.h"
 
 namespace partita::plan {
