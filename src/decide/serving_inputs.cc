@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "decide/day.h"
 #include "decide/fleet.h"
 #include "decide/traces.h"
+#include "forms/clock_time.h"
 #include "forms/serving_forms.h"
 #include "profile/law.h"
 #include "profile/readers.h"
@@ -138,6 +140,12 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   services = with_traces(files, inputs.services, std::move(*services));
   if (!services) return failed(services.error());
   problem.services = std::move(*services);
+  if (!inputs.at.empty()) {
+    const auto minute = forms::minute_of(inputs.at);
+    if (!minute)
+      return bad_input("--at", fmt::format("'{}' is no time from 00:00 to 23:59", inputs.at));
+    problem = at_minute(std::move(problem), *minute);
+  }
   Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);
   if (!fleet) return failed(fleet.error());
   problem.fleet = std::move(*fleet);

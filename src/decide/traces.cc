@@ -54,8 +54,10 @@ Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& 
     if (declared == nullptr) continue;
     const bool by_row = !declared->row.empty();
     const std::string path = beside(services_file, declared->file);
-    Result<Trace> trace = shelf.get(path, {by_row ? declared->row : service.name, by_row},
-                                    fmt::format("{}:{}", services_file, declared->line));
+    Result<Trace> trace =
+        shelf.get(path, {by_row ? declared->row : service.name, by_row},
+                  services_file.empty() ? declared->file
+                                        : fmt::format("{}:{}", services_file, declared->line));
     if (!trace) return failed(trace.error());
     declared->trace = *std::move(trace);
     if (!(service.rate.value > 0)) service.rate = declared->trace->mean();

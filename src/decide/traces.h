@@ -11,7 +11,8 @@
 namespace partita::decide {
 
 // The services of the file `services_file` with their traces loaded, each file once; paths are
-// relative to that file. A service without a rate gets the mean of its trace.
+// relative to that file. A service without a rate gets the mean of its trace. `services_file` is
+// empty where a flag names the trace.
 Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& services_file,
                                                std::vector<plan::Service> services);
 

@@ -37,6 +37,8 @@ struct PlanChanges {
 };
 std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes = {});
 DocumentKind plan_kind();
+// The same as an object in another document.
+void describe_plan(Form& f, ServingPlan& plan);
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 Result<ServingPlan> read_plan(const Document& document);
 

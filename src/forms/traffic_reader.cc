@@ -5,11 +5,11 @@
 #include <string>
 
 #include "base/parse_number.h"
+#include "forms/clock_time.h"
 
 namespace partita::forms {
 namespace {
 
-constexpr int kMinutesOfHour = 60;
 constexpr Range kCv{.high = plan::kMaxCv, .above = true};
 constexpr Range kPeaks{.low = 1, .high = kMaxPeak};
 constexpr Range kBurstSeconds{.low = kMinBurstSeconds, .high = kMaxBurstSeconds};
@@ -23,19 +23,6 @@ std::optional<double> percentage(const Node& node) {
   const auto value = parse_number<double>(digits);
   if (!value) return {};
   return *value / 100;
-}
-
-// "08:00" as 480.
-std::optional<int> minute_of(const Node& node) {
-  const std::size_t colon = node.text.find(':');
-  if (node.kind != Node::Kind::string || colon == node.text.npos || colon == 0 || colon > 2 ||
-      node.text.size() - colon != 3)
-    return {};
-  const auto hour = parse_number<int>(std::string_view(node.text).substr(0, colon));
-  const auto minute = parse_number<int>(std::string_view(node.text).substr(colon + 1));
-  if (!hour || !minute || *hour < 0 || *minute < 0 || *minute >= kMinutesOfHour) return {};
-  const int all = *hour * kMinutesOfHour + *minute;
-  return all < plan::kMinutesOfDay ? std::optional(all) : std::nullopt;
 }
 
 std::optional<double> read_headroom(Fields& fields) {
@@ -125,7 +112,8 @@ RateKey read_rate(Fields& fields, const Node& node) {
     fields.refuse(node, std::string(kForm));
     return rate;
   }
-  const auto minute = minute_of(node.items[0]);
+  const auto minute =
+      node.items[0].kind == Node::Kind::string ? minute_of(node.items[0].text) : std::nullopt;
   const auto share = percentage(node.items[1]);
   if (!minute) fields.refuse(node.items[0], "a time in 'rates' must be one from 00:00 to 23:59");
   if (!share && node.items[1].kind != Node::Kind::number)

@@ -3,6 +3,7 @@
 
 #include "plan/batch.h"
 #include "plan/changes.h"
+#include "plan/day.h"
 #include "plan/digest.h"
 #include "plan/dispatcher.h"
 #include "plan/graph.h"

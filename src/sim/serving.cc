@@ -323,6 +323,8 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
   for (const auto& [name, entry] : *entries) {
     const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
     report.services[entry.index] = report_of(entry.service->name, outcome);
+    if (options.arrivals != ArrivalKind::trace)
+      report.services[entry.index].rate = entry.service->rate;
     report.events += outcome.events;
     log.absorb(text_hash(name));
     log.absorb(outcome.log_hash);

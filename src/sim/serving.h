@@ -49,6 +49,7 @@ struct ServiceReport {
   double slo_attainment =
       0;  // share of the offered requests that completed within the SLO; 1 when none was offered
   Millis p50, p95, p99;  // infinite never: 0 when nothing completed
+  Rps rate = {};         // that was played; 0: as a trace says
   bool operator==(const ServiceReport&) const = default;
 };
 
@@ -65,6 +66,7 @@ struct ServingReport {
   double external_fragmentation = 0;
   long events = 0;  // arrivals, dispatches and completions
   std::uint64_t log_hash = 0;
+  double load = 1;  // share of the declared rates that was played, as the caller says
   bool operator==(const ServingReport&) const = default;
 };
 

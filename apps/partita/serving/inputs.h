@@ -11,7 +11,7 @@ class App;
 
 namespace partita::cli {
 
-// --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes.
+// --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes, --at.
 void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags);
 // --gpu as well, for commands that choose the GPU model rather than read it from a plan.
 void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags);
