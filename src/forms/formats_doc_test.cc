@@ -3,9 +3,11 @@
 
 #include "base/source_text.h"
 #include "forms/batch_forms.h"
+#include "forms/day_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
 #include "forms/serving_forms.h"
+#include "forms/traffic_forms.h"
 
 namespace partita::forms {
 namespace {
@@ -25,6 +27,34 @@ TEST(FormatsDoc, ServicesExampleIsRead) {
   ASSERT_EQ(services->size(), 2U);
   EXPECT_EQ(services->at(1).avoid, std::vector<std::string>{"chat"});
   EXPECT_EQ(services->at(1).percentile, 95);
+}
+
+TEST(FormatsDoc, TrafficExampleIsRead) {
+  const auto services = parse_services("formats.md", example("Traffic", "yaml"));
+  ASSERT_TRUE(services) << to_string(services.error());
+  ASSERT_EQ(services->size(), 6U);
+  const auto traffic = [&](std::size_t s) { return services->at(s).traffic; };
+  EXPECT_EQ(traffic(0), (plan::Traffic{0.2, plan::GammaArrivals{2}, {}}));
+  EXPECT_EQ(traffic(1).arrivals, plan::Arrivals{(plan::BurstArrivals{{3, 5, 60}})});
+  EXPECT_EQ(traffic(2), (plan::Traffic{0, plan::MmppArrivals{{4, 2, 20}}, {}}));
+  EXPECT_EQ(traffic(3).arrivals, plan::Arrivals{(plan::TraceArrivals{"traffic.csv", "", nullptr})});
+  EXPECT_EQ(traffic(4).rates, (std::vector<plan::RateAt>{{480, Rps{120}}, {1200, Rps{40}}}));
+  EXPECT_EQ(services->at(4).rate, Rps{120});
+  EXPECT_EQ(traffic(5).rates, (std::vector<plan::RateAt>{{390, Rps{90}}, {1320, Rps{27}}}));
+  const auto trace =
+      parse_traffic_trace("formats.md", example("Traffic", "csv"), {services->at(3).name, true});
+  ASSERT_TRUE(trace) << to_string(trace.error());
+  EXPECT_EQ(trace->per_minute, (std::vector<double>{130, 128, 0, 144}));
+}
+
+TEST(FormatsDoc, DayExampleIsRead) {
+  const auto day = parse_day("formats.md", example("Plan for a day", "json"));
+  ASSERT_TRUE(day) << to_string(day.error());
+  ASSERT_EQ(day->periods.size(), 2U);
+  EXPECT_EQ(day->periods[1].to, 480);
+  for (std::size_t p = 0; p < 2; ++p)
+    EXPECT_EQ(day->changes[1 - p].changes,
+              plan::changes_between(day->periods[p].plan, day->periods[1 - p].plan));
 }
 
 TEST(FormatsDoc, PlanExampleIsRead) {
