@@ -19,8 +19,8 @@ DocumentKind day_kind();
 // `width` columns wide.
 std::string day_text(const plan::DayPlan& day, int width);
 
-// A picture of the GPUs in use over the day, with changes and the plan for the peak. Self-contained,
-// well-formed XML.
+// A picture of the GPUs in use over the day, with changes and the plan for the peak.
+// Self-contained, well-formed XML.
 std::string day_svg(const plan::DayPlan& day);
 
 }  // namespace partita::forms

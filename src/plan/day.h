@@ -1,6 +1,6 @@
 // DayPlan: a plan for every period of a day in which the rates stay the same, and what changes from
-// each to the next. Values; they are made by decide/day.h. The day repeats: the first period follows
-// the last one.
+// each to the next. Values; they are made by decide/day.h. The day repeats: the first period
+// follows the last one.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct DayPeriod {
 };
 
 // From the plan of the period before into that of a period. Before the rates change, everything new
-// is created, and what is in its way is stood in for elsewhere; after they have changed, what is
-// not wanted any more goes. So there is never less than the old plan before, nor than the new after.
+// is created, and what is in its way is stood in for elsewhere; after they have changed, the rest
+// goes. So there is never less than the old plan before, nor less than the new one after.
 struct DayChange {
   int at = 0;  // minute of the day at which the rates change
   Changes changes;

@@ -273,9 +273,10 @@ class BadInput(CliTest):
                 (["--require", "nan"], "--require"), (["--batching", "half"], "--batching"),
                 (["--arrivals", "nowhere"], "--arrivals"),
                 (["--arrivals", "gamma:0"], "--arrivals"), (["--load", "0"], "--load"),
-                (["--load", "x"], "--load"), (["--what-if", "chat"], "--what-if.*SERVICE=RATE"),
-                (["--what-if", "chat=-1"], "--what-if"), (["--what-if", "cat=1"], "--what-if.*chat"),
-                (["--at", "25:00"], "--at"),
+                (["--load", "x"], "--load"), (["--at", "25:00"], "--at"),
+                (["--what-if", "chat"], "--what-if.*SERVICE=RATE"),
+                (["--what-if", "chat=-1"], "--what-if"),
+                (["--what-if", "cat=1"], "--what-if.*chat"),
                 (["--arrivals", "services.yaml"], r"services\.yaml:\d")):
             with self.subTest(" ".join(arguments)):
                 self.assert_refused(self.on_plan("simulate", "plan.json", *arguments), pattern)
