@@ -61,19 +61,19 @@ plan::ServingProblem at_peak(plan::ServingProblem problem) {
   return problem;
 }
 
-std::string name_of(const Period& period) {
+std::string span_text(const Period& period) {
   return fmt::format("from {} to {}", plan::clock_text(period.from), plan::clock_text(period.to));
 }
 
 // A plan, or why there is none, with the period that asks for it.
-Result<Made<plan::ServingPlan>> planned(const Period& period, const plan::ServingPlan* before,
-                                        const DayOptions& options) {
+Result<Made<plan::ServingPlan>> plan_for(const Period& period, const plan::ServingPlan* before,
+                                         const DayOptions& options) {
   const auto name_it = [&period](Made<plan::ServingPlan> made) {
     for (plan::Reason& reason : made.refusals)
-      reason.detail = name_of(period) + (reason.detail.empty() ? "" : ": " + reason.detail);
+      reason.detail = span_text(period) + (reason.detail.empty() ? "" : ": " + reason.detail);
     return made;
   };
-  if (options.plan.watch.progress) options.plan.watch.progress(name_of(period));
+  if (options.plan.watch.progress) options.plan.watch.progress(span_text(period));
   if (before == nullptr) {
     const auto exact = find_planner("--planner", "exact");
     if (!exact) return failed(exact.error());
@@ -96,7 +96,7 @@ Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const Da
   const plan::ServingPlan* before = nullptr;
   for (std::size_t step = 0; step < kRounds * count; ++step) {
     Period& period = periods[(first + step) % count];
-    auto made = planned(period, before, options);
+    auto made = plan_for(period, before, options);
     if (!made) return failed(made.error());
     if (!made->plan) return std::move(made->refusals);
     const bool settled = period.plan && period.plan->gpus == (**made->plan).gpus;
@@ -128,7 +128,7 @@ Result<void> check_time(const std::vector<Period>& periods, Seconds change_time)
     return bad_input("--change-time",
                      fmt::format("the period {} is shorter than the changes at its ends, {:g} "
                                  "minutes each",
-                                 name_of(period), change_time.value / kMinuteSeconds));
+                                 span_text(period), change_time.value / kMinuteSeconds));
   }
   return {};
 }
@@ -164,7 +164,7 @@ Result<MadeDay> plan_day(const plan::ServingProblem& problem, const DayOptions& 
   std::vector<Period> periods = periods_of(problem);
   if (auto time = check_time(periods, options.change_time); !time) return failed(time.error());
   Period peak{periods.front().from, periods.front().from, at_peak(problem)};
-  auto for_peak = planned(peak, nullptr, options);
+  auto for_peak = plan_for(peak, nullptr, options);
   if (!for_peak) return failed(for_peak.error());
   if (!for_peak->plan) return MadeDay{std::nullopt, std::move(for_peak->refusals)};
   auto refusals = fill_in(periods, options);

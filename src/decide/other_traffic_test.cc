@@ -14,7 +14,7 @@ class OtherTrafficTest : public testing::Test {
     for (const char* name : {"chat", "mail=in"}) {
       plan::Service& service = problem.services.emplace_back();
       service.name = name;
-      service.rate = Rps{problem.services.size() * 100.0};
+      service.rate = Rps{100 * static_cast<double>(problem.services.size())};
       service.slo = Millis{10};
     }
     problem.services[0].traffic.arrivals = plan::GammaArrivals{3};

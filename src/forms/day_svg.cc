@@ -11,23 +11,23 @@
 namespace partita::forms {
 namespace {
 
-constexpr int kWidth = 960, kHeight = 260, kLeft = 64, kTicks = 5, kTickHours = 3;
+constexpr int kDayWidth = 960, kDayHeight = 260, kDayLeft = 64, kTicks = 5, kTickHours = 3;
 
 struct Frame {
   double top = 0;
   int most = 1;  // GPUs at the top
   double x(double minute) const {
-    return kLeft + minute / plan::kMinutesOfDay * (kWidth - kLeft - kPageMargin);
+    return kDayLeft + minute / plan::kMinutesOfDay * (kDayWidth - kDayLeft - kPageMargin);
   }
-  double y(double gpus) const { return top + kHeight * (1 - gpus / most); }
+  double y(double gpus) const { return top + kDayHeight * (1 - gpus / most); }
 };
 
 void put_axes(SvgPage& page, const Frame& frame) {
   for (int hour = 0; hour <= 24; hour += kTickHours) {
     const double x = frame.x(hour * 60.0);
-    page.put("<path d=\"M{:.1f} {:.1f}v{}\" stroke=\"{}\" fill=\"none\"/>\n", x, frame.top, kHeight,
-             kPageLine);
-    page.note(x - 14, frame.top + kHeight + 16, plan::clock_text(hour * 60));
+    page.put("<path d=\"M{:.1f} {:.1f}v{}\" stroke=\"{}\" fill=\"none\"/>\n", x, frame.top,
+             kDayHeight, kPageLine);
+    page.note(x - 14, frame.top + kDayHeight + 16, plan::clock_text(hour * 60));
   }
   const int step = std::max(1, (frame.most + kTicks - 1) / kTicks);
   for (int gpus = 0; gpus <= frame.most; gpus += step)
@@ -81,7 +81,7 @@ std::string day_svg(const plan::DayPlan& day) {
       "{:.1f} GPU-hours, {:.2f} of the {:.1f} of a plan for the peak; {} instances created a day",
       day.gpu_hours, share, day.peak_gpu_hours, plan::creations(day));
   Frame frame;
-  frame.top = page.head("GPUs over the day", summary, kWidth) + 12;
+  frame.top = page.head("GPUs over the day", summary, kDayWidth) + 12;
   for (const plan::DayPeriod& period : day.periods)
     frame.most = std::max(frame.most, period.plan.objective.gpus);
   for (const plan::DayChange& change : day.changes) frame.most = std::max(frame.most, change.gpus);
@@ -92,14 +92,14 @@ std::string day_svg(const plan::DayPlan& day) {
   page.put(
       "<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"{}\" stroke-dasharray=\"6 4\" fill=\"none\"/>\n",
       frame.x(0), frame.y(day.peak_gpus), frame.x(plan::kMinutesOfDay), kFaint);
-  page.begin_chips(static_cast<int>(frame.top) + kHeight + 32, kWidth);
+  page.begin_chips(static_cast<int>(frame.top) + kDayHeight + 32, kDayWidth);
   page.chip(hex(fill_of(0).colour), kPageLine, "GPUs in use");
   page.line_chip(fmt::format("stroke=\"{}\" stroke-width=\"3\"", kInk),
                  "a change, with the GPUs that it takes");
   page.line_chip(fmt::format("stroke=\"{}\" stroke-dasharray=\"6 4\"", kFaint),
                  fmt::format("a plan for the peak: {} GPUs", day.peak_gpus));
   const int bottom = page.end_chips() + kPageMargin;
-  return std::move(page).page(kWidth, bottom, "GPUs over the day", summary);
+  return std::move(page).page(kDayWidth, bottom, "GPUs over the day", summary);
 }
 
 }  // namespace partita::forms

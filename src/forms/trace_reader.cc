@@ -50,7 +50,7 @@ class TraceLines {
   int number_ = 0;
 };
 
-std::string shown(std::string_view cell) {
+std::string quoted_cell(std::string_view cell) {
   constexpr std::size_t kShown = 40;
   return fmt::format("'{}'", utf8(printable(cell.substr(0, kShown))));
 }
@@ -116,7 +116,7 @@ Error unnamed_rows(const TraceLines& lines, const TraceRows& rows) {
   return {ErrorCode::bad_input,
           fmt::format("no row is named {}; a trace is {{file: FILE, row: NAME}} when its row has "
                       "another name than its service",
-                      shown(rows.name)),
+                      quoted_cell(rows.name)),
           lines.file() + ":1"};
 }
 
@@ -136,7 +136,7 @@ Result<TrafficTrace> counts_of(const Cells& cells, const std::vector<std::size_t
     const auto count = parse_number<double>(cells[minutes[m]]);
     if (!count || !(*count >= 0 && *count <= kMaxPerMinute))
       return bad_input(at, fmt::format("minute {}: {} is no number of requests", m + 1,
-                                       shown(cells[minutes[m]])));
+                                       quoted_cell(cells[minutes[m]])));
     trace.per_minute.push_back(*count);
     any = any || *count > 0;
   }
@@ -144,7 +144,8 @@ Result<TrafficTrace> counts_of(const Cells& cells, const std::vector<std::size_t
   return trace;
 }
 
-bool names(const Cells& cells, const std::vector<std::size_t>& minutes, const std::string& name) {
+bool is_named(const Cells& cells, const std::vector<std::size_t>& minutes,
+              const std::string& name) {
   for (std::size_t i = 0; i < cells.size(); ++i)
     if (cells[i] == name && std::ranges::count(minutes, i) == 0) return true;
   return false;
@@ -159,7 +160,7 @@ Result<TrafficTrace> read_counts(TraceLines lines, const Cells& header, const Tr
     if (++count > 1 && !candidate) continue;
     const Result<Cells> cells = wide_cells(lines, header.size());
     if (!cells) return failed(cells.error());
-    if (candidate && names(*cells, minutes, rows.name))
+    if (candidate && is_named(*cells, minutes, rows.name))
       return counts_of(*cells, minutes, lines.at());
     if (count == 1) only = counts_of(*cells, minutes, lines.at());
   }
@@ -169,12 +170,12 @@ Result<TrafficTrace> read_counts(TraceLines lines, const Cells& header, const Tr
 }
 
 // One time, as seconds or as a date, but not one row so and the next so.
-Result<double> time_of(const std::string& cell, bool dates, const std::string& at) {
+Result<double> trace_time(const std::string& cell, bool dates, const std::string& at) {
   const auto value = dates ? date_seconds(cell) : parse_number<double>(cell);
   if (!value || !std::isfinite(*value) || (!dates && !(*value >= 0 && *value <= kMaxTraceSpan)))
     return bad_input(at, fmt::format("{} is no time: seconds from 0 to {:g}, or dates such as "
                                      "2023-11-16 18:17:03.98",
-                                     shown(cell), kMaxTraceSpan));
+                                     quoted_cell(cell), kMaxTraceSpan));
   return *value;
 }
 
@@ -195,13 +196,13 @@ Result<TrafficTrace> read_times(TraceLines lines, const TraceColumns& columns,
     if (!only.empty() && (*cells)[static_cast<std::size_t>(columns.service)] != only) continue;
     const std::string& cell = (*cells)[columns.time];
     if (!first) dates = cell.find(':') != cell.npos;
-    const Result<double> time = time_of(cell, dates, lines.at());
+    const Result<double> time = trace_time(cell, dates, lines.at());
     if (!time) return failed(time.error());
     if (!first) first = dates ? *time : 0;
     const double at = *time - *first;
     if (!trace.times_s.empty() && at < trace.times_s.back())
-      return bad_input(
-          lines.at(), fmt::format("{} is before the row above it; times must ascend", shown(cell)));
+      return bad_input(lines.at(), fmt::format("{} is before the row above it; times must ascend",
+                                               quoted_cell(cell)));
     if (at > kMaxTraceSpan || trace.times_s.size() == kMaxTraceTimes)
       return bad_input(lines.at(), fmt::format("a trace has at most {} times within {:g} s",
                                                kMaxTraceTimes, kMaxTraceSpan));

@@ -14,7 +14,7 @@ namespace partita::cli {
 namespace {
 
 // Why so many GPUs are not enough: at some time of the day more are in use.
-std::vector<plan::Reason> too_many(const plan::DayPlan& day, int max_gpus) {
+std::vector<plan::Reason> more_than(const plan::DayPlan& day, int max_gpus) {
   std::vector<plan::Reason> reasons;
   const auto report = [&](const std::string& subject, int gpus) {
     if (gpus > max_gpus)
@@ -56,7 +56,7 @@ Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingPro
   if (!made->day) return refuse(context, run.output, "plan", made->refusals);
   const plan::DayPlan& day = *made->day;
   if (run.max_gpus > 0) {
-    const auto reasons = too_many(day, run.max_gpus);
+    const auto reasons = more_than(day, run.max_gpus);
     if (!reasons.empty()) return refuse(context, run.output, "plan", reasons);
   }
   const std::string content =
