@@ -41,7 +41,7 @@ TEST(DayText, ShowsTheDay) {
   EXPECT_EQ(text.substr(0, chart.size()), chart) << text;
   EXPECT_THAT(text, HasSubstr("72.5 GPU-hours a day, 0.60 of the 120.0 for the peak (5 GPUs, "
                               "optimal); 7 instances created and 1 restarted a day\n"));
-  EXPECT_THAT(text, HasSubstr("a change takes 5 min"));
+  EXPECT_THAT(text, HasSubstr("a change takes 300 s before the rates change"));
 }
 
 TEST(DayText, ADayOfOnePeriodHasNoChanges) {

@@ -120,6 +120,7 @@ Command add_plan(CLI::App& app) {
       "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
+  add_dispatch(*command, flags->problem.dispatch, "The server that the plan is made for");
   add_gpu_flag(*command, flags->problem);
   command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
       ->type_name("PLANNER")
