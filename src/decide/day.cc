@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "decide/day_change.h"
+#include "planners/serving/incremental_finish.h"
 
 namespace partita::decide {
 namespace {
@@ -65,25 +66,38 @@ std::string span_text(const Period& period) {
   return fmt::format("from {} to {}", plan::clock_text(period.from), plan::clock_text(period.to));
 }
 
+// A plan made without regard to what ran before, its GPUs then matched to those that did.
+Result<Made<plan::ServingPlan>> from_scratch(const Period& period, const plan::ServingPlan* before,
+                                             const DayOptions& options) {
+  const auto exact = find_planner("--planner", "exact");
+  if (!exact) return failed(exact.error());
+  auto made = make_plan(**exact, period.problem, options.plan);
+  if (!made || !made->plan || before == nullptr) return made;
+  plan::ServingPlan plan = **made->plan;
+  plan.gpus = planners::serving::named_as_matched(*before, std::move(plan.gpus));
+  return make_and_judge("planner 'exact' made a plan", period.problem, std::optional(plan), {});
+}
+
+// A plan that changes little of the one before. Where the incremental planner finds none, there may
+// still be one that has nothing to do with it.
+Result<Made<plan::ServingPlan>> next_plan(const Period& period, const plan::ServingPlan& before,
+                                          const DayOptions& options) {
+  auto again = make_plan_again(period.problem, before, std::nullopt, options.plan);
+  if (!again) return failed(again.error());
+  if (again->made.plan) return std::move(again->made);
+  return from_scratch(period, &before, options);
+}
+
 // A plan, or why there is none, with the period that asks for it.
 Result<Made<plan::ServingPlan>> plan_for(const Period& period, const plan::ServingPlan* before,
                                          const DayOptions& options) {
-  const auto name_it = [&period](Made<plan::ServingPlan> made) {
-    for (plan::Reason& reason : made.refusals)
-      reason.detail = span_text(period) + (reason.detail.empty() ? "" : ": " + reason.detail);
-    return made;
-  };
   if (options.plan.watch.progress) options.plan.watch.progress(span_text(period));
-  if (before == nullptr) {
-    const auto exact = find_planner("--planner", "exact");
-    if (!exact) return failed(exact.error());
-    auto made = make_plan(**exact, period.problem, options.plan);
-    if (!made) return failed(made.error());
-    return name_it(*std::move(made));
-  }
-  auto again = make_plan_again(period.problem, *before, std::nullopt, options.plan);
-  if (!again) return failed(again.error());
-  return name_it(std::move(again->made));
+  auto made = before == nullptr ? from_scratch(period, nullptr, options)
+                                : next_plan(period, *before, options);
+  if (!made) return made;
+  for (plan::Reason& reason : made->refusals)
+    reason.detail = span_text(period) + (reason.detail.empty() ? "" : ": " + reason.detail);
+  return made;
 }
 
 // Plans for all periods, round and round from the busiest one, until a round changes nothing.

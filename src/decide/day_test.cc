@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/rng.h"
@@ -262,8 +263,8 @@ TEST(PlanDay, ADayOfPublishedModelsNeedsThreeQuartersOfItsPeak) {
 }
 
 // In the simulator too: the old plan with its stand-ins under the rates before the change.
-TEST(PlanDay, AChangeOfThePublishedDayMissesNoSlo) {
-  const auto problem = published_day(plan::kQueueing);
+void expect_no_slo_missed(const plan::SloRule& rule) {
+  const auto problem = published_day(rule);
   const plan::DayPlan day = day_of(problem, 300);
   EXPECT_LE(day.gpu_hours, 0.75 * day.peak_gpu_hours);
   const sim::ServingOptions options;
@@ -273,8 +274,16 @@ TEST(PlanDay, AChangeOfThePublishedDayMissesNoSlo) {
     const auto report = sim::simulate(at_minute(problem, before.from), change.stood_in, options);
     ASSERT_TRUE(report) << to_string(report.error());
     for (const sim::ServiceReport& service : report->services)
-      EXPECT_GE(service.slo_attainment, 0.99) << service.name << " at " << day.periods[p].from;
+      // But for what chance does to so many requests, three standard deviations.
+      EXPECT_GE(service.slo_attainment,
+                0.99 - 3 * std::sqrt(0.99 * 0.01 / static_cast<double>(service.offered)))
+          << service.name << " at " << day.periods[p].from;
   }
+}
+
+TEST(PlanDay, AChangeOfThePublishedDayMissesNoSlo) {
+  expect_no_slo_missed(plan::SloRule{});
+  expect_no_slo_missed(plan::kQueueing);
 }
 
 }  // namespace
