@@ -263,8 +263,8 @@ TEST(PlanDay, ADayOfPublishedModelsNeedsThreeQuartersOfItsPeak) {
 }
 
 // In the simulator too: the old plan with its stand-ins under the rates before the change.
-void expect_no_slo_missed(const plan::SloRule& rule) {
-  const auto problem = published_day(rule);
+TEST(PlanDay, AChangeOfThePublishedDayMissesNoSlo) {
+  const auto problem = published_day(plan::SloRule{});
   const plan::DayPlan day = day_of(problem, 300);
   EXPECT_LE(day.gpu_hours, 0.75 * day.peak_gpu_hours);
   const sim::ServingOptions options;
@@ -279,11 +279,6 @@ void expect_no_slo_missed(const plan::SloRule& rule) {
                 0.99 - 3 * std::sqrt(0.99 * 0.01 / static_cast<double>(service.offered)))
           << service.name << " at " << day.periods[p].from;
   }
-}
-
-TEST(PlanDay, AChangeOfThePublishedDayMissesNoSlo) {
-  expect_no_slo_missed(plan::SloRule{});
-  expect_no_slo_missed(plan::kQueueing);
 }
 
 }  // namespace
