@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "forms/serving_forms.h"
+#include "plan/arrivals.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -16,7 +17,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::set<std::string> names;
   for (const partita::plan::Service& service : *services) {
     CHECK(names.insert(service.name).second);
-    CHECK(std::isfinite(service.rate.value) && service.rate.value > 0);
+    const auto& traffic = service.traffic;
+    const bool of_trace = std::holds_alternative<partita::plan::TraceArrivals>(traffic.arrivals);
+    CHECK(std::isfinite(service.rate.value));
+    CHECK(service.rate.value > 0 || (of_trace && traffic.rates.empty()));
+    CHECK(traffic.headroom >= 0 && traffic.headroom <= 10);
+    for (const partita::plan::RateAt& entry : traffic.rates)
+      CHECK(entry.rate.value > 0 && std::isfinite(entry.rate.value));
+    if (service.rate.value > 0 && !of_trace)  // what is read can be played
+      partita::plan::ArrivalSource::of(traffic.arrivals, service.rate, partita::Rng(1)).next();
     CHECK(std::isfinite(service.slo.value) && service.slo.value > 0);
     CHECK(service.percentile > 0 && service.percentile < 100);
     CHECK(service.min_replicas >= 1 && service.line >= 1);

@@ -16,6 +16,9 @@ Result<std::string> read_input(Files& files, const std::string& flag, const std:
 // The same, as a JSON or YAML document.
 Result<Document> read_document(Files& files, const std::string& flag, const std::string& path);
 
+// A path that a file names, relative to the file.
+std::string beside(const std::string& file, const std::string& path);
+
 // The models in every *.json of --catalogue DIR; the compiled-in catalogue when `directory` is
 // empty.
 Result<hw::Catalogue> load_catalogue(Files& files, const std::string& directory);

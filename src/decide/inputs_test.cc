@@ -139,6 +139,37 @@ TEST_F(Inputs, SayWhatOfAPlanIsPredicted) {
   EXPECT_EQ(**judged->verdict, plan);
 }
 
+TEST_F(Inputs, LoadTracesBesideTheServices) {
+  files.content["sub/services.yaml"] =
+      "trace: day.csv\nservices:\n- {name: chat, model: lm, slo_ms: 100}\n"
+      "- {name: mail, model: lm, slo_ms: 100, rate_rps: 9}\n"
+      "- {name: news, model: lm, slo_ms: 100, trace: {file: day.csv, row: chat}}\n"
+      "- {name: logs, model: lm, slo_ms: 100, rate_rps: 5, arrivals: {cv: 2}}\n";
+  files.content["sub/day.csv"] = "name,1,2\nchat,60,120\nmail,1,1\n";
+  inputs.services = "sub/services.yaml";
+  const auto problem = load_problem(files, inputs);
+  ASSERT_TRUE(problem) << to_string(problem.error());
+  const auto& services = problem->services;
+  const auto counts = [&](std::size_t s) {
+    return std::get<plan::TraceArrivals>(services[s].traffic.arrivals).trace->per_minute;
+  };
+  EXPECT_THAT(counts(0), ElementsAre(60, 120));
+  EXPECT_THAT(counts(1), ElementsAre(1, 1));
+  EXPECT_EQ(counts(2), counts(0));
+  EXPECT_EQ(services[0].rate, Rps{1.5});  // its trace's mean
+  EXPECT_EQ(services[1].rate, Rps{9});
+  EXPECT_EQ(services[2].rate, Rps{1.5});
+
+  files.content["sub/day.csv"] = "name,1,2\nchat,60,120\nmail,x,1\n";
+  EXPECT_EQ(refusal(), "sub/day.csv:3: minute 1: 'x' is no number of requests");
+  files.content["sub/day.csv"] = "at_s\n1\n3\n4\n";  // one for all
+  EXPECT_EQ(refusal(),
+            "sub/day.csv:1: no row is named 'chat'; a trace is {file: FILE, row: NAME} "
+            "when its row has another name than its service");
+  files.content.erase("sub/day.csv");
+  EXPECT_THAT(refusal(), HasSubstr("sub/services.yaml:1: trace sub/day.csv: "));
+}
+
 TEST_F(Inputs, JudgeAPlanFile) {
   files.content["plan.json"] = forms::plan_json(planned());
   ProblemFiles given = inputs;

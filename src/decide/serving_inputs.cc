@@ -5,8 +5,11 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "decide/day.h"
 #include "decide/doubts.h"
 #include "decide/fleet.h"
+#include "decide/traces.h"
+#include "forms/clock_time.h"
 #include "forms/serving_forms.h"
 #include "plan/predictions.h"
 #include "profile/law.h"
@@ -37,12 +40,6 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
   }
   if (table.empty()) return bad_input(flag + " " + path, "there is no .csv file in it");
   return table;
-}
-
-// A path that a file names, relative to the file.
-std::string beside(const std::string& file, const std::string& path) {
-  const std::size_t slash = file.rfind('/');
-  return path.starts_with('/') || slash == file.npos ? path : file.substr(0, slash + 1) + path;
 }
 
 Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue,
@@ -155,7 +152,15 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (!text) return failed(text.error());
   Result<std::vector<plan::Service>> services = forms::parse_services(inputs.services, *text);
   if (!services) return failed(services.error());
+  services = with_traces(files, inputs.services, std::move(*services));
+  if (!services) return failed(services.error());
   problem.services = std::move(*services);
+  if (!inputs.at.empty()) {
+    const auto minute = forms::minute_of(inputs.at);
+    if (!minute)
+      return bad_input("--at", fmt::format("'{}' is no time from 00:00 to 23:59", inputs.at));
+    problem = at_minute(std::move(problem), *minute);
+  }
   Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);
   if (!fleet) return failed(fleet.error());
   problem.fleet = std::move(*fleet);

@@ -18,6 +18,7 @@ struct ProblemFiles {
   std::string rule;                                       // empty: the standard one
   std::string dispatch;                                   // empty: the rule's
   int max_processes = 0;                                  // 0: the standard one
+  std::string at;  // --at: a time of day, whose rates are taken; empty: rate_rps
 };
 
 // The problem that they describe. `gpu` names the GPU model unless `fleet` is given. Services whose

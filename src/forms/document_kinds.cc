@@ -2,6 +2,7 @@
 
 #include "forms/batch_forms.h"
 #include "forms/comparison_forms.h"
+#include "forms/day_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
 #include "forms/reason_forms.h"
@@ -10,8 +11,9 @@
 namespace partita::forms {
 
 std::vector<DocumentKind> document_kinds() {
-  return {forms::plan_kind(), forms::schedule_kind(),   forms::graph_run_kind(), kernel_plan_kind(),
-          comparison_kind(), batch_comparison_kind(), refusal_kind(),         verdict_kind()};
+  return {forms::plan_kind(),      day_kind(),         forms::schedule_kind(),
+          forms::graph_run_kind(), kernel_plan_kind(), comparison_kind(),
+          batch_comparison_kind(), refusal_kind(),     verdict_kind()};
 }
 
 }  // namespace partita::forms

@@ -13,6 +13,7 @@
 #include "base/index.h"
 #include "forms/batch_forms.h"
 #include "forms/comparison_forms.h"
+#include "forms/day_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
 #include "forms/reason_forms.h"
@@ -42,8 +43,14 @@ std::optional<T> maybe(T value) {
 }
 
 StatedWorker some_worker(const hw::Topology& topology, const std::vector<int>& sizes) {
-  StatedWorker worker{some_name(), maybe(below(9)), maybe(some_number() / 1e10),
-                      maybe(some_number()), maybe(some_number()), {}, {}, {}};
+  StatedWorker worker{some_name(),
+                      maybe(below(9)),
+                      maybe(some_number() / 1e10),
+                      maybe(some_number()),
+                      maybe(some_number()),
+                      {},
+                      {},
+                      {}};
   worker.units = several(9, [&] { return sizes[at(below(static_cast<int>(sizes.size())))]; });
   for (std::size_t k = 0; k < worker.units.size(); ++k) {
     if (k == 0 || worker.units[k] != worker.units[k - 1])
@@ -64,10 +71,18 @@ StatedWorker some_worker(const hw::Topology& topology, const std::vector<int>& s
 StatedKernelPlan some_kernel_plan() {
   const hw::Topology topology = hw::generic_topology(4, 15);
   const int atom = *rc::gen::element(1, 2, 5);
-  StatedKernelPlan plan{topology.name, maybe(60), atom, maybe(below(20)), plan::Overlap::others,
-                        coin() ? 0 : some_number(), coin() ? "" : some_name(),
-                        maybe(some_number()), maybe(some_number()),
-                        coin(), {}, {}};
+  StatedKernelPlan plan{topology.name,
+                        maybe(60),
+                        atom,
+                        maybe(below(20)),
+                        plan::Overlap::others,
+                        coin() ? 0 : some_number(),
+                        coin() ? "" : some_name(),
+                        maybe(some_number()),
+                        maybe(some_number()),
+                        coin(),
+                        {},
+                        {}};
   if (coin()) plan.overlap = plan::Overlap::literal;
   const std::vector<int> sizes = hw::mask_sizes(topology, atom);
   plan.workers.push_back(some_worker(topology, sizes));
@@ -78,24 +93,24 @@ StatedKernelPlan some_kernel_plan() {
 
 forms::StatedGraphRun some_graph_run() {
   forms::StatedGraphRun run{.graph = coin() ? "" : some_name(),
-                           .driver = "sim",
-                           .gpu = "4x15",
-                           .total_units = 60,
-                           .threads = below(9),
-                           .lanes = below(9),
-                           .policy = "fair",
-                           .overlap_limit = below(60),
-                           .time_us = some_number(),
-                           .critical_path_us = some_number(),
-                           .work_us = some_number(),
-                           .sequential_us = maybe(some_number()),
-                           .speed_up = maybe(some_number()),
-                           .relative_error = maybe(some_number()),
-                           .waits = {below(9), below(9), below(9)}};
+                            .driver = "sim",
+                            .gpu = "4x15",
+                            .total_units = 60,
+                            .threads = below(9),
+                            .lanes = below(9),
+                            .policy = "fair",
+                            .overlap_limit = below(60),
+                            .time_us = some_number(),
+                            .critical_path_us = some_number(),
+                            .work_us = some_number(),
+                            .sequential_us = maybe(some_number()),
+                            .speed_up = maybe(some_number()),
+                            .relative_error = maybe(some_number()),
+                            .waits = {below(9), below(9), below(9)}};
   run.critical_path = several(3, some_name);
   run.tasks = several(4, [] {
-    forms::StatedGraphTask task{some_name(), plan::GraphTaskKind::cpu, 0 - some_number(),
-                               some_number(), {}, {}, {}, {}};
+    forms::StatedGraphTask task{
+        some_name(), plan::GraphTaskKind::cpu, 0 - some_number(), some_number(), {}, {}, {}, {}};
     task.kind = *rc::gen::element(plan::GraphTaskKind::cpu, plan::GraphTaskKind::lane,
                                   plan::GraphTaskKind::copy);
     task.lane = maybe(below(9));
@@ -125,8 +140,8 @@ plan::BatchSchedule some_schedule() {
   });
   schedule.reconfigurations = several(3, [&] {
     using Op = plan::Reconfiguration::Op;
-    return plan::Reconfiguration{below(9), coin() ? Op::create : Op::destroy, some_name(),
-                                 below(8), time(), time()};
+    return plan::Reconfiguration{
+        below(9), coin() ? Op::create : Op::destroy, some_name(), below(8), time(), time()};
   });
   plan::put_in_order(schedule);
   schedule.makespan = time();
@@ -224,9 +239,9 @@ RC_GTEST_PROP(DocumentKinds, Comparison, ()) {
 }
 
 RC_GTEST_PROP(DocumentKinds, BatchComparison, ()) {
-  round_trip(StatedBatchComparison{below(9), below(9), some_number(),
-                                   several(3, some_batch_standing)},
-             batch_comparison_json, parse_batch_comparison);
+  round_trip(
+      StatedBatchComparison{below(9), below(9), some_number(), several(3, some_batch_standing)},
+      batch_comparison_json, parse_batch_comparison);
 }
 
 RC_GTEST_PROP(DocumentKinds, BatchSchedule, ()) {
@@ -255,6 +270,24 @@ RC_GTEST_PROP(DocumentKinds, ServingPlan, ()) {
     for (plan::PlannedInstance& instance : gpu.instances)
       if ((instance.predicted = coin())) instance.learned_on = some_name();
   round_trip(plan, write, forms::parse_plan);
+}
+
+RC_GTEST_PROP(DocumentKinds, DayPlan, ()) {
+  plan::DayPlan day;
+  day.periods = several(3, [] {
+    return plan::DayPeriod{below(1440), below(1440), Rps{some_number()}, some_plan()};
+  });
+  if (day.periods.empty()) day.periods.emplace_back().plan = some_plan();
+  day.changes = several(3, [] {
+    return plan::DayChange{
+        below(1440), {below(9), below(9), below(9), below(9), below(9)}, below(9), below(9)};
+  });
+  day.change_time = Seconds{some_number()};
+  day.peak_gpus = below(9);
+  day.peak_optimal = coin();
+  day.gpu_hours = some_number();
+  day.peak_gpu_hours = some_number();
+  round_trip(day, day_json, parse_day);
 }
 
 TEST(DocumentKinds, EveryKindHasASchemaOfItsName) {

@@ -3,9 +3,11 @@
 
 #include "base/source_text.h"
 #include "forms/batch_forms.h"
+#include "forms/day_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
 #include "forms/serving_forms.h"
+#include "forms/traffic_forms.h"
 #include "profile/readers.h"
 
 namespace partita::forms {
@@ -36,6 +38,34 @@ TEST(FormatsDoc, ProfilesExampleIsRead) {
   EXPECT_FALSE(bert.points[0].predicted());
   EXPECT_EQ(bert.points[1].learned_on, "A30-24GB");
   EXPECT_EQ(bert.no_runs, (std::vector<profile::NoRun>{{1, 32, 2}}));
+}
+
+TEST(FormatsDoc, TrafficExampleIsRead) {
+  const auto services = parse_services("formats.md", example("Traffic", "yaml"));
+  ASSERT_TRUE(services) << to_string(services.error());
+  ASSERT_EQ(services->size(), 6U);
+  const auto traffic = [&](std::size_t s) { return services->at(s).traffic; };
+  EXPECT_EQ(traffic(0), (plan::Traffic{0.2, plan::GammaArrivals{2}, {}}));
+  EXPECT_EQ(traffic(1).arrivals, plan::Arrivals{(plan::BurstArrivals{{3, 5, 60}})});
+  EXPECT_EQ(traffic(2), (plan::Traffic{0, plan::MmppArrivals{{4, 2, 20}}, {}}));
+  EXPECT_EQ(traffic(3).arrivals, plan::Arrivals{(plan::TraceArrivals{"traffic.csv", "", nullptr})});
+  EXPECT_EQ(traffic(4).rates, (std::vector<plan::RateAt>{{480, Rps{120}}, {1200, Rps{40}}}));
+  EXPECT_EQ(services->at(4).rate, Rps{120});
+  EXPECT_EQ(traffic(5).rates, (std::vector<plan::RateAt>{{390, Rps{90}}, {1320, Rps{27}}}));
+  const auto trace =
+      parse_traffic_trace("formats.md", example("Traffic", "csv"), {services->at(3).name, true});
+  ASSERT_TRUE(trace) << to_string(trace.error());
+  EXPECT_EQ(trace->per_minute, (std::vector<double>{130, 128, 0, 144}));
+}
+
+TEST(FormatsDoc, DayExampleIsRead) {
+  const auto day = parse_day("formats.md", example("Plan for a day", "json"));
+  ASSERT_TRUE(day) << to_string(day.error());
+  ASSERT_EQ(day->periods.size(), 2U);
+  EXPECT_EQ(day->periods[1].to, 480);
+  for (std::size_t p = 0; p < 2; ++p)
+    EXPECT_EQ(day->changes[1 - p].changes,
+              plan::changes_between(day->periods[p].plan, day->periods[1 - p].plan));
 }
 
 TEST(FormatsDoc, PlanExampleIsRead) {

@@ -169,6 +169,12 @@ void describe(Form& f, PlanDocument& document) {
 
 }  // namespace
 
+void describe_plan(Form& f, ServingPlan& plan) {
+  PlanDocument document{plan, {}, {}};
+  describe(f, document);
+  if (f.reading()) plan = std::move(document.plan);
+}
+
 std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes,
                       const std::vector<plan::SloAdvice>& advice) {
   return write_form(PlanDocument{plan, changes, advice}, describe);

@@ -6,6 +6,7 @@
 
 #include "base/fields.h"
 #include "forms/serving_forms.h"
+#include "forms/traffic_reader.h"
 
 namespace partita::forms {
 namespace {
@@ -33,14 +34,54 @@ void read_anti_affinity(Fields& fields, const Node& node, Service& service) {
   }
 }
 
-Service read_service(Fields fields) {
-  fields.only(
-      {"name", "model", "rate_rps", "slo_ms", "percentile", "min_replicas", "anti_affinity"});
+std::vector<std::string_view> with_traffic(std::vector<std::string_view> keys) {
+  keys.insert(keys.end(), std::begin(kTrafficKeys), std::end(kTrafficKeys));
+  return keys;
+}
+
+// The rates of the day, of which those that are shares take the service's rate.
+std::vector<plan::RateAt> rates_of(Fields& fields, const std::vector<RateKey>& keys, Rps rate) {
+  std::vector<plan::RateAt> rates;
+  for (const RateKey& key : keys) {
+    const Rps value{key.share ? key.value * rate.value : key.value};
+    if (!(value.value > 0 && value.value <= kMaxQuantity))
+      fields.refuse("rates", fmt::format("'rates' gives {:g} req/s, must be above 0 and at most "
+                                         "{:g}",
+                                         value.value, kMaxQuantity));
+    rates.push_back({key.minute, value});
+  }
+  return rates;
+}
+
+// rate_rps may be left out where the traffic says it: the highest of `rates`, or a trace's mean,
+// which whoever loads the trace puts in place of the 0 here.
+void read_rate_and_traffic(Fields& fields, Service& service, const TrafficKeys& common) {
+  const TrafficKeys own = read_traffic(fields);
+  const auto rates = own.rates ? own.rates : common.rates;
+  const auto arrivals = own.arrivals ? own.arrivals : common.arrivals;
+  service.traffic.headroom = own.headroom.value_or(common.headroom.value_or(0));
+  if (arrivals) service.traffic.arrivals = *arrivals;
+  const bool shares = rates && std::ranges::any_of(*rates, &RateKey::share);
+  const bool by_rates = rates && !shares;
+  const bool by_trace =
+      !rates && std::holds_alternative<plan::TraceArrivals>(service.traffic.arrivals);
+  if (fields.has("rate_rps") || !(by_rates || by_trace))
+    service.rate = Rps{fields.number("rate_rps", kPositive)};
+  if (!rates || fields.error()) return;
+  service.traffic.rates = rates_of(fields, *rates, service.rate);
+  if (fields.has("rate_rps")) return;
+  for (const plan::RateAt& entry : service.traffic.rates)
+    service.rate = std::max(service.rate, entry.rate);
+}
+
+Service read_service(Fields fields, const TrafficKeys& common) {
+  fields.only(with_traffic(
+      {"name", "model", "rate_rps", "slo_ms", "percentile", "min_replicas", "anti_affinity"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
   service.model = fields.name("model");
-  service.rate = Rps{fields.number("rate_rps", kPositive)};
+  read_rate_and_traffic(fields, service, common);
   service.slo = Millis{fields.number("slo_ms", kPositive)};
   if (fields.has("percentile")) service.percentile = fields.number("percentile", kPercentiles);
   if (fields.has("min_replicas"))
@@ -86,16 +127,17 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
     document->root = std::move(root);
   }
   Fields fields(*document);
-  fields.only({"api_version", "kind", "services"});
+  fields.only(with_traffic({"api_version", "kind", "services"}));
   if (fields.has("api_version")) fields.exactly("api_version", "partita/v1");
   if (fields.has("kind")) fields.exactly("kind", "Services");
+  const TrafficKeys common = read_traffic(fields);
   const std::vector<Node>& items = fields.list("services", kMaxServices);
   if (items.empty()) fields.refuse("services", "'services' is empty");
 
   std::vector<Service> services;
   services.reserve(items.size());
   for (const Node& item : items) {
-    services.push_back(read_service({fields, item}));
+    services.push_back(read_service({fields, item}, common));
     if (fields.error()) break;
   }
   if (fields.error()) return failed(*fields.error());

@@ -89,7 +89,7 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"rate_rsp: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate_rsp'; did you mean 'rate_rps'?"},
       {"gpu_memory_in_total: 1",
        "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, model, rate_rps, slo_ms, "
-       "percentile, min_replicas, anti_affinity"},
+       "percentile, min_replicas, anti_affinity, headroom, arrivals, trace, rates"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases)

@@ -16,7 +16,8 @@ namespace partita::forms {
 
 // The services file of interfaces: a list under `services`. Refused with FILE:LINE: missing or
 // unknown keys, wrong types, rates and SLOs that are not positive and finite, duplicate names,
-// percentiles outside (0, 100), unknown names in anti_affinity, more than kMaxServices.
+// percentiles outside (0, 100), unknown names in anti_affinity, traffic that cannot be, more than
+// kMaxServices. Traces are named, not loaded: a service whose rate is that of its trace has rate 0.
 inline constexpr int kMaxServices = 1'000'000;
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
 
@@ -39,6 +40,8 @@ struct PlanChanges {
 std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>& changes = {},
                       const std::vector<plan::SloAdvice>& advice = {});
 DocumentKind plan_kind();
+// The same as an object in another document.
+void describe_plan(Form& f, ServingPlan& plan);
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text);
 Result<ServingPlan> read_plan(const Document& document);
 

@@ -3,6 +3,7 @@
 
 #include "plan/batch.h"
 #include "plan/changes.h"
+#include "plan/day.h"
 #include "plan/digest.h"
 #include "plan/dispatcher.h"
 #include "plan/graph.h"
@@ -10,6 +11,7 @@
 #include "plan/kernels.h"
 #include "plan/reason.h"
 #include "plan/serving.h"
+#include "plan/traffic.h"
 
 namespace partita::forms {
 

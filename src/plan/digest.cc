@@ -50,10 +50,47 @@ std::vector<const T*> sorted_by(const std::vector<T>& items, Key key) {
   return sorted;
 }
 
+void add_numbers(Digester& out, const std::vector<double>& numbers) {
+  out.add(std::uint64_t{numbers.size()});
+  for (const double number : numbers) out.add(number);
+}
+
+// What tells one law from another of its kind.
+struct LawNumbers {
+  Digester& out;
+  void operator()(const PoissonArrivals&) const {}
+  void operator()(const EvenArrivals&) const {}
+  void operator()(const GammaArrivals& gamma) const { out.add(gamma.cv); }
+  void operator()(const BurstArrivals& burst) const { add(burst.on_off); }
+  void operator()(const MmppArrivals& mmpp) const { add(mmpp.on_off); }
+  void operator()(const TraceArrivals& recorded) const {
+    if (!recorded.trace) {
+      out.add(std::string_view(recorded.file)).add(std::string_view(recorded.row));
+      return;
+    }
+    add_numbers(out, recorded.trace->times_s);
+    add_numbers(out, recorded.trace->per_minute);
+  }
+  void add(const OnOff& on_off) const {
+    out.add(on_off.peak).add(on_off.seconds).add(on_off.every);
+  }
+};
+
+// Nothing for steady Poisson traffic without headroom, so that older plans keep their digest.
+void add_traffic(Digester& out, const Traffic& traffic) {
+  if (traffic == Traffic{}) return;
+  out.add(std::string_view("traffic")).add(traffic.headroom);
+  out.add(std::uint64_t{traffic.arrivals.index()});
+  std::visit(LawNumbers{out}, traffic.arrivals);
+  out.add(std::uint64_t{traffic.rates.size()});
+  for (const RateAt& entry : traffic.rates) out.add(entry.minute).add(entry.rate.value);
+}
+
 void add_service(Digester& out, const Service& service) {
   out.add(std::string_view(service.name)).add(std::string_view(service.model));
   out.add(service.rate.value).add(service.slo.value).add(service.percentile);
   out.add(service.min_replicas).add(service.spread).add(service.avoid);
+  add_traffic(out, service.traffic);
 }
 
 void add_points(Digester& out, const FleetEntry& entry, const std::vector<std::string>& models) {

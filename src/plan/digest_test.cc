@@ -33,6 +33,10 @@ ServingProblem some_services() {
   return problem;
 }
 
+TraceArrivals some_trace(std::vector<double> times_s) {
+  return {"file", "", std::make_shared<const TrafficTrace>(TrafficTrace{std::move(times_s), {}})};
+}
+
 BatchProblem some_tasks() {
   BatchProblem problem;
   problem.models.resize(2);
@@ -87,6 +91,7 @@ TEST(Digest, WhatAPlanMayLeaveUnusedDoesNotCount) {
   problem.fleet[1].price = 9;
   problem.max_processes = 1;
   problem.services[0].line = 12;
+  problem.services[0].traffic = Traffic{};
   for (FleetEntry& entry : problem.fleet) entry.profiles.erase("unused");
   EXPECT_EQ(digest(problem), digest(some_services()));
   BatchProblem tasks = some_tasks();
@@ -115,6 +120,31 @@ TEST(Digest, EverythingElseOfServingCounts) {
                               [](P& p) { p.services[0].min_replicas = 2; },
                               [](P& p) { p.services[0].spread = true; },
                               [](P& p) { p.services[0].avoid.pop_back(); },
+                              [](P& p) { p.services[0].traffic.headroom = 0.1; },
+                              [](P& p) { p.services[0].traffic.arrivals = EvenArrivals{}; },
+                              [](P& p) { p.services[0].traffic.arrivals = GammaArrivals{2}; },
+                              [](P& p) { p.services[0].traffic.arrivals = GammaArrivals{3}; },
+                              [](P& p) {
+                                p.services[0].traffic.arrivals = BurstArrivals{{3, 5, 60}};
+                              },
+                              [](P& p) {
+                                p.services[0].traffic.arrivals = MmppArrivals{{3, 5, 60}};
+                              },
+                              [](P& p) {
+                                p.services[0].traffic.arrivals = MmppArrivals{{3, 6, 60}};
+                              },
+                              [](P& p) {
+                                p.services[0].traffic.arrivals = some_trace({1, 2});
+                              },
+                              [](P& p) {
+                                p.services[0].traffic.arrivals = some_trace({1, 3});
+                              },
+                              [](P& p) {
+                                p.services[0].traffic.rates = {{60, Rps{10}}};
+                              },
+                              [](P& p) {
+                                p.services[0].traffic.rates = {{61, Rps{10}}};
+                              },
                               [](P& p) { p.services.pop_back(); },
                               [](P& p) {
                                 p.rule = {SloRule::Kind::execution, 0.5};

@@ -73,9 +73,13 @@ std::string to_string(const SloRule& rule) {
 bool Service::operator==(const Service& other) const {
   const auto key = [](const Service& s) {
     return std::tie(s.name, s.model, s.rate, s.slo, s.percentile, s.min_replicas, s.spread,
-                    s.avoid);
+                    s.avoid, s.traffic);
   };
   return key(*this) == key(other);
+}
+
+Rps planning_rate(const Service& service) {
+  return service.rate * (1 + service.traffic.headroom);
 }
 
 bool ServingPlan::operator==(const ServingPlan& other) const {

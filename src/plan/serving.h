@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "hw/gpu_model.h"
 #include "plan/reason.h"
+#include "plan/traffic.h"
 #include "profile/workload_profile.h"
 
 namespace partita::plan {
@@ -60,8 +61,12 @@ struct Service {
   std::vector<std::string>
       avoid;     // anti_affinity: [names] -- never on a GPU with one of these services
   int line = 0;  // in its file, for messages; not compared
+  Traffic traffic = {};
   bool operator==(const Service& other) const;
 };
+
+// The rate that a plan must carry: what arrives, and the headroom.
+Rps planning_rate(const Service& service);
 
 // GPUs of one model that a plan may use, with the profiles measured on that model.
 struct FleetEntry {

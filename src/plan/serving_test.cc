@@ -37,7 +37,12 @@ TEST(Service, EqualWhateverItsLine) {
            [](Service& s) { s.name += "b"; }, [](Service& s) { s.model += "b"; },
            [](Service& s) { s.rate = Rps{9}; }, [](Service& s) { s.slo = Millis{9}; },
            [](Service& s) { s.percentile = 95; }, [](Service& s) { s.min_replicas = 2; },
-           [](Service& s) { s.spread = true; }, [](Service& s) { s.avoid = {"x"}; }}) {
+           [](Service& s) { s.spread = true; }, [](Service& s) { s.avoid = {"x"}; },
+           [](Service& s) { s.traffic.headroom = 0.1; },
+           [](Service& s) { s.traffic.arrivals = GammaArrivals{2}; },
+           [](Service& s) {
+             s.traffic.rates = {{480, Rps{1}}};
+           }}) {
     Service changed = service;
     change(changed);
     EXPECT_FALSE(changed == service);

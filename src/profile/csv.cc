@@ -65,7 +65,9 @@ Result<std::string> take_cell(std::string_view& rest) {
   return cell;
 }
 
-Result<std::vector<std::string>> split_line(std::string_view line) {
+}  // namespace
+
+Result<std::vector<std::string>> csv_cells(std::string_view line) {
   if (const std::string_view reason = not_text(line); !reason.empty()) {
     return bad_input("", std::string(reason));
   }
@@ -80,6 +82,8 @@ Result<std::vector<std::string>> split_line(std::string_view line) {
   }
 }
 
+namespace {
+
 Result<void> check_header(const Csv& csv) {
   std::set<std::string_view> seen;
   for (const std::string& name : csv.header.cells) {
@@ -92,7 +96,7 @@ Result<void> check_header(const Csv& csv) {
 
 // Puts a line in its place in `csv`: the header first, then rows of the header's width.
 Result<void> add_line(Csv& csv, std::string_view text, int line) {
-  Result<std::vector<std::string>> cells = split_line(text);
+  Result<std::vector<std::string>> cells = csv_cells(text);
   if (!cells) return bad_input(place(csv.file, line), cells.error().message);
   if (csv.header.line == 0) {
     csv.header = CsvRow{line, std::move(*cells)};

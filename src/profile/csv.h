@@ -14,7 +14,7 @@
 namespace partita::profile {
 
 inline constexpr std::size_t kMaxCsvRows = 5'000'000;
-inline constexpr std::size_t kMaxCsvColumns = 256;
+inline constexpr std::size_t kMaxCsvColumns = 4096;
 
 struct CsvRow {
   int line = 0;                    // 1-based
@@ -34,6 +34,10 @@ struct Csv {
 
 // The whole text, header first. Spaces around cells without quotes are dropped.
 Result<Csv> parse_csv(const std::string& file, std::string_view text);
+
+// The cells of one line without its end, for readers that go line by line; the refusal has no
+// context.
+Result<std::vector<std::string>> csv_cells(std::string_view line);
 
 // bad_input that names the first of `required` that the header lacks, or the first column in
 // neither list.

@@ -9,6 +9,8 @@ constexpr Range kShare{.high = 1};
 
 void describe(Form& f, ServiceReport& service) {
   f.name("name", service.name, "of the service");
+  f.optional(service.rate.value > 0)
+      .number("rate_rps", service.rate.value, kNotNegative, "that was played; missing: a trace's");
   f.whole("offered", service.offered, kNotNegative, "requests");
   f.whole("completed", service.completed, kNotNegative, "requests");
   f.number("slo_attainment", service.slo_attainment, kShare,
@@ -36,6 +38,7 @@ void describe_gpus(Form& f, StatedServingReport& report) {
 
 void describe(Form& f, StatedServingReport& report) {
   f.document("ServingReport");
+  f.optional().number("load", report.load, kNotNegative, "share of the declared rates");
   f.list("services", report.services, describe, {}, "what became of their requests");
   f.object("gpus", report, describe_gpus, "how well they were used");
   describe_run(f, report.events, report.events_per_second, report.seed, report.log_hash);
@@ -92,23 +95,22 @@ Result<StatedBatchReport> parse_batch_report(const std::string& file, std::strin
 std::string report_json(const ServingReport& report, std::uint64_t seed, double events_per_second) {
   return report_json(StatedServingReport{
       report.services, report.internal_slack, report.external_fragmentation, report.events,
-      events_per_second, seed, fmt::format("{:016x}", report.log_hash)});
+      events_per_second, seed, fmt::format("{:016x}", report.log_hash), report.load});
 }
 
 std::string report_json(const BatchReport& report, const BatchOptions& options,
                         double events_per_second) {
-  StatedBatchReport stated{
-      .scheduler = report.scheduler,
-      .runs = static_cast<int>(report.makespans.size()),
-      .spread = options.spread,
-      .reconfiguration_spread = options.reconfiguration_spread,
-      .makespan = {in_s(report.planned), in_s(report.mean), in_s(report.p50), in_s(report.p95),
-                   in_s(report.worst)},
-      .tasks = {},
-      .events = report.events,
-      .events_per_second = events_per_second,
-      .seed = options.seed,
-      .log_hash = fmt::format("{:016x}", report.log_hash)};
+  StatedBatchReport stated{.scheduler = report.scheduler,
+                           .runs = static_cast<int>(report.makespans.size()),
+                           .spread = options.spread,
+                           .reconfiguration_spread = options.reconfiguration_spread,
+                           .makespan = {in_s(report.planned), in_s(report.mean), in_s(report.p50),
+                                        in_s(report.p95), in_s(report.worst)},
+                           .tasks = {},
+                           .events = report.events,
+                           .events_per_second = events_per_second,
+                           .seed = options.seed,
+                           .log_hash = fmt::format("{:016x}", report.log_hash)};
   for (const TaskReport& task : report.tasks) {
     stated.tasks.push_back({task.task, in_s(task.planned_end), in_s(task.mean_end), {}, {}});
     if (!task.deadline) continue;

@@ -20,6 +20,7 @@ struct StatedServingReport {
   double events_per_second = 0;
   std::uint64_t seed = 0;
   std::string log_hash;
+  double load = 1;
   bool operator==(const StatedServingReport&) const = default;
 };
 std::string report_json(const StatedServingReport& report);

@@ -25,18 +25,24 @@ void round_trip(const T& value, Parse parse) {
 }
 
 RC_GTEST_PROP(ReportForms, ServingReportReadsBack, ()) {
-  StatedServingReport report{{}, 0.25, any_amount(), any_count(), any_amount(), 9, "00ff"};
+  StatedServingReport report{{},           0.25, any_amount(), any_count(),
+                             any_amount(), 9,    "00ff",       any_amount()};
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i)
     report.services.push_back({"a b", any_count(), any_count(), 0.5, Millis{any_amount()},
-                               Millis{any_amount()}, Millis{any_amount()}});
+                               Millis{any_amount()}, Millis{any_amount()}, Rps{any_amount()}});
   round_trip(report, parse_serving_report);
 }
 
 RC_GTEST_PROP(ReportForms, BatchReportReadsBack, ()) {
-  StatedBatchReport report{.scheduler = "far", .runs = 20, .spread = 0.1,
-                           .makespan = {any_amount(), any_amount(), 1, 2, 3}, .tasks = {},
-                           .events = any_count(), .events_per_second = any_amount(),
-                           .seed = 1, .log_hash = "0"};
+  StatedBatchReport report{.scheduler = "far",
+                           .runs = 20,
+                           .spread = 0.1,
+                           .makespan = {any_amount(), any_amount(), 1, 2, 3},
+                           .tasks = {},
+                           .events = any_count(),
+                           .events_per_second = any_amount(),
+                           .seed = 1,
+                           .log_hash = "0"};
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
     report.tasks.push_back({"t", any_amount(), any_amount(), {}, {}});
     if (*rc::gen::arbitrary<bool>()) report.tasks.back().deadline_s = any_amount();

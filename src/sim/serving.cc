@@ -154,11 +154,20 @@ Result<void> check_limits(const Entries& entries, const ServingOptions& options)
   if (!(warmup >= 0 && warmup < duration)) {
     return bad_input("warmup", "must be at least 0 and less than the duration");
   }
+  if (options.arrivals == ArrivalKind::gamma && !(options.cv > 0 && options.cv <= plan::kMaxCv)) {
+    return bad_input("arrivals", "the cv of gamma arrivals must be above 0 and at most " +
+                                     std::to_string(static_cast<int>(plan::kMaxCv)));
+  }
   double arrivals = 0;
   for (const auto& [name, entry] : entries) {
     const double rate = entry.service->rate.value;
     if (!(rate > 0 && std::isfinite(rate)) || !(entry.service->slo.value > 0)) {
       return bad_input("service " + std::string(name), "rate and SLO must be positive");
+    }
+    const auto* trace = std::get_if<plan::TraceArrivals>(&entry.service->traffic.arrivals);
+    if (options.arrivals == ArrivalKind::declared && trace && !trace->trace) {
+      return bad_input("service " + std::string(name),
+                       "its trace " + trace->file + " has not been loaded");
     }
     const double offered = expected_arrivals(entry, options);
     arrivals += offered;
@@ -178,11 +187,18 @@ Result<void> check_limits(const Entries& entries, const ServingOptions& options)
 
 ArrivalSource source_of(const Entry& entry, const ServingOptions& options) {
   const Rng rng = component_rng(options.seed, entry.service->name);
+  const auto source = [&](const plan::Arrivals& arrivals) {
+    return ArrivalSource::of(arrivals, entry.service->rate, rng);
+  };
   switch (options.arrivals) {
+    case ArrivalKind::declared:
+      return source(entry.service->traffic.arrivals);
     case ArrivalKind::poisson:
-      return ArrivalSource::poisson(entry.service->rate, rng);
+      return source(plan::PoissonArrivals{});
     case ArrivalKind::uniform:
-      return ArrivalSource::uniform(entry.service->rate, rng);
+      return source(plan::EvenArrivals{});
+    case ArrivalKind::gamma:
+      return source(plan::GammaArrivals{options.cv});
     case ArrivalKind::trace:
       break;
   }
@@ -307,6 +323,8 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
   for (const auto& [name, entry] : *entries) {
     const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
     report.services[entry.index] = report_of(entry.service->name, outcome);
+    if (options.arrivals != ArrivalKind::trace)
+      report.services[entry.index].rate = entry.service->rate;
     report.events += outcome.events;
     log.absorb(text_hash(name));
     log.absorb(outcome.log_hash);

@@ -19,7 +19,8 @@ namespace partita::sim {
 inline constexpr Seconds kMaxDuration{1e8};
 inline constexpr double kMaxArrivals = 1e9;  // expected requests of one simulation
 
-enum class ArrivalKind { poisson, uniform, trace };
+// declared: as each service's traffic says; trace: as `traces` say, once.
+enum class ArrivalKind { declared, poisson, uniform, gamma, trace };
 // full: every process waits for a full batch, as planning by execution latency alone assumes; what
 // remains when arrivals stop is dispatched then and counts with its real latency.
 enum class BatchingKind { paced, full };  // paced: as the dispatch says
@@ -33,7 +34,8 @@ struct Trace {
 struct ServingOptions {
   Seconds duration{60};  // arrivals stop there; what is in the system is finished
   Seconds warmup{0};     // arrivals before it are not counted
-  ArrivalKind arrivals = ArrivalKind::poisson;
+  ArrivalKind arrivals = ArrivalKind::declared;
+  double cv = 1;  // of the gaps, with ArrivalKind::gamma
   std::vector<Trace> traces;
   BatchingKind batching = BatchingKind::paced;
   std::optional<plan::Dispatch> dispatch;  // absent: the one that the plan is made for
@@ -47,6 +49,7 @@ struct ServiceReport {
   double slo_attainment =
       0;  // share of the offered requests that completed within the SLO; 1 when none was offered
   Millis p50, p95, p99;  // infinite never: 0 when nothing completed
+  Rps rate = {};         // that was played; 0: as a trace says
   bool operator==(const ServiceReport&) const = default;
 };
 
@@ -63,6 +66,7 @@ struct ServingReport {
   double external_fragmentation = 0;
   long events = 0;  // arrivals, dispatches and completions
   std::uint64_t log_hash = 0;
+  double load = 1;  // share of the declared rates that was played, as the caller says
   bool operator==(const ServingReport&) const = default;
 };
 

@@ -386,8 +386,11 @@ class ServingJudge {
     } else {
       if (replicas < service.min_replicas)
         report("min_replicas", subject, replicas, service.min_replicas, "instances");
-      if (above(service.rate.value, carried))
-        report("rate", subject, carried, service.rate.value, "req/s carried, and arriving");
+      const double needed = plan::planning_rate(service).value;
+      if (above(needed, carried))
+        report("rate", subject, carried, needed,
+               service.traffic.headroom > 0 ? "req/s carried, and arriving with the headroom"
+                                            : "req/s carried, and arriving");
     }
     const auto row = rows_.find(service.name);
     if (row == rows_.end())
@@ -440,7 +443,7 @@ class ServingJudge {
   // The pooled rule: all instances as one pool under the service's rate.
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     const std::string subject = "service " + service.name;
-    const double rate = service.rate.value, slo = service.slo.value;
+    const double rate = plan::planning_rate(service).value, slo = service.slo.value;
     std::vector<plan::PoolMember> members;
     PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
     for (const Placed& one : placed) {
@@ -458,7 +461,7 @@ class ServingJudge {
       const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
       known = pools_
                   .emplace(asked, drive({plan::pooled_policy(std::move(members), limit),
-                                         service.rate, service.slo, service.percentile}))
+                                         Rps{rate}, service.slo, service.percentile}))
                   .first;
     }
     const DrivenVerdict& verdict = known->second;

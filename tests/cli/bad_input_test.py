@@ -281,6 +281,11 @@ class BadInput(CliTest):
                 (["--seed", "x"], "--seed"), (["--require", "1.5"], "--require"),
                 (["--require", "nan"], "--require"), (["--batching", "half"], "--batching"),
                 (["--arrivals", "nowhere"], "--arrivals"),
+                (["--arrivals", "gamma:0"], "--arrivals"), (["--load", "0"], "--load"),
+                (["--load", "x"], "--load"), (["--at", "25:00"], "--at"),
+                (["--what-if", "chat"], "--what-if.*SERVICE=RATE"),
+                (["--what-if", "chat=-1"], "--what-if"),
+                (["--what-if", "cat=1"], "--what-if.*chat"),
                 (["--arrivals", "services.yaml"], r"services\.yaml:\d")):
             with self.subTest(" ".join(arguments)):
                 self.assert_refused(self.on_plan("simulate", "plan.json", *arguments), pattern)
@@ -288,7 +293,7 @@ class BadInput(CliTest):
     def test_traces(self):
         self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
         for name, content, pattern in (
-                ("header", "time,service\n", r"trace\.csv:1"),
+                ("header", "when,service\n", r"trace\.csv:1"),
                 ("negative", "time_s,service\n-1,chat\n", r"trace\.csv:2"),
                 ("descending", "time_s,service\n2,chat\n1,chat\n", r"trace\.csv:3"),
                 ("text", "time_s,service\nsoon,chat\n", r"trace\.csv:2"),

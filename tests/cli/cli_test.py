@@ -198,6 +198,23 @@ class Simulations(CliTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"service chat: slo_attainment", done.stderr)
 
+    def test_other_traffic(self):
+        same = ("--duration", "10s", "--arrivals", "uniform")
+        report = self.report(*same, "--load", "1.5", "--what-if", "search=80")
+        self.assertEqual(report["load"], 1.5)
+        self.assertEqual([s["rate_rps"] for s in report["services"]], [180, 80])
+        self.assertEqual([s["offered"] for s in report["services"]], [1800, 800])
+        self.assertIn("load 1.5,", self.ok(*self.on_plan("simulate", "plan.json", "--load", "1.5")))
+        # What the services file declares is what is played.
+        self.write("services.yaml", "arrivals: {cv: 3}\n" + self.read("services.yaml"))
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        declared = self.report("--duration", "10s")
+        self.assertEqual(declared, self.report("--duration", "10s", "--arrivals", "gamma:3"))
+        self.assertNotEqual(declared, self.report("--duration", "10s", "--arrivals", "poisson"))
+        self.write("counts.csv", "name,1,2\nchat,1,0\nsearch,60,0\n")
+        busy = self.report("--duration", "30s", "--arrivals", "counts.csv")["services"]
+        self.assertGreater(busy[0]["offered"], 1.8 * 120 * 30)  # all of it in the first minute
+
     def test_compare(self):
         arguments = ("compare", *self.plan_args()[1:], "--duration", "5s")
         comparison = self.json(*arguments, "--planners", "exact,parvagpu@execution:0.45")

@@ -94,6 +94,7 @@ class SchemaTest(harness.CliTest):
         self.write("wrong.json", self.read("plan.json").replace('"batch": ', '"batch": 1'))
         self.write("graph.json", self.ok("graph", "example", "strassen"))
         run = ("graph", "run", "graph.json", "--driver", "sim")
+        self.write("day.yaml", "rates: [[08:00, 100%], [20:00, 30%]]\n" + harness.SERVICES)
         documents = {
             "ServingPlan": [json.loads(self.read("plan.json")),
                             self.json(*self.plan_args("--current", "plan.json"))],
@@ -110,6 +111,9 @@ class SchemaTest(harness.CliTest):
             "KernelPlan": [self.json("kernels", "plan", *kernels),
                            self.json("kernels", "plan", *kernels, "--switches", "2", "--curve",
                                      "--switch-cost", "1.5")],
+            "DayPlan": [self.json(*self.plan_args("--day")),
+                        self.json("plan", "--services", "day.yaml", *self.plan_args()[3:],
+                                  "--day")],
             "GraphRun": [self.json(*run), self.json(*run, "--compare")],
         }
         self.write_services("name: a, model: large, rate_rps: 9000, slo_ms: 500")

@@ -11,6 +11,7 @@
 #include "forms/serving_forms.h"
 #include "progress.h"
 #include "reasons.h"
+#include "serving/day.h"
 #include "serving/inputs.h"
 #include "serving/replanning.h"
 
@@ -20,6 +21,7 @@ namespace {
 struct PlanCommandFlags {
   decide::ProblemFiles problem;
   ReplanFlags replan;
+  DayFlags day;
   std::string planner = "exact";
   int max_gpus = 0;  // 0: as many as needed
   long node_budget = decide::PlanOptions{}.node_budget;
@@ -116,9 +118,13 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     return failed(planner.error());
   if (again && flags.planner != "exact")
     return bad_input("--planner", "--current plans with the planner 'exact' only");
+  if (flags.day.day && flags.planner != "exact")
+    return bad_input("--planner", "--day plans with the planner 'exact' only");
   const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
   say_doubts(context, *problem, flags.problem);
+  if (flags.day.day)
+    return run_day(context, {flags.day, flags.max_gpus, flags.node_budget, flags.output}, *problem);
   const auto catalogue = decide::load_catalogue(context.files, flags.problem.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const auto result = make(context, flags, *problem, *catalogue);
@@ -157,6 +163,7 @@ Command add_plan(CLI::App& app) {
       ->type_name("N")
       ->excludes("--fleet");
   add_replan_flags(*command, flags->replan);
+  add_day_flags(*command, flags->day);
   add_node_budget(*command, flags->node_budget);
   command->add_flag("--explain", flags->explain, "Explain the plan (text)");
   add_output(*command, flags->output, {"text", "json", "svg"});
@@ -164,7 +171,8 @@ Command add_plan(CLI::App& app) {
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
       "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
-      "--current plan.json");
+      "--current plan.json\n"
+      "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day");
   return {command, [flags](Context& context) { return run_plan(context, *flags); }};
 }
 

@@ -1,9 +1,10 @@
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 
 #include "commands.h"
-#include "decide/input.h"
+#include "decide/other_traffic.h"
 #include "decide/reasons.h"
 #include "decide/simulate.h"
 #include "flags.h"
@@ -17,7 +18,7 @@ namespace {
 struct SimulateFlags {
   PlanFlags plan;
   std::string duration = "60s";
-  std::string arrivals = "poisson";
+  decide::OtherTraffic traffic;
   std::string batching = "paced";
   std::string dispatch;  // empty: the plan's
   double lateness_ms = 0;
@@ -26,7 +27,7 @@ struct SimulateFlags {
   Output output;
 };
 
-Result<sim::ServingOptions> options_of(Context& context, const SimulateFlags& flags) {
+Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
   sim::ServingOptions options;
   const Result<Seconds> duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
@@ -39,16 +40,28 @@ Result<sim::ServingOptions> options_of(Context& context, const SimulateFlags& fl
     if (!server) return failed(server.error());
     options.dispatch = *server;
   }
-  if (flags.arrivals == "poisson") return options;
-  options.arrivals = sim::ArrivalKind::uniform;
-  if (flags.arrivals == "uniform") return options;
-  options.arrivals = sim::ArrivalKind::trace;
-  const Result<std::string> text = decide::read_input(context.files, "--arrivals", flags.arrivals);
-  if (!text) return failed(text.error());
-  Result<std::vector<sim::Trace>> traces = sim::parse_trace(flags.arrivals, *text);
-  if (!traces) return failed(traces.error());
-  options.traces = std::move(*traces);
   return options;
+}
+
+// What is played instead of what the services declare.
+void add_traffic_flags(CLI::App& command, decide::OtherTraffic& traffic) {
+  command
+      .add_option("--arrivals", traffic.arrivals,
+                  "How requests arrive, of all services (default: as the services file says, else "
+                  "poisson): poisson, uniform (evenly spaced), gamma:CV (gaps with that "
+                  "coefficient of variation), a CSV with the header time_s,service, or a trace "
+                  "that every service plays at its rate")
+      ->type_name("poisson|uniform|gamma:CV|FILE");
+  within(command.add_option("--load", traffic.load,
+                            "Play all rates times this; the plan stays as it is"),
+         1e-6, 1e6)
+      ->type_name("FACTOR")
+      ->default_str("1");
+  command
+      .add_option("--what-if", traffic.what_if,
+                  "Play a service at another rate, in requests per second; may be given again")
+      ->type_name("SERVICE=RATE")
+      ->allow_extra_args(false);
 }
 
 Exit missed(Context& context, const sim::ServingReport& report, double require) {
@@ -63,13 +76,13 @@ Exit missed(Context& context, const sim::ServingReport& report, double require) 
 }
 
 Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
-  const Result<sim::ServingOptions> options = options_of(context, flags);
+  const Result<sim::ServingOptions> options = options_of(flags);
   if (!options) return failed(options.error());
   const auto judged = decide::load_judged_plan(context.files, flags.plan.plan, flags.plan.problem);
   if (!judged) return failed(judged.error());
   const auto& [problem, verdict] = *judged;
-  if (auto known = decide::check_traces("--arrivals", options->traces, problem); !known)
-    return failed(known.error());
+  const auto played = decide::play(context.files, problem, flags.traffic, *options);
+  if (!played) return failed(played.error());
   if (!verdict) {
     complain(context, decide::reasons_text(flags.plan.plan + ": the plan is broken:",
                                            verdict.error().violations));
@@ -77,13 +90,14 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
   }
   say_doubts(context, problem, flags.plan.problem);
   say_predictions(context, flags.plan.plan, **verdict);
-  const auto timed =
-      decide::simulate(problem, *verdict, *options, Progress(context).watch().cpu_ms);
+  auto timed = decide::simulate(played->problem, *verdict, played->options,
+                                Progress(context).watch().cpu_ms);
   if (!timed) return failed(timed.error());
+  timed->report.load = flags.traffic.load;
   const std::string content =
       flags.output.format == "json"
           ? sim::report_json(timed->report, options->seed, timed->events_per_second)
-          : report_text(problem, timed->report, *options);
+          : report_text(played->problem, timed->report, *options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
@@ -102,12 +116,7 @@ Command add_simulate(CLI::App& app) {
                    "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
       ->type_name("TIME")
       ->default_str(flags->duration);
-  command
-      ->add_option("--arrivals", flags->arrivals,
-                   "How requests arrive: poisson, uniform (evenly spaced), or a trace CSV with "
-                   "the header time_s,service")
-      ->type_name("poisson|uniform|FILE")
-      ->default_str(flags->arrivals);
+  add_traffic_flags(*command, flags->traffic);
   one_of(command->add_option("--batching", flags->batching,
                              "paced: a batch starts when its turn comes; full: a batch waits until "
                              "it is full, which planning by execution latency assumes"),
@@ -126,7 +135,8 @@ Command add_simulate(CLI::App& app) {
       ->type_name("SHARE");
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
-      "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99");
+      "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
+      "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kServicesHelp[] =
     "The services: a YAML or JSON list of name, model, rate_rps, slo_ms and optional percentile, "
-    "min_replicas, anti_affinity";
+    "min_replicas, anti_affinity, headroom, arrivals, trace, rates";
 constexpr char kProfilesHelp[] =
     "Profiles of the models on the GPU: a native CSV, a directory of ParvaGPU CSVs (one per "
     "model), or performance laws (JSON)";
@@ -41,6 +41,11 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
                             "Maximum number of MPS processes on one instance"),
          1, profile::kMaxProcesses)
       ->type_name("N");
+  command
+      .add_option("--at", flags.at,
+                  "A time of day: services with `rates` have the one of that time (else rate_rps, "
+                  "or the highest)")
+      ->type_name("HH:MM");
   add_catalogue(command, flags.catalogue);
 }
 

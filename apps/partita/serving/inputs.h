@@ -13,7 +13,7 @@ namespace partita::cli {
 
 struct Context;
 
-// --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes.
+// --services, --profiles, --fleet, --catalogue, --slo-rule, --max-processes, --at.
 void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags);
 // --dispatch; `what` opens the help text.
 void add_dispatch(CLI::App& command, std::string& dispatch, const std::string& what);

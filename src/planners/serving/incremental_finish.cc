@@ -205,7 +205,7 @@ class Explainer {
 
   double rate(const std::string& service) const {
     for (const plan::Service& s : problem_.services)
-      if (s.name == service) return s.rate.value;
+      if (s.name == service) return plan::planning_rate(s).value;
     return 0;
   }
 

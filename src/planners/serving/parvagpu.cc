@@ -155,7 +155,8 @@ class ParvaPlanner {
   double throughput(const Segment& s) const { return point(s.service, s.column)->throughput.value; }
   // What its instances must carry together.
   double demand(std::size_t s) const {
-    return table_.demand.empty() ? problem_.services[s].rate.value : table_.demand[s];
+    return table_.demand.empty() ? plan::planning_rate(problem_.services[s]).value
+                                 : table_.demand[s];
   }
   const plan::Service& service(int s) const {
     return problem_.services[static_cast<std::size_t>(s)];

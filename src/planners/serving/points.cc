@@ -185,8 +185,9 @@ Rps full_rate(const ProfilePoint& point) {
 
 double demand_of(const plan::ServingProblem& problem, const PointTables& tables,
                  std::size_t service) {
-  return tables.empty() || tables.front().demand.empty() ? problem.services[service].rate.value
-                                                         : tables.front().demand[service];
+  return tables.empty() || tables.front().demand.empty()
+             ? plan::planning_rate(problem.services[service]).value
+             : tables.front().demand[service];
 }
 
 PointTable points_within(const plan::ServingProblem& problem, const plan::FleetEntry& entry,

@@ -79,7 +79,8 @@ model::PoolSlo planned_slo(const plan::Service& service) {
 
 int PoolOracle::question(const plan::Service& service) {
   return questions_
-      .emplace(std::tuple(service.model, service.rate.value, service.slo.value, service.percentile),
+      .emplace(std::tuple(service.model, plan::planning_rate(service).value, service.slo.value,
+                          service.percentile),
                static_cast<int>(questions_.size()))
       .first->second;
 }
@@ -98,11 +99,11 @@ bool PoolOracle::carries(const plan::Service& service, const PoolParts& parts) {
   const auto [known, fresh] = carried_.emplace(Key{question(service), parts}, false);
   if (!fresh) return known->second;
   const model::Pool pool = pool_of(service, parts);
+  const Rps rate = plan::planning_rate(service);
   const model::PoolSlo wanted = planned_slo(service);
-  const Guess guessed = guess(pool, wanted, service.rate);
+  const Guess guessed = guess(pool, wanted, rate);
   if (guessed != Guess::unclear) return known->second = guessed == Guess::yes;
-  return known->second =
-             model::holds(pool, wanted, service.rate, test_of(pool, service.rate, units_));
+  return known->second = model::holds(pool, wanted, rate, test_of(pool, rate, units_));
 }
 
 PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolParts& parts) {
@@ -110,27 +111,26 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   if (!fresh) return known->second;
   Answer& answer = known->second;
   const model::Pool pool = pool_of(service, parts);
+  const Rps rate = plan::planning_rate(service);
   const model::PoolSlo wanted = planned_slo(service);
-  const Guess guessed = guess(pool, wanted, service.rate);
+  const Guess guessed = guess(pool, wanted, rate);
   if (guessed == Guess::no) return answer;
-  model::PoolTest test = test_of(pool, service.rate, units_);
-  test.fewest = guessed == Guess::yes || idle_enough(pool, wanted, service.rate)
+  model::PoolTest test = test_of(pool, rate, units_);
+  test.fewest = guessed == Guess::yes || idle_enough(pool, wanted, rate)
                     ? kFewestWhenSure
                     : std::max(test.fewest, kFewestElse);
-  const model::PoolVerdict verdict =
-      model::examine(pool, wanted, service.rate, test, service.percentile);
+  const model::PoolVerdict verdict = model::examine(pool, wanted, rate, test, service.percentile);
   // The percentile is of the first requests only, which may have been unlucky ones.
   answer = {verdict.holds,
-            verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile,
-            service.rate};
+            verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile, rate};
   if (roomy(shape_of(pool), wanted)) {
     const Rps closed = model::closed_form_capacity(pool, wanted) * (1 - kClosedFormError);
     answer.capacity = std::max(answer.capacity, closed);
   } else {
     const model::PoolSlo below{service.slo, kSpentBelow * (1 - service.percentile / 100)};
     for (const double load : kLoadsBelow)
-      answer.holds = answer.holds && model::holds(pool, below, service.rate * load,
-                                                  test_of(pool, service.rate * load, units_));
+      answer.holds = answer.holds &&
+                     model::holds(pool, below, rate * load, test_of(pool, rate * load, units_));
   }
   return answer;
 }

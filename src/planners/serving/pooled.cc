@@ -191,11 +191,10 @@ class PoolPlanner {
         processes = std::max(processes, point->processes);
       }
     }
-    const double rate = service(s).rate.value;
+    const double rate = plan::planning_rate(service(s)).value;
     if (service(s).slo.value < 1.6 * longest) return rate;
     const double closed =
-        model::closed_form_fluid(service(s).rate, planned_slo(service(s)), Millis{longest}, batch)
-            .value;
+        model::closed_form_fluid(Rps{rate}, planned_slo(service(s)), Millis{longest}, batch).value;
     return std::isfinite(closed) ? std::max(rate, 0.9 * closed) : rate;
   }
 
@@ -393,7 +392,8 @@ class PoolPlanner {
         }
       }
       const double in_time = service(s).percentile / 100;
-      tables.front().demand.push_back(service(s).rate.value * (in_time + theta * (1 - in_time)));
+      tables.front().demand.push_back(plan::planning_rate(service(s)).value *
+                                      (in_time + theta * (1 - in_time)));
     }
     return tables;
   }

@@ -1,0 +1,72 @@
+#include "serving/day.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+#include "flags.h"
+#include "forms/day_forms.h"
+#include "progress.h"
+#include "reasons.h"
+
+namespace partita::cli {
+namespace {
+
+// Why so many GPUs are not enough: at some time of the day more are in use.
+std::vector<plan::Reason> more_than(const plan::DayPlan& day, int max_gpus) {
+  std::vector<plan::Reason> reasons;
+  const auto report = [&](const std::string& subject, int gpus) {
+    if (gpus > max_gpus)
+      reasons.push_back({"fleet_count", subject, static_cast<double>(max_gpus),
+                         static_cast<double>(gpus), "GPUs at once"});
+  };
+  for (const plan::DayPeriod& period : day.periods)
+    report("from " + plan::clock_text(period.from), period.plan.objective.gpus);
+  for (const plan::DayChange& change : day.changes)
+    report("change at " + plan::clock_text(change.at), change.gpus);
+  return reasons;
+}
+
+}  // namespace
+
+void add_day_flags(CLI::App& command, DayFlags& flags) {
+  auto* day =
+      command
+          .add_flag("--day", flags.day,
+                    "Plan the day that `rates` of the services describe: a plan per period, and "
+                    "the fewest changes between them, during which no service falls short")
+          ->excludes("--current")
+          ->excludes("--at");
+  command
+      .add_option("--change-time", flags.change_time,
+                  "With --day: how long before the rates change new instances are made, and how "
+                  "long after it old ones go; counts as GPU-hours")
+      ->type_name("TIME")
+      ->default_str(flags.change_time)
+      ->needs(day);
+}
+
+Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingProblem& problem) {
+  const Result<Seconds> change_time = parse_duration("--change-time", run.flags.change_time);
+  if (!change_time) return failed(change_time.error());
+  Progress progress(context);
+  const auto made = decide::plan_day(problem, {{run.node_budget, progress.watch()}, *change_time});
+  if (!made) return failed(made.error());
+  if (!made->day) return refuse(context, run.output, "plan", made->refusals);
+  const plan::DayPlan& day = *made->day;
+  if (run.max_gpus > 0) {
+    const auto reasons = more_than(day, run.max_gpus);
+    if (!reasons.empty()) return refuse(context, run.output, "plan", reasons);
+  }
+  const std::string content =
+      run.output.format == "json" ? forms::day_json(day)
+      : run.output.format == "svg"
+          ? forms::day_svg(day)
+          : forms::day_text(day, run.output.file.empty() ? context.width : 100);
+  if (auto written = deliver(context, run.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,68 @@
+#include "decide/traces.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "decide/input.h"
+#include "forms/traffic_forms.h"
+
+namespace partita::decide {
+namespace {
+
+using Trace = std::shared_ptr<const plan::TrafficTrace>;
+
+// What was read so far: a file that serves all services is read and kept once.
+class TraceShelf {
+ public:
+  explicit TraceShelf(Files& files) : files_(files) {}
+
+  // `where` says who names the file, should it not be there.
+  Result<Trace> get(const std::string& path, const forms::TraceRows& rows,
+                    const std::string& where) {
+    auto text = texts_.find(path);
+    if (text == texts_.end()) {
+      Result<std::string> read = files_.read(path);
+      if (!read) return bad_input(where, fmt::format("trace {}: {}", path, read.error().message));
+      text = texts_.emplace(path, std::move(*read)).first;
+    }
+    // Services that the file does not name have the same of it.
+    const bool named = rows.required || text->second.find(rows.name) != std::string::npos;
+    auto key = std::tuple(path, named ? rows.name : std::string(), rows.required);
+    if (const auto known = traces_.find(key); known != traces_.end()) return known->second;
+    auto trace = forms::parse_traffic_trace(path, text->second, rows);
+    if (!trace) return failed(trace.error());
+    return traces_[std::move(key)] = std::make_shared<const plan::TrafficTrace>(*std::move(trace));
+  }
+
+ private:
+  Files& files_;
+  std::map<std::string, std::string> texts_;
+  std::map<std::tuple<std::string, std::string, bool>, Trace> traces_;
+};
+
+}  // namespace
+
+Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& services_file,
+                                               std::vector<plan::Service> services) {
+  TraceShelf shelf(files);
+  for (plan::Service& service : services) {
+    auto* declared = std::get_if<plan::TraceArrivals>(&service.traffic.arrivals);
+    if (declared == nullptr) continue;
+    const bool by_row = !declared->row.empty();
+    const std::string path = beside(services_file, declared->file);
+    Result<Trace> trace =
+        shelf.get(path, {by_row ? declared->row : service.name, by_row},
+                  services_file.empty() ? declared->file
+                                        : fmt::format("{}:{}", services_file, declared->line));
+    if (!trace) return failed(trace.error());
+    declared->trace = *std::move(trace);
+    if (!(service.rate.value > 0)) service.rate = declared->trace->mean();
+  }
+  return services;
+}
+
+}  // namespace partita::decide
