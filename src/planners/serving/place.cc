@@ -8,43 +8,10 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "planners/serving/apart.h"
 
 namespace partita::planners::serving {
 namespace {
-
-// An instance of a class, for a service.
-struct Tenant {
-  std::size_t cls;
-  int service;
-};
-
-struct Gpu {
-  std::size_t model;
-  std::vector<Tenant> tenants;
-};
-
-// Which services must not meet on a GPU: apart[s] holds s itself when it is spread.
-using Apart = std::map<int, std::set<int>>;
-
-Apart make_apart(const std::vector<plan::Service>& services) {
-  Apart apart;
-  const auto tied = [](const plan::Service& s) { return s.spread || !s.avoid.empty(); };
-  if (std::none_of(services.begin(), services.end(), tied)) return apart;
-  std::map<std::string, int> index;
-  for (std::size_t s = 0; s < services.size(); ++s)
-    index.emplace(services[s].name, static_cast<int>(s));
-  for (std::size_t s = 0; s < services.size(); ++s) {
-    const int self = static_cast<int>(s);
-    if (services[s].spread) apart[self].insert(self);
-    for (const std::string& name : services[s].avoid) {
-      const auto other = index.find(name);
-      if (other == index.end() || other->second == self) continue;
-      apart[self].insert(other->second);
-      apart[other->second].insert(self);
-    }
-  }
-  return apart;
-}
 
 // The fill of a model that offers at least these counts, or null.
 const hw::Fill* fill_for(const hw::PackingRules& rules, const std::vector<int>& counts) {
@@ -56,14 +23,14 @@ const hw::Fill* fill_for(const hw::PackingRules& rules, const std::vector<int>& 
   return nullptr;
 }
 
-std::vector<int> counts_on(const Fleet& fleet, const Gpu& gpu) {
+std::vector<int> counts_on(const Fleet& fleet, const TenantGpu& gpu) {
   std::vector<int> counts(fleet.rules[gpu.model].profiles.size(), 0);
   for (const Tenant& tenant : gpu.tenants) ++counts[tenant.cls - at(fleet.first_class[gpu.model])];
   return counts;
 }
 
 // Whether a service may join the tenants of a GPU.
-bool may_join(const Apart& apart, const Gpu& gpu, int service) {
+bool may_join(const Apart& apart, const TenantGpu& gpu, int service) {
   const auto others = apart.find(service);
   return others == apart.end() ||
          std::none_of(gpu.tenants.begin(), gpu.tenants.end(), [&](const Tenant& present) {
@@ -107,7 +74,7 @@ class SlotPlacer {
     return true;
   }
 
-  std::vector<Gpu> gpus() && { return std::move(gpus_); }
+  std::vector<TenantGpu> gpus() && { return std::move(gpus_); }
 
  private:
   bool pack_slots(const std::vector<Counts>& counts, const std::vector<int>& gpus) {
@@ -140,7 +107,7 @@ class SlotPlacer {
     const Tenant& tenant = tied_[i];
     const auto& slots = slots_[tenant.cls];
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {
-      Gpu& gpu = gpus_[slots[slot]];
+      TenantGpu& gpu = gpus_[slots[slot]];
       const bool like_last =
           slot > 0 && slots[slot - 1] == slots[slot] && !taken_[tenant.cls][slot - 1];
       if (taken_[tenant.cls][slot] || like_last || !may_join(apart_, gpu, tenant.service)) continue;
@@ -155,7 +122,7 @@ class SlotPlacer {
 
   const Fleet& fleet_;
   const Apart& apart_;
-  std::vector<Gpu> gpus_;
+  std::vector<TenantGpu> gpus_;
   std::vector<std::vector<std::size_t>> slots_;  // per class, the GPU of every slot
   std::vector<std::vector<bool>> taken_;
   std::vector<Tenant> tied_;
@@ -192,7 +159,7 @@ class ApartSearch {
     return visit(0);
   }
 
-  std::vector<Gpu> gpus() && { return std::move(gpus_); }
+  std::vector<TenantGpu> gpus() && { return std::move(gpus_); }
   // Every possibility was tried.
   bool exhausted() const { return nodes_ <= budget_; }
 
@@ -227,7 +194,7 @@ class ApartSearch {
 
   const Fleet& fleet_;
   const Apart& apart_;
-  std::vector<Gpu> gpus_;
+  std::vector<TenantGpu> gpus_;
   std::vector<std::vector<int>> counts_;  // per GPU, per class of its model
   std::vector<Tenant> tenants_;
   long nodes_ = 0;
@@ -235,8 +202,8 @@ class ApartSearch {
 };
 
 // Starts for the tenants of a GPU, from a layout that offers their classes.
-plan::PlannedGpu settle(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
-                        const Fleet& fleet, const Gpu& gpu) {
+plan::PlannedGpu settle_one(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+                        const Fleet& fleet, const TenantGpu& gpu) {
   const hw::PackingRules& rules = fleet.rules[gpu.model];
   const hw::GpuModel& model = problem.fleet[gpu.model].gpu;
   const hw::Fill* fill = fill_for(rules, counts_on(fleet, gpu));
@@ -262,11 +229,23 @@ plan::PlannedGpu settle(const plan::ServingProblem& problem, const std::vector<P
 
 }  // namespace
 
+std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
+                                     const std::vector<PointTable>& tables, const Fleet& fleet,
+                                     const std::vector<TenantGpu>& gpus) {
+  std::vector<plan::PlannedGpu> result;
+  for (const TenantGpu& gpu : gpus) {
+    if (gpu.tenants.empty()) continue;
+    result.push_back(settle_one(problem, tables, fleet, gpu));
+    result.back().index = static_cast<int>(result.size()) - 1;
+  }
+  return result;
+}
+
 Placement place(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
                 const Fleet& fleet, const std::vector<Counts>& counts,
                 const std::vector<int>& gpus) {
   const Apart apart = make_apart(problem.services);
-  std::optional<std::vector<Gpu>> filled;
+  std::optional<std::vector<TenantGpu>> filled;
   bool proven = true;
   if (SlotPlacer placer(fleet, apart); placer.run(counts, gpus)) {
     filled = std::move(placer).gpus();
@@ -280,13 +259,7 @@ Placement place(const plan::ServingProblem& problem, const std::vector<PointTabl
     }
   }
   if (!filled) return {std::nullopt, proven};
-  std::vector<plan::PlannedGpu> result;
-  for (const Gpu& gpu : *filled) {
-    if (gpu.tenants.empty()) continue;
-    result.push_back(settle(problem, tables, fleet, gpu));
-    result.back().index = static_cast<int>(result.size()) - 1;
-  }
-  return {std::move(result), true};
+  return {settle(problem, tables, fleet, *filled), true};
 }
 
 }  // namespace partita::planners::serving
