@@ -14,6 +14,7 @@ class PatternSearch {
  public:
   PatternSearch(const Fleet& fleet, const ApartGroups& groups, const PatternQuestion& question)
       : fleet_(fleet), groups_(groups), prices_(*question.prices), needs_(*question.needs),
+        banned_(*question.banned),
         model_(at(question.model)), used_(groups.count(), Counts{}) {
     for (std::size_t k = 0; k < fleet.rules[model_].profiles.size(); ++k) {
       std::vector<std::size_t> order;
@@ -43,16 +44,27 @@ class PatternSearch {
   // Of the last run; nothing when no value was above the floor.
   std::optional<Pattern> pattern() const {
     if (best_chosen_.empty()) return std::nullopt;
-    Pattern result{static_cast<int>(model_), {}};
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      if (best_chosen_[i] != kEmpty)
-        result.cells.push_back(static_cast<int>(cell(best_chosen_[i], slots_[i])));
-    std::sort(result.cells.begin(), result.cells.end());
-    return result;
+    return pattern_of(best_chosen_);
   }
 
  private:
   static constexpr std::size_t kEmpty = kMaxApartGroups;
+
+  Pattern pattern_of(const std::vector<std::size_t>& chosen) const {
+    Pattern result{static_cast<int>(model_), {}};
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (chosen[i] != kEmpty)
+        result.cells.push_back(static_cast<int>(cell(chosen[i], slots_[i])));
+    std::sort(result.cells.begin(), result.cells.end());
+    return result;
+  }
+
+  bool may_be_used() const {
+    if (banned_.empty()) return true;
+    const Pattern pattern = pattern_of(chosen_);
+    return std::none_of(banned_.begin(), banned_.end(),
+                        [&](const Pattern& banned) { return offers(banned, pattern); });
+  }
 
   std::size_t cell(std::size_t group, std::size_t k) const {
     return group * at(fleet_.classes) + at(fleet_.first_class[model_]) + k;
@@ -86,7 +98,7 @@ class PatternSearch {
   void visit(std::size_t i, std::uint64_t allowed, double value) {
     if (++nodes_ > kPatternNodes) return;
     if (i == slots_.size()) {
-      if (value <= best_ + 1e-12) return;
+      if (value <= best_ + 1e-12 || !may_be_used()) return;
       best_ = value;
       best_chosen_ = chosen_;
       return;
@@ -121,6 +133,7 @@ class PatternSearch {
   const ApartGroups& groups_;
   const std::vector<double>& prices_;
   const ApartNeeds& needs_;
+  const std::vector<Pattern>& banned_;
   const std::size_t model_;
   std::vector<Counts> used_;  // per group
   std::vector<std::vector<std::size_t>> order_;  // per class of the model, groups by falling price
@@ -161,7 +174,7 @@ std::optional<ApartGroups> apart_groups(const std::vector<plan::Service>& servic
     const std::set<int> avoided = found == apart.end() ? std::set<int>{} : found->second;
     const bool spread = avoided.contains(static_cast<int>(s));
     const auto [place, fresh] = known.emplace(avoided, static_cast<int>(others.size()));
-    if (fresh || spread) {
+    if (fresh || spread || services.size() <= kMaxAlone) {
       groups.of_service.push_back(static_cast<int>(others.size()));
       others.push_back(avoided);
     } else {
@@ -182,6 +195,11 @@ bool ApartNeeds::open(std::size_t group, const Counts& counts, int classes) cons
   Counts all = placed[group];
   for (std::size_t k = 0; k < at(classes); ++k) all[k] += counts[k];
   return !covers(*alone[group], all, classes);
+}
+
+bool offers(const Pattern& more, const Pattern& less) {
+  return more.model == less.model && std::includes(more.cells.begin(), more.cells.end(),
+                                                   less.cells.begin(), less.cells.end());
 }
 
 bool useful(const Pattern& pattern, const ApartNeeds& needs, const Fleet& fleet) {

@@ -28,7 +28,9 @@ struct ApartGroups {
   std::size_t count() const { return apart.size(); }
 };
 
-// Nothing when there are more groups than that.
+// Up to kMaxAlone services are a group each, which makes relaxations stronger. Nothing when there
+// are more than kMaxApartGroups groups.
+inline constexpr std::size_t kMaxAlone = 24;
 inline constexpr std::size_t kMaxApartGroups = 64;
 std::optional<ApartGroups> apart_groups(const std::vector<plan::Service>& services);
 
@@ -49,6 +51,9 @@ struct ApartNeeds {
   bool open(std::size_t group, const Counts& counts, int classes) const;
 };
 
+// Whether a GPU of the one offers all that a GPU of the other does.
+bool offers(const Pattern& more, const Pattern& less);
+
 // Whether all instances of a pattern can be of use.
 bool useful(const Pattern& pattern, const ApartNeeds& needs, const Fleet& fleet);
 
@@ -62,6 +67,7 @@ struct PatternQuestion {
   int model = 0;
   const std::vector<double>* prices = nullptr;  // per cell, >= 0
   const ApartNeeds* needs = nullptr;
+  const std::vector<Pattern>* banned = nullptr;  // these and what they offer may not be used
   double floor = 0;                             // only patterns worth more are of interest
 };
 PricedPatterns best_patterns(const Fleet& fleet, const ApartGroups& groups,

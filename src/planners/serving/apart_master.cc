@@ -81,9 +81,10 @@ class ApartMaster::Program {
       left_.push_back(less(problem_.units[u], placed_[u], problem_.fleet->classes));
       add_known_covers(u);
     }
-    for (const Pattern& pattern : master.patterns_)
-      if (pattern.cells.size() == 1 || useful(pattern, needs_, *problem_.fleet))
-        add_pattern(pattern);
+    for (const Pattern& pattern : master.patterns_) {
+      const bool usable = may_be_used(pattern);
+      if (usable || pattern.cells.size() == 1) add_pattern(pattern, usable ? 0 : kBeyondPrice);
+    }
     start();
   }
 
@@ -194,6 +195,7 @@ class ApartMaster::Program {
 
   void add_known_covers(std::size_t u) {
     if (node_.cover[u]) return add_cover(u, rest(u, *node_.cover[u]));
+    if (left_[u].demand == 0 && left_[u].min_count == 0) return add_cover(u, Counts{});
     std::vector<Counts> known;
     for (const Counts& counts : master_.covers_[u]) known.push_back(rest(u, counts));
     std::sort(known.begin(), known.end());
@@ -217,12 +219,18 @@ class ApartMaster::Program {
     cover_columns_.push_back({u, counts, simplex_.add(node_.gpc_price * gpcs, entries)});
   }
 
-  void add_pattern(const Pattern& pattern) {
+  bool may_be_used(const Pattern& pattern) const {
+    return useful(pattern, needs_, *problem_.fleet) &&
+           std::none_of(node_.banned.begin(), node_.banned.end(),
+                        [&](const Pattern& banned) { return offers(banned, pattern); });
+  }
+
+  void add_pattern(const Pattern& pattern, double price) {
     std::vector<double> entries = no_entries();
     for (const int cell : pattern.cells)
       entries[static_cast<std::size_t>(master_.row_[at(cell)])] -= 1;
     entries[model_row(at(pattern.model))] = 1;
-    pattern_columns_.emplace_back(pattern, simplex_.add(0, entries));
+    pattern_columns_.emplace_back(pattern, simplex_.add(price, entries));
   }
 
   // A feasible basis: the first cover of every unit, a pattern of one cell where cells are missing,
@@ -265,7 +273,7 @@ class ApartMaster::Program {
       const double floor = std::max(0.0, -duals[model_row(m)]);
       const PricedPatterns priced =
           best_patterns(*problem_.fleet, *problem_.groups,
-                        {static_cast<int>(m), &prices_, &needs_, floor + 1e-9 * (1 + floor)});
+                        {static_cast<int>(m), &prices_, &needs_, &node_.banned, floor + 1e-9 * (1 + floor)});
       worth_[m] = priced.value;
       fresh.insert(fresh.end(), priced.patterns.begin(), priced.patterns.end());
     }
@@ -275,7 +283,7 @@ class ApartMaster::Program {
     fresh.erase(std::unique(fresh.begin(), fresh.end()), fresh.end());
     for (const Pattern& pattern : fresh) {
       grown_ = true;
-      add_pattern(pattern);
+      add_pattern(pattern, 0);
       master_.patterns_.push_back(pattern);
     }
     return bound;

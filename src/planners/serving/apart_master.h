@@ -36,6 +36,7 @@ struct ApartNode {
   double gpc_price = 0;
   std::vector<int> placed;                   // per cell
   std::vector<std::optional<Counts>> cover;  // per unit; absent: free
+  std::vector<Pattern> banned;               // these and what they offer are not placed any more
 };
 
 struct ApartSolution {

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "planners/serving/apart_tree.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -201,7 +202,20 @@ class ApartPlanner {
     return solution.bound > 2 * kBoundSlack;
   }
 
-  bool try_gpus(const GpuCounts& gpus) {
+  enum class Verdict { found, none, unknown };
+
+  // Exhaustive, where every service is a group of its own.
+  Verdict tree(const ApartNode& node, double cutoff) {
+    if (apart_.groups->count() != apart_.units.size()) return Verdict::unknown;
+    const int solves = static_cast<int>(result_.nodes / 2 / solve_cost());
+    ApartTree search(apart_, master_, {cutoff, 0, solves, 0});
+    const TreeResult found = search.run(node);
+    result_.nodes -= solve_cost() * search.solves();
+    if (found.plan) accept(*found.plan);
+    return found.plan ? Verdict::found : found.proven ? Verdict::none : Verdict::unknown;
+  }
+
+  Verdict try_gpus(const GpuCounts& gpus) {
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     for (int seed = 0; seed < kDives && result_.nodes > 0; ++seed) {
       const ApartNode node = having(gpus, seed % 2 == 0 ? 1 : 0, kExtraGpuPrice);
@@ -210,9 +224,9 @@ class ApartPlanner {
       const auto plan = dive(node, limits);
       if (!plan) continue;
       accept(*plan);
-      return true;
+      return Verdict::found;
     }
-    return false;
+    return tree(having(gpus, 0, kExtraGpuPrice), 0);
   }
 
   void search_gpus() {
@@ -226,11 +240,12 @@ class ApartPlanner {
         proven = false;
         break;
       }
-      if (refuted(gpus)) {
+      const Verdict verdict = refuted(gpus) ? Verdict::none : try_gpus(gpus);
+      if (verdict == Verdict::found) break;
+      if (verdict == Verdict::none) {
         if (proven && single()) result_.bound = std::max(result_.bound, gpus[0] + 1.0);
         continue;
       }
-      if (try_gpus(gpus)) break;
       proven = false;
     }
     result_.refuted_cheaper = best_ && (single() ? result_.counts[0] <= result_.bound : proven);
@@ -252,6 +267,11 @@ class ApartPlanner {
         if (!plan) break;
         accept(*plan);
       }
+    }
+    while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
+      const Verdict verdict = tree(node, result_.gpcs - 1 + 1e-6);
+      if (verdict == Verdict::none) result_.gpc_bound = result_.gpcs;
+      if (verdict != Verdict::found) break;
     }
     result_.gpc_bound = std::min(result_.gpc_bound, result_.gpcs);
   }
