@@ -23,9 +23,9 @@ Counts plus(Counts a, const Counts& b) {
   return a;
 }
 
-bool usable(const Kind& kind, std::size_t k) { return kind.rate[k] > 0; }
-
 }  // namespace
+
+bool usable(const Kind& kind, std::size_t k) { return kind.rate[k] > 0; }
 
 PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes) {
   PricedCover best = cheapest_cover(kind, prices, classes);

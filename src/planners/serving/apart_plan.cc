@@ -164,7 +164,8 @@ class ApartPlanner {
       Counts next = plan.covers[u];
       --next[k];
       ++next[at(j)];
-      if (!covers(apart_.units[u], next, fleet_.classes)) continue;
+      if (!usable(apart_.units[u], at(j)) || !covers(apart_.units[u], next, fleet_.classes))
+        continue;
       const int base = apart_.group[u] * fleet_.classes, old = base + static_cast<int>(k);
       for (Pattern& gpu : plan.gpus) {
         const auto found = std::find(gpu.cells.begin(), gpu.cells.end(), old);
