@@ -1,6 +1,6 @@
 // 300 random problems of 2 to 20 services of the published scenarios that must keep apart in mixed
 // ways, rates x0.1..6: GPUs and slices against their bounds, CPU time, and whatever was refused.
-// Arguments: rule (execution:0.45), first and last problem; prints a line for every open gap.
+// Arguments: rule (execution:0.45), first and last problem, services (0: 2 to 20); prints a line for every open gap.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<plan::Service> scenario_services() {
   return all;
 }
 
-plan::ServingProblem apart_problem(int number, const std::string& rule) {
+plan::ServingProblem apart_problem(int number, const std::string& rule, int wanted) {
   static const std::vector<plan::Service> all = scenario_services();
   Rng rng(static_cast<std::uint64_t>(number) + 1000);
   plan::ServingProblem problem;
@@ -39,7 +39,8 @@ plan::ServingProblem apart_problem(int number, const std::string& rule) {
   entry.gpu = *hw::builtin_catalogue().find("A100-80GB");
   entry.profiles = profile::published_profiles();
   problem.fleet.push_back(entry);
-  const int services = 2 + static_cast<int>(rng.below(19));
+  const int drawn = 2 + static_cast<int>(rng.below(19));
+  const int services = wanted > 0 ? wanted : drawn;
   const double largest = 0.1 * std::pow(60, rng.uniform());
   for (int s = 0; s < services; ++s) {
     plan::Service service = all[rng.below(all.size())];
@@ -61,12 +62,12 @@ plan::ServingProblem apart_problem(int number, const std::string& rule) {
 
 double cpu_ms() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-int run(const std::string& rule, int first, int last) {
+int run(const std::string& rule, int first, int last, int services) {
   int optimal = 0, gpu_proven = 0, refused = 0, worst_gap = 0, count = 0;
   double sum = 0, most = 0;
   std::vector<double> times;
   for (int number = first; number < last; ++number, ++count) {
-    const plan::ServingProblem problem = apart_problem(number, rule);
+    const plan::ServingProblem problem = apart_problem(number, rule, services);
     planners::serving::Options options;
     options.cpu_ms = cpu_ms;
     const auto outcome = planners::serving::plan_exact(problem, options);
@@ -105,5 +106,6 @@ int main(int argc, char** argv) {
   const std::string rule = argc > 1 ? argv[1] : "execution:0.45";
   const int first = argc > 2 ? std::stoi(argv[2]) : 0;
   const int last = argc > 3 ? std::stoi(argv[3]) : 300;
-  return partita::run(rule, first, last);
+  const int services = argc > 4 ? std::stoi(argv[4]) : 0;
+  return partita::run(rule, first, last, services);
 }

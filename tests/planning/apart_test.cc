@@ -37,6 +37,9 @@ class Exhaustion {
         ++counts[static_cast<std::size_t>(
             std::find(sizes_.begin(), sizes_.end(), placed.profile) - sizes_.begin())];
       layouts_.push_back(counts);
+      int slices = 0;
+      for (std::size_t k = 0; k < counts.size(); ++k) slices += counts[k] * slices_of(k);
+      most_slices_ = std::max(most_slices_, slices);
     }
     rates_ = rates_of(problem, problem.fleet[0]);
   }
@@ -57,6 +60,7 @@ class Exhaustion {
   }
 
   void cover(std::size_t s, std::size_t k, double rate, Numbers wanted, int slices) {
+    if (std::pair((slices + most_slices_ - 1) / most_slices_, slices) >= best_) return;
     const plan::Service& service = problem_.services[s];
     const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(s * sizes_.size());
     int count = 0;
@@ -126,6 +130,7 @@ class Exhaustion {
   const std::vector<int> sizes_;
   std::vector<Numbers> layouts_;
   std::vector<std::vector<double>> rates_;
+  int most_slices_ = 0;  // of one GPU
   std::map<Numbers, int> known_;
   std::pair<int, int> best_{1 << 20, 1 << 20};
 };
