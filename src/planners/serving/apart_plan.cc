@@ -269,11 +269,15 @@ class ApartPlanner {
         accept(*plan);
       }
     }
+    // A low target is soon decided; each that has no plan raises the bound.
     while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
-      const Verdict verdict = tree(node, result_.gpcs - 1 + 1e-6);
-      if (verdict == Verdict::none) result_.gpc_bound = result_.gpcs;
-      if (verdict != Verdict::found) break;
+      const Verdict verdict = tree(node, result_.gpc_bound + 1e-6);
+      if (verdict != Verdict::none) break;
+      ++result_.gpc_bound;
     }
+    if (result_.gpcs > result_.gpc_bound && result_.nodes > 0 &&
+        tree(node, result_.gpcs - 1 + 1e-6) == Verdict::none)
+      result_.gpc_bound = result_.gpcs;
     result_.gpc_bound = std::min(result_.gpc_bound, result_.gpcs);
   }
 

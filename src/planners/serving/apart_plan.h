@@ -29,7 +29,7 @@ struct ApartOptions {
   double bound = 0;  // what is known already
   long nodes = 0;    // search nodes that may be used; a linear program counts kNodesPerRow per row
 };
-inline constexpr long kNodesPerRow = 20;
+inline constexpr long kNodesPerRow = 10;
 ApartResult plan_apart(const plan::ServingProblem& problem, const Fleet& fleet,
                        const KindTable& kinds, const ApartOptions& options);
 
