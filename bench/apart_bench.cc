@@ -16,8 +16,8 @@
 #include "hw/catalogue.h"
 #include "hw/layout.h"
 #include "planners/serving/exact.h"
-#include "profile/published.h"
 #include "planners/serving/points.h"
+#include "profile/published.h"
 #include "verify/serving.h"
 
 #ifdef PARTITA_HAVE_CBC
@@ -57,7 +57,8 @@ plan::ServingProblem apart_problem(int number, const std::string& rule, int want
   }
   const double lists = rng.uniform(), spread = rng.uniform();
   for (plan::Service& service : problem.services) {
-    if (rng.uniform() < spread) service.spread = true;
+    if (rng.uniform() < spread)
+      service.spread = true;
     else if (rng.uniform() < lists)
       for (std::uint64_t n = 1 + rng.below(3); n > 0; --n) {
         const auto& other = problem.services[rng.below(problem.services.size())];
@@ -70,7 +71,7 @@ plan::ServingProblem apart_problem(int number, const std::string& rule, int want
 #ifdef PARTITA_HAVE_CBC
 // The fewest GPUs as an integer program: GPUs per layout and maximal set of services that may meet,
 // instances per service and size on these. Instances of a spread service are at most as many as
-// those GPUs, which suffices: edges of a bipartite graph (services, slots) are coloured with as many
+// those GPUs, which suffices: edges of a bipartite graph (services, slots) need as many
 // colours (GPUs) as its largest degree (Koenig).
 class CbcProgram {
  public:
@@ -234,10 +235,11 @@ int run(const std::string& rule, int first, int last, int services, int seconds)
     std::fflush(stdout);
   }
   std::sort(times.begin(), times.end());
-  fmt::print("{} problems: {} refused, {} optimal, {} with the fewest GPUs proven, largest gap {}; "
-             "{:.0f} ms on average, median {:.0f}, most {:.0f}\n",
-             count, refused, optimal, gpu_proven, worst_gap, sum / count,
-             times.empty() ? 0 : times[times.size() / 2], most);
+  fmt::print(
+      "{} problems: {} refused, {} optimal, {} with the fewest GPUs proven, largest gap {}; "
+      "{:.0f} ms on average, median {:.0f}, most {:.0f}\n",
+      count, refused, optimal, gpu_proven, worst_gap, sum / count,
+      times.empty() ? 0 : times[times.size() / 2], most);
   fmt::print("CBC solved {} of them: {} with another number of GPUs\n", compared, different);
   return refused;
 }

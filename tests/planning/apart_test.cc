@@ -34,8 +34,8 @@ class Exhaustion {
     for (const hw::Layout& layout : hw::maximal_layouts(gpu, sizes_)) {
       Numbers counts(sizes_.size(), 0);
       for (const hw::PlacedProfile& placed : layout)
-        ++counts[static_cast<std::size_t>(
-            std::find(sizes_.begin(), sizes_.end(), placed.profile) - sizes_.begin())];
+        ++counts[static_cast<std::size_t>(std::find(sizes_.begin(), sizes_.end(), placed.profile) -
+                                          sizes_.begin())];
       layouts_.push_back(counts);
       int slices = 0;
       for (std::size_t k = 0; k < counts.size(); ++k) slices += counts[k] * slices_of(k);
@@ -196,6 +196,43 @@ TEST(Apart, NothingFeasibleIsRefused) {
     ASSERT_FALSE(refused.plan) << round;
     EXPECT_EQ(refused.refusals[0].need, free.plan->objective.gpus) << round;
   }
+}
+
+// The cheaper model does not suffice; both pack alike, so the fleet needs as many GPUs as one.
+TEST(Apart, FleetsOfTwoModelsPayTheLeast) {
+  Rng rng(3);
+  for (int round = 0; round < test_rounds(12); ++round) {
+    auto problem = random_problem(rng, "A100-80GB", 6, 8);
+    keep_apart(rng, problem);
+    plan::FleetEntry other = problem.fleet[0];
+    other.gpu = *hw::builtin_catalogue().find("H100-80GB-SXM5");
+    problem.fleet[0].count = static_cast<int>(rng.below(3));
+    other.price = 1.5;
+    problem.fleet.push_back(other);
+    const int alone =
+        plan_exact({problem.services, {other}, problem.rule}, {}).plan->objective.gpus;
+    const auto outcome = plan_exact(problem, {});
+    ASSERT_TRUE(outcome.plan) << round;
+    EXPECT_TRUE(verify::verify(problem, *outcome.plan).empty()) << round;
+    const double least = 1.5 * alone - 0.5 * std::min(alone, *problem.fleet[0].count);
+    EXPECT_NEAR(outcome.plan->objective.cost, least, 1e-9) << round;
+    EXPECT_LE(outcome.plan->objective.lower_bound_cost, least + 1e-9) << round;
+  }
+}
+
+// More groups than the master takes: plans are legal and near to the bound.
+TEST(Apart, ManyServicesStillGetAPlan) {
+  Rng rng(4);
+  auto problem = published_problem(rng, 90, 0.2);
+  for (std::size_t s = 0; s < problem.services.size(); ++s) {
+    problem.services[s].spread = s % 2 == 0;
+    if (s > 0) problem.services[s].avoid = {problem.services[s - 1].name};
+  }
+  const auto outcome = plan_exact(problem, {});
+  ASSERT_TRUE(outcome.plan);
+  EXPECT_TRUE(verify::verify(problem, *outcome.plan).empty());
+  EXPECT_LE(outcome.plan->objective.lower_bound_gpus, outcome.plan->objective.gpus);
+  EXPECT_LE(outcome.plan->objective.gpus, 1.1 * outcome.plan->objective.lower_bound_gpus + 1);
 }
 
 }  // namespace

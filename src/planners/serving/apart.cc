@@ -13,16 +13,19 @@ namespace {
 class PatternSearch {
  public:
   PatternSearch(const Fleet& fleet, const ApartGroups& groups, const PatternQuestion& question)
-      : fleet_(fleet), groups_(groups), prices_(*question.prices), needs_(*question.needs),
+      : fleet_(fleet),
+        groups_(groups),
+        prices_(*question.prices),
+        needs_(*question.needs),
         banned_(*question.banned),
-        model_(at(question.model)), used_(groups.count(), Counts{}) {
+        model_(at(question.model)),
+        used_(groups.count(), Counts{}) {
     for (std::size_t k = 0; k < fleet.rules[model_].profiles.size(); ++k) {
       std::vector<std::size_t> order;
       for (std::size_t g = 0; g < groups.count(); ++g)
         if (price(g, k) > 0 && most(g, k) > 0) order.push_back(g);
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return price(a, k) > price(b, k);
-      });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return price(a, k) > price(b, k); });
       order_.push_back(std::move(order));
     }
   }
@@ -53,8 +56,7 @@ class PatternSearch {
   Pattern pattern_of(const std::vector<std::size_t>& chosen) const {
     Pattern result{static_cast<int>(model_), {}};
     for (std::size_t i = 0; i < slots_.size(); ++i)
-      if (chosen[i] != kEmpty)
-        result.cells.push_back(static_cast<int>(cell(chosen[i], slots_[i])));
+      if (chosen[i] != kEmpty) result.cells.push_back(static_cast<int>(cell(chosen[i], slots_[i])));
     std::sort(result.cells.begin(), result.cells.end());
     return result;
   }
@@ -135,7 +137,7 @@ class PatternSearch {
   const ApartNeeds& needs_;
   const std::vector<Pattern>& banned_;
   const std::size_t model_;
-  std::vector<Counts> used_;  // per group
+  std::vector<Counts> used_;                     // per group
   std::vector<std::vector<std::size_t>> order_;  // per class of the model, groups by falling price
   std::vector<std::size_t> slots_, chosen_, best_chosen_;
   double best_ = 0;
@@ -198,8 +200,8 @@ bool ApartNeeds::open(std::size_t group, const Counts& counts, int classes) cons
 }
 
 bool offers(const Pattern& more, const Pattern& less) {
-  return more.model == less.model && std::includes(more.cells.begin(), more.cells.end(),
-                                                   less.cells.begin(), less.cells.end());
+  return more.model == less.model &&
+         std::includes(more.cells.begin(), more.cells.end(), less.cells.begin(), less.cells.end());
 }
 
 bool useful(const Pattern& pattern, const ApartNeeds& needs, const Fleet& fleet) {

@@ -1,6 +1,6 @@
-// Services that must keep apart, and what one GPU may hold under that rule. Services that are alike
-// in this respect (they avoid the same services, and not each other) are one group; services without
-// any such rule are a group too. A cell is a class for a group; a pattern is what a GPU offers:
+// Services that must keep apart, and what one GPU may hold under that rule. Services that are
+// alike in this respect (they avoid the same services, and not each other) are one group; services
+// without any such rule are a group too. A cell is a class for a group; a pattern is what a GPU offers:
 // cells whose classes fit together and whose groups may meet.
 #pragma once
 
@@ -23,8 +23,9 @@ Apart make_apart(const std::vector<plan::Service>& services);
 
 struct ApartGroups {
   std::vector<int> of_service;
-  std::vector<std::uint64_t> apart;  // per group, the groups that it must not meet; its own bit when
-                                     // two of its instances must not meet
+  std::vector<std::uint64_t>
+      apart;  // per group, the groups that it must not meet; its own bit when
+              // two of its instances must not meet
   std::size_t count() const { return apart.size(); }
 };
 
@@ -68,7 +69,7 @@ struct PatternQuestion {
   const std::vector<double>* prices = nullptr;  // per cell, >= 0
   const ApartNeeds* needs = nullptr;
   const std::vector<Pattern>* banned = nullptr;  // these and what they offer may not be used
-  double floor = 0;                             // only patterns worth more are of interest
+  double floor = 0;                              // only patterns worth more are of interest
 };
 PricedPatterns best_patterns(const Fleet& fleet, const ApartGroups& groups,
                              const PatternQuestion& question);

@@ -105,7 +105,8 @@ class ApartMaster::Program {
         break;
     }
     for (const auto& [pattern, column] : pattern_columns_)
-      if (simplex_.value(column) > 1e-9) result.patterns.emplace_back(pattern, simplex_.value(column));
+      if (simplex_.value(column) > 1e-9)
+        result.patterns.emplace_back(pattern, simplex_.value(column));
     result.covers.resize(units_);
     for (const auto& [unit, counts, column] : cover_columns_)
       if (simplex_.value(column) > 1e-9)
@@ -164,8 +165,8 @@ class ApartMaster::Program {
       std::vector<double> entries = no_entries();
       entries[model_row(m)] = -1;
       const bool bounded = std::isfinite(supply.most);
-      beyond_.push_back(simplex_.add(
-          bounded ? kBeyondPrice * (1 + supply.price) : supply.price, entries));
+      beyond_.push_back(
+          simplex_.add(bounded ? kBeyondPrice * (1 + supply.price) : supply.price, entries));
       if (!bounded) continue;
       const auto b = std::find(bounded_.begin(), bounded_.end(), m) - bounded_.begin();
       entries[model_row(models_) + static_cast<std::size_t>(b)] = 1;
@@ -271,9 +272,9 @@ class ApartMaster::Program {
     std::vector<Pattern> fresh;
     for (std::size_t m = 0; m < models_; ++m) {
       const double floor = std::max(0.0, -duals[model_row(m)]);
-      const PricedPatterns priced =
-          best_patterns(*problem_.fleet, *problem_.groups,
-                        {static_cast<int>(m), &prices_, &needs_, &node_.banned, floor + 1e-9 * (1 + floor)});
+      const PricedPatterns priced = best_patterns(
+          *problem_.fleet, *problem_.groups,
+          {static_cast<int>(m), &prices_, &needs_, &node_.banned, floor + 1e-9 * (1 + floor)});
       worth_[m] = priced.value;
       fresh.insert(fresh.end(), priced.patterns.begin(), priced.patterns.end());
     }
@@ -308,8 +309,7 @@ class ApartMaster::Program {
     for (std::size_t m = 0; m < models_; ++m) {
       const Supply& supply = node_.supply[m];
       sum += supply.free * worth_[m];
-      if (std::isfinite(supply.most))
-        sum += supply.most * std::max(0.0, worth_[m] - supply.price);
+      if (std::isfinite(supply.most)) sum += supply.most * std::max(0.0, worth_[m] - supply.price);
     }
     for (std::size_t r = 0; r < cells_; ++r) sum += prices_[at(master_.cells_[r])] * shared(r);
     return sum;
@@ -349,8 +349,8 @@ class ApartMaster::Program {
   const ApartNeeds needs_;
   std::vector<std::size_t> bounded_;  // models with a bounded supply; filled by right_hand_sides()
   Simplex simplex_;
-  std::vector<Counts> placed_;  // per unit
-  std::vector<Kind> left_;      // per unit, what it still needs
+  std::vector<Counts> placed_;       // per unit
+  std::vector<Kind> left_;           // per unit, what it still needs
   std::vector<std::size_t> beyond_;  // per model, the column that supplies without bound
   std::vector<std::pair<Pattern, std::size_t>> pattern_columns_;
   std::vector<CoverColumn> cover_columns_;

@@ -40,12 +40,12 @@ struct ApartNode {
 };
 
 struct ApartSolution {
-  double bound = 0;  // valid lower bound of the integer problem
-  double value = 0;  // of the restricted linear program
-  std::vector<double> prices;                                   // per cell, at the best bound
-  std::vector<double> model_prices;                             // per model, at the best bound
-  std::vector<std::pair<Pattern, double>> patterns;             // with their weight > 0
-  std::vector<std::vector<std::pair<Counts, double>>> covers;   // per unit, with their weight > 0
+  double bound = 0;                                  // valid lower bound of the integer problem
+  double value = 0;                                  // of the restricted linear program
+  std::vector<double> prices;                        // per cell, at the best bound
+  std::vector<double> model_prices;                  // per model, at the best bound
+  std::vector<std::pair<Pattern, double>> patterns;  // with their weight > 0
+  std::vector<std::vector<std::pair<Counts, double>>> covers;  // per unit, with their weight > 0
   int rounds = 0;
 };
 
@@ -83,10 +83,10 @@ class ApartMaster {
 
   const ApartProblem& problem_;
   std::vector<std::vector<std::size_t>> members_;  // per group, its units
-  std::vector<int> cells_;                   // those that some unit can use
-  std::vector<std::ptrdiff_t> row_;          // per cell, -1: nobody's
-  std::vector<Pattern> patterns_;            // generated so far
-  std::vector<std::vector<Counts>> covers_;  // per unit, generated so far
+  std::vector<int> cells_;                         // those that some unit can use
+  std::vector<std::ptrdiff_t> row_;                // per cell, -1: nobody's
+  std::vector<Pattern> patterns_;                  // generated so far
+  std::vector<std::vector<Counts>> covers_;        // per unit, generated so far
 };
 
 }  // namespace partita::planners::serving

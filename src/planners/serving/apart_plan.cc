@@ -24,9 +24,7 @@ constexpr std::size_t kMaxTrials = 200;
 constexpr int kDives = 6;          // with other seeds
 constexpr int kDiscrepancies = 3;  // per dive
 
-double up(double bound) {
-  return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3));
-}
+double up(double bound) { return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3)); }
 
 class ApartPlanner {
  public:
@@ -184,8 +182,8 @@ class ApartPlanner {
     const GpuCounts counts = counts_of(plan);
     for (std::size_t m = 0; m < counts.size(); ++m)
       if (problem_.fleet[m].count && counts[m] > *problem_.fleet[m].count) return;
-    if (best_ && std::pair(price(counts), gpcs_of(plan)) >=
-                     std::pair(price(result_.counts), result_.gpcs))
+    if (best_ &&
+        std::pair(price(counts), gpcs_of(plan)) >= std::pair(price(result_.counts), result_.gpcs))
       return;
     best_ = plan;
     result_.counts = counts;
@@ -257,14 +255,14 @@ class ApartPlanner {
     const GpuCounts gpus = result_.counts;
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     const ApartNode node = having(gpus, 1, kExtraGpuPrice);
-    const ApartSolution root = master_.solve(
-        node, [](double bound, double value) { return up(bound) >= up(value); });
+    const ApartSolution root =
+        master_.solve(node, [](double bound, double value) { return up(bound) >= up(value); });
     result_.nodes -= solve_cost() * root.rounds;
     result_.gpc_bound = static_cast<int>(up(root.bound));
     for (int seed = 0; seed < kDives; ++seed) {
       while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
-        const auto plan = dive(node, {result_.gpcs - 1 + 1e-6, kDiscrepancies, 150,
-                                      static_cast<std::uint64_t>(seed)});
+        const auto plan = dive(
+            node, {result_.gpcs - 1 + 1e-6, kDiscrepancies, 150, static_cast<std::uint64_t>(seed)});
         if (!plan) break;
         accept(*plan);
       }
@@ -284,9 +282,9 @@ class ApartPlanner {
   // Cells to services.
   void settle() {
     std::vector<Counts> left = best_->covers;
-    std::vector<TenantGpu> gpus;
+    std::vector<FilledGpu> gpus;
     for (const Pattern& pattern : best_->gpus) {
-      TenantGpu gpu{at(pattern.model), {}};
+      FilledGpu gpu{at(pattern.model), {}};
       for (const int cell : pattern.cells) {
         const int group = cell / fleet_.classes;
         const auto k = at(cell % fleet_.classes);

@@ -14,10 +14,10 @@
 namespace partita::planners::serving {
 
 struct ApartResult {
-  bool attempted = false;  // false: too many services that keep apart for the master
-  double bound = 0;        // of GPUs, or of the price of a fleet of several models
-  bool refuted_cheaper = false;             // nothing cheaper than the plan is possible
-  std::optional<std::vector<TenantGpu>> gpus;
+  bool attempted = false;        // false: too many services that keep apart for the master
+  double bound = 0;              // of GPUs, or of the price of a fleet of several models
+  bool refuted_cheaper = false;  // nothing cheaper than the plan is possible
+  std::optional<std::vector<FilledGpu>> gpus;
   std::vector<int> counts;  // GPUs per model
   int gpcs = 0;
   int gpc_bound = 0;  // given that many GPUs

@@ -91,7 +91,8 @@ bool ApartDive::branch(State& state, const ApartSolution& solution, int discrepa
     next.place(pattern, master_);
     if (first)
       for (const auto& [other, share] : patterns)
-        if (other != pattern && share > kNearlyWhole && next.may_place(other)) next.place(other, master_);
+        if (other != pattern && share > kNearlyWhole && next.may_place(other))
+          next.place(other, master_);
     if (descend(next, discrepancies)) {
       state = std::move(next);
       return true;

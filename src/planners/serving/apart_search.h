@@ -17,9 +17,9 @@ struct ApartPlan {
 };
 
 struct DiveLimits {
-  double cutoff = 0;      // plans that cost more are of no interest
-  int discrepancies = 0;  // how often a dive may take another than its first choice
-  int solves = 0;         // linear programs at most
+  double cutoff = 0;       // plans that cost more are of no interest
+  int discrepancies = 0;   // how often a dive may take another than its first choice
+  int solves = 0;          // linear programs at most
   std::uint64_t seed = 0;  // 0: by the weights alone
 };
 

@@ -49,10 +49,9 @@ bool ApartTree::visit(State state) {
       complete_ = false;
       return false;
     }
-    const ApartSolution solution =
-        master_.solve(state.node, [&](double bound, double value) {
-          return bound > cutoff || (!slices && value < cutoff / 2);
-        });
+    const ApartSolution solution = master_.solve(state.node, [&](double bound, double value) {
+      return bound > cutoff || (!slices && value < cutoff / 2);
+    });
     if (solution.bound > cutoff) return false;
     if (finished(state, solution)) return true;
     const auto options = choose(state, solution);
@@ -131,8 +130,7 @@ std::vector<Counts> ApartTree::possible_covers(std::size_t unit, const ApartNode
   const double least = cheapest_within(problem_.units[unit], prices, classes).bound;
   const double slack = limits_.cutoff - solution.bound;
   const EnumerationLimits limits{least + slack + 1e-7 * (1 + least), kMaxTreeCovers};
-  Enumeration all =
-      enumerate_covers(problem_.units[unit], prices, problem_.fleet->smaller, limits);
+  Enumeration all = enumerate_covers(problem_.units[unit], prices, problem_.fleet->smaller, limits);
   complete_ = complete_ && all.complete;
   const auto rank = [&](const Counts& counts) {
     double share = 0;
