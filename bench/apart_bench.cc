@@ -71,7 +71,7 @@ plan::ServingProblem apart_problem(int number, const std::string& rule, int want
 #ifdef PARTITA_HAVE_CBC
 // The fewest GPUs as an integer program: GPUs per layout and maximal set of services that may meet,
 // instances per service and size on these. Instances of a spread service are at most as many as
-// those GPUs, which suffices: edges of a bipartite graph (services, slots) need as many
+// those GPUs, which suffices: the edges of a bipartite graph (services, slots) need as many
 // colours (GPUs) as its largest degree (Koenig).
 class CbcProgram {
  public:

@@ -1,7 +1,7 @@
 // Services that must keep apart, and what one GPU may hold under that rule. Services that are
 // alike in this respect (they avoid the same services, and not each other) are one group; services
-// without any such rule are a group too. A cell is a class for a group; a pattern is what a GPU offers:
-// cells whose classes fit together and whose groups may meet.
+// without any such rule are a group too. A cell is a class for a group; a pattern is what a GPU
+// offers: cells whose classes fit together and whose groups may meet.
 #pragma once
 
 #include <compare>
