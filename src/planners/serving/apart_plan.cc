@@ -17,9 +17,9 @@ using GpuCounts = std::vector<int>;  // per model
 
 // Price of a GPU beyond the fixed number while slices are minimised: dearer than any slices it
 // could save.
-constexpr double kExtraGpuPrice = 1000;
+constexpr double kBeyondFixed = 1000;
 // Slices are a tie-break where GPUs are bought.
-constexpr double kSlicePrice = 1e-3;
+constexpr double kSliceTieBreak = 1e-3;
 constexpr std::size_t kMaxTrials = 200;
 constexpr int kDives = 6;          // with other seeds
 constexpr int kDiscrepancies = 3;  // per dive
@@ -128,7 +128,7 @@ class ApartPlanner {
 
   void first_plan() {
     limit_spread(INT32_MAX);
-    const auto plan = dive(buying(kSlicePrice), {1e9, 2, 400, 0});
+    const auto plan = dive(buying(kSliceTieBreak), {1e9, 2, 400, 0});
     if (plan) accept(*plan);
   }
 
@@ -217,15 +217,15 @@ class ApartPlanner {
   Verdict try_gpus(const GpuCounts& gpus) {
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     for (int seed = 0; seed < kDives && result_.nodes > 0; ++seed) {
-      const ApartNode node = having(gpus, seed % 2 == 0 ? 1 : 0, kExtraGpuPrice);
-      const DiveLimits limits{kExtraGpuPrice - 1, kDiscrepancies, 150,
+      const ApartNode node = having(gpus, seed % 2 == 0 ? 1 : 0, kBeyondFixed);
+      const DiveLimits limits{kBeyondFixed - 1, kDiscrepancies, 150,
                               static_cast<std::uint64_t>(seed)};
       const auto plan = dive(node, limits);
       if (!plan) continue;
       accept(*plan);
       return Verdict::found;
     }
-    return tree(having(gpus, 0, kExtraGpuPrice), 0);
+    return tree(having(gpus, 0, kBeyondFixed), 0);
   }
 
   void search_gpus() {
@@ -254,7 +254,7 @@ class ApartPlanner {
   void search_slices() {
     const GpuCounts gpus = result_.counts;
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
-    const ApartNode node = having(gpus, 1, kExtraGpuPrice);
+    const ApartNode node = having(gpus, 1, kBeyondFixed);
     const ApartSolution root =
         master_.solve(node, [](double bound, double value) { return up(bound) >= up(value); });
     result_.nodes -= solve_cost() * root.rounds;
