@@ -98,14 +98,19 @@ class ExactPlanner {
     say_prices();
   }
 
-  // The way of services that must keep apart; false when there are too many for it.
+  // The way of services that must keep apart; false when it neither finds a plan nor shows that
+  // there is none.
   bool keep_apart() {
     ApartResult result = plan_apart(problem_, fleet_, table_, {bound_, nodes_});
     if (!result.attempted) return false;
     nodes_ = result.nodes;
     bound_ = result.bound;
     for (std::string& sentence : result.explanation) say(std::move(sentence));
-    if (!result.gpus) return true;
+    if (!result.gpus) {
+      // Too few GPUs for certain, or a dive that ended early.
+      const std::optional<int>& count = problem_.fleet[0].count;
+      return single() && count && bound_ > *count;
+    }
     gpus_ = result.counts;
     gpu_proven_ = result.refuted_cheaper;
     best_gpcs_ = result.gpcs;
