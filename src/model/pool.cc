@@ -80,7 +80,7 @@ Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double ba
   return Rps{kMillisPerSecond * high};
 }
 
-PoolRun::PoolRun(const Pool& pool, Millis slo)
+PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
     : slo_(nanos(slo)), margin_(std::min(kMostMargin, slo_ / kMarginShare)) {
   CHECK(!pool.empty());
   double pool_rate = 0;
@@ -97,7 +97,9 @@ PoolRun::PoolRun(const Pool& pool, Millis slo)
       group.durations.resize(static_cast<std::size_t>(step.batch), nanos(step.latency));
     for (const Nanos duration : group.durations)
       group.paces.push_back(
-          static_cast<Nanos>(std::ceil(static_cast<double>(duration) * share - 1e-6)));
+          pace == Pace::none
+              ? 0
+              : static_cast<Nanos>(std::ceil(static_cast<double>(duration) * share - 1e-6)));
     group.ends.assign(static_cast<std::size_t>(one->processes), 0);
     groups_.push_back(std::move(group));
   }
@@ -111,7 +113,7 @@ void PoolRun::poisson(Rps rate, Rng rng) {
 
 Nanos PoolRun::next_arrival() {
   if (source_) return source_();
-  clock_ns_ += gap_ns_ * rng_.exponential();
+  clock_ns_ -= gap_ns_ * std::log(1 - rng_.uniform());
   return static_cast<Nanos>(clock_ns_);
 }
 
@@ -148,21 +150,21 @@ void PoolRun::occupy(Group& group, Nanos end) {
   heap[hole] = end;
 }
 
-// When the next batch starts, where, and how many wait then.
-Nanos PoolRun::dispatch_time(std::size_t& group, std::size_t& waiting) {
-  const Nanos oldest = arrival(0);
+// When the next batch starts and where; waiting_ are then those that have arrived.
+Nanos PoolRun::dispatch_time(std::size_t& group) {
+  if (waiting_ == 0) waiting_ = 1;
+  Nanos next = arrival(waiting_);
+  const Nanos oldest = times_[head_];
   Nanos idle = INT64_MAX;
   for (const Group& one : groups_) idle = std::min(idle, one.ends.front());
   Nanos now = std::max({now_, oldest, idle});
   group = group_at(now);
   Nanos better = better_from(group);
-  waiting = 1;
-  Nanos next = arrival(waiting);
   while (true) {
-    while (next <= now) next = arrival(++waiting);
+    while (next <= now) next = arrival(++waiting_);
     const std::vector<Nanos>& durations = groups_[group].durations;
-    if (waiting >= durations.size() || now >= ready_) return now;
-    const Nanos slack = std::max<Nanos>(0, slo_ - durations[waiting - 1] - margin_);
+    if (waiting_ >= durations.size() || now >= ready_) return now;
+    const Nanos slack = std::max<Nanos>(0, slo_ - durations[waiting_ - 1] - margin_);
     if (oldest + slack <= now) return now;
     now = std::min({ready_, oldest + slack, better, next});
     if (now >= better) {
@@ -184,10 +186,11 @@ long PoolRun::count_late(std::size_t batch, Nanos end) {
 PoolCount PoolRun::run(long requests, long most_late) {
   PoolCount count;
   while (count.requests < requests && count.late <= most_late) {
-    std::size_t index = 0, waiting = 0;
-    now_ = dispatch_time(index, waiting);
+    std::size_t index = 0;
+    now_ = dispatch_time(index);
     Group& group = groups_[index];
-    const std::size_t batch = std::min(waiting, group.durations.size());
+    const std::size_t batch = std::min(waiting_, group.durations.size());
+    waiting_ -= batch;
     const Nanos end = now_ + group.durations[batch - 1];
     count.late += count_late(batch, end);
     count.requests += static_cast<long>(batch);
@@ -235,9 +238,9 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
 
 }  // namespace
 
-bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test) {
+bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test, Pace pace) {
   if (!(rate.value > 0) || rate >= fluid(pool)) return !(rate.value > 0);
-  PoolRun run(pool, wanted.slo);
+  PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, Rng(test.seed));
   return decide(run, wanted, test);
 }
@@ -248,7 +251,18 @@ bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const
   return decide(run, wanted, test);
 }
 
-Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test) {
+PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
+                    double percentile, Pace pace) {
+  if (!(rate.value > 0) || rate >= fluid(pool)) return {};
+  PoolRun run(pool, wanted.slo, pace);
+  run.poisson(rate, Rng(test.seed));
+  run.keep_latencies();
+  PoolVerdict verdict{decide(run, wanted, test)};
+  verdict.percentile = run.percentile(percentile);
+  return verdict;
+}
+
+Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test, Pace pace) {
   constexpr double kAccuracy = 0.005;
   constexpr int kGrid = 12;
   const Rps most = fluid(pool);
@@ -257,7 +271,7 @@ Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test)
   double low = 0, high = 1;
   for (int i = 1; i <= kGrid; ++i) {
     const double share = i == kGrid ? 0.995 : static_cast<double>(i) / kGrid;
-    if (!holds(pool, wanted, most * share, test)) {
+    if (!holds(pool, wanted, most * share, test, pace)) {
       high = share;
       break;
     }
@@ -265,7 +279,7 @@ Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test)
   }
   while (high - low > kAccuracy * high && low < 0.995) {
     const double middle = (low + high) / 2;
-    (holds(pool, wanted, most * middle, test) ? low : high) = middle;
+    (holds(pool, wanted, most * middle, test, pace) ? low : high) = middle;
   }
   return most * low;
 }

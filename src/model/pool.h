@@ -55,11 +55,14 @@ struct PoolCount {
   }
 };
 
+// none: whatever waits starts as soon as a process is idle, as in an ordinary server.
+enum class Pace { pool, none };
+
 // A pool at work. Keeps its state from one run() to the next, so that a caller may look at the count
 // and go on. Memory grows with the queue.
 class PoolRun {
  public:
-  PoolRun(const Pool& pool, Millis slo);
+  PoolRun(const Pool& pool, Millis slo, Pace pace = Pace::pool);
 
   void poisson(Rps rate, Rng rng);
   void arrivals(PoolArrivals source) { source_ = std::move(source); }
@@ -82,7 +85,7 @@ class PoolRun {
   std::size_t group_at(std::int64_t now) const;
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
-  std::int64_t dispatch_time(std::size_t& group, std::size_t& waiting);
+  std::int64_t dispatch_time(std::size_t& group);
   long count_late(std::size_t batch, std::int64_t end);
 
   std::vector<Group> groups_;  // smallest full batch first
@@ -92,6 +95,7 @@ class PoolRun {
   double gap_ns_ = 0, clock_ns_ = 0;
   std::vector<std::int64_t> times_;  // from head_ on: waiting or not yet arrived
   std::size_t head_ = 0;
+  std::size_t waiting_ = 0;
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
   std::vector<double> latencies_;  // ms
@@ -104,10 +108,20 @@ struct PoolTest {
   long most = 400'000;   // requests after which the count decides
   std::uint64_t seed = 1;
 };
-bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test = {});
+bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test = {},
+           Pace pace = Pace::pool);
 bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const PoolTest& test);
 
+// The same, with a percentile of the latencies seen.
+struct PoolVerdict {
+  bool holds = false;
+  Millis percentile{0};
+};
+PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
+                    double percentile, Pace pace = Pace::pool);
+
 // The highest rate (to 0.5 %, rounded down) at which it holds, there and on a coarse grid below.
-Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test = {});
+Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test = {},
+                  Pace pace = Pace::pool);
 
 }  // namespace partita::model

@@ -192,11 +192,22 @@ std::optional<ApartGroups> apart_groups(const std::vector<plan::Service>& servic
   return groups;
 }
 
+std::optional<Counts> cover_within(const Kind& kind, const Counts& counts, int classes) {
+  std::optional<Counts> best;
+  for (int m = 0; m < modes(kind); ++m) {
+    Counts part = counts;
+    for (std::size_t k = 0; k < at(classes); ++k)
+      if (mode(kind, m).rate[k] <= 0) part[k] = 0;
+    if (covers(kind, part, classes) && (!best || total(part) < total(*best))) best = part;
+  }
+  return best;
+}
+
 bool ApartNeeds::open(std::size_t group, const Counts& counts, int classes) const {
   if (alone[group] == nullptr) return true;
   Counts all = placed[group];
   for (std::size_t k = 0; k < at(classes); ++k) all[k] += counts[k];
-  return !covers(*alone[group], all, classes);
+  return !cover_within(*alone[group], all, classes);
 }
 
 bool offers(const Pattern& more, const Pattern& less) {

@@ -41,6 +41,9 @@ struct Pattern {
   auto operator<=>(const Pattern&) const = default;
 };
 
+// Those of the instances that cover a service in one of its modes; nothing when they do not.
+std::optional<Counts> cover_within(const Kind& kind, const Counts& counts, int classes);
+
 // What is still of use: an instance that a service can be without never helps, and a relaxation
 // that may use such ones is weak (a seventh of a GPU that holds seven instances where one is
 // needed).

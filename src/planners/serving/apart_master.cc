@@ -25,8 +25,6 @@ Counts plus(Counts a, const Counts& b) {
 
 }  // namespace
 
-bool usable(const Kind& kind, std::size_t k) { return kind.rate[k] > 0; }
-
 PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes) {
   PricedCover best = cheapest_cover(kind, prices, classes);
   if (total(best.counts) <= kind.max_count) return best;
@@ -54,11 +52,15 @@ PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes)
 }
 
 Kind less(Kind kind, const Counts& placed, int classes) {
-  if (covers(kind, placed, classes)) kind.demand = 0;
-  for (std::size_t k = 0; k < at(classes); ++k) kind.demand -= placed[k] * kind.rate[k];
-  kind.demand = std::max(kind.demand, 0.0);
+  const bool done = cover_within(kind, placed, classes).has_value();
+  const auto reduce = [&](Mode& mode) {
+    for (std::size_t k = 0; k < at(classes); ++k) mode.demand -= placed[k] * mode.rate[k];
+    mode.demand = done ? 0 : std::max(mode.demand, 0.0);
+  };
+  reduce(kind);
+  for (Mode& mode : kind.others) reduce(mode);
   const int number = total(placed);
-  kind.min_count = kind.min_count > number ? kind.min_count - number : 0;
+  kind.min_count = !done && kind.min_count > number ? kind.min_count - number : 0;
   if (kind.max_count != INT32_MAX) kind.max_count = std::max(0, kind.max_count - number);
   return kind;
 }
@@ -194,9 +196,12 @@ class ApartMaster::Program {
     return counts;
   }
 
+  // What is placed suffices.
+  bool done(std::size_t u) const { return covers(left_[u], Counts{}, problem_.fleet->classes); }
+
   void add_known_covers(std::size_t u) {
     if (node_.cover[u]) return add_cover(u, rest(u, *node_.cover[u]));
-    if (left_[u].demand == 0 && left_[u].min_count == 0) return add_cover(u, Counts{});
+    if (done(u)) return add_cover(u, Counts{});
     std::vector<Counts> known;
     for (const Counts& counts : master_.covers_[u]) known.push_back(rest(u, counts));
     std::sort(known.begin(), known.end());
@@ -326,7 +331,7 @@ class ApartMaster::Program {
         sum += cost(rest(u, *node_.cover[u]), prices, classes);
         continue;
       }
-      if (left_[u].demand == 0 && left_[u].min_count == 0) continue;
+      if (done(u)) continue;
       const PricedCover priced = cheapest_within(left_[u], prices, classes);
       sum += priced.bound;
       const double worth = simplex_.duals()[unit_row(u)];
@@ -389,7 +394,8 @@ int ApartMaster::most_useful(const ApartNode& node, std::size_t unit, std::size_
   if (node.cover[unit]) return std::max(0, (*node.cover[unit])[k] - have[k]);
   Counts counts = have;
   int number = 0;
-  while (number < kMostPerGpu && !covers(problem_.units[unit], counts, problem_.fleet->classes)) {
+  while (number < kMostPerGpu &&
+         !cover_within(problem_.units[unit], counts, problem_.fleet->classes)) {
     ++counts[k];
     ++number;
   }

@@ -53,9 +53,6 @@ struct ApartSolution {
 // instance leads to. `bound` is valid always; counts may be above the limit when none was found.
 PricedCover cheapest_within(const Kind& kind, const Prices& prices, int classes);
 
-// Whether a service can run on a class at all.
-bool usable(const Kind& kind, std::size_t k);
-
 // What a service still needs besides instances that it has.
 Kind less(Kind kind, const Counts& placed, int classes);
 

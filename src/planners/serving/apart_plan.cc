@@ -178,6 +178,11 @@ class ApartPlanner {
   }
 
   void accept(ApartPlan plan) {
+    for (std::size_t u = 0; u < plan.covers.size(); ++u) {
+      const auto part = cover_within(apart_.units[u], plan.covers[u], fleet_.classes);
+      if (!part) return;
+      plan.covers[u] = *part;
+    }
     trim(plan);
     const GpuCounts counts = counts_of(plan);
     for (std::size_t m = 0; m < counts.size(); ++m)
@@ -281,6 +286,7 @@ class ApartPlanner {
 
   // Cells to services.
   void settle() {
+    result_.covers = best_->covers;
     std::vector<Counts> left = best_->covers;
     std::vector<FilledGpu> gpus;
     for (const Pattern& pattern : best_->gpus) {

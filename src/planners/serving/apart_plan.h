@@ -18,7 +18,8 @@ struct ApartResult {
   double bound = 0;              // of GPUs, or of the price of a fleet of several models
   bool refuted_cheaper = false;  // nothing cheaper than the plan is possible
   std::optional<std::vector<FilledGpu>> gpus;
-  std::vector<int> counts;  // GPUs per model
+  std::vector<Counts> covers;  // per service
+  std::vector<int> counts;     // GPUs per model
   int gpcs = 0;
   int gpc_bound = 0;  // given that many GPUs
   long nodes = 0;     // left

@@ -85,7 +85,7 @@ bool ApartTree::finished(const State& state, const ApartSolution& solution) {
     plan.covers.push_back(state.node.cover[u].value_or(placed));
     for (std::size_t k = 0; k < classes; ++k)
       if (plan.covers[u][k] > placed[k]) return false;
-    if (!covers(problem_.units[u], plan.covers[u], problem_.fleet->classes)) return false;
+    if (!cover_within(problem_.units[u], plan.covers[u], problem_.fleet->classes)) return false;
   }
   found_ = std::move(plan);
   return true;
