@@ -154,6 +154,42 @@ TEST(Incremental, ConstraintsHold) {
   EXPECT_GT(plans, 100);
 }
 
+// The curve and the plan from scratch say the same, whatever runs: a plan for other rates and
+// rules, or the plan itself.
+TEST(Incremental, TheCurveOfServicesThatKeepApartAgreesWithThePlan) {
+  Rng rng(6);
+  int moved = 0;
+  for (int round = 0; round < 200; ++round) {
+    const auto before = random_problem(rng, "A100-80GB", 6, 1 + 4 * rng.uniform());
+    plan::ServingPlan current = *plan_exact(before, {}).plan;
+    auto after = changed(rng, before, 0.5);
+    for (plan::Service& service : after.services) {
+      service.spread = rng.below(3) == 0;
+      for (const plan::Service& other : after.services)
+        if (other.name != service.name && rng.below(4) == 0) service.avoid.push_back(other.name);
+    }
+    if (round % 3 == 0) current = *plan_exact(after, {}).plan;
+    shuffle(rng, current);
+    const auto scratch = *plan_exact(after, {}).plan;
+    ASSERT_TRUE(scratch.objective.optimal) << round;
+    const IncrementalOutcome result = planned(after, current);
+    ASSERT_TRUE(result.outcome.plan) << round;
+    const auto& plan = *result.outcome.plan;
+    EXPECT_EQ(result.curve[0].gpus, static_cast<int>(plan.gpus.size())) << round;
+    EXPECT_EQ(result.curve[0].gpus, scratch.objective.gpus) << round;
+    EXPECT_GE(plan.objective.gpcs, scratch.objective.gpcs) << round;
+    EXPECT_EQ(plan.objective.optimal, plan.objective.gpcs == scratch.objective.gpcs) << round;
+    const Changes matched = changes_between(current, matched_to(current, scratch));
+    EXPECT_LE(result.curve[0].moves, matched.moved + matched.created) << round;
+    if (verify::verify(after, current).empty()) {
+      EXPECT_EQ(result.curve.back().moves, 0) << round;
+      EXPECT_LE(result.curve.back().gpus, static_cast<int>(current.gpus.size())) << round;
+    }
+    moved += result.curve[0].moves > 0 ? 1 : 0;
+  }
+  EXPECT_GT(moved, 50);
+}
+
 plan::PlannedInstance one_g(int start, int batch = 1) {
   return {"1g.6gb", start, "m", batch, 1, Rps{10}, Millis{10}};
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/index.h"
+#include "planners/serving/apart_plan.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
 #include "planners/serving/place.h"
@@ -26,8 +27,6 @@ constexpr double kExtraGpuPrice = 1000;
 // Choices that are placed at most when services must keep apart, which is slow; further ones
 // count as unknown.
 constexpr int kMaxQuestions = 150;
-// Numbers of GPUs per model that are tried for a fleet of several models.
-constexpr std::size_t kMaxFleetTrials = 3000;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -50,6 +49,7 @@ class ExactPlanner {
 
   Outcome plan() {
     bound_gpus();
+    if (tied_ && keep_apart()) return placed_.empty() ? refuse() : finish();
     if (!search_gpus()) return refuse();
     search_gpcs();
     return finish();
@@ -101,6 +101,31 @@ class ExactPlanner {
         whole ? "at least" : "a price of at least", gpu_master_.bound, whole ? " GPUs" : "",
         table_.kinds.size(), gpu_master_.columns.size(), gpu_master_.rounds, bound_));
     say_prices();
+  }
+
+  // The way of services that must keep apart; false when it neither finds a plan nor shows that
+  // there is none.
+  bool keep_apart() {
+    ApartResult result = plan_apart(problem_, fleet_, table_, {bound_, nodes_});
+    if (!result.attempted) return false;
+    nodes_ = result.nodes;
+    bound_ = result.bound;
+    for (std::string& sentence : result.explanation) say(std::move(sentence));
+    if (!result.gpus) {
+      // Too few GPUs for certain, or a dive that ended early.
+      const std::optional<int>& count = problem_.fleet[0].count;
+      return single() && count && bound_ > *count;
+    }
+    gpus_ = result.counts;
+    gpu_proven_ = result.refuted_cheaper;
+    best_gpcs_ = result.gpcs;
+    gpc_bound_ = result.gpc_bound;
+    choice_.assign(table_.kinds.size(), {});
+    for (std::size_t i = 0; i < choice_.size(); ++i)
+      for (const int s : table_.services[i]) choice_[i].push_back(result.covers[at(s)]);
+    placed_ = settle(problem_, tables_of(choice_), fleet_, *result.gpus);
+    say(fmt::format("compute slices: at least {}, found {}", gpc_bound_, best_gpcs_));
+    return true;
   }
 
   // What an instance of every shape is worth at the bound: the scarce shapes are dear.
@@ -209,9 +234,6 @@ class ExactPlanner {
     return Acceptance::yes;
   }
 
-  // Numbers of GPUs worth trying below the incumbent, in ascending price.
-  std::vector<GpuCounts> trials(const std::optional<GpuCounts>& incumbent);
-
   bool search_gpus() {
     const Choice start = round_columns(table_.kinds, gpu_master_.columns);
     incumbent_ = accept_rounded(start);
@@ -219,7 +241,7 @@ class ExactPlanner {
     const bool proven = tied_ && single() && incumbent_ ? bisect(start) : climb(start);
     if (!incumbent_) return false;
     gpus_ = *incumbent_;
-    gpu_proven_ = single() ? gpus_[0] <= bound_ : proven && trials_complete_;
+    gpu_proven_ = single() ? gpus_[0] <= bound_ : proven;
     if (!single() && gpu_proven_) bound_ = price(gpus_);
     return true;
   }
@@ -238,13 +260,14 @@ class ExactPlanner {
   // Upwards from the bound until a plan is found; whether everything cheaper was refuted.
   bool climb(const Choice& start) {
     bool proven = true;
-    for (const GpuCounts& gpus : trials(incumbent_)) {
+    const Trials trials = fleet_trials(problem_, bound_, incumbent_);
+    for (const GpuCounts& gpus : trials.counts) {
       const Verdict verdict = try_gpus(gpus, start);
       if (verdict == Verdict::found) break;
       proven = proven && verdict == Verdict::none;
       if (proven && single()) bound_ = std::max(bound_, gpus[0] + 1.0);
     }
-    return proven;
+    return proven && trials.complete;
   }
 
   // Services that keep apart can need many more GPUs than counting says, and a trial is slow:
@@ -415,7 +438,6 @@ class ExactPlanner {
   MasterSolution gpu_master_;
   double bound_ = 0;  // of GPUs, or of the price of a fleet of several models
   bool gpu_proven_ = false;
-  bool trials_complete_ = true;
   std::optional<GpuCounts> incumbent_;
   GpuCounts gpus_;
   Choice choice_;
@@ -424,45 +446,6 @@ class ExactPlanner {
   int best_gpcs_ = 0;
   std::vector<std::string> explanation_;
 };
-
-std::vector<GpuCounts> ExactPlanner::trials(const std::optional<GpuCounts>& incumbent) {
-  std::vector<GpuCounts> result;
-  if (single()) {
-    const int most = incumbent ? (*incumbent)[0] - 1 : problem_.fleet[0].count.value_or(0);
-    for (int gpus = static_cast<int>(bound_); gpus <= most; ++gpus) result.push_back({gpus});
-    return result;
-  }
-  // Per model: up to its count, and to what the incumbent's price buys.
-  GpuCounts most;
-  double size = 1;
-  for (const plan::FleetEntry& entry : problem_.fleet) {
-    int limit = entry.count.value_or(INT32_MAX);
-    if (incumbent && entry.price > 0)
-      limit = std::min(limit, static_cast<int>(price(*incumbent) / entry.price + 1e-9));
-    most.push_back(limit);
-    size *= limit + 1.0;
-  }
-  if (size > 1e6) {
-    trials_complete_ = false;
-    return result;
-  }
-  GpuCounts gpus(most.size(), 0);
-  while (true) {
-    const double p = price(gpus);
-    if (p >= bound_ - 1e-9 && (!incumbent || p < price(*incumbent) - 1e-9)) result.push_back(gpus);
-    std::size_t m = 0;
-    while (m < gpus.size() && gpus[m] == most[m]) gpus[m++] = 0;
-    if (m == gpus.size()) break;
-    ++gpus[m];
-  }
-  std::stable_sort(result.begin(), result.end(),
-                   [&](const GpuCounts& a, const GpuCounts& b) { return price(a) < price(b); });
-  if (result.size() > kMaxFleetTrials) {
-    result.resize(kMaxFleetTrials);
-    trials_complete_ = false;
-  }
-  return result;
-}
 
 }  // namespace
 

@@ -10,8 +10,9 @@
 //    exhaustive search. Where none exists that is proved, and the next number of GPUs is tried.
 // 4. With the GPUs fixed, the same for the compute slices.
 // Limits: Options::node_budget search nodes; when it is reached the gap stands in the objective.
-// Services that must keep apart are placed after counting, so with them a bound may stay open. In a
-// fleet of several GPU models the slices are minimised for the chosen numbers of GPUs.
+// Services that must keep apart go another way (apart_plan.h), with patterns of whole GPUs; with
+// more than kMaxApartGroups groups of them they are placed after counting, and a bound may stay
+// open. In a fleet of several GPU models the slices are minimised for the chosen numbers of GPUs.
 #pragma once
 
 #include <vector>

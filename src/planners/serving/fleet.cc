@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -82,6 +83,51 @@ Result<Fleet> make_fleet(const plan::ServingProblem& problem,
     for (std::size_t j = 0; j < fleet.smaller.size(); ++j)
       if (is_smaller(fleet, j, k)) fleet.smaller[k].push_back(static_cast<int>(j));
   return fleet;
+}
+
+Trials fleet_trials(const plan::ServingProblem& problem, double bound,
+                    const std::optional<std::vector<int>>& incumbent) {
+  Trials result;
+  const auto& fleet = problem.fleet;
+  if (fleet.size() == 1) {
+    const int most = incumbent ? (*incumbent)[0] - 1 : fleet[0].count.value_or(0);
+    for (int gpus = static_cast<int>(bound); gpus <= most; ++gpus) result.counts.push_back({gpus});
+    return result;
+  }
+  const auto price = [&](const std::vector<int>& gpus) {
+    double sum = 0;
+    for (std::size_t m = 0; m < gpus.size(); ++m) sum += gpus[m] * fleet[m].price;
+    return sum;
+  };
+  // Per model: up to its count, and to what the incumbent's price buys.
+  std::vector<int> most;
+  double size = 1;
+  for (const plan::FleetEntry& entry : fleet) {
+    int limit = entry.count.value_or(INT32_MAX);
+    if (incumbent && entry.price > 0)
+      limit = std::min(limit, static_cast<int>(price(*incumbent) / entry.price + 1e-9));
+    most.push_back(limit);
+    size *= limit + 1.0;
+  }
+  if (size > 1e6) return {{}, false};
+  std::vector<int> gpus(most.size(), 0);
+  while (true) {
+    const double p = price(gpus);
+    if (p >= bound - 1e-9 && (!incumbent || p < price(*incumbent) - 1e-9))
+      result.counts.push_back(gpus);
+    std::size_t m = 0;
+    while (m < gpus.size() && gpus[m] == most[m]) gpus[m++] = 0;
+    if (m == gpus.size()) break;
+    ++gpus[m];
+  }
+  std::stable_sort(
+      result.counts.begin(), result.counts.end(),
+      [&](const std::vector<int>& a, const std::vector<int>& b) { return price(a) < price(b); });
+  if (result.counts.size() > kMaxFleetTrials) {
+    result.counts.resize(kMaxFleetTrials);
+    result.complete = false;
+  }
+  return result;
 }
 
 KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,

@@ -2,6 +2,7 @@
 // and the packing rows of every model.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,16 @@ struct Fleet {
 // Classes of every entry from its point table. Refused (limit) beyond kMaxClasses.
 Result<Fleet> make_fleet(const plan::ServingProblem& problem,
                          const std::vector<PointTable>& tables);
+
+// Numbers of GPUs per model worth trying: at least the bound in price, below the incumbent's, in
+// ascending price. Limit: kMaxFleetTrials.
+struct Trials {
+  std::vector<std::vector<int>> counts;
+  bool complete = true;
+};
+inline constexpr std::size_t kMaxFleetTrials = 3000;
+Trials fleet_trials(const plan::ServingProblem& problem, double bound,
+                    const std::optional<std::vector<int>>& incumbent);
 
 // Services that agree in everything that matters for counting, with the indices of the services.
 struct KindTable {

@@ -450,16 +450,24 @@ class CurveSearch {
   std::vector<Counts> chosen_;  // per service, counts that fit the level looked at
 };
 
+// What a level's plan is, not what it might use: a deployment may need fewer GPUs than allowed.
+CurvePoint point_of(const plan::ServingProblem& problem, const Level& level) {
+  CurvePoint point{0, 0, level.best->creations(), level.bound};
+  for (const plan::PlannedGpu& gpu : finished(*level.best)) {
+    ++point.gpus;
+    for (const plan::FleetEntry& entry : problem.fleet)
+      if (entry.gpu.name == gpu.model) point.cost += entry.price;
+  }
+  return point;
+}
+
 // The curve up to the first point that no further GPU improves.
 std::vector<CurvePoint> curve_of(const plan::ServingProblem& problem,
                                  const std::vector<Level>& levels) {
   std::vector<CurvePoint> curve;
   for (const Level& level : levels) {
-    CurvePoint point{0, 0, level.best->creations(), level.bound};
-    for (std::size_t m = 0; m < level.gpus.size(); ++m) {
-      point.gpus += level.gpus[m];
-      point.cost += level.gpus[m] * problem.fleet[m].price;
-    }
+    const CurvePoint point = point_of(problem, level);
+    while (!curve.empty() && curve.back().gpus >= point.gpus) curve.pop_back();
     curve.push_back(point);
     if (level.best->creations() == levels.back().best->creations()) break;
   }
@@ -562,7 +570,11 @@ IncrementalOutcome incremental_of(const plan::ServingProblem& problem,
   }
   fill_in(result, levels[chosen], *exact.plan, current);
   plan::ServingPlan& plan = *result.outcome.plan;
-  plan.explanation.push_back(summary(result.curve[chosen], result.changes));
+  const int creations = levels[chosen].best->creations();
+  const auto point =
+      std::find_if(result.curve.begin(), result.curve.end(),
+                   [creations](const CurvePoint& p) { return p.moves <= creations; });
+  plan.explanation.push_back(summary(*point, result.changes));
   for (std::string& sentence : explain_moves(current, plan.gpus, problem))
     plan.explanation.push_back(std::move(sentence));
   return result;

@@ -282,10 +282,11 @@ std::vector<Tenant> tenants_of(const Site& site, const plan::PlannedGpu& gpu, in
 
 int kept_on(const SiteGpu& gpu, const std::vector<Tenant>& tenants) {
   int kept = 0;
-  for (const Running& r : gpu.running)
-    kept += std::any_of(tenants.begin(), tenants.end(), [&](const Tenant& t) {
-      return t.spot == r.spot && t.service == r.service;
-    });
+  for (const auto* some : {&gpu.running, &gpu.clashing})
+    for (const Running& r : *some)
+      kept += std::any_of(tenants.begin(), tenants.end(), [&](const Tenant& t) {
+        return t.spot == r.spot && t.service == r.service;
+      });
   return kept;
 }
 

@@ -8,43 +8,10 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "planners/serving/apart.h"
 
 namespace partita::planners::serving {
 namespace {
-
-// An instance of a class, for a service.
-struct Tenant {
-  std::size_t cls;
-  int service;
-};
-
-struct Gpu {
-  std::size_t model;
-  std::vector<Tenant> tenants;
-};
-
-// Which services must not meet on a GPU: apart[s] holds s itself when it is spread.
-using Apart = std::map<int, std::set<int>>;
-
-Apart make_apart(const std::vector<plan::Service>& services) {
-  Apart apart;
-  const auto tied = [](const plan::Service& s) { return s.spread || !s.avoid.empty(); };
-  if (std::none_of(services.begin(), services.end(), tied)) return apart;
-  std::map<std::string, int> index;
-  for (std::size_t s = 0; s < services.size(); ++s)
-    index.emplace(services[s].name, static_cast<int>(s));
-  for (std::size_t s = 0; s < services.size(); ++s) {
-    const int self = static_cast<int>(s);
-    if (services[s].spread) apart[self].insert(self);
-    for (const std::string& name : services[s].avoid) {
-      const auto other = index.find(name);
-      if (other == index.end() || other->second == self) continue;
-      apart[self].insert(other->second);
-      apart[other->second].insert(self);
-    }
-  }
-  return apart;
-}
 
 // The fill of a model that offers at least these counts, or null.
 const hw::Fill* fill_for(const hw::PackingRules& rules, const std::vector<int>& counts) {
@@ -56,28 +23,29 @@ const hw::Fill* fill_for(const hw::PackingRules& rules, const std::vector<int>& 
   return nullptr;
 }
 
-std::vector<int> counts_on(const Fleet& fleet, const Gpu& gpu) {
+std::vector<int> counts_on(const Fleet& fleet, const FilledGpu& gpu) {
   std::vector<int> counts(fleet.rules[gpu.model].profiles.size(), 0);
-  for (const Tenant& tenant : gpu.tenants) ++counts[tenant.cls - at(fleet.first_class[gpu.model])];
+  for (const Occupant& tenant : gpu.tenants)
+    ++counts[tenant.cls - at(fleet.first_class[gpu.model])];
   return counts;
 }
 
 // Whether a service may join the tenants of a GPU.
-bool may_join(const Apart& apart, const Gpu& gpu, int service) {
+bool may_join(const Apart& apart, const FilledGpu& gpu, int service) {
   const auto others = apart.find(service);
   return others == apart.end() ||
-         std::none_of(gpu.tenants.begin(), gpu.tenants.end(), [&](const Tenant& present) {
+         std::none_of(gpu.tenants.begin(), gpu.tenants.end(), [&](const Occupant& present) {
            return others->second.contains(present.service);
          });
 }
 
 // Tenants of services that keep apart come first, those of the largest such service first.
-std::vector<Tenant> tied_tenants(const Apart& apart, const std::vector<Counts>& counts) {
-  std::vector<Tenant> tenants;
+std::vector<Occupant> tied_tenants(const Apart& apart, const std::vector<Counts>& counts) {
+  std::vector<Occupant> tenants;
   for (const auto& [service, others] : apart)
     for (std::size_t k = 0; k < counts[at(service)].size(); ++k)
       tenants.insert(tenants.end(), at(counts[at(service)][k]), {k, service});
-  std::stable_sort(tenants.begin(), tenants.end(), [&](const Tenant& a, const Tenant& b) {
+  std::stable_sort(tenants.begin(), tenants.end(), [&](const Occupant& a, const Occupant& b) {
     const int total_a = total(counts[at(a.service)]), total_b = total(counts[at(b.service)]);
     return total_a != total_b ? total_a > total_b : a.cls > b.cls;
   });
@@ -107,7 +75,7 @@ class SlotPlacer {
     return true;
   }
 
-  std::vector<Gpu> gpus() && { return std::move(gpus_); }
+  std::vector<FilledGpu> gpus() && { return std::move(gpus_); }
 
  private:
   bool pack_slots(const std::vector<Counts>& counts, const std::vector<int>& gpus) {
@@ -137,10 +105,10 @@ class SlotPlacer {
   bool visit(std::size_t i) {
     if (i == tied_.size()) return true;
     if (++nodes_ > kPlaceNodes) return false;
-    const Tenant& tenant = tied_[i];
+    const Occupant& tenant = tied_[i];
     const auto& slots = slots_[tenant.cls];
     for (std::size_t slot = 0; slot < slots.size(); ++slot) {
-      Gpu& gpu = gpus_[slots[slot]];
+      FilledGpu& gpu = gpus_[slots[slot]];
       const bool like_last =
           slot > 0 && slots[slot - 1] == slots[slot] && !taken_[tenant.cls][slot - 1];
       if (taken_[tenant.cls][slot] || like_last || !may_join(apart_, gpu, tenant.service)) continue;
@@ -155,10 +123,10 @@ class SlotPlacer {
 
   const Fleet& fleet_;
   const Apart& apart_;
-  std::vector<Gpu> gpus_;
+  std::vector<FilledGpu> gpus_;
   std::vector<std::vector<std::size_t>> slots_;  // per class, the GPU of every slot
   std::vector<std::vector<bool>> taken_;
-  std::vector<Tenant> tied_;
+  std::vector<Occupant> tied_;
   int nodes_ = 0;
 };
 
@@ -182,7 +150,7 @@ class ApartSearch {
     for (std::size_t s = 0; s < counts.size(); ++s)
       for (std::size_t k = 0; k < at(fleet_.classes) && !apart_.contains(static_cast<int>(s)); ++k)
         tenants_.insert(tenants_.end(), at(counts[s][k]), {k, static_cast<int>(s)});
-    const auto larger = [&](const Tenant& a, const Tenant& b) {
+    const auto larger = [&](const Occupant& a, const Occupant& b) {
       return fleet_.gpcs[a.cls] > fleet_.gpcs[b.cls];
     };
     std::stable_sort(tenants_.begin() + static_cast<std::ptrdiff_t>(tied), tenants_.end(), larger);
@@ -192,7 +160,7 @@ class ApartSearch {
     return visit(0);
   }
 
-  std::vector<Gpu> gpus() && { return std::move(gpus_); }
+  std::vector<FilledGpu> gpus() && { return std::move(gpus_); }
   // Every possibility was tried.
   bool exhausted() const { return nodes_ <= budget_; }
 
@@ -201,14 +169,14 @@ class ApartSearch {
   using Look = std::tuple<std::size_t, std::vector<int>, std::set<int>>;
   Look look(std::size_t g) const {
     std::set<int> tied;
-    for (const Tenant& tenant : gpus_[g].tenants)
+    for (const Occupant& tenant : gpus_[g].tenants)
       if (apart_.contains(tenant.service)) tied.insert(tenant.service);
     return {gpus_[g].model, counts_[g], std::move(tied)};
   }
 
   bool visit(std::size_t i) {
     if (i == tenants_.size()) return true;
-    const Tenant& tenant = tenants_[i];
+    const Occupant& tenant = tenants_[i];
     const auto model = at(fleet_.model_of[tenant.cls]);
     const std::size_t k = tenant.cls - at(fleet_.first_class[model]);
     std::set<Look> tried;
@@ -227,23 +195,24 @@ class ApartSearch {
 
   const Fleet& fleet_;
   const Apart& apart_;
-  std::vector<Gpu> gpus_;
+  std::vector<FilledGpu> gpus_;
   std::vector<std::vector<int>> counts_;  // per GPU, per class of its model
-  std::vector<Tenant> tenants_;
+  std::vector<Occupant> tenants_;
   long nodes_ = 0;
   long budget_ = 0;
 };
 
 // Starts for the tenants of a GPU, from a layout that offers their classes.
-plan::PlannedGpu settle(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
-                        const Fleet& fleet, const Gpu& gpu) {
+plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
+                            const std::vector<PointTable>& tables, const Fleet& fleet,
+                            const FilledGpu& gpu) {
   const hw::PackingRules& rules = fleet.rules[gpu.model];
   const hw::GpuModel& model = problem.fleet[gpu.model].gpu;
   const hw::Fill* fill = fill_for(rules, counts_on(fleet, gpu));
   CHECK(fill != nullptr);
   std::vector<bool> taken(fill->layout.size(), false);
   plan::PlannedGpu result{0, model.name, {}};
-  for (const Tenant& tenant : gpu.tenants) {
+  for (const Occupant& tenant : gpu.tenants) {
     const std::size_t k = tenant.cls - at(fleet.first_class[gpu.model]);
     std::size_t place = 0;
     while (taken[place] || fill->layout[place].profile != rules.profiles[k]) ++place;
@@ -262,11 +231,23 @@ plan::PlannedGpu settle(const plan::ServingProblem& problem, const std::vector<P
 
 }  // namespace
 
+std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
+                                     const std::vector<PointTable>& tables, const Fleet& fleet,
+                                     const std::vector<FilledGpu>& gpus) {
+  std::vector<plan::PlannedGpu> result;
+  for (const FilledGpu& gpu : gpus) {
+    if (gpu.tenants.empty()) continue;
+    result.push_back(settle_one(problem, tables, fleet, gpu));
+    result.back().index = static_cast<int>(result.size()) - 1;
+  }
+  return result;
+}
+
 Placement place(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
                 const Fleet& fleet, const std::vector<Counts>& counts,
                 const std::vector<int>& gpus) {
   const Apart apart = make_apart(problem.services);
-  std::optional<std::vector<Gpu>> filled;
+  std::optional<std::vector<FilledGpu>> filled;
   bool proven = true;
   if (SlotPlacer placer(fleet, apart); placer.run(counts, gpus)) {
     filled = std::move(placer).gpus();
@@ -280,13 +261,7 @@ Placement place(const plan::ServingProblem& problem, const std::vector<PointTabl
     }
   }
   if (!filled) return {std::nullopt, proven};
-  std::vector<plan::PlannedGpu> result;
-  for (const Gpu& gpu : *filled) {
-    if (gpu.tenants.empty()) continue;
-    result.push_back(settle(problem, tables, fleet, gpu));
-    result.back().index = static_cast<int>(result.size()) - 1;
-  }
-  return {std::move(result), true};
+  return {settle(problem, tables, fleet, *filled), true};
 }
 
 }  // namespace partita::planners::serving

@@ -9,6 +9,21 @@
 
 namespace partita::planners::serving {
 
+// An instance of a class, for a service, and what one GPU holds.
+struct Occupant {
+  std::size_t cls;
+  int service;
+};
+struct FilledGpu {
+  std::size_t model;
+  std::vector<Occupant> tenants;
+};
+
+// Starts for the tenants of all GPUs; those without any are left out.
+std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
+                                     const std::vector<PointTable>& tables, const Fleet& fleet,
+                                     const std::vector<FilledGpu>& gpus);
+
 struct Placement {
   std::optional<std::vector<plan::PlannedGpu>> gpus;
   bool proven =
