@@ -23,6 +23,9 @@ void describe(Form& f, PlannedInstance& i) {
   f.number("throughput_rps", i.throughput.value, kNotNegative,
            "the most that the instance may carry under the SLO rule");
   f.number("latency_ms", i.latency.value, kNotNegative, "execution of a full batch");
+  f.optional(i.share_percent != 0)
+      .number("share_percent", i.share_percent, {.high = 100},
+              "MPS share of a whole GPU without MIG; missing or 0: a MIG instance");
 }
 
 void describe(Form& f, PlannedGpu& gpu) {
@@ -92,9 +95,17 @@ int gpcs_of(std::string_view profile) {
 Objective counted(const ServingPlan& plan) {
   Objective objective;
   objective.gpus = static_cast<int>(plan.gpus.size());
-  for (const PlannedGpu& gpu : plan.gpus)
-    for (const PlannedInstance& instance : gpu.instances)
-      objective.gpcs += gpcs_of(instance.profile);
+  for (const PlannedGpu& gpu : plan.gpus) {
+    int whole = 0;  // of a GPU that is shared, however many share it
+    for (const PlannedInstance& instance : gpu.instances) {
+      const int gpcs = gpcs_of(instance.profile);
+      if (instance.share_percent == 0)
+        objective.gpcs += gpcs;
+      else
+        whole = gpcs;
+    }
+    objective.gpcs += whole;
+  }
   return objective;
 }
 
@@ -157,9 +168,8 @@ Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
 }
 
 DocumentKind plan_kind() {
-  return {"ServingPlan", "which service runs with which batch on which instance", [] {
-            return schema_form<PlanDocument>(plan_kind().name, plan_kind().about, describe);
-          }};
+  return {"ServingPlan", "which service runs with which batch on which instance",
+          [] { return schema_form<PlanDocument>(plan_kind().name, plan_kind().about, describe); }};
 }
 
 }  // namespace partita::forms

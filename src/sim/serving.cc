@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "profile/share.h"
 #include "sim/arrivals.h"
 #include "sim/service_world.h"
 
@@ -29,8 +30,13 @@ constexpr double kMaxClockSeconds = 4e9;
 using Entries = std::map<std::string_view, Entry>;
 
 struct Slices {
-  int used = 0, total = 0;
+  double used = 0, total = 0;
 };
+
+// The part of its profile's compute that an instance has: all of it, or an MPS share.
+double part_of(const plan::PlannedInstance& instance) {
+  return instance.share_percent == 0 ? 1 : instance.share_percent / 100;
+}
 
 const plan::FleetEntry* find_fleet(const plan::ServingProblem& problem, const std::string& model) {
   const auto found = std::find_if(problem.fleet.begin(), problem.fleet.end(),
@@ -65,7 +71,10 @@ Result<SegmentSpec> segment_of(const plan::FleetEntry& fleet, const hw::MigProfi
   SegmentSpec segment;
   segment.throughput = instance.throughput;
   segment.policy.curve =
-      profile::batch_curve(table->second, mig.gpcs, instance.processes, instance.batch);
+      instance.share_percent == 0
+          ? profile::batch_curve(table->second, mig.gpcs, instance.processes, instance.batch)
+          : profile::batch_curve(profile::at_share(table->second, mig.gpcs, instance.share_percent),
+                                 mig.gpcs, instance.processes, instance.batch);
   segment.policy.processes = instance.processes;
   if (segment.policy.curve.steps.empty()) {
     return bad_input("", service.model + " was not measured on " + std::to_string(mig.gpcs) +
@@ -94,7 +103,7 @@ Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::
     Result<SegmentSpec> segment = segment_of(fleet, mig, *entry->second.service, instance);
     if (!segment) return bad_input(place_of(gpu, instance), segment.error().message);
     entry->second.segments.push_back(std::move(*segment));
-    entry->second.weights.push_back(by_sms ? *mig.sms : mig.gpcs);
+    entry->second.weights.push_back(part_of(instance) * (by_sms ? *mig.sms : mig.gpcs));
   }
   return {};
 }
@@ -226,10 +235,10 @@ double external_fragmentation(const plan::ServingProblem& problem, const plan::S
     slices.total += model.compute_slices;
     for (const plan::PlannedInstance& instance : gpu.instances) {
       const auto profile = static_cast<std::size_t>(model.profile_index(instance.profile));
-      slices.used += model.profiles[profile].gpcs;
+      slices.used += part_of(instance) * model.profiles[profile].gpcs;
     }
   }
-  return slices.total == 0 ? 0 : 1 - static_cast<double>(slices.used) / slices.total;
+  return slices.total == 0 ? 0 : 1 - slices.used / slices.total;
 }
 
 }  // namespace
