@@ -6,6 +6,7 @@
 #include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch_robust.h"
+#include "decide/input.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
 #include "progress.h"

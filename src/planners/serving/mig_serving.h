@@ -16,7 +16,8 @@
 //  - Scores count a utility beyond what is missing, which over-allocates to services of low rates,
 //    as ParvaGPU reports. Of equal scores the first pair of services and layout wins.
 //  - In the second phase gains are capped at what is missing: else the tree cannot see what is
-//    wasted. Instances that nobody needs are left out of the plan.
+//    wasted. Instances that neither service gains from stay
+//    empty.
 //  - Budgets count steps, not time (the paper stops after minutes to hours); seeds are fixed.
 //  - With more than kMostPairs services pairs are formed of those that score highest alone.
 //  - Its own rule is execution:1: the largest batch whose latency is within the SLO.

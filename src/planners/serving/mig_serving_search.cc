@@ -155,8 +155,7 @@ class Evolution {
     return deployment;
   }
 
-  // Two instances of one size on different GPUs change their services; then what is not needed is
-  // left free for the next crossover.
+  // Two instances of one size change their services.
   void mutate(Deployment& deployment) {
     if (deployment.size() < 2) return;
     GpuConfig& one = deployment[rng_.below(deployment.size())];
