@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -14,6 +15,12 @@ ConfigSpace::ConfigSpace(const plan::ServingProblem& problem)
     : problem_(problem),
       table_(best_points(problem, problem.fleet.front())),
       rules_(hw::packing_rules(problem.fleet.front().gpu, table_.profiles)) {
+  for (std::size_t f = 0; f < rules_.fills.size(); ++f) {
+    auto& order = large_first_.emplace_back();
+    for (std::size_t i = 0; i < rules_.fills[f].layout.size(); ++i)
+      order.emplace_back(i, size_at(static_cast<int>(f), i));
+    std::ranges::stable_sort(order, std::greater<>(), [](const auto& one) { return one.second; });
+  }
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     std::vector<double>& row = utility_.emplace_back();
     for (const auto& point : table_.best[s])
@@ -102,48 +109,56 @@ GpuConfig ConfigSpace::best_score(const Missing& missing) const {
   return config;
 }
 
-// Fills in a layout's instances, large ones first, each for the service of the two that gains more.
-double ConfigSpace::gain(GpuConfig& config, Missing missing, int first, int second) const {
-  const std::size_t instances = rules_.fills[static_cast<std::size_t>(config.fill)].layout.size();
-  std::vector<std::size_t> order(instances);
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](std::size_t i) { return size_at(config.fill, i); });
-  config.service.assign(instances, -1);
+// Goes through a layout's instances, large ones first; each is for the service of the two that gains
+// more. Calls `to` with the instance and the service, -1 for neither.
+template <class To>
+double ConfigSpace::fill_in(const Pairing& pairing, const Missing& missing, To to) const {
+  const int services[] = {pairing.first, pairing.second};
+  double left[] = {missing[static_cast<std::size_t>(pairing.first)],
+                   missing[static_cast<std::size_t>(pairing.second)]};
   double sum = 0;
-  for (const std::size_t i : order) {
-    const int size = size_at(config.fill, i);
+  for (const auto& [instance, size] : large_first_[static_cast<std::size_t>(pairing.fill)]) {
     double most = 0;
-    for (const int service : {first, second}) {
-      const auto s = static_cast<std::size_t>(service);
-      const double gained = worth_[s] * std::min(std::max(0.0, missing[s]), utility(service, size));
+    int chosen = -1;
+    for (int which = 0; which < (pairing.first == pairing.second ? 1 : 2); ++which) {
+      const double worth = worth_[static_cast<std::size_t>(services[which])];
+      const double gained =
+          worth * std::min(std::max(0.0, left[which]), utility(services[which], size));
       if (gained <= most * (1 + kRateRounding)) continue;
       most = gained;
-      config.service[i] = service;
+      chosen = which;
     }
     sum += most;
-    if (const int service = config.service[i]; service >= 0)
-      missing[static_cast<std::size_t>(service)] -= utility(service, size);
+    if (chosen >= 0) left[chosen] -= utility(services[chosen], size);
+    to(instance, chosen < 0 ? -1 : services[chosen]);
   }
   return sum;
 }
 
 std::vector<GpuConfig> ConfigSpace::best_gains(const Missing& missing, std::size_t most) const {
   const std::vector<int> services = strongest(missing);
-  std::vector<std::pair<double, GpuConfig>> found;
+  std::vector<std::pair<double, Pairing>> found;
   for (auto a = services.begin(); a != services.end(); ++a)
     for (auto b = a; b != services.end(); ++b)
       for (std::size_t f = 0; f < rules_.fills.size(); ++f) {
-        GpuConfig config{static_cast<int>(f), {}};
-        const double gained = gain(config, missing, *a, *b);
-        if (gained > 0) found.emplace_back(gained, std::move(config));
+        const Pairing pairing{static_cast<int>(f), *a, *b};
+        const double gained = fill_in(pairing, missing, [](std::size_t, int) {});
+        if (gained > 0) found.emplace_back(gained, pairing);
       }
-  const auto by_gain = [](const auto& one) { return one.first; };
-  std::ranges::stable_sort(found, std::greater<>(), by_gain);
+  const auto better = [](const auto& x, const auto& y) {
+    return std::tuple(-x.first, x.second) < std::tuple(-y.first, y.second);
+  };
+  // The same configuration comes from several pairs where one of them is of no use.
+  const std::size_t looked_at = std::min(found.size(), most * (services.size() + 1));
+  const auto end = found.begin() + static_cast<std::ptrdiff_t>(looked_at);
+  std::partial_sort(found.begin(), end, found.end(), better);
   std::vector<GpuConfig> best;
-  for (auto& [gained, config] : found) {
-    if (best.size() == most) break;
-    if (best.empty() || !(best.back() == config)) best.push_back(std::move(config));
+  for (auto one = found.begin(); one != end && best.size() < most; ++one) {
+    GpuConfig config{one->second.fill, {}};
+    config.service.resize(large_first_[static_cast<std::size_t>(config.fill)].size());
+    fill_in(one->second, missing,
+            [&](std::size_t instance, int service) { config.service[instance] = service; });
+    if (std::ranges::find(best, config) == best.end()) best.push_back(std::move(config));
   }
   return best;
 }

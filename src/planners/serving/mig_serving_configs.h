@@ -2,6 +2,8 @@
 // worth while parts of the rates are missing. Internal to mig_serving.
 #pragma once
 
+#include <compare>
+#include <utility>
 #include <vector>
 
 #include "hw/packing.h"
@@ -51,13 +53,19 @@ class ConfigSpace {
   double utility(int service, int size) const {
     return utility_[static_cast<std::size_t>(service)][static_cast<std::size_t>(size)];
   }
-  double gain(GpuConfig& config, Missing missing, int first, int second) const;
+  struct Pairing {
+    int fill = 0, first = 0, second = 0;
+    auto operator<=>(const Pairing&) const = default;
+  };
+  template <class To>
+  double fill_in(const Pairing& pairing, const Missing& missing, To to) const;
   std::vector<int> strongest(const Missing& missing) const;
   plan::PlannedInstance planned(const GpuConfig& config, std::size_t instance) const;
 
   const plan::ServingProblem& problem_;
   PointTable table_;
   hw::PackingRules rules_;
+  std::vector<std::vector<std::pair<std::size_t, int>>> large_first_;  // per fill: instance, size
   std::vector<std::vector<double>> utility_;  // service, size: share of its rate
   std::vector<double> worth_;                 // per service: GPUs that its rate fills
 };
