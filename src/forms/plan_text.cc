@@ -158,6 +158,7 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   text += lines(fmt::format("planner {}, SLO rule {}",
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
+  if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
   std::string effort =
       fmt::format("planned in {} ms of CPU time", number_text(plan.stats.planning_ms));
   if (plan.stats.capacity_ms > 0)

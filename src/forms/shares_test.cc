@@ -53,6 +53,7 @@ TEST(SharesForms, TextShowsSharesSideBySide) {
   EXPECT_THAT(text, HasSubstr("shared whole, without MIG"));
   EXPECT_THAT(text, HasSubstr("search 57.5% b16×1"));
   EXPECT_THAT(text, HasSubstr("1: 1 × 20%"));
+  EXPECT_THAT(text, HasSubstr("without what neighbours do to one another"));
   EXPECT_THAT(text, Not(HasSubstr("7g.80gb")));
 }
 

@@ -125,8 +125,10 @@ struct ServingPlan {
   bool operator==(const ServingPlan& other) const;
 };
 
-// Whether any of its instances is a share of a whole GPU.
+// Whether any of its instances is a share of a whole GPU, and what is to be said of such plans.
 bool shares_gpus(const ServingPlan& plan);
+inline constexpr const char* kSharesJudged =
+    "shares are judged between the measured MIG sizes, without what neighbours do to one another";
 
 // How much of its service's rate an instance receives: proportional to its planned throughput.
 Rps share_of(const PlannedService& service, const PlannedInstance& instance);

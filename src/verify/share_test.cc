@@ -1,4 +1,4 @@
-// Shares of a whole GPU: the judge's reading of profiles against the planners', and what it refuses.
+// Shares of a whole GPU: the judge's reading of profiles against the planners', its refusals.
 #include "verify/share.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(SharedWorkload, TwoReadingsOfThePublishedProfilesAgree) {
         ++compared;
       }
     }
-  EXPECT_GT(compared, 3000u);
+  EXPECT_GT(compared, 2000u);
 }
 
 // 1g: 100/s, 40 ms; 3g: 200/s, 20 ms; 7g: 400/s, 10 ms, batch 4. 50 %: 225/s, 1000/56.25 ms.

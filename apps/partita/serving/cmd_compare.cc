@@ -53,8 +53,8 @@ Command add_compare(CLI::App& app) {
   command
       ->add_option("--planners", flags->planners,
                    "The planners, separated by commas; each may be given an SLO rule: "
-                   "exact,parvagpu@execution:0.45; without one it is --slo-rule, else the planner's "
-                   "own")
+                   "exact,parvagpu@execution:0.45; without one it is --slo-rule, else "
+                   "the planner's own")
       ->type_name("PLANNERS")
       ->default_str(flags->planners);
   command

@@ -1,6 +1,6 @@
 // The iGniter planner (Xu et al., "iGniter: Interference-Aware GPU Resource Provisioning for
-// Predictable DNN Inference in the Cloud", IEEE TPDS 34(3), 2022, Algorithms 1 and 2): a baseline of
-// MPS shares on whole GPUs, one share per service.
+// Predictable DNN Inference in the Cloud", IEEE TPDS 34(3), 2022, Algorithms 1 and 2): a baseline
+// of MPS shares on whole GPUs, one share per service.
 //
 // The batch is what arrives within the limit; the least share is the smallest, in steps of 2.5 %,
 // on which that batch meets it alone. Services in descending least share: on every GPU the shares

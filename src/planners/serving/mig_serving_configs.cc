@@ -109,8 +109,8 @@ GpuConfig ConfigSpace::best_score(const Missing& missing) const {
   return config;
 }
 
-// Goes through a layout's instances, large ones first; each is for the service of the two that gains
-// more. Calls `to` with the instance and the service, -1 for neither.
+// Goes through a layout's instances, large ones first; each is for the service of the two that
+// gains more. Calls `to` with the instance and the service, -1 for neither.
 template <class To>
 double ConfigSpace::fill_in(const Pairing& pairing, const Missing& missing, To to) const {
   const int services[] = {pairing.first, pairing.second};
