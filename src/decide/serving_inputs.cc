@@ -135,6 +135,17 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
     if (!rule) return failed(rule.error());
     problem.rule = *rule;
   }
+  if (!inputs.dispatch.empty()) {
+    const Result<plan::Dispatch> server = plan::parse_dispatch(inputs.dispatch);
+    if (!server) return failed(server.error());
+    if (inputs.rule.empty()) problem.rule = plan::rule_for(*server);
+    const bool pooled = problem.rule.kind == plan::SloRule::Kind::pooled;
+    const bool queueing = problem.rule.kind == plan::SloRule::Kind::queueing;
+    if ((pooled || queueing) && pooled != (*server == plan::Dispatch::pooled))
+      return bad_input("--dispatch", fmt::format("the rule '{}' is not for a server that is {}",
+                                                 inputs.rule, inputs.dispatch));
+    problem.rule.dispatch = *server;
+  }
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
   const Result<std::string> text = read_input(files, "--services", inputs.services);
   if (!text) return failed(text.error());
@@ -152,7 +163,10 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
                               ProblemFiles inputs) {
   if (inputs.fleet.empty()) inputs.gpu = plan.gpu_model;
   inputs.gpu_source = file;
-  if (inputs.rule.empty()) inputs.rule = plan::to_string(plan.rule);
+  if (inputs.rule.empty() && inputs.dispatch.empty()) {
+    inputs.rule = plan::to_string(plan.rule);
+    inputs.dispatch = plan::to_string(plan.rule.dispatch);
+  }
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
   Result<plan::ServingProblem> problem = load_problem(files, inputs);
   if (!problem) return failed(problem.error());

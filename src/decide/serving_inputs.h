@@ -16,6 +16,7 @@ struct ProblemFiles {
   std::string services, profiles, gpu, fleet, catalogue;  // paths; gpu: a catalogue name
   std::string gpu_source = "--gpu";                       // what names it, for messages
   std::string rule;                                       // empty: the standard one
+  std::string dispatch;                                   // empty: the rule's
   int max_processes = 0;                                  // 0: the standard one
 };
 
@@ -28,7 +29,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
 Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,
                                             const std::string& path, const hw::GpuModel& gpu);
 
-// "queueing" or "execution:F"; the refusal names `flag`.
+// "pooled", "queueing" or "execution:F"; the refusal names `flag`.
 Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text);
 
 // A plan with the problem that it claims to solve.

@@ -111,12 +111,17 @@ Objective counted(const ServingPlan& plan) {
 
 void describe_rule(Form& f, SloRule& rule) {
   std::string text = to_string(rule);
-  f.optional().text("slo_rule", text, "when a latency objective holds: queueing or execution:F");
+  f.optional().text("slo_rule", text,
+                    "when a latency objective holds: pooled, queueing or execution:F");
+  plan::Dispatch server = rule.dispatch;
+  f.optional().word("dispatch", server, {"pooled", "paced", "shared-queue", "per-process"},
+                    "the server that the promise is made for");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   const auto read = parse_slo_rule(text);
   if (!read) in->refuse("slo_rule", "'slo_rule': " + read.error().message);
   rule = read.value_or(SloRule{});
+  if (in->has("dispatch")) rule.dispatch = server;
 }
 
 struct PlanDocument {

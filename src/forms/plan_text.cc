@@ -148,6 +148,22 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
 
 }  // namespace
 
+// Whose queues the promise is made for.
+std::string server_text(plan::Dispatch dispatch) {
+  switch (dispatch) {
+    case plan::Dispatch::pooled:
+      return "a pooled server: one queue per service over all its instances";
+    case plan::Dispatch::paced:
+      return "a paced server: a queue per instance, requests go where they are done first";
+    case plan::Dispatch::shared_queue:
+      return "shared queues: one per instance, its processes take what waits; requests split at "
+             "random";
+    case plan::Dispatch::per_process:
+      break;
+  }
+  return "a queue (port) per process; requests split at random";
+}
+
 std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                       const PictureOptions& options) {
   const Painter painter(options.colour);
@@ -158,6 +174,7 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
   text += lines(fmt::format("planner {}, SLO rule {}",
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
+  text += lines(fmt::format("made for {}", server_text(plan.rule.dispatch)));
   if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
   std::string effort =
       fmt::format("planned in {} ms of CPU time", number_text(plan.stats.planning_ms));

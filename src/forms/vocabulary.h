@@ -2,9 +2,9 @@
 #pragma once
 
 #include "plan/batch.h"
-#include "plan/batching.h"
 #include "plan/changes.h"
 #include "plan/digest.h"
+#include "plan/dispatcher.h"
 #include "plan/graph.h"
 #include "plan/judged.h"
 #include "plan/kernels.h"
@@ -13,11 +13,9 @@
 
 namespace partita::forms {
 
-using plan::BatchPolicy;
 using plan::BatchProblem;
 using plan::BatchSchedule;
 using plan::BatchStats;
-using plan::Batcher;
 using plan::Changes;
 using plan::CriticalPath;
 using plan::FleetEntry;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hw/gpu_model.h"
-#include "plan/batching.h"
+#include "plan/dispatcher.h"
 #include "plan/reason.h"
 
 namespace partita::plan {

@@ -6,27 +6,69 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/check.h"
 #include "base/parse_number.h"
 
 namespace partita::plan {
 
+namespace {
+
+struct DispatchName {
+  Dispatch dispatch;
+  std::string_view name;
+};
+constexpr DispatchName kDispatchNames[] = {{Dispatch::pooled, "pooled"},
+                                           {Dispatch::paced, "paced"},
+                                           {Dispatch::shared_queue, "shared-queue"},
+                                           {Dispatch::per_process, "per-process"}};
+
+}  // namespace
+
+Result<Dispatch> parse_dispatch(const std::string& text) {
+  for (const DispatchName& known : kDispatchNames)
+    if (text == known.name) return known.dispatch;
+  return bad_input("--dispatch",
+                   fmt::format("'{}' is none of pooled, paced, shared-queue and per-process",
+                               text.substr(0, 64)));
+}
+
+std::string to_string(Dispatch dispatch) {
+  for (const DispatchName& known : kDispatchNames)
+    if (dispatch == known.dispatch) return std::string(known.name);
+  CHECK(false);
+}
+
+SloRule rule_for(Dispatch dispatch) {
+  const bool pooled = dispatch == Dispatch::pooled;
+  return {pooled ? SloRule::Kind::pooled : SloRule::Kind::queueing, 0.5, dispatch};
+}
+
 Result<SloRule> parse_slo_rule(const std::string& text) {
   constexpr std::string_view kExecution = "execution:";
-  if (text == "queueing") return SloRule{};
+  if (text == "pooled") return SloRule{};
+  if (text == "queueing") return kQueueing;
   std::optional<double> fraction;
   if (text.starts_with(kExecution))
     fraction = parse_number<double>(std::string_view(text).substr(kExecution.size()));
   if (!fraction || !(*fraction > 0 && *fraction <= 1)) {
-    return bad_input("--slo-rule",
-                     fmt::format("'{}' is neither 'queueing' nor 'execution:F' with 0 < F <= 1",
-                                 text.substr(0, 64)));
+    return bad_input(
+        "--slo-rule",
+        fmt::format("'{}' is neither 'pooled' nor 'queueing' nor 'execution:F' with 0 < F <= 1",
+                    text.substr(0, 64)));
   }
   return SloRule{SloRule::Kind::execution, *fraction};
 }
 
 std::string to_string(const SloRule& rule) {
-  return rule.kind == SloRule::Kind::queueing ? "queueing"
-                                              : fmt::format("execution:{}", rule.fraction);
+  switch (rule.kind) {
+    case SloRule::Kind::pooled:
+      return "pooled";
+    case SloRule::Kind::queueing:
+      return "queueing";
+    case SloRule::Kind::execution:
+      break;
+  }
+  return fmt::format("execution:{}", rule.fraction);
 }
 
 bool Service::operator==(const Service& other) const {

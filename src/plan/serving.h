@@ -18,18 +18,36 @@ namespace partita::plan {
 inline constexpr int kDefaultMaxProcesses = 3;  // ParvaGPU, Section III-C
 inline constexpr double kDefaultPercentile = 99;
 
-// execution: the execution latency of a chosen point is < fraction x SLO (batch filling and
-// queueing ignored). queueing:  the predicted end-to-end percentile latency is <= SLO.
+// The server that a plan's promise is made for.
+enum class Dispatch {
+  pooled,        // one queue per service over all its instances (dispatcher.h, pooled_policy)
+  paced,         // a queue per instance, paced; requests join the one that should be done first
+  shared_queue,  // a queue per instance, whatever waits starts when a process is idle (an ordinary
+                 // server's dynamic batching with no queue delay); requests are split at random
+  per_process,   // a queue per process; requests are split at random
+};
+Result<Dispatch> parse_dispatch(const std::string& text);
+std::string to_string(Dispatch dispatch);
+
+// pooled: at most 1 - percentile of the service's requests end later than the SLO when its
+// instances work as one pool. queueing: the predicted end-to-end percentile latency of every
+// instance at its share of the load is <= SLO, its queue being of the stated kind. execution: the
+// execution latency of a chosen point is < fraction x SLO (batch filling and queueing ignored).
 struct SloRule {
-  enum class Kind { execution, queueing };
-  Kind kind = Kind::queueing;
-  double fraction = 0.5;  // execution only
+  enum class Kind { pooled, queueing, execution };
+  Kind kind = Kind::pooled;
+  double fraction = 0.5;                 // execution only
+  Dispatch dispatch = Dispatch::pooled;  // queueing: not pooled; the others: pooled
   bool operator==(const SloRule&) const = default;
 };
 
-// "queueing", "execution:0.45" (a fraction in (0, 1]); bad_input otherwise.
+inline constexpr SloRule kQueueing{SloRule::Kind::queueing, 0.5, Dispatch::paced};
+
+// "pooled", "queueing", "execution:0.45" (a fraction in (0, 1]); bad_input otherwise.
 Result<SloRule> parse_slo_rule(const std::string& text);
 std::string to_string(const SloRule& rule);
+// The rule for that server: pooled, or queueing.
+SloRule rule_for(Dispatch dispatch);
 
 struct Service {
   std::string name;   // unique
@@ -89,7 +107,7 @@ struct PlannedService {
   Rps planned;  // sum of its instances' throughput
   Millis slo;
   Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile
-                             // latency at its load
+                             // latency at its load; pooled: percentile latency of the pool
   bool operator==(const PlannedService&) const = default;
 };
 

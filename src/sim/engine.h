@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "plan/batching.h"
+#include "plan/dispatcher.h"
 
 namespace partita::sim {
 

@@ -20,7 +20,7 @@ ServiceOutcome simulated(const model::BatchQueue& queue, Rps load) {
   const double seconds = 300'000 / load.value;
   return ServiceWorld().run(
       {.arrivals = ArrivalSource::poisson(load, Rng(11)),
-       .segments = {{{queue.curve, queue.processes}, model::saturation(queue)}},
+       .queues = {{plan::paced_policy(queue.curve, queue.processes), model::saturation(queue)}},
        .slo = kForever,
        .warmup = static_cast<Nanos>(seconds / 100 * kNanosPerSecond),
        .end = static_cast<Nanos>(seconds * kNanosPerSecond)});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace partita::sim {
 namespace {
@@ -14,36 +15,46 @@ enum ServiceEvent : std::uint32_t { kArrival, kDispatch, kCompletion, kWake, kDr
 
 ServiceOutcome ServiceWorld::run(ServiceSpec spec) {
   reset(std::move(spec));
-  while (!queue_.empty()) handle(queue_.pop());
+  while (!events_.empty()) handle(events_.pop());
   return result();
 }
 
 void ServiceWorld::reset(ServiceSpec spec) {
   CHECK(0 <= spec.warmup && spec.warmup < spec.end);
   spec_ = std::move(spec);
-  queue_.clear();
+  events_.clear();
   log_ = {};
   latencies_.clear();
-  segments_.clear();
+  queues_.clear();
+  split_.clear();
   outcome_ = {};
   latency_sum_ = 0;
   bool waits = false;
   std::vector<double> nanos_per_request;
-  for (const SegmentSpec& segment : spec_.segments) {
-    CHECK(segment.throughput.value > 0);
-    segments_.push_back({plan::Batcher(segment.policy)});
-    nanos_per_request.push_back(kNanosPerSecond / segment.throughput.value);
-    waits = waits || segment.policy.max_wait > 0;
+  double throughput = 0;
+  for (QueueSpec& queue : spec_.queues) {
+    CHECK(queue.throughput.value > 0);
+    waits = waits || queue.policy.max_wait > 0;
+    nanos_per_request.push_back(kNanosPerSecond / queue.throughput.value);
+    split_.push_back(throughput += queue.throughput.value);
+    queues_.push_back({plan::Dispatcher(std::move(queue.policy))});
+    const auto& members = queues_.back().dispatcher.policy().members;
+    for (const plan::PoolMember& member : members) queues_.back().processes += member.processes;
+    queues_.back().busy.resize(members.size());
   }
   router_ = Router(nanos_per_request);
   schedule_arrival();
-  if (waits) queue_.push({.time = spec_.end, .kind = kDrain});
+  if (waits) events_.push({.time = spec_.end, .kind = kDrain});
 }
 
 void ServiceWorld::schedule_arrival() {
   const Nanos next = spec_.arrivals.next();
-  if (next < spec_.end) queue_.push({.time = next, .kind = kArrival});
+  if (next < spec_.end) events_.push({.time = next, .kind = kArrival});
 }
+
+// The completion of a batch names its queue as the subject and keeps the member and the counted
+// requests in `count`.
+constexpr std::int64_t kMostCounted = std::int64_t{1} << 32;
 
 void ServiceWorld::handle(const Event& event) {
   const std::size_t index = event.subject;
@@ -55,17 +66,17 @@ void ServiceWorld::handle(const Event& event) {
     case kCompletion:
       log_.record(event.time, kCompletion, event.subject, event.count);
       ++outcome_.events;
-      outcome_.completed += event.count;
-      segments_[index].batcher.complete(event.time);
+      outcome_.completed += event.count % kMostCounted;
+      queues_[index].dispatcher.complete(static_cast<int>(event.count / kMostCounted));
       advance(index, event.time);
       return;
     case kWake:
-      if (segments_[index].wake == event.time) segments_[index].wake = kForever;
+      if (queues_[index].asked == event.count) queues_[index].asked = kForever;
       advance(index, event.time);
       return;
     case kDrain:
-      for (std::size_t i = 0; i < segments_.size(); ++i) {
-        segments_[i].batcher.drain();
+      for (std::size_t i = 0; i < queues_.size(); ++i) {
+        queues_[i].dispatcher.drain();
         advance(i, event.time);
       }
       return;
@@ -75,44 +86,55 @@ void ServiceWorld::handle(const Event& event) {
   CHECK(false);
 }
 
-// A request arrives, joins a segment and perhaps starts at once.
+std::size_t ServiceWorld::choose(Nanos now) {
+  if (queues_.size() == 1) return 0;
+  if (spec_.routing == Routing::least_work) return router_.choose(now);
+  const double point = spec_.rng.uniform() * split_.back();
+  const auto found = std::upper_bound(split_.begin(), split_.end() - 1, point);
+  return static_cast<std::size_t>(found - split_.begin());
+}
+
+// A request arrives, joins a queue and perhaps starts at once.
 void ServiceWorld::join(Nanos now) {
   ++outcome_.events;
   if (now >= spec_.warmup) ++outcome_.offered;
-  if (segments_.empty()) {
+  if (queues_.empty()) {
     log_.record(now, kArrival, 0, 0);
     return;
   }
-  const std::size_t index = router_.choose(now);
+  const std::size_t index = choose(now);
   log_.record(now, kArrival, static_cast<std::uint32_t>(index), 1);
-  segments_[index].batcher.arrive(now);
+  queues_[index].dispatcher.arrive(now);
   advance(index, now);
 }
 
 // Starts every batch that may start now and sees to it that the next one does when it may.
 void ServiceWorld::advance(std::size_t index, Nanos now) {
-  Segment& segment = segments_[index];
-  plan::Batcher::Decision decision = segment.batcher.step(now);
-  for (; decision.dispatch > 0; decision = segment.batcher.step(now)) {
-    dispatch(index, now, decision.duration);
+  Queue& queue = queues_[index];
+  plan::Dispatcher::Decision decision = queue.dispatcher.step(now);
+  for (; decision.dispatch > 0; decision = queue.dispatcher.step(now)) {
+    dispatch(index, now, decision);
   }
-  router_.update(index, now, segment.entry_free, segment.batcher.queued());
-  if (decision.wake_at < segment.wake) {
-    segment.wake = decision.wake_at;
-    queue_.push({decision.wake_at, 0, kWake, static_cast<std::uint32_t>(index), 0});
-  }
+  if (queues_.size() > 1 && spec_.routing == Routing::least_work)
+    router_.update(index, now, queue.entry_free, queue.dispatcher.queued());
+  if (decision.wake_at >= queue.asked) return;
+  queue.asked = decision.wake_at;
+  Nanos wake = decision.wake_at;
+  if (spec_.mean_lateness > 0)
+    wake += static_cast<Nanos>(spec_.rng.exponential() * static_cast<double>(spec_.mean_lateness));
+  events_.push({wake, 0, kWake, static_cast<std::uint32_t>(index), queue.asked});
 }
 
 // Accounts for the batch that `index` has just dispatched: its end is known from here on.
-void ServiceWorld::dispatch(std::size_t index, Nanos now, Nanos duration) {
-  Segment& segment = segments_[index];
+void ServiceWorld::dispatch(std::size_t index, Nanos now,
+                            const plan::Dispatcher::Decision& decision) {
+  Queue& queue = queues_[index];
   const auto subject = static_cast<std::uint32_t>(index);
-  const std::span<const Nanos> batch = segment.batcher.dispatched();
-  const auto size = static_cast<long>(batch.size());
-  log_.record(now, kDispatch, subject, size);
+  const std::span<const Nanos> batch = queue.dispatcher.dispatched();
+  log_.record(now, kDispatch, subject, static_cast<long>(batch.size()));
   ++outcome_.events;
 
-  const Nanos end = now + duration;
+  const Nanos end = now + decision.duration;
   long counted = 0;
   for (const Nanos arrival : batch) {
     if (arrival < spec_.warmup) continue;
@@ -122,18 +144,20 @@ void ServiceWorld::dispatch(std::size_t index, Nanos now, Nanos duration) {
     if (latency <= spec_.slo) ++outcome_.within_slo;
     ++counted;
   }
-  segment.busy += std::max<Nanos>(0, std::min(end, spec_.end) - std::max(now, spec_.warmup));
-  const int processes = segment.batcher.policy().processes;
-  segment.entry_free = std::max(segment.entry_free, now) + duration / processes;
-  queue_.push({end, 0, kCompletion, subject, counted});
+  queue.busy[at(decision.member)] +=
+      std::max<Nanos>(0, std::min(end, spec_.end) - std::max(now, spec_.warmup));
+  queue.entry_free = std::max(queue.entry_free, now) + decision.duration / queue.processes;
+  events_.push({end, 0, kCompletion, subject, decision.member * kMostCounted + counted});
 }
 
 ServiceOutcome ServiceWorld::result() {
   const auto window = static_cast<double>(spec_.end - spec_.warmup);
-  for (const Segment& segment : segments_) {
-    CHECK(segment.batcher.queued() == 0 && segment.batcher.running() == 0);
-    outcome_.activity.push_back(static_cast<double>(segment.busy) /
-                                (window * segment.batcher.policy().processes));
+  for (const Queue& queue : queues_) {
+    CHECK(queue.dispatcher.queued() == 0 && queue.dispatcher.running() == 0);
+    std::vector<double>& activity = outcome_.activity.emplace_back();
+    for (std::size_t m = 0; m < queue.busy.size(); ++m)
+      activity.push_back(static_cast<double>(queue.busy[m]) /
+                         (window * queue.dispatcher.policy().members[m].processes));
   }
   if (latencies_.count() > 0) {
     outcome_.mean_latency = latency_sum_ / static_cast<double>(latencies_.count());

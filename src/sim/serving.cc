@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/index.h"
 #include "profile/share.h"
 #include "sim/arrivals.h"
 #include "sim/service_world.h"
@@ -14,13 +15,18 @@
 namespace partita::sim {
 namespace {
 
+struct Instance {
+  plan::PoolMember member;
+  Rps throughput;     // planned
+  double weight = 0;  // SMs, or compute slices
+};
+
 // Everything the run needs to know about one service, by name: names order the simulation, so that
 // the order of the problem's list cannot matter.
 struct Entry {
   const plan::Service* service = nullptr;
   std::size_t index = 0;  // in the problem
-  std::vector<SegmentSpec> segments;
-  std::vector<double> weights;  // SMs (or compute slices) of each segment
+  std::vector<Instance> instances;
   std::span<const double> trace;
 };
 
@@ -60,34 +66,35 @@ bool weigh_by_sms(const plan::ServingProblem& problem, const plan::ServingPlan& 
   return true;
 }
 
-// The segment that runs on an instance; bad input when the problem does not know its parts.
-Result<SegmentSpec> segment_of(const plan::FleetEntry& fleet, const hw::MigProfile& mig,
-                               const plan::Service& service,
-                               const plan::PlannedInstance& instance) {
+// What runs on an instance; bad input when the problem does not know its parts.
+Result<Instance> instance_of(const plan::FleetEntry& fleet, const hw::MigProfile& mig,
+                             const plan::Service& service, const plan::PlannedInstance& planned) {
   const auto table = fleet.profiles.find(service.model);
   if (table == fleet.profiles.end()) {
     return bad_input("", "no profile of model " + service.model + " on " + fleet.gpu.name);
   }
-  SegmentSpec segment;
-  segment.throughput = instance.throughput;
-  segment.policy.curve =
-      instance.share_percent == 0
-          ? profile::batch_curve(table->second, mig.gpcs, instance.processes, instance.batch)
-          : profile::batch_curve(profile::at_share(table->second, mig.gpcs, instance.share_percent),
-                                 mig.gpcs, instance.processes, instance.batch);
-  segment.policy.processes = instance.processes;
-  if (segment.policy.curve.steps.empty()) {
+  Instance instance;
+  instance.throughput = planned.throughput;
+  const profile::WorkloadProfile workload =
+      planned.share_percent == 0
+          ? profile::WorkloadProfile{}
+          : profile::at_share(table->second, mig.gpcs, planned.share_percent);
+  instance.member = {
+      profile::batch_curve(planned.share_percent == 0 ? table->second : workload, mig.gpcs,
+                           planned.processes, planned.batch),
+      planned.processes};
+  if (instance.member.curve.steps.empty()) {
     return bad_input("", service.model + " was not measured on " + std::to_string(mig.gpcs) +
-                             " GPCs with batch " + std::to_string(instance.batch) + " and " +
-                             std::to_string(instance.processes) + " processes");
+                             " GPCs with batch " + std::to_string(planned.batch) + " and " +
+                             std::to_string(planned.processes) + " processes");
   }
-  if (!(std::isfinite(instance.throughput.value) && instance.throughput.value > 0)) {
+  if (!(std::isfinite(planned.throughput.value) && planned.throughput.value > 0)) {
     return bad_input("", "the planned throughput is not positive");
   }
-  return segment;
+  return instance;
 }
 
-// Adds the segments of one GPU to the services that they belong to.
+// Adds the instances of one GPU to the services that they belong to.
 Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::FleetEntry& fleet,
                      bool by_sms) {
   for (const plan::PlannedInstance& instance : gpu.instances) {
@@ -100,10 +107,10 @@ Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::
       return bad_input(place_of(gpu, instance), "unknown service " + instance.service);
     }
     const hw::MigProfile& mig = fleet.gpu.profiles[static_cast<std::size_t>(profile)];
-    Result<SegmentSpec> segment = segment_of(fleet, mig, *entry->second.service, instance);
-    if (!segment) return bad_input(place_of(gpu, instance), segment.error().message);
-    entry->second.segments.push_back(std::move(*segment));
-    entry->second.weights.push_back(part_of(instance) * (by_sms ? *mig.sms : mig.gpcs));
+    Result<Instance> found = instance_of(fleet, mig, *entry->second.service, instance);
+    if (!found) return bad_input(place_of(gpu, instance), found.error().message);
+    found->weight = part_of(instance) * (by_sms ? *mig.sms : mig.gpcs);
+    entry->second.instances.push_back(std::move(*found));
   }
   return {};
 }
@@ -112,7 +119,7 @@ Result<Entries> collect(const plan::ServingProblem& problem, const plan::Serving
   Entries entries;
   for (std::size_t i = 0; i < problem.services.size(); ++i) {
     const plan::Service& service = problem.services[i];
-    if (!entries.emplace(service.name, Entry{&service, i, {}, {}, {}}).second) {
+    if (!entries.emplace(service.name, Entry{&service, i, {}, {}}).second) {
       return bad_input("service " + service.name, "the name appears twice");
     }
   }
@@ -166,8 +173,8 @@ Result<void> check_limits(const Entries& entries, const ServingOptions& options)
     }
     const double offered = expected_arrivals(entry, options);
     arrivals += offered;
-    for (const SegmentSpec& segment : entry.segments) {
-      const Millis slowest = segment.policy.curve.steps.back().latency;
+    for (const Instance& instance : entry.instances) {
+      const Millis slowest = instance.member.curve.steps.back().latency;
       if (duration + offered * slowest.value / 1e3 > kMaxClockSeconds) {
         return failed({ErrorCode::limit, "its requests could outlast the clock",
                        "service " + std::string(name)});
@@ -197,19 +204,69 @@ Nanos to_nanos(double value, double unit) {
   return static_cast<Nanos>(std::llround(std::min(value * unit, 9e18)));
 }
 
-ServiceSpec spec_of(const Entry& entry, const ServingOptions& options) {
+// One queue over all instances, one per instance, or one per process; an instance's processes are
+// members of consecutive queues or one member of one.
+std::vector<QueueSpec> queues_of(const Entry& entry, plan::Dispatch dispatch, Nanos slo) {
+  std::vector<QueueSpec> queues;
+  if (dispatch == plan::Dispatch::pooled) {
+    QueueSpec pool;
+    std::vector<plan::PoolMember> members;
+    for (const Instance& instance : entry.instances) {
+      members.push_back(instance.member);
+      pool.throughput += instance.throughput;
+    }
+    if (members.empty()) return queues;
+    pool.policy = plan::pooled_policy(std::move(members), slo);
+    queues.push_back(std::move(pool));
+    return queues;
+  }
+  for (const Instance& instance : entry.instances) {
+    const bool split = dispatch == plan::Dispatch::per_process;
+    plan::PoolMember member = instance.member;
+    if (split) member.processes = 1;
+    const QueueSpec queue{
+        {.members = {member}, .paced = dispatch == plan::Dispatch::paced, .slo = {}},
+        instance.throughput / (split ? instance.member.processes : 1)};
+    queues.insert(queues.end(), at(split ? instance.member.processes : 1), queue);
+  }
+  return queues;
+}
+
+ServiceSpec spec_of(const Entry& entry, plan::Dispatch dispatch, const ServingOptions& options) {
+  const Nanos slo = to_nanos(entry.service->slo.value, kNanosPerMilli);
+  const bool knows_queues = dispatch == plan::Dispatch::paced;
   ServiceSpec spec{.arrivals = source_of(entry, options),
-                   .segments = entry.segments,
-                   .slo = to_nanos(entry.service->slo.value, kNanosPerMilli),
+                   .queues = queues_of(entry, dispatch, slo),
+                   .slo = slo,
                    .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
-                   .end = to_nanos(options.duration.value, kNanosPerSecond)};
+                   .end = to_nanos(options.duration.value, kNanosPerSecond),
+                   .routing = knows_queues ? Routing::least_work : Routing::random,
+                   .mean_lateness = to_nanos(options.mean_lateness.value, kNanosPerMilli),
+                   .rng = component_rng(options.seed, entry.service->name).split(1)};
   if (options.batching == BatchingKind::full) {
-    for (SegmentSpec& segment : spec.segments) {
-      segment.policy.max_wait = kForever;
-      segment.policy.paced = false;
+    for (QueueSpec& queue : spec.queues) {
+      queue.policy.max_wait = kForever;
+      queue.policy.paced = false;
+      queue.policy.slo.reset();
     }
   }
   return spec;
+}
+
+// Busy share of each instance's processes, from those of queues and members.
+std::vector<double> activity_of(const Entry& entry, plan::Dispatch dispatch,
+                                const std::vector<std::vector<double>>& activity) {
+  if (dispatch == plan::Dispatch::pooled)
+    return activity.empty() ? std::vector<double>() : activity.front();
+  std::vector<double> result;
+  std::size_t queue = 0;
+  for (const Instance& instance : entry.instances) {
+    const int queues = dispatch == plan::Dispatch::per_process ? instance.member.processes : 1;
+    double sum = 0;
+    for (int i = 0; i < queues; ++i) sum += activity[queue++].front();
+    result.push_back(sum / queues);
+  }
+  return result;
 }
 
 Millis millis(Nanos ns) { return Millis{static_cast<double>(ns) / kNanosPerMilli}; }
@@ -252,20 +309,22 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
   }
   if (auto limits = check_limits(*entries, options); !limits) return failed(limits.error());
 
+  const plan::Dispatch dispatch = options.dispatch.value_or(plan.rule.dispatch);
   ServingReport report;
   report.services.resize(problem.services.size());
   ServiceWorld world;
   EventLog log;
   double weight = 0, active = 0;
   for (const auto& [name, entry] : *entries) {
-    const ServiceOutcome outcome = world.run(spec_of(entry, options));
+    const ServiceOutcome outcome = world.run(spec_of(entry, dispatch, options));
     report.services[entry.index] = report_of(entry.service->name, outcome);
     report.events += outcome.events;
     log.absorb(text_hash(name));
     log.absorb(outcome.log_hash);
-    for (std::size_t i = 0; i < entry.weights.size(); ++i) {
-      weight += entry.weights[i];
-      active += entry.weights[i] * outcome.activity[i];
+    const std::vector<double> activity = activity_of(entry, dispatch, outcome.activity);
+    for (std::size_t i = 0; i < entry.instances.size(); ++i) {
+      weight += entry.instances[i].weight;
+      active += entry.instances[i].weight * activity[i];
     }
   }
   report.internal_slack = weight == 0 ? 0 : 1 - active / weight;

@@ -1,11 +1,12 @@
 // Simulated serving: a plan under traffic. Deterministic: same problem, plan and options, same
 // report and log hash; the order of the problem's services changes the order of the report alone.
-// Every request joins the instance that should have worked it off first (router.h); every instance
-// is a Batcher that takes the curve's latency for a batch, padded. Limits: kMaxDuration,
+// The queues of a service and how requests join them are those of the dispatch (plan/serving.h); a
+// batch takes the curve's latency, padded. Limits: kMaxDuration,
 // kMaxArrivals; memory grows with the queues of one overloaded service, never with the duration.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,7 @@ inline constexpr double kMaxArrivals = 1e9;  // expected requests of one simulat
 enum class ArrivalKind { poisson, uniform, trace };
 // full: every process waits for a full batch, as planning by execution latency alone assumes; what
 // remains when arrivals stop is dispatched then and counts with its real latency.
-enum class BatchingKind { paced, full };
+enum class BatchingKind { paced, full };  // paced: as the dispatch says
 
 // Arrival times of one service, seconds from 0, ascending.
 struct Trace {
@@ -35,6 +36,8 @@ struct ServingOptions {
   ArrivalKind arrivals = ArrivalKind::poisson;
   std::vector<Trace> traces;
   BatchingKind batching = BatchingKind::paced;
+  std::optional<plan::Dispatch> dispatch;  // absent: the one that the plan is made for
+  Millis mean_lateness{0};                 // of the server's timers
   std::uint64_t seed = 1;
 };
 

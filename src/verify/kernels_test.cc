@@ -38,13 +38,11 @@ TEST(KernelJudge, NamesWhatIsWrong) {
   };
   using testing::ElementsAre;
   EXPECT_THAT(words([](auto& p) { p.workers.pop_back(); }), ElementsAre("workers"));
-  EXPECT_THAT(words([](auto& p) { p.workers[0].option.pop_back(); }),
-                     ElementsAre("kernels"));
+  EXPECT_THAT(words([](auto& p) { p.workers[0].option.pop_back(); }), ElementsAre("kernels"));
   EXPECT_THAT(words([](auto& p) { p.workers[0].option[1] = 2; }), ElementsAre("option"));
   EXPECT_THAT(words([](auto& p) { p.workers[0].switches = 0; }), ElementsAre("switches"));
   EXPECT_THAT(words([](auto& p) { p.workers[1].time = 15; }), ElementsAre("time"));
-  EXPECT_THAT(words([](auto& p) { p.workers[1].mean_units = 31; }),
-                     ElementsAre("mean_units"));
+  EXPECT_THAT(words([](auto& p) { p.workers[1].mean_units = 31; }), ElementsAre("mean_units"));
   EXPECT_THAT(words([](auto& p) { p.objective = 50; }), ElementsAre("objective"));
   EXPECT_THAT(words([](auto& p) { p.bound = 51; }), ElementsAre("bound"));
   EXPECT_THAT(words([](auto& p) { p.optimal = true; }), ElementsAre("bound"));
@@ -78,21 +76,15 @@ TEST(LaneJudge, NamesWhatIsWrong) {
   };
   using testing::ElementsAre;
   EXPECT_THAT(words([](auto& all) { all.pop_back(); }), ElementsAre("lane"));
-  EXPECT_THAT(words([](auto& all) {
-                       all.push_back({1, 4, 0b1111, 1});
-                     }),
-                     ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all.push_back({1, 4, 0b1111, 1}); }), ElementsAre("lane"));
   EXPECT_THAT(words([](auto& all) { all.push_back({2, 2, 0b11, 1}); }), ElementsAre("lane"));
   EXPECT_THAT(words([](auto& all) { all[2].kernels = 1; }), ElementsAre("lane"));
-  EXPECT_THAT(words([](auto& all) {
-                       all.push_back({1, 4, 0b1111, 0});
-                     }),
-                     ElementsAre("lane"));
+  EXPECT_THAT(words([](auto& all) { all.push_back({1, 4, 0b1111, 0}); }), ElementsAre("lane"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = 0b1111; }), ElementsAre("lane_units"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = 0b110; }), ElementsAre("atom"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = 0b10001; }), ElementsAre("atom"));
   EXPECT_THAT(words([](auto& all) { all[0].mask = hw::UnitMask(0b11) << 20; }),
-                     ElementsAre("lane_units"));
+              ElementsAre("lane_units"));
 }
 
 // Two dies of four units. One worker, on two units, three or all.

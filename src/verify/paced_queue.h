@@ -1,4 +1,4 @@
-// PacedQueue: the judge's own solution of a segment under the pacing policy of plan/batching.h
+// PacedQueue: the judge's own solution of a segment under the pacing policy of plan/dispatcher.h
 // (max_wait = 0).
 //
 // P processes, batches of at most B, Poisson arrivals, FIFO. After a batch of b the entry is busy

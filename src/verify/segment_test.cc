@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "plan/batching.h"
+#include "plan/dispatcher.h"
 
 namespace partita::verify {
 namespace {
@@ -22,9 +22,9 @@ BatchCurve segment_affine_curve(int max_batch, double fixed_ms, double each_ms) 
   return curve;
 }
 
-// The percentile when the real batcher, the one that the gateway runs, is driven event by event.
+// The percentile when the real dispatcher, the one that the gateway runs, is driven event by event.
 double simulated(const Segment& segment, int requests, double percentile) {
-  plan::Batcher batcher({.curve = segment.curve, .processes = segment.processes});
+  plan::Dispatcher batcher(plan::paced_policy(segment.curve, segment.processes));
   Rng rng(4);
   std::vector<double> sojourns;
   std::queue<plan::Nanos> waiting;
@@ -39,13 +39,13 @@ double simulated(const Segment& segment, int requests, double percentile) {
     const plan::Nanos now = std::min({arrival, end, wake});
     if (now == end) {
       running.pop();
-      batcher.complete(now);
+      batcher.complete(0);
     } else if (now == arrival) {
       batcher.arrive(now);
       waiting.push(now);
       arrival += gap();
     }
-    plan::Batcher::Decision decision = batcher.step(now);
+    plan::Dispatcher::Decision decision = batcher.step(now);
     for (; decision.dispatch > 0; decision = batcher.step(now)) {
       running.push(now + decision.duration);
       for (int i = 0; i < decision.dispatch; ++i, waiting.pop())
@@ -60,7 +60,7 @@ double simulated(const Segment& segment, int requests, double percentile) {
 
 // Batches that take very differently long on several processes: the pace alone is up to a third
 // too rosy here, the judge is not.
-TEST(Segment, AgreesWithTheRealBatcher) {
+TEST(Segment, AgreesWithTheRealDispatcher) {
   const std::vector<Segment> segments = {{segment_affine_curve(32, 5, 0.9), 2, Rps{947}},
                                          {segment_affine_curve(32, 5, 0.9), 3, Rps{1420}},
                                          {segment_affine_curve(8, 4, 1), 3, Rps{1200}},

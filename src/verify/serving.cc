@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "hw/layout.h"
+#include "verify/driven_queue.h"
 #include "verify/paced_queue.h"
 #include "verify/segment.h"
 #include "verify/share.h"
@@ -66,6 +67,7 @@ struct QueueQuestion {
   const profile::WorkloadProfile* workload = nullptr;
   int gpcs = 0, batch = 0, processes = 0;
   double load = 0, slo = 0, percentile = 0, stated = 0;
+  plan::Dispatch server = plan::Dispatch::paced;
   auto operator<=>(const QueueQuestion&) const = default;
 };
 struct QueueAnswer {
@@ -74,13 +76,38 @@ struct QueueAnswer {
   double saturation = 0;  // rps
 };
 
+// The same for pools: services with equal instances, rates and objectives.
+struct PoolQuestion {
+  const profile::WorkloadProfile* workload = nullptr;
+  std::vector<const profile::ProfilePoint*> parts;
+  double load = 0, slo = 0, percentile = 0;
+  auto operator<=>(const PoolQuestion&) const = default;
+};
+
+// One queue over the processes of an instance with no pace: driven, there is no formula.
+QueueAnswer answer_by_driving(const QueueQuestion& asked) {
+  const plan::PoolMember member{
+      profile::batch_curve(*asked.workload, asked.gpcs, asked.processes, asked.batch),
+      asked.processes};
+  const plan::DispatchPolicy policy{.members = {member}, .paced = false, .slo = {}};
+  const DrivenVerdict verdict =
+      drive({policy, Rps{asked.load}, Millis{asked.slo}, asked.percentile});
+  const bool true_enough =
+      !std::isfinite(asked.stated) || asked.stated * kPredictionFactor >= verdict.latency.value;
+  return {verdict.stable, verdict.holds, true_enough, verdict.latency.value,
+          full_rate(policy).value};
+}
+
 QueueAnswer answer(const QueueQuestion& asked) {
+  if (asked.server == plan::Dispatch::shared_queue) return answer_by_driving(asked);
+  // A queue per process is a paced queue of one process, whose pace is the batch itself.
+  const int queues = asked.server == plan::Dispatch::per_process ? asked.processes : 1;
   const Segment segment{
       profile::batch_curve(*asked.workload, asked.gpcs, asked.processes, asked.batch),
-      asked.processes, Rps{asked.load}};
+      asked.processes / queues, Rps{asked.load / queues}};
   const PacedQueue queue(segment.curve, segment.processes, segment.load);
   QueueAnswer result;
-  result.saturation = PacedQueue::saturation(segment.curve, segment.processes).value;
+  result.saturation = queues * PacedQueue::saturation(segment.curve, segment.processes).value;
   result.stable = queue.stable();
   if (!result.stable) return result;
   const auto keeps = [&](double ms) { return meets(segment, queue, Millis{ms}, asked.percentile); };
@@ -430,7 +457,9 @@ class ServingJudge {
       check_row(service, *row->second, placed);
     else
       check_promise(*row->second, carried);
-    if (measured_ && !by_execution()) check_queues(service, placed);
+    if (measured_ && problem_.rule.kind == plan::SloRule::Kind::pooled) check_pool(service, placed);
+    if (measured_ && problem_.rule.kind == plan::SloRule::Kind::queueing)
+      check_queues(service, placed);
   }
 
   // What a row promises against what its instances state, without the profiles.
@@ -469,6 +498,46 @@ class ServingJudge {
       check_field(service, "predicted_latency_ms", row.predicted_latency.value, slowest);
   }
 
+  // The pooled rule: all instances as one pool under the service's rate.
+  void check_pool(const Service& service, const std::vector<Placed>& placed) {
+    const std::string subject = "service " + service.name;
+    const double rate = service.rate.value, slo = service.slo.value;
+    std::vector<plan::PoolMember> members;
+    PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
+    for (const Placed& one : placed) {
+      if (!one.point) return;
+      asked.workload = one.workload;
+      asked.parts.push_back(one.point);
+      members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs,
+                                              one.planned->processes, one.planned->batch),
+                         one.planned->processes});
+    }
+    if (placed.empty() || !(rate > 0) || !(slo > 0)) return;
+    std::sort(asked.parts.begin(), asked.parts.end());
+    auto known = pools_.find(asked);
+    if (known == pools_.end()) {
+      const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
+      known = pools_
+                  .emplace(asked, drive({plan::pooled_policy(std::move(members), limit),
+                                         service.rate, service.slo, service.percentile}))
+                  .first;
+    }
+    const DrivenVerdict& verdict = known->second;
+    if (!verdict.stable) {
+      report("overload", subject, rate, rate,
+             "req/s arriving, which full batches on all its processes cannot carry");
+    } else if (!verdict.holds) {
+      report("slo", subject, 100 * (1 - verdict.late), service.percentile,
+             fmt::format("percent within {:g} ms in a simulation of its pool, and wanted", slo));
+    }
+    const auto row = rows_.find(service.name);
+    if (!verdict.stable || row == rows_.end()) return;
+    const double stated = row->second->predicted_latency.value;
+    if (stated * kPredictionFactor < verdict.latency.value)
+      report("service_row", subject + " predicted_latency_ms", stated, verdict.latency.value,
+             fmt::format("stated, and p{:g} in a simulation", service.percentile));
+  }
+
   // The queueing rule: every instance under its share of the load.
   void check_queues(const Service& service, const std::vector<Placed>& placed) {
     double total = 0;
@@ -481,7 +550,7 @@ class ServingJudge {
       if (!one.point || !(load > 0)) continue;
       const QueueAnswer& found =
           ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
-               service.slo.value, service.percentile, stated});
+               service.slo.value, service.percentile, stated, problem_.rule.dispatch});
       if (!found.stable)
         report("overload", name_of(one), load, found.saturation,
                "req/s that arrive, and that full batches back to back would carry");
@@ -565,6 +634,7 @@ class ServingJudge {
   std::map<std::tuple<const profile::WorkloadProfile*, int, double>, profile::WorkloadProfile>
       shared_;
   std::map<QueueQuestion, QueueAnswer> answers_;
+  std::map<PoolQuestion, DrivenVerdict> pools_;
   std::set<std::pair<std::string, std::string>> said_;  // constraint and subject of the reasons
   std::vector<Reason> reasons_;
 };

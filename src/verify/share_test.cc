@@ -127,7 +127,7 @@ TEST(VerifyShares, EveryMistakeIsNamed) {
 // By the end-to-end rule a share has a queue of its own, with the latencies of the share.
 TEST(VerifyShares, OtherRulesJudgeTheSharesLatencies) {
   SharedGpu c = half_and_half();
-  c.problem.rule = c.plan.rule = {plan::SloRule::Kind::queueing, 0};
+  c.problem.rule = c.plan.rule = plan::kQueueing;
   for (plan::Service& service : c.problem.services) service.rate = Rps{150};
   for (plan::PlannedService& row : c.plan.services) {
     row.rate = Rps{150};

@@ -26,7 +26,8 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   options.duration = *duration;
   const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
-  const auto asked = flags.problem.rule.empty() ? std::nullopt : std::optional(problem->rule);
+  const bool unasked = flags.problem.rule.empty() && flags.problem.dispatch.empty();
+  const auto asked = unasked ? std::nullopt : std::optional(problem->rule);
   const auto contestants = decide::parse_contestants("--planners", flags.planners, asked);
   if (!contestants) return failed(contestants.error());
   const auto standings =

@@ -70,8 +70,8 @@ Result<void> deliver_pages(Context& context, const Output& output, const hw::Cat
     const std::filesystem::path file(output.file);
     const auto name =
         fmt::format("{}-{}{}", file.stem().string(), page + 1, file.extension().string());
-    auto written = write_output((file.parent_path() / name).string(),
-                                forms::plan_svg(plan, catalogue, page));
+    auto written =
+        write_output((file.parent_path() / name).string(), forms::plan_svg(plan, catalogue, page));
     if (!written) return written;
   }
   return {};
@@ -85,7 +85,8 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     return bad_input("--planner", "--current plans with the planner 'exact' only");
   auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
-  if (flags.problem.rule.empty()) problem->rule = decide::rule_for(**planner, std::nullopt);
+  if (flags.problem.rule.empty() && flags.problem.dispatch.empty())
+    problem->rule = decide::rule_for(**planner, std::nullopt);
   const auto catalogue = decide::load_catalogue(context.files, flags.problem.catalogue);
   if (!catalogue) return failed(catalogue.error());
   const auto result = make(context, flags, *problem, *catalogue);
@@ -115,6 +116,7 @@ Command add_plan(CLI::App& app) {
       "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
+  add_dispatch(*command, flags->problem.dispatch, "The server that the plan is made for");
   add_gpu_flag(*command, flags->problem);
   command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
       ->type_name("PLANNER")

@@ -19,6 +19,8 @@ struct SimulateFlags {
   std::string duration = "60s";
   std::string arrivals = "poisson";
   std::string batching = "paced";
+  std::string dispatch;  // empty: the plan's
+  double lateness_ms = 0;
   std::uint64_t seed = 1;
   double require = 0;
   Output output;
@@ -31,6 +33,12 @@ Result<sim::ServingOptions> options_of(Context& context, const SimulateFlags& fl
   options.duration = *duration;
   options.seed = flags.seed;
   options.batching = flags.batching == "full" ? sim::BatchingKind::full : sim::BatchingKind::paced;
+  options.mean_lateness = Millis{flags.lateness_ms};
+  if (!flags.dispatch.empty()) {
+    const Result<plan::Dispatch> server = plan::parse_dispatch(flags.dispatch);
+    if (!server) return failed(server.error());
+    options.dispatch = *server;
+  }
   if (flags.arrivals == "poisson") return options;
   options.arrivals = sim::ArrivalKind::uniform;
   if (flags.arrivals == "uniform") return options;
@@ -103,6 +111,11 @@ Command add_simulate(CLI::App& app) {
                              "it is full, which planning by execution latency assumes"),
          {"paced", "full"})
       ->default_str(flags->batching);
+  add_dispatch(*command, flags->dispatch, "The server to simulate (default: the plan's)");
+  within(command->add_option("--lateness", flags->lateness_ms,
+                             "How late the server's timers are on average, in ms"),
+         0, 1000)
+      ->type_name("MS");
   add_seed(*command, flags->seed);
   within(command->add_option(
              "--require", flags->require,

@@ -31,14 +31,23 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
       ->excludes(profiles);
   command
       .add_option("--slo-rule", flags.rule,
-                  "What meeting a latency objective means. queueing: the predicted end-to-end "
-                  "percentile latency is <= SLO; execution:F: the execution latency is < F x SLO")
+                  "What meeting a latency objective means. pooled: the end-to-end percentile "
+                  "latency is <= SLO when a service's instances share one queue; queueing: when "
+                  "every instance has its own; execution:F: a batch executes in < F x SLO")
       ->type_name("RULE");
   within(command.add_option("--max-processes", flags.max_processes,
                             "Maximum number of MPS processes on one instance"),
          1, profile::kMaxProcesses)
       ->type_name("N");
   add_catalogue(command, flags.catalogue);
+}
+
+void add_dispatch(CLI::App& command, std::string& dispatch, const std::string& what) {
+  one_of(command.add_option("--dispatch", dispatch,
+                            what + ". pooled: one queue per service; paced: one per instance, by "
+                                   "our dispatcher; shared-queue: one per instance, dynamic "
+                                   "batching of an ordinary server; per-process: one per process"),
+         {"pooled", "paced", "shared-queue", "per-process"});
 }
 
 void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags) {

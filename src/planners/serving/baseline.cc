@@ -77,7 +77,7 @@ std::vector<Reason> cannot_plan(const Baseline& baseline, const plan::ServingPro
              fmt::format("it plans by execution latency alone: --slo-rule {} is its own rule",
                          plan::to_string(own_rule(baseline)))}};
   const plan::ServingProblem used = as_baseline(problem);
-  return unservable(used, {best_points(used, used.fleet.front())});
+  return unservable(used, {PointTables{best_points(used, used.fleet.front())}});
 }
 
 plan::ServingProblem as_baseline(const plan::ServingProblem& problem) {

@@ -14,7 +14,18 @@ namespace {
 constexpr double kRateTolerance = 5e-10;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double needed(const Kind& kind) { return kind.demand * (1 - kRateTolerance); }
+double needed(const Mode& mode) { return mode.demand * (1 - kRateTolerance); }
+
+bool works(const Mode& mode) {
+  return std::any_of(mode.rate.begin(), mode.rate.end(), [](double rate) { return rate > 0; });
+}
+
+double carried(const Mode& mode, const Counts& counts, int classes) {
+  double sum = 0;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(classes); ++k)
+    sum += counts[k] * mode.rate[k];
+  return sum;
+}
 
 struct Item {
   int index;
@@ -26,10 +37,12 @@ struct Item {
 // down to none.
 class Pricer {
  public:
-  Pricer(const Kind& kind, const Prices& prices, int classes) : kind_(kind) {
+  // Only covers below `best` are of interest.
+  Pricer(const Mode& mode, int min_count, const Prices& prices, int classes, double best)
+      : mode_(mode), min_count_(min_count), best_(best) {
     for (int k = 0; k < classes; ++k) {
       const auto at = static_cast<std::size_t>(k);
-      if (kind.rate[at] > 0) items_[count_++] = {k, kind.rate[at], prices[at]};
+      if (mode.rate[at] > 0) items_[count_++] = {k, mode.rate[at], prices[at]};
     }
     CHECK(count_ > 0);
     std::sort(items_.begin(), items_.begin() + count_, [](const Item& a, const Item& b) {
@@ -42,13 +55,13 @@ class Pricer {
   }
 
   PricedCover solve() {
-    visit(0, needed(kind_), 0, 0);
+    visit(0, needed(mode_), 0, 0);
     PricedCover result{best_, Counts{}};
     for (std::size_t i = 0; i < count_; ++i)
       result.counts[static_cast<std::size_t>(items_[i].index)] = best_counts_[i];
     // The linear relaxation stays a bound where the search stopped.
     if (nodes_ > kPricingNodes)
-      result.bound = std::min(best_, items_[0].price / items_[0].rate * needed(kind_));
+      result.bound = std::min(best_, items_[0].price / items_[0].rate * needed(mode_));
     return result;
   }
 
@@ -74,12 +87,10 @@ class Pricer {
     chosen_[i] = 0;
   }
 
-  bool improves(double bound) const {
-    return bound < best_ - 1e-12 * (1 + std::abs(bound));
-  }
+  bool improves(double bound) const { return bound < best_ - 1e-12 * (1 + std::abs(bound)); }
 
   void finish(double spent, int taken) {
-    const int extra = std::max(0, kind_.min_count - taken);
+    const int extra = std::max(0, min_count_ - taken);
     const double price = spent + extra * items_[cheapest_].price;
     if (!improves(price)) return;
     best_ = price;
@@ -87,38 +98,39 @@ class Pricer {
     best_counts_[cheapest_] += extra;
   }
 
-  const Kind& kind_;
+  const Mode& mode_;
+  const int min_count_;
   std::array<Item, kMaxClasses> items_{};
   std::size_t count_ = 0;
   std::size_t cheapest_ = 0;
   std::array<std::int32_t, kMaxClasses> chosen_{}, best_counts_{};
-  double best_ = kInfinity;
+  double best_;
   int nodes_ = 0;
 };
 
 // Depth-first enumeration of the covers that cannot be shrunk.
 class Enumerator {
  public:
-  Enumerator(const Kind& kind, const Prices& prices, const Smaller& smaller,
+  Enumerator(const Kind& kind, const Mode& mode, const Prices& prices, const Smaller& smaller,
              const EnumerationLimits& limits)
-      : kind_(kind), prices_(prices), smaller_(smaller), limits_(limits) {
+      : kind_(kind), mode_(mode), prices_(prices), smaller_(smaller), limits_(limits) {
     for (std::size_t k = 0; k < smaller.size(); ++k)
-      if (kind.rate[k] > 0) order_.push_back(k);
+      if (mode.rate[k] > 0) order_.push_back(k);
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return kind.rate[a] != kind.rate[b] ? kind.rate[a] > kind.rate[b] : a < b;
+      return mode.rate[a] != mode.rate[b] ? mode.rate[a] > mode.rate[b] : a < b;
     });
     // ratio_[i]: the least price per rate from position i on.
     ratio_.assign(order_.size() + 1, kInfinity);
     for (std::size_t i = order_.size(); i-- > 0;)
-      ratio_[i] = std::min(ratio_[i + 1], prices[order_[i]] / kind.rate[order_[i]]);
+      ratio_[i] = std::min(ratio_[i + 1], prices[order_[i]] / mode.rate[order_[i]]);
     for (const std::size_t k : order_)
       if (std::none_of(smaller[k].begin(), smaller[k].end(),
-                       [&](int j) { return kind.rate[static_cast<std::size_t>(j)] > 0; }))
+                       [&](int j) { return mode.rate[static_cast<std::size_t>(j)] > 0; }))
         smallest_.push_back(k);
   }
 
   Enumeration run() {
-    visit(0, needed(kind_), 0, 0);
+    visit(0, needed(mode_), 0, 0);
     return std::move(result_);
   }
 
@@ -132,10 +144,10 @@ class Enumerator {
       return;
     }
     const std::size_t k = order_[i];
-    const double most = std::ceil(left / kind_.rate[k]);
+    const double most = std::ceil(left / mode_.rate[k]);
     for (auto n = static_cast<std::int32_t>(std::min(most, 1e9)); n >= 0; --n) {
       const double now = spent + n * prices_[k];
-      const double rest = left - n * kind_.rate[k];
+      const double rest = left - n * mode_.rate[k];
       if (now > limits_.budget) continue;
       // Fewer of this class leave more to the dearer ones; stop where nothing later can still
       // afford it.
@@ -150,14 +162,14 @@ class Enumerator {
   // Whether an instance could be left out or replaced by a smaller class.
   bool shrinkable(int taken) const {
     double sum = 0;
-    for (const std::size_t k : order_) sum += chosen_[k] * kind_.rate[k];
-    const double need = needed(kind_);
+    for (const std::size_t k : order_) sum += chosen_[k] * mode_.rate[k];
+    const double need = needed(mode_);
     for (const std::size_t k : order_) {
       if (chosen_[k] == 0) continue;
-      if (sum - kind_.rate[k] >= need && taken > kind_.min_count) return true;
+      if (sum - mode_.rate[k] >= need && taken > kind_.min_count) return true;
       for (const int j : smaller_[k]) {
-        const double other = kind_.rate[static_cast<std::size_t>(j)];
-        if (other > 0 && sum - kind_.rate[k] + other >= need) return true;
+        const double other = mode_.rate[static_cast<std::size_t>(j)];
+        if (other > 0 && sum - mode_.rate[k] + other >= need) return true;
       }
     }
     return false;
@@ -187,6 +199,7 @@ class Enumerator {
   }
 
   const Kind& kind_;
+  const Mode& mode_;
   const Prices& prices_;
   const Smaller& smaller_;
   const EnumerationLimits& limits_;
@@ -209,19 +222,63 @@ double cost(const Counts& counts, const Prices& prices, int classes) {
 int total(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), 0); }
 
 bool covers(const Kind& kind, const Counts& counts, int classes) {
-  double sum = 0;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(classes); ++k)
-    sum += counts[k] * kind.rate[k];
-  return sum >= needed(kind) && total(counts) >= kind.min_count;
+  return mode_of(kind, counts, classes) >= 0 && total(counts) >= kind.min_count;
+}
+
+int mode_of(const Kind& kind, const Counts& counts, int classes) {
+  int best = -1;
+  double most = 0;
+  for (int m = 0; m < modes(kind); ++m) {
+    const Mode& one = mode(kind, m);
+    const double sum = carried(one, counts, classes);
+    if (!works(one) || sum < needed(one)) continue;
+    // Counts with a class that the mode cannot use belong to another mode.
+    bool all = true;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(classes); ++k)
+      all = all && (counts[k] == 0 || one.rate[k] > 0);
+    if (!all || (best >= 0 && sum <= most * one.demand)) continue;
+    best = m;
+    most = one.demand > 0 ? sum / one.demand : kInfinity;
+  }
+  return best;
+}
+
+bool usable(const Kind& kind, std::size_t cls) {
+  if (kind.rate[cls] > 0) return true;
+  return std::any_of(kind.others.begin(), kind.others.end(),
+                     [&](const Mode& other) { return other.rate[cls] > 0; });
 }
 
 PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes) {
-  return Pricer(kind, prices, classes).solve();
+  PricedCover best{kInfinity, Counts{}};
+  double least = kInfinity;
+  for (int m = 0; m < modes(kind); ++m) {
+    if (kind.others.size() > 0 && !works(mode(kind, m))) continue;
+    const PricedCover priced =
+        Pricer(mode(kind, m), kind.min_count, prices, classes, least).solve();
+    best.bound = std::min(best.bound, priced.bound);
+    if (least < kInfinity && total(priced.counts) == 0) continue;  // none is cheaper
+    best.counts = priced.counts;
+    least = cost(best.counts, prices, classes);
+  }
+  return best;
 }
 
 Enumeration enumerate_covers(const Kind& kind, const Prices& prices, const Smaller& smaller,
                              const EnumerationLimits& limits) {
-  return Enumerator(kind, prices, smaller, limits).run();
+  Enumeration all;
+  for (int m = 0; m < modes(kind); ++m) {
+    const Mode& one = mode(kind, m);
+    if (!works(one)) continue;
+    Enumeration some = Enumerator(kind, one, prices, smaller, limits).run();
+    all.complete = all.complete && some.complete;
+    if (m == 0) {
+      all.covers = std::move(some.covers);
+    } else {
+      all.covers.insert(all.covers.end(), some.covers.begin(), some.covers.end());
+    }
+  }
+  return all;
 }
 
 }  // namespace partita::planners::serving

@@ -19,12 +19,19 @@ using Prices = std::array<double, kMaxClasses>;        // per instance of a clas
 double cost(const Counts& counts, const Prices& prices, int classes);
 int total(const Counts& counts);
 
+// One way to carry a service's rate: what an instance of each class counts for (requests/s; 0: it
+// cannot be used), and how much all instances must count together. Under the pooled rule a service
+// has several: with shorter batches less is lost to waiting (pooled.h).
+struct Mode {
+  std::array<double, kMaxClasses> rate{};
+  double demand = 0;
+  auto operator<=>(const Mode&) const = default;
+};
+
 // What the planner needs to know of a service; services that agree in all of this are one kind with
-// copies.
-struct Kind {
-  std::array<double, kMaxClasses>
-      rate{};                 // requests/s that one instance carries; 0 = the class cannot serve it
-  double demand = 0;          // requests/s
+// copies. A cover covers it in its own mode or in one of the others.
+struct Kind : Mode {
+  std::vector<Mode> others;
   int min_count = 1;          // instances at least
   int max_count = INT32_MAX;  // instances at most (a spread service: one per GPU)
   int copies = 1;
@@ -32,14 +39,23 @@ struct Kind {
 
 bool covers(const Kind& kind, const Counts& counts, int classes);
 
+// The mode (0: the kind's own) in which these counts cover it with most to spare; -1: none.
+int mode_of(const Kind& kind, const Counts& counts, int classes);
+inline const Mode& mode(const Kind& kind, int index) {
+  return index == 0 ? kind : kind.others[static_cast<std::size_t>(index - 1)];
+}
+inline int modes(const Kind& kind) { return 1 + static_cast<int>(kind.others.size()); }
+// Whether an instance of the class can serve it in some mode.
+bool usable(const Kind& kind, std::size_t cls);
+
 struct PricedCover {
   double bound =
       0;  // no cover is cheaper; equals the cost of `counts` unless the search limit was reached
   Counts counts{};
 };
 
-// The cheapest cover under prices (max_count is ignored). Exact within kPricingNodes. The kind must
-// have a usable class.
+// The cheapest cover under prices (max_count is ignored). Exact within kPricingNodes per mode. The
+// kind must have a usable class.
 inline constexpr int kPricingNodes = 50'000;
 PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);
 
@@ -53,7 +69,7 @@ struct Enumeration {
 };
 
 // All covers that cost at most `budget` and cannot be shrunk: no instance can be left out, none can
-// be replaced by a smaller class. Whoever needs a cover of least resources finds one among them.
+// be replaced by a smaller class, in the mode that they cover. Whoever needs a cover of least resources finds one among them.
 struct EnumerationLimits {
   double budget = 0;
   std::size_t covers = 0;  // stop after that many

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "base/index.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
 #include "planners/serving/place.h"
+#include "planners/serving/pooled.h"
 #include "planners/serving/search.h"
 
 namespace partita::planners::serving {
@@ -26,19 +29,21 @@ constexpr int kMaxQuestions = 150;
 // Numbers of GPUs per model that are tried for a fleet of several models.
 constexpr std::size_t kMaxFleetTrials = 3000;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 double round_up(double bound) {
   return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3));
 }
 
 class ExactPlanner {
  public:
-  ExactPlanner(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+  ExactPlanner(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                Fleet fleet, const Options& options)
       : problem_(problem),
-        tables_(tables),
+        modes_(modes),
         fleet_(std::move(fleet)),
         options_(options),
-        table_(make_kinds(problem, tables, fleet_)),
+        table_(make_kinds(problem, modes, fleet_)),
         tied_(std::any_of(problem.services.begin(), problem.services.end(),
                           [](const plan::Service& s) { return s.spread || !s.avoid.empty(); })),
         nodes_(options.node_budget) {}
@@ -119,8 +124,13 @@ class ExactPlanner {
     for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
       const Kind& kind = table_.kinds[i];
       if (!problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread) continue;
-      const double rate = *std::max_element(kind.rate.begin(), kind.rate.end());
-      most = std::max({most, round_up(kind.demand / rate), static_cast<double>(kind.min_count)});
+      double replicas = kInfinity;
+      for (int m = 0; m < modes(kind); ++m) {
+        const Mode& one = mode(kind, m);
+        const double rate = *std::max_element(one.rate.begin(), one.rate.end());
+        if (rate > 0) replicas = std::min(replicas, round_up(one.demand / rate));
+      }
+      most = std::max({most, replicas, static_cast<double>(kind.min_count)});
     }
     return static_cast<int>(most);
   }
@@ -171,12 +181,29 @@ class ExactPlanner {
     return counts;
   }
 
+  // Every service's points are those of the mode in which the choice covers it.
+  PointTables tables_of(const Choice& choice) const {
+    PointTables tables = modes_.front();
+    for (std::size_t i = 0; i < choice.size(); ++i) {
+      for (std::size_t copy = 0; copy < choice[i].size(); ++copy) {
+        const int m = mode_of(table_.kinds[i], choice[i][copy], fleet_.classes);
+        if (m <= 0) continue;
+        const auto s = at(table_.services[i][copy]);
+        for (std::size_t entry = 0; entry < tables.size(); ++entry)
+          tables[entry].best[s] = modes_[at(m)][entry].best[s];
+      }
+    }
+    return tables;
+  }
+
   bool placeable(const Choice& choice, const GpuCounts& gpus) {
     return acceptable(choice, gpus) == Acceptance::yes;
   }
   Acceptance acceptable(const Choice& choice, const GpuCounts& gpus) {
     if (tied_ && ++questions_ > kMaxQuestions) return Acceptance::unknown;
-    Placement placement = place(problem_, tables_, fleet_, per_service(choice), gpus);
+    const bool one = modes_.size() == 1;
+    Placement placement = place(problem_, one ? modes_.front() : tables_of(choice), fleet_,
+                                per_service(choice), gpus);
     if (!placement.gpus) return placement.proven ? Acceptance::no : Acceptance::unknown;
     placed_ = std::move(*placement.gpus);
     return Acceptance::yes;
@@ -377,7 +404,7 @@ class ExactPlanner {
   }
 
   const plan::ServingProblem& problem_;
-  const std::vector<PointTable>& tables_;
+  const std::vector<PointTables>& modes_;
   const Fleet fleet_;
   const Options& options_;
   KindTable table_;
@@ -439,27 +466,33 @@ std::vector<GpuCounts> ExactPlanner::trials(const std::optional<GpuCounts>& incu
 
 }  // namespace
 
-Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                    const Options& options) {
-  if (auto reasons = unservable(problem, tables); !reasons.empty())
+  if (auto reasons = unservable(problem, modes); !reasons.empty())
     return {std::nullopt, std::move(reasons)};
   if (problem.services.empty()) {
     plan::ServingPlan nothing;
     nothing.objective.optimal = true;
     return {nothing, {}};
   }
-  auto fleet = make_fleet(problem, tables);
+  auto fleet = make_fleet(problem, modes.front());
   if (!fleet)
     return {std::nullopt, {{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}}};
-  return ExactPlanner(problem, tables, std::move(*fleet), options).plan();
+  return ExactPlanner(problem, modes, std::move(*fleet), options).plan();
 }
 
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {
   Stopwatch watch(options);
-  std::vector<PointTable> tables;
+  if (problem.rule.kind == plan::SloRule::Kind::pooled) {
+    const auto solve = [&](const std::vector<PointTables>& modes) {
+      return plan_exact(problem, modes, options);
+    };
+    return complete(plan_pools(problem, options, solve), problem, "exact", watch);
+  }
+  PointTables tables;
   for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));
   watch.points_done(problem.rule);
-  return complete(plan_exact(problem, tables, options), problem, "exact", watch);
+  return complete(plan_exact(problem, {tables}, options), problem, "exact", watch);
 }
 
 }  // namespace partita::planners::serving

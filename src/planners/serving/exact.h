@@ -23,9 +23,9 @@ namespace partita::planners::serving {
 
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options);
 
-// The same from point tables, one per fleet entry, for callers that need these too: GPUs, objective
-// and explanation; service rows and timings are left to complete() (finish.h).
-Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+// The same from point tables: every service may use any one of the modes. GPUs, objective (of
+// these tables) and explanation; service rows and timings are left to complete() (finish.h).
+Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                    const Options& options);
 
 }  // namespace partita::planners::serving

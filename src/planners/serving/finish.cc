@@ -4,7 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "model/queueing.h"
+#include "planners/serving/instance_rates.h"
+#include "planners/serving/pooled.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -15,7 +16,8 @@ using plan::PlannedInstance;
 // asked once.
 class LatencyOracle {
  public:
-  explicit LatencyOracle(const plan::ServingProblem& problem) : problem_(problem) {}
+  explicit LatencyOracle(const plan::ServingProblem& problem)
+      : problem_(problem), rates_(problem.rule.dispatch) {}
 
   Millis predict(const plan::Service& service, const plan::PlannedGpu& gpu,
                  const PlannedInstance& instance, Rps load) {
@@ -37,13 +39,14 @@ class LatencyOracle {
         [&](const plan::FleetEntry& candidate) { return candidate.gpu.name == gpu.model; });
     const int shape = entry->gpu.profile_index(instance.profile);
     const int gpcs = entry->gpu.profiles[static_cast<std::size_t>(shape)].gpcs;
-    const model::BatchQueue queue{profile::batch_curve(entry->profiles.at(service.model), gpcs,
-                                                       instance.processes, instance.batch),
-                                  instance.processes};
-    return model::latency_percentile(queue, load, service.percentile);
+    const profile::WorkloadProfile& profile = entry->profiles.at(service.model);
+    const profile::ProfilePoint* const point =
+        profile::find_point(profile, gpcs, instance.batch, instance.processes);
+    return rates_.latency({gpu.model, profile, *point, service}, load);
   }
 
   const plan::ServingProblem& problem_;
+  const InstanceRates rates_;
   std::map<Key, Millis> known_;
 };
 
@@ -62,6 +65,10 @@ Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std
   for (const plan::Service& service : problem.services) {
     index.emplace(service.name, plan.services.size());
     plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
+  }
+  if (problem.rule.kind == plan::SloRule::Kind::pooled) {
+    complete_pools(problem, plan);
+    return outcome;
   }
   for (const plan::PlannedGpu& gpu : plan.gpus)
     for (const PlannedInstance& instance : gpu.instances)

@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "base/index.h"
+
 namespace partita::planners::serving {
 namespace {
 
@@ -31,6 +33,17 @@ std::set<std::string> named_in_avoid(const std::vector<plan::Service>& services)
     names.insert(service.avoid.begin(), service.avoid.end());
   }
   return names;
+}
+
+// What a service's instances count for in one table.
+Mode mode_in(const plan::ServingProblem& problem, const PointTables& tables, const Fleet& fleet,
+             std::size_t service) {
+  Mode mode{{}, demand_of(problem, tables, service)};
+  for (std::size_t m = 0; m < tables.size(); ++m)
+    for (std::size_t k = 0; k < tables[m].profiles.size(); ++k)
+      if (const auto& point = tables[m].best[service][k])
+        mode.rate[at(fleet.first_class[m]) + k] = point->throughput.value;
+  return mode;
 }
 
 }  // namespace
@@ -71,26 +84,22 @@ Result<Fleet> make_fleet(const plan::ServingProblem& problem,
   return fleet;
 }
 
-KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                      const Fleet& fleet) {
   KindTable table;
   const std::set<std::string> apart = named_in_avoid(problem.services);
-  using Key = std::tuple<std::array<double, kMaxClasses>, double, int, bool, std::string>;
+  using Key = std::tuple<std::vector<Mode>, int, bool, std::string>;
   std::map<Key, std::size_t> known;
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const plan::Service& service = problem.services[s];
-    Kind kind;
-    kind.demand = service.rate.value;
-    kind.min_count = service.min_replicas;
-    for (std::size_t m = 0; m < tables.size(); ++m)
-      for (std::size_t k = 0; k < tables[m].profiles.size(); ++k)
-        if (const auto& point = tables[m].best[s][k])
-          kind.rate[static_cast<std::size_t>(fleet.first_class[m]) + k] = point->throughput.value;
-    const Key key{kind.rate, kind.demand, kind.min_count, service.spread,
+    std::vector<Mode> ways;
+    for (const PointTables& tables : modes) ways.push_back(mode_in(problem, tables, fleet, s));
+    const Key key{ways, service.min_replicas, service.spread,
                   apart.contains(service.name) ? service.name : ""};
     const auto [at, fresh] = known.emplace(key, table.kinds.size());
     if (fresh) {
-      table.kinds.push_back(kind);
+      Kind kind{ways.front(), {ways.begin() + 1, ways.end()}, service.min_replicas};
+      table.kinds.push_back(std::move(kind));
       table.services.emplace_back();
     } else {
       ++table.kinds[at->second].copies;

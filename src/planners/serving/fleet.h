@@ -35,7 +35,8 @@ struct KindTable {
   std::vector<Kind> kinds;
   std::vector<std::vector<int>> services;  // per kind, one per copy
 };
-KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
+// `modes`: tables of the same shapes, at least one; mode i of a kind is what modes[i] says.
+KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                      const Fleet& fleet);
 
 }  // namespace partita::planners::serving

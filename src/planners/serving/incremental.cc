@@ -15,6 +15,7 @@
 #include "planners/serving/incremental_finish.h"
 #include "planners/serving/incremental_repack.h"
 #include "planners/serving/incremental_repair.h"
+#include "planners/serving/pooled.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -476,8 +477,7 @@ plan::Objective objective_of(const plan::ServingProblem& problem,
       if (entry.gpu.name != gpu.model) continue;
       objective.cost += entry.price;
       for (const auto& instance : gpu.instances)
-        objective.gpcs +=
-            entry.gpu.profiles[at(entry.gpu.profile_index(instance.profile))].gpcs;
+        objective.gpcs += entry.gpu.profiles[at(entry.gpu.profile_index(instance.profile))].gpcs;
     }
   objective.lower_bound_gpus = std::min(exact.lower_bound_gpus, objective.gpus);
   objective.lower_bound_cost = std::min(exact.lower_bound_cost, objective.cost);
@@ -491,10 +491,10 @@ plan::Objective objective_of(const plan::ServingProblem& problem,
 
 plan::Reason too_many_moves(const std::vector<CurvePoint>& curve, int max_moves) {
   const CurvePoint& last = curve.back();
-  return {"max_moves", "plan", static_cast<double>(max_moves), static_cast<double>(last.moves),
-          fmt::format("at most {} instances may be created; {} {} are needed, on {} GPUs",
-                      max_moves, last.proven() ? "at least" : "the fewest found,", last.moves,
-                      last.gpus)};
+  return {
+      "max_moves", "plan", static_cast<double>(max_moves), static_cast<double>(last.moves),
+      fmt::format("at most {} instances may be created; {} {} are needed, on {} GPUs", max_moves,
+                  last.proven() ? "at least" : "the fewest found,", last.moves, last.gpus)};
 }
 
 std::string summary(const CurvePoint& point, const Changes& changes) {
@@ -535,19 +535,17 @@ plan::ServingPlan canonical(const plan::ServingProblem& problem, plan::ServingPl
 
 }  // namespace
 
-IncrementalOutcome incremental(const plan::ServingProblem& problem,
-                               const plan::ServingPlan& running,
-                               const IncrementalOptions& options) {
-  const plan::ServingPlan current = canonical(problem, running);
-  Stopwatch watch(options.base);
-  std::vector<PointTable> tables;
-  for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));
-  watch.points_done(problem.rule);
+namespace {
+
+// The plan of these tables that leaves running what can stay; service rows are left to complete().
+IncrementalOutcome incremental_of(const plan::ServingProblem& problem,
+                                  const plan::ServingPlan& current, const PointTables& tables,
+                                  const IncrementalOptions& options) {
   IncrementalOutcome result;
-  Outcome exact = plan_exact(problem, tables, options.base);
+  Outcome exact = plan_exact(problem, {tables}, options.base);
   if (!exact.plan || problem.services.empty()) {
     if (exact.plan) result.changes = changes_between(current, *exact.plan);
-    result.outcome = complete(std::move(exact), problem, "incremental", watch);
+    result.outcome = std::move(exact);
     return result;
   }
   const Result<Fleet> fleet = make_fleet(problem, tables);
@@ -567,6 +565,31 @@ IncrementalOutcome incremental(const plan::ServingProblem& problem,
   plan.explanation.push_back(summary(result.curve[chosen], result.changes));
   for (std::string& sentence : explain_moves(current, plan.gpus, problem))
     plan.explanation.push_back(std::move(sentence));
+  return result;
+}
+
+}  // namespace
+
+IncrementalOutcome incremental(const plan::ServingProblem& problem,
+                               const plan::ServingPlan& running,
+                               const IncrementalOptions& options) {
+  const plan::ServingPlan current = canonical(problem, running);
+  Stopwatch watch(options.base);
+  IncrementalOutcome result;
+  if (problem.rule.kind == plan::SloRule::Kind::pooled) {
+    Outcome checked =
+        plan_pools_in_one_mode(problem, options.base, [&](const std::vector<PointTables>& modes) {
+          result = incremental_of(problem, current, modes.front(), options);
+          return result.outcome;
+        });
+    result.outcome = std::move(checked);
+  } else {
+    PointTables tables;
+    for (const plan::FleetEntry& entry : problem.fleet)
+      tables.push_back(best_points(problem, entry));
+    watch.points_done(problem.rule);
+    result = incremental_of(problem, current, tables, options);
+  }
   result.outcome = complete(std::move(result.outcome), problem, "incremental", watch);
   return result;
 }

@@ -48,7 +48,6 @@ struct IncrementalOutcome {
 // Only the GPUs and instances of `current` matter; instances of unknown services and at illegal
 // places are not kept. Without a plan the curve is empty, or shows what more moves would give.
 IncrementalOutcome incremental(const plan::ServingProblem& problem,
-                               const plan::ServingPlan& current,
-                               const IncrementalOptions& options);
+                               const plan::ServingPlan& current, const IncrementalOptions& options);
 
 }  // namespace partita::planners::serving

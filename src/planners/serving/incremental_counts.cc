@@ -58,8 +58,8 @@ class ItemPricer {
     if (left <= 0) return finish(spent, taken);
     if (i == items_.size() || (++nodes_ > kPricingNodes && !best_.empty())) return;
     const CountItem& item = items_[i];
-    const int most = static_cast<int>(
-        std::min(static_cast<double>(item.most), std::ceil(left / item.rate)));
+    const int most =
+        static_cast<int>(std::min(static_cast<double>(item.most), std::ceil(left / item.rate)));
     for (int n = most; n >= 0; --n) {
       const double rest = left - n * item.rate, now = spent + n * item.price;
       if (fraction(i + 1, rest, now) >= cost_ - 1e-12) {
@@ -167,8 +167,7 @@ NearestCounts::NearestCounts(const Site& site)
 std::vector<double> NearestCounts::limits(const std::vector<int>& gpus) const {
   std::vector<double> result;
   for (const Row& row : site_.fleet.rows)
-    result.push_back(static_cast<double>(row.capacity) *
-                     gpus[static_cast<std::size_t>(row.model)]);
+    result.push_back(static_cast<double>(row.capacity) * gpus[static_cast<std::size_t>(row.model)]);
   for (const auto& what : most_kept_) {
     double sum = 0;
     for (std::size_t m = 0; m < gpus.size(); ++m)
@@ -178,8 +177,7 @@ std::vector<double> NearestCounts::limits(const std::vector<int>& gpus) const {
   return result;
 }
 
-NearestCounts::Candidate NearestCounts::candidate(std::size_t service,
-                                                  const Counts& counts) const {
+NearestCounts::Candidate NearestCounts::candidate(std::size_t service, const Counts& counts) const {
   Candidate result{counts, 0, std::vector<double>(rows_.size(), 0)};
   for (std::size_t k = 0; k < static_cast<std::size_t>(site_.fleet.classes); ++k) {
     const int kept = std::min(counts[k], running_[service][k]);

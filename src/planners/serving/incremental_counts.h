@@ -60,11 +60,11 @@ class NearestCounts {
   void improve(Chosen& chosen, const std::vector<double>& limit) const;
 
   const Site& site_;
-  std::vector<Counts> running_;                 // per service
-  std::vector<Constraint> rows_;                // facets, then two of what is kept
+  std::vector<Counts> running_;                     // per service
+  std::vector<Constraint> rows_;                    // facets, then two of what is kept
   std::vector<std::vector<Candidate>> candidates_;  // per service
   std::vector<Cut> cuts_;
-  std::vector<double> multipliers_;  // of the best cut so far
+  std::vector<double> multipliers_;                          // of the best cut so far
   std::vector<std::vector<std::vector<double>>> most_kept_;  // [instances, slices][model][gpus]
 };
 

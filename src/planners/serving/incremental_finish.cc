@@ -98,14 +98,13 @@ plan::PlannedInstance instance_of(const Site& site, const Host& host, const Cand
   const BestPoint& point = site.point(service, host.model, c.spot);
   const auto k = spot.cls - at(site.fleet.first_class[at(host.model)]);
   const hw::GpuModel& gpu = site.problem.fleet[at(host.model)].gpu;
-  plan::PlannedInstance instance{
-      gpu.profiles[at(site.tables[at(host.model)].profiles[k])].name,
-      spot.start,
-      site.problem.services[at(service)].name,
-      point.batch,
-      point.processes,
-      point.throughput,
-      point.latency};
+  plan::PlannedInstance instance{gpu.profiles[at(site.tables[at(host.model)].profiles[k])].name,
+                                 spot.start,
+                                 site.problem.services[at(service)].name,
+                                 point.batch,
+                                 point.processes,
+                                 point.throughput,
+                                 point.latency};
   if (c.running && !c.restarted) {
     instance.batch = c.running->batch;
     instance.processes = c.running->processes;
@@ -191,9 +190,10 @@ class Explainer {
       return fmt::format("{} is created on {}: the service is new", what, where);
     auto& left = removed_[instance.service];
     if (left.empty())
-      return fmt::format("{} is created on {}: what else it has carries {:.6g} of {:.6g} requests"
-                         "/s",
-                         what, where, others(instance), rate(instance.service));
+      return fmt::format(
+          "{} is created on {}: what else it has carries {:.6g} of {:.6g} requests"
+          "/s",
+          what, where, others(instance), rate(instance.service));
     const auto same = std::find_if(left.begin(), left.end(), [&](const Place& place) {
       return place.instance->profile == instance.profile;
     });

@@ -97,9 +97,7 @@ class Repacker {
     int h, spot;
   };
 
-  std::size_t cls(std::size_t k) const {
-    return at(site_.fleet.first_class[at(model_)]) + k;
-  }
+  std::size_t cls(std::size_t k) const { return at(site_.fleet.first_class[at(model_)]) + k; }
   const hw::PackingRules& rules() const { return site_.fleet.rules[at(model_)]; }
   bool done() const {
     return std::all_of(sum_.begin(), sum_.end(), [](int n) { return n == 0; });

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "hw/layout.h"
-#include "model/capacity_table.h"
+#include "planners/serving/instance_rates.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -23,8 +23,8 @@ std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, int
   for (std::size_t k = 0; k < table.profiles.size(); ++k) {
     const hw::MigProfile& profile = gpu.profiles[at(table.profiles[k])];
     for (const int start : profile.starts)
-      spots.push_back({at(first_class) + k, start, ((1U << profile.size) - 1U) << start,
-                       profile.gpcs});
+      spots.push_back(
+          {at(first_class) + k, start, ((1U << profile.size) - 1U) << start, profile.gpcs});
   }
   return spots;
 }
@@ -32,7 +32,8 @@ std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, int
 // Rates of points that are not the best ones: of running instances that would stay as they are.
 class RunningRates {
  public:
-  explicit RunningRates(const plan::ServingProblem& problem) : problem_(problem) {}
+  RunningRates(const plan::ServingProblem& problem, const PointTables& tables)
+      : problem_(problem), tables_(tables), rates_(problem.rule.dispatch) {}
 
   double rate(const plan::FleetEntry& entry, const hw::MigProfile& shape,
               const plan::Service& service, const plan::PlannedInstance& instance) {
@@ -43,30 +44,27 @@ class RunningRates {
     if (!point || (point->memory && shape.memory && *point->memory > *shape.memory)) return 0;
     if (problem_.rule.kind == plan::SloRule::Kind::execution)
       return point->latency < problem_.rule.fraction * service.slo ? point->throughput.value : 0;
+    if (problem_.rule.kind == plan::SloRule::Kind::pooled) return pooled(service, *point);
     if (point->latency > service.slo) return 0;
-    const Key key{entry.gpu.name, service.model,         shape.gpcs,
-                  point->batch,   point->processes, service.percentile};
-    auto known = tables_.find(key);
-    if (known == tables_.end()) {
-      model::BatchQueue queue{
-          profile::batch_curve(found->second, shape.gpcs, point->processes, point->batch),
-          point->processes};
-      known =
-          tables_.emplace(key, model::CapacityTable(std::move(queue), service.percentile)).first;
-    }
-    return std::min(point->throughput, known->second.at(service.slo)).value;
+    return rates_.rate({entry.gpu.name, found->second, *point, service}).value;
   }
 
  private:
-  using Key = std::tuple<std::string, std::string, int, int, int, double>;
+  // A batch longer than the pool is calibrated for would change what the pool carries.
+  double pooled(const plan::Service& service, const profile::ProfilePoint& point) const {
+    const auto s = at(static_cast<int>(&service - problem_.services.data()));
+    return point.latency <= tables_.front().longest[s] ? full_rate(point).value : 0;
+  }
+
   const plan::ServingProblem& problem_;
-  std::map<Key, model::CapacityTable> tables_;
+  const PointTables& tables_;
+  InstanceRates rates_;
 };
 
 // From the current plan to what may be kept of it.
 class Reader {
  public:
-  explicit Reader(Site& site) : site_(site), rates_(site.problem) {}
+  explicit Reader(Site& site) : site_(site), rates_(site.problem, site.tables) {}
 
   void read(const plan::ServingPlan& current) {
     std::map<int, std::size_t> known;  // index: in site_.gpus
@@ -105,15 +103,20 @@ class Reader {
     const auto& profiles = site_.tables[at(gpu.model)].profiles;
     const auto k = std::find(profiles.begin(), profiles.end(), profile);
     if (k == profiles.end()) return;
-    const auto cls = at(site_.fleet.first_class[at(gpu.model)] +
-                        static_cast<int>(k - profiles.begin()));
+    const auto cls =
+        at(site_.fleet.first_class[at(gpu.model)] + static_cast<int>(k - profiles.begin()));
     const auto& spots = site_.spots[at(gpu.model)];
     const auto spot = std::find_if(spots.begin(), spots.end(), [&](const Spot& candidate) {
       return candidate.cls == cls && candidate.start == instance.start;
     });
     if (spot == spots.end()) return;
-    Running running{static_cast<int>(spot - spots.begin()), service->second, instance.batch,
-                    instance.processes, false, 0, Millis{0}};
+    Running running{static_cast<int>(spot - spots.begin()),
+                    service->second,
+                    instance.batch,
+                    instance.processes,
+                    false,
+                    0,
+                    Millis{0}};
     if (site_.rate(running.service, gpu.model, running.spot) <= 0) return;
     const BestPoint& best = site_.point(running.service, gpu.model, running.spot);
     running.best = best.batch == running.batch && best.processes == running.processes;
@@ -230,10 +233,10 @@ Site make_site(const plan::ServingProblem& problem, const std::vector<PointTable
   Site site{problem, tables, fleet, {}, {}, {}, {}, {}, {}, {}, false, true};
   for (std::size_t m = 0; m < tables.size(); ++m) {
     site.spots.push_back(spots_of(problem.fleet[m].gpu, tables[m], fleet.first_class[m]));
-    site.pairwise = site.pairwise && pairwise(problem.fleet[m].gpu, tables[m], site.spots[m],
-                                              fleet.first_class[m]);
+    site.pairwise = site.pairwise &&
+                    pairwise(problem.fleet[m].gpu, tables[m], site.spots[m], fleet.first_class[m]);
   }
-  const KindTable table = make_kinds(problem, tables, fleet);
+  const KindTable table = make_kinds(problem, {tables}, fleet);
   site.kinds.resize(problem.services.size());
   for (std::size_t i = 0; i < table.kinds.size(); ++i)
     for (const int s : table.services[i]) {

@@ -51,7 +51,7 @@ struct Site {
   std::vector<int> taken_indices;        // of all GPUs of the current plan, ascending
   std::map<std::string, int> index;      // services by name
   bool clashes = false;                  // some GPU has clashing instances
-  bool pairwise = true;  // places that share no memory slice always go together
+  bool pairwise = true;                  // places that share no memory slice always go together
 
   const Spot& spot(int model, int s) const {
     return spots[static_cast<std::size_t>(model)][static_cast<std::size_t>(s)];

@@ -162,9 +162,8 @@ void Deployment::tidy() {
 void Deployment::close_spare() {
   std::vector<int> order(hosts_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return host(a).tenants.size() < host(b).tenants.size();
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return host(a).tenants.size() < host(b).tenants.size(); });
   for (const int h : order) {
     if (!host(h).open) continue;
     const std::vector<Tenant> tenants = host(h).tenants;

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <map>
 
+#include "base/index.h"
 #include "hw/layout.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/points.h"
+#include "planners/serving/pooled.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -138,7 +140,7 @@ class ParvaPlanner {
       : problem_(problem), gpu_(problem.fleet.front().gpu) {}
 
   // Without optimize: as far as the Segment Allocator.
-  Outcome run(bool optimize, Stopwatch& watch);
+  Outcome run(bool optimize, PointTable table);
 
  private:
   int columns() const { return static_cast<int>(table_.profiles.size()); }
@@ -151,6 +153,10 @@ class ParvaPlanner {
     return table_.best[static_cast<std::size_t>(service)][static_cast<std::size_t>(column)];
   }
   double throughput(const Segment& s) const { return point(s.service, s.column)->throughput.value; }
+  // What its instances must carry together.
+  double demand(std::size_t s) const {
+    return table_.demand.empty() ? problem_.services[s].rate.value : table_.demand[s];
+  }
   const plan::Service& service(int s) const {
     return problem_.services[static_cast<std::size_t>(s)];
   }
@@ -197,7 +203,7 @@ bool ParvaPlanner::match_demand(DeploymentMap& map) {
   double segments = 0;
   for (int s = 0; s < static_cast<int>(problem_.services.size()); ++s) {
     const Segment best{s, best_column(s, hw::kMaxSlices)};
-    const double rate = service(s).rate.value;
+    const double rate = demand(at(s));
     const double count = std::floor(rate / throughput(best));
     segments += std::max(count + 1, static_cast<double>(service(s).min_replicas));
     if (!(segments <= kMaxSegments)) {
@@ -254,7 +260,7 @@ void ParvaPlanner::top_up(DeploymentMap& map) const {
     const plan::Service& wanted = problem_.services[s];
     const Segment smallest{static_cast<int>(s),
                            smallest_column(static_cast<int>(s), 0, hw::kMaxSlices)};
-    while (replicas[s] < wanted.min_replicas || planned[s] < wanted.rate.value * (1 - kRounding)) {
+    while (replicas[s] < wanted.min_replicas || planned[s] < demand(s) * (1 - kRounding)) {
       map.enqueue(smallest);
       ++replicas[s];
       planned[s] += throughput(smallest);
@@ -318,10 +324,9 @@ void ParvaPlanner::check_fleet(const plan::ServingPlan& plan) {
                          1.0 * plan.objective.gpus, "ParvaGPU needs more GPUs than there are"});
 }
 
-Outcome ParvaPlanner::run(bool optimize, Stopwatch& watch) {
-  table_ = best_points(problem_, problem_.fleet.front());
-  watch.points_done(problem_.rule);
-  refusals_ = unservable(problem_, {table_});
+Outcome ParvaPlanner::run(bool optimize, PointTable table) {
+  table_ = std::move(table);
+  refusals_ = unservable(problem_, {PointTables{table_}});
   if (!refusals_.empty()) return {std::nullopt, refusals_};
 
   DeploymentMap map(shapes_of(gpu_, table_.profiles), gpu_.compute_slices);
@@ -347,8 +352,14 @@ Outcome plan_variant(const plan::ServingProblem& problem, const Variant& variant
       .max_processes = std::min(problem.max_processes, variant.max_processes)};
   std::erase_if(used.fleet.front().gpu.profiles, [](const auto& p) { return !p.plain(); });
   Stopwatch watch(options);
-  Outcome outcome = ParvaPlanner(used).run(variant.optimize, watch);
-  return complete(std::move(outcome), used, variant.name, watch);
+  const auto solve = [&](const std::vector<PointTables>& modes) {
+    return ParvaPlanner(used).run(variant.optimize, modes.front().front());
+  };
+  if (used.rule.kind == plan::SloRule::Kind::pooled)
+    return complete(plan_pools_in_one_mode(used, options, solve), used, variant.name, watch);
+  const PointTable table = best_points(used, used.fleet.front());
+  watch.points_done(used.rule);
+  return complete(solve({{table}}), used, variant.name, watch);
 }
 
 }  // namespace

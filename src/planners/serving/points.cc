@@ -8,8 +8,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/index.h"
 #include "hw/layout.h"
-#include "model/capacity_table.h"
+#include "planners/serving/instance_rates.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -22,33 +23,47 @@ using profile::WorkloadProfile;
 class RateOracle {
  public:
   RateOracle(const plan::ServingProblem& problem, const plan::FleetEntry& entry)
-      : problem_(problem), entry_(entry) {}
+      : problem_(problem), entry_(entry), rates_(problem.rule.dispatch) {}
 
   std::optional<BestPoint> best(const plan::Service& service, const hw::MigProfile& shape) {
     const auto found = entry_.profiles.find(service.model);
     if (found == entry_.profiles.end()) return std::nullopt;
     if (problem_.rule.kind == plan::SloRule::Kind::execution)
-      return best_by_execution(found->second, service, shape);
+      return best_by_execution(found->second, problem_.rule.fraction * service.slo, shape);
     const Key key{service.model, shape.nvml_enum, service.slo.value, service.percentile};
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
     return known_.emplace(key, best_by_queueing(found->second, service, shape)).first->second;
   }
 
+  // What full batches of at most that latency carry, no more than was measured.
+  std::optional<BestPoint> best_within(const plan::Service& service, Millis longest,
+                                       const hw::MigProfile& shape) const {
+    const auto found = entry_.profiles.find(service.model);
+    if (found == entry_.profiles.end() || longest.value <= 0) return std::nullopt;
+    std::optional<BestPoint> best;
+    for (const ProfilePoint& point : found->second.points) {
+      if (point.latency > longest || !usable(point, shape)) continue;
+      const BestPoint full{point.batch, point.processes, full_rate(point), point.latency};
+      const auto key = [](const BestPoint& p) {
+        return std::tuple(-p.throughput.value, p.latency, p.processes, p.batch);
+      };
+      if (!best || key(full) < key(*best)) best = full;
+    }
+    return best;
+  }
+
  private:
   using Key = std::tuple<std::string, int, double, double>;
-  using PointKey = std::tuple<std::string, int, int, int, double>;
 
   bool usable(const ProfilePoint& point, const hw::MigProfile& shape) const {
     return point.gpcs == shape.gpcs && point.processes <= problem_.max_processes &&
            !(point.memory && shape.memory && *point.memory > *shape.memory);
   }
 
-  std::optional<BestPoint> best_by_execution(const WorkloadProfile& profile,
-                                             const plan::Service& service,
+  std::optional<BestPoint> best_by_execution(const WorkloadProfile& profile, Millis limit,
                                              const hw::MigProfile& shape) const {
     const ProfilePoint* best = nullptr;
-    const Millis limit = problem_.rule.fraction * service.slo;
     const auto better = [](const ProfilePoint& a, const ProfilePoint& b) {
       return std::tuple(-a.throughput.value, a.latency, a.processes, a.batch) <
              std::tuple(-b.throughput.value, b.latency, b.processes, b.batch);
@@ -75,29 +90,19 @@ class RateOracle {
     std::optional<BestPoint> best;
     for (const ProfilePoint* point : points) {
       if (best && point->throughput <= best->throughput) break;
-      model::CapacityTable& capacities = capacities_of(profile, *point, service.percentile);
-      if (best && !capacities.may_exceed(best->throughput, service.slo)) continue;
-      const Rps rate = std::min(point->throughput, capacities.at(service.slo));
+      const InstanceRates::Asked asked{entry_.gpu.name, profile, *point, service};
+      if (best && !rates_.may_exceed(asked, best->throughput)) continue;
+      const Rps rate = rates_.rate(asked);
       if (rate.value > 0 && (!best || rate > best->throughput))
         best = BestPoint{point->batch, point->processes, rate, point->latency};
     }
     return best;
   }
 
-  model::CapacityTable& capacities_of(const WorkloadProfile& profile, const ProfilePoint& point,
-                                      double percentile) {
-    const PointKey key{profile.model, point.gpcs, point.processes, point.batch, percentile};
-    const auto known = tables_.find(key);
-    if (known != tables_.end()) return known->second;
-    model::BatchQueue queue{profile::batch_curve(profile, point.gpcs, point.processes, point.batch),
-                            point.processes};
-    return tables_.emplace(key, model::CapacityTable(std::move(queue), percentile)).first->second;
-  }
-
   const plan::ServingProblem& problem_;
   const plan::FleetEntry& entry_;
   std::map<Key, std::optional<BestPoint>> known_;
-  std::map<PointKey, model::CapacityTable> tables_;
+  InstanceRates rates_;
 };
 
 // The double-memory 1g is worth considering when some point of a service fits only there.
@@ -174,6 +179,28 @@ plan::Reason missed_slo(const plan::ServingProblem& problem, const plan::Service
 
 }  // namespace
 
+Rps full_rate(const ProfilePoint& point) {
+  return std::min(point.throughput, Rps{1e3 * point.batch * point.processes / point.latency.value});
+}
+
+double demand_of(const plan::ServingProblem& problem, const PointTables& tables,
+                 std::size_t service) {
+  return tables.empty() || tables.front().demand.empty() ? problem.services[service].rate.value
+                                                         : tables.front().demand[service];
+}
+
+PointTable points_within(const plan::ServingProblem& problem, const plan::FleetEntry& entry,
+                         const std::vector<Millis>& longest) {
+  PointTable table{.profiles = usable_profiles(problem, entry), .best = {}, .longest = longest};
+  const RateOracle oracle(problem, entry);
+  for (std::size_t s = 0; s < problem.services.size(); ++s) {
+    std::vector<std::optional<BestPoint>>& row = table.best.emplace_back();
+    for (const int p : table.profiles)
+      row.push_back(oracle.best_within(problem.services[s], longest[s], entry.gpu.profiles[at(p)]));
+  }
+  return table;
+}
+
 PointTable best_points(const plan::ServingProblem& problem, const plan::FleetEntry& entry) {
   PointTable table{usable_profiles(problem, entry), {}};
   RateOracle oracle(problem, entry);
@@ -189,14 +216,17 @@ PointTable best_points(const plan::ServingProblem& problem, const plan::FleetEnt
 }
 
 std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
-                                     const std::vector<PointTable>& tables) {
+                                     const std::vector<PointTables>& modes) {
   std::vector<plan::Reason> reasons;
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const auto served = [&](const PointTable& table) {
       return std::any_of(table.best[s].begin(), table.best[s].end(),
                          [](const auto& point) { return point.has_value(); });
     };
-    if (std::any_of(tables.begin(), tables.end(), served)) continue;
+    if (std::any_of(modes.begin(), modes.end(), [&](const PointTables& tables) {
+          return std::any_of(tables.begin(), tables.end(), served);
+        }))
+      continue;
     const plan::Service& service = problem.services[s];
     const auto profiled = [&](const plan::FleetEntry& entry) {
       const auto found = entry.profiles.find(service.model);

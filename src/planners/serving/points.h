@@ -23,15 +23,34 @@ struct PointTable {
   std::vector<int> profiles;  // the MIG profiles used, indices into gpu.profiles, ascending gpcs
   // best[service][k]: absent when no measured point of profiles[k] meets the rule and the memory.
   std::vector<std::vector<std::optional<BestPoint>>> best;
+  // demand[service]: how much its instances must carry together, in the terms of `best`; empty: the
+  // services' rates.
+  std::vector<double> demand = {};
+  // longest[service]: what points_within() allowed a full batch; empty: not by that.
+  std::vector<Millis> longest = {};
 };
 
-// Plain profiles, and the double-memory 1g when a service's memory fits it but not the plain 1g.
+// What a point carries at most, by what was measured and by its own latency.
+Rps full_rate(const profile::ProfilePoint& point);
+
+// One table per fleet entry.
+using PointTables = std::vector<PointTable>;
+
+double demand_of(const plan::ServingProblem& problem, const PointTables& tables,
+                 std::size_t service);
+
+// Under the pooled rule (pooled.h) these are the points of highest full throughput whose full batch
+// ends within `longest[service]`; there is none where that is 0.
+PointTable points_within(const plan::ServingProblem& problem, const plan::FleetEntry& entry,
+                         const std::vector<Millis>& longest);
+
+// By the execution or the queueing rule. Plain profiles, and the double-memory 1g when a service's memory fits it but not the plain 1g.
 // Equal throughput: lower latency, then fewer processes, then smaller batch.
 PointTable best_points(const plan::ServingProblem& problem, const plan::FleetEntry& entry);
 
 // Why a service cannot be served at all on this fleet: unknown model, no profile points, or the SLO
 // that the fastest point would need.
 std::vector<plan::Reason> unservable(const plan::ServingProblem& problem,
-                                     const std::vector<PointTable>& tables);
+                                     const std::vector<PointTables>& modes);
 
 }  // namespace partita::planners::serving

@@ -1,0 +1,287 @@
+#include "model/pool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace partita::model {
+namespace {
+
+using Nanos = std::int64_t;
+
+constexpr double kNanosPerMilli = 1e6;
+constexpr double kMillisPerSecond = 1e3;
+// P(late) = kTail exp(-theta D) and the part of a batch that a request waits beyond the slack;
+// fitted to simulations of eight measured curves.
+constexpr double kTail = 2;
+constexpr double kBatchShare = 0.4;
+constexpr Nanos kMostMargin = 1'000'000;  // as usual_margin() of the dispatcher
+constexpr Nanos kMarginShare = 20;
+constexpr std::size_t kForget = std::size_t{1} << 15;
+
+Nanos nanos(Millis duration) {
+  return std::max<Nanos>(1, std::llround(duration.value * kNanosPerMilli));
+}
+
+// The root theta > 0 of rho (e^theta - 1) = theta, the other way round.
+double rho_of(double theta) { return theta < 1e-9 ? 1 : theta / std::expm1(theta); }
+
+double full_rate(const PoolClass& pool) {  // per nanosecond
+  return static_cast<double>(pool.curve.max_batch()) * pool.processes /
+         static_cast<double>(nanos(pool.curve.steps.back().latency));
+}
+
+// The share of the fluid rate that a pool carries: `fluid` per ms.
+double closed_form_share(double fluid, const PoolSlo& wanted, double longest_ms, double batch) {
+  const double served = fluid * (wanted.slo.value - longest_ms) - kBatchShare * batch;
+  if (!(served > 0)) return 0;
+  return rho_of(std::log(kTail / wanted.late) / served);
+}
+
+}  // namespace
+
+Rps fluid(const Pool& pool) {
+  double sum = 0;
+  for (const PoolClass& one : pool) sum += full_rate(one);
+  return Rps{sum * kNanosPerMilli * kMillisPerSecond};
+}
+
+Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted, double dispersion) {
+  const double rate = fluid(pool).value / kMillisPerSecond;
+  double longest = 0, batch = 0;
+  for (const PoolClass& one : pool) {
+    longest = std::max(longest, one.curve.steps.back().latency.value);
+    batch += full_rate(one) * kNanosPerMilli / rate * one.curve.max_batch();
+  }
+  const PoolSlo scaled{wanted.slo, kTail * std::pow(wanted.late / kTail, dispersion)};
+  return Rps{kMillisPerSecond * rate * closed_form_share(rate, scaled, longest, batch)};
+}
+
+Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch,
+                      double dispersion) {
+  const PoolSlo scaled{wanted.slo, kTail * std::pow(wanted.late / kTail, dispersion)};
+  const double need = rate.value / kMillisPerSecond;
+  const auto carried = [&](double fluid) {
+    return fluid * closed_form_share(fluid, scaled, longest.value, batch);
+  };
+  double low = need, high = need;
+  for (int turn = 0; carried(high) < need; ++turn) {
+    if (turn == 60) return Rps{std::numeric_limits<double>::infinity()};
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1e-3 * high) {
+    const double middle = (low + high) / 2;
+    (carried(middle) < need ? low : high) = middle;
+  }
+  return Rps{kMillisPerSecond * high};
+}
+
+PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
+    : slo_(nanos(slo)), margin_(std::min(kMostMargin, slo_ / kMarginShare)) {
+  CHECK(!pool.empty());
+  double pool_rate = 0;
+  for (const PoolClass& one : pool) pool_rate += full_rate(one);
+  std::vector<const PoolClass*> order;
+  for (const PoolClass& one : pool) order.push_back(&one);
+  std::stable_sort(order.begin(), order.end(), [](const PoolClass* a, const PoolClass* b) {
+    return a->curve.steps.back().latency < b->curve.steps.back().latency;
+  });
+  for (const PoolClass* one : order) {
+    Group group;
+    const double share = full_rate(*one) / one->processes / pool_rate;
+    for (const profile::BatchCurve::Step& step : one->curve.steps)
+      group.durations.resize(static_cast<std::size_t>(step.batch), nanos(step.latency));
+    for (const Nanos duration : group.durations)
+      group.paces.push_back(
+          pace == Pace::none
+              ? 0
+              : static_cast<Nanos>(std::ceil(static_cast<double>(duration) * share - 1e-6)));
+    group.ends.assign(static_cast<std::size_t>(one->processes), 0);
+    groups_.push_back(std::move(group));
+  }
+}
+
+void PoolRun::poisson(Rps rate, Rng rng) {
+  gap_ns_ = kMillisPerSecond * kNanosPerMilli / rate.value;
+  rng_ = rng;
+  source_ = nullptr;
+}
+
+Nanos PoolRun::next_arrival() {
+  if (source_) return source_();
+  clock_ns_ -= gap_ns_ * std::log(1 - rng_.uniform());
+  return static_cast<Nanos>(clock_ns_);
+}
+
+Nanos PoolRun::arrival(std::size_t i) {
+  while (times_.size() <= head_ + i) times_.push_back(next_arrival());
+  return times_[head_ + i];
+}
+
+// The first group with a process that is idle then; the last one when none is.
+std::size_t PoolRun::group_at(Nanos now) const {
+  std::size_t group = 0;
+  while (group + 1 < groups_.size() && groups_[group].ends.front() > now) ++group;
+  return group;
+}
+
+// When a group before that one has an idle process.
+Nanos PoolRun::better_from(std::size_t group) const {
+  Nanos first = INT64_MAX;
+  for (std::size_t g = 0; g < group; ++g) first = std::min(first, groups_[g].ends.front());
+  return first;
+}
+
+// The process that is idle longest runs until `end`.
+void PoolRun::occupy(Group& group, Nanos end) {
+  std::vector<Nanos>& heap = group.ends;
+  std::size_t hole = 0;
+  while (2 * hole + 1 < heap.size()) {
+    std::size_t child = 2 * hole + 1;
+    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
+    if (heap[child] >= end) break;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  heap[hole] = end;
+}
+
+// When the next batch starts and where; waiting_ are then those that have arrived.
+Nanos PoolRun::dispatch_time(std::size_t& group) {
+  if (waiting_ == 0) waiting_ = 1;
+  Nanos next = arrival(waiting_);
+  const Nanos oldest = times_[head_];
+  Nanos idle = INT64_MAX;
+  for (const Group& one : groups_) idle = std::min(idle, one.ends.front());
+  Nanos now = std::max({now_, oldest, idle});
+  group = group_at(now);
+  Nanos better = better_from(group);
+  while (true) {
+    while (next <= now) next = arrival(++waiting_);
+    const std::vector<Nanos>& durations = groups_[group].durations;
+    if (waiting_ >= durations.size() || now >= ready_) return now;
+    const Nanos slack = std::max<Nanos>(0, slo_ - durations[waiting_ - 1] - margin_);
+    if (oldest + slack <= now) return now;
+    now = std::min({ready_, oldest + slack, better, next});
+    if (now >= better) {
+      group = group_at(now);
+      better = better_from(group);
+    }
+  }
+}
+
+long PoolRun::count_late(std::size_t batch, Nanos end) {
+  if (keep_)
+    for (std::size_t i = 0; i < batch; ++i)
+      latencies_.push_back(static_cast<double>(end - times_[head_ + i]) / kNanosPerMilli);
+  std::size_t late = 0;
+  while (late < batch && times_[head_ + late] < end - slo_) ++late;
+  return static_cast<long>(late);
+}
+
+PoolCount PoolRun::run(long requests, long most_late) {
+  PoolCount count;
+  while (count.requests < requests && count.late <= most_late) {
+    std::size_t index = 0;
+    now_ = dispatch_time(index);
+    Group& group = groups_[index];
+    const std::size_t batch = std::min(waiting_, group.durations.size());
+    waiting_ -= batch;
+    const Nanos end = now_ + group.durations[batch - 1];
+    count.late += count_late(batch, end);
+    count.requests += static_cast<long>(batch);
+    head_ += batch;
+    occupy(group, end);
+    ready_ = now_ + group.paces[batch - 1];
+    if (head_ > kForget && head_ * 2 > times_.size()) {
+      times_.erase(times_.begin(), times_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
+  }
+  return count;
+}
+
+Millis PoolRun::percentile(double percent) {
+  CHECK(!latencies_.empty());
+  const auto place =
+      latencies_.begin() +
+      static_cast<std::ptrdiff_t>(percent / 100 * static_cast<double>(latencies_.size() - 1));
+  std::nth_element(latencies_.begin(), place, latencies_.end());
+  return Millis{*place};
+}
+
+namespace {
+
+// Looks after each doubling: far below or far above the allowed share is decided, in between the
+// run goes on. Late requests come in clusters, so "far" is a factor.
+bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
+  constexpr double kClearly = 0.4;
+  constexpr double kHopeless = 4;
+  constexpr double kFew = 40;
+  PoolCount sum;
+  const auto absolute = static_cast<long>(wanted.late * static_cast<double>(test.most));
+  for (long next = test.fewest;; next = sum.requests) {
+    const PoolCount more = run.run(std::min(next, test.most - sum.requests), absolute - sum.late);
+    sum.requests += more.requests;
+    sum.late += more.late;
+    const double allowed = wanted.late * static_cast<double>(sum.requests);
+    const auto late = static_cast<double>(sum.late);
+    if (sum.late > absolute || late > kHopeless * allowed + kFew) return false;
+    if (sum.requests >= test.most) return late <= allowed;
+    if (late <= kClearly * allowed) return true;
+  }
+}
+
+}  // namespace
+
+bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test, Pace pace) {
+  if (!(rate.value > 0) || rate >= fluid(pool)) return !(rate.value > 0);
+  PoolRun run(pool, wanted.slo, pace);
+  run.poisson(rate, Rng(test.seed));
+  return decide(run, wanted, test);
+}
+
+bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const PoolTest& test) {
+  PoolRun run(pool, wanted.slo);
+  run.arrivals(std::move(arrivals));
+  return decide(run, wanted, test);
+}
+
+PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
+                    double percentile, Pace pace) {
+  if (!(rate.value > 0) || rate >= fluid(pool)) return {};
+  PoolRun run(pool, wanted.slo, pace);
+  run.poisson(rate, Rng(test.seed));
+  run.keep_latencies();
+  PoolVerdict verdict{decide(run, wanted, test)};
+  verdict.percentile = run.percentile(percentile);
+  return verdict;
+}
+
+Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test, Pace pace) {
+  constexpr double kAccuracy = 0.005;
+  constexpr int kGrid = 12;
+  const Rps most = fluid(pool);
+  // The first failing load of a grid, then bisection below it: where a load fails although a higher
+  // one holds, the lower edge counts.
+  double low = 0, high = 1;
+  for (int i = 1; i <= kGrid; ++i) {
+    const double share = i == kGrid ? 0.995 : static_cast<double>(i) / kGrid;
+    if (!holds(pool, wanted, most * share, test, pace)) {
+      high = share;
+      break;
+    }
+    low = share;
+  }
+  while (high - low > kAccuracy * high && low < 0.995) {
+    const double middle = (low + high) / 2;
+    (holds(pool, wanted, most * middle, test, pace) ? low : high) = middle;
+  }
+  return most * low;
+}
+
+}  // namespace partita::model

@@ -1,0 +1,60 @@
+// Asks of one pool: does it keep the SLO at the planned rate, and with what percentile latency?
+// Answers are remembered: equal pools are asked for again and again.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "model/pool.h"
+#include "plan/serving.h"
+
+namespace partita::planners::serving {
+
+// Instances of a service that run the same point.
+struct PoolPart {
+  std::size_t entry = 0;  // of the fleet
+  int gpcs = 0;
+  int batch = 0;
+  int processes = 0;
+  int instances = 0;
+  auto operator<=>(const PoolPart&) const = default;
+};
+using PoolParts = std::vector<PoolPart>;  // sorted
+
+// Half of what the percentile allows: a minute of traffic scatters around its steady state.
+inline constexpr double kSpentLate = 0.5;
+model::PoolSlo planned_slo(const plan::Service& service);
+
+class PoolOracle {
+ public:
+  explicit PoolOracle(const plan::ServingProblem& problem) : problem_(problem) {}
+
+  // Services that ask the same questions have the same number.
+  int question(const plan::Service& service);
+
+  // A quick answer: by the closed form where it is good and clear, else by simulation.
+  bool carries(const plan::Service& service, const PoolParts& parts);
+
+  // A thorough one, at the rate and (where a batch takes most of the SLO) at loads below.
+  struct Answer {
+    bool holds = false;
+    Millis percentile;  // latency at the planned rate
+    Rps capacity;       // at least the rate when it holds
+  };
+  Answer check(const plan::Service& service, const PoolParts& parts);
+
+  model::Pool pool_of(const plan::Service& service, const PoolParts& parts) const;
+
+ private:
+  using Key = std::pair<int, PoolParts>;
+
+  const plan::ServingProblem& problem_;
+  std::map<std::tuple<std::string, double, double, double>, int> questions_;
+  std::map<Key, bool> carried_;
+  std::map<Key, Answer> checked_;
+};
+
+}  // namespace partita::planners::serving

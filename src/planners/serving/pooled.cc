@@ -1,0 +1,442 @@
+#include "planners/serving/pooled.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "base/index.h"
+#include "planners/serving/exact.h"
+#include "planners/serving/fleet.h"
+#include "planners/serving/pool_oracle.h"
+
+namespace partita::planners::serving {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Caps on the latency of a full batch, as shares of the SLO: the modes.
+constexpr double kCaps[] = {1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
+// A mode whose cheapest pool takes so many compute slices more than the best mode's is left out.
+constexpr double kSpareSlices = 1;
+constexpr int kMostTrials = 40;  // pools tried for the demand of a mode
+constexpr int kMostRounds = 60;  // plans made until every pool holds
+constexpr double kStep = 0.004;  // of a demand at least, when it grows
+constexpr double kAbove = 1 + 1e-6;
+
+using Modes = std::vector<PointTables>;
+
+Outcome refused(std::vector<plan::Reason> reasons) { return {std::nullopt, std::move(reasons)}; }
+
+class PoolPlanner {
+ public:
+  PoolPlanner(const plan::ServingProblem& problem, const Options& options)
+      : problem_(problem), options_(options), oracle_(problem) {}
+
+  Outcome plan(const PointPlanner& solve, bool one_mode) {
+    make_modes();
+    if (auto reasons = unservable(problem_, modes_); !reasons.empty()) return refused(reasons);
+    auto fleet = make_fleet(problem_, modes_.front());
+    if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
+    fleet_ = std::move(*fleet);
+    calibrate();
+    if (auto reasons = hopeless(); !reasons.empty()) return refused(reasons);
+    if (one_mode)
+      if (auto reasons = keep_one_mode(); !reasons.empty()) return refused(reasons);
+    Outcome outcome = solve_until_pools_hold(solve);
+    if (outcome.plan) state_bounds(*outcome.plan);
+    return outcome;
+  }
+
+ private:
+  const plan::Service& service(std::size_t s) const { return problem_.services[s]; }
+
+  PointTables tables_within(double cap) const {
+    std::vector<Millis> longest;
+    for (const plan::Service& one : problem_.services) longest.push_back(cap * one.slo);
+    PointTables tables;
+    for (const plan::FleetEntry& entry : problem_.fleet)
+      tables.push_back(points_within(problem_, entry, longest));
+    return tables;
+  }
+
+  // A service whose points are the same under two caps has them in the first mode only.
+  void make_modes() {
+    for (const double cap : kCaps) {
+      PointTables tables = tables_within(cap);
+      for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+        const bool known =
+            std::any_of(modes_.begin(), modes_.end(), [&](const Modes::value_type& m) {
+              for (std::size_t e = 0; e < m.size(); ++e)
+                if (m[e].best[s] != tables[e].best[s]) return false;
+              return true;
+            });
+        if (known) clear(tables, s);
+      }
+      modes_.push_back(std::move(tables));
+    }
+    for (PointTables& tables : modes_)
+      tables.front().demand.assign(problem_.services.size(), kInfinity);
+  }
+
+  static void clear(PointTables& tables, std::size_t s) {
+    for (PointTable& table : tables)
+      std::fill(table.best[s].begin(), table.best[s].end(), std::nullopt);
+  }
+
+  // ---- demands ----
+
+  Mode mode_at(std::size_t m, std::size_t s) const {
+    Mode mode{{}, modes_[m].front().demand[s]};
+    for (std::size_t e = 0; e < modes_[m].size(); ++e)
+      for (std::size_t k = 0; k < modes_[m][e].profiles.size(); ++k)
+        if (const auto& point = modes_[m][e].best[s][k])
+          mode.rate[at(fleet_.first_class[e]) + k] = point->throughput.value;
+    return mode;
+  }
+
+  PoolParts parts_of(std::size_t m, std::size_t s, const Counts& counts) const {
+    PoolParts parts;
+    for (std::size_t e = 0; e < modes_[m].size(); ++e) {
+      const PointTable& table = modes_[m][e];
+      for (std::size_t k = 0; k < table.profiles.size(); ++k) {
+        const int n = counts[at(fleet_.first_class[e]) + k];
+        const auto& point = table.best[s][k];
+        if (n > 0)
+          add(parts, {e, gpcs_of(e, table.profiles[k]), point->batch, point->processes, n});
+      }
+    }
+    std::sort(parts.begin(), parts.end());
+    return parts;
+  }
+
+  static void add(PoolParts& parts, const PoolPart& part) {
+    for (PoolPart& same : parts) {
+      if (std::tie(same.entry, same.gpcs, same.batch, same.processes) !=
+          std::tie(part.entry, part.gpcs, part.batch, part.processes))
+        continue;
+      same.instances += part.instances;
+      return;
+    }
+    parts.push_back(part);
+  }
+
+  int gpcs_of(std::size_t entry, int profile) const {
+    return problem_.fleet[entry].gpu.profiles[at(profile)].gpcs;
+  }
+
+  // The least demand worth trying: by the closed form where that is good, else the rate itself.
+  double first_demand(std::size_t m, std::size_t s) const {
+    double longest = 0, batch = kInfinity;
+    int processes = 0;
+    for (const PointTable& table : modes_[m]) {
+      for (const auto& point : table.best[s]) {
+        if (!point) continue;
+        longest = std::max(longest, point->latency.value);
+        batch = std::min(batch, 1.0 * point->batch);
+        processes = std::max(processes, point->processes);
+      }
+    }
+    const double rate = service(s).rate.value;
+    if (service(s).slo.value < 1.6 * longest) return rate;
+    const double closed =
+        model::closed_form_fluid(service(s).rate, planned_slo(service(s)), Millis{longest}, batch)
+            .value;
+    return std::isfinite(closed) ? std::max(rate, 0.9 * closed) : rate;
+  }
+
+  struct Way {
+    double cost;  // of the cheapest pool when waiting cost nothing
+    std::size_t mode;
+  };
+
+  // Modes of a service in ascending cost of their cheapest pools.
+  std::vector<Way> ways_of(std::size_t s) {
+    std::vector<Way> ways;
+    for (std::size_t m = 0; m < modes_.size(); ++m) {
+      Mode mode = mode_at(m, s);
+      if (*std::max_element(mode.rate.begin(), mode.rate.end()) <= 0) continue;
+      mode.demand = modes_[m].front().demand[s] = first_demand(m, s);
+      const Kind kind{mode, {}, service(s).min_replicas};
+      ways.push_back({cheapest_cover(kind, fleet_.gpcs, fleet_.classes).bound, m});
+    }
+    std::stable_sort(ways.begin(), ways.end(),
+                     [](const Way& a, const Way& b) { return a.cost < b.cost; });
+    return ways;
+  }
+
+  // Raises the mode's demand until its cheapest pool holds; what that costs, or infinity when it is
+  // more than `most`.
+  double settle(std::size_t m, std::size_t s, double most) {
+    double& demand = modes_[m].front().demand[s];
+    Kind kind{mode_at(m, s), {}, service(s).min_replicas};
+    for (int trial = 0; trial < kMostTrials; ++trial) {
+      kind.demand = demand;
+      const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
+      if (cover.bound > most) return kInfinity;
+      if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
+      demand = std::max(demand * (1 + kStep), carried(kind, cover.counts) * kAbove);
+    }
+    return kInfinity;
+  }
+
+  double carried(const Mode& mode, const Counts& counts) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < at(fleet_.classes); ++k) sum += counts[k] * mode.rate[k];
+    return sum;
+  }
+
+  void calibrate() {
+    std::map<std::pair<int, int>, std::vector<double>> known;  // demands by question and replicas
+    for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+      const std::pair key{oracle_.question(service(s)), service(s).min_replicas};
+      const auto same = known.find(key);
+      if (same != known.end()) {
+        take(s, same->second);
+        continue;
+      }
+      std::vector<double> demands(modes_.size(), kInfinity);
+      double best = kInfinity;
+      for (const Way& way : ways_of(s)) {
+        if (way.cost > best + kSpareSlices) break;
+        const double cost = settle(way.mode, s, best + kSpareSlices);
+        if (cost == kInfinity) continue;
+        demands[way.mode] = modes_[way.mode].front().demand[s];
+        best = std::min(best, cost);
+      }
+      take(s, demands);
+      known.emplace(key, std::move(demands));
+    }
+  }
+
+  void take(std::size_t s, const std::vector<double>& demands) {
+    for (std::size_t m = 0; m < modes_.size(); ++m) {
+      modes_[m].front().demand[s] = demands[m];
+      if (demands[m] == kInfinity) clear(modes_[m], s);
+    }
+  }
+
+  // Services that no number of instances serves in time.
+  std::vector<plan::Reason> hopeless() const {
+    std::vector<plan::Reason> reasons;
+    for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+      const bool served = std::any_of(modes_.begin(), modes_.end(), [&](const PointTables& tables) {
+        return std::isfinite(tables.front().demand[s]);
+      });
+      if (served) continue;
+      double fastest = kInfinity;
+      for (const PointTable& table : tables_within(1))
+        for (const auto& point : table.best[s])
+          if (point) fastest = std::min(fastest, point->latency.value);
+      reasons.push_back(
+          {"slo", "service " + service(s).name, fastest, service(s).slo.value,
+           fmt::format("a full batch takes {:.4g} ms or more, which leaves no room for p{:g} "
+                       "within {:g} ms however many instances wait",
+                       fastest, service(s).percentile, service(s).slo.value)});
+    }
+    return reasons;
+  }
+
+  // One mode per service: the one in which the best plan of all modes runs it.
+  std::vector<plan::Reason> keep_one_mode() {
+    const Outcome best = solve_until_pools_hold(
+        [&](const Modes& modes) { return plan_exact(problem_, modes, options_); });
+    if (!best.plan) return best.refusals;
+    const std::vector<PoolParts> pools = pools_of(problem_, *best.plan);
+    PointTables kept = modes_.front();
+    for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+      for (const PointTables& tables : modes_) {
+        if (counted(tables, s, pools[s]) < tables.front().demand[s] * (1 - 1e-6)) continue;
+        for (std::size_t e = 0; e < kept.size(); ++e) {
+          kept[e].best[s] = tables[e].best[s];
+          kept[e].longest[s] = tables[e].longest[s];
+        }
+        kept.front().demand[s] = tables.front().demand[s];
+        break;
+      }
+    }
+    modes_.assign(1, std::move(kept));
+    return {};
+  }
+
+  // ---- plans ----
+
+  Outcome solve_until_pools_hold(const PointPlanner& solve) {
+    for (int round = 1;; ++round) {
+      Outcome outcome = solve(modes_);
+      if (!outcome.plan) return outcome;
+      const int failed = raise_failing(*outcome.plan);
+      if (failed == 0) {
+        outcome.plan->explanation.push_back(
+            fmt::format("pools: every service's instances keep its SLO as one pool in a simulation "
+                        "at the planned rate, plans made until then: {}",
+                        round));
+        return outcome;
+      }
+      if (options_.progress)
+        options_.progress(
+            fmt::format("round {}: {} pools miss their SLO in the simulation", round, failed));
+      if (round == kMostRounds)
+        return refused(
+            {{"slo", "plan", 1.0 * failed, 0,
+              fmt::format("after {} plans some pools still miss their SLO", kMostRounds)}});
+    }
+  }
+
+  int raise_failing(const plan::ServingPlan& plan) {
+    int failed = 0;
+    const std::vector<PoolParts> pools = pools_of(problem_, plan);
+    for (std::size_t s = 0; s < pools.size(); ++s) {
+      if (oracle_.check(service(s), pools[s]).holds) continue;
+      ++failed;
+      raise(s, pools[s]);
+    }
+    return failed;
+  }
+
+  // What a pool counts for in a mode; 0 when it has points that the mode has not.
+  double counted(const PointTables& tables, std::size_t s, const PoolParts& parts) const {
+    double sum = 0;
+    for (const PoolPart& part : parts) {
+      const PointTable& table = tables[part.entry];
+      double each = 0;
+      for (std::size_t k = 0; k < table.profiles.size(); ++k) {
+        const auto& point = table.best[s][k];
+        if (point && gpcs_of(part.entry, table.profiles[k]) == part.gpcs &&
+            point->batch == part.batch && point->processes == part.processes)
+          each = point->throughput.value;
+      }
+      if (each == 0) return 0;
+      sum += part.instances * each;
+    }
+    return sum;
+  }
+
+  // Every mode that this pool covers needs more from now on.
+  void raise(std::size_t s, const PoolParts& parts) {
+    for (PointTables& tables : modes_) {
+      const double sum = counted(tables, s, parts);
+      double& demand = tables.front().demand[s];
+      if (sum >= demand * (1 - 1e-6)) demand = std::max(demand * (1 + kStep), sum * kAbove);
+    }
+  }
+
+ public:
+  static std::vector<PoolParts> pools_of(const plan::ServingProblem& problem,
+                                         const plan::ServingPlan& plan) {
+    std::map<std::string, std::size_t> index;
+    for (std::size_t s = 0; s < problem.services.size(); ++s)
+      index.emplace(problem.services[s].name, s);
+    std::vector<PoolParts> pools(problem.services.size());
+    for (const plan::PlannedGpu& gpu : plan.gpus) {
+      std::size_t entry = 0;
+      while (problem.fleet[entry].gpu.name != gpu.model) ++entry;
+      const hw::GpuModel& model = problem.fleet[entry].gpu;
+      for (const plan::PlannedInstance& instance : gpu.instances) {
+        const int gpcs = model.profiles[at(model.profile_index(instance.profile))].gpcs;
+        add(pools[index.at(instance.service)],
+            {entry, gpcs, instance.batch, instance.processes, 1});
+      }
+    }
+    for (PoolParts& parts : pools) std::sort(parts.begin(), parts.end());
+    return pools;
+  }
+
+ private:
+  // ---- bounds ----
+
+  // No request in time runs in a batch longer than the SLO, the late ones in any batch: with r1, r2
+  // the throughputs of a process in batches up to the SLO and in any, and theta <= r1 / r2
+  // everywhere, sum r1 >= (p + theta (1 - p)) rate.
+  PointTables fluid_tables() const {
+    PointTables tables = tables_within(1);
+    const PointTables any = tables_within(1e9);
+    for (std::size_t s = 0; s < problem_.services.size(); ++s) {
+      double theta = 1;
+      for (std::size_t e = 0; e < any.size(); ++e) {
+        for (std::size_t k = 0; k < any[e].profiles.size(); ++k) {
+          if (!any[e].best[s][k]) continue;
+          const auto& within = tables[e].best[s][k];
+          theta = std::min(theta, within ? within->throughput / any[e].best[s][k]->throughput : 0);
+        }
+      }
+      const double in_time = service(s).percentile / 100;
+      tables.front().demand.push_back(service(s).rate.value * (in_time + theta * (1 - in_time)));
+    }
+    return tables;
+  }
+
+  void state_bounds(plan::ServingPlan& plan) const {
+    Modes fluid{fluid_tables()};
+    Options quiet = options_;
+    quiet.progress = nullptr;
+    const Outcome relaxed = plan_exact(problem_, fluid, quiet);
+    if (!relaxed.plan) return;
+    const KindTable table = make_kinds(problem_, fluid, fleet_);
+    double slices = 0;
+    for (const Kind& kind : table.kinds)
+      slices += kind.copies * cheapest_cover(kind, fleet_.gpcs, fleet_.classes).bound;
+    plan::Objective& objective = plan.objective;
+    objective.lower_bound_gpus = std::min(objective.gpus, relaxed.plan->objective.lower_bound_gpus);
+    objective.lower_bound_cost = std::min(objective.cost, relaxed.plan->objective.lower_bound_cost);
+    objective.lower_bound_gpcs =
+        std::min(objective.gpcs, static_cast<int>(std::ceil(slices - 1e-6)));
+    const bool fewest = problem_.fleet.size() == 1
+                            ? objective.gpus <= objective.lower_bound_gpus
+                            : objective.cost <= objective.lower_bound_cost * (1 + 1e-9);
+    objective.optimal = fewest && objective.gpcs <= objective.lower_bound_gpcs;
+    plan.explanation.push_back(fmt::format(
+        "no dispatcher does it with fewer than {} GPUs and {} compute slices: requests in time run "
+        "in batches that end within the SLO, and no process is more than busy",
+        objective.lower_bound_gpus, objective.lower_bound_gpcs));
+  }
+
+  const plan::ServingProblem& problem_;
+  const Options& options_;
+  PoolOracle oracle_;
+  Modes modes_;
+  Fleet fleet_;
+};
+
+}  // namespace
+
+Outcome plan_pools(const plan::ServingProblem& problem, const Options& options,
+                   const PointPlanner& solve) {
+  return PoolPlanner(problem, options).plan(solve, false);
+}
+
+Outcome plan_pools_in_one_mode(const plan::ServingProblem& problem, const Options& options,
+                               const PointPlanner& solve) {
+  return PoolPlanner(problem, options).plan(solve, true);
+}
+
+void complete_pools(const plan::ServingProblem& problem, plan::ServingPlan& plan) {
+  PoolOracle oracle(problem);
+  const std::vector<PoolParts> pools = PoolPlanner::pools_of(problem, plan);
+  std::map<std::string, std::size_t> index;
+  std::vector<double> full(pools.size(), 0);
+  for (std::size_t s = 0; s < pools.size(); ++s) index.emplace(problem.services[s].name, s);
+  const auto each = [&](const auto& visit) {
+    for (plan::PlannedGpu& gpu : plan.gpus)
+      for (plan::PlannedInstance& instance : gpu.instances)
+        visit(instance, index.at(instance.service));
+  };
+  each([&](const plan::PlannedInstance& instance, std::size_t s) {
+    full[s] += instance.throughput.value;
+  });
+  std::vector<double> share(pools.size(), 0);
+  for (std::size_t s = 0; s < pools.size(); ++s) {
+    if (pools[s].empty()) continue;
+    const PoolOracle::Answer answer = oracle.check(problem.services[s], pools[s]);
+    share[s] = std::min(answer.capacity.value, full[s]) / full[s];
+    plan.services[s].predicted_latency = answer.percentile;
+  }
+  each([&](plan::PlannedInstance& instance, std::size_t s) {
+    instance.throughput = instance.throughput * share[s];
+    plan.services[s].planned += instance.throughput;
+  });
+}
+
+}  // namespace partita::planners::serving

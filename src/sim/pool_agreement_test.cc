@@ -1,0 +1,113 @@
+// The planner's fast pool (model/pool.h) and the dispatcher that simulator and gateway drive
+// (plan/dispatcher.h) are the same policy: equal latencies, request by request.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/rng.h"
+#include "model/pool.h"
+#include "plan/dispatcher.h"
+
+namespace partita::sim {
+namespace {
+
+using plan::Nanos;
+
+profile::BatchCurve random_curve(Rng& rng) {
+  profile::BatchCurve curve;
+  double latency = 1 + 9 * rng.uniform();
+  for (int batch = 1 << rng.below(2); batch <= 32; batch *= 2) {
+    curve.steps.push_back({batch, Millis{latency}});
+    latency *= 1.1 + rng.uniform();
+    if (rng.below(4) == 0) break;
+  }
+  return curve;
+}
+
+struct RandomPool {
+  model::Pool classes;
+  std::vector<plan::PoolMember> members;
+};
+
+RandomPool random_pool(Rng& rng) {
+  RandomPool pool;
+  for (std::uint64_t i = 0, classes = 1 + rng.below(3); i < classes; ++i) {
+    const profile::BatchCurve curve = random_curve(rng);
+    const int processes = 1 + static_cast<int>(rng.below(3));
+    const int instances = 1 + static_cast<int>(rng.below(4));
+    pool.classes.push_back({curve, processes * instances});
+    pool.members.insert(pool.members.end(), static_cast<std::size_t>(instances),
+                        {curve, processes});
+  }
+  return pool;
+}
+
+// Latencies in ms, in the order of arrival.
+std::vector<double> driven(const std::vector<plan::PoolMember>& members, Nanos slo,
+                           const std::vector<Nanos>& arrivals) {
+  struct Running {
+    Nanos end;
+    int member;
+  };
+  plan::Dispatcher dispatcher(plan::pooled_policy(members, slo));
+  std::vector<Running> running;
+  std::vector<double> latencies;
+  std::size_t next = 0;
+  Nanos wake = plan::kForever;
+  while (latencies.size() < arrivals.size()) {
+    Nanos now = next < arrivals.size() ? std::min(wake, arrivals[next]) : wake;
+    for (const Running& one : running) now = std::min(now, one.end);
+    for (const Running& one : running)
+      if (one.end == now) dispatcher.complete(one.member);
+    std::erase_if(running, [&](const Running& one) { return one.end == now; });
+    while (next < arrivals.size() && arrivals[next] == now) dispatcher.arrive(arrivals[next++]);
+    plan::Dispatcher::Decision decision = dispatcher.step(now);
+    for (; decision.dispatch > 0; decision = dispatcher.step(now)) {
+      running.push_back({now + decision.duration, decision.member});
+      for (const Nanos arrival : dispatcher.dispatched())
+        latencies.push_back(static_cast<double>(now + decision.duration - arrival) / 1e6);
+    }
+    wake = decision.wake_at;
+  }
+  return latencies;
+}
+
+TEST(PoolAgreement, TheModelIsTheDispatcherRequestByRequest) {
+  Rng rng(17);
+  for (int round = 0; round < 200; ++round) {
+    const RandomPool pool = random_pool(rng);
+    const Millis slo{5 + 60 * rng.uniform()};
+    const double rate = model::fluid(pool.classes).value * (0.2 + 0.9 * rng.uniform());
+    std::vector<Nanos> arrivals;
+    double clock = 0;
+    constexpr std::size_t kRequests = 1500;
+    while (arrivals.size() < kRequests)
+      arrivals.push_back(static_cast<Nanos>(clock += 1e9 / rate * rng.exponential()));
+    const std::vector<double> expected =
+        driven(pool.members, std::llround(slo.value * 1e6), arrivals);
+
+    model::PoolRun run(pool.classes, slo);
+    std::size_t next = 0;
+    run.arrivals([&] { return next < kRequests ? arrivals[next++] : std::int64_t{1} << 60; });
+    run.keep_latencies();
+    const model::PoolCount count = run.run(kRequests, kRequests);
+    ASSERT_EQ(count.requests, static_cast<long>(kRequests));
+    ASSERT_EQ(count.late, std::count_if(expected.begin(), expected.end(),
+                                        [&](double latency) {
+                                          return std::llround(latency * 1e6) >
+                                                 std::llround(slo.value * 1e6);
+                                        }))
+        << round;
+    std::vector<double> sorted = expected;
+    std::sort(sorted.begin(), sorted.end());
+    for (const std::size_t place : {std::size_t{0}, kRequests / 2, kRequests - 1})
+      ASSERT_EQ(run.percentile(100.0 * static_cast<double>(place) / (kRequests - 1)).value,
+                sorted[place])
+          << round;
+  }
+}
+
+}  // namespace
+}  // namespace partita::sim

@@ -1,0 +1,35 @@
+// The judge's own look at a queue that has no formula: the dispatcher that serves real requests is
+// driven by random arrivals, and the late ones are counted. Deterministic; shares nothing with the
+// planners' model but the dispatcher's rule itself.
+#pragma once
+
+#include "base/units.h"
+#include "plan/dispatcher.h"
+
+namespace partita::verify {
+
+struct DrivenQueue {
+  plan::DispatchPolicy policy;
+  Rps load;
+  Millis slo;
+  double percentile = 99;
+};
+
+struct DrivenVerdict {
+  bool stable = true;  // the load is less than full batches on all processes carry
+  bool holds = true;   // no more are late than the percentile allows
+  double late = 0;     // share of the requests that were
+  Millis latency{0};   // percentile of those seen
+};
+
+// Requests/s of full batches on all processes.
+Rps full_rate(const plan::DispatchPolicy& policy);
+
+// Runs until the count is clear, at most kMostDriven requests. What is comfortably within the
+// allowance by Lundberg's inequality for the backlog (P(backlog > x) <= exp(-theta x)) is looked at
+// for kFewestDriven only.
+inline constexpr long kFewestDriven = 3'000;
+inline constexpr long kMostDriven = 300'000;
+DrivenVerdict drive(const DrivenQueue& queue);
+
+}  // namespace partita::verify
