@@ -9,7 +9,7 @@ namespace partita::planners::serving {
 namespace {
 
 const Baseline kGslice{"gslice", 0.5};
-constexpr int kStep = 5, kFirst = 50;  // percent of a GPU
+constexpr int kGsliceStep = 5, kGsliceFirst = 50;  // percent of a GPU
 
 // A service's share and batch at rest; no point: the whole GPU is too small.
 struct Rest {
@@ -23,9 +23,10 @@ class Controller {
       : problem_(problem), shares_(shares) {}
 
   Rest settle(const plan::Service& service) {
-    int percent = kFirst;
-    while (percent < 100 && !carrying(service, percent)) percent += kStep;
-    while (percent > kStep && carrying(service, percent - kStep)) percent -= kStep;
+    int percent = kGsliceFirst;
+    while (percent < 100 && !carrying(service, percent)) percent += kGsliceStep;
+    while (percent > kGsliceStep && carrying(service, percent - kGsliceStep))
+      percent -= kGsliceStep;
     return {percent, carrying(service, percent)};
   }
   // The largest batch within the limit on a share.

@@ -13,7 +13,7 @@ namespace partita::planners::serving {
 namespace {
 
 const Baseline kIgniter{"igniter", 0.5};
-constexpr double kStep = 2.5;  // percent of a GPU
+constexpr double kIgniterStep = 2.5;  // percent of a GPU
 
 // data/published/igniter: the mean slowdown beside a copy of oneself on the other half of the GPU,
 // per percent of the others' shares; per kernel and workload on the GPU, ms; kernels per batch.
@@ -67,7 +67,7 @@ bool IgniterPlanner::keeps(const Tenant& tenant, int others, double others_perce
 }
 
 std::optional<Tenant> IgniterPlanner::least_for(const plan::Service& service, int batch) {
-  for (double percent = kStep; percent <= 100; percent += kStep)
+  for (double percent = kIgniterStep; percent <= 100; percent += kIgniterStep)
     if (keeps({&service, batch, percent}, 0, 0)) return Tenant{&service, batch, percent};
   return std::nullopt;
 }
@@ -105,7 +105,7 @@ std::optional<std::vector<Tenant>> IgniterPlanner::together(std::vector<Tenant> 
     const std::vector<Tenant> before = tenants;
     for (std::size_t i = 0; i < tenants.size(); ++i) {
       if (keeps(before[i], others, all - before[i].percent)) continue;
-      tenants[i].percent += kStep;
+      tenants[i].percent += kIgniterStep;
       raised = true;
     }
   }

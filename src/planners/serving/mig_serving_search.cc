@@ -11,7 +11,7 @@
 namespace partita::planners::serving {
 namespace {
 
-constexpr std::uint64_t kSeed = 0x4d49'4753;
+constexpr std::uint64_t kEvolutionSeed = 0x4d49'4753;
 constexpr double kExplore = 1.0;  // GPUs: how much a rarely seen child is favoured
 
 // GPUs for what is missing. A node is what is still missing after the configurations on its path; a
@@ -120,7 +120,8 @@ class Tree {
 
 class Evolution {
  public:
-  Evolution(const ConfigSpace& space, long budget) : space_(space), budget_(budget), rng_(kSeed) {}
+  Evolution(const ConfigSpace& space, long budget)
+      : space_(space), budget_(budget), rng_(kEvolutionSeed) {}
 
   Evolved run(Deployment first) {
     population_ = {std::move(first)};
