@@ -22,7 +22,7 @@ constexpr double kDelayPerWorkload = 0.00475070, kDelayAlways = -0.00902234;
 constexpr double kKernels = 55.5;
 
 // A service with a batch and its share of a GPU, as they change.
-struct Tenant {
+struct ShareTenant {
   const plan::Service* service = nullptr;
   int batch = 0;
   double percent = 0;
@@ -34,30 +34,30 @@ class IgniterPlanner {
       : problem_(problem), shares_(problem) {}
 
   // Absent: more than a whole GPU.
-  std::optional<Tenant> least(const plan::Service& service);
+  std::optional<ShareTenant> least(const plan::Service& service);
   double most(const plan::Service& service);
   // False: more GPUs than the limit.
-  bool place(const Tenant& tenant);
+  bool place(const ShareTenant& tenant);
   std::vector<plan::PlannedGpu> take();
 
  private:
-  bool keeps(const Tenant& tenant, int others, double others_percent);
-  std::optional<Tenant> least_for(const plan::Service& service, int batch);
-  std::optional<std::vector<Tenant>> together(std::vector<Tenant> tenants);
-  bool has_memory(const std::vector<Tenant>& tenants);
+  bool keeps(const ShareTenant& tenant, int others, double others_percent);
+  std::optional<ShareTenant> least_for(const plan::Service& service, int batch);
+  std::optional<std::vector<ShareTenant>> together(std::vector<ShareTenant> tenants);
+  bool has_memory(const std::vector<ShareTenant>& tenants);
 
   const plan::ServingProblem& problem_;
   Shares shares_;
-  std::vector<std::vector<Tenant>> gpus_;
+  std::vector<std::vector<ShareTenant>> gpus_;
 };
 
-double percent_of(const std::vector<Tenant>& tenants) {
+double percent_of(const std::vector<ShareTenant>& tenants) {
   double percent = 0;
-  for (const Tenant& tenant : tenants) percent += tenant.percent;
+  for (const ShareTenant& tenant : tenants) percent += tenant.percent;
   return percent;
 }
 
-bool IgniterPlanner::keeps(const Tenant& tenant, int others, double others_percent) {
+bool IgniterPlanner::keeps(const ShareTenant& tenant, int others, double others_percent) {
   const auto* point = shares_.point(*tenant.service, tenant.percent, tenant.batch);
   if (!point) return false;
   const Millis beside = igniter_latency(point->latency, others, others_percent);
@@ -66,13 +66,13 @@ bool IgniterPlanner::keeps(const Tenant& tenant, int others, double others_perce
          rate >= tenant.service->rate.value * (1 - kRateRounding);
 }
 
-std::optional<Tenant> IgniterPlanner::least_for(const plan::Service& service, int batch) {
+std::optional<ShareTenant> IgniterPlanner::least_for(const plan::Service& service, int batch) {
   for (double percent = kIgniterStep; percent <= 100; percent += kIgniterStep)
-    if (keeps({&service, batch, percent}, 0, 0)) return Tenant{&service, batch, percent};
+    if (keeps({&service, batch, percent}, 0, 0)) return ShareTenant{&service, batch, percent};
   return std::nullopt;
 }
 
-std::optional<Tenant> IgniterPlanner::least(const plan::Service& service) {
+std::optional<ShareTenant> IgniterPlanner::least(const plan::Service& service) {
   const double arriving =
       std::ceil(latency_limit(problem_, service).value / 1000 * service.rate.value);
   int below = 0;
@@ -96,13 +96,13 @@ double IgniterPlanner::most(const plan::Service& service) {
 }
 
 // The shares raised until everybody keeps the limit beside the others, if the GPU is large enough.
-std::optional<std::vector<Tenant>> IgniterPlanner::together(std::vector<Tenant> tenants) {
+std::optional<std::vector<ShareTenant>> IgniterPlanner::together(std::vector<ShareTenant> tenants) {
   const int others = static_cast<int>(tenants.size()) - 1;
   bool raised = true;
   while (raised && percent_of(tenants) <= 100) {
     raised = false;
     const double all = percent_of(tenants);
-    const std::vector<Tenant> before = tenants;
+    const std::vector<ShareTenant> before = tenants;
     for (std::size_t i = 0; i < tenants.size(); ++i) {
       if (keeps(before[i], others, all - before[i].percent)) continue;
       tenants[i].percent += kIgniterStep;
@@ -113,23 +113,23 @@ std::optional<std::vector<Tenant>> IgniterPlanner::together(std::vector<Tenant> 
   return tenants;
 }
 
-bool IgniterPlanner::has_memory(const std::vector<Tenant>& tenants) {
+bool IgniterPlanner::has_memory(const std::vector<ShareTenant>& tenants) {
   double memory = 0;
-  for (const Tenant& tenant : tenants) {
+  for (const ShareTenant& tenant : tenants) {
     const auto* point = shares_.point(*tenant.service, tenant.percent, tenant.batch);
     if (point && point->memory) memory += point->memory->value;
   }
   return !shares_.whole().memory || memory <= shares_.whole().memory->value;
 }
 
-bool IgniterPlanner::place(const Tenant& tenant) {
-  std::optional<std::vector<Tenant>> best;
+bool IgniterPlanner::place(const ShareTenant& tenant) {
+  std::optional<std::vector<ShareTenant>> best;
   std::size_t where = gpus_.size();
   double least_more = 0;
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     const double used = percent_of(gpus_[g]);
     if (used + tenant.percent > 100) continue;
-    std::vector<Tenant> tenants = gpus_[g];
+    std::vector<ShareTenant> tenants = gpus_[g];
     tenants.push_back(tenant);
     auto raised = together(std::move(tenants));
     if (!raised) continue;
@@ -150,7 +150,7 @@ bool IgniterPlanner::place(const Tenant& tenant) {
 std::vector<plan::PlannedGpu> IgniterPlanner::take() {
   SharedGpus planned(shares_.whole());
   for (std::size_t g = 0; g < gpus_.size(); ++g)
-    for (const Tenant& tenant : gpus_[g])
+    for (const ShareTenant& tenant : gpus_[g])
       planned.put(g, *tenant.service, tenant.percent,
                   *shares_.point(*tenant.service, tenant.percent, tenant.batch));
   return std::move(planned).take();
@@ -172,7 +172,7 @@ Outcome plan_igniter(const plan::ServingProblem& problem, const Options& options
   std::vector<plan::Reason> refusals = unservable_shares(used);
   if (!refusals.empty()) return {std::nullopt, std::move(refusals)};
   IgniterPlanner planner(used);
-  std::vector<Tenant> tenants;
+  std::vector<ShareTenant> tenants;
   for (const plan::Service& service : used.services) {
     if (const auto tenant = planner.least(service))
       tenants.push_back(*tenant);
@@ -180,8 +180,8 @@ Outcome plan_igniter(const plan::ServingProblem& problem, const Options& options
       refusals.push_back(beyond_one_gpu(service, planner.most(service), "iGniter"));
   }
   if (!refusals.empty()) return {std::nullopt, std::move(refusals)};
-  std::ranges::stable_sort(tenants, std::greater<>(), &Tenant::percent);
-  for (const Tenant& tenant : tenants)
+  std::ranges::stable_sort(tenants, std::greater<>(), &ShareTenant::percent);
+  for (const ShareTenant& tenant : tenants)
     if (!planner.place(tenant)) return too_many_gpus_for("iGniter");
   return finish_baseline(planner.take(), used, kIgniter, watch);
 }
