@@ -43,6 +43,8 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
 Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan) { return wanted_by(*plan); }
 
 Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& catalogue) {
+  if (plan::shares_gpus(plan))
+    return bad_input("plan", "it shares whole GPUs under MPS, and only MIG instances can be made");
   return check_wanted(wanted_by(plan), catalogue);
 }
 

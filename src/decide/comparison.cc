@@ -40,13 +40,13 @@ Result<Standing> stand(plan::ServingProblem problem, const Contestant& contestan
 }  // namespace
 
 Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const std::string& text,
-                                                  const plan::SloRule& default_rule) {
+                                                  const std::optional<plan::SloRule>& asked) {
   std::vector<Contestant> contestants;
   for (const std::string& part : split(text, ',')) {
     const std::size_t at = part.find('@');
     const Result<const Planner*> planner = find_planner(flag, part.substr(0, at));
     if (!planner) return failed(planner.error());
-    Contestant contestant{*planner, default_rule};
+    Contestant contestant{*planner, rule_for(**planner, asked)};
     if (at != std::string::npos) {
       const Result<plan::SloRule> rule = load_rule(flag, part.substr(at + 1));
       if (!rule) return failed(rule.error());

@@ -18,9 +18,10 @@ struct Contestant {
   plan::SloRule rule;
 };
 
-// "exact,parvagpu@execution:0.45": names of planners, each with an optional rule of its own.
+// "exact,parvagpu@execution:0.45": names of planners, each with an optional rule; without one it is
+// the rule asked for, else the planner's own.
 Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const std::string& text,
-                                                  const plan::SloRule& default_rule);
+                                                  const std::optional<plan::SloRule>& asked);
 
 // A planned batch that cannot be filled at the rate of its instance and executed within the SLO.
 // Looked for under the execution rule only: it counts on full batches, the queueing rule never

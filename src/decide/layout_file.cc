@@ -1,5 +1,7 @@
 #include "decide/layout_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -37,6 +39,12 @@ Result<LayoutFile> read_layout(const Document& document, const hw::Catalogue& ca
                      "'kind' must be ServingPlan or NodeState");
   Result<plan::ServingPlan> plan = forms::read_plan(document);
   if (!plan) return failed(plan.error());
+  if (plan::shares_gpus(*plan))
+    return bad_input(
+        document.at(document.root),
+        fmt::format("planner '{}' shares whole GPUs under MPS; such a plan is there to "
+                    "be compared, and is no layout of MIG instances",
+                    plan->planner));
   return *std::move(plan);
 }
 

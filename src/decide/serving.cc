@@ -36,6 +36,11 @@ Result<const Planner*> find_planner(const std::string& flag, const std::string& 
                                      did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
+plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule>& asked) {
+  if (asked) return *asked;
+  return planner.own_rule.value_or(plan::SloRule{});
+}
+
 Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {

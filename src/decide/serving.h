@@ -21,6 +21,9 @@ std::vector<std::string> planner_names();
 // The planner with this name; the refusal names `flag` and the nearest planner.
 Result<const Planner*> find_planner(const std::string& flag, const std::string& name);
 
+// The rule that a planner plans by: the one asked for, else its own, else the standard one.
+plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule>& asked);
+
 struct PlanOptions {
   long node_budget = planners::serving::Options{}.node_budget;
   Watch watch = {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/unicode.h"
 
@@ -20,9 +21,28 @@ double em(char32_t c) {
   return c >= 'A' && c <= 'Z' ? 0.74 : 0.63;
 }
 
+Strip shared_strip(const PlannedGpu& gpu) {
+  Strip strip{.slices = kShareSlices, .boxes = {}, .shared = true};
+  double percent = 0;
+  const auto slice = [&] { return static_cast<int>(std::lround(percent * kShareSlices / 100)); };
+  for (const PlannedInstance& instance : gpu.instances) {
+    const int start = std::min(slice(), kShareSlices - 1);
+    percent = std::clamp(percent + instance.share_percent, percent, 100.0);
+    strip.boxes.push_back({start, std::max(1, slice() - start), &instance});
+  }
+  return strip;
+}
+
 }  // namespace
 
+std::string size_text(const PlannedInstance& instance) {
+  if (instance.share_percent == 0) return instance.profile;
+  return number_text(instance.share_percent) + "%";
+}
+
 Strip strip_of(const PlannedGpu& gpu, const hw::Catalogue& catalogue) {
+  if (std::ranges::any_of(gpu.instances, [](const auto& i) { return i.share_percent != 0; }))
+    return shared_strip(gpu);
   const hw::GpuModel* model = catalogue.find(gpu.model);
   Strip strip;
   int needed = 1;

@@ -16,18 +16,24 @@
 namespace partita::forms {
 
 struct Box {
-  int start = 0;  // memory slices
+  int start = 0;  // slices of its strip
   int size = 0;
   const PlannedInstance* instance = nullptr;
 };
 
 // One GPU: `slices` memory slices and the boxes on them, ascending and inside. An unknown GPU model
-// gets as many slices as its instances need, an unknown profile one slice.
+// gets as many slices as its instances need, an unknown profile one slice. A GPU that is shared
+// whole has kShareSlices, and its shares lie side by side.
+inline constexpr int kShareSlices = 40;  // 2.5 % each
 struct Strip {
   int slices = 0;
   std::vector<Box> boxes;
+  bool shared = false;
 };
 Strip strip_of(const PlannedGpu& gpu, const hw::Catalogue& catalogue);
+
+// What an instance is: its MIG profile, or its share of the GPU, "20%".
+std::string size_text(const PlannedInstance& instance);
 
 // Position of every service by name: the plan's services first, then strangers named by instances.
 std::map<std::string_view, int> service_order(const ServingPlan& plan);

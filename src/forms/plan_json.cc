@@ -26,6 +26,9 @@ void describe(Form& f, PlannedInstance& i) {
   f.optional(i.predicted).boolean("predicted", i.predicted, "by a law, not measured");
   f.optional(!i.learned_on.empty())
       .text("learned_on", i.learned_on, "the GPU models of the laws that predicted it");
+  f.optional(i.share_percent != 0)
+      .number("share_percent", i.share_percent, {.high = 100},
+              "MPS share of a whole GPU without MIG; missing or 0: a MIG instance");
 }
 
 void describe(Form& f, PlannedGpu& gpu) {
@@ -112,9 +115,17 @@ int gpcs_of(std::string_view profile) {
 Objective counted(const ServingPlan& plan) {
   Objective objective;
   objective.gpus = static_cast<int>(plan.gpus.size());
-  for (const PlannedGpu& gpu : plan.gpus)
-    for (const PlannedInstance& instance : gpu.instances)
-      objective.gpcs += gpcs_of(instance.profile);
+  for (const PlannedGpu& gpu : plan.gpus) {
+    int whole = 0;  // of a GPU that is shared, however many share it
+    for (const PlannedInstance& instance : gpu.instances) {
+      const int gpcs = gpcs_of(instance.profile);
+      if (instance.share_percent == 0)
+        objective.gpcs += gpcs;
+      else
+        whole = gpcs;
+    }
+    objective.gpcs += whole;
+  }
   return objective;
 }
 

@@ -28,6 +28,9 @@ struct Grid {
   int width() const { return columns * (head + bar) + (columns - 1) * kGutter; }
 };
 
+// Every slice is marked, or every tenth of a GPU that is shared.
+int slices_per_mark(const Strip& strip) { return strip.shared ? kShareSlices / 10 : 1; }
+
 std::string ms_text(Millis time) { return duration_text(time.value / 1000); }
 
 Grid grid_of(std::span<const PlannedGpu> gpus) {
@@ -58,7 +61,7 @@ class Svg {
   int legend(int y);
   int column(std::span<const PlannedGpu> gpus, int left, int y);
   Strip gpu(const PlannedGpu& gpu, int left, int y);
-  int slice_axis(int slices, int left, int y);
+  int slice_axis(const Strip& strip, int left, int y);
   void instance(const PlannedGpu& gpu, const Box& box, double x, double y, double width);
   std::string facts(const PlannedGpu& gpu, const PlannedInstance& instance) const;
 
@@ -142,11 +145,15 @@ int Svg::legend(int y) {
 
 // What hovering over an instance shows, escaped.
 std::string Svg::facts(const PlannedGpu& gpu, const PlannedInstance& instance) const {
-  std::string text = fmt::format(
-      "{}\nGPU {}, {} at memory slice {}\nbatch {}, {}\nat most {} requests/s, {} for a full batch",
-      xml_escaped(instance.service), gpu.index, xml_escaped(instance.profile), instance.start,
-      instance.batch, count_text(instance.processes, "process"),
-      number_text(instance.throughput.value), ms_text(instance.latency));
+  const std::string place =
+      instance.share_percent == 0
+          ? fmt::format("{} at memory slice {}", xml_escaped(instance.profile), instance.start)
+          : size_text(instance) + " of it under MPS, without MIG";
+  std::string text =
+      fmt::format("{}\nGPU {}, {}\nbatch {}, {}\nat most {} requests/s, {} for a full batch",
+                  xml_escaped(instance.service), gpu.index, place, instance.batch,
+                  count_text(instance.processes, "process"), number_text(instance.throughput.value),
+                  ms_text(instance.latency));
   if (instance.predicted)
     text += instance.learned_on.empty()
                 ? "\npredicted, not measured"
@@ -171,7 +178,7 @@ void Svg::instance(const PlannedGpu& gpu, const Box& box, double x, double y, do
   constexpr double kBold = 1.1;  // bold letters are that much wider
   const int name_size =
       text_width(i.service, kPlanNameSize * kBold) <= room ? kPlanNameSize : kPlanSmallSize;
-  std::string second = i.profile + " · " + point;
+  std::string second = size_text(i) + " · " + point;
   if (text_width(second, kPlanSmallSize) > room) second = point;
   put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"600\"{}>{}</text>",
       x + padding, y + 18, name_size, rim(fill),
@@ -184,40 +191,47 @@ Strip Svg::gpu(const PlannedGpu& gpu, int left, int y) {
   const Strip strip = strip_of(gpu, catalogue_);
   const double slice = static_cast<double>(grid_.bar) / strip.slices;
   const int x = left + grid_.head;
-  put("<g><title>GPU {}: {}, {} memory slices</title><text x=\"{}\" y=\"{}\" font-size=\"{}\" "
+  put("<g><title>GPU {}: {}, {}</title><text x=\"{}\" y=\"{}\" font-size=\"{}\" "
       "fill=\"{}\">GPU {}</text><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\" "
       "fill=\"{}\" stroke=\"{}\"/>",
-      gpu.index, xml_escaped(gpu.model), strip.slices, left, y + 26, kPlanNameSize, kFaint,
-      gpu.index, x, y, grid_.bar, kRowHeight, kPageGround, kPageLine);
+      gpu.index, xml_escaped(gpu.model),
+      strip.shared ? "shared whole, without MIG" : count_text(strip.slices, "memory slice"), left,
+      y + 26, kPlanNameSize, kFaint, gpu.index, x, y, grid_.bar, kRowHeight, kPageGround,
+      kPageLine);
   put("<path d=\"");
-  for (int i = 1; i < strip.slices; ++i) put("M{:.1f} {}v{}", x + i * slice, y, kRowHeight);
+  const int step = slices_per_mark(strip);
+  for (int i = step; i < strip.slices; i += step)
+    put("M{:.1f} {}v{}", x + i * slice, y, kRowHeight);
   put("\" stroke=\"{}\" stroke-dasharray=\"2 3\"/></g>\n", kPageLine);
   for (const Box& box : strip.boxes) instance(gpu, box, x + box.start * slice, y, box.size * slice);
   return strip;
 }
 
-// The numbers of the memory slices under the bars above; returns the y below them.
-int Svg::slice_axis(int slices, int left, int y) {
-  const double slice = static_cast<double>(grid_.bar) / slices;
-  put("<g class=\"axis\" font-size=\"{}\" fill=\"{}\"><text x=\"{}\" y=\"{}\">slice</text>",
-      kPlanSmallSize, kFaint, left, y + kSliceAxis - 2);
-  for (int i = 0; i < slices; ++i)
+// The numbers of the memory slices, or percents, under the bars above; returns the y below them.
+int Svg::slice_axis(const Strip& strip, int left, int y) {
+  const double slice = static_cast<double>(grid_.bar) / strip.slices;
+  const int step = slices_per_mark(strip);
+  put("<g class=\"axis\" font-size=\"{}\" fill=\"{}\"><text x=\"{}\" y=\"{}\">{}</text>",
+      kPlanSmallSize, kFaint, left, y + kSliceAxis - 2, strip.shared ? "%" : "slice");
+  for (int i = 0; i < strip.slices; i += step)
     put("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-        left + grid_.head + (i + 0.5) * slice, y + kSliceAxis - 2, i);
+        left + grid_.head + (strip.shared ? i : i + 0.5) * slice, y + kSliceAxis - 2,
+        strip.shared ? 100 * i / strip.slices : i);
   put("</g>\n");
   return y + kSliceAxis;
 }
 
 // GPUs below each other, the axis wherever those above have as many slices; returns the y below.
 int Svg::column(std::span<const PlannedGpu> gpus, int left, int y) {
-  int slices = 0;
+  Strip last;
   for (const PlannedGpu& each : gpus) {
     const int wanted = strip_of(each, catalogue_).slices;
-    if (slices != 0 && wanted != slices) y = slice_axis(slices, left, y - kRowGap + 2) + kRowGap;
-    slices = gpu(each, left, y).slices;
+    if (last.slices != 0 && wanted != last.slices)
+      y = slice_axis(last, left, y - kRowGap + 2) + kRowGap;
+    last = gpu(each, left, y);
     y += kRowHeight + kRowGap;
   }
-  return slices == 0 ? y : slice_axis(slices, left, y - kRowGap + 2);
+  return last.slices == 0 ? y : slice_axis(last, left, y - kRowGap + 2);
 }
 
 std::string Svg::draw() && {

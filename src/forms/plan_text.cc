@@ -19,7 +19,7 @@ LabelledBox labelled(const Box& box, const std::map<std::string_view, int>& orde
   const std::string name = utf8(printable(instance.service));
   return {.start = box.start,
           .size = box.size,
-          .labels = {fmt::format("{} {} {}", name, instance.profile, point),
+          .labels = {fmt::format("{} {} {}", name, size_text(instance), point),
                      fmt::format("{} {}", name, point), (instance.predicted ? "~" : "") + name},
           .colour = distinct_colour(order.at(instance.service))};
 }
@@ -52,7 +52,8 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
     const Strip strip = strip_of(gpu, catalogue);
     if (!model || *model != gpu.model || slices != strip.slices)
       text += fmt::format("{} {}\n", fit(gpu.model, head),
-                          painter.dim(ruler_text({strip.slices, width})));
+                          painter.dim(strip.shared ? "shared whole, without MIG"
+                                                   : ruler_text({strip.slices, width})));
     model = &gpu.model;
     slices = strip.slices;
     text += fmt::format("{} {}\n", fit(fmt::format("GPU {}", gpu.index), head),
@@ -65,10 +66,10 @@ std::string gpus_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
 
 // "3: 2 × 1g.10gb", "1 × 4g.40gb" of every service.
 std::map<std::string_view, std::vector<std::string>> instance_counts(const ServingPlan& plan) {
-  std::map<std::string_view, std::map<std::string_view, int>> counts;
+  std::map<std::string_view, std::map<std::string, int>> counts;
   for (const PlannedGpu& gpu : plan.gpus)
     for (const PlannedInstance& instance : gpu.instances)
-      ++counts[instance.service][instance.profile];
+      ++counts[instance.service][size_text(instance)];
   std::map<std::string_view, std::vector<std::string>> texts;
   for (const auto& [service, profiles] : counts) {
     int total = 0;
@@ -176,6 +177,7 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
   text += lines(fmt::format("made for {}", server_text(plan.rule.dispatch)));
+  if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
   std::string effort =
       fmt::format("planned in {} ms of CPU time", number_text(plan.stats.planning_ms));
   if (plan.stats.capacity_ms > 0)

@@ -108,6 +108,8 @@ device::Instance instance_of(const GpuGeometry& gpu, const Slot& slot, std::set<
 
 Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& plan,
                            const hw::Catalogue& catalogue) {
+  if (plan::shares_gpus(plan))
+    return bad_input(file, "it shares whole GPUs under MPS, and only MIG instances can be stated");
   Geometry geometry;
   for (const plan::PlannedGpu& planned : plan.gpus) {
     const Result<const hw::GpuModel*> model = catalogue.get(planned.model);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <tuple>
 
@@ -87,6 +88,12 @@ bool ServingPlan::operator==(const ServingPlan& other) const {
     return std::tie(p.gpu_model, p.planner, p.rule, p.objective, p.gpus, p.services);
   };
   return key(*this) == key(other);
+}
+
+bool shares_gpus(const ServingPlan& plan) {
+  return std::ranges::any_of(plan.gpus, [](const PlannedGpu& gpu) {
+    return std::ranges::any_of(gpu.instances, [](const auto& i) { return i.share_percent != 0; });
+  });
 }
 
 Rps share_of(const PlannedService& service, const PlannedInstance& instance) {

@@ -84,16 +84,19 @@ struct ServingProblem {
   int max_processes = kDefaultMaxProcesses;
 };
 
-// An instance of the plan with the segment (batch size, processes) that runs on it.
+// An instance of the plan with the segment (batch size, processes) that runs on it. With a share it
+// is no MIG instance: the GPU has MIG off, its segments share it under MPS, `profile` is the one
+// that covers the whole GPU, and start is 0.
 struct PlannedInstance {
   std::string profile;  // MIG profile name on its GPU's model
   int start = 0;        // NVML placement start, memory slices
   std::string service;
   int batch = 0;
   int processes = 0;
-  Rps throughput;          // rate that the instance is planned to carry at most under the SLO rule
-  Millis latency;          // execution latency of a full batch
-  bool predicted = false;  // by a law, not measured (predictions.h)
+  Rps throughput;  // rate that the instance is planned to carry at most under the SLO rule
+  Millis latency;  // execution latency of a full batch
+  double share_percent = 0;     // of the whole GPU's compute; 0: a MIG instance
+  bool predicted = false;       // by a law, not measured (predictions.h)
   std::string learned_on = {};  // the GPU models of such laws, with commas; may be unknown
   bool operator==(const PlannedInstance&) const = default;
 };
@@ -147,6 +150,11 @@ struct ServingPlan {
   // Equal decisions; stats, explanation and digest do not count.
   bool operator==(const ServingPlan& other) const;
 };
+
+// Whether any of its instances is a share of a whole GPU, and what is to be said of such plans.
+bool shares_gpus(const ServingPlan& plan);
+inline constexpr const char* kSharesJudged =
+    "shares are judged between the measured MIG sizes, without what neighbours do to one another";
 
 // How much of its service's rate an instance receives: proportional to its planned throughput.
 Rps share_of(const PlannedService& service, const PlannedInstance& instance);

@@ -44,17 +44,42 @@ TEST(Published, NoFileIsLeftOut) {
   const std::filesystem::path root = std::filesystem::path(PARTITA_SOURCE_DIR) / kFolder;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
     if (entry.path().extension() == ".csv") found.insert(entry.path().lexically_relative(root));
-  EXPECT_THAT(found,
-              testing::ElementsAre("accelwattch/pascal-ptx.csv", "accelwattch/pascal-sass.csv",
-                                   "accelwattch/turing-ptx.csv", "accelwattch/turing-sass.csv",
-                                   "accelwattch/volta-board.csv", "accelwattch/volta-counters.csv",
-                                   "accelwattch/volta-hw.csv", "accelwattch/volta-hybrid.csv",
-                                   "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
-                                   "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv",
-                                   "reef/alexnet.csv", "reef/bert.csv", "reef/densenet.csv",
-                                   "reef/inception.csv", "reef/mobilenet.csv", "reef/resnet.csv",
-                                   "reef/resnet152.csv", "reef/resnet18.csv", "reef/vgg.csv",
-                                   "reef/waves.csv", "rodinia/far-table3.csv"));
+  EXPECT_THAT(
+      found,
+      testing::ElementsAre(
+          "accelwattch/pascal-ptx.csv", "accelwattch/pascal-sass.csv", "accelwattch/turing-ptx.csv",
+          "accelwattch/turing-sass.csv", "accelwattch/volta-board.csv",
+          "accelwattch/volta-counters.csv", "accelwattch/volta-hw.csv",
+          "accelwattch/volta-hybrid.csv", "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
+          "gpulet/a100-mps.csv", "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv",
+          "igniter/v100-models.csv", "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv",
+          "reef/alexnet.csv", "reef/bert.csv", "reef/densenet.csv", "reef/inception.csv",
+          "reef/mobilenet.csv", "reef/resnet.csv", "reef/resnet152.csv", "reef/resnet18.csv",
+          "reef/vgg.csv", "reef/waves.csv", "rodinia/far-table3.csv"));
+}
+
+// Eleven models, six shares, seven batches. Most convolutional models do on all of it what
+// ParvaGPU measured on 7 GPCs with one process, within a quarter.
+TEST(Published, GpuletsProfilesAreWholeAndAgreeWithParvaGpus) {
+  std::map<std::string, std::map<std::pair<int, int>, double>> rate;  // (share, batch)
+  const Csv csv = table_of("gpulet/a100-mps.csv");
+  for (const CsvRow& row : csv.rows)
+    EXPECT_TRUE(rate[row.cells[0]]
+                    .emplace(std::pair(std::stoi(row.cells[1]), std::stoi(row.cells[2])),
+                             std::stod(row.cells[3]))
+                    .second)
+        << csv.at(row);
+  ASSERT_EQ(rate.size(), 11u);
+  int close = 0;
+  for (const auto& [model, rates] : rate) {
+    EXPECT_EQ(rates.size(), 6u * 7u) << model;
+    EXPECT_GT(rates.at({100, 64}), 1.5 * rates.at({20, 64})) << model;
+    const ProfilePoint* measured = find_point(published_profiles().at(model), 7, 64, 1);
+    ASSERT_TRUE(measured);
+    const double ratio = rates.at({100, 64}) / measured->throughput.value;
+    if (model != "bert") close += ratio > 0.75 && ratio < 1.25;
+  }
+  EXPECT_GE(close, 8);
 }
 
 TEST(Published, ParvaGpusProfilesAreWholeAndTheirColumnsAgree) {

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/index.h"
+#include "profile/share.h"
 #include "sim/arrivals.h"
 #include "sim/service_world.h"
 
@@ -35,8 +36,13 @@ constexpr double kMaxClockSeconds = 4e9;
 using Entries = std::map<std::string_view, Entry>;
 
 struct Slices {
-  int used = 0, total = 0;
+  double used = 0, total = 0;
 };
+
+// The part of its profile's compute that an instance has: all of it, or an MPS share.
+double part_of(const plan::PlannedInstance& instance) {
+  return instance.share_percent == 0 ? 1 : instance.share_percent / 100;
+}
 
 const plan::FleetEntry* find_fleet(const plan::ServingProblem& problem, const std::string& model) {
   const auto found = std::find_if(problem.fleet.begin(), problem.fleet.end(),
@@ -69,8 +75,13 @@ Result<Instance> instance_of(const plan::FleetEntry& fleet, const hw::MigProfile
   }
   Instance instance;
   instance.throughput = planned.throughput;
+  const profile::WorkloadProfile workload =
+      planned.share_percent == 0
+          ? profile::WorkloadProfile{}
+          : profile::at_share(table->second, mig.gpcs, planned.share_percent);
   instance.member = {
-      profile::batch_curve(table->second, mig.gpcs, planned.processes, planned.batch),
+      profile::batch_curve(planned.share_percent == 0 ? table->second : workload, mig.gpcs,
+                           planned.processes, planned.batch),
       planned.processes};
   if (instance.member.curve.steps.empty()) {
     return bad_input("", service.model + " was not measured on " + std::to_string(mig.gpcs) +
@@ -98,7 +109,7 @@ Result<void> add_gpu(Entries& entries, const plan::PlannedGpu& gpu, const plan::
     const hw::MigProfile& mig = fleet.gpu.profiles[static_cast<std::size_t>(profile)];
     Result<Instance> found = instance_of(fleet, mig, *entry->second.service, instance);
     if (!found) return bad_input(place_of(gpu, instance), found.error().message);
-    found->weight = by_sms ? *mig.sms : mig.gpcs;
+    found->weight = part_of(instance) * (by_sms ? *mig.sms : mig.gpcs);
     entry->second.instances.push_back(std::move(*found));
   }
   return {};
@@ -297,10 +308,10 @@ double external_fragmentation(const plan::ServingProblem& problem, const plan::S
     slices.total += model.compute_slices;
     for (const plan::PlannedInstance& instance : gpu.instances) {
       const auto profile = static_cast<std::size_t>(model.profile_index(instance.profile));
-      slices.used += model.profiles[profile].gpcs;
+      slices.used += part_of(instance) * model.profiles[profile].gpcs;
     }
   }
-  return slices.total == 0 ? 0 : 1 - static_cast<double>(slices.used) / slices.total;
+  return slices.total == 0 ? 0 : 1 - slices.used / slices.total;
 }
 
 }  // namespace

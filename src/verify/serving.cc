@@ -10,12 +10,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "hw/layout.h"
 #include "verify/driven_queue.h"
 #include "verify/paced_queue.h"
 #include "verify/segment.h"
+#include "verify/share.h"
 
 namespace partita::verify {
 namespace {
@@ -167,11 +169,13 @@ class ServingJudge {
     for (const PlannedGpu& gpu : plan_.gpus) {
       for (std::size_t i = 0; i < gpu.instances.size(); ++i) {
         const PlannedInstance& instance = gpu.instances[i];
-        if (std::isfinite(instance.throughput.value) && std::isfinite(instance.latency.value))
+        if (std::isfinite(instance.throughput.value) && std::isfinite(instance.latency.value) &&
+            std::isfinite(instance.share_percent))
           continue;
         const std::string subject = fmt::format("gpu {} instance {}", gpu.index, i);
         check_number(subject, "throughput_rps", instance.throughput.value);
         check_number(subject, "latency_ms", instance.latency.value);
+        check_number(subject, "share_percent", instance.share_percent);
       }
     }
     for (const PlannedService& row : plan_.services) {
@@ -207,7 +211,7 @@ class ServingJudge {
     }
   }
 
-  Placed resolve(std::size_t g, std::size_t i) const {
+  Placed resolve(std::size_t g, std::size_t i) {
     const PlannedInstance& planned = plan_.gpus[g].instances[i];
     Placed placed{.planned = &planned, .gpu = g, .instance = i};
     placed.entry = fleet_entry(plan_.gpus[g].model);
@@ -221,10 +225,20 @@ class ServingJudge {
     if (!placed.shape || !placed.service) return placed;
     const auto workload = placed.entry->profiles.find(placed.service->model);
     if (workload == placed.entry->profiles.end()) return placed;
-    placed.workload = &workload->second;
+    placed.workload = planned.share_percent == 0
+                          ? &workload->second
+                          : shared(workload->second, placed.shape->gpcs, planned.share_percent);
     placed.point =
-        profile::find_point(workload->second, placed.shape->gpcs, planned.batch, planned.processes);
+        profile::find_point(*placed.workload, placed.shape->gpcs, planned.batch, planned.processes);
     return placed;
+  }
+
+  const profile::WorkloadProfile* shared(const profile::WorkloadProfile& measured, int gpcs,
+                                         double percent) {
+    if (!std::isfinite(percent)) percent = 0;  // check_shares says so
+    const auto [at, fresh] = shared_.try_emplace({&measured, gpcs, percent});
+    if (fresh) at->second = shared_workload(measured, gpcs, percent);
+    return &at->second;
   }
 
   void check_gpu(std::size_t g) {
@@ -232,7 +246,8 @@ class ServingJudge {
     std::vector<Placed> placed;
     for (std::size_t i = 0; i < gpu.instances.size(); ++i) placed.push_back(resolve(g, i));
     if (const plan::FleetEntry* entry = fleet_entry(gpu.model)) {
-      check_layout(entry->gpu, placed);
+      const bool mig = std::ranges::all_of(gpu.instances, is_mig);
+      mig ? check_layout(entry->gpu, placed) : check_shares(entry->gpu, placed);
     } else {
       report("unknown_gpu_model", name_of(g), 0, 0,
              fmt::format("the {} has no {}", measured_ ? "fleet" : "catalogue", gpu.model));
@@ -266,6 +281,45 @@ class ServingJudge {
              conflict.need, "on " + gpu.name);
   }
 
+  static bool is_mig(const PlannedInstance& planned) { return planned.share_percent == 0; }
+
+  // A GPU without MIG: every instance is a share of all of it.
+  void check_shares(const hw::GpuModel& gpu, const std::vector<Placed>& placed) {
+    const int whole = whole_gpcs(gpu);
+    double percent = 0;
+    double memory = 0;
+    std::optional<Mib> there;
+    for (const Placed& one : placed) {
+      const double share = one.planned->share_percent;
+      if (is_mig(*one.planned)) {
+        report("mixed_gpu", name_of(one), 0, 0, "a MIG instance on a GPU that is shared whole");
+        continue;
+      }
+      if (!(share > 0 && share <= 100))
+        report("share", name_of(one), share, 100, "percent of the GPU, above 0 and at most 100");
+      else
+        percent += share;
+      if (!one.shape)
+        report("unknown_profile", name_of(one), 0, 0,
+               fmt::format("{} has no profile {}", gpu.name, one.planned->profile));
+      else if (one.shape->gpcs != whole || one.planned->start != 0)
+        report("whole_gpu", name_of(one), one.shape->gpcs, whole,
+               "a share is of the profile that covers the whole GPU, from slice 0");
+      if (one.shape) there = one.shape->memory;
+      if (one.point && one.point->memory) memory += one.point->memory->value;
+    }
+    if (above(percent, 100))
+      report("shares", name_of(placed.front().gpu), 100, percent, "percent there, and given away");
+    if (there && above(memory, there->value))
+      report("memory", name_of(placed.front().gpu), there->value, memory,
+             "MiB that the GPU has and its segments need");
+  }
+  static int whole_gpcs(const hw::GpuModel& gpu) {
+    int most = 0;
+    for (const hw::MigProfile& profile : gpu.profiles) most = std::max(most, profile.gpcs);
+    return most;
+  }
+
   // Conflicts name instances by their place among those of a known profile.
   std::string subject_of(const hw::Conflict& conflict, std::size_t g,
                          const std::vector<const Placed*>& who) const {
@@ -290,13 +344,18 @@ class ServingJudge {
     } else if (!measured_) {
       check_throughput(placed);
     } else if (placed.shape && !placed.point) {
-      report(
-          "unknown_point", name_of(placed), 0, 0,
-          fmt::format("model {} was not measured on {} GPCs with batch {} and {} processes",
-                      placed.service->model, placed.shape->gpcs, planned.batch, planned.processes));
+      report("unknown_point", name_of(placed), 0, 0,
+             fmt::format("model {} was not measured on {} with batch {} and {} processes",
+                         placed.service->model, size_of(placed), planned.batch, planned.processes));
     } else if (placed.point) {
       check_point(placed);
     }
+  }
+
+  static std::string size_of(const Placed& placed) {
+    const double share = placed.planned->share_percent;
+    if (share == 0) return fmt::format("{} GPCs", placed.shape->gpcs);
+    return fmt::format("sizes around {:g} % of {} GPCs", share, placed.shape->gpcs);
   }
 
   void check_throughput(const Placed& placed) {
@@ -314,11 +373,13 @@ class ServingJudge {
     const double stated = planned.throughput.value;
     if (std::isfinite(stated) && above(stated, point.throughput.value))
       report("throughput", name_of(placed), point.throughput.value, stated,
-             "req/s measured, and stated");
+             is_mig(planned) ? "req/s measured, and stated"
+                             : "req/s between measured sizes, and stated");
     check_throughput(placed);
     if (std::isfinite(planned.latency.value) && !close(planned.latency.value, point.latency.value))
       report("latency", name_of(placed), planned.latency.value, point.latency.value,
-             "ms stated, and measured for a full batch");
+             is_mig(planned) ? "ms stated, and measured for a full batch"
+                             : "ms stated, and between measured sizes, for a full batch");
     const double limit = problem_.rule.fraction * placed.service->slo.value;
     if (by_execution() && !(point.latency.value < limit))
       report("slo", name_of(placed), point.latency.value, limit,
@@ -526,6 +587,10 @@ class ServingJudge {
     for (const PlannedGpu& gpu : plan_.gpus) {
       const plan::FleetEntry* entry = fleet_entry(gpu.model);
       cost += entry ? entry->price : kUnknown;
+      if (entry && !std::ranges::all_of(gpu.instances, is_mig)) {
+        gpcs += whole_gpcs(entry->gpu);  // nobody else can have the rest of it
+        continue;
+      }
       for (const PlannedInstance& instance : gpu.instances) {
         const int profile = entry ? entry->gpu.profile_index(instance.profile) : -1;
         gpcs += profile < 0 ? kUnknown
@@ -568,6 +633,9 @@ class ServingJudge {
   std::map<std::string_view, std::size_t> service_index_;
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
+  // What was measured, read for shares of a GPU of so many GPCs.
+  std::map<std::tuple<const profile::WorkloadProfile*, int, double>, profile::WorkloadProfile>
+      shared_;
   std::map<QueueQuestion, QueueAnswer> answers_;
   std::map<PoolQuestion, DrivenVerdict> pools_;
   std::set<std::pair<std::string, std::string>> said_;  // constraint and subject of the reasons

@@ -26,11 +26,16 @@ inline constexpr double kPredictionFactor = 2;
 //   memory_slices      gpu I instances J and K   overlap
 //   compute_slices     gpu I          more than the GPU has
 //   media_engines      gpu I          more than the GPU has
+//   mixed_gpu          (I K)          a MIG instance on a GPU that is shared whole
+//   share              (I K)          not above 0 and at most 100 %
+//   whole_gpu          (I K)          a share of a profile that is not the whole GPU's
+//   shares             gpu I          add up to more than 100 %
 //   max_instances      (I K)          more of this profile than the GPU allows
 //   unknown_service    (I K)          the problem has no such service
 //   unknown_point      (I K)          batch and processes not measured for that model and size
 //   processes          (I K)          more than the problem allows
 //   memory             (I K)          the processes need more than the instance has
+//                      gpu I          the segments that share it need more than it has
 //   throughput         (I K)          states more than was measured, or nothing at all
 //   latency            (I K)          states another execution latency than was measured
 //   slo                (I K)          execution: latency not below fraction x SLO; queueing: the
@@ -47,10 +52,13 @@ inline constexpr double kPredictionFactor = 2;
 //   fleet_count        fleet MODEL    more GPUs than the fleet has
 //   objective          objective FIELD           disagrees with the plan or its bounds
 //   not_finite         SUBJECT FIELD  NaN or infinite; comparisons with it are left out
-// FIELD is the name on the wire. Instances are counted from 0 as their GPU lists them. What an
-// instance carries is what it states, at most what was measured. Numbers are compared with a
-// relative 1e-9. Bounds are checked against the plan only: that they are true is the planner's
-// claim. A cost, or a bound on GPCs, of 0 counts as not stated.
+// For a share of a whole GPU "measured" means between the nearest measured sizes (share.h): what
+// neighbours under MPS do to one another was not measured, so it is neither credited nor charged.
+// A GPU that is shared counts with all its GPCs. FIELD is the name on the wire. Instances are
+// counted from 0 as their GPU lists them. What an instance carries is what it states, at most what
+// was measured. Numbers are compared with a relative 1e-9. Bounds are checked against the plan
+// only: that they are true is the planner's claim. A cost, or a bound on GPCs, of 0 counts as not
+// stated.
 std::vector<plan::Reason> verify(const plan::ServingProblem& problem,
                                  const plan::ServingPlan& plan);
 

@@ -10,9 +10,11 @@ import harness
 PROFILES = "data/published/parvagpu/a100-80gb.csv"
 
 
-def table(document, heading):
-    """The first table below a heading, without its header: the cells of every row."""
+def table(document, heading, title=""):
+    """The first table below a heading, without its header: the cells of every row; with a title,
+    below that as well."""
     text = harness.source_text(document).split(f"\n## {heading}")[1]
+    text = text[text.index(title):] if title else text
     rows = re.search(r"\|[-| ]+\|\n((?:\|.*\n)+)", text)[1].splitlines()
     return [[cell.strip(" *") for cell in row.strip("|").split("|")] for row in rows]
 
@@ -20,8 +22,8 @@ def table(document, heading):
 class Serving(harness.CliTest):
     def test_the_commands_run_as_they_stand(self):
         self.as_in_a_clone()
-        commands = harness.documented("docs/results/serving.md", "plan ", "simulate ")
-        self.assertEqual([one[0] for one in commands], ["plan", "plan", "simulate"])
+        commands = harness.documented("docs/results/serving.md", "plan ", "simulate ", "compare ")
+        self.assertEqual([one[0] for one in commands], ["plan", "plan", "simulate", "compare"])
         for arguments in commands:
             with self.subTest(" ".join(arguments)):
                 self.ok(*arguments)
@@ -39,6 +41,42 @@ class Serving(harness.CliTest):
                 with self.subTest(f"{planner} {rule} S{number}"):
                     self.assertEqual(f"{plan['gpus']}/{plan['gpcs']}", cell)
                     self.assertEqual(planner == "exact", bool(plan.get("optimal")))
+
+
+    def gpus(self, planner, services):
+        """GPUs/GPCs of a baseline; "refused" where the answer is no."""
+        done = self.run_partita("plan", "--services", services, "--profiles", PROFILES, "--gpu",
+                                "A100-80GB", "--slo-rule", "execution:0.5", "--planner", planner,
+                                "--format", "json")
+        if done.returncode == 1:
+            return "refused"
+        self.assertEqual(done.returncode, 0, done.stderr)
+        objective = json.loads(done.stdout)["objective"]
+        return f"{objective['gpus']}/{objective['gpcs']}"
+
+    def test_every_baseline_needs_as_many_gpus_as_the_tables_say(self):
+        self.as_in_a_clone()
+        heading = "Planners of other systems"
+        counts = {}
+        for planner, *cells in table("docs/results/serving.md", heading):
+            counts[planner] = [self.gpus(planner, f"data/scenarios/s{n}.yaml")
+                               for n in range(1, 7)]
+            with self.subTest(planner):
+                self.assertEqual(counts[planner], cells[:6])
+                if cells[6]:
+                    saved = [1 - int(ours.split("/")[0]) / int(theirs.split("/")[0]) for
+                             ours, theirs in zip(counts["parvagpu"], counts[planner])
+                             if theirs != "refused"]
+                    self.assertEqual(f"{100 * sum(saved) / len(saved):.1f} %",
+                                     cells[6].removesuffix(" (S1..S4)"))
+        services = harness.source_text("data/scenarios/s5.yaml").split("services:\n")[1]
+        for planner, *cells in table("docs/results/serving.md", heading, "S5 x k"):
+            for k in (1, 2, 10):
+                copies = [services.replace("{name: ", "{name: c%d-" % copy) for copy in range(k)]
+                self.write("many.yaml", "services:\n" + "".join(copies))
+                with self.subTest(f"{planner} S5 x {k}"):
+                    found = self.gpus(planner, "many.yaml")
+                    self.assertEqual(found.split("/")[0], cells[k - 1])
 
 
 class Kernels(harness.CliTest):

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "commands.h"
 #include "flags.h"
@@ -25,7 +26,9 @@ Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   options.duration = *duration;
   const auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
-  const auto contestants = decide::parse_contestants("--planners", flags.planners, problem->rule);
+  const bool unasked = flags.problem.rule.empty() && flags.problem.dispatch.empty();
+  const auto asked = unasked ? std::nullopt : std::optional(problem->rule);
+  const auto contestants = decide::parse_contestants("--planners", flags.planners, asked);
   if (!contestants) return failed(contestants.error());
   const auto standings =
       decide::compare(*problem, *contestants, options, Progress(context).watch());
@@ -50,8 +53,9 @@ Command add_compare(CLI::App& app) {
   add_gpu_flag(*command, flags->problem);
   command
       ->add_option("--planners", flags->planners,
-                   "The planners, separated by commas; each may have an SLO rule of its own: "
-                   "exact,parvagpu@execution:0.45")
+                   "The planners, separated by commas; each may be given an SLO rule: "
+                   "exact,parvagpu@execution:0.45; without one it is --slo-rule, else "
+                   "the planner's own")
       ->type_name("PLANNERS")
       ->default_str(flags->planners);
   command

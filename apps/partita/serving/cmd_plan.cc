@@ -114,14 +114,16 @@ Result<void> deliver_pages(Context& context, const Output& output, const hw::Cat
 
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   const bool again = !flags.replan.current.empty();
-  if (const auto planner = decide::find_planner("--planner", flags.planner); !planner)
-    return failed(planner.error());
+  const auto planner = decide::find_planner("--planner", flags.planner);
+  if (!planner) return failed(planner.error());
   if (again && flags.planner != "exact")
     return bad_input("--planner", "--current plans with the planner 'exact' only");
   if (flags.day.day && flags.planner != "exact")
     return bad_input("--planner", "--day plans with the planner 'exact' only");
-  const auto problem = decide::load_problem(context.files, flags.problem);
+  auto problem = decide::load_problem(context.files, flags.problem);
   if (!problem) return failed(problem.error());
+  if (flags.problem.rule.empty() && flags.problem.dispatch.empty())
+    problem->rule = decide::rule_for(**planner, std::nullopt);
   say_doubts(context, *problem, flags.problem);
   if (flags.day.day)
     return run_day(context, {flags.day, flags.max_gpus, flags.node_budget, flags.output}, *problem);

@@ -14,11 +14,15 @@ constexpr char kElsewhere[] =
 Result<Exit> run_planners(Context& context, const Output& output) {
   nlohmann::ordered_json document{{"api_version", "partita/v1"}, {"kind", "Planners"}};
   document["planners"] = nlohmann::ordered_json::array();
-  Table table{{"PLANNER", "WHAT IT DOES", "SOURCE"}, {}};
+  Table table{{"PLANNER", "WHAT IT DOES", "SLO RULE", "SOURCE"}, {}};
   for (const auto& planner : planners::serving::planners()) {
-    document["planners"].push_back(
-        {{"name", planner.name}, {"summary", planner.summary}, {"source", planner.source}});
-    table.rows.push_back({planner.name, planner.summary, planner.source});
+    const std::string rule =
+        planner.own_rule ? plan::to_string(*planner.own_rule) : std::string("any");
+    document["planners"].push_back({{"name", planner.name},
+                                    {"summary", planner.summary},
+                                    {"source", planner.source},
+                                    {"slo_rule", rule}});
+    table.rows.push_back({planner.name, planner.summary, rule, planner.source});
   }
   const std::string content =
       output.format == "json" ? document.dump(2) + "\n" : to_string(table) + kElsewhere;

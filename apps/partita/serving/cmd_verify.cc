@@ -24,7 +24,9 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
                                                problem.services.size(), (*verdict)->gpus.size(),
                                                plan::to_string(problem.rule))
                                  : std::string{};
-  return say_verdict(context, flags.output, flags.plan.plan, ok,
+  const bool shared = verdict && plan::shares_gpus(**verdict);
+  const std::string note = shared ? fmt::format("{}\n", plan::kSharesJudged) : std::string{};
+  return say_verdict(context, flags.output, flags.plan.plan, ok + note,
                      verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/table.h"
 #include "decide/reasons.h"
 #include "decide/simulate.h"
@@ -94,6 +96,14 @@ std::string comparison_text(const std::vector<Standing>& standings, const Compar
       "(seed "
       "{}).\nPaced: a batch starts when the pace allows. Full: a batch waits until it is full.\n",
       options.duration.value, options.seed);
+  const auto shares = [](const Standing& standing) {
+    return standing.made.plan && plan::shares_gpus(**standing.made.plan);
+  };
+  if (std::ranges::any_of(standings, shares)) {
+    text += "Plans without MIG: ";
+    text += plan::kSharesJudged;
+    text += ".\n";
+  }
   for (const Standing& standing : standings) {
     const std::string name = fmt::format("{} ({})", standing.contestant.planner->name,
                                          plan::to_string(standing.contestant.rule));

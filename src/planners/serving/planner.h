@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct Planner {
   std::string summary;  // one line
   std::string source;   // paper or "Partita"
   Outcome (*plan)(const plan::ServingProblem&, const Options&);
+  // The rule that it plans by when none is asked for; none: the standard one.
+  std::optional<plan::SloRule> own_rule = {};
 };
 
 // All planners, in the order in which `partita planners` lists them; the first is the default.
