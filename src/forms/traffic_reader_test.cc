@@ -18,7 +18,7 @@ std::string with_common(const std::string& lines) {
   return fmt::format("services: [{{name: a, model: m, slo_ms: 9, rate_rps: 100}}]\n{}\n", lines);
 }
 
-Service read(const std::string& text) {
+Service read_service(const std::string& text) {
   const auto services = parse_services("s.yaml", text);
   EXPECT_TRUE(services) << to_string(services.error());
   return services ? services->at(0) : Service{};
@@ -31,11 +31,12 @@ std::string traffic_fault(const std::string& text) {
 
 TEST(TrafficKeys, HeadroomIsAShareOrAPercentage) {
   for (const char* text : {"headroom: 20%", "headroom: 0.2", "headroom: '20 %'"}) {
-    EXPECT_DOUBLE_EQ(read(with_common(text)).traffic.headroom, 0.2) << text;
-    EXPECT_DOUBLE_EQ(read(with_own(fmt::format("  rate_rps: 1\n  {}", text))).traffic.headroom, 0.2)
+    EXPECT_DOUBLE_EQ(read_service(with_common(text)).traffic.headroom, 0.2) << text;
+    EXPECT_DOUBLE_EQ(
+        read_service(with_own(fmt::format("  rate_rps: 1\n  {}", text))).traffic.headroom, 0.2)
         << text;
   }
-  EXPECT_EQ(read(with_common("")).traffic, plan::Traffic{});
+  EXPECT_EQ(read_service(with_common("")).traffic, plan::Traffic{});
 }
 
 TEST(TrafficKeys, ArrivalsAreOneOfTheLaws) {
@@ -51,7 +52,7 @@ TEST(TrafficKeys, ArrivalsAreOneOfTheLaws) {
       {"arrivals: {trace: x.csv}", plan::TraceArrivals{"x.csv", "", nullptr}},
   };
   for (const auto& [text, law] : laws)
-    EXPECT_EQ(read(with_common(text)).traffic.arrivals, law) << text;
+    EXPECT_EQ(read_service(with_common(text)).traffic.arrivals, law) << text;
 }
 
 TEST(TrafficKeys, AServiceOverrulesTheFile) {
@@ -75,8 +76,8 @@ TEST(TrafficKeys, AServiceOverrulesTheFile) {
 }
 
 TEST(TrafficKeys, TheRateMayBeThatOfTheTrace) {
-  EXPECT_EQ(read(with_own("  trace: x.csv")).rate, Rps{0});
-  EXPECT_EQ(read(with_own("  trace: x.csv\n  rate_rps: 5")).rate, Rps{5});
+  EXPECT_EQ(read_service(with_own("  trace: x.csv")).rate, Rps{0});
+  EXPECT_EQ(read_service(with_own("  trace: x.csv\n  rate_rps: 5")).rate, Rps{5});
   EXPECT_EQ(traffic_fault(with_own("  arrivals: {cv: 2}")), "s.yaml:2: 'rate_rps' is missing");
   EXPECT_EQ(traffic_fault(with_own("  rates: [[08:00, 50%]]")), "s.yaml:2: 'rate_rps' is missing");
 }

@@ -72,7 +72,7 @@ TEST(ComponentRng, DependsOnSeedAndNameAlone) {
 }
 
 // A FIFO queue with Poisson arrivals on the engine; service times are pluggable.
-struct QueueSpec {
+struct PlannedQueueSpec {
   double arrivals_per_s = 1;
   int servers = 1;
   std::function<double(Rng&)> service_s;
@@ -84,7 +84,7 @@ struct QueueResult {
   double mean_in_system = 0;  // time average, measured apart from the sojourn times
 };
 
-QueueResult run_queue(const QueueSpec& spec) {
+QueueResult run_queue(const PlannedQueueSpec& spec) {
   enum Kind : std::uint32_t { kArrive, kLeave };
   EventQueue events;
   Rng gaps = component_rng(1, "gaps"), services = component_rng(1, "services");

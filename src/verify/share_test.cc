@@ -72,17 +72,17 @@ SharedGpu half_and_half() {
   return c;
 }
 
-using Words = std::set<std::string>;
+using ShareWords = std::set<std::string>;
 
-Words words_of(const SharedGpu& c) {
-  Words found;
+ShareWords words_of(const SharedGpu& c) {
+  ShareWords found;
   for (const plan::Reason& reason : verify(c.problem, c.plan))
     found.insert(reason.constraint + ": " + reason.subject);
   return found;
 }
 
 TEST(VerifyShares, ARightPlanHasNoViolation) {
-  EXPECT_EQ(words_of(half_and_half()), Words{});
+  EXPECT_EQ(words_of(half_and_half()), ShareWords{});
   EXPECT_TRUE(verify_alone(hw::builtin_catalogue(), half_and_half().plan).empty());
 }
 
@@ -93,9 +93,9 @@ TEST(VerifyShares, EveryMistakeIsNamed) {
     return words_of(c);
   };
   EXPECT_EQ(after([](auto&, auto& i) { i.throughput = Rps{230}; }),
-            (Words{"throughput: gpu 0 instance 1", "service_row: service b planned_rps"}));
+            (ShareWords{"throughput: gpu 0 instance 1", "service_row: service b planned_rps"}));
   EXPECT_EQ(after([](auto&, auto& i) { i.latency = Millis{17}; }),
-            (Words{"latency: gpu 0 instance 1"}));
+            (ShareWords{"latency: gpu 0 instance 1"}));
   EXPECT_TRUE(after([](auto&, auto& i) { i.share_percent = 60; }).contains("shares: gpu 0"));
   EXPECT_TRUE(
       after([](auto&, auto& i) { i.share_percent = 120; }).contains("share: gpu 0 instance 1"));
@@ -112,16 +112,16 @@ TEST(VerifyShares, EveryMistakeIsNamed) {
       after([](auto&, auto& i) { i.profile = "3g.40gb"; }).contains("whole_gpu: gpu 0 instance 1"));
   EXPECT_TRUE(after([](auto&, auto& i) { i.start = 4; }).contains("whole_gpu: gpu 0 instance 1"));
   EXPECT_EQ(after([](auto& c, auto&) { c.plan.objective.gpcs = 14; }),
-            (Words{"objective: objective gpcs"}));
+            (ShareWords{"objective: objective gpcs"}));
   EXPECT_EQ(after([](auto& c, auto&) {
               c.problem.services[1].slo = Millis{35};
               c.plan.services[1].slo = Millis{35};
             }),
-            (Words{"slo: gpu 0 instance 1"}));  // 17.8 ms are not below half of 35
+            (ShareWords{"slo: gpu 0 instance 1"}));  // 17.8 ms are not below half of 35
   EXPECT_EQ(after([](auto& c, auto&) {
               c.problem.fleet[0].profiles.at("m").points[1].memory = Mib{45000};
             }),
-            (Words{"memory: gpu 0"}));
+            (ShareWords{"memory: gpu 0"}));
 }
 
 // By the end-to-end rule a share has a queue of its own, with the latencies of the share.
@@ -134,10 +134,10 @@ TEST(VerifyShares, OtherRulesJudgeTheSharesLatencies) {
     row.slo = row.predicted_latency = Millis{1000};
   }
   for (plan::Service& service : c.problem.services) service.slo = Millis{1000};
-  EXPECT_EQ(words_of(c), Words{});
+  EXPECT_EQ(words_of(c), ShareWords{});
   for (plan::Service& service : c.problem.services) service.rate = Rps{224.99};
   for (plan::PlannedService& row : c.plan.services) row.rate = Rps{224.99};
-  const Words busy = words_of(c);
+  const ShareWords busy = words_of(c);
   EXPECT_TRUE(busy.contains("slo: gpu 0 instance 0") ||
               busy.contains("overload: gpu 0 instance 0"));
 }

@@ -28,7 +28,7 @@ constexpr double kExtraGpuPrice = 1000;
 // count as unknown.
 constexpr int kMaxQuestions = 150;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 double round_up(double bound) {
   return std::ceil(bound - kBoundSlack * (1 + std::abs(bound) * 1e-3));
@@ -149,7 +149,7 @@ class ExactPlanner {
     for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
       const Kind& kind = table_.kinds[i];
       if (!problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread) continue;
-      double replicas = kInfinity;
+      double replicas = kUnbounded;
       for (int m = 0; m < modes(kind); ++m) {
         const Mode& one = mode(kind, m);
         const double rate = *std::max_element(one.rate.begin(), one.rate.end());

@@ -11,8 +11,8 @@ namespace {
 const Baseline kBoth{"mig-serving", 1}, kGreedy{"mig-serving-greedy", 1};
 
 // The fast algorithm; more than the limit of GPUs where it does not come to an end.
-Deployment deploy_greedily(const ConfigSpace& space) {
-  Deployment deployment;
+GpuConfigs deploy_greedily(const ConfigSpace& space) {
+  GpuConfigs deployment;
   Missing missing = space.all();
   while (!ConfigSpace::done(missing) && deployment.size() <= kMaxBaselineGpus) {
     deployment.push_back(space.best_score(missing));
@@ -28,7 +28,7 @@ Outcome plan_phases(const plan::ServingProblem& problem, const Options& options,
   Stopwatch watch(options);
   const plan::ServingProblem used = as_baseline(problem);
   const ConfigSpace space(used);
-  Deployment deployment = deploy_greedily(space);
+  GpuConfigs deployment = deploy_greedily(space);
   if (deployment.size() > kMaxBaselineGpus) return too_many_gpus_for("MIG-serving");
   long steps = 0;
   if (both) {

@@ -180,7 +180,7 @@ plan::PlannedInstance ConfigSpace::planned(const GpuConfig& config, std::size_t 
           point->latency};
 }
 
-std::vector<plan::PlannedGpu> ConfigSpace::to_gpus(const Deployment& deployment) const {
+std::vector<plan::PlannedGpu> ConfigSpace::to_gpus(const GpuConfigs& deployment) const {
   std::vector<plan::PlannedGpu> gpus;
   for (const GpuConfig& config : deployment) {
     plan::PlannedGpu gpu;

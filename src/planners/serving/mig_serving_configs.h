@@ -21,7 +21,7 @@ struct GpuConfig {
   std::vector<int> service;  // per instance of the layout
   bool operator==(const GpuConfig&) const = default;
 };
-using Deployment = std::vector<GpuConfig>;
+using GpuConfigs = std::vector<GpuConfig>;
 
 class ConfigSpace {
  public:
@@ -47,7 +47,7 @@ class ConfigSpace {
   bool runs(int service, int size) const { return utility(service, size) > 0; }
 
   // Instances that are needed, on their GPUs.
-  std::vector<plan::PlannedGpu> to_gpus(const Deployment& deployment) const;
+  std::vector<plan::PlannedGpu> to_gpus(const GpuConfigs& deployment) const;
 
  private:
   double utility(int service, int size) const {

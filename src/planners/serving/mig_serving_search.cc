@@ -24,7 +24,7 @@ class Tree {
   }
 
   // The shortest list found, if it is of at most `most` GPUs.
-  std::optional<Deployment> search(std::size_t most, long budget) {
+  std::optional<GpuConfigs> search(std::size_t most, long budget) {
     most_ = most;
     for (int i = 0; i < kTreePlayouts && steps_ < budget; ++i) play();
     return best_;
@@ -41,7 +41,7 @@ class Tree {
 
   void play() {
     std::vector<int> path{0};
-    Deployment taken;
+    GpuConfigs taken;
     while (!ConfigSpace::done(node(path.back()).missing) && taken.size() < most_) {
       expand(path.back());
       const std::size_t chosen = choose(path.back());
@@ -94,7 +94,7 @@ class Tree {
   }
 
   // The playout; a list that gets no shorter than what is known is given up.
-  void finish(Deployment& taken, Missing missing) {
+  void finish(GpuConfigs& taken, Missing missing) {
     while (!ConfigSpace::done(missing)) {
       if (taken.size() >= most_) {
         taken.resize(most_ + 1);  // counts as worse
@@ -115,7 +115,7 @@ class Tree {
   long& steps_;
   std::size_t most_ = 0;
   std::vector<Node> nodes_;
-  std::optional<Deployment> best_;
+  std::optional<GpuConfigs> best_;
 };
 
 class Evolution {
@@ -123,12 +123,12 @@ class Evolution {
   Evolution(const ConfigSpace& space, long budget)
       : space_(space), budget_(budget), rng_(kEvolutionSeed) {}
 
-  Evolved run(Deployment first) {
+  Evolved run(GpuConfigs first) {
     population_ = {std::move(first)};
     for (int g = 0; g < kMaxGenerations && steps_ < budget_; ++g) {
       const std::size_t parents = population_.size();
       for (std::size_t p = 0; p < parents && steps_ < budget_; ++p) {
-        Deployment mutant = population_[p];
+        GpuConfigs mutant = population_[p];
         mutate(mutant);
         population_.push_back(cross(std::move(mutant)));
       }
@@ -139,8 +139,8 @@ class Evolution {
 
  private:
   // Some GPUs, chosen at random, are planned anew for what the others leave missing.
-  Deployment cross(Deployment deployment) {
-    const Deployment parent = deployment;
+  GpuConfigs cross(GpuConfigs deployment) {
+    const GpuConfigs parent = deployment;
     const std::size_t most = std::min(kCrossedGpus, deployment.size());
     const std::size_t taken = 1 + rng_.below(most);
     for (std::size_t i = 0; i < taken; ++i) {
@@ -157,7 +157,7 @@ class Evolution {
   }
 
   // Two instances of one size change their services.
-  void mutate(Deployment& deployment) {
+  void mutate(GpuConfigs& deployment) {
     if (deployment.size() < 2) return;
     GpuConfig& one = deployment[rng_.below(deployment.size())];
     GpuConfig& other = deployment[rng_.below(deployment.size())];
@@ -175,14 +175,14 @@ class Evolution {
     for (std::size_t p = 0; p < population_.size(); ++p)
       ranks.push_back({{population_[p].size(), -surplus(population_[p])}, p});
     std::ranges::sort(ranks);
-    std::vector<Deployment> next;
+    std::vector<GpuConfigs> next;
     for (const auto& [rank, p] : ranks)
       if (next.size() < kPopulation && std::ranges::find(next, population_[p]) == next.end())
         next.push_back(population_[p]);
     population_ = std::move(next);
   }
 
-  double surplus(const Deployment& deployment) const {
+  double surplus(const GpuConfigs& deployment) const {
     Missing missing = space_.all();
     for (const GpuConfig& config : deployment) space_.take(missing, config);
     return -space_.in_gpus(missing);
@@ -192,12 +192,12 @@ class Evolution {
   const long budget_;
   Rng rng_;
   long steps_ = 0;
-  std::vector<Deployment> population_;
+  std::vector<GpuConfigs> population_;
 };
 
 }  // namespace
 
-Evolved evolve(const ConfigSpace& space, Deployment first, long budget) {
+Evolved evolve(const ConfigSpace& space, GpuConfigs first, long budget) {
   return Evolution(space, std::min(budget, kMaxTreeSteps)).run(std::move(first));
 }
 

@@ -15,11 +15,11 @@ inline constexpr int kMaxGenerations = 200;
 inline constexpr long kMaxTreeSteps = 20'000;
 
 struct Evolved {
-  Deployment deployment;
+  GpuConfigs deployment;
   long steps = 0;
 };
 
 // A deployment of as many GPUs or fewer; at most `budget` steps.
-Evolved evolve(const ConfigSpace& space, Deployment first, long budget);
+Evolved evolve(const ConfigSpace& space, GpuConfigs first, long budget);
 
 }  // namespace partita::planners::serving

@@ -23,14 +23,14 @@ constexpr double kIdleError = 0.25;  // of the idle share that the closed form a
 constexpr double kLoadsBelow[] = {0.9, 0.75, 0.6, 0.45, 0.3};
 constexpr double kSpentBelow = 0.95;
 
-struct Shape {
+struct PoolShape {
   int processes = 0;
   double longest = 0;  // ms
   double batch = 0;    // largest
 };
 
-Shape shape_of(const model::Pool& pool) {
-  Shape shape;
+PoolShape shape_of(const model::Pool& pool) {
+  PoolShape shape;
   for (const model::PoolClass& one : pool) {
     shape.processes += one.processes;
     shape.longest = std::max(shape.longest, one.curve.steps.back().latency.value);
@@ -39,7 +39,7 @@ Shape shape_of(const model::Pool& pool) {
   return shape;
 }
 
-bool roomy(const Shape& shape, const model::PoolSlo& wanted) {
+bool roomy(const PoolShape& shape, const model::PoolSlo& wanted) {
   return shape.processes >= kManyProcesses && wanted.slo.value >= kRoomySlo * shape.longest;
 }
 

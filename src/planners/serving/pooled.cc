@@ -16,7 +16,7 @@
 namespace partita::planners::serving {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 // Caps on the latency of a full batch, as shares of the SLO: the modes.
 constexpr double kCaps[] = {1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
 // A mode whose cheapest pool takes so many compute slices more than the best mode's is left out.
@@ -141,7 +141,7 @@ class PoolPlanner {
       modes_.push_back(std::move(tables));
     }
     for (PointTables& tables : modes_)
-      tables.front().demand.assign(problem_.services.size(), kInfinity);
+      tables.front().demand.assign(problem_.services.size(), kNever);
   }
 
   static void clear(PointTables& tables, std::size_t s) {
@@ -181,7 +181,7 @@ class PoolPlanner {
 
   // The least demand worth trying: by the closed form where that is good, else the rate itself.
   double first_demand(std::size_t m, std::size_t s) const {
-    double longest = 0, batch = kInfinity;
+    double longest = 0, batch = kNever;
     int processes = 0;
     for (const PointTable& table : modes_[m]) {
       for (const auto& point : table.best[s]) {
@@ -226,11 +226,11 @@ class PoolPlanner {
     for (int trial = 0; trial < kMostTrials; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
-      if (cover.bound > most) return kInfinity;
+      if (cover.bound > most) return kNever;
       if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
       demand = std::max(demand * (1 + kStep), carried(kind, cover.counts) * kAbove);
     }
-    return kInfinity;
+    return kNever;
   }
 
   double carried(const Mode& mode, const Counts& counts) const {
@@ -248,12 +248,12 @@ class PoolPlanner {
         take(s, same->second);
         continue;
       }
-      std::vector<double> demands(modes_.size(), kInfinity);
-      double best = kInfinity;
+      std::vector<double> demands(modes_.size(), kNever);
+      double best = kNever;
       for (const Way& way : ways_of(s)) {
         if (way.cost > best + kSpareSlices) break;
         const double cost = settle(way.mode, s, best + kSpareSlices);
-        if (cost == kInfinity) continue;
+        if (cost == kNever) continue;
         demands[way.mode] = modes_[way.mode].front().demand[s];
         best = std::min(best, cost);
       }
@@ -265,7 +265,7 @@ class PoolPlanner {
   void take(std::size_t s, const std::vector<double>& demands) {
     for (std::size_t m = 0; m < modes_.size(); ++m) {
       modes_[m].front().demand[s] = demands[m];
-      if (demands[m] == kInfinity) clear(modes_[m], s);
+      if (demands[m] == kNever) clear(modes_[m], s);
     }
   }
 
@@ -277,7 +277,7 @@ class PoolPlanner {
         return std::isfinite(tables.front().demand[s]);
       });
       if (served) continue;
-      double fastest = kInfinity;
+      double fastest = kNever;
       for (const PointTable& table : tables_within(1))
         for (const auto& point : table.best[s])
           if (point) fastest = std::min(fastest, point->latency.value);
