@@ -150,9 +150,10 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
   const Result<std::string> text = read_input(files, "--services", inputs.services);
   if (!text) return failed(text.error());
-  Result<std::vector<plan::Service>> services = forms::parse_services(inputs.services, *text);
-  if (!services) return failed(services.error());
-  services = with_traces(files, inputs.services, std::move(*services));
+  auto file = forms::parse_services_file(inputs.services, *text);
+  if (!file) return failed(file.error());
+  problem.survive = inputs.survive >= 0 ? inputs.survive : file->survive;
+  auto services = with_traces(files, inputs.services, std::move(file->services));
   if (!services) return failed(services.error());
   problem.services = std::move(*services);
   if (!inputs.at.empty()) {
@@ -180,6 +181,7 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
   Result<plan::ServingProblem> problem = load_problem(files, inputs);
   if (!problem) return failed(problem.error());
+  if (inputs.survive < 0) problem->survive = std::max(problem->survive, plan.survive);
   verify::Verdict<plan::ServingPlan> verdict =
       verify::judge(*problem, plan::with_predictions(*problem, std::move(plan)));
   return JudgedPlan{*std::move(problem), std::move(verdict)};

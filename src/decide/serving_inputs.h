@@ -18,6 +18,7 @@ struct ProblemFiles {
   std::string rule;                                       // empty: the standard one
   std::string dispatch;                                   // empty: the rule's
   int max_processes = 0;                                  // 0: the standard one
+  int survive = -1;                                       // --survive; -1: the services file's
   std::string at;  // --at: a time of day, whose rates are taken; empty: rate_rps
 };
 

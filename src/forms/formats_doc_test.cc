@@ -58,6 +58,13 @@ TEST(FormatsDoc, TrafficExampleIsRead) {
   EXPECT_EQ(trace->per_minute, (std::vector<double>{130, 128, 0, 144}));
 }
 
+TEST(FormatsDoc, SparesExampleIsRead) {
+  const auto file = parse_services_file("formats.md", example("Spares", "yaml"));
+  ASSERT_TRUE(file) << to_string(file.error());
+  EXPECT_EQ(file->services.size(), 2U);
+  EXPECT_EQ(file->survive, 1);
+}
+
 TEST(FormatsDoc, DayExampleIsRead) {
   const auto day = parse_day("formats.md", example("Plan for a day", "json"));
   ASSERT_TRUE(day) << to_string(day.error());

@@ -157,6 +157,9 @@ void describe(Form& f, PlanDocument& document) {
   f.name("gpu_model", plan.gpu_model, "catalogue name of the (first) GPU model");
   f.optional(!plan.planner.empty()).name("planner", plan.planner, "the planner that made it");
   describe_rule(f, plan.rule);
+  f.optional(plan.survive > 0)
+      .integer("survive", plan.survive, {.high = plan::kMostLost},
+               "any so many GPUs may be lost and every SLO is kept; missing: 0");
   f.optional(!plan.problem_digest.empty())
       .name("problem_digest", plan.problem_digest, "of the problem that it solves");
   f.optional().object("objective", plan.objective, describe, "missing: counted");

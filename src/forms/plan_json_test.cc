@@ -55,6 +55,7 @@ ServingPlan any_plan() {
     plan.services.push_back({any_name(), Rps{any_quantity()}, Rps{any_quantity()},
                              Millis{any_quantity()}, Millis{any_quantity()}});
   plan.explanation = {any_name()};
+  plan.survive = *rc::gen::inRange(0, 2);
   plan.stats = {any_quantity(), any_quantity(), *rc::gen::inRange<long>(0, 1'000'000'000'000)};
   return plan;
 }

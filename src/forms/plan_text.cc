@@ -177,6 +177,7 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
   text += lines(fmt::format("made for {}", server_text(plan.rule.dispatch)));
+  if (plan.survive > 0) text += lines("keeps every SLO when any one GPU is lost");
   if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
   std::string effort =
       fmt::format("planned in {} ms of CPU time", number_text(plan.stats.planning_ms));

@@ -116,7 +116,7 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
 
 }  // namespace
 
-Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text) {
+Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text) {
   auto document = parse_document(file, text);
   if (!document) return failed(document.error());
   if (document->root.kind == Node::Kind::list) {  // the list alone
@@ -127,22 +127,32 @@ Result<std::vector<Service>> parse_services(const std::string& file, std::string
     document->root = std::move(root);
   }
   Fields fields(*document);
-  fields.only(with_traffic({"api_version", "kind", "services"}));
+  fields.only(with_traffic({"api_version", "kind", "services", "survive"}));
   if (fields.has("api_version")) fields.exactly("api_version", "partita/v1");
   if (fields.has("kind")) fields.exactly("kind", "Services");
+  ServicesFile read;
+  if (fields.has("survive")) {
+    fields.exactly("survive", "gpu");
+    read.survive = 1;
+  }
   const TrafficKeys common = read_traffic(fields);
   const std::vector<Node>& items = fields.list("services", kMaxServices);
   if (items.empty()) fields.refuse("services", "'services' is empty");
 
-  std::vector<Service> services;
-  services.reserve(items.size());
+  read.services.reserve(items.size());
   for (const Node& item : items) {
-    services.push_back(read_service({fields, item}, common));
+    read.services.push_back(read_service({fields, item}, common));
     if (fields.error()) break;
   }
   if (fields.error()) return failed(*fields.error());
-  if (auto ok = check_names(*document, services); !ok) return failed(ok.error());
-  return services;
+  if (auto ok = check_names(*document, read.services); !ok) return failed(ok.error());
+  return read;
+}
+
+Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text) {
+  auto read = parse_services_file(file, text);
+  if (!read) return failed(read.error());
+  return std::move(read->services);
 }
 
 }  // namespace partita::forms

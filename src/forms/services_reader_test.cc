@@ -63,6 +63,7 @@ TEST(Services, RefusesTheDocumentItself) {
       {"\nservices:\n  - bert\n", "s.yaml:3: must be an object with named values"},
       {"api_version: partita/v2\nservices: []\n",
        "s.yaml:1: 'api_version' is 'partita/v2', must be 'partita/v1'"},
+      {"survive: rack\nservices: []\n", "s.yaml:1: 'survive' is 'rack', must be 'gpu'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(c.text), c.refusal);
 }

@@ -19,6 +19,12 @@ namespace partita::forms {
 // percentiles outside (0, 100), unknown names in anti_affinity, traffic that cannot be, more than
 // kMaxServices. Traces are named, not loaded: a service whose rate is that of its trace has rate 0.
 inline constexpr int kMaxServices = 1'000'000;
+struct ServicesFile {
+  std::vector<Service> services;
+  int survive = 0;  // GPUs that may be lost: `survive: gpu` at the top is 1
+};
+Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text);
+// Its services alone.
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text);
 
 // Plan JSON, kind ServingPlan, api_version partita/v1. parse(print(plan)) == plan. Reading needs

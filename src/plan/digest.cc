@@ -124,6 +124,7 @@ std::string digest(const ServingProblem& problem) {
   std::ranges::sort(models);
   models.erase(std::unique(models.begin(), models.end()), models.end());
   out.add(std::string_view(to_string(problem.rule)));
+  if (problem.survive > 0) out.add(std::string_view("survive")).add(problem.survive);
   for (const FleetEntry* entry : sorted_by(
            problem.fleet, [](const FleetEntry& one) -> const auto& { return one.gpu.name; }))
     add_points(out, *entry, models);

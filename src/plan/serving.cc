@@ -85,7 +85,7 @@ Rps planning_rate(const Service& service) {
 
 bool ServingPlan::operator==(const ServingPlan& other) const {
   const auto key = [](const ServingPlan& p) {
-    return std::tie(p.gpu_model, p.planner, p.rule, p.objective, p.gpus, p.services);
+    return std::tie(p.gpu_model, p.planner, p.rule, p.objective, p.gpus, p.services, p.survive);
   };
   return key(*this) == key(other);
 }

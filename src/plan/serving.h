@@ -82,7 +82,11 @@ struct ServingProblem {
       fleet;  // at least one; `partita plan --gpu` makes exactly one with price 1
   SloRule rule;
   int max_processes = kDefaultMaxProcesses;
+  // GPUs that may be lost, any of them: the others keep every SLO as they are. min_replicas is then
+  // not asked of what is left.
+  int survive = 0;
 };
+inline constexpr int kMostLost = 1;
 
 // An instance of the plan with the segment (batch size, processes) that runs on it. With a share it
 // is no MIG instance: the GPU has MIG off, its segments share it under MPS, `profile` is the one
@@ -147,6 +151,7 @@ struct ServingPlan {
   std::vector<std::string> explanation;  // why: one sentence each, for --explain
   PlanStats stats;
   std::string problem_digest = {};  // of what it answers (digest.h); empty: not stated
+  int survive = 0;                  // as the problem's
   // Equal decisions; stats, explanation and digest do not count.
   bool operator==(const ServingPlan& other) const;
 };

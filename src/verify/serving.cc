@@ -463,6 +463,7 @@ class ServingJudge {
     if (measured_ && problem_.rule.kind == plan::SloRule::Kind::pooled) check_pool(service, placed);
     if (measured_ && problem_.rule.kind == plan::SloRule::Kind::queueing)
       check_queues(service, placed);
+    if (problem_.survive > 0) check_losses(service, placed);
   }
 
   // What a row promises against what its instances state, without the profiles.
@@ -501,21 +502,20 @@ class ServingJudge {
       check_field(service, "predicted_latency_ms", row.predicted_latency.value, slowest);
   }
 
-  // The pooled rule: all instances as one pool under the service's rate.
-  void check_pool(const Service& service, const std::vector<Placed>& placed) {
-    const std::string subject = "service " + service.name;
+  // Instances as one pool under the service's rate; null where something about them is unknown.
+  const DrivenVerdict* pool_verdict(const Service& service, const std::vector<Placed>& placed) {
     const double rate = plan::planning_rate(service).value, slo = service.slo.value;
     std::vector<plan::PoolMember> members;
     PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
     for (const Placed& one : placed) {
-      if (!one.point) return;
+      if (!one.point) return nullptr;
       asked.workload = one.workload;
       asked.parts.push_back(one.point);
       members.push_back({profile::batch_curve(*one.workload, one.shape->gpcs,
                                               one.planned->processes, one.planned->batch),
                          one.planned->processes});
     }
-    if (placed.empty() || !(rate > 0) || !(slo > 0)) return;
+    if (placed.empty() || !(rate > 0) || !(slo > 0)) return nullptr;
     std::sort(asked.parts.begin(), asked.parts.end());
     auto known = pools_.find(asked);
     if (known == pools_.end()) {
@@ -525,7 +525,16 @@ class ServingJudge {
                                          Rps{rate}, service.slo, service.percentile}))
                   .first;
     }
-    const DrivenVerdict& verdict = known->second;
+    return &known->second;
+  }
+
+  // The pooled rule.
+  void check_pool(const Service& service, const std::vector<Placed>& placed) {
+    const DrivenVerdict* const found = pool_verdict(service, placed);
+    if (found == nullptr) return;
+    const DrivenVerdict& verdict = *found;
+    const std::string subject = "service " + service.name;
+    const double rate = plan::planning_rate(service).value, slo = service.slo.value;
     if (!verdict.stable) {
       report("overload", subject, rate, rate,
              "req/s arriving, which full batches on all its processes cannot carry");
@@ -569,6 +578,55 @@ class ServingJudge {
     else if (stated > service.slo.value * (1 + kPercentileTolerance) && std::isfinite(stated))
       report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
              service.slo.value, "states that it misses the SLO");
+  }
+
+  // ---- losses ----
+
+  // The service on what is left, once for every GPU that it uses.
+  void check_losses(const Service& service, const std::vector<Placed>& placed) {
+    std::set<std::size_t> gpus;
+    for (const Placed& one : placed) gpus.insert(one.gpu);
+    for (const std::size_t lost : gpus) {
+      std::vector<Placed> left;
+      for (const Placed& one : placed)
+        if (one.gpu != lost) left.push_back(one);
+      check_loss(service, left, fmt::format("service {} without {}", service.name, name_of(lost)));
+    }
+  }
+
+  void check_loss(const Service& service, const std::vector<Placed>& left,
+                  const std::string& subject) {
+    const double needed = plan::planning_rate(service).value;
+    if (left.empty()) return report("survive", subject, 0, 1, "no instance is left");
+    if (!measured_) return;
+    if (problem_.rule.kind == plan::SloRule::Kind::pooled) {
+      const DrivenVerdict* const verdict = pool_verdict(service, left);
+      if (verdict && !(verdict->stable && verdict->holds))
+        report("survive", subject, 100 * (1 - verdict->late), service.percentile,
+               fmt::format("percent within {:g} ms in a simulation of what is left, and wanted",
+                           service.slo.value));
+      return;
+    }
+    double carried = 0, total = 0;
+    for (const Placed& one : left) {
+      carried += one.carried();
+      total += one.weight();
+    }
+    if (above(needed, carried))
+      report("survive", subject, carried, needed, "req/s that the others carry, and that arrive");
+    if (problem_.rule.kind != plan::SloRule::Kind::queueing) return;
+    for (const Placed& one : left) {
+      const double load = service.rate.value * (one.weight() / total);
+      if (!one.point || !(load > 0)) continue;
+      const QueueAnswer& found =
+          ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
+               service.slo.value, service.percentile, std::numeric_limits<double>::infinity(),
+               problem_.rule.dispatch});
+      if (found.stable && found.meets_slo) continue;
+      report("survive", subject, found.latency, service.slo.value,
+             fmt::format("ms: p{:g} on {} at {:.6g} req/s{}", service.percentile, name_of(one),
+                         load, found.stable ? "" : ", which is more than it can sustain"));
+    }
   }
 
   const QueueAnswer& ask(const QueueQuestion& question) {
@@ -651,6 +709,7 @@ std::vector<Reason> verify(const plan::ServingProblem& problem, const plan::Serv
 std::vector<Reason> verify_alone(const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
   plan::ServingProblem stated;
   stated.rule = plan.rule;
+  stated.survive = plan.survive;
   stated.max_processes = profile::kMaxProcesses;
   std::set<std::string_view> services, models;
   for (const PlannedService& row : plan.services)

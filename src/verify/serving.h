@@ -46,6 +46,8 @@ inline constexpr double kPredictionFactor = 2;
 //   min_replicas       service S      fewer instances than wanted
 //   anti_affinity      service S on gpu I        several instances of a service that spreads
 //                      services S and T on gpu I one of them avoids the other
+//   survive            service S without gpu I   misses its SLO, or carries less than its rate, on
+//                                     what is left when that GPU is lost
 //   duplicate_service  service S      several rows
 //   service_row        service S      its row is missing, or is of no service of the problem
 //                      service S FIELD           disagrees with the problem or the instances

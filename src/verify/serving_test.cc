@@ -392,6 +392,40 @@ std::vector<Mutation> replica_mutations() {
   };
 }
 
+// Req/s of these instances: dogs 3077 and 769 (asked 3000), cats 1538 (1000) in one place, talk 390
+// in each of two (500).
+std::vector<Mutation> loss_mutations() {
+  const std::string lone_cats = "survive: service cats without gpu 1";
+  const std::string large_dogs = "survive: service dogs without gpu 0";
+  const auto less_talk = [](Case& c) {
+    c.problem.survive = 1;
+    c.problem.services[2].rate = Rps{389};
+    complete(c.problem, c.plan);
+  };
+  return {
+      {"what one GPU carries is lost",
+       [](Case& c) { c.problem.survive = 1; },
+       {lone_cats, large_dogs, "survive: service talk without gpu 0",
+        "survive: service talk without gpu 1"}},
+      {"half of the instances carry the rate", less_talk, {lone_cats, large_dogs}},
+      {"a third GPU in reserve",
+       [=](Case& c) {
+         c.plan.gpus.push_back(
+             {2, "A100-80GB", {segment("4g.40gb", 0, "dogs"), segment("3g.40gb", 4, "cats")}});
+         less_talk(c);
+       },
+       {}},
+      {"a reserve on the same GPU",
+       [=](Case& c) {
+         c.plan.gpus[0].instances = {segment("3g.40gb", 0, "talk"), segment("3g.40gb", 4, "talk")};
+         c.plan.gpus[1].instances = {segment("2g.20gb", 0, "cats"), segment("3g.40gb", 4, "dogs")};
+         c.problem.services[1].rate = Rps{2000};
+         less_talk(c);
+       },
+       {lone_cats, "survive: service dogs without gpu 1", "survive: service talk without gpu 0"}},
+  };
+}
+
 std::vector<Mutation> objective_mutations() {
   return {
       {"fewer GPUs stated",
@@ -453,6 +487,7 @@ TEST(Verify, LayoutMutations) { expect_exactly(layout_mutations()); }
 TEST(Verify, PointMutations) { expect_exactly(point_mutations()); }
 TEST(Verify, RateMutations) { expect_exactly(rate_mutations()); }
 TEST(Verify, RowMutations) { expect_exactly(row_mutations()); }
+TEST(Verify, LossMutations) { expect_exactly(loss_mutations()); }
 TEST(Verify, ReplicaMutations) { expect_exactly(replica_mutations()); }
 TEST(Verify, ObjectiveMutations) { expect_exactly(objective_mutations()); }
 

@@ -41,6 +41,11 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
                             "Maximum number of MPS processes on one instance"),
          1, profile::kMaxProcesses)
       ->type_name("N");
+  within(command.add_option("--survive", flags.survive,
+                            "GPUs that may be lost, any of them: the others keep every SLO as they "
+                            "are (else what the services file says)"),
+         0, plan::kMostLost)
+      ->type_name("N");
   command
       .add_option("--at", flags.at,
                   "A time of day: services with `rates` have the one of that time (else rate_rps, "

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planners/serving/points.h"
+#include "planners/serving/survive.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -76,6 +77,7 @@ std::vector<Reason> cannot_plan(const Baseline& baseline, const plan::ServingPro
     return {{"slo_rule", "planner " + baseline.name, 0, 0,
              fmt::format("it plans by execution latency alone: --slo-rule {} is its own rule",
                          plan::to_string(own_rule(baseline)))}};
+  if (auto reasons = cannot_survive(problem, baseline.name); !reasons.empty()) return reasons;
   const plan::ServingProblem used = as_baseline(problem);
   return unservable(used, {PointTables{best_points(used, used.fleet.front())}});
 }

@@ -14,6 +14,7 @@
 #include "planners/serving/place.h"
 #include "planners/serving/pooled.h"
 #include "planners/serving/search.h"
+#include "planners/serving/survive.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -468,14 +469,19 @@ Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) 
   Stopwatch watch(options);
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
     const auto solve = [&](const std::vector<PointTables>& modes) {
-      return plan_exact(problem, modes, options);
+      return problem.survive > 0 ? plan_surviving(problem, modes, options)
+                                 : plan_exact(problem, modes, options);
     };
     return complete(plan_pools(problem, options, solve), problem, "exact", watch);
   }
   PointTables tables;
   for (const plan::FleetEntry& entry : problem.fleet) tables.push_back(best_points(problem, entry));
   watch.points_done(problem.rule);
-  return complete(plan_exact(problem, {tables}, options), problem, "exact", watch);
+  if (problem.survive == 0)
+    return complete(plan_exact(problem, {tables}, options), problem, "exact", watch);
+  Outcome outcome = plan_surviving(problem, {tables}, options);
+  if (outcome.plan) bound_surviving(problem, {tables}, options, *outcome.plan);
+  return complete(std::move(outcome), problem, "exact", watch);
 }
 
 }  // namespace partita::planners::serving

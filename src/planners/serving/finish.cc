@@ -61,6 +61,7 @@ Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std
   plan.gpu_model = problem.fleet.front().gpu.name;
   plan.planner = planner;
   plan.rule = problem.rule;
+  plan.survive = problem.survive;
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
     if (plan.services.empty()) complete_pools(problem, plan);
     return outcome;

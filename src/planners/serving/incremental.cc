@@ -16,6 +16,7 @@
 #include "planners/serving/incremental_repack.h"
 #include "planners/serving/incremental_repair.h"
 #include "planners/serving/pooled.h"
+#include "planners/serving/survive.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -588,6 +589,8 @@ IncrementalOutcome incremental(const plan::ServingProblem& problem,
   const plan::ServingPlan current = canonical(problem, running);
   Stopwatch watch(options.base);
   IncrementalOutcome result;
+  result.outcome.refusals = cannot_survive(problem, "incremental");
+  if (!result.outcome.refusals.empty()) return result;
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
     Outcome checked =
         plan_pools_in_one_mode(problem, options.base, [&](const std::vector<PointTables>& modes) {

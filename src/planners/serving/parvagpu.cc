@@ -12,6 +12,7 @@
 #include "planners/serving/finish.h"
 #include "planners/serving/points.h"
 #include "planners/serving/pooled.h"
+#include "planners/serving/survive.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -346,6 +347,8 @@ Outcome plan_variant(const plan::ServingProblem& problem, const Variant& variant
                      const Options& options) {
   if (problem.fleet.empty())
     return {std::nullopt, {{"fleet_count", "fleet", 0, 1, "there is no GPU model to plan for"}}};
+  if (auto reasons = cannot_survive(problem, variant.name); !reasons.empty())
+    return {std::nullopt, std::move(reasons)};
   plan::ServingProblem used{
       .services = problem.services,
       .fleet = {problem.fleet.front()},

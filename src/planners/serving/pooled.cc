@@ -6,12 +6,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/index.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/fleet.h"
 #include "planners/serving/pool_oracle.h"
+#include "planners/serving/survive.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -60,6 +62,37 @@ std::vector<PoolParts> pools_of(const plan::ServingProblem& problem,
   }
   for (PoolParts& parts : pools) std::sort(parts.begin(), parts.end());
   return pools;
+}
+
+PoolParts without(PoolParts parts, const PoolPart& one) {
+  for (PoolPart& part : parts) {
+    if (std::tie(part.entry, part.gpcs, part.batch, part.processes) !=
+        std::tie(one.entry, one.gpcs, one.batch, one.processes))
+      continue;
+    part.instances -= one.instances;
+  }
+  std::erase_if(parts, [](const PoolPart& part) { return part.instances == 0; });
+  return parts;
+}
+
+// The pools that must hold, by service: its own, and what is left of it when a GPU is lost.
+std::vector<std::set<PoolParts>> pools_to_hold(const plan::ServingProblem& problem,
+                                               const plan::ServingPlan& plan) {
+  const std::vector<PoolParts> pools = pools_of(problem, plan);
+  std::vector<std::set<PoolParts>> all;
+  for (const PoolParts& parts : pools) all.push_back({parts});
+  if (problem.survive == 0) return all;
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    plan::ServingPlan alone;
+    alone.gpus.push_back(gpu);
+    const std::vector<PoolParts> lost = pools_of(problem, alone);
+    for (std::size_t s = 0; s < pools.size(); ++s) {
+      PoolParts left = pools[s];
+      for (const PoolPart& part : lost[s]) left = without(std::move(left), part);
+      all[s].insert(std::move(left));
+    }
+  }
+  return all;
 }
 
 // What the pools carry, and their percentile latency.
@@ -338,11 +371,13 @@ class PoolPlanner {
 
   int raise_failing(const plan::ServingPlan& plan) {
     int failed = 0;
-    const std::vector<PoolParts> pools = pools_of(problem_, plan);
+    const std::vector<std::set<PoolParts>> pools = pools_to_hold(problem_, plan);
     for (std::size_t s = 0; s < pools.size(); ++s) {
-      if (oracle_.check(service(s), pools[s]).holds) continue;
-      ++failed;
-      raise(s, pools[s]);
+      for (const PoolParts& parts : pools[s]) {
+        if (!parts.empty() && oracle_.check(service(s), parts).holds) continue;
+        ++failed;
+        raise(s, parts);
+      }
     }
     return failed;
   }
@@ -400,6 +435,7 @@ class PoolPlanner {
 
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
+    if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
     Options quiet = options_;
     quiet.progress = nullptr;
     const Outcome relaxed = plan_exact(problem_, fluid, quiet);
