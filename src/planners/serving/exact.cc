@@ -468,8 +468,11 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {
   Stopwatch watch(options);
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
+    // Many are made until the pools hold, and each keeps all services apart.
+    Options share = options;
+    share.node_budget = options.node_budget / 10;
     const auto solve = [&](const std::vector<PointTables>& modes) {
-      return problem.survive > 0 ? plan_surviving(problem, modes, options)
+      return problem.survive > 0 ? plan_surviving(problem, modes, share)
                                  : plan_exact(problem, modes, options);
     };
     return complete(plan_pools(problem, options, solve), problem, "exact", watch);
