@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "base/index.h"
 #include "planners/serving/exact.h"
@@ -23,9 +24,13 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kCaps[] = {1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
 // A mode whose cheapest pool takes so many compute slices more than the best mode's is left out.
 constexpr double kSpareSlices = 1;
-constexpr int kMostTrials = 40;  // pools tried for the demand of a mode
-constexpr int kMostRounds = 60;  // plans made until every pool holds
-constexpr double kStep = 0.004;  // of a demand at least, when it grows
+// With so many services there is one that fits any gap: each keeps its cheapest mode.
+constexpr std::size_t kManyServices = 300;
+constexpr double kTie = 1e-6;
+constexpr int kMostTrials = 40;       // pools tried for the demand of a mode
+constexpr int kMostRounds = 60;       // plans made until every pool holds
+constexpr double kStep = 0.004;       // of a demand at least, when it grows
+constexpr double kBurstyStep = 0.06;  // for arrivals that the closed form does not know
 constexpr double kAbove = 1 + 1e-6;
 
 using Modes = std::vector<PointTables>;
@@ -255,13 +260,15 @@ class PoolPlanner {
   // more than `most`.
   double settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
+    const bool poisson = std::holds_alternative<plan::PoissonArrivals>(service(s).traffic.arrivals);
+    const double step = poisson ? kStep : kBurstyStep;
     Kind kind{mode_at(m, s), {}, service(s).min_replicas};
     for (int trial = 0; trial < kMostTrials; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
       if (cover.bound > most) return kNever;
       if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
-      demand = std::max(demand * (1 + kStep), carried(kind, cover.counts) * kAbove);
+      demand = std::max(demand * (1 + step), carried(kind, cover.counts) * kAbove);
     }
     return kNever;
   }
@@ -283,9 +290,10 @@ class PoolPlanner {
       }
       std::vector<double> demands(modes_.size(), kNever);
       double best = kNever;
+      const double spare = problem_.services.size() > kManyServices ? 0 : kSpareSlices;
       for (const Way& way : ways_of(s)) {
-        if (way.cost > best + kSpareSlices) break;
-        const double cost = settle(way.mode, s, best + kSpareSlices);
+        if (way.cost > best + spare - (spare == 0 ? kTie : 0)) break;
+        const double cost = settle(way.mode, s, best + spare);
         if (cost == kNever) continue;
         demands[way.mode] = modes_[way.mode].front().demand[s];
         best = std::min(best, cost);
