@@ -190,6 +190,8 @@ TEST(Survive, TooFewGpusAreRefused) {
   ASSERT_EQ(outcome.refusals.size(), 1U);
   EXPECT_EQ(outcome.refusals[0].constraint, "fleet_count");
   EXPECT_EQ(outcome.refusals[0].need, 9);
+  problem.fleet[0].count = 9;
+  EXPECT_EQ(planned_with_spares(problem).objective.gpus, 9);
 }
 
 TEST(Survive, OtherPlannersRefuse) {

@@ -107,15 +107,15 @@ Outcome plan_surviving(const plan::ServingProblem& problem, const Modes& modes,
     return outcome;
   }
   // What no plan of this kind reaches another one may.
+  const Outcome any = plan_exact(problem, spare, quietly(options));
+  if (!any.plan) return any;
+  const bool single = problem.fleet.size() == 1;
+  const plan::Objective& least = any.plan->objective;
   for (plan::Reason& reason : outcome.refusals) {
-    if (reason.constraint != "fleet_count") continue;
-    const Outcome any = plan_exact(problem, spare, quietly(options));
-    if (!any.plan) continue;  // proven without keeping apart
-    reason.need = any.plan->objective.lower_bound_gpus;
-    reason.detail = fmt::format(
-        "{:g} GPUs are allowed; no plan was found that has at most one instance of a service on a "
-        "GPU and keeps every SLO when any GPU is lost",
-        reason.have);
+    reason.need = single ? least.lower_bound_gpus : least.lower_bound_cost;
+    reason.detail =
+        "no plan was found that has at most one instance of a service on a GPU and keeps every SLO "
+        "when any GPU is lost";
   }
   return outcome;
 }
