@@ -208,12 +208,15 @@ TEST(CoverModes, EnumerationEqualsBruteForce) {
   const Smaller smaller = {{}, {0}, {0, 1}, {0, 1, 2}};
   const Prices prices{1, 2, 3, 4};
   int looked_at = 0;
+  std::size_t listed = 0;
   for (int round = 0; round < 40; ++round) {
     Kind kind = random_modal_kind(rng);
     kind.min_count = 1;
+    kind.demand *= 3;
+    for (Mode& other : kind.others) other.demand *= 3;
     const double budget = 1.5 * cheapest_cover(kind, prices, kClasses).bound;
     const auto most = static_cast<int>(budget);  // of the cheapest class, at 1 each
-    if (most > 12) continue;
+    if (most > 20) continue;
     ++looked_at;
     std::set<Counts> expected;
     for_all(most, [&](const Counts& c) {
@@ -236,8 +239,10 @@ TEST(CoverModes, EnumerationEqualsBruteForce) {
     const Enumeration found = enumerate_covers(kind, prices, smaller, {budget, 100'000});
     EXPECT_TRUE(found.complete);
     EXPECT_EQ(std::set<Counts>(found.covers.begin(), found.covers.end()), expected);
+    listed += expected.size();
   }
   EXPECT_GT(looked_at, 10);
+  EXPECT_GT(listed, 100U);
 }
 
 }  // namespace
