@@ -175,8 +175,7 @@ Command add_plan(CLI::App& app) {
       "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
       "--current plan.json\n"
-      "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
-      "--dispatch shared-queue\n"
+      "partita plan ... --dispatch shared-queue\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --at 20:30");
   return {command, [flags](Context& context) { return run_plan(context, *flags); }};
