@@ -589,7 +589,9 @@ TEST(Verify, APoolThatMisses) {
   Case c = pool_case(6, 500);
   c.plan.services[2].predicted_latency = Millis{5};
   for (const Reason& reason : verify(c.problem, c.plan)) {
-    if (reason.constraint == "slo") EXPECT_EQ(reason.have, 0) << "percent in time";
+    if (reason.constraint == "slo") {
+      EXPECT_EQ(reason.have, 0) << "percent in time";
+    }
   }
   // One slow instance of the pool is enough to miss: 61.6 ms for a batch, of 40.
   c = pool_case(40, 500);
