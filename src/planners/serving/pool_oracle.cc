@@ -15,10 +15,9 @@ constexpr int kManyProcesses = 4;
 constexpr double kRoomySlo = 1.6;
 constexpr double kClosedFormError = 0.03;
 constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says yes
-// Pools of few processes have two ways of working, with full and with many small batches, and may
-// take long to fall into the worse one.
 constexpr std::uint64_t kArrivalSeed = 0x9003;
-constexpr long kFewestElse = 100'000;
+constexpr long kFewestElse = 12'000;
+constexpr long kAfterStall = 12'000;
 constexpr long kMostQuick = 20'000;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
@@ -163,9 +162,12 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;
   if (guessed == Guess::no) return answer;
   model::PoolTest test = test_of(pool, rate, units_);
-  test.fewest = guessed == Guess::yes || idle_enough(pool, wanted, rate)
-                    ? kFewestWhenSure
-                    : std::max(test.fewest, kFewestElse);
+  if (guessed == Guess::yes || idle_enough(pool, wanted, rate)) {
+    test.fewest = kFewestWhenSure;
+  } else {
+    test.fewest = std::max(test.fewest, kFewestElse);
+    if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
+  }
   const model::PoolVerdict verdict =
       poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
                        : model::examine(pool, wanted, arrivals_of(service, rate),
