@@ -21,7 +21,7 @@ constexpr double kNanosPerMilli = 1e6;
 constexpr double kClearlyKept = 0.7;
 constexpr double kClearlyMissed = 2.5;
 constexpr double kFewLate = 60;
-constexpr double kComfortable = 0.02;
+constexpr double kComfortable = 0.5;
 constexpr long kDecentDriven = 60'000;
 constexpr long kLongestMemory = 1'000'000;
 

@@ -17,6 +17,7 @@ constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says 
 // Pools of few processes have two ways of working, with full and with many small batches, and may
 // take long to fall into the worse one.
 constexpr long kFewestElse = 100'000;
+constexpr long kMostQuick = 20'000;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there.
@@ -50,6 +51,12 @@ model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& u
   model::PoolTest test{.units = &units};
   test.fewest = static_cast<long>(std::clamp(4 * memory, 5e3, 4e5));
   test.most = static_cast<long>(std::clamp(80 * memory, 2e5, 2e6));
+  return test;
+}
+
+// Enough to tell which pools are worth a thorough check.
+model::PoolTest quick(model::PoolTest test) {
+  test.most = std::max(2 * test.fewest, kMostQuick);
   return test;
 }
 
@@ -103,7 +110,7 @@ bool PoolOracle::carries(const plan::Service& service, const PoolParts& parts) {
   const model::PoolSlo wanted = planned_slo(service);
   const Guess guessed = guess(pool, wanted, rate);
   if (guessed != Guess::unclear) return known->second = guessed == Guess::yes;
-  return known->second = model::holds(pool, wanted, rate, test_of(pool, rate, units_));
+  return known->second = model::holds(pool, wanted, rate, quick(test_of(pool, rate, units_)));
 }
 
 PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolParts& parts) {
@@ -126,7 +133,8 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   if (roomy(shape_of(pool), wanted)) {
     const Rps closed = model::closed_form_capacity(pool, wanted) * (1 - kClosedFormError);
     answer.capacity = std::max(answer.capacity, closed);
-  } else {
+  }
+  if (wanted.slo.value < kRoomySlo * shape_of(pool).longest) {
     const model::PoolSlo below{service.slo, kSpentBelow * (1 - service.percentile / 100)};
     for (const double load : kLoadsBelow)
       answer.holds = answer.holds &&

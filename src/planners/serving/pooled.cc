@@ -21,6 +21,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kCaps[] = {1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
 // A mode whose cheapest pool takes so many compute slices more than the best mode's is left out.
 constexpr double kSpareSlices = 1;
+// With so many services there is one that fits any gap: each keeps its cheapest mode.
+constexpr std::size_t kManyServices = 300;
+constexpr double kTie = 1e-6;
 constexpr int kMostTrials = 40;  // pools tried for the demand of a mode
 constexpr int kMostRounds = 60;  // plans made until every pool holds
 constexpr double kStep = 0.004;  // of a demand at least, when it grows
@@ -250,9 +253,10 @@ class PoolPlanner {
       }
       std::vector<double> demands(modes_.size(), kNever);
       double best = kNever;
+      const double spare = problem_.services.size() > kManyServices ? 0 : kSpareSlices;
       for (const Way& way : ways_of(s)) {
-        if (way.cost > best + kSpareSlices) break;
-        const double cost = settle(way.mode, s, best + kSpareSlices);
+        if (way.cost > best + spare - (spare == 0 ? kTie : 0)) break;
+        const double cost = settle(way.mode, s, best + spare);
         if (cost == kNever) continue;
         demands[way.mode] = modes_[way.mode].front().demand[s];
         best = std::min(best, cost);
