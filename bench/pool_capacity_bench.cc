@@ -1,6 +1,6 @@
 // What a pool carries, by the two models of model/pool.h and by the simulator: random pools of the
 // published A100 profiles, one kind of instance or several, 1 to 200 processes, SLOs of 1.1 to 6
-// times the longest batch, 0.1 to 5 % late; those whose capacity is 0.5 to 0.99 of full batches.
+// times the longest batch, 0.05 to 5 % late; those whose capacity is 0.5 to 0.99 of full batches.
 // The truth is a bisection on long runs of ServiceWorld, below the first load of a grid that fails.
 // Asks the judge's simulation at 0.95 and at 1.1 times that as well.
 // Arguments: first and last pool (200), requests of one run (400,000). Exit code 1 when a model is
@@ -45,7 +45,7 @@ Case case_of(int number) {
   std::advance(model, static_cast<long>(rng.below(table.size())));
   const std::uint64_t kinds = rng.below(2) == 0 ? 1 : 2 + rng.below(2);
   const double most = std::pow(200, rng.uniform()) / static_cast<double>(kinds);
-  Case result{model->first, {}, {Millis{0}, 0.001 * std::pow(50, rng.uniform())}, {}, 0, 0};
+  Case result{model->first, {}, {Millis{0}, 0.0005 * std::pow(100, rng.uniform())}, {}, 0, 0};
   for (std::uint64_t k = 0; k < kinds; ++k) {
     const profile::ProfilePoint& point =
         model->second.points[rng.below(model->second.points.size())];

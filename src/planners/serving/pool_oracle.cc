@@ -18,6 +18,9 @@ constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says 
 // take long to fall into the worse one.
 constexpr long kFewestElse = 100'000;
 constexpr long kMostQuick = 20'000;
+// Late requests that the allowance must be worth before a count of them says anything.
+constexpr double kLateWhenIdle = 25;
+constexpr double kLateElse = 100;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there.
@@ -58,6 +61,10 @@ model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& u
 model::PoolTest quick(model::PoolTest test) {
   test.most = std::max(2 * test.fewest, kMostQuick);
   return test;
+}
+
+long worth(double late_ones, const model::PoolSlo& wanted, long fewest) {
+  return std::max(fewest, static_cast<long>(late_ones / wanted.late));
 }
 
 // Far from both ways of working being possible.
@@ -123,9 +130,13 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   const Guess guessed = guess(pool, wanted, rate);
   if (guessed == Guess::no) return answer;
   model::PoolTest test = test_of(pool, rate, units_);
-  test.fewest = guessed == Guess::yes || idle_enough(pool, wanted, rate)
-                    ? kFewestWhenSure
-                    : std::max(test.fewest, kFewestElse);
+  if (guessed == Guess::yes)
+    test.fewest = kFewestWhenSure;
+  else if (idle_enough(pool, wanted, rate))
+    test.fewest = worth(kLateWhenIdle, wanted, kFewestWhenSure);
+  else
+    test.fewest = worth(kLateElse, wanted, std::max(test.fewest, kFewestElse));
+  test.most = std::max(test.most, 2 * test.fewest);
   const model::PoolVerdict verdict = model::examine(pool, wanted, rate, test, service.percentile);
   // The percentile is of the first requests only, which may have been unlucky ones.
   answer = {verdict.holds,
