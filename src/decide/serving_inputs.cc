@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "base/nearest.h"
 #include "decide/day.h"
@@ -128,6 +129,24 @@ Result<profile::ProfileTable> load_profiles(Files& files, const std::string& fla
   return profile::table_from_laws(*laws, gpu);
 }
 
+namespace {
+
+// Queues of their own are planned for Poisson arrivals; the execution rule ignores queues.
+Result<void> check_arrivals(const plan::ServingProblem& problem, const std::string& file) {
+  if (problem.rule.kind != plan::SloRule::Kind::queueing) return {};
+  for (const plan::Service& service : problem.services)
+    if (!std::holds_alternative<plan::PoissonArrivals>(service.traffic.arrivals))
+      return bad_input(
+          fmt::format("{}:{}", file, service.line),
+          fmt::format("service {} declares arrivals ({}); servers of the kind '{}' are planned for "
+                      "Poisson arrivals only: leave out --slo-rule and --dispatch",
+                      service.name, plan::to_string(service.traffic.arrivals),
+                      plan::to_string(problem.rule.dispatch)));
+  return {};
+}
+
+}  // namespace
+
 Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs) {
   if (auto complete = check_complete(inputs); !complete) return failed(complete.error());
   plan::ServingProblem problem;
@@ -164,6 +183,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);
   if (!fleet) return failed(fleet.error());
   problem.fleet = std::move(*fleet);
+  if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
   if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
   return problem;

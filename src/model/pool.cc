@@ -181,10 +181,19 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
   }
 }
 
+// Every stride_-th latency; twice the stride when there are too many.
+void PoolRun::keep(Nanos latency) {
+  if (++seen_ % stride_ != 0) return;
+  latencies_.push_back(static_cast<double>(latency) / kNanosPerMilli);
+  if (latencies_.size() < kMostKept) return;
+  for (std::size_t i = 0; 2 * i + 1 < latencies_.size(); ++i) latencies_[i] = latencies_[2 * i + 1];
+  latencies_.resize(latencies_.size() / 2);
+  stride_ *= 2;
+}
+
 long PoolRun::count_late(std::size_t batch, Nanos end) {
-  if (keep_ && latencies_.size() < kMostKept)
-    for (std::size_t i = 0; i < batch; ++i)
-      latencies_.push_back(static_cast<double>(end - arrival(i)) / kNanosPerMilli);
+  if (keep_)
+    for (std::size_t i = 0; i < batch; ++i) keep(end - arrival(i));
   std::size_t late = 0;
   while (late < batch && arrival(late) < end - slo_) ++late;
   return static_cast<long>(late);
@@ -266,6 +275,16 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const Poo
   UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
+  run.keep_latencies();
+  PoolVerdict verdict{decide(run, wanted, test)};
+  verdict.percentile = run.percentile(percentile);
+  return verdict;
+}
+
+PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals,
+                    const PoolTest& test, double percentile) {
+  PoolRun run(pool, wanted.slo);
+  run.arrivals(std::move(arrivals));
   run.keep_latencies();
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.percentile = run.percentile(percentile);

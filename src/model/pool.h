@@ -88,7 +88,8 @@ class PoolRun {
   // Dispatches until `requests` more have been served, or more than `most_late` of them were late.
   PoolCount run(long requests, long most_late);
 
-  // The same with latencies kept; their percentile is then known.
+  // Keeps latencies from now on, evenly thinned out when there are many; their percentile is known
+  // then.
   void keep_latencies() { keep_ = true; }
   Millis percentile(double percent);
 
@@ -105,6 +106,7 @@ class PoolRun {
   void occupy(Group& group, std::int64_t end);
   std::int64_t dispatch_time(std::size_t& group);
   long count_late(std::size_t batch, std::int64_t end);
+  void keep(std::int64_t latency);
 
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
@@ -116,7 +118,8 @@ class PoolRun {
   std::size_t waiting_ = 0;
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
-  std::vector<double> latencies_;  // ms
+  long seen_ = 0, stride_ = 1;
+  std::vector<double> latencies_;  // ms, of every stride_-th request
 };
 
 // Whether at most wanted.late of the requests are late at that rate: a sequential test of one
@@ -137,6 +140,9 @@ struct PoolVerdict {
 };
 PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
                     double percentile, Pace pace = Pace::pool);
+
+PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals,
+                    const PoolTest& test, double percentile);
 
 // The highest rate (to 0.5 %, rounded down) at which it holds, there and on a coarse grid below.
 Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& test = {},

@@ -214,4 +214,20 @@ Nanos ArrivalSource::next() {
   return to_nanos(std::round(time_s * kSecondNs));
 }
 
+long telling_requests(const Arrivals& arrivals, Rps rate) {
+  constexpr double kBursts = 12;  // of a fixed length
+  constexpr double kRandomBursts = 150;
+  constexpr double kGaps = 20'000;
+  double requests = 0;
+  if (const auto* gamma = std::get_if<GammaArrivals>(&arrivals))
+    requests = kGaps * std::max(1.0, gamma->cv * gamma->cv);
+  if (const auto* burst = std::get_if<BurstArrivals>(&arrivals))
+    requests = kBursts * burst->on_off.every * rate.value;
+  if (const auto* mmpp = std::get_if<MmppArrivals>(&arrivals))
+    requests = kRandomBursts * mmpp->on_off.every * rate.value;
+  if (const auto* trace = std::get_if<TraceArrivals>(&arrivals); trace && trace->trace)
+    requests = trace->trace->span().value * trace->trace->mean().value;
+  return static_cast<long>(std::min(requests, 1.0 * kMostTelling));
+}
+
 }  // namespace partita::plan

@@ -62,4 +62,9 @@ class ArrivalSource {
   std::span<const double> times_s_;
 };
 
+// How many requests of such traffic tell what it does to a queue: some hundred gaps of gamma times
+// its dispersion, dozens of bursts, a whole recording; at most kMostTelling, at least 0 (Poisson).
+inline constexpr long kMostTelling = 4'000'000;
+long telling_requests(const Arrivals& arrivals, Rps rate);
+
 }  // namespace partita::plan

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <queue>
+#include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/rng.h"
@@ -21,6 +23,7 @@ constexpr double kNanosPerMilli = 1e6;
 constexpr double kClearlyKept = 0.7;
 constexpr double kClearlyMissed = 2.5;
 constexpr double kFewLate = 60;
+constexpr std::size_t kMostKept = 50'000;
 constexpr double kComfortable = 0.5;
 constexpr long kDecentDriven = 60'000;
 constexpr long kLongestMemory = 1'000'000;
@@ -29,25 +32,26 @@ class Drive {
  public:
   explicit Drive(const DrivenQueue& queue)
       : dispatcher_(queue.policy),
-        gap_(kNanosPerSecond / queue.load.value),
+        arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
+    for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
     draw();
   }
 
-  void run(std::size_t requests) {
-    while (latencies_.size() < requests) step();
+  void run(long requests) {
+    while (served_ < requests) step();
   }
   long late() const { return late_; }
-  long served() const { return static_cast<long>(latencies_.size()); }
+  long served() const { return served_; }
   Millis percentile(double percent) {
-    const auto place = latencies_.begin() + static_cast<std::ptrdiff_t>(
-                                                static_cast<double>(served() - 1) * percent / 100);
+    const auto last = static_cast<double>(latencies_.size() - 1);
+    const auto place = latencies_.begin() + static_cast<std::ptrdiff_t>(last * percent / 100);
     std::nth_element(latencies_.begin(), place, latencies_.end());
     return Millis{static_cast<double>(*place) / kNanosPerMilli};
   }
 
  private:
-  void draw() { arrival_ = static_cast<Nanos>(clock_ -= gap_ * std::log(1 - rng_.uniform())); }
+  void draw() { arrival_ = arrivals_.next(); }
 
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
@@ -58,26 +62,38 @@ class Drive {
     } else if (now == arrival_) {
       dispatcher_.arrive(now);
       draw();
+      if (dispatcher_.running() == processes_) return;  // a completion comes first
     }
     plan::Dispatcher::Decision decision = dispatcher_.step(now);
     for (; decision.dispatch > 0; decision = dispatcher_.step(now)) {
       running_.emplace(now + decision.duration, decision.member);
-      for (const Nanos arrival : dispatcher_.dispatched()) {
-        latencies_.push_back(now + decision.duration - arrival);
-        late_ += latencies_.back() > slo_;
-      }
+      const Nanos done = now + decision.duration;
+      served_ += decision.dispatch;
+      const std::span<const Nanos> batch = dispatcher_.dispatched();
+      for (const Nanos arrival : batch)
+        if (++seen_ % stride_ == 0) latencies_.push_back(done - arrival);
+      if (latencies_.size() >= kMostKept) thin_out();
+      for (std::size_t i = 0; i < batch.size() && done - batch[i] > slo_; ++i) ++late_;
     }
     wake_ = decision.wake_at;
   }
 
+  // Every second of those kept stays.
+  void thin_out() {
+    std::size_t kept = 0;
+    for (std::size_t i = 1; i < latencies_.size(); i += 2) latencies_[kept++] = latencies_[i];
+    latencies_.resize(kept);
+    stride_ *= 2;
+  }
+
   using End = std::pair<Nanos, int>;
   plan::Dispatcher dispatcher_;
-  Rng rng_{kJudgeSeed};
-  double gap_ = 0, clock_ = 0;
+  plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
-  std::vector<Nanos> latencies_;
-  long late_ = 0;
+  std::vector<Nanos> latencies_;  // of every stride_-th request
+  long seen_ = 0, stride_ = 1, served_ = 0, late_ = 0;
+  int processes_ = 0;
 };
 
 // Share of requests behind so long a backlog that full batches do not clear it in time, by
@@ -133,12 +149,16 @@ DrivenVerdict drive(const DrivenQueue& queue) {
     return verdict;
   }
   const double allowed = 1 - queue.percentile / 100;
-  const bool comfortable = queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
+  const bool poisson = std::holds_alternative<plan::PoissonArrivals>(queue.arrivals);
+  const bool comfortable =
+      poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
   Drive run(queue);
-  long next = comfortable ? kFewestDriven : decent(queue, full);
+  long next = comfortable ? kFewestDriven
+                          : std::max(decent(queue, full),
+                                     plan::telling_requests(queue.arrivals, queue.load));
   const long most = std::max(kMostDriven, next);
   while (true) {
-    run.run(static_cast<std::size_t>(next));
+    run.run(next);
     const double limit = allowed * static_cast<double>(run.served());
     const auto late = static_cast<double>(run.late());
     verdict.late = late / static_cast<double>(run.served());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/units.h"
+#include "plan/arrivals.h"
 #include "plan/dispatcher.h"
 
 namespace partita::verify {
@@ -13,6 +14,7 @@ struct DrivenQueue {
   Rps load;
   Millis slo;
   double percentile = 99;
+  plan::Arrivals arrivals = plan::PoissonArrivals{};
 };
 
 struct DrivenVerdict {

@@ -81,6 +81,7 @@ struct PoolQuestion {
   const profile::WorkloadProfile* workload = nullptr;
   std::vector<const profile::ProfilePoint*> parts;
   double load = 0, slo = 0, percentile = 0;
+  const plan::Arrivals* arrivals = nullptr;  // where they are not Poisson
   auto operator<=>(const PoolQuestion&) const = default;
 };
 
@@ -507,6 +508,8 @@ class ServingJudge {
     const double rate = plan::planning_rate(service).value, slo = service.slo.value;
     std::vector<plan::PoolMember> members;
     PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
+    const plan::Arrivals& arrivals = service.traffic.arrivals;
+    if (!std::holds_alternative<plan::PoissonArrivals>(arrivals)) asked.arrivals = &arrivals;
     for (const Placed& one : placed) {
       if (!one.point) return;
       asked.workload = one.workload;
@@ -521,8 +524,8 @@ class ServingJudge {
     if (known == pools_.end()) {
       const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
       known = pools_
-                  .emplace(asked, drive({plan::pooled_policy(std::move(members), limit),
-                                         Rps{rate}, service.slo, service.percentile}))
+                  .emplace(asked, drive({plan::pooled_policy(std::move(members), limit), Rps{rate},
+                                         service.slo, service.percentile, arrivals}))
                   .first;
     }
     const DrivenVerdict& verdict = known->second;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <variant>
 
 namespace partita::planners::serving {
 namespace {
@@ -16,6 +17,7 @@ constexpr double kClosedFormError = 0.03;
 constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says yes
 // Pools of few processes have two ways of working, with full and with many small batches, and may
 // take long to fall into the worse one.
+constexpr std::uint64_t kArrivalSeed = 0x9003;
 constexpr long kFewestElse = 100'000;
 constexpr long kMostQuick = 20'000;
 // Late requests that the allowance must be worth before a count of them says anything.
@@ -72,6 +74,13 @@ bool idle_enough(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate
   return rate <= 0.7 * model::fluid(pool) && wanted.slo.value >= 2.5 * shape_of(pool).longest;
 }
 
+// Long enough to see bursts of every kind.
+model::PoolTest telling(const plan::Service& service, Rps rate, model::PoolTest test) {
+  test.fewest = std::max(test.fewest, plan::telling_requests(service.traffic.arrivals, rate));
+  test.most = std::max(test.most, 2 * test.fewest);
+  return test;
+}
+
 // What the closed form says: yes, no, or too close to say.
 enum class Guess { yes, no, unclear };
 Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
@@ -94,9 +103,40 @@ model::PoolSlo planned_slo(const plan::Service& service) {
 int PoolOracle::question(const plan::Service& service) {
   return questions_
       .emplace(std::tuple(service.model, plan::planning_rate(service).value, service.slo.value,
-                          service.percentile),
+                          service.percentile, law_of(service)),
                static_cast<int>(questions_.size()))
       .first->second;
+}
+
+bool PoolOracle::poisson(const plan::Service& service) const {
+  return std::holds_alternative<plan::PoissonArrivals>(service.traffic.arrivals);
+}
+
+// Equal laws have the same number; Poisson has 0.
+std::size_t PoolOracle::law_of(const plan::Service& service) {
+  const auto found = std::find(laws_.begin(), laws_.end(), service.traffic.arrivals);
+  const auto number = static_cast<std::size_t>(found - laws_.begin());
+  if (found == laws_.end()) laws_.push_back(service.traffic.arrivals);
+  return number;
+}
+
+model::PoolArrivals PoolOracle::arrivals_of(const plan::Service& service, Rps rate) {
+  if (drawn_.service != &service || drawn_.rate != rate.value)
+    drawn_ = {&service,
+              rate.value,
+              plan::ArrivalSource::of(service.traffic.arrivals, rate, Rng(kArrivalSeed)),
+              {}};
+  return [this, next = std::size_t{0}]() mutable {
+    if (next == drawn_.times.size()) drawn_.times.push_back(drawn_.source.next());
+    return drawn_.times[next++];
+  };
+}
+
+bool PoolOracle::holds_at(const plan::Service& service, const model::Pool& pool,
+                          const model::PoolSlo& wanted, Rps rate, const model::PoolTest& test) {
+  if (poisson(service)) return model::holds(pool, wanted, rate, test);
+  return rate < model::fluid(pool) &&
+         model::holds(pool, wanted, arrivals_of(service, rate), telling(service, rate, test));
 }
 
 model::Pool PoolOracle::pool_of(const plan::Service& service, const PoolParts& parts) const {
@@ -115,9 +155,9 @@ bool PoolOracle::carries(const plan::Service& service, const PoolParts& parts) {
   const model::Pool pool = pool_of(service, parts);
   const Rps rate = plan::planning_rate(service);
   const model::PoolSlo wanted = planned_slo(service);
-  const Guess guessed = guess(pool, wanted, rate);
+  const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;
   if (guessed != Guess::unclear) return known->second = guessed == Guess::yes;
-  return known->second = model::holds(pool, wanted, rate, quick(test_of(pool, rate, units_)));
+  return known->second = holds_at(service, pool, wanted, rate, quick(test_of(pool, rate, units_)));
 }
 
 PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolParts& parts) {
@@ -127,7 +167,7 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   const model::Pool pool = pool_of(service, parts);
   const Rps rate = plan::planning_rate(service);
   const model::PoolSlo wanted = planned_slo(service);
-  const Guess guessed = guess(pool, wanted, rate);
+  const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;
   if (guessed == Guess::no) return answer;
   model::PoolTest test = test_of(pool, rate, units_);
   if (guessed == Guess::yes)
@@ -137,19 +177,22 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   else
     test.fewest = worth(kLateElse, wanted, std::max(test.fewest, kFewestElse));
   test.most = std::max(test.most, 2 * test.fewest);
-  const model::PoolVerdict verdict = model::examine(pool, wanted, rate, test, service.percentile);
-  // The percentile is of the first requests only, which may have been unlucky ones.
+  const model::PoolVerdict verdict =
+      poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
+                       : model::examine(pool, wanted, arrivals_of(service, rate),
+                                        telling(service, rate, test), service.percentile);
+  // The percentile is of a part of the requests, which may have been unlucky ones.
   answer = {verdict.holds,
             verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile, rate};
-  if (roomy(shape_of(pool), wanted)) {
+  if (poisson(service) && roomy(shape_of(pool), wanted)) {
     const Rps closed = model::closed_form_capacity(pool, wanted) * (1 - kClosedFormError);
     answer.capacity = std::max(answer.capacity, closed);
   }
   if (wanted.slo.value < kRoomySlo * shape_of(pool).longest) {
     const model::PoolSlo below{service.slo, kSpentBelow * (1 - service.percentile / 100)};
     for (const double load : kLoadsBelow)
-      answer.holds = answer.holds &&
-                     model::holds(pool, below, rate * load, test_of(pool, rate * load, units_));
+      answer.holds = answer.holds && holds_at(service, pool, below, rate * load,
+                                              test_of(pool, rate * load, units_));
   }
   return answer;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/pool.h"
+#include "plan/arrivals.h"
 #include "plan/serving.h"
 
 namespace partita::planners::serving {
@@ -50,10 +51,25 @@ class PoolOracle {
 
  private:
   using Key = std::pair<int, PoolParts>;
+  // Arrivals that are not Poisson, drawn once for all runs of a service at a rate.
+  struct Drawn {
+    const plan::Service* service = nullptr;
+    double rate = 0;
+    plan::ArrivalSource source;
+    std::vector<plan::Nanos> times;
+  };
+
+  bool poisson(const plan::Service& service) const;
+  std::size_t law_of(const plan::Service& service);
+  model::PoolArrivals arrivals_of(const plan::Service& service, Rps rate);
+  bool holds_at(const plan::Service& service, const model::Pool& pool, const model::PoolSlo& wanted,
+                Rps rate, const model::PoolTest& test);
 
   const plan::ServingProblem& problem_;
   model::UnitPoisson units_{0x9001};
-  std::map<std::tuple<std::string, double, double, double>, int> questions_;
+  std::vector<plan::Arrivals> laws_{plan::PoissonArrivals{}};
+  Drawn drawn_;
+  std::map<std::tuple<std::string, double, double, double, std::size_t>, int> questions_;
   std::map<Key, bool> carried_;
   std::map<Key, Answer> checked_;
 };

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "base/index.h"
 #include "planners/serving/exact.h"
@@ -24,9 +25,10 @@ constexpr double kSpareSlices = 1;
 // With so many services there is one that fits any gap: each keeps its cheapest mode.
 constexpr std::size_t kManyServices = 300;
 constexpr double kTie = 1e-6;
-constexpr int kMostTrials = 40;  // pools tried for the demand of a mode
-constexpr int kMostRounds = 60;  // plans made until every pool holds
-constexpr double kStep = 0.004;  // of a demand at least, when it grows
+constexpr int kMostTrials = 40;       // pools tried for the demand of a mode
+constexpr int kMostRounds = 60;       // plans made until every pool holds
+constexpr double kStep = 0.004;       // of a demand at least, when it grows
+constexpr double kBurstyStep = 0.06;  // for arrivals that the closed form does not know
 constexpr double kAbove = 1 + 1e-6;
 
 using Modes = std::vector<PointTables>;
@@ -225,13 +227,15 @@ class PoolPlanner {
   // more than `most`.
   double settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
+    const bool poisson = std::holds_alternative<plan::PoissonArrivals>(service(s).traffic.arrivals);
+    const double step = poisson ? kStep : kBurstyStep;
     Kind kind{mode_at(m, s), {}, service(s).min_replicas};
     for (int trial = 0; trial < kMostTrials; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
       if (cover.bound > most) return kNever;
       if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
-      demand = std::max(demand * (1 + kStep), carried(kind, cover.counts) * kAbove);
+      demand = std::max(demand * (1 + step), carried(kind, cover.counts) * kAbove);
     }
     return kNever;
   }
