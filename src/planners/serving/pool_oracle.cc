@@ -14,6 +14,8 @@ namespace {
 constexpr int kManyProcesses = 4;
 constexpr double kRoomySlo = 1.6;
 constexpr double kClosedFormError = 0.03;
+// Below that share of full batches, where only a few fit into the slack, it is far too low.
+constexpr double kTrustedShare = 0.85;
 constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says yes
 // Pools of few processes have two ways of working, with full and with many small batches, and may
 // take long to fall into the worse one.
@@ -91,7 +93,7 @@ Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
   if (!roomy(shape_of(pool), wanted))
     return share > 0.9 && rate > closed * (1 + 2 * error) ? Guess::no : Guess::unclear;
   if (rate <= closed * (1 - error)) return Guess::yes;
-  return rate >= closed * (1 + error) ? Guess::no : Guess::unclear;
+  return share >= kTrustedShare && rate >= closed * (1 + error) ? Guess::no : Guess::unclear;
 }
 
 }  // namespace
