@@ -2,6 +2,7 @@
 // against long runs of the simulator with other arrivals: random pools of the published profiles.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <vector>
@@ -53,9 +54,9 @@ TEST(DrivenPool, TheJudgeAgreesWithLongRuns) {
   for (int round = 0; round < 60; ++round) {
     const RandomPool pool = random_pool(rng);
     verify::DrivenQueue queue{{}, Rps{0}, Millis{0}, kPercentiles[rng.below(4)]};
-    queue.slo = Millis{pool.longest_ms * (1.2 + 2.5 * rng.uniform())};
+    queue.slo = Millis{pool.longest_ms * (1.1 + 1.6 * rng.uniform())};
     queue.policy = plan::pooled_policy(pool.members, std::llround(queue.slo.value * 1e6));
-    queue.load = verify::full_rate(queue.policy) * (0.5 + 0.47 * rng.uniform());
+    queue.load = verify::full_rate(queue.policy) * (0.65 + 0.33 * rng.uniform());
     const verify::DrivenVerdict verdict = verify::drive(queue);
     const double allowed = 1 - queue.percentile / 100;
     const double late = late_in_simulator(queue, 150'000);
@@ -66,7 +67,7 @@ TEST(DrivenPool, TheJudgeAgreesWithLongRuns) {
       EXPECT_GE(late, (1 - kNoise) * allowed) << round;
   }
   EXPECT_GE(kept, 15);
-  EXPECT_GE(missed, 15);
+  EXPECT_GE(missed, 10);
 }
 
 }  // namespace

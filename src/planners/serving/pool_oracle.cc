@@ -32,18 +32,22 @@ constexpr double kLoadsBelow[] = {0.9, 0.75, 0.6, 0.45, 0.3};
 constexpr double kSpentBelow = 0.95;
 
 struct PoolShape {
-  int processes = 0;
-  double longest = 0;  // ms
-  double batch = 0;    // largest
+  double processes = 0;  // as many equal ones: one that does nearly all counts as one
+  double longest = 0;    // ms
+  double batch = 0;      // largest
 };
 
 PoolShape shape_of(const model::Pool& pool) {
   PoolShape shape;
+  double sum = 0, squares = 0;
   for (const model::PoolClass& one : pool) {
-    shape.processes += one.processes;
+    const double each = one.curve.max_batch() / one.curve.steps.back().latency.value;
+    sum += one.processes * each;
+    squares += one.processes * each * each;
     shape.longest = std::max(shape.longest, one.curve.steps.back().latency.value);
     shape.batch = std::max(shape.batch, 1.0 * one.curve.max_batch());
   }
+  shape.processes = sum * sum / squares * (1 + 1e-9);
   return shape;
 }
 
