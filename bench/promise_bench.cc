@@ -4,7 +4,8 @@
 // Arguments: dispatch (pooled), first and last service, requests of one run (400,000), arrivals
 // (poisson, cv2, cv4, burst, mmpp). Three runs are made, and ten of twice the length when one comes
 // near what the percentile allows. A violation is lasting when the late share of those ten, less
-// two standard errors between them, exceeds it. Prints a line for each; exit code 1 if there is one.
+// two standard errors between them, exceeds it. Prints a line for each; exit code 1 if there is
+// one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "hw/catalogue.h"
 #include "planners/serving/exact.h"
-#include "planners/serving/pooled.h"
 #include "profile/published.h"
 #include "sim/serving.h"
 #include "verify/serving.h"
