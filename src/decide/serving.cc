@@ -8,6 +8,8 @@
 namespace partita::decide {
 namespace {
 
+constexpr std::size_t kTellOfJudge = 500;  // services: from there on it takes a second
+
 planners::serving::Options serving_options(const PlanOptions& options) {
   return {options.node_budget, options.watch.cpu_ms, options.watch.progress};
 }
@@ -45,6 +47,8 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
   planners::serving::Outcome outcome = planner.plan(problem, serving_options(options));
+  if (options.watch.progress && problem.services.size() > kTellOfJudge)
+    options.watch.progress(fmt::format("the judge looks at {} services", problem.services.size()));
   return make_and_judge(fmt::format("planner '{}' made a plan", planner.name), problem,
                         marked(problem, outcome), std::move(outcome.refusals));
 }

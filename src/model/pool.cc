@@ -199,6 +199,10 @@ long PoolRun::count_late(std::size_t batch, Nanos end) {
   return static_cast<long>(late);
 }
 
+void PoolRun::stall(Millis until) {
+  for (Group& group : groups_) std::fill(group.ends.begin(), group.ends.end(), nanos(until));
+}
+
 PoolCount PoolRun::run(long requests, long most_late) {
   PoolCount count;
   while (count.requests < requests && count.late <= most_late) {
@@ -253,6 +257,25 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
   }
 }
 
+// The backlog of the stall is worked off by what the pool carries beyond the rate; four times that
+// is not counted.
+bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
+              UnitPoisson& units) {
+  constexpr double kRecovery = 4, kMostRecovery = 100'000;
+  if (test.after_stall == 0) return true;
+  PoolRun run(pool, wanted.slo);
+  run.poisson(rate, units);
+  run.stall(wanted.slo);
+  const double backlog = rate.value * wanted.slo.value / kMillisPerSecond;
+  const double idle = 1 - rate / fluid(pool);
+  // Near saturation that takes too long; a longer run is the test there.
+  const auto skipped = static_cast<long>(std::min(kRecovery * backlog / idle, kMostRecovery));
+  if (skipped >= static_cast<long>(kMostRecovery)) return true;
+  run.run(skipped, skipped);
+  const PoolCount count = run.run(test.after_stall, test.after_stall);
+  return count.share() <= wanted.late;
+}
+
 }  // namespace
 
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test, Pace pace) {
@@ -278,6 +301,8 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const Poo
   run.keep_latencies();
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.percentile = run.percentile(percentile);
+  verdict.holds =
+      verdict.holds && recovers(pool, wanted, rate, test, test.units ? *test.units : own);
   return verdict;
 }
 

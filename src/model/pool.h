@@ -85,6 +85,9 @@ class PoolRun {
   void poisson(Rps rate, UnitPoisson& units);
   void arrivals(PoolArrivals source) { source_ = std::move(source); }
 
+  // All processes are busy until then, as after a hiccup: the requests of that time wait.
+  void stall(Millis until);
+
   // Dispatches until `requests` more have been served, or more than `most_late` of them were late.
   PoolCount run(long requests, long most_late);
 
@@ -128,6 +131,10 @@ struct PoolTest {
   long fewest = 20'000;          // requests before a verdict
   long most = 400'000;           // requests after which the count decides
   UnitPoisson* units = nullptr;  // Poisson arrivals to share between tests; null: drawn anew
+  // It must hold again after a stall of one SLO too, in so many requests once the backlog is worked
+  // off. A pool of few processes can have two ways of working, with full and with many small
+  // batches; from the worse one it would not come back. 0: not asked.
+  long after_stall = 0;
 };
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test = {},
            Pace pace = Pace::pool);

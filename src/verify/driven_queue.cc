@@ -25,13 +25,20 @@ constexpr double kClearlyMissed = 2.5;
 constexpr double kFewLate = 60;
 constexpr std::size_t kMostKept = 50'000;
 constexpr double kComfortable = 0.5;
-constexpr long kDecentDriven = 60'000;
+constexpr long kDecentDriven = 12'000;
+constexpr long kAfterRush = 12'000;
+constexpr double kAfterRushTolerance = 1.5;  // so few requests scatter
+constexpr double kRecovery = 4, kMostRecovery = 100'000;
 constexpr long kLongestMemory = 1'000'000;
 
 class Drive {
  public:
-  explicit Drive(const DrivenQueue& queue)
+  Drive(const DrivenQueue& queue, UnitArrivals& units)
       : dispatcher_(queue.policy),
+        gap_(std::holds_alternative<plan::PoissonArrivals>(queue.arrivals)
+                 ? kNanosPerSecond / queue.load.value
+                 : 0),
+        units_(units),
         arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
     for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
@@ -40,6 +47,13 @@ class Drive {
 
   void run(long requests) {
     while (served_ < requests) step();
+  }
+  // One SLO's worth of requests at once; then, when that must have been worked off, counting begins
+  // anew.
+  void rush(long backlog, long recovery) {
+    for (long i = 0; i < backlog; ++i) dispatcher_.arrive(now_);
+    run(served_ + recovery);
+    served_ = late_ = 0;
   }
   long late() const { return late_; }
   long served() const { return served_; }
@@ -51,11 +65,13 @@ class Drive {
   }
 
  private:
-  void draw() { arrival_ = arrivals_.next(); }
+  void draw() {
+    arrival_ = gap_ > 0 ? static_cast<Nanos>(gap_ * units_.at(drawn_++)) : arrivals_.next();
+  }
 
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
-    const Nanos now = std::min({arrival_, end, wake_});
+    const Nanos now = now_ = std::min({arrival_, end, wake_});
     if (now == end) {
       dispatcher_.complete(running_.top().second);
       running_.pop();
@@ -88,8 +104,11 @@ class Drive {
 
   using End = std::pair<Nanos, int>;
   plan::Dispatcher dispatcher_;
+  const double gap_;  // of Poisson arrivals; 0: others
+  UnitArrivals& units_;
+  std::size_t drawn_ = 0;
   plan::ArrivalSource arrivals_;
-  Nanos slo_ = 0, arrival_ = 0, wake_ = plan::kForever;
+  Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
   std::vector<Nanos> latencies_;  // of every stride_-th request
   long seen_ = 0, stride_ = 1, served_ = 0, late_ = 0;
@@ -142,7 +161,15 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
   return Rps{sum};
 }
 
-DrivenVerdict drive(const DrivenQueue& queue) {
+double UnitArrivals::at(std::size_t i) {
+  while (times_.size() <= i) {
+    clock_ -= std::log(1 - rng_.uniform());
+    times_.push_back(clock_);
+  }
+  return times_[i];
+}
+
+DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
   DrivenVerdict verdict;
   const Rps full = full_rate(queue.policy);
   verdict.stable = queue.load < full;
@@ -154,7 +181,7 @@ DrivenVerdict drive(const DrivenQueue& queue) {
   const bool poisson = std::holds_alternative<plan::PoissonArrivals>(queue.arrivals);
   const bool comfortable =
       poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
-  Drive run(queue);
+  Drive run(queue, units);
   long next = comfortable ? kFewestDriven
                           : std::max(decent(queue, full),
                                      plan::telling_requests(queue.arrivals, queue.load));
@@ -170,6 +197,19 @@ DrivenVerdict drive(const DrivenQueue& queue) {
     next = std::min(2 * next, most);
   }
   verdict.latency = run.percentile(queue.percentile);
+  // A pool may hold for long and then, after a rush, never again. Near saturation it takes too long
+  // to come back; the run above was long then.
+  const double backlog = queue.load.value * queue.slo.value / 1e3;
+  const double recovery = kRecovery * backlog / (1 - queue.load / full);
+  if (verdict.holds && !comfortable && poisson && queue.policy.slo && recovery < kMostRecovery) {
+    run.rush(static_cast<long>(backlog), static_cast<long>(recovery));
+    run.run(kAfterRush);
+    const double share = static_cast<double>(run.late()) / static_cast<double>(run.served());
+    if (share > allowed * kAfterRushTolerance) {
+      verdict.late = share;
+      verdict.holds = false;
+    }
+  }
   return verdict;
 }
 

@@ -3,6 +3,10 @@
 // planners' model but the dispatcher's rule itself.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
+#include "base/rng.h"
 #include "base/units.h"
 #include "plan/arrivals.h"
 #include "plan/dispatcher.h"
@@ -24,6 +28,17 @@ struct DrivenVerdict {
   Millis latency{0};   // percentile of those seen
 };
 
+// Poisson arrivals of rate 1, drawn once for all queues that a judge drives.
+class UnitArrivals {
+ public:
+  double at(std::size_t i);
+
+ private:
+  Rng rng_{0x1ead};
+  double clock_ = 0;
+  std::vector<double> times_;
+};
+
 // Requests/s of full batches on all processes.
 Rps full_rate(const plan::DispatchPolicy& policy);
 
@@ -33,6 +48,6 @@ Rps full_rate(const plan::DispatchPolicy& policy);
 // for kFewestDriven only.
 inline constexpr long kFewestDriven = 3'000;
 inline constexpr long kMostDriven = 300'000;
-DrivenVerdict drive(const DrivenQueue& queue);
+DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units);
 
 }  // namespace partita::verify

@@ -86,21 +86,21 @@ struct PoolQuestion {
 };
 
 // One queue over the processes of an instance with no pace: driven, there is no formula.
-QueueAnswer answer_by_driving(const QueueQuestion& asked) {
+QueueAnswer answer_by_driving(const QueueQuestion& asked, UnitArrivals& units) {
   const plan::PoolMember member{
       profile::batch_curve(*asked.workload, asked.gpcs, asked.processes, asked.batch),
       asked.processes};
   const plan::DispatchPolicy policy{.members = {member}, .paced = false, .slo = {}};
   const DrivenVerdict verdict =
-      drive({policy, Rps{asked.load}, Millis{asked.slo}, asked.percentile});
+      drive({policy, Rps{asked.load}, Millis{asked.slo}, asked.percentile}, units);
   const bool true_enough =
       !std::isfinite(asked.stated) || asked.stated * kPredictionFactor >= verdict.latency.value;
   return {verdict.stable, verdict.holds, true_enough, verdict.latency.value,
           full_rate(policy).value};
 }
 
-QueueAnswer answer(const QueueQuestion& asked) {
-  if (asked.server == plan::Dispatch::shared_queue) return answer_by_driving(asked);
+QueueAnswer answer(const QueueQuestion& asked, UnitArrivals& units) {
+  if (asked.server == plan::Dispatch::shared_queue) return answer_by_driving(asked, units);
   // A queue per process is a paced queue of one process, whose pace is the batch itself.
   const int queues = asked.server == plan::Dispatch::per_process ? asked.processes : 1;
   const Segment segment{
@@ -525,7 +525,8 @@ class ServingJudge {
       const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
       known = pools_
                   .emplace(asked, drive({plan::pooled_policy(std::move(members), limit), Rps{rate},
-                                         service.slo, service.percentile, arrivals}))
+                                         service.slo, service.percentile, arrivals},
+                                        units_))
                   .first;
     }
     const DrivenVerdict& verdict = known->second;
@@ -576,7 +577,7 @@ class ServingJudge {
 
   const QueueAnswer& ask(const QueueQuestion& question) {
     auto found = answers_.find(question);
-    if (found == answers_.end()) found = answers_.emplace(question, answer(question)).first;
+    if (found == answers_.end()) found = answers_.emplace(question, answer(question, units_)).first;
     return found->second;
   }
 
@@ -641,6 +642,7 @@ class ServingJudge {
       shared_;
   std::map<QueueQuestion, QueueAnswer> answers_;
   std::map<PoolQuestion, DrivenVerdict> pools_;
+  UnitArrivals units_;
   std::set<std::pair<std::string, std::string>> said_;  // constraint and subject of the reasons
   std::vector<Reason> reasons_;
 };

@@ -17,14 +17,13 @@ constexpr double kClosedFormError = 0.03;
 // Below that share of full batches, where only a few fit into the slack, it is far too low.
 constexpr double kTrustedShare = 0.85;
 constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says yes
-// Pools of few processes have two ways of working, with full and with many small batches, and may
-// take long to fall into the worse one.
 constexpr std::uint64_t kArrivalSeed = 0x9003;
-constexpr long kFewestElse = 100'000;
+constexpr long kFewestElse = 12'000;
+constexpr long kAfterStall = 12'000;
 constexpr long kMostQuick = 20'000;
 // Late requests that the allowance must be worth before a count of them says anything.
 constexpr double kLateWhenIdle = 25;
-constexpr double kLateElse = 100;
+constexpr double kLateElse = 60;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there.
@@ -176,12 +175,14 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;
   if (guessed == Guess::no) return answer;
   model::PoolTest test = test_of(pool, rate, units_);
-  if (guessed == Guess::yes)
+  if (guessed == Guess::yes) {
     test.fewest = kFewestWhenSure;
-  else if (idle_enough(pool, wanted, rate))
+  } else if (idle_enough(pool, wanted, rate)) {
     test.fewest = worth(kLateWhenIdle, wanted, kFewestWhenSure);
-  else
+  } else {
     test.fewest = worth(kLateElse, wanted, std::max(test.fewest, kFewestElse));
+    if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
+  }
   test.most = std::max(test.most, 2 * test.fewest);
   const model::PoolVerdict verdict =
       poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)

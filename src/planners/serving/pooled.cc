@@ -25,10 +25,11 @@ constexpr double kSpareSlices = 1;
 // With so many services there is one that fits any gap: each keeps its cheapest mode.
 constexpr std::size_t kManyServices = 300;
 constexpr double kTie = 1e-6;
-constexpr int kMostTrials = 40;       // pools tried for the demand of a mode
-constexpr int kMostRounds = 60;       // plans made until every pool holds
-constexpr double kStep = 0.004;       // of a demand at least, when it grows
-constexpr double kBurstyStep = 0.06;  // for arrivals that the closed form does not know
+constexpr std::size_t kTellEvery = 500;  // services, of the progress
+constexpr int kMostTrials = 40;          // pools tried for the demand of a mode
+constexpr int kMostRounds = 60;          // plans made until every pool holds
+constexpr double kStep = 0.004;          // of a demand at least, when it grows
+constexpr double kBurstyStep = 0.06;     // for arrivals that the closed form does not know
 constexpr double kAbove = 1 + 1e-6;
 
 using Modes = std::vector<PointTables>;
@@ -255,6 +256,8 @@ class PoolPlanner {
         take(s, same->second);
         continue;
       }
+      if (options_.progress && s % kTellEvery == 0 && s > 0)
+        options_.progress(fmt::format("pools: {} of {} services", s, problem_.services.size()));
       std::vector<double> demands(modes_.size(), kNever);
       double best = kNever;
       const double spare = problem_.services.size() > kManyServices ? 0 : kSpareSlices;
