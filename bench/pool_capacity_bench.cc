@@ -137,6 +137,7 @@ int run(int first, int last, double requests) {
   Errors below("closed form, such pools below 0.85, where it refuses nothing");
   Errors counted("pool_capacity, such pools"), tight("pool_capacity, other pools");
   int passed = 0, refused = 0, all = 0;
+  verify::UnitArrivals units;
   for (int number = first; number < last; ++number) {
     const Case one = case_of(number);
     const double truth = simulated(one, requests);
@@ -155,7 +156,8 @@ int run(int first, int last, double requests) {
     const auto slo = static_cast<plan::Nanos>(std::llround(one.wanted.slo.value * 1e6));
     const auto judge = [&](double factor) {
       return verify::drive({plan::pooled_policy(one.members, slo), full * truth * factor,
-                            one.wanted.slo, 100 * (1 - one.wanted.late)})
+                            one.wanted.slo, 100 * (1 - one.wanted.late)},
+                           units)
           .holds;
     };
     ++all;

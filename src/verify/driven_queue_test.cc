@@ -10,6 +10,11 @@
 namespace partita::verify {
 namespace {
 
+DrivenVerdict judged(const DrivenQueue& queue) {
+  UnitArrivals units;
+  return drive(queue, units);
+}
+
 // P(wait > t) of M/D/1 with service time 1 (Erlang, Crommelin).
 double wait_beyond(double load, double t) {
   double below = 0;
@@ -36,7 +41,7 @@ TEST(DrivenQueue, OneAtATimeIsTheQueueWithFixedServiceTimes) {
         const double late = wait_beyond(load, wait);
         if (late < 5e-3) continue;  // a count that varies too much
         const auto verdict = [&](double factor) {
-          return drive(one_at_a_time(load, 1 + wait, 100 * (1 - factor * late), pooled));
+          return judged(one_at_a_time(load, 1 + wait, 100 * (1 - factor * late), pooled));
         };
         // A fifth more than is late is allowed: too near for a quick answer, so it counts long.
         EXPECT_NEAR(verdict(1.2).late, late, 0.12 * late) << load << ' ' << wait;
@@ -51,7 +56,7 @@ TEST(DrivenQueue, OneAtATimeIsTheQueueWithFixedServiceTimes) {
 TEST(DrivenQueue, StatesThePercentileOfTheLatencies) {
   for (const double wait : {1.5, 4.25}) {
     const double late = wait_beyond(0.7, wait);
-    const DrivenVerdict verdict = drive(one_at_a_time(0.7, 1 + wait, 100 * (1 - late), false));
+    const DrivenVerdict verdict = judged(one_at_a_time(0.7, 1 + wait, 100 * (1 - late), false));
     EXPECT_NEAR(verdict.latency.value, 1 + wait, 0.05 * (1 + wait));
   }
 }
@@ -62,13 +67,13 @@ TEST(DrivenQueue, MoreThanFullBatchesCarryNeverHolds) {
   DrivenQueue queue{plan::pooled_policy({{curve, 2}, {curve, 1}}, 1'000'000'000), Rps{1501},
                     Millis{1000}, 50};
   EXPECT_DOUBLE_EQ(full_rate(queue.policy).value, 1500);
-  EXPECT_FALSE(drive(queue).stable);
-  EXPECT_FALSE(drive(queue).holds);
+  EXPECT_FALSE(judged(queue).stable);
+  EXPECT_FALSE(judged(queue).holds);
   queue.load = Rps{1350};
-  EXPECT_TRUE(drive(queue).stable);
-  EXPECT_TRUE(drive(queue).holds);
+  EXPECT_TRUE(judged(queue).stable);
+  EXPECT_TRUE(judged(queue).holds);
   queue.load = Rps{0};
-  EXPECT_TRUE(drive(queue).holds);
+  EXPECT_TRUE(judged(queue).holds);
 }
 
 // No batch ends within the SLO, however idle the pool is.
@@ -76,7 +81,7 @@ TEST(DrivenQueue, AnSloBelowTheFastestBatchIsNeverKept) {
   profile::BatchCurve curve;
   curve.steps = {{1, Millis{4}}, {8, Millis{16}}};
   const DrivenVerdict verdict =
-      drive({plan::pooled_policy({{curve, 3}}, 3'900'000), Rps{10}, Millis{3.9}, 90});
+      judged({plan::pooled_policy({{curve, 3}}, 3'900'000), Rps{10}, Millis{3.9}, 90});
   EXPECT_TRUE(verdict.stable);
   EXPECT_FALSE(verdict.holds);
   EXPECT_EQ(verdict.late, 1);
@@ -89,7 +94,7 @@ TEST(DrivenQueue, SeesTheWorseWayOfWorking) {
   const profile::BatchCurve curve =
       profile::batch_curve(profile::published_profiles().at("densenet201"), 1, 3, 8);
   const auto holds = [&](double rate) {
-    return drive({plan::pooled_policy({{curve, 3}}, 169'000'000), Rps{rate}, Millis{169}, 99})
+    return judged({plan::pooled_policy({{curve, 3}}, 169'000'000), Rps{rate}, Millis{169}, 99})
         .holds;
   };
   EXPECT_TRUE(holds(250));

@@ -51,13 +51,14 @@ TEST(DrivenPool, TheJudgeAgreesWithLongRuns) {
   constexpr double kNoise = 0.25;  // of the allowance: both are counts of late requests in clusters
   Rng rng(5);
   int kept = 0, missed = 0;
+  verify::UnitArrivals units;
   for (int round = 0; round < 60; ++round) {
     const RandomPool pool = random_pool(rng);
     verify::DrivenQueue queue{{}, Rps{0}, Millis{0}, kPercentiles[rng.below(4)]};
     queue.slo = Millis{pool.longest_ms * (1.1 + 1.6 * rng.uniform())};
     queue.policy = plan::pooled_policy(pool.members, std::llround(queue.slo.value * 1e6));
     queue.load = verify::full_rate(queue.policy) * (0.65 + 0.33 * rng.uniform());
-    const verify::DrivenVerdict verdict = verify::drive(queue);
+    const verify::DrivenVerdict verdict = verify::drive(queue, units);
     const double allowed = 1 - queue.percentile / 100;
     const double late = late_in_simulator(queue, 150'000);
     (verdict.holds ? kept : missed) += 1;
