@@ -159,12 +159,10 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
     const Result<plan::Dispatch> server = plan::parse_dispatch(inputs.dispatch);
     if (!server) return failed(server.error());
     if (inputs.rule.empty()) problem.rule = plan::rule_for(*server);
-    const bool pooled = problem.rule.kind == plan::SloRule::Kind::pooled;
-    const bool queueing = problem.rule.kind == plan::SloRule::Kind::queueing;
-    if ((pooled || queueing) && pooled != (*server == plan::Dispatch::pooled))
+    problem.rule.dispatch = *server;
+    if (!plan::fits_its_server(problem.rule))
       return bad_input("--dispatch", fmt::format("the rule '{}' is not for a server that is {}",
                                                  inputs.rule, inputs.dispatch));
-    problem.rule.dispatch = *server;
   }
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
   const Result<std::string> text = read_input(files, "--services", inputs.services);
@@ -193,9 +191,12 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
                               ProblemFiles inputs) {
   if (inputs.fleet.empty()) inputs.gpu = plan.gpu_model;
   inputs.gpu_source = file;
-  if (inputs.rule.empty() && inputs.dispatch.empty()) {
-    inputs.rule = plan::to_string(plan.rule);
-    inputs.dispatch = plan::to_string(plan.rule.dispatch);
+  if (inputs.dispatch.empty()) {
+    // Another rule than the plan's still asks for the plan's server, where it has a word on it.
+    if (inputs.rule.empty()) inputs.rule = plan::to_string(plan.rule);
+    Result<plan::SloRule> asked = plan::parse_slo_rule(inputs.rule);
+    if (asked) asked->dispatch = plan.rule.dispatch;
+    if (asked && plan::fits_its_server(*asked)) inputs.dispatch = plan::to_string(asked->dispatch);
   }
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
   Result<plan::ServingProblem> problem = load_problem(files, inputs);

@@ -76,6 +76,23 @@ TEST(FormatsDoc, PlanExampleIsRead) {
   EXPECT_EQ(plan->stats.nodes, 12);
   EXPECT_TRUE(plan->services.at(0).predicted);
   EXPECT_EQ(plan->gpus[0].instances[0].learned_on, "A30-24GB");
+  EXPECT_EQ(plan->rule, SloRule{});
+}
+
+// The table under "Dispatch" names every server with the rule that it has.
+TEST(FormatsDoc, EveryServerStandsWithItsRule) {
+  const std::string text = source_text("docs/formats.md");
+  const auto begin = text.find("\n### Dispatch\n"), end = text.find("\n## Plan for a day\n");
+  ASSERT_LT(begin, end);
+  const std::string section = text.substr(begin, end - begin);
+  for (const auto server : {plan::Dispatch::pooled, plan::Dispatch::paced,
+                            plan::Dispatch::shared_queue, plan::Dispatch::per_process}) {
+    const auto row = section.find("\n| `" + to_string(server) + "` |");
+    ASSERT_NE(row, section.npos) << to_string(server);
+    const std::string line = section.substr(row + 1, section.find('\n', row + 1) - row - 1);
+    const auto last = line.rfind(" | `");
+    EXPECT_EQ(line.substr(last), " | `" + to_string(plan::rule_for(server)) + "` |") << line;
+  }
 }
 
 TEST(FormatsDoc, TasksExampleIsRead) {

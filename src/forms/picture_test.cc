@@ -102,7 +102,8 @@ bert         50         60   20.0%    6434        5120  3: 1 × 1g.10gb, 1 × 4g
 日本語    0.125         20  15900%     205          12  1: 1 × 2g.20gb
 
 3 GPUs, 15 GPCs; lower bound 2 GPUs, 14 GPCs: not proven optimal
-planner exact, SLO rule queueing
+planner exact, SLO rule pooled
+made for a pooled server: one queue per service over all its instances
 planned in 0.4217 ms of CPU time after 11.2 ms for the capacities; 1234 search nodes
 
 why:

@@ -142,6 +142,9 @@ void describe_rule(Form& f, SloRule& rule) {
   if (!read) in->refuse("slo_rule", "'slo_rule': " + read.error().message);
   rule = read.value_or(SloRule{});
   if (in->has("dispatch")) rule.dispatch = server;
+  if (read && !plan::fits_its_server(rule))
+    in->refuse("dispatch", fmt::format("'dispatch': the rule '{}' is not for a server that is {}",
+                                       text, to_string(server)));
 }
 
 struct PlanDocument {

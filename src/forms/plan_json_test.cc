@@ -94,7 +94,8 @@ TEST(PlanJson, HoldsTheAgreedKeys) {
   EXPECT_EQ(json["kind"], "ServingPlan");
   EXPECT_EQ(json["gpu_model"], "A100-80GB");
   EXPECT_EQ(json["planner"], "exact");
-  EXPECT_EQ(json["slo_rule"], "queueing");
+  EXPECT_EQ(json["slo_rule"], "pooled");
+  EXPECT_EQ(json["dispatch"], "pooled");
   EXPECT_EQ(json["objective"], nlohmann::json::parse(R"({"gpus": 1, "gpcs": 7, "cost": 1,
       "lower_bound_gpus": 1, "lower_bound_gpcs": 7, "lower_bound_cost": 1, "optimal": true})"));
   EXPECT_EQ(json["gpus"], nlohmann::json::parse(R"([{"index": 0, "model": "A100-80GB",
@@ -145,6 +146,23 @@ TEST(PlanJson, HoldsAdvice) {
   EXPECT_EQ(*parse_plan("p.json", text), plan_to_write());
 }
 
+TEST(PlanJson, NamesTheServerOfThePromise) {
+  using plan::Dispatch;
+  for (const Dispatch server :
+       {Dispatch::pooled, Dispatch::paced, Dispatch::shared_queue, Dispatch::per_process}) {
+    for (const SloRule& rule :
+         {plan::rule_for(server), SloRule{SloRule::Kind::execution, 0.45, server}}) {
+      ServingPlan plan = plan_to_write();
+      plan.rule = rule;
+      const std::string text = plan_json(plan);
+      EXPECT_EQ(nlohmann::json::parse(text)["dispatch"], to_string(server));
+      const auto again = parse_plan("p.json", text);
+      ASSERT_TRUE(again) << to_string(again.error());
+      EXPECT_EQ(again->rule, rule);
+    }
+  }
+}
+
 // ---- plans written by hand ----
 
 constexpr std::string_view kByHand = R"({
@@ -172,6 +190,14 @@ TEST(PlanJson, AcceptsTheRequiredKeysAlone) {
   const auto again = parse_plan("p.json", plan_json(*plan));
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, *plan);
+}
+
+TEST(PlanJson, TheQueueingRuleAloneIsForAPacedServer) {
+  std::string text(kByHand);
+  text.insert(text.find("\"gpu_model\""), "\"slo_rule\": \"queueing\", ");
+  const auto plan = parse_plan("p.json", text);
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(plan->rule, plan::kQueueing);
 }
 
 TEST(PlanJson, CountsTheComputeSlicesOfEveryKnownProfile) {
@@ -214,7 +240,12 @@ TEST(PlanJson, RefusesTheDocumentItself) {
       {"\"A100-80GB\"", "7", "p.json:3: 'gpu_model' must be a text"},
       {"\"gpu_model\": \"A100-80GB\"", "\"planner\": \"x\"", "p.json:1: 'gpu_model' is missing"},
       {"\"gpu_model\"", "\"slo_rule\": \"slow\", \"gpu_model\"",
-       "p.json:3: 'slo_rule': 'slow' is neither 'queueing' nor 'execution:F' with 0 < F <= 1"},
+       "p.json:3: 'slo_rule': 'slow' is neither 'pooled' nor 'queueing' nor 'execution:F' with "
+       "0 < F <= 1"},
+      {"\"gpu_model\"", "\"dispatch\": \"paced\", \"gpu_model\"",
+       "p.json:3: 'dispatch': the rule 'pooled' is not for a server that is paced"},
+      {"\"gpu_model\"", "\"slo_rule\": \"queueing\", \"dispatch\": \"pooled\", \"gpu_model\"",
+       "p.json:3: 'dispatch': the rule 'queueing' is not for a server that is pooled"},
       {"\"gpu_model\"", "\"stats\": [], \"gpu_model\"", "p.json:3: 'stats' must be an object"},
       {"\"gpu_model\"", "\"stats\": {\"planning_ms\": -1}, \"gpu_model\"",
        "p.json:3: 'planning_ms' is -1, must be at least 0"},

@@ -75,8 +75,8 @@ struct PoolCount {
 // none: whatever waits starts as soon as a process is idle, as in an ordinary server.
 enum class Pace { pool, none };
 
-// A pool at work. Keeps its state from one run() to the next, so that a caller may look at the count
-// and go on. Memory grows with the queue.
+// A pool at work. Keeps its state from one run() to the next, so that a caller may look at the
+// count and go on. Memory grows with the queue.
 class PoolRun {
  public:
   PoolRun(const Pool& pool, Millis slo, Pace pace = Pace::pool);

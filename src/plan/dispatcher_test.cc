@@ -85,7 +85,7 @@ std::vector<Start> reference(const DispatchPolicy& policy, std::vector<Nanos> ar
   return starts;
 }
 
-// Drives a Dispatcher the way a simulator does: it is called at arrivals, completions and wakes only.
+// Drives a Dispatcher the way a simulator does: called at arrivals, completions and wakes only.
 std::vector<Start> drive(const DispatchPolicy& policy, const std::vector<Nanos>& arrivals,
                          Nanos end) {
   Dispatcher batcher(policy);

@@ -43,6 +43,11 @@ SloRule rule_for(Dispatch dispatch) {
   return {pooled ? SloRule::Kind::pooled : SloRule::Kind::queueing, 0.5, dispatch};
 }
 
+bool fits_its_server(const SloRule& rule) {
+  const bool pooled = rule.kind == SloRule::Kind::pooled;
+  return rule.kind == SloRule::Kind::execution || pooled == (rule.dispatch == Dispatch::pooled);
+}
+
 Result<SloRule> parse_slo_rule(const std::string& text) {
   constexpr std::string_view kExecution = "execution:";
   if (text == "pooled") return SloRule{};

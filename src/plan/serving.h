@@ -38,7 +38,7 @@ struct SloRule {
   enum class Kind { pooled, queueing, execution };
   Kind kind = Kind::pooled;
   double fraction = 0.5;                 // execution only
-  Dispatch dispatch = Dispatch::pooled;  // queueing: not pooled; the others: pooled
+  Dispatch dispatch = Dispatch::pooled;  // pooled: pooled; queueing: another; execution: any
   bool operator==(const SloRule&) const = default;
 };
 
@@ -49,6 +49,8 @@ Result<SloRule> parse_slo_rule(const std::string& text);
 std::string to_string(const SloRule& rule);
 // The rule for that server: pooled, or queueing.
 SloRule rule_for(Dispatch dispatch);
+// Whether a plan by the rule can keep its promise on its server at all.
+bool fits_its_server(const SloRule& rule);
 
 struct Service {
   std::string name;   // unique

@@ -1,12 +1,18 @@
 #include "plan/serving.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <utility>
 
 namespace partita::plan {
 namespace {
 
 TEST(SloRule, SpellsAndReadsBack) {
-  EXPECT_EQ(parse_slo_rule("queueing")->kind, SloRule::Kind::queueing);
+  EXPECT_EQ(*parse_slo_rule("pooled"), SloRule{});
+  EXPECT_EQ(*parse_slo_rule("queueing"), kQueueing);
+  EXPECT_EQ(to_string(SloRule{}), "pooled");
+  EXPECT_EQ(to_string(kQueueing), "queueing");
   for (const double fraction : {0.45, 0.5, 1.0, 1e-9, 0.1 + 0.2}) {
     const SloRule rule{SloRule::Kind::execution, fraction};
     const auto again = parse_slo_rule(to_string(rule));
@@ -26,6 +32,40 @@ TEST(SloRule, RefusesEverythingElse) {
     EXPECT_EQ(rule.error().code, ErrorCode::bad_input);
     EXPECT_EQ(rule.error().context, "--slo-rule");
   }
+}
+
+TEST(Dispatch, SpellsAndReadsBack) {
+  const std::pair<Dispatch, const char*> kNames[] = {{Dispatch::pooled, "pooled"},
+                                                     {Dispatch::paced, "paced"},
+                                                     {Dispatch::shared_queue, "shared-queue"},
+                                                     {Dispatch::per_process, "per-process"}};
+  for (const auto& [dispatch, name] : kNames) {
+    EXPECT_EQ(to_string(dispatch), name);
+    ASSERT_TRUE(parse_dispatch(name));
+    EXPECT_EQ(*parse_dispatch(name), dispatch);
+  }
+  for (const char* text : {"", "Pooled", "shared_queue", "shared queue", "paced "}) {
+    const auto dispatch = parse_dispatch(text);
+    ASSERT_FALSE(dispatch) << text;
+    EXPECT_EQ(to_string(dispatch.error()),
+              fmt::format("--dispatch: '{}' is none of pooled, paced, shared-queue and per-process",
+                          text));
+  }
+}
+
+// One queue over all instances is the pooled rule's server and no other rule's but execution's.
+TEST(Dispatch, HasItsRule) {
+  EXPECT_EQ(rule_for(Dispatch::pooled), SloRule{});
+  EXPECT_EQ(rule_for(Dispatch::paced), kQueueing);
+  for (const Dispatch server : {Dispatch::paced, Dispatch::shared_queue, Dispatch::per_process}) {
+    EXPECT_EQ(rule_for(server).kind, SloRule::Kind::queueing);
+    EXPECT_EQ(rule_for(server).dispatch, server);
+    EXPECT_TRUE(fits_its_server(rule_for(server)));
+    EXPECT_TRUE(fits_its_server({SloRule::Kind::execution, 0.5, server}));
+    EXPECT_FALSE(fits_its_server({SloRule::Kind::pooled, 0.5, server}));
+  }
+  EXPECT_TRUE(fits_its_server(SloRule{}));
+  EXPECT_FALSE(fits_its_server({SloRule::Kind::queueing, 0.5, Dispatch::pooled}));
 }
 
 TEST(Service, EqualWhateverItsLine) {

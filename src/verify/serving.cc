@@ -540,9 +540,12 @@ class ServingJudge {
     const auto row = rows_.find(service.name);
     if (!verdict.stable || row == rows_.end()) return;
     const double stated = row->second->predicted_latency.value;
-    if (stated * kPredictionFactor < verdict.latency.value)
+    if (std::isfinite(stated) && stated * kPredictionFactor < verdict.latency.value)
       report("service_row", subject + " predicted_latency_ms", stated, verdict.latency.value,
              fmt::format("stated, and p{:g} in a simulation", service.percentile));
+    else if (std::isfinite(stated) && stated > slo * (1 + kPercentileTolerance))
+      report("service_row", subject + " predicted_latency_ms", stated, slo,
+             "states that it misses the SLO");
   }
 
   // The queueing rule: every instance under its share of the load.

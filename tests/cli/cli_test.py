@@ -14,8 +14,8 @@ class Plans(CliTest):
     def test_plan_has_the_contract_keys(self):
         plan = self.json(*self.plan_args())
         self.assertEqual((plan["api_version"], plan["kind"]), ("partita/v1", "ServingPlan"))
-        self.assertEqual((plan["gpu_model"], plan["planner"], plan["slo_rule"]),
-                         ("A100-80GB", "exact", "queueing"))
+        self.assertEqual((plan["gpu_model"], plan["planner"], plan["slo_rule"], plan["dispatch"]),
+                         ("A100-80GB", "exact", "pooled", "pooled"))
         self.assertLessEqual({"gpus", "gpcs", "lower_bound_gpus", "optimal"},
                              plan["objective"].keys())
         self.assertEqual(plan["objective"]["gpus"], len(plan["gpus"]))
@@ -23,6 +23,40 @@ class Plans(CliTest):
         self.assertLessEqual({"profile", "start", "service", "batch", "processes", "throughput_rps",
                               "latency_ms"}, plan["gpus"][0]["instances"][0].keys())
         self.assertIn("planning_ms", plan["stats"])
+
+    def test_dispatch_names_the_server_of_the_promise(self):
+        for server, rule in (("pooled", "pooled"), ("paced", "queueing"),
+                             ("shared-queue", "queueing"), ("per-process", "queueing")):
+            choice = ("--dispatch", server)
+            self.ok(*self.plan_args(*choice, "--format", "json", "-o", "p.json"))
+            plan = json.loads(self.read("p.json"))
+            self.assertEqual((plan["dispatch"], plan["slo_rule"]), (server, rule))
+            # The file knows its server, also where the rule is named again.
+            self.ok(*self.on_plan("verify", "p.json"))
+            self.ok(*self.on_plan("verify", "p.json", "--slo-rule", rule))
+            first = {"pooled": "a pooled server", "paced": "a paced server",
+                     "shared-queue": "shared queues", "per-process": "a queue (port) per process"}
+            self.assertIn(f"SLO rule {rule}\nmade for {first[server]}",
+                          self.ok(*self.plan_args(*choice)))
+
+    def test_rules_and_servers_that_do_not_fit(self):
+        for rule, server in (("pooled", "paced"), ("pooled", "per-process"),
+                             ("queueing", "pooled")):
+            done = self.run_partita(*self.plan_args("--slo-rule", rule, "--dispatch", server))
+            self.assertEqual((done.returncode, done.stderr.decode()),
+                             (2, f"partita: --dispatch: the rule '{rule}' is not for a server that "
+                                 f"is {server}\n"))
+        self.ok(*self.plan_args("--slo-rule", "execution:0.5", "--dispatch", "per-process"))
+        self.ok(*self.plan_args("--dispatch", "sideways"), status=2)
+        self.ok(*self.plan_args("--format", "json", "-o", "p.json"))
+        plan = json.loads(self.read("p.json"))
+        plan["dispatch"] = "paced"
+        self.write("p.json", json.dumps(plan, indent=1))
+        done = self.run_partita(*self.on_plan("verify", "p.json"))
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr.decode(),
+                         r"p.json:\d+: 'dispatch': the rule 'pooled' is not for a server that is "
+                         "paced")
 
     def test_every_planner_makes_a_plan_that_the_judge_accepts(self):
         planners = self.json("planners")["planners"]
@@ -221,7 +255,7 @@ class Simulations(CliTest):
         self.assertEqual(comparison["kind"], "Comparison")
         rows = comparison["planners"]
         self.assertEqual([(r["planner"], r["slo_rule"]) for r in rows],
-                         [("exact", "queueing"), ("parvagpu", "execution:0.45")])
+                         [("exact", "pooled"), ("parvagpu", "execution:0.45")])
         self.assertIn("exact", self.ok(*arguments))
 
     def test_compare_finds_batches_that_cannot_be_filled(self):
@@ -375,7 +409,9 @@ class Demo(CliTest):
     def test_the_demo_needs_nothing(self):
         text = self.ok("demo")
         self.assertTrue(os.path.exists(self.path("demo-plan.svg")))
-        self.assertIn("optimal", text)
+        # As few GPUs as the bound says, so no plan has fewer.
+        self.assertRegex(text, r"(?m)^(\d+) GPUs, \d+ GPCs; lower bound \1 GPUs, \d+ GPCs: ")
+        self.assertIn("no violation (pooled)", text)
         os.mkdir(self.path("build"))
         self.assertIn("build/demo-plan.svg", self.ok("demo"))
 

@@ -69,6 +69,11 @@ class InitTest(harness.CliTest):
         for line in done.stdout.splitlines():
             if line.startswith("    partita "):
                 self.assertIn(line[4:], block)
+        # And the files it shows begin as they do.
+        for form, name in (("yaml", "services.yaml"), ("csv", "profiles.csv")):
+            shown = harness.source_text("README.md").split(f"```{form}\n")[1].split("```")[0]
+            self.assertGreater(len(shown.splitlines()), 2)
+            self.assertIn(shown, self.read(f"mine/{name}"))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ sim::ServiceReport simulated(const model::BatchQueue& queue, Rps load, double se
   service.slo = Millis{1000};
 
   plan::ServingPlan plan;
+  plan.rule = plan::kQueueing;
   plan.gpus = {{0, "G", {{"1g", 0, "s", batch, queue.processes, load, latency}}}};
   plan::ServingProblem problem;
   problem.fleet = {fleet};

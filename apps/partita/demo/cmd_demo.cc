@@ -190,7 +190,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
                            problem->fleet[0].profiles.size(), kGpu));
   headline(context, 1, "The services: requests per second, each with a latency objective");
   say(context, services_table(*problem));
-  headline(context, 2, "The plan: the fewest GPUs, with the proof");
+  headline(context, 2, "The plan, and what no plan can go below");
   const Result<JudgedPlan> plan = show_plan(context, flags, *problem);
   if (!plan) return failed(plan.error());
   headline(context, 3, "The check, by a judge that shares no code with the planner");

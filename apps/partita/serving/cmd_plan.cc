@@ -154,7 +154,8 @@ Command add_plan(CLI::App& app) {
       "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   auto flags = std::make_shared<PlanCommandFlags>();
   add_problem_flags(*command, flags->problem);
-  add_dispatch(*command, flags->problem.dispatch, "The server that the plan is made for");
+  add_dispatch(*command, flags->problem.dispatch,
+               "The server that the plan is made for (default: pooled, or by --slo-rule)");
   add_gpu_flag(*command, flags->problem);
   command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
       ->type_name("PLANNER")
@@ -174,7 +175,9 @@ Command add_plan(CLI::App& app) {
       "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
       "--current plan.json\n"
-      "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day");
+      "partita plan ... --dispatch shared-queue\n"
+      "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day\n"
+      "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --at 20:30");
   return {command, [flags](Context& context) { return run_plan(context, *flags); }};
 }
 

@@ -122,11 +122,14 @@ Command add_simulate(CLI::App& app) {
                              "it is full, which planning by execution latency assumes"),
          {"paced", "full"})
       ->default_str(flags->batching);
-  add_dispatch(*command, flags->dispatch, "The server to simulate (default: the plan's)");
+  add_dispatch(*command, flags->dispatch,
+               "The server to simulate (default: the one that the plan is made for)");
   within(command->add_option("--lateness", flags->lateness_ms,
-                             "How late the server's timers are on average, in ms"),
+                             "How late the server's timers ring on average, in ms (exponentially "
+                             "distributed)"),
          0, 1000)
-      ->type_name("MS");
+      ->type_name("MS")
+      ->default_str("0");
   add_seed(*command, flags->seed);
   within(command->add_option(
              "--require", flags->require,
@@ -136,7 +139,8 @@ Command add_simulate(CLI::App& app) {
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
-      "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300");
+      "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
+      "partita simulate plan.json ... --dispatch per-process --lateness 0.3");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};
 }
 

@@ -33,12 +33,15 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
       ->excludes(profiles);
   command
       .add_option("--slo-rule", flags.rule,
-                  "What meeting a latency objective means. pooled: the end-to-end percentile "
-                  "latency is <= SLO when a service's instances share one queue; queueing: when "
-                  "every instance has its own; execution:F: a batch executes in < F x SLO")
+                  "What meeting a latency objective means. pooled: the percentile of the latency, "
+                  "waiting included, is <= SLO when a service's instances share one queue; "
+                  "queueing: when every instance has its own; execution:F: a batch executes in "
+                  "< F x SLO. Default: the plan's, or the planner's own, or pooled")
       ->type_name("RULE");
-  within(command.add_option("--max-processes", flags.max_processes,
-                            "Maximum number of MPS processes on one instance"),
+  within(command.add_option(
+             "--max-processes", flags.max_processes,
+             "Maximum number of MPS processes on one instance (default: 3 to plan with, "
+             "any to check with)"),
          1, profile::kMaxProcesses)
       ->type_name("N");
   command
@@ -51,9 +54,10 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
 
 void add_dispatch(CLI::App& command, std::string& dispatch, const std::string& what) {
   one_of(command.add_option("--dispatch", dispatch,
-                            what + ". pooled: one queue per service; paced: one per instance, by "
-                                   "our dispatcher; shared-queue: one per instance, dynamic "
-                                   "batching of an ordinary server; per-process: one per process"),
+                            what + ". pooled: one queue per service over all its instances; "
+                                   "paced: one per instance, batches at a pace; shared-queue: one "
+                                   "per instance, as dynamic batching of an ordinary server; "
+                                   "per-process: one per process"),
          {"pooled", "paced", "shared-queue", "per-process"});
 }
 

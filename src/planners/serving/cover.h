@@ -69,7 +69,8 @@ struct Enumeration {
 };
 
 // All covers that cost at most `budget` and cannot be shrunk: no instance can be left out, none can
-// be replaced by a smaller class, in the mode that they cover. Whoever needs a cover of least resources finds one among them.
+// be replaced by a smaller class, in the mode that they cover. Whoever needs a cover of least
+// resources finds one among them. A cover of several modes may be listed once for each.
 struct EnumerationLimits {
   double budget = 0;
   std::size_t covers = 0;  // stop after that many

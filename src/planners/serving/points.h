@@ -44,7 +44,8 @@ double demand_of(const plan::ServingProblem& problem, const PointTables& tables,
 PointTable points_within(const plan::ServingProblem& problem, const plan::FleetEntry& entry,
                          const std::vector<Millis>& longest);
 
-// By the execution or the queueing rule. Plain profiles, and the double-memory 1g when a service's memory fits it but not the plain 1g.
+// By the execution or the queueing rule. Plain profiles, and the double-memory 1g when a service's
+// memory fits it but not the plain 1g.
 // Equal throughput: lower latency, then fewer processes, then smaller batch.
 PointTable best_points(const plan::ServingProblem& problem, const plan::FleetEntry& entry);
 
