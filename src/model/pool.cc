@@ -261,7 +261,7 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
 // is not counted.
 bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
               UnitPoisson& units) {
-  constexpr double kRecovery = 4, kMostRecovery = 100'000;
+  constexpr double kRecovery = 4, kMostRecovery = 100'000, kScatter = 2;
   if (test.after_stall == 0) return true;
   PoolRun run(pool, wanted.slo);
   run.poisson(rate, units);
@@ -273,7 +273,8 @@ bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest&
   if (skipped >= static_cast<long>(kMostRecovery)) return true;
   run.run(skipped, skipped);
   const PoolCount count = run.run(test.after_stall, test.after_stall);
-  return count.share() <= wanted.late;
+  // So few requests scatter; in the worse way of working several times as many are late.
+  return count.share() <= kScatter * wanted.late;
 }
 
 }  // namespace
@@ -316,28 +317,51 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, PoolArrivals arriva
   return verdict;
 }
 
+namespace {
+
+// Long enough for a queue near saturation to forget its start, in (1 - share)^-2 batches, and for
+// enough requests to be late.
+PoolTest long_test(const Pool& pool, const PoolSlo& wanted, double share, UnitPoisson* units) {
+  constexpr double kMemories = 8, kLateOnes = 400, kShortest = 5e4, kLongest = 1e6;
+  double batch = 0;
+  for (const PoolClass& one : pool) batch = std::max(batch, 1.0 * one.curve.max_batch());
+  const double memory = batch / ((1 - share) * (1 - share));
+  const double length = std::max(kMemories * memory, kLateOnes / wanted.late);
+  const auto fewest = static_cast<long>(std::clamp(length, kShortest, kLongest));
+  return {.fewest = fewest, .most = 2 * fewest, .units = units};
+}
+
+}  // namespace
+
 Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& given, Pace pace) {
   UnitPoisson own(kSeed);
   PoolTest test = given;
   if (!test.units) test.units = &own;
   constexpr double kAccuracy = 0.005;
   constexpr int kGrid = 12;
+  constexpr double kHighest = 0.99;
   const Rps most = fluid(pool);
   // The first failing load of a grid, then bisection below it: where a load fails although a higher
   // one holds, the lower edge counts.
   double low = 0, high = 1;
   for (int i = 1; i <= kGrid; ++i) {
-    const double share = i == kGrid ? 0.995 : static_cast<double>(i) / kGrid;
+    const double share = i == kGrid ? kHighest : static_cast<double>(i) / kGrid;
     if (!holds(pool, wanted, most * share, test, pace)) {
       high = share;
       break;
     }
     low = share;
   }
-  while (high - low > kAccuracy * high && low < 0.995) {
+  while (high - low > kAccuracy * high && low < kHighest) {
     const double middle = (low + high) / 2;
     (holds(pool, wanted, most * middle, test, pace) ? low : high) = middle;
   }
+  // Runs so short may have been lucky.
+  constexpr double kNext = 0.985;
+  constexpr double kNothing = 0.01;
+  while (low > kNothing &&
+         !holds(pool, wanted, most * low, long_test(pool, wanted, low, test.units), pace))
+    low *= kNext;
   return most * low;
 }
 

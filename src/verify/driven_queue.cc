@@ -119,13 +119,15 @@ class Drive {
 // Lundberg's inequality: theta solves load (e^theta - 1) = theta x full rate. Two of the largest
 // batches are left out of what is cleared: the one that a request joins and the one on its way.
 double lundberg(const DrivenQueue& queue, Rps full) {
-  double longest = 0, batch = 0;
-  int processes = 0;
+  double longest = 0, batch = 0, squares = 0;
   for (const plan::PoolMember& member : queue.policy.members) {
+    const double each = 1e3 * member.curve.max_batch() / member.curve.steps.back().latency.value;
     longest = std::max(longest, member.curve.steps.back().latency.value);
     batch = std::max(batch, 1.0 * member.curve.max_batch());
-    processes += member.processes;
+    squares += member.processes * each * each;
   }
+  // As many equal ones: a process that does nearly all counts as one.
+  const double processes = full.value * full.value / squares * (1 + 1e-9);
   const double cleared = full.value / 1e3 * (queue.slo.value - longest) - 2 * batch;
   const double rho = queue.load / full;
   const double room = queue.slo.value / longest;

@@ -43,6 +43,35 @@ class Serving(harness.CliTest):
                     self.assertEqual(f"{plan['gpus']}/{plan['gpcs']}", cell)
                     self.assertEqual(planner == "exact", bool(plan.get("optimal")))
 
+    def test_pools_and_their_bounds_are_those_of_the_table(self):
+        self.as_in_a_clone()
+        found, bounds = table("docs/results/serving.md", "Planning a service as one pool")[:2]
+        for number in range(1, 7):
+            plan = self.json("plan", "--services", f"data/scenarios/s{number}.yaml", "--profiles",
+                             PROFILES, "--gpu", "A100-80GB")["objective"]
+            with self.subTest(f"S{number}"):
+                self.assertEqual(f"{plan['gpus']}/{plan['gpcs']}", found[number])
+                bound = f"{plan['lower_bound_gpus']}/{plan['lower_bound_gpcs']}"
+                self.assertEqual(bound, bounds[number])
+                self.assertEqual(found[number] == bounds[number], bool(plan.get("optimal")))
+
+    def test_services_that_are_dear_with_a_queue_per_instance_are_cheap_as_a_pool(self):
+        self.as_in_a_clone()
+        for name, queues, pool, bound, _ in table("docs/results/serving.md",
+                                                  "Planning a service as one pool", "Cases where"):
+            model, rate, slo = re.fullmatch(r"(\w+), (\d+)/s, ([\d.]+) ms", name).groups()
+            self.write("one.yaml", "services: [{name: one, model: %s, rate_rps: %s, slo_ms: %s}]\n"
+                       % (model, rate, slo))
+            plans = {rule: self.json("plan", "--services", "one.yaml", "--profiles", PROFILES,
+                                     "--gpu", "A100-80GB", "--slo-rule", rule)["objective"]
+                     for rule in ("queueing", "pooled")}
+            with self.subTest(name):
+                self.assertEqual(str(plans["queueing"]["gpus"]), queues)
+                pooled = plans["pooled"]
+                self.assertEqual(f"{pooled['gpus']}/{pooled['gpcs']}", pool)
+                self.assertEqual(f"{pooled['lower_bound_gpus']}/{pooled['lower_bound_gpcs']}",
+                                 bound)
+
 
     def test_plans_with_spares_need_as_many_gpus_as_the_table_says(self):
         self.as_in_a_clone()

@@ -14,11 +14,16 @@ namespace {
 constexpr int kManyProcesses = 4;
 constexpr double kRoomySlo = 1.6;
 constexpr double kClosedFormError = 0.03;
+// Below that share of full batches, where only a few fit into the slack, it is far too low.
+constexpr double kTrustedShare = 0.85;
 constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says yes
 constexpr std::uint64_t kArrivalSeed = 0x9003;
 constexpr long kFewestElse = 12'000;
 constexpr long kAfterStall = 12'000;
 constexpr long kMostQuick = 20'000;
+// Late requests that the allowance must be worth before a count of them says anything.
+constexpr double kLateWhenIdle = 25;
+constexpr double kLateElse = 60;
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there.
@@ -26,18 +31,22 @@ constexpr double kLoadsBelow[] = {0.9, 0.75, 0.6, 0.45, 0.3};
 constexpr double kSpentBelow = 0.95;
 
 struct PoolShape {
-  int processes = 0;
-  double longest = 0;  // ms
-  double batch = 0;    // largest
+  double processes = 0;  // as many equal ones: one that does nearly all counts as one
+  double longest = 0;    // ms
+  double batch = 0;      // largest
 };
 
 PoolShape shape_of(const model::Pool& pool) {
   PoolShape shape;
+  double sum = 0, squares = 0;
   for (const model::PoolClass& one : pool) {
-    shape.processes += one.processes;
+    const double each = one.curve.max_batch() / one.curve.steps.back().latency.value;
+    sum += one.processes * each;
+    squares += one.processes * each * each;
     shape.longest = std::max(shape.longest, one.curve.steps.back().latency.value);
     shape.batch = std::max(shape.batch, 1.0 * one.curve.max_batch());
   }
+  shape.processes = sum * sum / squares * (1 + 1e-9);
   return shape;
 }
 
@@ -59,6 +68,10 @@ model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& u
 model::PoolTest quick(model::PoolTest test) {
   test.most = std::max(2 * test.fewest, kMostQuick);
   return test;
+}
+
+long worth(double late_ones, const model::PoolSlo& wanted, long fewest) {
+  return std::max(fewest, static_cast<long>(late_ones / wanted.late));
 }
 
 // Far from both ways of working being possible.
@@ -83,7 +96,7 @@ Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
   if (!roomy(shape_of(pool), wanted))
     return share > 0.9 && rate > closed * (1 + 2 * error) ? Guess::no : Guess::unclear;
   if (rate <= closed * (1 - error)) return Guess::yes;
-  return rate >= closed * (1 + error) ? Guess::no : Guess::unclear;
+  return share >= kTrustedShare && rate >= closed * (1 + error) ? Guess::no : Guess::unclear;
 }
 
 }  // namespace
@@ -162,12 +175,15 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
   const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;
   if (guessed == Guess::no) return answer;
   model::PoolTest test = test_of(pool, rate, units_);
-  if (guessed == Guess::yes || idle_enough(pool, wanted, rate)) {
+  if (guessed == Guess::yes) {
     test.fewest = kFewestWhenSure;
+  } else if (idle_enough(pool, wanted, rate)) {
+    test.fewest = worth(kLateWhenIdle, wanted, kFewestWhenSure);
   } else {
-    test.fewest = std::max(test.fewest, kFewestElse);
+    test.fewest = worth(kLateElse, wanted, std::max(test.fewest, kFewestElse));
     if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
   }
+  test.most = std::max(test.most, 2 * test.fewest);
   const model::PoolVerdict verdict =
       poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
                        : model::examine(pool, wanted, arrivals_of(service, rate),
