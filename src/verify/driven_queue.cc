@@ -29,7 +29,7 @@ constexpr long kDecentDriven = 12'000;
 constexpr long kAfterRush = 12'000;
 constexpr double kAfterRushTolerance = 1.5;  // so few requests scatter
 constexpr double kRecovery = 4, kMostRecovery = 100'000;
-constexpr long kLongestMemory = 1'000'000;
+constexpr long kLongestMemory = 400'000;
 
 class Drive {
  public:
@@ -148,7 +148,7 @@ long decent(const DrivenQueue& queue, Rps full) {
     batch = std::max(batch, member.curve.max_batch());
   const double idle = 1 - queue.load / full;
   return static_cast<long>(
-      std::clamp(4 * batch / (idle * idle), 1.0 * kDecentDriven, 1.0 * kLongestMemory));
+      std::clamp(2 * batch / (idle * idle), 1.0 * kDecentDriven, 1.0 * kLongestMemory));
 }
 
 }  // namespace

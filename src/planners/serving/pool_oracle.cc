@@ -20,7 +20,7 @@ constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says 
 constexpr std::uint64_t kArrivalSeed = 0x9003;
 constexpr long kFewestElse = 12'000;
 constexpr long kAfterStall = 12'000;
-constexpr long kMostQuick = 20'000;
+constexpr long kMostQuick = 30'000;
 // Late requests that the allowance must be worth before a count of them says anything.
 constexpr double kLateWhenIdle = 25;
 constexpr double kLateElse = 60;
@@ -66,7 +66,8 @@ model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& u
 
 // Enough to tell which pools are worth a thorough check.
 model::PoolTest quick(model::PoolTest test) {
-  test.most = std::max(2 * test.fewest, kMostQuick);
+  test.fewest = std::min(test.fewest, kMostQuick);
+  test.most = 2 * kMostQuick;
   return test;
 }
 
