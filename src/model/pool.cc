@@ -268,9 +268,14 @@ bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest&
   run.stall(wanted.slo);
   const double backlog = rate.value * wanted.slo.value / kMillisPerSecond;
   const double idle = 1 - rate / fluid(pool);
-  // Near saturation that takes too long; a longer run is the test there.
-  const auto skipped = static_cast<long>(std::min(kRecovery * backlog / idle, kMostRecovery));
-  if (skipped >= static_cast<long>(kMostRecovery)) return true;
+  // Near saturation so few requests tell nothing; a longer run is the test there.
+  double batch = 0;
+  for (const PoolClass& one : pool) batch = std::max(batch, 1.0 * one.curve.max_batch());
+  const double skipped_exactly = kRecovery * backlog / idle;
+  if (skipped_exactly >= kMostRecovery ||
+      2 * batch / (idle * idle) > static_cast<double>(test.after_stall))
+    return true;
+  const auto skipped = static_cast<long>(skipped_exactly);
   run.run(skipped, skipped);
   const PoolCount count = run.run(test.after_stall, test.after_stall);
   // So few requests scatter; in the worse way of working several times as many are late.

@@ -26,7 +26,7 @@ constexpr double kFewLate = 60;
 constexpr std::size_t kMostKept = 50'000;
 constexpr double kComfortable = 0.5;
 constexpr long kDecentDriven = 12'000;
-constexpr long kAfterRush = 12'000;
+constexpr long kAfterRush = 12'000, kSecondRecovery = 80'000;
 constexpr double kAfterRushTolerance = 1.5;  // so few requests scatter
 constexpr double kRecovery = 4, kMostRecovery = 100'000;
 constexpr long kLongestMemory = 400'000;
@@ -52,7 +52,11 @@ class Drive {
   // anew.
   void rush(long backlog, long recovery) {
     for (long i = 0; i < backlog; ++i) dispatcher_.arrive(now_);
-    run(served_ + recovery);
+    forget(recovery);
+  }
+  // Counting begins anew after so many requests.
+  void forget(long requests) {
+    run(served_ + requests);
     served_ = late_ = 0;
   }
   long late() const { return late_; }
@@ -197,14 +201,23 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
     next = std::min(2 * next, most);
   }
   verdict.latency = run.percentile(queue.percentile);
-  // A pool may hold for long and then, after a rush, never again. Near saturation it takes too long
-  // to come back; the run above was long then.
+  // A pool may hold for long and then, after a rush, never again. Near saturation so few requests
+  // tell nothing; the run above was long then.
   const double backlog = queue.load.value * queue.slo.value / 1e3;
   const double recovery = kRecovery * backlog / (1 - queue.load / full);
-  if (verdict.holds && !comfortable && poisson && queue.policy.slo && recovery < kMostRecovery) {
+  const bool forgets = decent(queue, full) <= kDecentDriven && recovery < kMostRecovery;
+  if (verdict.holds && !comfortable && poisson && queue.policy.slo && forgets) {
     run.rush(static_cast<long>(backlog), static_cast<long>(recovery));
-    run.run(kAfterRush);
-    const double share = static_cast<double>(run.late()) / static_cast<double>(run.served());
+    const auto late_after = [&](long requests) {
+      run.run(run.served() + requests);
+      return static_cast<double>(run.late()) / static_cast<double>(run.served());
+    };
+    double share = late_after(kAfterRush);
+    if (share > allowed * kAfterRushTolerance) {
+      // Some take longer to fall into step again; the worse way of working lasts.
+      run.forget(kSecondRecovery);
+      share = late_after(kAfterRush);
+    }
     if (share > allowed * kAfterRushTolerance) {
       verdict.late = share;
       verdict.holds = false;

@@ -533,6 +533,19 @@ class ServingJudge {
   }
 
   // The pooled rule.
+  // "2 x 1g.10gb b8 x3, 3g.40gb b32 x2".
+  static std::string pool_text(const std::vector<Placed>& placed) {
+    std::map<std::string, int> counts;
+    for (const Placed& one : placed)
+      ++counts[fmt::format("{} b{} x{}", one.planned->profile, one.planned->batch,
+                           one.planned->processes)];
+    std::string text;
+    for (const auto& [point, count] : counts)
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
+                          count == 1 ? "" : fmt::format("{} x ", count), point);
+    return text;
+  }
+
   void check_pool(const Service& service, const std::vector<Placed>& placed) {
     const DrivenVerdict* const found = pool_verdict(service, placed);
     if (found == nullptr) return;
@@ -544,7 +557,8 @@ class ServingJudge {
              "req/s arriving, which full batches on all its processes cannot carry");
     } else if (!verdict.holds) {
       report("slo", subject, 100 * (1 - verdict.late), service.percentile,
-             fmt::format("percent within {:g} ms in a simulation of its pool, and wanted", slo));
+             fmt::format("percent within {:g} ms in a simulation of its pool ({}), and wanted", slo,
+                         pool_text(placed)));
     }
     const auto row = rows_.find(service.name);
     if (!verdict.stable || row == rows_.end()) return;
