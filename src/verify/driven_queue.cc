@@ -27,7 +27,7 @@ constexpr std::size_t kMostKept = 50'000;
 constexpr double kComfortable = 0.5;
 constexpr long kDecentDriven = 12'000;
 constexpr long kAfterRush = 12'000, kSecondRecovery = 80'000;
-constexpr double kAfterRushTolerance = 1.5;  // so few requests scatter
+constexpr double kAfterRushTolerance = 1.3;  // so few requests scatter
 constexpr double kRecovery = 4, kMostRecovery = 100'000;
 constexpr long kLongestMemory = 400'000;
 
@@ -214,9 +214,9 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
     };
     double share = late_after(kAfterRush);
     if (share > allowed * kAfterRushTolerance) {
-      // Some take longer to fall into step again; the worse way of working lasts.
+      // Some take longer to fall into step again; the worse way of working lasts, or comes back.
       run.forget(kSecondRecovery);
-      share = late_after(kAfterRush);
+      share = late_after(kMostDriven);
     }
     if (share > allowed * kAfterRushTolerance) {
       verdict.late = share;
