@@ -1,0 +1,139 @@
+// The brain of one service behind the gateway: which requests are let in, which wait, and which
+// worker gets which batch when. A pure state machine around plan::Dispatcher, the one that the
+// simulator and the judge drive; no clock, no socket, no memory of tensors. Single-threaded.
+//
+// A request is one or more items (rows); items are what batches are made of. The owner calls
+// admit() when the head of a request is there and reserves slots; enqueue() when its body is; then
+// step() after every event and at wake_at. Times are nanoseconds on the owner's clock.
+//
+// Order: by the time at which an item would have come if it had the usual SLO and priority, so a
+// shorter deadline or a priority of p goes before what came up to that much earlier (p SLOs), and
+// nothing waits for ever.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/dispatcher.h"
+
+namespace partita::serve {
+
+using plan::Nanos;
+using RequestId = std::uint64_t;
+using WorkerId = std::uint64_t;
+using BatchId = std::uint64_t;
+
+inline constexpr int kMaxRequeues = 2;  // after its worker died under it
+inline constexpr int kMaxPriority = 8;  // and -kMaxPriority
+inline constexpr int kMaxItems = 4096;  // of a request
+inline constexpr int kDefaultQueueLimit = 4096;
+
+struct ServiceSettings {
+  Nanos slo = 0;                         // > 0
+  int queue_limit = kDefaultQueueLimit;  // items that may wait
+  bool shed = true;      // refuse at once what is predicted to end after its deadline
+  double admission = 1;  // share of the predicted capacity let in, (0, 1]; lowered during a change
+  bool operator==(const ServiceSettings&) const = default;
+};
+
+// What a worker that is ready offers. Workers of one device are one member of the pool.
+struct WorkerOffer {
+  std::string device;
+  profile::BatchCurve curve;  // execution time by batch; its end is the largest batch
+};
+
+struct Wish {
+  int items = 1;
+  Nanos arrived = 0;
+  std::optional<Nanos> deadline = {};  // on the owner's clock; none: arrived + slo
+  int priority = 0;                    // higher goes first
+  bool idempotent = true;              // may run again when its worker dies under it
+  bool operator==(const Wish&) const = default;
+};
+
+enum class Refusal : std::uint8_t { none, no_worker, queue_full, predicted_miss, too_many_items };
+struct Admission {
+  Refusal refusal = Refusal::none;
+  Nanos retry_after = 0;       // refused: when there should be room
+  Nanos predicted_finish = 0;  // when it should be done
+};
+
+enum class Outcome : std::uint8_t {
+  done,
+  failed,   // the worker said so, or died under it too often
+  expired,  // its own deadline passed while it waited
+};
+struct Finished {
+  RequestId request = 0;
+  Outcome outcome = Outcome::done;
+  bool operator==(const Finished&) const = default;
+};
+struct Item {
+  RequestId request = 0;
+  std::uint32_t index = 0;  // of the request's items
+  bool operator==(const Item&) const = default;
+};
+struct Batch {
+  BatchId id = 0;
+  WorkerId worker = 0;
+  Nanos deadline = 0;   // of its most urgent item
+  Nanos predicted = 0;  // execution time
+  std::vector<Item> items = {};
+};
+struct Outputs {
+  std::vector<Batch> run = {};
+  std::vector<Finished> finished = {};
+  std::vector<WorkerId> drain = {};  // DRAIN may be sent: nothing runs there any more
+  Nanos wake_at = plan::kForever;
+};
+
+// How a service does, for metrics and /stats. Items unless it says requests.
+struct ServiceCounters {
+  long offered = 0, refused_full = 0, refused_miss = 0, refused_worker = 0;  // requests
+  long completed = 0, failed = 0, expired = 0, cancelled = 0;                // requests
+  long in_slo = 0;  // requests, of completed
+  long batches = 0, items = 0, requeued = 0;
+  Nanos execution = 0, queued = 0;  // sums: of batches; of items until their batch began
+  Nanos lateness = 0;               // sum over wake-ups: how late step() came
+  long wakes = 0;
+};
+
+class ServiceBrain {
+ public:
+  explicit ServiceBrain(ServiceSettings settings);
+
+  void configure(const ServiceSettings& settings);
+
+  // ---- workers
+  void join(Nanos now, WorkerId worker, WorkerOffer offer);  // it is ready
+  void leave(Nanos now, WorkerId worker);  // no batch for it any more; drained once idle
+  // Its connection is gone. Its items go back to the front, idempotent ones that were not requeued
+  // kMaxRequeues times; the others fail at the next step().
+  void lose(Nanos now, WorkerId worker);
+
+  // ---- requests
+  // Whether the request would be let in now. Counts it as offered.
+  Admission admit(Nanos now, const Wish& wish);
+  void enqueue(Nanos now, RequestId request, const Wish& wish);
+  // The client has gone. Items that wait are taken out; those that run are named, so that their
+  // worker can be told: (batch, index in the batch). The request is not among Finished.
+  std::vector<std::pair<BatchId, std::uint32_t>> cancel(Nanos now, RequestId request);
+  // A batch has ended; failed[i] of its item i. Unknown batches are ignored.
+  void done(Nanos now, BatchId batch, std::span<const bool> failed);
+  // Items of a request that are in no batch at the moment keep their slots: the owner frees a
+  // request's slots when it is finished, or when it was cancelled and running(request) is false.
+  bool running(RequestId request) const;
+
+  Outputs step(Nanos now);
+
+  int queued() const;
+  int running_batches() const;
+  int workers() const;                                          // ready and not leaving
+  double capacity_rps() const;                                  // of full batches on them
+  std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
+  const ServiceCounters& counters() const { return counters_; }

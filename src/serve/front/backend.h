@@ -1,0 +1,93 @@
+// Backend: what the front doors (HTTP, gRPC) need from the gateway's core, and all they know of it.
+// Every call is made on the gateway's loop thread and returns at once; a front door with threads of
+// its own posts to that loop. Times are nanoseconds.
+//
+// A request: admit() when its head is there and its size is known, then its tensors are written
+// into input(), then submit(); when the completion is called with `done`, output() may be read
+// until release(). release() is called exactly once for whatever admit() let in, at any time: before
+// submit() or before the completion it means that the client has gone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "serve/wire/tensor.h"
+
+namespace partita::serve {
+
+using RequestId = std::uint64_t;
+
+struct RequestHead {
+  std::string_view service;
+  int items = 1;                                // rows, >= 1
+  std::optional<std::int64_t> timeout_ns = {};  // the client's own: an answer after it is useless
+  int priority = 0;                             // higher goes first
+  bool idempotent = true;
+  std::string_view trace_parent = {};  // W3C trace context, passed on
+};
+
+// Why a request was not let in, or not answered: the same words for HTTP and gRPC.
+struct Denial {
+  enum class Kind : std::uint8_t {
+    unknown_model,  // 404, NOT_FOUND
+    bad_request,    // 400, INVALID_ARGUMENT
+    too_large,      // 413, RESOURCE_EXHAUSTED: more items or bytes than could ever be served
+    not_ready,      // 503: no worker is ready
+    overloaded,     // 503 and Retry-After: queue or memory full
+    would_be_late,  // 503 and Retry-After: predicted to miss its deadline
+    expired,        // 504, DEADLINE_EXCEEDED
+    failed,         // 500: the worker failed, with its message
+  };
+  Kind kind = Kind::failed;
+  std::string message;
+  std::int64_t retry_after_ns = 0;  // 0: not said
+};
+
+// A piece of a streamed answer; `last` ends it. http_status and content_type come with the first.
+struct StreamPiece {
+  int http_status = 0;
+  std::string content_type;
+  std::string bytes;
+  bool last = false;
+};
+
+// Called once with a Denial, or once without (done); before that, for openai models, any number of
+// times with pieces.
+struct Completion {
+  std::function<void(std::optional<Denial>)> ended;
+  std::function<void(StreamPiece)> piece = {};
+};
+
+struct ServiceStatistics {  // as in Triton's statistics extension; nanoseconds, requests, batches
+  std::uint64_t success_count = 0, success_ns = 0;
+  std::uint64_t fail_count = 0, fail_ns = 0;
+  std::uint64_t queue_count = 0, queue_ns = 0;
+  std::uint64_t compute_count = 0, compute_ns = 0;
+  std::uint64_t inference_count = 0, execution_count = 0, last_inference_ms = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::vector<std::string> services() const = 0;
+  // Its model as its workers told, or null: no such service, or no worker has told yet.
+  virtual const ModelSpec* model(std::string_view service) const = 0;
+  virtual bool known(std::string_view service) const = 0;
+  virtual bool ready(std::string_view service) const = 0;  // some worker is
+  virtual bool ready() const = 0;                          // all services are
+  virtual tl::expected<RequestId, Denial> admit(const RequestHead& head) = 0;
+  virtual std::span<char> input(RequestId request, int item, int tensor) = 0;
+  virtual void submit(RequestId request, Completion completion) = 0;
+  virtual std::span<const char> output(RequestId request, int item, int tensor) = 0;
+  virtual void release(RequestId request) = 0;
+  virtual ServiceStatistics statistics(std::string_view service) const = 0;
+  virtual std::string metrics() const = 0;  // Prometheus text
+};
+
+}  // namespace partita::serve

@@ -1,0 +1,80 @@
+// What a model takes and gives, item by item, and where that lies in a slot of shared memory.
+// An item is one row of a batch: its tensors have fixed shapes, the batch dimension left out.
+// Values only; sizes are bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::serve {
+
+inline constexpr int kMaxTensors = 64;  // inputs, and outputs, of a model
+inline constexpr int kMaxDimensions = 16;
+inline constexpr std::size_t kMaxItemBytes = 1u << 30;  // of all inputs, or all outputs
+
+// The data types of the Open Inference Protocol that have a size; BYTES is refused.
+enum class DataType : std::uint8_t {
+  boolean,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  int8,
+  int16,
+  int32,
+  int64,
+  fp16,
+  fp32,
+  fp64,
+  bf16
+};
+inline constexpr int kDataTypes = 13;
+
+std::string_view name_of(DataType type);  // "FP32"
+std::size_t size_of(DataType type);
+// bad_input with `context` for any other word.
+Result<DataType> parse_data_type(const std::string& context, std::string_view name);
+
+struct TensorSpec {
+  std::string name;
+  DataType type = DataType::fp32;
+  std::vector<std::int64_t> shape = {};  // of one item: without the batch dimension; each >= 1
+  bool operator==(const TensorSpec&) const = default;
+};
+
+std::int64_t elements_of(const TensorSpec& tensor);
+std::size_t bytes_of(const TensorSpec& tensor);  // of one item
+
+// tensors: requests are tensors of these shapes. openai: an item is the JSON body of a chat or
+// completion request, and its answer comes in parts (frames.h); inputs and outputs are empty then.
+enum class ModelKind : std::uint8_t { tensors, openai };
+
+struct ModelSpec {
+  ModelKind kind = ModelKind::tensors;
+  std::string name;
+  std::string platform;  // "onnxruntime", "null", "forward"
+  std::vector<TensorSpec> inputs = {}, outputs = {};
+  int max_batch = 1;
+  bool operator==(const ModelSpec&) const = default;
+};
+
+// bad_input for what breaks the limits above, or says the same name twice.
+Result<void> check_model(const std::string& context, const ModelSpec& model);
+
+// Byte offsets of the tensors of one item in its slot: inputs, then outputs, each aligned to 64
+// bytes, so that gateway and worker agree without saying more than the model. openai: `inputs` has
+// one entry, the body's place (8 bytes little-endian length, then the text).
+struct SlotLayout {
+  std::vector<std::size_t> inputs = {}, outputs = {};
+  std::size_t bytes = 0;  // of a slot; a multiple of 4096
+  bool operator==(const SlotLayout&) const = default;
+};
+inline constexpr std::size_t kOpenaiBodyBytes = 1u << 20;  // the longest body of an openai request
+SlotLayout slot_layout(const ModelSpec& model);
+
+}  // namespace partita::serve
