@@ -59,6 +59,7 @@ class NodeBrain::Work {
   Work(Wanted wanted, ApplyOptions options, JournalState known, const hw::Catalogue& catalogue)
       : catalogue_(catalogue), wanted_(std::move(wanted)), options_(options) {
     book_.journal = std::move(known);
+    book_.services = wanted_.services;
     flow_.emplace(apply());
   }
   Work(std::vector<std::string> devices, Seconds timeout, JournalState known,
@@ -250,6 +251,7 @@ class NodeBrain::Work {
         if (one.device == kept.uuid) one.throughput_rps = wanted_at(kept.place);
       }
     }
+    settled.services = services_amid(book_.services, settled);
     if (settled == book_.assignment) co_return {};
     co_return co_await book_.assign(settled);
   }
