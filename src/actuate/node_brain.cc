@@ -59,7 +59,6 @@ class NodeBrain::Work {
   Work(Wanted wanted, ApplyOptions options, JournalState known, const hw::Catalogue& catalogue)
       : catalogue_(catalogue), wanted_(std::move(wanted)), options_(options) {
     book_.journal = std::move(known);
-    book_.services = wanted_.services;
     flow_.emplace(apply());
   }
   Work(std::vector<std::string> devices, Seconds timeout, JournalState known,
@@ -101,6 +100,7 @@ class NodeBrain::Work {
   Reported drain() {
     const Result<void> seen = co_await look();
     if (!seen) co_return failed(seen.error());
+    book_.services = book_.assignment.services;
     std::vector<Step> drains;
     for (const device::GpuState& gpu : state_.gpus) {
       for (const device::Instance& one : gpu.instances) {
@@ -139,6 +139,7 @@ class NodeBrain::Work {
   Done look_and_plan() {
     const Result<void> seen = co_await look();
     if (!seen) co_return seen;
+    if (book_.services.empty()) book_.services = wanted_services();
     Result<Change> change = planned_change({state_, book_.assignment, book_.journal}, wanted_,
                                            options_, gpu_uuids_, catalogue_);
     if (!change) co_return failed(change.error());
@@ -150,6 +151,16 @@ class NodeBrain::Work {
       }
     }
     co_return {};
+  }
+
+  // What is wanted may not say what it promises (a state to be restored): as it was, then.
+  std::vector<AssignedService> wanted_services() const {
+    Assignment all = book_.assignment;
+    all.segments.clear();
+    for (const WantedGpu& gpu : wanted_.gpus)
+      for (const WantedInstance& one : gpu.instances)
+        all.segments.push_back({"", "", "", 0, one.segment.service, 0, 0, 0});
+    return services_amid(wanted_.services, all);
   }
 
   // Notes the transaction, unless an earlier run did or there is nothing to do.
