@@ -1,6 +1,6 @@
 // What gateway and worker say to each other over a unix SOCK_SEQPACKET connection, a message a
 // frame. The gateway listens at STATE_DIR/gateway.sock and workers connect, so that either may
-// start again. Tensors are never in a frame: they lie in slots of the memory that REGION hands over.
+// start again. Tensors are never in a frame: they lie in slots of memory that REGION hands over.
 //
 //   worker  HELLO    who it is and what its model takes
 //   gateway REGION   the slots, with the memfd beside it (SCM_RIGHTS); or REFUSED and the end
@@ -58,21 +58,22 @@ struct CurvePoint {
   bool operator==(const CurvePoint&) const = default;
 };
 struct Ready {
-  std::vector<CurvePoint> curve;  // execution time by batch size, ascending, measured; not empty
+  // Execution time by batch size, ascending, measured; not empty.
+  std::vector<CurvePoint> curve = {};
   bool operator==(const Ready&) const = default;
 };
 struct Run {
   std::uint64_t batch = 0;    // its id, never used twice on a connection
   std::int64_t deadline = 0;  // of the most urgent item; 0: none
-  std::vector<std::uint32_t> slots;
+  std::vector<std::uint32_t> slots = {};
   bool operator==(const Run&) const = default;
 };
 enum class ItemStatus : std::uint8_t { ok, failed, cancelled };
 struct Done {
   std::uint64_t batch = 0;
-  std::int64_t nanos = 0;          // execution alone
-  std::vector<ItemStatus> status;  // of each item of the RUN, in order
-  std::string message = {};        // why some failed
+  std::int64_t nanos = 0;               // execution alone
+  std::vector<ItemStatus> status = {};  // of each item of the RUN, in order
+  std::string message = {};             // why some failed
   bool operator==(const Done&) const = default;
 };
 struct Part {
@@ -87,7 +88,7 @@ struct Part {
 };
 struct Cancel {
   std::uint64_t batch = 0;
-  std::vector<std::uint32_t> items;  // indices into the RUN
+  std::vector<std::uint32_t> items = {};  // indices into the RUN
   bool operator==(const Cancel&) const = default;
 };
 struct Leaving {

@@ -1,0 +1,147 @@
+#include "serve/wire/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "base/check.h"
+#include "base/unicode.h"
+#include "serve/wire/frames.h"
+
+namespace partita::serve {
+namespace {
+
+struct TypeRow {
+  std::string_view name;
+  std::size_t bytes;
+};
+// In the order of DataType.
+constexpr std::array<TypeRow, kDataTypes> kTypes = {{{"BOOL", 1},
+                                                     {"UINT8", 1},
+                                                     {"UINT16", 2},
+                                                     {"UINT32", 4},
+                                                     {"UINT64", 8},
+                                                     {"INT8", 1},
+                                                     {"INT16", 2},
+                                                     {"INT32", 4},
+                                                     {"INT64", 8},
+                                                     {"FP16", 2},
+                                                     {"FP32", 4},
+                                                     {"FP64", 8},
+                                                     {"BF16", 2}}};
+constexpr std::size_t kAlign = 64, kPage = 4096;
+
+constexpr std::size_t up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_view side) {
+  if (tensors.empty() || tensors.size() > kMaxTensors) {
+    return fmt::format("{} {}s; a model has 1 to {}", tensors.size(), side, kMaxTensors);
+  }
+  std::set<std::string_view> names;
+  std::size_t total = 0;
+  for (const TensorSpec& tensor : tensors) {
+    const std::string fault = name_fault(tensor.name);
+    if (!fault.empty()) return fmt::format("the name of an {} {}", side, fault);
+    if (!names.insert(tensor.name).second) {
+      return fmt::format("two {}s are called '{}'", side, tensor.name);
+    }
+    if (static_cast<int>(tensor.type) >= kDataTypes) {
+      return fmt::format("{} '{}' has no known data type", side, tensor.name);
+    }
+    if (tensor.shape.size() > kMaxDimensions) {
+      return fmt::format("{} '{}' has {} dimensions; at most {} fit", side, tensor.name,
+                         tensor.shape.size(), kMaxDimensions);
+    }
+    if (std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size < 1; })) {
+      return fmt::format("{} '{}' has a dimension below 1", side, tensor.name);
+    }
+    const std::size_t bytes = bytes_of(tensor);
+    if (bytes > kMaxItemBytes || (total += up(bytes, kAlign)) > kMaxItemBytes) {
+      return fmt::format("the {}s of one item take more than {} MiB", side, kMaxItemBytes >> 20);
+    }
+  }
+  return "";
+}
+
+std::string model_fault(const ModelSpec& model) {
+  std::string fault = name_fault(model.name);
+  if (!fault.empty()) return "the model's name " + fault;
+  fault = name_fault(model.platform);
+  if (!fault.empty()) return "the platform " + fault;
+  if (model.max_batch < 1 || model.max_batch > kMaxLinkBatch) {
+    return fmt::format("largest batch {}; it is 1 to {}", model.max_batch, kMaxLinkBatch);
+  }
+  if (model.kind == ModelKind::openai) {
+    const bool none = model.inputs.empty() && model.outputs.empty();
+    return none ? "" : "an openai model has no tensors";
+  }
+  if (model.kind != ModelKind::tensors) return "a model of no known kind";
+  fault = tensors_fault(model.inputs, "input");
+  return fault.empty() ? tensors_fault(model.outputs, "output") : fault;
+}
+
+}  // namespace
+
+std::string_view name_of(DataType type) { return kTypes.at(static_cast<std::size_t>(type)).name; }
+
+std::size_t size_of(DataType type) { return kTypes.at(static_cast<std::size_t>(type)).bytes; }
+
+Result<DataType> parse_data_type(const std::string& context, std::string_view name) {
+  for (std::size_t i = 0; i < kTypes.size(); ++i) {
+    if (kTypes.at(i).name == name) return static_cast<DataType>(i);
+  }
+  if (name == "BYTES") {
+    return bad_input(context, "BYTES has no fixed size; only numeric tensors and BOOL are served");
+  }
+  const std::string shown = elided(name, 40, [](char32_t c) -> double { return columns(c); });
+  return bad_input(context, fmt::format("'{}' is no data type", shown));
+}
+
+std::int64_t elements_of(const TensorSpec& tensor) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : tensor.shape) {
+    if (__builtin_mul_overflow(product, size, &product)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return product;
+}
+
+std::size_t bytes_of(const TensorSpec& tensor) {
+  std::size_t bytes = 0;
+  const auto elements = static_cast<std::size_t>(elements_of(tensor));
+  const bool over = __builtin_mul_overflow(elements, size_of(tensor.type), &bytes);
+  return over ? std::numeric_limits<std::size_t>::max() : bytes;
+}
+
+Result<void> check_model(const std::string& context, const ModelSpec& model) {
+  std::string fault = model_fault(model);
+  if (fault.empty()) return {};
+  return bad_input(context, std::move(fault));
+}
+
+SlotLayout slot_layout(const ModelSpec& model) {
+  SlotLayout layout;
+  std::size_t at = 0;
+  if (model.kind == ModelKind::openai) {
+    layout.inputs = {0};
+    at = sizeof(std::uint64_t) + kOpenaiBodyBytes;
+  }
+  for (const TensorSpec& tensor : model.inputs) {
+    layout.inputs.push_back(at);
+    at = up(at + bytes_of(tensor), kAlign);
+  }
+  for (const TensorSpec& tensor : model.outputs) {
+    layout.outputs.push_back(at);
+    at = up(at + bytes_of(tensor), kAlign);
+  }
+  layout.bytes = up(at, kPage);
+  return layout;
+}
+
+}  // namespace partita::serve
