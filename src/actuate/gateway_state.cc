@@ -64,13 +64,13 @@ void describe(Form& f, GatewayState& state) {
 
 }  // namespace
 
-const char* to_string(Readiness readiness) {
+const char* to_string(WorkerReadiness readiness) {
   switch (readiness) {
-    case Readiness::ready:
+    case WorkerReadiness::ready:
       return "ready";
-    case Readiness::leaving:
+    case WorkerReadiness::leaving:
       return "leaving";
-    case Readiness::silent:
+    case WorkerReadiness::silent:
       return "silent";
   }
   return "";

@@ -23,15 +23,15 @@ inline constexpr std::int64_t kGatewayStaleNs = 5'000'000'000;
 
 // ready: it gets batches. leaving: it has asked to be drained, or is being drained. silent: no beat
 // for too long, so it gets no more batches.
-enum class Readiness : std::uint8_t { ready, leaving, silent };
-const char* to_string(Readiness readiness);
+enum class WorkerReadiness : std::uint8_t { ready, leaving, silent };
+const char* to_string(WorkerReadiness readiness);
 
 struct GatewayWorker {
   std::string device;  // with index its place, as in the assignment and the workers' state
   int index = 0;
   std::string service;
   Pid pid = 0;
-  Readiness state = Readiness::ready;
+  WorkerReadiness state = WorkerReadiness::ready;
   double last_beat_s = 0;  // so long ago when this was written
   bool operator==(const GatewayWorker&) const = default;
 };

@@ -20,9 +20,9 @@ GatewayState some_state() {
           .identity = "25@boot",
           .written_s = 100,
           .services = {{"chat", 120, 100}, {"search", 0, 30.5}},
-          .workers = {{"MIG-1", 0, "chat", 4711, Readiness::ready, 0.25},
-                      {"MIG-1", 1, "chat", 4712, Readiness::silent, 12},
-                      {"MIG-2", 0, "search", 4713, Readiness::leaving, 0}}};
+          .workers = {{"MIG-1", 0, "chat", 4711, WorkerReadiness::ready, 0.25},
+                      {"MIG-1", 1, "chat", 4712, WorkerReadiness::silent, 12},
+                      {"MIG-2", 0, "search", 4713, WorkerReadiness::leaving, 0}}};
 }
 
 std::string with(const std::string& from, const std::string& to) {
