@@ -69,8 +69,18 @@ class World {
   void lose(WorkerId id) {
     std::erase_if(running_, [&](const auto& entry) { return entry.second.worker == id; });
     leaving.erase(id);
+    suspended.erase(id);
     curves_.erase(id);
     brain.lose(now, id);
+    step();
+  }
+  void suspend(WorkerId id, bool yes) {
+    yes ? brain.suspend(id) : brain.resume(id);
+    if (yes) {
+      suspended.insert(id);
+    } else {
+      suspended.erase(id);
+    }
     step();
   }
   void leave(WorkerId id) {
@@ -103,7 +113,7 @@ class World {
   std::map<RequestId, std::pair<Nanos, Outcome>> finishes;
   std::map<std::pair<RequestId, std::uint32_t>, int> starts;  // of an item
   std::vector<RequestId> order;                               // of starts
-  std::set<WorkerId> leaving;
+  std::set<WorkerId> leaving, suspended;
   std::vector<WorkerId> drained;
 
  private:
@@ -114,7 +124,7 @@ class World {
   };
   void begin(const Batch& batch) {
     ASSERT_TRUE(curves_.contains(batch.worker));
-    EXPECT_FALSE(leaving.contains(batch.worker));
+    EXPECT_FALSE(leaving.contains(batch.worker) || suspended.contains(batch.worker));
     for (const auto& [id, running] : running_) EXPECT_NE(running.worker, batch.worker);
     const auto size = static_cast<int>(batch.items.size());
     const profile::BatchCurve& curve = curves_.at(batch.worker);
@@ -288,6 +298,9 @@ class RandomLife {
     } else if (draw < 0.8) {
       const std::string device(1, static_cast<char>('a' + static_cast<int>(rng_.uniform() * 3)));
       world_.join(++workers_, device, device == "a" ? fast() : slow());
+    } else if (draw < 0.85 && !living.empty()) {
+      const WorkerId id = living[at(rng_.uniform() * static_cast<double>(living.size()))];
+      world_.suspend(id, rng_.uniform() < 0.5);
     } else if (draw < 0.9 && !living.empty()) {
       world_.lose(living[at(rng_.uniform() * static_cast<double>(living.size()))]);
     } else if (!living.empty()) {

@@ -39,7 +39,7 @@ void ServiceBrain::rebuild() {
   std::map<std::string, std::vector<WorkerId>> devices;
   for (auto& [id, worker] : workers_) {
     worker.member = -1;
-    if (!worker.leaving) devices[worker.offer.device].push_back(id);
+    if (worker.usable()) devices[worker.offer.device].push_back(id);
   }
   idle_.clear();
   if (devices.empty()) {
@@ -72,6 +72,20 @@ void ServiceBrain::rebuild() {
 void ServiceBrain::join(WorkerId id, WorkerOffer offer) {
   CHECK(!workers_.contains(id) && !offer.curve.steps.empty());
   workers_.emplace(id, Worker{.offer = std::move(offer)});
+  rebuild();
+}
+
+void ServiceBrain::suspend(WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end() || found->second.suspended) return;
+  found->second.suspended = true;
+  rebuild();
+}
+
+void ServiceBrain::resume(WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end() || !found->second.suspended) return;
+  found->second.suspended = false;
   rebuild();
 }
 
@@ -133,7 +147,7 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items)
   std::vector<Slot> slots;
   slots.reserve(workers_.size());
   for (const auto& [id, worker] : workers_) {
-    if (worker.leaving) continue;
+    if (!worker.usable()) continue;
     const profile::BatchCurve& curve = worker.offer.curve;
     Nanos free = now;
     if (worker.batch) {
@@ -280,7 +294,7 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
   if (worker.member >= 0) {
     dispatcher_->complete(worker.member);
     idle_[at(worker.member)].push_back(running.worker);
-  } else {
+  } else if (worker.leaving) {
     drained_.push_back(running.worker);
   }
   const Nanos took = now - running.begun;
@@ -369,13 +383,13 @@ int ServiceBrain::running_batches() const { return static_cast<int>(batches_.siz
 
 int ServiceBrain::workers() const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
-                                        [](const auto& w) { return !w.second.leaving; }));
+                                        [](const auto& w) { return w.second.usable(); }));
 }
 
 double ServiceBrain::capacity_rps() const {
   double rate = 0;
   for (const auto& [id, worker] : workers_) {
-    if (worker.leaving) continue;
+    if (!worker.usable()) continue;
     const profile::BatchCurve::Step& full = worker.offer.curve.steps.back();
     rate += full.batch * 1e3 / full.latency.value;
   }

@@ -113,7 +113,10 @@ class ServiceBrain {
 
   // ---- workers
   void join(WorkerId worker, WorkerOffer offer);  // it is ready
-  void leave(WorkerId worker);                    // no batch for it any more; drained once idle
+  // It is silent: no batch for it until it is heard again; what it runs may still end.
+  void suspend(WorkerId worker);
+  void resume(WorkerId worker);
+  void leave(WorkerId worker);  // no batch for it any more; drained once idle
   // Its connection is gone. Its items go back to the front, idempotent ones that were not requeued
   // kMaxRequeues times; the others fail at the next step().
   void lose(Nanos now, WorkerId worker);
@@ -144,9 +147,10 @@ class ServiceBrain {
  private:
   struct Worker {
     WorkerOffer offer;
-    bool leaving = false;
-    int member = -1;  // of the pool; -1: leaving
+    bool leaving = false, suspended = false;
+    int member = -1;  // of the pool; -1: gets nothing
     std::optional<BatchId> batch = {};
+    bool usable() const { return !leaving && !suspended; }
   };
   struct Waiting {
     Nanos key = 0;      // the order of the queue, see above

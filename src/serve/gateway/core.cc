@@ -56,7 +56,7 @@ Denial denial_of(std::string_view service, const Admission& admission) {
   return denial;
 }
 
-ServiceSnapshot snapshot_of(const GatewayService& service) {
+ServiceSnapshot snapshot_of(const LiveService& service) {
   ServiceSnapshot snapshot;
   snapshot.name = service.wanted.name;
   snapshot.slo = service.wanted.slo;
@@ -113,7 +113,7 @@ Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
   housekeeping->at(Loop::now_ns() + kLookEvery);
 }
 
-std::shared_ptr<GatewayService> Core::Impl::find(std::string_view name) const {
+std::shared_ptr<LiveService> Core::Impl::find(std::string_view name) const {
   const auto found = services.find(name);
   return found == services.end() ? nullptr : found->second;
 }
@@ -122,9 +122,9 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
   std::set<std::string> names;
   for (const ServedService& service : wanted) {
     names.insert(service.name);
-    std::shared_ptr<GatewayService> here = find(service.name);
+    std::shared_ptr<LiveService> here = find(service.name);
     if (!here) {
-      here = std::make_shared<GatewayService>(service, settings_of(service, options));
+      here = std::make_shared<LiveService>(service, settings_of(service, options));
       // The service owns its timer, so the timer must not own the service.
       here->timer =
           std::make_unique<Loop::Timer>(loop, [this, weak = std::weak_ptr(here)](std::int64_t) {
@@ -138,7 +138,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
     step(here);
   }
   for (auto entry = services.begin(); entry != services.end();) {
-    const std::shared_ptr<GatewayService> service = entry->second;
+    const std::shared_ptr<LiveService> service = entry->second;
     if (names.contains(entry->first)) {
       ++entry;
     } else {
@@ -150,7 +150,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
 }
 
 // Workers on devices that are no longer the service's get nothing more.
-void Core::Impl::follow_segments(const std::shared_ptr<GatewayService>& service) {
+void Core::Impl::follow_segments(const std::shared_ptr<LiveService>& service) {
   for (auto& [worker, seat] : seats) {
     if (seat.service != service || !seat.placed) continue;
     const bool assigned =
@@ -160,20 +160,20 @@ void Core::Impl::follow_segments(const std::shared_ptr<GatewayService>& service)
   }
 }
 
-void Core::Impl::remove(GatewayService& service) {
+void Core::Impl::remove(LiveService& service) {
   service.removed = true;
   for (auto& [worker, seat] : seats) {
     if (seat.service.get() == &service) links->send(worker, encode(Drain{}));
   }
   std::vector<RequestId> open;
   for (auto& [id, request] : requests) {
-    if (request.service.get() == &service && request.state == GatewayRequest::State::submitted)
+    if (request.service.get() == &service && request.state == LiveRequest::State::submitted)
       open.push_back(id);
   }
   std::sort(open.begin(), open.end());
   for (const RequestId id : open) {
-    GatewayRequest& asked = request(id);
-    asked.state = GatewayRequest::State::finished;
+    LiveRequest& asked = request(id);
+    asked.state = LiveRequest::State::finished;
     asked.service->brain.cancel(id);
     const Completion completion = std::move(asked.completion);
     completion.ended(Denial{
@@ -183,7 +183,7 @@ void Core::Impl::remove(GatewayService& service) {
 }
 
 // What may happen now, happens. Completions may come back in here: they are served by the loop.
-void Core::Impl::step(const std::shared_ptr<GatewayService>& service) {
+void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
   service->step_again = true;
   if (service->stepping) return;
   service->stepping = true;
@@ -201,7 +201,7 @@ void Core::Impl::step(const std::shared_ptr<GatewayService>& service) {
   service->stepping = false;
 }
 
-void Core::Impl::run_batch(GatewayService& service, Batch batch) {
+void Core::Impl::run_batch(LiveService& service, Batch batch) {
   Run run{.batch = batch.id, .deadline = batch.deadline};
   run.slots.reserve(batch.items.size());
   for (const Item& item : batch.items) run.slots.push_back(request(item.request).slots[item.index]);
@@ -213,13 +213,13 @@ void Core::Impl::run_batch(GatewayService& service, Batch batch) {
 void Core::Impl::finish(const Finished& finished) {
   const auto found = requests.find(finished.request);
   if (found == requests.end()) return;  // released while it was on its way here
-  GatewayRequest& asked = found->second;
-  GatewayService& service = *asked.service;
+  LiveRequest& asked = found->second;
+  LiveService& service = *asked.service;
   // The door may release the request from inside the call.
   const Completion completion = std::move(asked.completion);
   const Nanos now = Loop::now_ns();
   const Nanos latency = now - asked.wish.arrived;
-  asked.state = GatewayRequest::State::finished;
+  asked.state = LiveRequest::State::finished;
   if (finished.outcome == Outcome::done) {
     service.recent.add(now, latency);
     service.totals.success_ns += latency;
@@ -240,7 +240,7 @@ void Core::Impl::finish(const Finished& finished) {
 
 // ---- requests ----
 
-GatewayRequest& Core::Impl::request(RequestId id) {
+LiveRequest& Core::Impl::request(RequestId id) {
   const auto found = requests.find(id);
   CHECK(found != requests.end());
   return found->second;
@@ -248,7 +248,7 @@ GatewayRequest& Core::Impl::request(RequestId id) {
 
 tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   const auto denied = [](Denial denial) { return tl::unexpected<Denial>(std::move(denial)); };
-  const std::shared_ptr<GatewayService> service = find(head.service);
+  const std::shared_ptr<LiveService> service = find(head.service);
   if (!service) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
@@ -274,20 +274,20 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
                    .retry_after_ns = std::max<Nanos>(admission.predicted_finish - now, 1)});
   }
   const RequestId id = next_request++;
-  GatewayRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
+  LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
   for (int i = 0; i < head.items; ++i) asked.slots.push_back(*slots.take());
   requests.emplace(id, std::move(asked));
   return id;
 }
 
 void Core::Impl::submit(RequestId id, Completion completion) {
-  GatewayRequest& asked = request(id);
-  CHECK(asked.state == GatewayRequest::State::open);
+  LiveRequest& asked = request(id);
+  CHECK(asked.state == LiveRequest::State::open);
   asked.completion = std::move(completion);
-  asked.state = GatewayRequest::State::submitted;
-  const std::shared_ptr<GatewayService> service = asked.service;
+  asked.state = LiveRequest::State::submitted;
+  const std::shared_ptr<LiveService> service = asked.service;
   if (service->removed) {
-    asked.state = GatewayRequest::State::finished;
+    asked.state = LiveRequest::State::finished;
     const Completion ending = std::move(asked.completion);
     ending.ended(Denial{.kind = Denial::Kind::not_ready, .message = "taken out of service"});
     return;
@@ -296,15 +296,15 @@ void Core::Impl::submit(RequestId id, Completion completion) {
   step(service);
 }
 
-void Core::Impl::free_slots(GatewayRequest& asked) {
+void Core::Impl::free_slots(LiveRequest& asked) {
   for (const std::uint32_t slot : asked.slots) asked.service->slots->give_back(slot);
   requests.erase(asked.id);
 }
 
 void Core::Impl::release(RequestId id) {
-  GatewayRequest& asked = request(id);
-  const std::shared_ptr<GatewayService> service = asked.service;
-  if (asked.state == GatewayRequest::State::submitted) {
+  LiveRequest& asked = request(id);
+  const std::shared_ptr<LiveService> service = asked.service;
+  if (asked.state == LiveRequest::State::submitted) {
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
     for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
     for (auto& [batch, items] : cancelled) {
@@ -315,7 +315,7 @@ void Core::Impl::release(RequestId id) {
   }
   // What a worker may still write to stays taken until its batch has ended.
   if (service->brain.running(id)) {
-    asked.state = GatewayRequest::State::released;
+    asked.state = LiveRequest::State::released;
     asked.completion = {};
   } else {
     free_slots(asked);
@@ -391,12 +391,12 @@ bool Core::ready() const {
 tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return impl_->admit(head); }
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
-  const GatewayRequest& asked = impl_->request(id);
+  const LiveRequest& asked = impl_->request(id);
   return asked.service->slots->input(asked.slots[at(item)], tensor);
 }
 
 std::span<const char> Core::output(RequestId id, int item, int tensor) {
-  const GatewayRequest& asked = impl_->request(id);
+  const LiveRequest& asked = impl_->request(id);
   return asked.service->slots->output(asked.slots[at(item)], tensor);
 }
 
@@ -429,8 +429,15 @@ void Core::Impl::look_after(Nanos now) {
     }
   }
   for (auto& [worker, seat] : seats) {
-    if (now - links->heard_at(worker) > options.dead_after)
-      end(worker, seat, "it does not answer any more");
+    const Nanos ago = now - links->heard_at(worker);
+    const bool silent = ago > options.silent_after;
+    if (silent != seat.silent && seat.state == Seat::State::ready) {
+      seat.silent = silent;
+      silent ? seat.service->brain.suspend(worker) : seat.service->brain.resume(worker);
+      step(seat.service);
+      changed();
+    }
+    if (ago > options.dead_after) end(worker, seat, "it does not answer any more");
   }
 }
 

@@ -30,8 +30,8 @@ class RecentLatencies {
   Nanos turned_ = 0;
 };
 
-struct GatewayService {
-  GatewayService(ServedService service, const ServiceSettings& settings)
+struct LiveService {
+  LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
   ServedService wanted;
   ServiceBrain brain;
@@ -48,10 +48,10 @@ struct GatewayService {
   bool removed = false;
 };
 
-struct GatewayRequest {
+struct LiveRequest {
   enum class State : std::uint8_t { open, submitted, finished, released };
   RequestId id = 0;
-  std::shared_ptr<GatewayService> service;
+  std::shared_ptr<LiveService> service;
   Wish wish;
   std::vector<std::uint32_t> slots;
   State state = State::open;
@@ -62,13 +62,14 @@ struct GatewayRequest {
 // A worker that has said HELLO.
 struct Seat {
   enum class State : std::uint8_t { warming, ready, leaving };
-  std::shared_ptr<GatewayService> service;
+  std::shared_ptr<LiveService> service;
   std::string device;
   int index = 0;
   std::int64_t pid = 0;
   State state = State::warming;
   int max_batch = 1;
   bool placed = false;  // started by the supervisor, on a device of the assignment
+  bool silent = false;  // suspended
   bool ended = false;   // we have killed it
 };
 
@@ -77,24 +78,24 @@ struct Core::Impl {
 
   // ---- services
   void serve(const std::vector<ServedService>& wanted);
-  void remove(GatewayService& service);
-  void follow_segments(const std::shared_ptr<GatewayService>& service);
-  std::shared_ptr<GatewayService> find(std::string_view name) const;
-  void step(const std::shared_ptr<GatewayService>& service);
-  void run_batch(GatewayService& service, Batch batch);
+  void remove(LiveService& service);
+  void follow_segments(const std::shared_ptr<LiveService>& service);
+  std::shared_ptr<LiveService> find(std::string_view name) const;
+  void step(const std::shared_ptr<LiveService>& service);
+  void run_batch(LiveService& service, Batch batch);
   void finish(const Finished& finished);
 
   // ---- requests
   tl::expected<RequestId, Denial> admit(const RequestHead& head);
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
-  void free_slots(GatewayRequest& request);
-  GatewayRequest& request(RequestId id);
+  void free_slots(LiveRequest& request);
+  LiveRequest& request(RequestId id);
 
   // ---- workers
   void heard(WorkerId worker, const Peer& peer, Frame frame);
   void greet(WorkerId worker, const Peer& peer, const Hello& hello);
-  std::string admit_model(GatewayService& service, const ModelSpec& model);
+  std::string admit_model(LiveService& service, const ModelSpec& model);
   void ready(WorkerId worker, Seat& seat, const Ready& ready);
   void done(WorkerId worker, Seat& seat, const Done& done);
   void part(Seat& seat, const Part& part);
@@ -113,9 +114,9 @@ struct Core::Impl {
   bool change_posted = false;
   bool closed = false;
   std::unique_ptr<WorkerLinks> links;
-  std::map<std::string, std::shared_ptr<GatewayService>, std::less<>> services;
+  std::map<std::string, std::shared_ptr<LiveService>, std::less<>> services;
   std::map<WorkerId, Seat> seats;
-  std::unordered_map<RequestId, GatewayRequest> requests;  // looked up and counted only
+  std::unordered_map<RequestId, LiveRequest> requests;  // looked up and counted only
   std::unordered_map<std::string, std::string> places;
   RequestId next_request = 1;
   std::string run_frame;  // reused

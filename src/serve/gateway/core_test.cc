@@ -45,6 +45,7 @@ class TestWorker {
     connection_.reset();
   }
   void leave() { say(Leaving{}); }
+  void beat() { say(Beat{}); }
   void hello_again() { say(Hello{.place = "", .service = "s", .model = doubler()}); }
 
   bool hold = false;  // takes batches and never answers
@@ -323,6 +324,22 @@ TEST_F(CoreTest, ADeadlineOfTheClient) {
   // It is refused at once when it cannot be met.
   EXPECT_EQ(ask(1, 1, {.service = "s", .timeout_ns = 10 * kMs})->denial->kind,
             Denial::Kind::would_be_late);
+}
+
+TEST_F(CoreTest, ASilentWorkerGetsNothingUntilItIsHeard) {
+  open({.link_path = "", .silent_after = 1, .dead_after = INT64_MAX / 2});
+  const auto quiet = worker(kMs, "d", 0);
+  ASSERT_TRUE(until([&] {
+    const std::vector<WorkerView> views = core_->worker_views();
+    return !views.empty() && views[0].state == "silent";
+  }));
+  EXPECT_EQ(ask(1)->denial->kind, Denial::Kind::not_ready);
+  open({.link_path = "", .silent_after = 700 * kMs, .dead_after = INT64_MAX / 2});
+  const auto speaks = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  ASSERT_TRUE(until_ready(0));
+  speaks->beat();
+  ASSERT_TRUE(until_ready(1));
 }
 
 TEST_F(CoreTest, RefusesWorkersThatDoNotFit) {

@@ -96,7 +96,7 @@ void Core::Impl::heard(WorkerId worker, const Peer& peer, Frame heard) {
 }
 
 // Empty, or why that model cannot be what the service serves now.
-std::string Core::Impl::admit_model(GatewayService& service, const ModelSpec& model) {
+std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model) {
   if (const Result<void> checked = check_model("the model", model); !checked)
     return to_string(checked.error());
   const bool fits = service.slots && service.slots->model().kind == model.kind &&
@@ -124,7 +124,7 @@ void Core::Impl::greet(WorkerId worker, const Peer& peer, const Hello& hello) {
     return refuse(worker, fmt::format("it speaks version {} of the link, not {}", hello.version,
                                       kLinkVersion));
   }
-  const std::shared_ptr<GatewayService> service = find(hello.service);
+  const std::shared_ptr<LiveService> service = find(hello.service);
   if (!service)
     return refuse(worker, fmt::format("no service '{}' is assigned here", hello.service));
   const std::string fault = admit_model(*service, hello.model);
@@ -153,7 +153,7 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
   if (seat.state != Seat::State::warming || !sound(frame.curve))
     return refuse(worker, "its READY makes no sense");
   seat.state = Seat::State::ready;
-  const std::shared_ptr<GatewayService> service = seat.service;
+  const std::shared_ptr<LiveService> service = seat.service;
   service->brain.join(worker, {seat.device, curve_of(frame.curve, seat.max_batch)});
   ++service->segments[seat.device].ready_workers;
   say(fmt::format("{} is ready", named(seat)));
@@ -162,7 +162,7 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
 }
 
 void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
-  const std::shared_ptr<GatewayService> service = seat.service;
+  const std::shared_ptr<LiveService> service = seat.service;
   const auto found = service->batches.find(frame.batch);
   const bool expected = found != service->batches.end() && found->second.worker == worker &&
                         found->second.items.size() == frame.status.size();
@@ -188,7 +188,7 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
 void Core::Impl::settle_released(const std::vector<Item>& items) {
   for (const Item& item : items) {
     const auto found = requests.find(item.request);
-    if (found == requests.end() || found->second.state != GatewayRequest::State::released) continue;
+    if (found == requests.end() || found->second.state != LiveRequest::State::released) continue;
     if (!found->second.service->brain.running(item.request)) free_slots(found->second);
   }
 }
@@ -197,7 +197,7 @@ void Core::Impl::part(Seat& seat, const Part& frame) {
   const auto found = seat.service->batches.find(frame.batch);
   if (found == seat.service->batches.end() || frame.item >= found->second.items.size()) return;
   const auto asked = requests.find(found->second.items[frame.item].request);
-  if (asked == requests.end() || asked->second.state != GatewayRequest::State::submitted) return;
+  if (asked == requests.end() || asked->second.state != LiveRequest::State::submitted) return;
   const auto piece = asked->second.completion.piece;  // it may release the request
   if (!piece) return;
   piece({.http_status = static_cast<int>(frame.http_status),
@@ -225,7 +225,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
   const Seat seat = std::move(found->second);
   seats.erase(found);
   changed();
-  const std::shared_ptr<GatewayService>& service = seat.service;
+  const std::shared_ptr<LiveService>& service = seat.service;
   std::vector<Item> had;
   for (auto batch = service->batches.begin(); batch != service->batches.end();) {
     if (batch->second.worker != worker) {
@@ -262,7 +262,7 @@ std::vector<WorkerView> Core::worker_views() const {
     const Nanos ago = now - impl_->links->heard_at(worker);
     const char* state = seat.state == Seat::State::warming   ? "warming"
                         : seat.state == Seat::State::leaving ? "leaving"
-                        : ago > impl_->options.silent_after  ? "silent"
+                        : seat.silent                        ? "silent"
                                                              : "ready";
     views.push_back({seat.device, seat.service->wanted.name, state, seat.index, seat.pid, ago});
   }
