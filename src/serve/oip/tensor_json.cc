@@ -1,0 +1,222 @@
+#include "serve/oip/tensor_json.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <type_traits>
+
+#include "base/check.h"
+#include "serve/oip/json_scan.h"
+
+namespace partita::serve {
+
+namespace {
+
+constexpr int kMaxNesting = kMaxDimensions + 1;
+
+struct Cursor {
+  const char* at;
+  const char* end;
+  bool space() {
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r')) ++at;
+    return at < end;
+  }
+};
+
+// Into value; false: no number of this type begins here.
+bool parse_element(Cursor& cursor, bool& value) {
+  const std::string_view rest(cursor.at, static_cast<std::size_t>(cursor.end - cursor.at));
+  value = rest.starts_with("true");
+  if (!value && !rest.starts_with("false")) return false;
+  cursor.at += value ? 4 : 5;
+  return true;
+}
+
+template <class T>
+bool parse_element(Cursor& cursor, T& value) {
+  const char* digit = cursor.at + (*cursor.at == '-' ? 1 : 0);
+  if (digit >= cursor.end || *digit < '0' || *digit > '9') return false;  // no "inf", no ".5"
+  if constexpr (std::is_floating_point_v<T>) {
+    const auto [end, error] = std::from_chars(cursor.at, cursor.end, value);
+    if (error == std::errc::result_out_of_range) {
+      double wide = 0;  // what is too small for the type is 0 in it
+      const auto again = std::from_chars(cursor.at, cursor.end, wide);
+      const bool tiny = again.ec == std::errc() && std::abs(wide) < 1;
+      if (!tiny) return false;
+      value = static_cast<T>(wide);
+    } else if (error != std::errc()) {
+      return false;
+    }
+    cursor.at = end;
+    return std::isfinite(value);
+  } else {
+    const auto [end, error] = std::from_chars(cursor.at, cursor.end, value);
+    if (error != std::errc()) return false;
+    cursor.at = end;
+    return end == cursor.end || (*end != '.' && *end != 'e' && *end != 'E');
+  }
+}
+
+// Writes values into rows, one after the other.
+template <class T>
+class RowFiller {
+ public:
+  explicit RowFiller(std::span<const std::span<char>> rows) : rows_(rows) { enter(); }
+  bool full() const { return to_ == end_; }
+  void put(T value) {
+    std::memcpy(to_, &value, sizeof(T));
+    to_ += sizeof(T);
+    if (to_ == end_) enter();
+  }
+
+ private:
+  void enter() {
+    if (row_ == rows_.size()) return;
+    to_ = rows_[row_].data();
+    end_ = to_ + rows_[row_].size();
+    ++row_;
+  }
+  std::span<const std::span<char>> rows_;
+  std::size_t row_ = 0;
+  char* to_ = nullptr;
+  char* end_ = nullptr;
+};
+
+Result<void> misread(std::string_view text, const char* at, const std::string& what) {
+  return bad_input("data, byte " + std::to_string(at - text.data()), what);
+}
+
+template <class T>
+Result<void> decode(std::string_view text, const TensorSpec& tensor,
+                    std::span<const std::span<char>> rows) {
+  Cursor cursor{text.data(), text.data() + text.size()};
+  RowFiller<T> filler(rows);
+  int depth = 0;
+  bool value_next = true, may_close = false;  // may_close: right after '['
+  while (cursor.space()) {
+    const char c = *cursor.at;
+    if (value_next && c == '[') {
+      if (++depth > kMaxNesting) return misread(text, cursor.at, "nested too deeply");
+      ++cursor.at;
+      may_close = true;
+    } else if (c == ']' && depth > 0 && (!value_next || may_close)) {
+      ++cursor.at;
+      value_next = may_close = false;
+      if (--depth == 0) break;
+    } else if (!value_next) {
+      if (c != ',') return misread(text, cursor.at, "',' or ']' is wanted");
+      ++cursor.at;
+      value_next = true;
+    } else {
+      T value{};
+      const char* begin = cursor.at;
+      if (depth == 0 || !parse_element(cursor, value))
+        return misread(text, begin,
+                       "a value of type " + std::string(name_of(tensor.type)) + " is wanted");
+      if (filler.full()) return misread(text, begin, "more values than the shape has");
+      filler.put(value);
+      value_next = may_close = false;
+    }
+  }
+  if (depth != 0) return misread(text, cursor.at, "an array without end");
+  if (!filler.full()) return misread(text, cursor.at, "fewer values than the shape has");
+  if (cursor.space()) return misread(text, cursor.at, "something follows the end");
+  return {};
+}
+
+template <class T>
+void append(std::string& out, std::span<const char> row, bool first) {
+  std::array<char, 40> digits;
+  for (std::size_t i = 0; i + sizeof(T) <= row.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, row.data() + i, sizeof(T));
+    if (!first) out.push_back(',');
+    first = false;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(value)) {
+        out += "null";
+        continue;
+      }
+    }
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    out.append(digits.data(), end);
+  }
+}
+
+void append_booleans(std::string& out, std::span<const char> row, bool first) {
+  for (const char value : row) {
+    if (!first) out.push_back(',');
+    first = false;
+    out += value != 0 ? "true" : "false";
+  }
+}
+
+}  // namespace
+
+Result<void> decode_json_tensor(std::string_view text, const TensorSpec& tensor,
+                                std::span<const std::span<char>> rows) {
+  switch (tensor.type) {
+    case DataType::boolean:
+      return decode<bool>(text, tensor, rows);
+    case DataType::uint8:
+      return decode<std::uint8_t>(text, tensor, rows);
+    case DataType::uint16:
+      return decode<std::uint16_t>(text, tensor, rows);
+    case DataType::uint32:
+      return decode<std::uint32_t>(text, tensor, rows);
+    case DataType::uint64:
+      return decode<std::uint64_t>(text, tensor, rows);
+    case DataType::int8:
+      return decode<std::int8_t>(text, tensor, rows);
+    case DataType::int16:
+      return decode<std::int16_t>(text, tensor, rows);
+    case DataType::int32:
+      return decode<std::int32_t>(text, tensor, rows);
+    case DataType::int64:
+      return decode<std::int64_t>(text, tensor, rows);
+    case DataType::fp32:
+      return decode<float>(text, tensor, rows);
+    case DataType::fp64:
+      return decode<double>(text, tensor, rows);
+    case DataType::fp16:
+    case DataType::bf16:
+      break;
+  }
+  CHECK(false && "bind_request() refuses FP16 and BF16 in JSON");
+  return {};
+}
+
+void append_json_row(std::string& out, DataType type, std::span<const char> row, bool first) {
+  switch (type) {
+    case DataType::boolean:
+      return append_booleans(out, row, first);
+    case DataType::uint8:
+      return append<std::uint8_t>(out, row, first);
+    case DataType::uint16:
+      return append<std::uint16_t>(out, row, first);
+    case DataType::uint32:
+      return append<std::uint32_t>(out, row, first);
+    case DataType::uint64:
+      return append<std::uint64_t>(out, row, first);
+    case DataType::int8:
+      return append<std::int8_t>(out, row, first);
+    case DataType::int16:
+      return append<std::int16_t>(out, row, first);
+    case DataType::int32:
+      return append<std::int32_t>(out, row, first);
+    case DataType::int64:
+      return append<std::int64_t>(out, row, first);
+    case DataType::fp32:
+      return append<float>(out, row, first);
+    case DataType::fp64:
+      return append<double>(out, row, first);
+    case DataType::fp16:
+    case DataType::bf16:
+      break;
+  }
+  CHECK(false && "bind_request() refuses FP16 and BF16 in JSON");
+}
+
+}  // namespace partita::serve
