@@ -30,6 +30,7 @@ Command add_drain(CLI::App& app);
 Command add_capture(CLI::App& app);
 Command add_replay(CLI::App& app);
 Command add_workers(CLI::App& app);
+Command add_worker(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_demo(CLI::App& app);
