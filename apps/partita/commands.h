@@ -31,6 +31,7 @@ Command add_capture(CLI::App& app);
 Command add_replay(CLI::App& app);
 Command add_workers(CLI::App& app);
 Command add_worker(CLI::App& app);
+Command add_gateway(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_demo(CLI::App& app);

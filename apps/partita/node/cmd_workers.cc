@@ -44,16 +44,10 @@ Result<Paths> paths_of(Context& context, const WorkersFlags& flags) {
   if (assignment == "-")
     return bad_input("--assignment", "is read again and again; standard input cannot be");
   if (assignment.empty()) {
-    std::string directory = state_directory(flags.state_directory, {});
-    const char* named = std::getenv("PARTITA_STATE_DIR");
-    if (flags.state_directory.empty() && (named == nullptr || *named == '\0')) {
-      const Result<OpenDriver> opened = open_driver(context, flags.device);
-      if (!opened) return failed(opened.error());
-      const Result<device::NodeState> node = device::read_node(*opened->driver);
-      if (!node) return failed(node.error());
-      directory = state_directory("", *node);
-    }
-    assignment = actuate::assignment_path(directory);
+    const Result<std::string> directory =
+        found_state_directory(context, flags.device, flags.state_directory);
+    if (!directory) return failed(directory.error());
+    assignment = actuate::assignment_path(*directory);
   }
   const auto path = std::filesystem::absolute(assignment).lexically_normal();
   return Paths{path.string(), actuate::workers_path(path.parent_path())};
