@@ -199,7 +199,7 @@ std::optional<int> fewest_gpus(const plan::ServingProblem&, int) { return std::n
 double cpu_ms() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 int run(const std::string& rule, int first, int last, int services, int seconds) {
-  int compared = 0, different = 0;
+  int compared = 0, different = 0, violations = 0;
   int optimal = 0, gpu_proven = 0, refused = 0, worst_gap = 0, count = 0;
   double sum = 0, most = 0;
   std::vector<double> times;
@@ -213,8 +213,10 @@ int run(const std::string& rule, int first, int last, int services, int seconds)
       fmt::print("{}: refused: {}\n", number, to_string(outcome.refusals[0]));
       continue;
     }
-    for (const plan::Reason& violation : verify::verify(problem, *outcome.plan))
+    for (const plan::Reason& violation : verify::verify(problem, *outcome.plan)) {
+      ++violations;
       fmt::print("{}: VIOLATION {}\n", number, to_string(violation));
+    }
     const plan::Objective& o = outcome.plan->objective;
     const double ms = outcome.plan->stats.planning_ms;
     times.push_back(ms);
@@ -241,7 +243,7 @@ int run(const std::string& rule, int first, int last, int services, int seconds)
       count, refused, optimal, gpu_proven, worst_gap, sum / count,
       times.empty() ? 0 : times[times.size() / 2], most);
   fmt::print("CBC solved {} of them: {} with another number of GPUs\n", compared, different);
-  return refused;
+  return refused + violations + different == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -25,15 +25,31 @@ struct AssignedSegment {
   bool operator==(const AssignedSegment&) const = default;
 };
 
+// What is known of a service that the segments carry: what it promises, and to how much.
+struct AssignedService {
+  std::string name;
+  std::string model = {};  // empty: nobody has said it
+  double slo_ms = 0;       // 0: nobody has said it
+  double percentile = 99;  // of the requests that shall keep it
+  double rate_rps = 0;     // planned for
+  bool operator==(const AssignedService&) const = default;
+};
+
 struct Assignment {
-  long revision = 0;                      // grows with every write
-  std::vector<AssignedSegment> segments;  // by device
+  long revision = 0;                           // grows with every write
+  std::vector<AssignedSegment> segments;       // by device
+  std::vector<AssignedService> services = {};  // by name; may lack some, older files have none
   bool operator==(const Assignment&) const = default;
 };
 
 // The document `kind: Assignment`; parse_assignment(assignment_json(a)) == a. Refused with
-// FILE:LINE: a device twice, empty names, negative numbers, more than kMaxProcessesPerSegment.
+// FILE:LINE: a device or a service twice, empty names, negative numbers, more than
+// kMaxProcessesPerSegment.
 std::string assignment_json(const Assignment& assignment);
 Result<Assignment> parse_assignment(const std::string& file, std::string_view text);
+
+// The services of an assignment on its way: `wanted`, and of those before what still has segments.
+std::vector<AssignedService> services_amid(const std::vector<AssignedService>& wanted,
+                                           const Assignment& now);
 
 }  // namespace partita::actuate

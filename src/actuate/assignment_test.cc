@@ -61,6 +61,22 @@ TEST(Assignment, refuses_with_the_line) {
     EXPECT_THAT(to_string(assignment.error()), HasSubstr(message));
     EXPECT_THAT(to_string(assignment.error()), HasSubstr("a.json:"));
   }
+  const auto with_services = [&](const std::string& list) {
+    std::string text = document(good);
+    text.pop_back();
+    return text + ",\n\"services\": [" + list + "]}";
+  };
+  for (const auto& [list, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"name": "s"}, {"name": "s"})", "service 's' is listed twice"},
+           {R"({"name": ""})", "'name'"},
+           {R"({"name": "s", "slo_ms": -1})", "'slo_ms' is -1"},
+           {R"({"name": "s", "percentile": 101})", "'percentile' is 101"},
+           {R"({"name": "s", "rate_rps": -2})", "'rate_rps' is -2"},
+           {R"("s")", "a.json:"}}) {
+    const Result<Assignment> assignment = parse_assignment("a.json", with_services(list));
+    ASSERT_FALSE(assignment) << list;
+    EXPECT_THAT(to_string(assignment.error()), HasSubstr(message));
+  }
   EXPECT_FALSE(parse_assignment("a.json", "{\"kind\": \"Plan\"}"));
   EXPECT_THAT(to_string(parse_assignment("a.json",
                                          "{\"api_version\": \"partita/v1\", \"kind\": "
@@ -68,6 +84,19 @@ TEST(Assignment, refuses_with_the_line) {
                                          "\"segments\": []}")
                             .error()),
               HasSubstr("'revision' must be a whole number"));
+}
+
+TEST(Assignment, services_amid_a_change_are_the_wanted_ones_and_those_that_still_run) {
+  Assignment now;
+  now.segments = {kFirst};
+  now.segments[0].service = "old";
+  now.services = {{.name = "both", .slo_ms = 5}, {.name = "gone"}, {.name = "old", .slo_ms = 7}};
+  const std::vector<AssignedService> wanted{{.name = "both", .slo_ms = 6}, {.name = "new"}};
+  EXPECT_EQ(services_amid(wanted, now),
+            (std::vector<AssignedService>{
+                {.name = "both", .slo_ms = 6}, {.name = "new"}, {.name = "old", .slo_ms = 7}}));
+  now.segments.clear();
+  EXPECT_EQ(services_amid(wanted, now), wanted);
 }
 
 RC_GTEST_PROP(Assignment, is_read_back_as_it_was_written, ()) {
@@ -84,6 +113,13 @@ RC_GTEST_PROP(Assignment, is_read_back_as_it_was_written, ()) {
     segment.throughput_rps = *rc::gen::inRange(0, 1'000'000) / 7.0;
     assignment.segments.push_back(segment);
   }
+  const int services = *rc::gen::inRange(0, 4);
+  for (int i = 0; i < services; ++i)
+    assignment.services.push_back({.name = "s" + std::to_string(i),
+                                   .model = i % 2 == 0 ? "" : "m",
+                                   .slo_ms = *rc::gen::inRange(0, 1000) / 7.0,
+                                   .percentile = *rc::gen::inRange(0, 101) * 1.0,
+                                   .rate_rps = *rc::gen::inRange(0, 1'000'000) / 7.0});
   const Result<Assignment> again = parse_assignment("a.json", assignment_json(assignment));
   RC_ASSERT(again.has_value());
   RC_ASSERT(*again == assignment);

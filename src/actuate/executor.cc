@@ -32,6 +32,7 @@ Done Notebook::note(const Record& record) {
 Done Notebook::assign(const Assignment& wanted) {
   Assignment next = wanted;
   ++next.revision;
+  next.services = services_amid(services, next);
   std::ranges::sort(next.segments, {}, &AssignedSegment::device);
   // Also when it could not be written: what the next attempt writes must be newer.
   assignment = next;

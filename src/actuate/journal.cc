@@ -49,6 +49,19 @@ void write_wanted(JsonWriter& out, const Wanted& wanted) {
   });
 }
 
+// Beside the GPUs; older journals have none.
+void write_services(JsonWriter& out, const char* key, const Wanted& wanted) {
+  if (wanted.services.empty()) return;
+  out.raw(fmt::format(R"(, "{}": )", key));
+  write_list(out, wanted.services, [&](const AssignedService& one) {
+    out.raw(R"({"name": )").string(one.name);
+    if (!one.model.empty()) out.raw(R"(, "model": )").string(one.model);
+    out.raw(R"(, "slo_ms": )").number(one.slo_ms);
+    out.raw(R"(, "percentile": )").number(one.percentile);
+    out.raw(R"(, "rate_rps": )").number(one.rate_rps).raw("}");
+  });
+}
+
 struct BodyWriter {
   JsonWriter& out;
   void operator()(const BeginRecord& one) const {
@@ -60,6 +73,8 @@ struct BodyWriter {
     write_wanted(out, one.target);
     out.raw(R"(, "source": )");
     write_wanted(out, one.source);
+    write_services(out, "target_services", one.target);
+    write_services(out, "source_services", one.source);
     out.raw("}");
   }
   void operator()(const IntentRecord& one) const {
@@ -132,6 +147,21 @@ Wanted read_wanted(Fields& parent, std::string_view key) {
   return wanted;
 }
 
+std::vector<AssignedService> read_services(Fields& parent, std::string_view key) {
+  std::vector<AssignedService> services;
+  if (!parent.has(key)) return services;
+  for (const Node& node : parent.list(key)) {
+    Fields fields(parent, node);
+    AssignedService& one = services.emplace_back();
+    one.name = fields.text("name");
+    if (fields.has("model")) one.model = fields.text("model");
+    one.slo_ms = fields.number("slo_ms", kNotNegative);
+    one.percentile = fields.number("percentile", kNotNegative);
+    one.rate_rps = fields.number("rate_rps", kNotNegative);
+  }
+  return services;
+}
+
 Record read_begin(Fields& fields) {
   BeginRecord one;
   one.transaction = fields.integer("transaction", kSmall);
@@ -139,6 +169,8 @@ Record read_begin(Fields& fields) {
   for (const Node& uuid : fields.list("gpu_uuids")) one.gpu_uuids.push_back(uuid.text);
   one.target = read_wanted(fields, "target");
   one.source = read_wanted(fields, "source");
+  one.target.services = read_services(fields, "target_services");
+  one.source.services = read_services(fields, "source_services");
   return one;
 }
 

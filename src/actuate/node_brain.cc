@@ -100,6 +100,7 @@ class NodeBrain::Work {
   Reported drain() {
     const Result<void> seen = co_await look();
     if (!seen) co_return failed(seen.error());
+    book_.services = book_.assignment.services;
     std::vector<Step> drains;
     for (const device::GpuState& gpu : state_.gpus) {
       for (const device::Instance& one : gpu.instances) {
@@ -138,6 +139,7 @@ class NodeBrain::Work {
   Done look_and_plan() {
     const Result<void> seen = co_await look();
     if (!seen) co_return seen;
+    if (book_.services.empty()) book_.services = wanted_services();
     Result<Change> change = planned_change({state_, book_.assignment, book_.journal}, wanted_,
                                            options_, gpu_uuids_, catalogue_);
     if (!change) co_return failed(change.error());
@@ -149,6 +151,16 @@ class NodeBrain::Work {
       }
     }
     co_return {};
+  }
+
+  // What is wanted may not say what it promises (a state to be restored): as it was, then.
+  std::vector<AssignedService> wanted_services() const {
+    Assignment all = book_.assignment;
+    all.segments.clear();
+    for (const WantedGpu& gpu : wanted_.gpus)
+      for (const WantedInstance& one : gpu.instances)
+        all.segments.push_back({"", "", "", 0, one.segment.service, 0, 0, 0});
+    return services_amid(wanted_.services, all);
   }
 
   // Notes the transaction, unless an earlier run did or there is nothing to do.
@@ -250,6 +262,7 @@ class NodeBrain::Work {
         if (one.device == kept.uuid) one.throughput_rps = wanted_at(kept.place);
       }
     }
+    settled.services = services_amid(book_.services, settled);
     if (settled == book_.assignment) co_return {};
     co_return co_await book_.assign(settled);
   }

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
+const AssignedService kChat{.name = "chat", .slo_ms = 50, .rate_rps = 9};
+
 Seen one_segment() {
   Seen seen;
   device::GpuState& gpu = seen.state.gpus.emplace_back();
@@ -22,7 +24,7 @@ Seen one_segment() {
   instance.gpcs = instance.size = 1;
   instance.gi_id = 3;
   instance.compute.push_back({0, 1, "MIG-0"});
-  seen.assignment = {7, {{"MIG-0", "GPU-0", "1g.6gb", 0, "chat", 1, 1, 10}}};
+  seen.assignment = {7, {{"MIG-0", "GPU-0", "1g.6gb", 0, "chat", 1, 1, 10}}, {kChat}};
   return seen;
 }
 
@@ -43,6 +45,7 @@ std::unique_ptr<NodeBrain> waiting_drain() {
   asked<Look>(brain->step(0, {}));
   const NodeActions stop = brain->step(1 * kMs, told(Result<Seen>(one_segment())));
   EXPECT_TRUE(asked<Assign>(stop).assignment.segments.empty());
+  EXPECT_EQ(asked<Assign>(stop).assignment.services, std::vector{kChat});
   EXPECT_EQ(asked<Assign>(stop).assignment.revision, 8);
   const NodeActions who = brain->step(2 * kMs, told(Result<void>()));
   EXPECT_EQ(asked<AskUsers>(who).devices, std::vector<std::string>{"MIG-0"});
@@ -79,6 +82,31 @@ TEST(NodeBrain, AnInterruptionPutsTheSegmentBack) {
   ASSERT_TRUE(brain->finished());
   EXPECT_EQ(brain->result().error().code, ErrorCode::environment);
   EXPECT_TRUE(brain->result().error().message.starts_with("interrupted; "));
+}
+
+TEST(NodeBrain, AnotherRateOfTheSameLayoutIsWrittenAndNothingElse) {
+  AssignedService faster = kChat;
+  faster.rate_rps = 12;
+  const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, {"chat", 1, 1, 10}}}}}, {faster}};
+  NodeBrain brain(wanted, {}, {}, hw::builtin_catalogue());
+  asked<Look>(brain.step(0, {}));
+  const NodeActions write = brain.step(kMs, told(Result<Seen>(one_segment())));
+  EXPECT_EQ(asked<Assign>(write).assignment.services, std::vector{faster});
+  EXPECT_EQ(asked<Assign>(write).assignment.segments, one_segment().assignment.segments);
+  brain.step(2 * kMs, told(Result<void>()));
+  ASSERT_TRUE(brain.finished());
+  EXPECT_TRUE(brain.result().has_value());
+}
+
+// A state that is restored says nothing of promises: what was said before stays.
+TEST(NodeBrain, WhatIsNotSaidOfAServiceStaysAsItWas) {
+  const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, {"chat", 2, 1, 10}}}}}};
+  NodeBrain brain(wanted, {.min_available = 0}, {}, hw::builtin_catalogue());
+  asked<Look>(brain.step(0, {}));
+  asked<Note>(brain.step(kMs, told(Result<Seen>(one_segment()))));
+  const NodeActions stop = brain.step(2 * kMs, told(Result<void>()));
+  EXPECT_TRUE(asked<Assign>(stop).assignment.segments.empty());
+  EXPECT_EQ(asked<Assign>(stop).assignment.services, std::vector{kChat});
 }
 
 TEST(NodeBrain, AnInterruptionBeforeAnythingChangesNothing) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "hw/layout.h"
@@ -35,6 +36,10 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
            {planned.service, planned.batch, planned.processes, planned.throughput.value}});
     }
   }
+  for (const plan::PlannedService& service : plan.services)
+    wanted.services.push_back(
+        {.name = service.name, .slo_ms = service.slo.value, .rate_rps = service.rate.value});
+  std::ranges::sort(wanted.services, {}, &AssignedService::name);
   return wanted;
 }
 
@@ -53,10 +58,12 @@ Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
   for (const AssignedSegment& one : assignment.segments) {
     segments[one.device] = {one.service, one.batch, one.processes, one.throughput_rps};
   }
-  return wanted_state(state, [&](const std::string& uuid) {
+  Wanted wanted = wanted_state(state, [&](const std::string& uuid) {
     const auto found = segments.find(uuid);
     return found == segments.end() ? Segment{} : found->second;
   });
+  wanted.services = assignment.services;
+  return wanted;
 }
 
 Wanted wanted_of(const device::StateDocument& document) {

@@ -135,7 +135,7 @@ namespace {
 Result<void> check_arrivals(const plan::ServingProblem& problem, const std::string& file) {
   if (problem.rule.kind != plan::SloRule::Kind::queueing) return {};
   for (const plan::Service& service : problem.services)
-    if (!std::holds_alternative<plan::PoissonArrivals>(service.traffic.arrivals))
+    if (!plan::is_poisson(service.traffic.arrivals))
       return bad_input(
           fmt::format("{}:{}", file, service.line),
           fmt::format("service {} declares arrivals ({}); servers of the kind '{}' are planned for "

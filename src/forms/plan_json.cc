@@ -1,4 +1,6 @@
 // Plan JSON of serving_forms.h.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 

@@ -51,23 +51,20 @@ Rps fluid(const Pool& pool) {
   return Rps{sum * kNanosPerMilli * kMillisPerSecond};
 }
 
-Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted, double dispersion) {
+Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted) {
   const double rate = fluid(pool).value / kMillisPerSecond;
   double longest = 0, batch = 0;
   for (const PoolClass& one : pool) {
     longest = std::max(longest, one.curve.steps.back().latency.value);
     batch += full_rate(one) * kNanosPerMilli / rate * one.curve.max_batch();
   }
-  const PoolSlo scaled{wanted.slo, kTail * std::pow(wanted.late / kTail, dispersion)};
-  return Rps{kMillisPerSecond * rate * closed_form_share(rate, scaled, longest, batch)};
+  return Rps{kMillisPerSecond * rate * closed_form_share(rate, wanted, longest, batch)};
 }
 
-Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch,
-                      double dispersion) {
-  const PoolSlo scaled{wanted.slo, kTail * std::pow(wanted.late / kTail, dispersion)};
+Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch) {
   const double need = rate.value / kMillisPerSecond;
   const auto carried = [&](double fluid) {
-    return fluid * closed_form_share(fluid, scaled, longest.value, batch);
+    return fluid * closed_form_share(fluid, wanted, longest.value, batch);
   };
   double low = need, high = need;
   for (int turn = 0; carried(high) < need; ++turn) {

@@ -36,13 +36,12 @@ struct PoolSlo {
 // Requests/s that the pool carries with Poisson arrivals, in closed form. The queue above a batch
 // falls like exp(-theta x), theta the root of rho (e^theta - 1) = theta (bulk queue in heavy
 // traffic), and what is served within the slack of the longest batch must not be exceeded by more
-// than the late share. `dispersion` multiplies the queue: 1 for Poisson, cv^2 for renewals.
+// than the late share.
 // Against simulations: within 2 % from four processes and an SLO of 1.6 times the longest batch on,
 // optimistic by up to 2.4 %; with fewer processes or a tighter SLO it is a guess.
-Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted, double dispersion = 1);
+Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted);
 // The least fluid rate of a pool with such batches whose closed form reaches `rate`.
-Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch,
-                      double dispersion = 1);
+Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch);
 
 // Poisson arrivals of rate 1, drawn once and scaled to every rate that is asked for: runs under
 // common random numbers, and most of what a run would cost otherwise. Grows as far as it is read.

@@ -44,8 +44,14 @@ DispatchPolicy pooled_policy(std::vector<PoolMember> members, Nanos slo) {
 }
 
 Dispatcher::Dispatcher(DispatchPolicy policy) : policy_(std::move(policy)) {
+  CHECK(policy_.max_wait >= 0 && policy_.margin >= 0);
+  set_groups();
+}
+
+void Dispatcher::set_groups() {
   const std::vector<PoolMember>& members = policy_.members;
-  CHECK(!members.empty() && policy_.max_wait >= 0 && policy_.margin >= 0);
+  CHECK(!members.empty());
+  groups_.clear();
   double pool_rate = 0;
   for (const PoolMember& member : members) {
     CHECK(member.processes >= 1 && !member.curve.steps.empty());
@@ -56,7 +62,7 @@ Dispatcher::Dispatcher(DispatchPolicy policy) : policy_(std::move(policy)) {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return members[a].curve.steps.back().latency < members[b].curve.steps.back().latency;
   });
-  group_of_.resize(members.size());
+  group_of_.assign(members.size(), 0);
   const PoolMember* previous = nullptr;
   for (const std::size_t m : order) {
     if (!previous || *previous != members[m]) add_group(members[m], pool_rate);
@@ -79,7 +85,28 @@ void Dispatcher::add_group(const PoolMember& member, double pool_rate) {
   groups_.push_back(std::move(group));
 }
 
-void Dispatcher::arrive(Nanos now) {
+void Dispatcher::change_members(std::vector<PoolMember> members, const std::vector<int>& busy) {
+  CHECK(busy.size() == members.size());
+  policy_.members = std::move(members);
+  set_groups();
+  running_ = 0;
+  for (std::size_t m = 0; m < busy.size(); ++m) {
+    std::vector<int>& idle = groups_[group_of_[m]].idle;
+    for (int taken = 0; taken < busy[m]; ++taken) {
+      const auto process = std::find(idle.begin(), idle.end(), static_cast<int>(m));
+      CHECK(process != idle.end());
+      idle.erase(process);
+      ++running_;
+    }
+  }
+}
+
+void Dispatcher::withdraw(std::size_t position) {
+  CHECK(position < arrivals_.size() - head_);
+  arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(head_ + position));
+}
+
+void Dispatcher::arrive(Nanos time) {
   // Forget what has been dispatched once it is half of the buffer: constant cost per request on
   // average.
   if (head_ * 2 > arrivals_.size()) {
@@ -87,7 +114,12 @@ void Dispatcher::arrive(Nanos now) {
     head_ = 0;
     last_ = 0;
   }
-  arrivals_.push_back(now);
+  if (head_ == arrivals_.size() || arrivals_.back() <= time) {
+    arrivals_.push_back(time);
+    return;
+  }
+  const auto first = arrivals_.begin() + static_cast<std::ptrdiff_t>(head_);
+  arrivals_.insert(std::upper_bound(first, arrivals_.end(), time), time);
 }
 
 void Dispatcher::complete(int member) {

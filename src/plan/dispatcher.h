@@ -60,9 +60,14 @@ class Dispatcher {
     Nanos wake_at = kForever;  // when to call step again if nothing else happens
   };
 
-  void arrive(Nanos now);     // one request joins the queue
-  void complete(int member);  // one of its running batches has ended
+  // One request joins the queue, in order of these times, behind those of the same one: usually now;
+  // earlier for what is more urgent, or comes back from a process that died under it.
+  void arrive(Nanos time);
+  void withdraw(std::size_t position);  // the request behind so many leaves the queue
+  void complete(int member);            // one of its running batches has ended
   void drain();  // no more arrivals will come: nothing waits for a fuller batch any more
+  // Goes on with other members, of which busy[m] processes run a batch now. Queue and pace stay.
+  void change_members(std::vector<PoolMember> members, const std::vector<int>& busy);
   Decision step(Nanos now);  // call after each of these and at wake_at; repeat while dispatch > 0
 
   int queued() const { return static_cast<int>(arrivals_.size() - head_); }
@@ -80,6 +85,7 @@ class Dispatcher {
     std::size_t first_idle = 0;
   };
 
+  void set_groups();
   void add_group(const PoolMember& member, double pool_rate);
   Group* idle_group();
   Nanos start_of(const Group& group, Nanos now) const;

@@ -71,6 +71,9 @@ struct TraceArrivals {
 
 using Arrivals = std::variant<PoissonArrivals, EvenArrivals, GammaArrivals, BurstArrivals,
                               MmppArrivals, TraceArrivals>;
+inline bool is_poisson(const Arrivals& arrivals) {
+  return std::holds_alternative<PoissonArrivals>(arrivals);
+}
 // "poisson", "uniform", "gamma, cv 2", "burst, 3 x for 5 s of every 60 s", "trace FILE".
 std::string to_string(const Arrivals& arrivals);
 

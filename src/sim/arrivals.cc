@@ -12,6 +12,27 @@ constexpr double kMaxTraceSeconds = 1e9;
 
 }  // namespace
 
+ArrivalSource arrivals_of(const plan::Service& service, const ServingOptions& options,
+                          std::span<const double> trace) {
+  const Rng rng = component_rng(options.seed, service.name);
+  const auto source = [&](const plan::Arrivals& arrivals) {
+    return ArrivalSource::of(arrivals, service.rate, rng);
+  };
+  switch (options.arrivals) {
+    case ArrivalKind::declared:
+      return source(service.traffic.arrivals);
+    case ArrivalKind::poisson:
+      return source(plan::PoissonArrivals{});
+    case ArrivalKind::uniform:
+      return source(plan::EvenArrivals{});
+    case ArrivalKind::gamma:
+      return source(plan::GammaArrivals{options.cv});
+    case ArrivalKind::trace:
+      break;
+  }
+  return ArrivalSource::recorded(trace);
+}
+
 Result<std::vector<Trace>> parse_trace(const std::string& file, std::string_view text) {
   const Result<profile::Csv> csv = profile::parse_csv(file, text);
   if (!csv) return failed(csv.error());

@@ -10,4 +10,10 @@ namespace partita::sim {
 
 using plan::ArrivalSource;
 
+// The requests of one service under these options: what simulate() plays and what a load generator
+// has to send for the simulation to be about the same requests. `trace` of ArrivalKind::trace, kept
+// alive by the caller; a declared trace must be loaded, the rate of any other law be above 0.
+ArrivalSource arrivals_of(const plan::Service& service, const ServingOptions& options,
+                          std::span<const double> trace);
+
 }  // namespace partita::sim

@@ -196,26 +196,6 @@ Result<void> check_limits(const Entries& entries, const ServingOptions& options)
   return {};
 }
 
-ArrivalSource source_of(const Entry& entry, const ServingOptions& options) {
-  const Rng rng = component_rng(options.seed, entry.service->name);
-  const auto source = [&](const plan::Arrivals& arrivals) {
-    return ArrivalSource::of(arrivals, entry.service->rate, rng);
-  };
-  switch (options.arrivals) {
-    case ArrivalKind::declared:
-      return source(entry.service->traffic.arrivals);
-    case ArrivalKind::poisson:
-      return source(plan::PoissonArrivals{});
-    case ArrivalKind::uniform:
-      return source(plan::EvenArrivals{});
-    case ArrivalKind::gamma:
-      return source(plan::GammaArrivals{options.cv});
-    case ArrivalKind::trace:
-      break;
-  }
-  return ArrivalSource::recorded(entry.trace);
-}
-
 Nanos to_nanos(double value, double unit) {
   return static_cast<Nanos>(std::llround(std::min(value * unit, 9e18)));
 }
@@ -251,7 +231,7 @@ std::vector<QueueSpec> queues_of(const Entry& entry, plan::Dispatch dispatch, Na
 ServiceSpec spec_of(const Entry& entry, plan::Dispatch dispatch, const ServingOptions& options) {
   const Nanos slo = to_nanos(entry.service->slo.value, kNanosPerMilli);
   const bool knows_queues = dispatch == plan::Dispatch::paced;
-  ServiceSpec spec{.arrivals = source_of(entry, options),
+  ServiceSpec spec{.arrivals = arrivals_of(*entry.service, options, entry.trace),
                    .queues = queues_of(entry, dispatch, slo),
                    .slo = slo,
                    .warmup = to_nanos(options.warmup.value, kNanosPerSecond),

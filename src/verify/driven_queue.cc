@@ -35,9 +35,7 @@ class Drive {
  public:
   Drive(const DrivenQueue& queue, UnitArrivals& units)
       : dispatcher_(queue.policy),
-        gap_(std::holds_alternative<plan::PoissonArrivals>(queue.arrivals)
-                 ? kNanosPerSecond / queue.load.value
-                 : 0),
+        gap_(plan::is_poisson(queue.arrivals) ? kNanosPerSecond / queue.load.value : 0),
         units_(units),
         arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
@@ -182,7 +180,7 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
     return verdict;
   }
   const double allowed = 1 - queue.percentile / 100;
-  const bool poisson = std::holds_alternative<plan::PoissonArrivals>(queue.arrivals);
+  const bool poisson = plan::is_poisson(queue.arrivals);
   const bool comfortable =
       poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
   Drive run(queue, units);

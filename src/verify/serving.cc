@@ -509,7 +509,7 @@ class ServingJudge {
     std::vector<plan::PoolMember> members;
     PoolQuestion asked{nullptr, {}, rate, slo, service.percentile};
     const plan::Arrivals& arrivals = service.traffic.arrivals;
-    if (!std::holds_alternative<plan::PoissonArrivals>(arrivals)) asked.arrivals = &arrivals;
+    if (!plan::is_poisson(arrivals)) asked.arrivals = &arrivals;
     for (const Placed& one : placed) {
       if (!one.point) return nullptr;
       asked.workload = one.workload;

@@ -116,6 +116,7 @@ class FleetRun {
       replan(group);
       plan.gpus.insert(plan.gpus.end(), group.wanted.gpus.begin(), group.wanted.gpus.end());
     }
+    plan.services = services_of(plan);
     return plan;
   }
 
@@ -362,6 +363,10 @@ class FleetRun {
     });
     for (const auto& [device, one] : running) {
       violate(fmt::format("{} is assigned to {}, which nobody wants", one.service, device));
+    }
+    for (const actuate::AssignedService& one : target.services) {
+      if (std::count(assignment->services.begin(), assignment->services.end(), one) != 1)
+        violate("the assignment does not say what is promised to " + one.name);
     }
   }
 

@@ -283,12 +283,30 @@ void fill_gpu(actuate::WantedGpu& gpu, const hw::GpuModel& model, Rng& rng, doub
 
 }  // namespace
 
+// Objectives and rates that differ from plan to plan.
+std::vector<actuate::AssignedService> services_of(const Wanted& wanted) {
+  std::map<std::string, actuate::AssignedService> services;
+  for (const actuate::WantedGpu& gpu : wanted.gpus) {
+    for (const actuate::WantedInstance& one : gpu.instances) {
+      if (one.segment.service.empty()) continue;
+      actuate::AssignedService& service = services[one.segment.service];
+      service.name = one.segment.service;
+      service.slo_ms = 10.0 + one.start;
+      service.rate_rps += one.segment.throughput_rps / 3;
+    }
+  }
+  std::vector<actuate::AssignedService> all;
+  for (const auto& [name, service] : services) all.push_back(service);
+  return all;
+}
+
 Wanted random_wanted(const hw::GpuModel& model, int gpus, Rng& rng, double fill) {
   Wanted wanted;
   for (int g = 0; g < gpus; ++g) {
     wanted.gpus.push_back({model.name, "", {}});
     fill_gpu(wanted.gpus.back(), model, rng, fill);
   }
+  wanted.services = services_of(wanted);
   return wanted;
 }
 
@@ -307,6 +325,7 @@ Wanted altered(const Wanted& wanted, const hw::GpuModel& model, Rng& rng) {
   for (std::size_t i = next.gpus.size(); i > 1; --i) {
     std::swap(next.gpus[i - 1], next.gpus[rng.below(i)]);
   }
+  next.services = services_of(next);
   return next;
 }
 
@@ -342,6 +361,7 @@ std::string difference(World& world, const Wanted& wanted) {
     if (!rows.empty()) need.insert(rows);
   }
   if (have != need) return "the layouts differ";
+  if (assigned.services != wanted.services) return "the services differ";
   if (world.assignment().segments.size() != devices)
     return "the assignment names devices that are not there";
   return {};

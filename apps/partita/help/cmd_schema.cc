@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "actuate/gateway_state.h"
 #include "base/nearest.h"
 #include "base/table.h"
 #include "commands.h"
@@ -16,6 +17,7 @@ namespace {
 std::vector<DocumentKind> all_kinds() {
   std::vector<DocumentKind> kinds = forms::document_kinds();
   for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
+  kinds.push_back(actuate::gateway_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }

@@ -21,7 +21,7 @@ namespace {
 
 Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
   if (flags.device != "0") return bad_input("--device", "only GPUs have it, not --driver cpu_mask");
-  if (!flags.library.empty())
+  if (!flags.vendor_library.empty())
     return bad_input("--library", "only GPUs have it, not --driver cpu_mask");
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const std::string name = flags.gpu.empty() ? fmt::format("1x{}", cores) : flags.gpu;
@@ -46,7 +46,7 @@ Result<OpenLaneDriver> on_nvidia(const LaneDriverFlags& flags) {
   drivers::green_ctx::Options options;
   options.gpu = flags.device;
   options.atom = flags.atom;
-  if (!flags.library.empty()) options.library = flags.library;
+  if (!flags.vendor_library.empty()) options.vendor_library = flags.vendor_library;
   using Driver = drivers::green_ctx::GreenCtxDriver;
   return with_kernels<Driver, drivers::green_ctx::CudaKernels>(Driver::open(options));
 }
@@ -57,7 +57,7 @@ Result<OpenLaneDriver> on_amd(const LaneDriverFlags& flags) {
   const auto [rest, error] = std::from_chars(flags.device.data(), end, options.device);
   if (error != std::errc{} || rest != end || options.device < 0)
     return bad_input("--device", fmt::format("'{}': AMD's GPUs have numbers from 0", flags.device));
-  options.library = flags.library;
+  options.vendor_library = flags.vendor_library;
   using Driver = drivers::hip_mask::HipMaskDriver;
   return with_kernels<Driver, drivers::hip_mask::HipKernels>(Driver::open(options));
 }
@@ -87,7 +87,7 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
       ->type_name("DEVICE")
       ->default_str(flags.device);
   command
-      .add_option("--library", flags.library,
+      .add_option("--library", flags.vendor_library,
                   "CUDA's or HIP's library, where it is not the installed libcuda.so.1 or "
                   "libamdhip64.so")
       ->type_name("FILE");

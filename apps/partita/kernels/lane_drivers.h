@@ -13,10 +13,10 @@ namespace partita::cli {
 
 struct LaneDriverFlags {
   std::string driver = "auto";
-  std::string gpu;           // topology of cpu_mask; empty: a unit per core
-  int atom = 0;              // of green_ctx; 0: the device's
-  std::string device = "0";  // ordinal of the GPU, or NVIDIA's UUID
-  std::string library;       // file of CUDA's or HIP's driver library; empty: the installed one
+  std::string gpu;             // topology of cpu_mask; empty: a unit per core
+  int atom = 0;                // of green_ctx; 0: the device's
+  std::string device = "0";    // ordinal of the GPU, or NVIDIA's UUID
+  std::string vendor_library;  // file of CUDA's or HIP's driver library; empty: the installed one
 };
 
 // Adds --driver, --device and --library; --gpu and --atom are the command's.

@@ -21,7 +21,7 @@ GreenCtxDriver::GreenCtxDriver(std::shared_ptr<const PrimaryContext> gpu, Atoms 
     : gpu_(std::move(gpu)), atoms_(std::move(atoms)), marks_(gpu_), pool_(gpu_) {}
 
 Result<std::unique_ptr<GreenCtxDriver>> GreenCtxDriver::open(const Options& options) {
-  auto library = CudaLibrary::open(options.library);
+  auto library = CudaLibrary::open(options.vendor_library);
   if (!library) return failed(library.error());
   auto gpu = PrimaryContext::open(*std::move(library), options.gpu);
   if (!gpu) return failed(gpu.error());

@@ -36,7 +36,7 @@ inline constexpr int kMaxGraphNodes = 4096;
 struct Options {
   std::string gpu = "0";  // ordinal or UUID
   int atom = 0;           // SMs per atom; 0: what the device keeps together (8 on Hopper)
-  std::string library = "libcuda.so.1";
+  std::string vendor_library = "libcuda.so.1";
 };
 
 class GreenCtxDriver final : public device::LaneDriver, private device::LaneGraphs {

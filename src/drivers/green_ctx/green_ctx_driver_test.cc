@@ -148,13 +148,13 @@ TEST(GreenCtx, WhatCannotBeOpened) {
     expect_refusal(world.options(), ErrorCode::not_found, "CUDA shows no GPU");
   }
   const FakeWorld world;
-  expect_refusal({.gpu = "0", .atom = 0, .library = "no-such-libcuda.so"}, ErrorCode::environment,
-                 "is the driver installed?");
-  expect_refusal({.gpu = "0", .atom = 0, .library = "libc.so.6"}, ErrorCode::environment,
+  expect_refusal({.gpu = "0", .atom = 0, .vendor_library = "no-such-libcuda.so"},
+                 ErrorCode::environment, "is the driver installed?");
+  expect_refusal({.gpu = "0", .atom = 0, .vendor_library = "libc.so.6"}, ErrorCode::environment,
                  "too old");
   for (const char* gpu : {"1", "-1", "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaa", "H100"})
-    expect_refusal({.gpu = gpu, .atom = 0, .library = PARTITA_FAKE_CUDA}, ErrorCode::not_found,
-                   "no such GPU; CUDA shows this process 1");
+    expect_refusal({.gpu = gpu, .atom = 0, .vendor_library = PARTITA_FAKE_CUDA},
+                   ErrorCode::not_found, "no such GPU; CUDA shows this process 1");
   expect_refusal(world.options(3), ErrorCode::invalid_argument, "groups of 4 SMs");
   expect_refusal(world.options(200), ErrorCode::invalid_argument, "has 132 SMs");
   expect_refusal(world.options(-8), ErrorCode::invalid_argument, "open(atom -8)");
@@ -168,7 +168,8 @@ TEST(GreenCtx, AGpuByNumberOrUuid) {
                                   {"2", 2},
                                   {"GPU-b0b1b2b3-b4b5-b6b7-b8b9-babbbcbdbebf", 1},
                                   {"MIG-C0C1C2C3-c4c5-c6c7-c8c9-cacbcccdcecf", 2}}) {
-    const auto driver = GreenCtxDriver::open({.gpu = gpu, .atom = 0, .library = PARTITA_FAKE_CUDA});
+    const auto driver =
+        GreenCtxDriver::open({.gpu = gpu, .atom = 0, .vendor_library = PARTITA_FAKE_CUDA});
     ASSERT_TRUE(driver) << gpu;
     EXPECT_EQ((*driver)->gpu()->device(), device) << gpu;
   }

@@ -112,7 +112,7 @@ Result<std::unique_ptr<HipMaskDriver>> HipMaskDriver::open(const HipMaskOptions&
                      fmt::format("{} is set, which takes CUs from every mask: unset it", name),
                      call);
   }
-  const auto library = HipLibrary::open(options.library);
+  const auto library = HipLibrary::open(options.vendor_library);
   if (!library) return failed(library.error());
   const abi::HipApi& api = (*library)->api();
   int devices = 0;

@@ -28,8 +28,8 @@ inline constexpr int kMaxEvents = 1 << 14;
 inline constexpr std::int64_t kMaxQueued = 512;  // far less than a queue of HIP holds
 
 struct HipMaskOptions {
-  int device = 0;       // HIP's number
-  std::string library;  // file of libamdhip64; empty: the installed one
+  int device = 0;              // HIP's number
+  std::string vendor_library;  // file of libamdhip64; empty: the installed one
   std::string kfd = "/sys/class/kfd/kfd/topology/nodes";
   // A HIP event is put behind every so many kernels and waits of a lane, to see how far it is.
   // Above 1 a lane has fewer of them, which take time between kernels, and counts kernels that are

@@ -94,7 +94,7 @@ class HipMask : public testing::Test {
 
   void use(const Board& board) {
     control<decltype(fake::fake_hip_board)>("fake_hip_board")(&board);
-    options_ = {.library = PARTITA_HIP_FAKE};
+    options_ = {.vendor_library = PARTITA_HIP_FAKE};
     options_.kfd = testing::TempDir() + "hip_mask_kfd_" + std::to_string(getpid());
     std::filesystem::create_directories(options_.kfd + "/1");
     int cus = 0;
@@ -316,7 +316,7 @@ TEST_F(HipMask, WithoutHipThereIsNoDriver) {
   for (const auto& [library, sentence] :
        {std::pair("/nowhere/libamdhip64.so", "is ROCm installed?"),
         std::pair("libm.so.6", "has no hipGetDeviceCount; HIP 5 or later is needed")}) {
-    const auto driver = HipMaskDriver::open({.library = library});
+    const auto driver = HipMaskDriver::open({.vendor_library = library});
     ASSERT_FALSE(driver);
     EXPECT_EQ(driver.error().code, ErrorCode::environment);
     EXPECT_THAT(driver.error().message, HasSubstr(sentence));

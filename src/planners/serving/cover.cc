@@ -20,13 +20,6 @@ bool works(const Mode& mode) {
   return std::any_of(mode.rate.begin(), mode.rate.end(), [](double rate) { return rate > 0; });
 }
 
-double carried(const Mode& mode, const Counts& counts, int classes) {
-  double sum = 0;
-  for (std::size_t k = 0; k < static_cast<std::size_t>(classes); ++k)
-    sum += counts[k] * mode.rate[k];
-  return sum;
-}
-
 struct Item {
   int index;
   double rate;
@@ -212,6 +205,13 @@ class Enumerator {
 };
 
 }  // namespace
+
+double carried(const Mode& mode, const Counts& counts, int classes) {
+  double sum = 0;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(classes); ++k)
+    sum += counts[k] * mode.rate[k];
+  return sum;
+}
 
 double cost(const Counts& counts, const Prices& prices, int classes) {
   double sum = 0;

@@ -57,6 +57,8 @@ struct PricedCover {
 // The cheapest cover under prices (max_count is ignored). Exact within kPricingNodes per mode. The
 // kind must have a usable class.
 inline constexpr int kPricingNodes = 50'000;
+// What instances of these counts carry in that mode, requests/s.
+double carried(const Mode& mode, const Counts& counts, int classes);
 PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);
 
 // Which classes can stand in for which: smaller[k] lists classes j whose instances fit wherever one

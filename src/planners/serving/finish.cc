@@ -52,6 +52,19 @@ class LatencyOracle {
 
 }  // namespace
 
+Options quietly(const Options& options) {
+  Options quiet = options;
+  quiet.progress = nullptr;
+  return quiet;
+}
+
+bool meets_its_bounds(const plan::ServingProblem& problem, const plan::Objective& objective) {
+  const bool fewest = problem.fleet.size() == 1
+                          ? objective.gpus <= objective.lower_bound_gpus
+                          : objective.cost <= objective.lower_bound_cost * (1 + 1e-9);
+  return fewest && objective.gpcs <= objective.lower_bound_gpcs;
+}
+
 Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std::string& planner,
                  const Stopwatch& watch) {
   if (!outcome.plan) return outcome;
@@ -63,8 +76,7 @@ Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std
   plan.rule = problem.rule;
   plan.survive = problem.survive;
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
-    if (plan.services.empty()) complete_pools(problem, plan);
-    return outcome;
+    return outcome;  // who plans pools has filled in the rows
   }
   std::map<std::string, std::size_t> index;
   for (const plan::Service& service : problem.services) {

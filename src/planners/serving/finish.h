@@ -28,4 +28,10 @@ class Stopwatch {
 Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std::string& planner,
                  const Stopwatch& watch);
 
+// The same options without progress: for what is solved on the side.
+Options quietly(const Options& options);
+// Whether the objective is proven: GPUs (or cost, in a fleet of several models) and compute slices
+// at their bounds.
+bool meets_its_bounds(const plan::ServingProblem& problem, const plan::Objective& objective);
+
 }  // namespace partita::planners::serving

@@ -36,7 +36,8 @@ std::set<std::string> named_in_avoid(const std::vector<plan::Service>& services)
   return names;
 }
 
-// What a service's instances count for in one table.
+}  // namespace
+
 Mode mode_in(const plan::ServingProblem& problem, const PointTables& tables, const Fleet& fleet,
              std::size_t service) {
   Mode mode{{}, demand_of(problem, tables, service)};
@@ -47,7 +48,13 @@ Mode mode_in(const plan::ServingProblem& problem, const PointTables& tables, con
   return mode;
 }
 
-}  // namespace
+double slices_at_least(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
+                       const Fleet& fleet) {
+  double slices = 0;
+  for (const Kind& kind : make_kinds(problem, modes, fleet).kinds)
+    slices += kind.copies * cheapest_cover(kind, fleet.gpcs, fleet.classes).bound;
+  return slices;
+}
 
 std::vector<int> Fleet::counts_of(int model, const Counts& counts) const {
   const auto m = static_cast<std::size_t>(model);

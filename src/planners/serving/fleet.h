@@ -49,5 +49,11 @@ struct KindTable {
 // `modes`: tables of the same shapes, at least one; mode i of a kind is what modes[i] says.
 KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                      const Fleet& fleet);
+// What a service's instances count for in one table.
+Mode mode_in(const plan::ServingProblem& problem, const PointTables& tables, const Fleet& fleet,
+             std::size_t service);
+// Compute slices that no plan goes below: every service's cheapest cover by itself.
+double slices_at_least(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
+                       const Fleet& fleet);
 
 }  // namespace partita::planners::serving

@@ -12,7 +12,6 @@ namespace {
 // Where the closed form is known to be good: processes, and SLO over the longest batch; and how far
 // it may be off.
 constexpr int kManyProcesses = 4;
-constexpr double kRoomySlo = 1.6;
 constexpr double kClosedFormError = 0.03;
 // Below that share of full batches, where only a few fit into the slack, it is far too low.
 constexpr double kTrustedShare = 0.85;
@@ -115,7 +114,7 @@ int PoolOracle::question(const plan::Service& service) {
 }
 
 bool PoolOracle::poisson(const plan::Service& service) const {
-  return std::holds_alternative<plan::PoissonArrivals>(service.traffic.arrivals);
+  return plan::is_poisson(service.traffic.arrivals);
 }
 
 // Equal laws have the same number; Poisson has 0.

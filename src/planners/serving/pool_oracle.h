@@ -26,6 +26,8 @@ struct PoolPart {
 using PoolParts = std::vector<PoolPart>;  // sorted
 
 // Half of what the percentile allows: a minute of traffic scatters around its steady state.
+// From this multiple of the longest batch on, an SLO leaves room for the closed form.
+inline constexpr double kRoomySlo = 1.6;
 inline constexpr double kSpentLate = 0.5;
 model::PoolSlo planned_slo(const plan::Service& service);
 
@@ -47,8 +49,6 @@ class PoolOracle {
   };
   Answer check(const plan::Service& service, const PoolParts& parts);
 
-  model::Pool pool_of(const plan::Service& service, const PoolParts& parts) const;
-
  private:
   using Key = std::pair<int, PoolParts>;
   // Arrivals that are not Poisson, drawn once for all runs of a service at a rate.
@@ -58,6 +58,7 @@ class PoolOracle {
     plan::ArrivalSource source;
     std::vector<plan::Nanos> times;
   };
+  model::Pool pool_of(const plan::Service& service, const PoolParts& parts) const;
 
   bool poisson(const plan::Service& service) const;
   std::size_t law_of(const plan::Service& service);

@@ -191,12 +191,7 @@ class PoolPlanner {
   // ---- demands ----
 
   Mode mode_at(std::size_t m, std::size_t s) const {
-    Mode mode{{}, modes_[m].front().demand[s]};
-    for (std::size_t e = 0; e < modes_[m].size(); ++e)
-      for (std::size_t k = 0; k < modes_[m][e].profiles.size(); ++k)
-        if (const auto& point = modes_[m][e].best[s][k])
-          mode.rate[at(fleet_.first_class[e]) + k] = point->throughput.value;
-    return mode;
+    return mode_in(problem_, modes_[m], fleet_, s);
   }
 
   PoolParts parts_of(std::size_t m, std::size_t s, const Counts& counts) const {
@@ -221,17 +216,15 @@ class PoolPlanner {
   // The least demand worth trying: by the closed form where that is good, else the rate itself.
   double first_demand(std::size_t m, std::size_t s) const {
     double longest = 0, batch = kNever;
-    int processes = 0;
     for (const PointTable& table : modes_[m]) {
       for (const auto& point : table.best[s]) {
         if (!point) continue;
         longest = std::max(longest, point->latency.value);
         batch = std::min(batch, 1.0 * point->batch);
-        processes = std::max(processes, point->processes);
       }
     }
     const double rate = plan::planning_rate(service(s)).value;
-    if (service(s).slo.value < 1.6 * longest) return rate;
+    if (service(s).slo.value < kRoomySlo * longest) return rate;
     const double closed =
         model::closed_form_fluid(Rps{rate}, planned_slo(service(s)), Millis{longest}, batch).value;
     return std::isfinite(closed) ? std::max(rate, 0.9 * closed) : rate;
@@ -261,7 +254,7 @@ class PoolPlanner {
   // more than `most`.
   double settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
-    const bool poisson = std::holds_alternative<plan::PoissonArrivals>(service(s).traffic.arrivals);
+    const bool poisson = plan::is_poisson(service(s).traffic.arrivals);
     const double step = poisson ? kStep : kBurstyStep;
     Kind kind{mode_at(m, s), {}, service(s).min_replicas};
     for (int trial = 0; trial < kMostTrials; ++trial) {
@@ -269,15 +262,9 @@ class PoolPlanner {
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
       if (cover.bound > most) return kNever;
       if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
-      demand = std::max(demand * (1 + step), carried(kind, cover.counts) * kAbove);
+      demand = std::max(demand * (1 + step), carried(kind, cover.counts, fleet_.classes) * kAbove);
     }
     return kNever;
-  }
-
-  double carried(const Mode& mode, const Counts& counts) const {
-    double sum = 0;
-    for (std::size_t k = 0; k < at(fleet_.classes); ++k) sum += counts[k] * mode.rate[k];
-    return sum;
   }
 
   void calibrate() {
@@ -447,23 +434,15 @@ class PoolPlanner {
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
     if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
-    Options quiet = options_;
-    quiet.progress = nullptr;
-    const Outcome relaxed = plan_exact(problem_, fluid, quiet);
+    const Outcome relaxed = plan_exact(problem_, fluid, quietly(options_));
     if (!relaxed.plan) return;
-    const KindTable table = make_kinds(problem_, fluid, fleet_);
-    double slices = 0;
-    for (const Kind& kind : table.kinds)
-      slices += kind.copies * cheapest_cover(kind, fleet_.gpcs, fleet_.classes).bound;
     plan::Objective& objective = plan.objective;
     objective.lower_bound_gpus = std::min(objective.gpus, relaxed.plan->objective.lower_bound_gpus);
     objective.lower_bound_cost = std::min(objective.cost, relaxed.plan->objective.lower_bound_cost);
     objective.lower_bound_gpcs =
-        std::min(objective.gpcs, static_cast<int>(std::ceil(slices - 1e-6)));
-    const bool fewest = problem_.fleet.size() == 1
-                            ? objective.gpus <= objective.lower_bound_gpus
-                            : objective.cost <= objective.lower_bound_cost * (1 + 1e-9);
-    objective.optimal = fewest && objective.gpcs <= objective.lower_bound_gpcs;
+        std::min(objective.gpcs,
+                 static_cast<int>(std::ceil(slices_at_least(problem_, fluid, fleet_) - 1e-6)));
+    objective.optimal = meets_its_bounds(problem_, objective);
     plan.explanation.push_back(fmt::format(
         "no dispatcher does it with fewer than {} GPUs and {} compute slices: requests in time run "
         "in batches that end within the SLO, and no process is more than busy",
@@ -487,11 +466,6 @@ Outcome plan_pools(const plan::ServingProblem& problem, const Options& options,
 Outcome plan_pools_in_one_mode(const plan::ServingProblem& problem, const Options& options,
                                const PointPlanner& solve) {
   return PoolPlanner(problem, options).plan(solve, true);
-}
-
-void complete_pools(const plan::ServingProblem& problem, plan::ServingPlan& plan) {
-  PoolOracle oracle(problem);
-  fill_rows(problem, plan, oracle);
 }
 
 }  // namespace partita::planners::serving

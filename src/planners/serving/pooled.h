@@ -34,9 +34,4 @@ Outcome plan_pools(const plan::ServingProblem& problem, const Options& options,
 Outcome plan_pools_in_one_mode(const plan::ServingProblem& problem, const Options& options,
                                const PointPlanner& solve);
 
-// Adds the rows of the services to a plan that has none: what their pools carry and their
-// percentile latency. The throughputs of the instances, full ones before, then add up to what a
-// pool carries. The planners above have done so.
-void complete_pools(const plan::ServingProblem& problem, plan::ServingPlan& plan);
-
 }  // namespace partita::planners::serving

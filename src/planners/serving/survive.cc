@@ -57,21 +57,6 @@ plan::ServingProblem after_loss(const plan::ServingProblem& problem) {
   return left;
 }
 
-double slices_at_least(const plan::ServingProblem& problem, const Modes& spare) {
-  const auto fleet = make_fleet(problem, spare.front());
-  if (!fleet) return 0;
-  double slices = 0;
-  for (const Kind& kind : make_kinds(problem, spare, *fleet).kinds)
-    slices += kind.copies * cheapest_cover(kind, fleet->gpcs, fleet->classes).bound;
-  return slices;
-}
-
-Options quietly(const Options& options) {
-  Options quiet = options;
-  quiet.progress = nullptr;
-  return quiet;
-}
-
 }  // namespace
 
 std::vector<PointTables> with_spare(const plan::ServingProblem& problem, const Modes& modes) {
@@ -125,7 +110,9 @@ void bound_surviving(const plan::ServingProblem& problem, const Modes& modes,
   plan::Objective& objective = plan.objective;
   const Modes spare = with_spare(problem, modes);
   const bool single = problem.fleet.size() == 1;
-  int gpus = 0, gpcs = static_cast<int>(std::ceil(slices_at_least(problem, spare) - 1e-6));
+  const auto fleet = make_fleet(problem, spare.front());
+  const double slices = fleet ? slices_at_least(problem, spare, *fleet) : 0;
+  int gpus = 0, gpcs = static_cast<int>(std::ceil(slices - 1e-6));
   double cost = 0;
   const Outcome with_all = plan_exact(problem, spare, quietly(options));
   if (with_all.plan) {
@@ -145,9 +132,7 @@ void bound_surviving(const plan::ServingProblem& problem, const Modes& modes,
   objective.lower_bound_gpus = std::min(objective.gpus, gpus);
   objective.lower_bound_cost = std::min(objective.cost, cost);
   objective.lower_bound_gpcs = std::min(objective.gpcs, gpcs);
-  const bool fewest = single ? objective.gpus <= objective.lower_bound_gpus
-                             : objective.cost <= objective.lower_bound_cost * (1 + 1e-9);
-  objective.optimal = fewest && objective.gpcs <= objective.lower_bound_gpcs;
+  objective.optimal = meets_its_bounds(problem, objective);
   plan.explanation.push_back(fmt::format(
       "whatever stands where, {} GPUs and {} compute slices are needed at least: every service "
       "carries its rate without its largest instance, and what a loss leaves is a plan",

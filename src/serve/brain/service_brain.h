@@ -15,8 +15,11 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan/dispatcher.h"
@@ -36,8 +39,7 @@ inline constexpr int kDefaultQueueLimit = 4096;
 struct ServiceSettings {
   Nanos slo = 0;                         // > 0
   int queue_limit = kDefaultQueueLimit;  // items that may wait
-  bool shed = true;      // refuse at once what is predicted to end after its deadline
-  double admission = 1;  // share of the predicted capacity let in, (0, 1]; lowered during a change
+  bool shed = true;  // refuse at once what is predicted to end after its deadline
   bool operator==(const ServiceSettings&) const = default;
 };
 
@@ -110,8 +112,11 @@ class ServiceBrain {
   void configure(const ServiceSettings& settings);
 
   // ---- workers
-  void join(Nanos now, WorkerId worker, WorkerOffer offer);  // it is ready
-  void leave(Nanos now, WorkerId worker);  // no batch for it any more; drained once idle
+  void join(WorkerId worker, WorkerOffer offer);  // it is ready
+  // It is silent: no batch for it until it is heard again; what it runs may still end.
+  void suspend(WorkerId worker);
+  void resume(WorkerId worker);
+  void leave(WorkerId worker);  // no batch for it any more; drained once idle
   // Its connection is gone. Its items go back to the front, idempotent ones that were not requeued
   // kMaxRequeues times; the others fail at the next step().
   void lose(Nanos now, WorkerId worker);
@@ -119,10 +124,11 @@ class ServiceBrain {
   // ---- requests
   // Whether the request would be let in now. Counts it as offered.
   Admission admit(Nanos now, const Wish& wish);
+  void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.
-  std::vector<std::pair<BatchId, std::uint32_t>> cancel(Nanos now, RequestId request);
+  std::vector<std::pair<BatchId, std::uint32_t>> cancel(RequestId request);
   // A batch has ended; failed[i] of its item i. Unknown batches are ignored.
   void done(Nanos now, BatchId batch, std::span<const bool> failed);
   // Items of a request that are in no batch at the moment keep their slots: the owner frees a
@@ -137,3 +143,58 @@ class ServiceBrain {
   double capacity_rps() const;                                  // of full batches on them
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
   const ServiceCounters& counters() const { return counters_; }
+
+ private:
+  struct Worker {
+    WorkerOffer offer;
+    bool leaving = false, suspended = false;
+    int member = -1;  // of the pool; -1: gets nothing
+    std::optional<BatchId> batch = {};
+    bool usable() const { return !leaving && !suspended; }
+  };
+  struct Waiting {
+    Nanos key = 0;      // the order of the queue, see above
+    Nanos arrived = 0;  // when it joined
+    Item item;
+  };
+  struct Running {
+    WorkerId worker = 0;
+    Nanos begun = 0, predicted = 0;
+    std::vector<Waiting> items = {};
+  };
+  struct Request {
+    Wish wish;
+    int left = 0;     // items without a result
+    int running = 0;  // of them, in a batch
+    int requeues = 0;
+    bool failed = false;
+    bool gone = false;  // cancelled
+  };
+
+  Nanos key_of(const Wish& wish) const;
+  Nanos predicted_finish(Nanos now, std::size_t position, int items) const;
+  void rebuild();
+  void insert(const Waiting& waiting, bool again);
+  void take_out(RequestId request);
+  void settle(Nanos now, RequestId id);
+  void finish(Nanos now, RequestId id, Outcome outcome);
+  void expire(Nanos now);
+  Batch start(Nanos now, const plan::Dispatcher::Decision& decision);
+
+  ServiceSettings settings_;
+  ServiceCounters counters_;
+  std::map<WorkerId, Worker> workers_;
+  std::optional<plan::Dispatcher> dispatcher_;       // while some worker is ready
+  std::vector<std::deque<WorkerId>> idle_;           // by member, the longest idle first
+  std::deque<Waiting> queue_;                        // by key; the dispatcher holds the same keys
+  std::unordered_map<RequestId, Request> requests_;  // looked up only
+  std::map<BatchId, Running> batches_;
+  std::set<std::pair<Nanos, RequestId>> deadlines_;  // of requests with one of their own
+  std::vector<Finished> finished_;
+  std::vector<WorkerId> drained_;
+  BatchId next_batch_ = 1;
+  double drift_ = 1;  // execution time over what was predicted, smoothed
+  Nanos asked_ = plan::kForever;
+};
+
+}  // namespace partita::serve

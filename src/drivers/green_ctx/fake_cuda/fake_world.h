@@ -38,7 +38,7 @@ class FakeWorld {
     return driver ? *std::move(driver) : nullptr;
   }
   static Options options(int atom = 0) {
-    return {.gpu = "0", .atom = atom, .library = PARTITA_FAKE_CUDA};
+    return {.gpu = "0", .atom = atom, .vendor_library = PARTITA_FAKE_CUDA};
   }
   static std::unique_ptr<CudaKernels> kernels(GreenCtxDriver& driver) {
     auto kernels = CudaKernels::open(driver);

@@ -1,0 +1,406 @@
+#include "serve/brain/service_brain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/index.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr double kDriftWeight = 0.05;
+constexpr double kMostDrift = 4;
+
+Nanos scaled(Nanos time, double factor) { return std::llround(static_cast<double>(time) * factor); }
+
+Nanos nanos(Millis time) { return std::llround(time.value * 1e6); }
+
+}  // namespace
+
+ServiceBrain::ServiceBrain(ServiceSettings settings) : settings_(settings) {
+  CHECK(settings_.slo > 0 && settings_.queue_limit > 0);
+}
+
+void ServiceBrain::configure(const ServiceSettings& settings) {
+  CHECK(settings.slo > 0 && settings.queue_limit > 0);
+  if (settings == settings_) return;
+  settings_ = settings;
+  if (!dispatcher_) return;
+  // The dispatcher's SLO is part of its policy: begin with a new one.
+  dispatcher_.reset();
+  rebuild();
+}
+
+// ---- workers ----
+
+// The pool of the workers that are ready now; the queue stays as it is.
+void ServiceBrain::rebuild() {
+  std::map<std::string, std::vector<WorkerId>> devices;
+  for (auto& [id, worker] : workers_) {
+    worker.member = -1;
+    if (worker.usable()) devices[worker.offer.device].push_back(id);
+  }
+  idle_.clear();
+  if (devices.empty()) {
+    dispatcher_.reset();
+    return;
+  }
+  std::vector<plan::PoolMember> members;
+  std::vector<int> busy;
+  for (const auto& [device, ids] : devices) {
+    members.push_back({workers_.at(ids.front()).offer.curve, static_cast<int>(ids.size())});
+    busy.push_back(0);
+    idle_.emplace_back();
+    for (const WorkerId id : ids) {
+      Worker& worker = workers_.at(id);
+      worker.member = static_cast<int>(members.size()) - 1;
+      if (worker.batch) {
+        ++busy.back();
+      } else {
+        idle_.back().push_back(id);
+      }
+    }
+  }
+  if (!dispatcher_) {
+    dispatcher_.emplace(plan::pooled_policy(members, settings_.slo));
+    for (const Waiting& waiting : queue_) dispatcher_->arrive(waiting.key);
+  }
+  dispatcher_->change_members(std::move(members), busy);
+}
+
+void ServiceBrain::join(WorkerId id, WorkerOffer offer) {
+  CHECK(!workers_.contains(id) && !offer.curve.steps.empty());
+  workers_.emplace(id, Worker{.offer = std::move(offer)});
+  rebuild();
+}
+
+void ServiceBrain::suspend(WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end() || found->second.suspended) return;
+  found->second.suspended = true;
+  rebuild();
+}
+
+void ServiceBrain::resume(WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end() || !found->second.suspended) return;
+  found->second.suspended = false;
+  rebuild();
+}
+
+void ServiceBrain::leave(WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end() || found->second.leaving) return;
+  found->second.leaving = true;
+  if (!found->second.batch) drained_.push_back(id);
+  rebuild();
+}
+
+void ServiceBrain::lose(Nanos now, WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  std::optional<Running> under_way;
+  if (found->second.batch) {
+    const auto batch = batches_.find(*found->second.batch);
+    under_way = std::move(batch->second);
+    batches_.erase(batch);
+  }
+  workers_.erase(found);
+  std::erase(drained_, id);
+  rebuild();
+  if (!under_way) return;
+  std::set<RequestId> affected;
+  for (const Waiting& waiting : under_way->items) {
+    Request& request = requests_.at(waiting.item.request);
+    --request.running;
+    if (affected.insert(waiting.item.request).second) {
+      ++request.requeues;
+      if (!request.wish.idempotent || request.requeues > kMaxRequeues) request.failed = true;
+    }
+  }
+  for (auto waiting = under_way->items.rbegin(); waiting != under_way->items.rend(); ++waiting) {
+    const Request& request = requests_.at(waiting->item.request);
+    if (request.failed || request.gone) continue;
+    ++counters_.requeued;
+    insert(*waiting, true);
+  }
+  for (const RequestId request : affected) settle(now, request);
+}
+
+// ---- requests ----
+
+Nanos ServiceBrain::key_of(const Wish& wish) const {
+  Nanos key = wish.arrived;
+  if (wish.deadline) key = std::min(key, *wish.deadline - settings_.slo);
+  const int priority = std::clamp(wish.priority, -kMaxPriority, kMaxPriority);
+  return key - priority * settings_.slo;
+}
+
+// When `items` behind `position` waiting ones should be done, if full batches follow one another.
+Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items) const {
+  struct Slot {
+    Nanos free;
+    std::size_t batch;
+    Nanos full;
+  };
+  std::vector<Slot> slots;
+  slots.reserve(workers_.size());
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.usable()) continue;
+    const profile::BatchCurve& curve = worker.offer.curve;
+    Nanos free = now;
+    if (worker.batch) {
+      const Running& running = batches_.at(*worker.batch);
+      free = std::max(now, running.begun + scaled(running.predicted, drift_));
+    }
+    slots.push_back(
+        {free, at(curve.max_batch()), scaled(nanos(curve.steps.back().latency), drift_)});
+  }
+  const auto later = [](const Slot& a, const Slot& b) { return a.free > b.free; };
+  std::make_heap(slots.begin(), slots.end(), later);
+  std::size_t ahead = position + at(items);
+  while (true) {
+    std::pop_heap(slots.begin(), slots.end(), later);
+    Slot& slot = slots.back();
+    slot.free += slot.full;
+    if (ahead <= slot.batch) return slot.free;
+    ahead -= slot.batch;
+    std::push_heap(slots.begin(), slots.end(), later);
+  }
+}
+
+Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
+  ++counters_.offered;
+  if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
+    return {Refusal::too_many_items};
+  if (!dispatcher_) {
+    ++counters_.refused_worker;
+    return {Refusal::no_worker, settings_.slo};
+  }
+  const auto after =
+      std::upper_bound(queue_.begin(), queue_.end(), key_of(wish),
+                       [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
+  const auto position = static_cast<std::size_t>(after - queue_.begin());
+  const Nanos finish = predicted_finish(now, position, wish.items);
+  const Nanos full = queued() + wish.items > settings_.queue_limit;
+  if (full) {
+    ++counters_.refused_full;
+    return {Refusal::queue_full, std::max<Nanos>(finish - now, 1), finish};
+  }
+  const Nanos deadline = wish.deadline.value_or(wish.arrived + settings_.slo);
+  if (settings_.shed && finish > deadline - plan::usual_margin(settings_.slo)) {
+    ++counters_.refused_miss;
+    return {Refusal::predicted_miss, std::max<Nanos>(finish - deadline, 1), finish};
+  }
+  return {Refusal::none, 0, finish};
+}
+
+// Behind those of the same key, or before them when it comes back from a batch.
+void ServiceBrain::insert(const Waiting& waiting, bool again) {
+  const auto before = [](const Waiting& a, const Waiting& b) { return a.key < b.key; };
+  const auto place = again ? std::lower_bound(queue_.begin(), queue_.end(), waiting, before)
+                           : std::upper_bound(queue_.begin(), queue_.end(), waiting, before);
+  queue_.insert(place, waiting);
+  if (dispatcher_) dispatcher_->arrive(waiting.key);
+}
+
+void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
+  CHECK(wish.items >= 1);
+  const bool fresh = requests_.emplace(id, Request{.wish = wish, .left = wish.items}).second;
+  CHECK(fresh);
+  if (wish.deadline) deadlines_.insert({*wish.deadline, id});
+  for (int i = 0; i < wish.items; ++i)
+    insert({key_of(wish), now, {id, static_cast<std::uint32_t>(i)}}, false);
+}
+
+// Its items that wait leave the queue.
+void ServiceBrain::take_out(RequestId id) {
+  for (std::size_t i = queue_.size(); i-- > 0;) {
+    if (queue_[i].item.request != id) continue;
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (dispatcher_) dispatcher_->withdraw(i);
+  }
+}
+
+std::vector<std::pair<BatchId, std::uint32_t>> ServiceBrain::cancel(RequestId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return {};
+  Request& request = found->second;
+  if (request.gone) return {};
+  ++counters_.cancelled;
+  std::erase_if(finished_, [&](const Finished& finished) { return finished.request == id; });
+  take_out(id);
+  if (request.wish.deadline) deadlines_.erase({*request.wish.deadline, id});
+  if (request.running == 0) {
+    requests_.erase(found);
+    return {};
+  }
+  request.gone = true;
+  std::vector<std::pair<BatchId, std::uint32_t>> under_way;
+  for (const auto& [batch, running] : batches_)
+    for (std::size_t i = 0; i < running.items.size(); ++i)
+      if (running.items[i].item.request == id)
+        under_way.emplace_back(batch, static_cast<std::uint32_t>(i));
+  return under_way;
+}
+
+bool ServiceBrain::running(RequestId id) const {
+  const auto found = requests_.find(id);
+  return found != requests_.end() && found->second.running > 0;
+}
+
+// After something happened to a request's items: is it finished?
+void ServiceBrain::settle(Nanos now, RequestId id) {
+  Request& request = requests_.at(id);
+  if (request.failed && !request.gone) take_out(id);
+  if (request.running > 0) return;
+  if (request.gone) {
+    requests_.erase(id);
+  } else if (request.failed) {
+    finish(now, id, Outcome::failed);
+  } else if (request.left == 0) {
+    finish(now, id, Outcome::done);
+  }
+}
+
+void ServiceBrain::finish(Nanos now, RequestId id, Outcome outcome) {
+  const auto found = requests_.find(id);
+  const Wish& wish = found->second.wish;
+  switch (outcome) {
+    case Outcome::done:
+      ++counters_.completed;
+      if (now <= wish.arrived + settings_.slo) ++counters_.in_slo;
+      break;
+    case Outcome::failed:
+      ++counters_.failed;
+      break;
+    case Outcome::expired:
+      ++counters_.expired;
+      break;
+  }
+  if (wish.deadline) deadlines_.erase({*wish.deadline, id});
+  finished_.push_back({id, outcome});
+  requests_.erase(found);
+}
+
+void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
+  const auto found = batches_.find(id);
+  if (found == batches_.end()) return;
+  const Running running = std::move(found->second);
+  batches_.erase(found);
+  Worker& worker = workers_.at(running.worker);
+  worker.batch.reset();
+  if (worker.member >= 0) {
+    dispatcher_->complete(worker.member);
+    idle_[at(worker.member)].push_back(running.worker);
+  } else if (worker.leaving) {
+    drained_.push_back(running.worker);
+  }
+  const Nanos took = now - running.begun;
+  counters_.execution += took;
+  const double ratio = static_cast<double>(took) / static_cast<double>(running.predicted);
+  drift_ = std::clamp(drift_ + kDriftWeight * (ratio - drift_), 1 / kMostDrift, kMostDrift);
+  for (std::size_t i = 0; i < running.items.size(); ++i) {
+    Request& request = requests_.at(running.items[i].item.request);
+    --request.running;
+    --request.left;
+    if (i >= failed.size() || failed[i]) request.failed = true;
+  }
+  for (std::size_t i = 0; i < running.items.size(); ++i) {
+    const RequestId request = running.items[i].item.request;
+    if (requests_.contains(request)) settle(now, request);
+  }
+}
+
+// ---- time ----
+
+// What has a deadline of its own and waits beyond it. Who has an item in a batch may finish.
+void ServiceBrain::expire(Nanos now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto [deadline, id] = *deadlines_.begin();
+    if (running(id)) {
+      deadlines_.erase(deadlines_.begin());
+      continue;
+    }
+    take_out(id);
+    finish(now, id, Outcome::expired);
+  }
+}
+
+Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision) {
+  std::deque<WorkerId>& idle = idle_[at(decision.member)];
+  CHECK(!idle.empty());
+  const WorkerId worker = idle.front();
+  idle.pop_front();
+  const BatchId id = next_batch_++;
+  workers_.at(worker).batch = id;
+  Running running{.worker = worker, .begun = now, .predicted = decision.duration};
+  Batch batch{.id = id, .worker = worker, .deadline = plan::kForever};
+  batch.predicted = decision.duration;
+  for (int i = 0; i < decision.dispatch; ++i) {
+    const Waiting& waiting = queue_.front();
+    CHECK(waiting.key == dispatcher_->dispatched()[at(i)]);
+    Request& request = requests_.at(waiting.item.request);
+    ++request.running;
+    batch.deadline = std::min(batch.deadline,
+                              request.wish.deadline.value_or(request.wish.arrived + settings_.slo));
+    batch.items.push_back(waiting.item);
+    counters_.queued += now - waiting.arrived;
+    running.items.push_back(waiting);
+    queue_.pop_front();
+  }
+  ++counters_.batches;
+  counters_.items += decision.dispatch;
+  batches_.emplace(id, std::move(running));
+  return batch;
+}
+
+Outputs ServiceBrain::step(Nanos now) {
+  Outputs outputs;
+  if (now >= asked_) {
+    counters_.lateness += now - asked_;
+    ++counters_.wakes;
+  }
+  expire(now);
+  if (dispatcher_) {
+    while (true) {
+      const plan::Dispatcher::Decision decision = dispatcher_->step(now);
+      outputs.wake_at = decision.wake_at;
+      if (decision.dispatch == 0) break;
+      outputs.run.push_back(start(now, decision));
+    }
+  }
+  if (!deadlines_.empty()) outputs.wake_at = std::min(outputs.wake_at, deadlines_.begin()->first);
+  asked_ = outputs.wake_at;
+  outputs.finished = std::exchange(finished_, {});
+  outputs.drain = std::exchange(drained_, {});
+  return outputs;
+}
+
+int ServiceBrain::queued() const { return static_cast<int>(queue_.size()); }
+int ServiceBrain::running_batches() const { return static_cast<int>(batches_.size()); }
+
+int ServiceBrain::workers() const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
+                                        [](const auto& w) { return w.second.usable(); }));
+}
+
+double ServiceBrain::capacity_rps() const {
+  double rate = 0;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.usable()) continue;
+    const profile::BatchCurve::Step& full = worker.offer.curve.steps.back();
+    rate += full.batch * 1e3 / full.latency.value;
+  }
+  return rate;
+}
+
+std::vector<WorkerId> ServiceBrain::overdue(Nanos now, Nanos grace) const {
+  std::vector<WorkerId> late;
+  for (const auto& [id, running] : batches_)
+    if (now - running.begun > running.predicted + grace) late.push_back(running.worker);
+  return late;
+}
+
+}  // namespace partita::serve

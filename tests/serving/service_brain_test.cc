@@ -1,0 +1,349 @@
+// The gateway's brain against the simulator's world, and under random deaths of workers.
+#include "serve/brain/service_brain.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+
+#include "base/index.h"
+#include "base/rng.h"
+#include "sim/service_world.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr Nanos kMs = 1'000'000;
+constexpr Nanos kSecond = 1'000 * kMs;
+
+profile::BatchCurve fast() { return {{{1, Millis{2}}, {4, Millis{4}}, {8, Millis{6}}}}; }
+profile::BatchCurve slow() { return {{{1, Millis{5}}, {4, Millis{11}}}}; }
+
+// A world of workers that need as long as they offered, in virtual time.
+class World {
+ public:
+  explicit World(ServiceSettings settings) : brain(settings) {}
+
+  void join(WorkerId id, const std::string& device, profile::BatchCurve curve) {
+    curves_[id] = curve;
+    brain.join(id, {device, std::move(curve)});
+    step();
+  }
+  void advance(Nanos until) {
+    while (true) {
+      Nanos next = std::min(until, wake_);
+      for (const auto& [id, running] : running_) next = std::min(next, running.end);
+      now = std::max(now, next);
+      std::vector<BatchId> ended;
+      for (const auto& [id, running] : running_)
+        if (running.end <= now) ended.push_back(id);
+      for (const BatchId id : ended) end(id);
+      if (ended.empty() && next == until && wake_ > now) break;
+      step();
+      if (ended.empty() && now >= until && wake_ > now) break;
+    }
+  }
+  bool ask(RequestId id, Wish wish) {
+    wish.arrived = now;
+    if (brain.admit(now, wish).refusal != Refusal::none) return false;
+    enter(id, wish);
+    return true;
+  }
+  void enter(RequestId id, Wish wish) {
+    wish.arrived = now;
+    wishes[id] = wish;
+    brain.enqueue(now, id, wish);
+    step();
+  }
+  void end(BatchId id) {
+    const std::size_t size = running_.at(id).items.size();
+    const auto failed = std::make_unique<bool[]>(size);  // none
+    brain.done(now, id, {failed.get(), size});
+    running_.erase(id);
+  }
+  // Its process dies: whatever it ran is gone.
+  void lose(WorkerId id) {
+    std::erase_if(running_, [&](const auto& entry) { return entry.second.worker == id; });
+    leaving.erase(id);
+    suspended.erase(id);
+    curves_.erase(id);
+    brain.lose(now, id);
+    step();
+  }
+  void suspend(WorkerId id, bool yes) {
+    yes ? brain.suspend(id) : brain.resume(id);
+    if (yes) {
+      suspended.insert(id);
+    } else {
+      suspended.erase(id);
+    }
+    step();
+  }
+  void leave(WorkerId id) {
+    leaving.insert(id);
+    brain.leave(id);
+    step();
+  }
+  void step() {
+    const Outputs outputs = brain.step(now);
+    wake_ = outputs.wake_at;
+    for (const Batch& batch : outputs.run) begin(batch);
+    for (const Finished& finished : outputs.finished) {
+      EXPECT_TRUE(finishes.emplace(finished.request, std::pair{now, finished.outcome}).second);
+    }
+    for (const WorkerId id : outputs.drain) {
+      EXPECT_TRUE(leaving.contains(id));
+      for (const auto& [batch, running] : running_) EXPECT_NE(running.worker, id);
+      drained.push_back(id);
+    }
+  }
+  std::vector<WorkerId> living() const {
+    std::vector<WorkerId> ids;
+    for (const auto& [id, curve] : curves_) ids.push_back(id);
+    return ids;
+  }
+
+  ServiceBrain brain;
+  Nanos now = 0;
+  std::map<RequestId, Wish> wishes;
+  std::map<RequestId, std::pair<Nanos, Outcome>> finishes;
+  std::map<std::pair<RequestId, std::uint32_t>, int> starts;  // of an item
+  std::vector<RequestId> order;                               // of starts
+  std::set<WorkerId> leaving, suspended;
+  std::vector<WorkerId> drained;
+
+ private:
+  struct Under {
+    WorkerId worker;
+    Nanos end;
+    std::vector<Item> items;
+  };
+  void begin(const Batch& batch) {
+    ASSERT_TRUE(curves_.contains(batch.worker));
+    EXPECT_FALSE(leaving.contains(batch.worker) || suspended.contains(batch.worker));
+    for (const auto& [id, running] : running_) EXPECT_NE(running.worker, batch.worker);
+    const auto size = static_cast<int>(batch.items.size());
+    const profile::BatchCurve& curve = curves_.at(batch.worker);
+    ASSERT_LE(size, curve.max_batch());
+    for (const Item& item : batch.items) {
+      ++starts[{item.request, item.index}];
+      order.push_back(item.request);
+    }
+    const auto took = std::llround(curve.latency(size).value * 1e6);
+    EXPECT_TRUE(running_.emplace(batch.id, Under{batch.worker, now + took, batch.items}).second);
+  }
+
+  std::map<WorkerId, profile::BatchCurve> curves_;
+  std::map<BatchId, Under> running_;
+  Nanos wake_ = plan::kForever;
+};
+
+std::vector<Nanos> poisson(double rate_rps, Nanos end, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<Nanos> times;
+  double now = 0;
+  while ((now += rng.exponential() / rate_rps * 1e9) < static_cast<double>(end))
+    times.push_back(static_cast<Nanos>(now));
+  return times;
+}
+
+// Same arrivals, same pool: request by request what the simulator says.
+TEST(ServiceBrain, ServesAsTheSimulatorDoes) {
+  for (const double rate : {500.0, 1500.0, 2700.0}) {
+    const Nanos slo = 30 * kMs;
+    const std::vector<Nanos> times = poisson(rate, 4 * kSecond, 7);
+    World world({.slo = slo, .queue_limit = 1'000'000, .shed = false});
+    world.join(1, "a", fast());
+    world.join(2, "a", fast());
+    world.join(3, "b", slow());
+    long id = 0;
+    for (const Nanos time : times) {
+      world.advance(time);
+      world.enter(static_cast<RequestId>(++id), {});
+    }
+    world.advance(100 * kSecond);
+
+    sim::ServiceSpec spec;
+    std::vector<double> seconds;
+    for (const Nanos time : times) seconds.push_back(static_cast<double>(time) / 1e9);
+    spec.arrivals = sim::ArrivalSource::recorded(seconds);
+    spec.queues.push_back({plan::pooled_policy({{fast(), 2}, {slow(), 1}}, slo), Rps{rate}});
+    spec.slo = slo;
+    spec.end = 4 * kSecond;
+    const sim::ServiceOutcome expected = sim::ServiceWorld().run(spec);
+
+    EXPECT_EQ(world.brain.counters().completed, expected.completed);
+    EXPECT_EQ(world.brain.counters().in_slo, expected.within_slo);
+    double latency = 0;
+    for (const auto& [request, finish] : world.finishes)
+      latency += static_cast<double>(finish.first - world.wishes.at(request).arrived);
+    EXPECT_NEAR(latency / static_cast<double>(times.size()), expected.mean_latency, 1);
+  }
+}
+
+// Twice as much as the pool can do: what is let in is in time, and the pool stays busy.
+TEST(ServiceBrain, ShedsWhatWouldBeLate) {
+  const Nanos slo = 40 * kMs;
+  World world({.slo = slo});
+  world.join(1, "a", fast());
+  world.join(2, "a", fast());
+  const double capacity = 2 * 8 / 6e-3;
+  EXPECT_NEAR(world.brain.capacity_rps(), capacity, 1e-6);
+  long id = 0, refused = 0;
+  for (const Nanos time : poisson(2 * capacity, 5 * kSecond, 3)) {
+    world.advance(time);
+    if (!world.ask(static_cast<RequestId>(++id), {})) ++refused;
+  }
+  world.advance(10 * kSecond);
+  const ServiceCounters& counters = world.brain.counters();
+  EXPECT_EQ(counters.offered, id);
+  EXPECT_EQ(counters.refused_miss, refused);
+  EXPECT_EQ(counters.completed, id - refused);
+  EXPECT_EQ(counters.in_slo, counters.completed);
+  EXPECT_GE(static_cast<double>(counters.in_slo), 0.95 * capacity * 5);
+}
+
+TEST(ServiceBrain, RefusesWithoutWorkersOrRoom) {
+  World world({.slo = 10 * kMs, .queue_limit = 3, .shed = false});
+  EXPECT_EQ(world.brain.admit(0, {}).refusal, Refusal::no_worker);
+  EXPECT_EQ(world.brain.admit(0, {.items = 4}).refusal, Refusal::too_many_items);
+  world.join(1, "a", {{{1, Millis{5}}}});
+  int let_in = 0;
+  for (RequestId id = 1; id <= 10; ++id) let_in += world.ask(id, {}) ? 1 : 0;
+  EXPECT_EQ(let_in, 4);  // one runs, three wait
+  const Admission full = world.brain.admit(0, {});
+  EXPECT_EQ(full.refusal, Refusal::queue_full);
+  EXPECT_EQ(full.retry_after, 25 * kMs);
+}
+
+TEST(ServiceBrain, UrgentAndImportantGoFirst) {
+  World world({.slo = 100 * kMs, .shed = false});
+  world.join(1, "a", {{{1, Millis{10}}}});
+  world.enter(1, {});  // runs
+  world.enter(2, {});
+  world.enter(3, {.deadline = 60 * kMs});
+  world.enter(4, {.priority = 1});
+  world.enter(5, {.priority = -1});
+  world.enter(6, {});
+  world.advance(kSecond);
+  EXPECT_EQ(world.order, (std::vector<RequestId>{1, 4, 3, 2, 6, 5}));
+}
+
+TEST(ServiceBrain, ADeadlinePassesWhileWaiting) {
+  World world({.slo = 100 * kMs, .shed = false});
+  world.join(1, "a", {{{1, Millis{10}}}});
+  world.enter(1, {});
+  world.enter(2, {.items = 2, .deadline = 6 * kMs});
+  world.enter(3, {.deadline = 10 * kMs});  // its turn comes just then: too late all the same
+  world.advance(kSecond);
+  EXPECT_EQ(world.finishes.at(1), (std::pair{10 * kMs, Outcome::done}));
+  EXPECT_EQ(world.finishes.at(2), (std::pair{6 * kMs, Outcome::expired}));
+  EXPECT_EQ(world.finishes.at(3), (std::pair{10 * kMs, Outcome::expired}));
+  EXPECT_EQ(world.brain.queued(), 0);
+}
+
+TEST(ServiceBrain, WhatADyingWorkerHeldGoesToTheFront) {
+  World world({.slo = 100 * kMs, .shed = false});
+  world.join(1, "a", {{{1, Millis{10}}}});
+  for (RequestId id = 1; id <= 3; ++id) world.enter(id, {.idempotent = id != 2});
+  world.lose(1);
+  world.join(2, "a", {{{1, Millis{10}}}});
+  world.advance(11 * kMs);  // 1 again, then 2
+  world.lose(2);
+  world.join(3, "b", {{{1, Millis{10}}}});
+  world.advance(kSecond);
+  EXPECT_EQ(world.order, (std::vector<RequestId>{1, 1, 2, 3}));
+  EXPECT_EQ(world.finishes.at(2).second, Outcome::failed);  // must not run twice
+  EXPECT_EQ(world.finishes.at(3).second, Outcome::done);
+  EXPECT_EQ(world.brain.counters().requeued, 1);
+}
+
+// One random life: everything that was let in ends once, whatever happens to workers and clients.
+class RandomLife {
+ public:
+  explicit RandomLife(std::uint64_t seed) : rng_(seed), world_({.slo = 30 * kMs, .shed = false}) {}
+
+  void live() {
+    for (int i = 0; i < 300; ++i) {
+      world_.advance(world_.now + static_cast<Nanos>(rng_.uniform() * 3e6));
+      act();
+    }
+    for (const WorkerId id : world_.living()) world_.leave(id);
+    world_.join(1'000'000, "last", slow());
+    world_.advance(world_.now + 1'000 * kSecond);
+    check();
+  }
+
+ private:
+  void act() {
+    const double draw = rng_.uniform();
+    const std::vector<WorkerId> living = world_.living();
+    if (draw < 0.6) {
+      Wish wish{.items = 1 + static_cast<int>(rng_.uniform() * 6)};
+      if (rng_.uniform() < 0.2)
+        wish.deadline = world_.now + static_cast<Nanos>(rng_.uniform() * 5e7);
+      wish.priority = static_cast<int>(rng_.uniform() * 3) - 1;
+      wish.idempotent = rng_.uniform() < 0.7;
+      world_.enter(++requests_, wish);
+    } else if (draw < 0.7 && requests_ > 0) {
+      const auto id = 1 + static_cast<RequestId>(rng_.uniform() * static_cast<double>(requests_));
+      if (world_.finishes.contains(id)) return;
+      world_.brain.cancel(id);
+      cancelled_.insert(id);
+      world_.step();
+    } else if (draw < 0.8) {
+      const std::string device(1, static_cast<char>('a' + static_cast<int>(rng_.uniform() * 3)));
+      world_.join(++workers_, device, device == "a" ? fast() : slow());
+    } else if (draw < 0.85 && !living.empty()) {
+      const WorkerId id = living[at(rng_.uniform() * static_cast<double>(living.size()))];
+      world_.suspend(id, rng_.uniform() < 0.5);
+    } else if (draw < 0.9 && !living.empty()) {
+      world_.lose(living[at(rng_.uniform() * static_cast<double>(living.size()))]);
+    } else if (!living.empty()) {
+      world_.leave(living[at(rng_.uniform() * static_cast<double>(living.size()))]);
+    }
+  }
+  static std::size_t at(double index) { return static_cast<std::size_t>(index); }
+
+  void check() {
+    for (const auto& [id, wish] : world_.wishes) {
+      const bool finished = world_.finishes.contains(id);
+      EXPECT_NE(finished, cancelled_.contains(id)) << id;
+      EXPECT_FALSE(world_.brain.running(id));
+      for (int i = 0; i < wish.items; ++i) {
+        const int starts = world_.starts[{id, static_cast<std::uint32_t>(i)}];
+        EXPECT_LE(starts, wish.idempotent ? kMaxRequeues + 1 : 1);
+        if (!finished) continue;
+        const Outcome outcome = world_.finishes.at(id).second;
+        EXPECT_TRUE(outcome != Outcome::done || starts >= 1);
+        EXPECT_TRUE(outcome != Outcome::expired || wish.deadline);
+      }
+    }
+    EXPECT_EQ(world_.brain.queued(), 0);
+    EXPECT_EQ(world_.brain.running_batches(), 0);
+    const std::set<WorkerId> once(world_.drained.begin(), world_.drained.end());
+    EXPECT_EQ(once.size(), world_.drained.size());
+    for (const WorkerId id : world_.leaving) EXPECT_TRUE(once.contains(id));
+  }
+
+  Rng rng_;
+  World world_;
+  RequestId requests_ = 0;
+  WorkerId workers_ = 0;
+  std::set<RequestId> cancelled_;
+};
+
+TEST(ServiceBrain, EveryRequestEndsOnceWhateverHappens) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomLife(seed).live();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace partita::serve
