@@ -77,7 +77,7 @@ Result<BoundOutput> bind_output(const InferOutput& output, const InferRequest& r
 }
 
 Result<std::vector<BoundOutput>> bind_outputs(const InferRequest& request, const ModelSpec& model,
-                                              Door door, int items) {
+                                              Protocol protocol, int items) {
   std::vector<InferOutput> wishes = request.outputs;
   if (wishes.empty())
     for (const TensorSpec& tensor : model.outputs) wishes.push_back({.name = tensor.name});
@@ -85,7 +85,8 @@ Result<std::vector<BoundOutput>> bind_outputs(const InferRequest& request, const
   for (const InferOutput& wish : wishes) {
     auto output = bind_output(wish, request, model, items);
     if (!output) return failed(output.error());
-    if (door == Door::grpc && output->carrier == Carrier::json) output->carrier = Carrier::binary;
+    if (protocol == Protocol::grpc && output->carrier == Carrier::json)
+      output->carrier = Carrier::binary;
     const TensorSpec& tensor = model.outputs[static_cast<std::size_t>(output->tensor)];
     if (output->carrier == Carrier::json && json_cannot(tensor.type))
       return bad_input(
@@ -107,7 +108,8 @@ std::string wanted_shape(const TensorSpec& tensor) {
   return text + "]";
 }
 
-Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& model, Door door) {
+Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& model,
+                                  Protocol protocol) {
   BoundRequest bound;
   std::vector<bool> given(model.inputs.size());
   for (const InferInput& input : request.inputs) {
@@ -130,7 +132,7 @@ Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& 
   }
   for (std::size_t i = 0; i < given.size(); ++i)
     if (!given[i]) return bad_input("input '" + model.inputs[i].name + "'", "missing");
-  auto outputs = bind_outputs(request, model, door, bound.items);
+  auto outputs = bind_outputs(request, model, protocol, bound.items);
   if (!outputs) return failed(outputs.error());
   bound.outputs = std::move(*outputs);
   return bound;

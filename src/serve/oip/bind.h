@@ -30,8 +30,9 @@ struct BoundRequest {
 
 // bad_input in words for the client: "input 'x': shape [1,3,224] where [n,3,224,224] is wanted".
 // gRPC answers carry bytes only, so JSON's limits on data types do not hold there.
-enum class Door : std::uint8_t { http, grpc };
-Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& model, Door door);
+enum class Protocol : std::uint8_t { http, grpc };
+Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& model,
+                                  Protocol protocol);
 
 // "[n,3,224,224]" of a tensor with its batch dimension.
 std::string wanted_shape(const TensorSpec& tensor);

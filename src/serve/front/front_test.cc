@@ -1,0 +1,510 @@
+#include "serve/front/front.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "serve/front/fake_backend.h"
+
+namespace partita::serve {
+namespace {
+
+using nlohmann::json;
+using test::FakeBackend;
+
+constexpr std::int64_t kMilli = 1'000'000;
+constexpr std::int64_t kPatience = 5'000 * kMilli;  // of a test, before it fails
+
+// A client on the same thread: whenever it waits, it lets the loop run.
+class RawClient {
+ public:
+  RawClient(Loop& loop, int port, int receive_buffer = 0) : loop_(loop) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    if (receive_buffer > 0)
+      ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+  ~RawClient() { leave(); }
+  void leave() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    turn();
+  }
+  void turn() { loop_.run_until(Loop::now_ns() + kMilli); }
+  void send(std::string_view bytes) {
+    const std::int64_t end = Loop::now_ns() + kPatience;
+    while (!bytes.empty() && Loop::now_ns() < end) {
+      const auto count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (count > 0)
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+      else
+        turn();
+    }
+    turn();
+  }
+  bool fetch() {  // what is there; false at the end
+    char bytes[65536];
+    const auto count = ::recv(fd_, bytes, sizeof bytes, 0);
+    if (count > 0) input_.append(bytes, static_cast<std::size_t>(count));
+    return count > 0 || (count < 0 && errno == EAGAIN);
+  }
+  // Whether the other side has closed, within the patience.
+  bool closed() {
+    const std::int64_t end = Loop::now_ns() + kPatience;
+    while (Loop::now_ns() < end) {
+      if (!fetch()) return true;
+      turn();
+    }
+    return false;
+  }
+  struct Answer {
+    int status = 0;
+    std::string head, body;
+    std::string header(const std::string& name) const {
+      const std::size_t at = head.find("\r\n" + name + ": ");
+      if (at == std::string::npos) return "";
+      const std::size_t begin = at + name.size() + 4;
+      return head.substr(begin, head.find("\r\n", begin) - begin);
+    }
+  };
+  Answer answer(bool with_body = true) {
+    Answer got;
+    if (!wait([&] { return input_.find("\r\n\r\n") != std::string::npos; })) return got;
+    const std::size_t end = input_.find("\r\n\r\n") + 4;
+    got.head = input_.substr(0, end);
+    std::from_chars(got.head.data() + 9, got.head.data() + 12, got.status);
+    input_.erase(0, end);
+    if (!with_body || got.status == 100) return got;
+    if (got.header("Transfer-Encoding") == "chunked") {
+      got.body = chunked();
+      return got;
+    }
+    const auto length = static_cast<std::size_t>(std::stoul(got.header("Content-Length")));
+    wait([&] { return input_.size() >= length; });
+    got.body = input_.substr(0, length);
+    input_.erase(0, length);
+    return got;
+  }
+  std::string& input() { return input_; }
+  template <class F>
+  bool wait(F&& until) {
+    const std::int64_t end = Loop::now_ns() + kPatience;
+    while (!until() && Loop::now_ns() < end) {
+      turn();
+      if (fd_ >= 0) fetch();
+    }
+    return until();
+  }
+
+ private:
+  std::string chunked() {
+    std::string body;
+    while (wait([&] { return input_.find("\r\n") != std::string::npos; })) {
+      const std::size_t size = std::stoul(input_, nullptr, 16);
+      const std::size_t begin = input_.find("\r\n") + 2;
+      if (!wait([&] { return input_.size() >= begin + size + 2; })) break;
+      body += input_.substr(begin, size);
+      input_.erase(0, begin + size + 2);
+      if (size == 0) return body;
+    }
+    return body + "<no end>";
+  }
+  Loop& loop_;
+  int fd_ = -1;
+  std::string input_;
+};
+
+std::string request(const std::string& line, const std::string& body,
+                    const std::string& headers = "") {
+  return line + " HTTP/1.1\r\nHost: h\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+template <class T>
+std::string bytes_text(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+constexpr std::string_view kPairJson = R"({"id":"7","inputs":[
+  {"name":"x","shape":[2,4],"datatype":"FP32","data":[[1,2,3.5,-4],[0,1e3,0.25,8]]},
+  {"name":"k","shape":[2,2],"datatype":"INT32","data":[1,2,3,-4]}]})";
+
+// The same request in binary form.
+std::string pair_binary(const std::string& extra = "") {
+  const std::string head =
+      R"({"id":"7","inputs":[)"
+      R"({"name":"x","shape":[2,4],"datatype":"FP32","parameters":{"binary_data_size":32}},)"
+      R"({"name":"k","shape":[2,2],"datatype":"INT32","parameters":{"binary_data_size":16}}])" +
+      extra + "}";
+  const std::string body = head + bytes_text<float>({1, 2, 3.5, -4, 0, 1e3, 0.25, 8}) +
+                           bytes_text<std::int32_t>({1, 2, 3, -4});
+  return request("POST /v2/models/pair/infer", body,
+                 "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n");
+}
+
+const json kPairOutputs = json::parse(R"([
+  {"name":"twice","datatype":"FP32","shape":[2,4],"data":[2,4,7,-8,0,2000,0.5,16]},
+  {"name":"next","datatype":"INT32","shape":[2,2],"data":[2,3,4,-3]}])");
+
+class FrontTest : public testing::Test {
+ protected:
+  FrontTest() {
+    backend.add(test::pair_model());
+    backend.add({.name = "image",
+                 .platform = "null",
+                 .inputs = {{"x", DataType::fp32, {3, 224, 224}}},
+                 .outputs = {{"y", DataType::fp32, {1000}}},
+                 .max_batch = 8});
+    backend.add({.kind = ModelKind::openai, .name = "chat", .platform = "forward"});
+    backend.compute = [this](RequestId id) {
+      if (backend.requests.at(id).service == "pair") test::compute_pair(backend, id);
+    };
+  }
+  void open(FrontOptions options = {}) {
+    options.listen = "127.0.0.1:0";
+    auto opened = Front::open(*loop, backend, options);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    front = std::move(*opened);
+  }
+  RawClient client() { return RawClient(*loop, front->port()); }
+  RawClient::Answer ask(const std::string& bytes) {
+    RawClient one = client();
+    one.send(bytes);
+    return one.answer();
+  }
+  RawClient::Answer get(const std::string& path) {
+    return ask("GET " + path + " HTTP/1.1\r\n\r\n");
+  }
+  // Nothing that was let in is held any more.
+  void expect_all_released() { EXPECT_TRUE(backend.requests.empty()); }
+
+  std::unique_ptr<Loop> loop = Loop::make().value();
+  FakeBackend backend;
+  std::unique_ptr<Front> front;
+};
+
+TEST_F(FrontTest, JsonAndBinaryFormsGiveTheSameNumbers) {
+  open();
+  const auto text = ask(request("POST /v2/models/pair/infer", std::string(kPairJson)));
+  ASSERT_EQ(text.status, 200) << text.body;
+  const json answer = json::parse(text.body);
+  EXPECT_EQ(answer["model_name"], "pair");
+  EXPECT_EQ(answer["id"], "7");
+  EXPECT_EQ(answer["outputs"], kPairOutputs);
+
+  const auto mixed = ask(pair_binary());
+  ASSERT_EQ(mixed.status, 200) << mixed.body;
+  EXPECT_EQ(json::parse(mixed.body)["outputs"], kPairOutputs);
+
+  const auto binary = ask(pair_binary(R"(,"parameters":{"binary_data_output":true})"));
+  ASSERT_EQ(binary.status, 200) << binary.body;
+  EXPECT_EQ(binary.header("Content-Type"), "application/octet-stream");
+  const auto head = std::stoul(binary.header("Inference-Header-Content-Length"));
+  const json outputs = json::parse(binary.body.substr(0, head))["outputs"];
+  EXPECT_EQ(outputs[0]["parameters"]["binary_data_size"], 32);
+  EXPECT_EQ(binary.body.substr(head), bytes_text<float>({2, 4, 7, -8, 0, 2000, 0.5, 16}) +
+                                          bytes_text<std::int32_t>({2, 3, 4, -3}));
+  expect_all_released();
+  EXPECT_EQ(backend.releases, 3);
+}
+
+TEST_F(FrontTest, ALargeBodyArrivesWholeHoweverItIsCut) {
+  open();
+  std::vector<float> image(2 * 150'528);
+  for (std::size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 8191);
+  const std::string head = R"({"inputs":[{"name":"x","shape":[2,3,224,224],"datatype":"FP32",)"
+                           R"("parameters":{"binary_data_size":1204224}}]})";
+  const std::string bytes =
+      request("POST /v2/models/image/infer", head + bytes_text(image),
+              "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n");
+  for (const std::size_t cut : {1u, 60u, 150u, 300u, 20'000u, 700'000u}) {
+    bool same = false;
+    backend.compute = [&](RequestId id) {
+      same = std::memcmp(backend.input(id, 0, 0).data(), image.data(), 602'112) == 0 &&
+             std::memcmp(backend.input(id, 1, 0).data(), image.data() + 150'528, 602'112) == 0;
+    };
+    RawClient one = client();
+    one.send(std::string_view(bytes).substr(0, cut));
+    one.send(std::string_view(bytes).substr(cut));
+    EXPECT_EQ(one.answer().status, 200);
+    EXPECT_TRUE(same) << cut;
+  }
+  expect_all_released();
+}
+
+TEST_F(FrontTest, AConnectionServesRequestsOneAfterTheOtherAlsoWhenTheyComeAtOnce) {
+  open();
+  RawClient one = client();
+  const std::string post = request("POST /v2/models/pair/infer", std::string(kPairJson));
+  one.send(post + "GET /v2/health/live HTTP/1.1\r\n\r\n" + pair_binary() + post.substr(0, 90));
+  EXPECT_EQ(json::parse(one.answer().body)["outputs"], kPairOutputs);
+  EXPECT_EQ(one.answer().body, "");
+  EXPECT_EQ(json::parse(one.answer().body)["outputs"], kPairOutputs);
+  one.send(post.substr(90));
+  EXPECT_EQ(json::parse(one.answer().body)["outputs"], kPairOutputs);
+  EXPECT_EQ(front->connections(), 1u);
+}
+
+TEST_F(FrontTest, PipelinedRequestsWaitWhileOneIsServed) {
+  open();
+  backend.at_once = false;
+  RawClient one = client();
+  std::string many;
+  for (int i = 0; i < 300; ++i) many += pair_binary();  // more than the buffer of a connection
+  one.send(many);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(one.wait([&] { return backend.submissions == i + 1; }));
+    ASSERT_EQ(backend.requests.size(), 1u);
+    test::compute_pair(backend, backend.last);
+    backend.finish(backend.last, std::nullopt);
+    ASSERT_EQ(json::parse(one.answer().body)["outputs"], kPairOutputs);
+  }
+  expect_all_released();
+}
+
+TEST_F(FrontTest, ARefusalComesBeforeTheBody) {
+  open();
+  backend.denial = Denial{Denial::Kind::overloaded, "the queue is full", 1'500'000'000};
+  const std::string head = R"({"inputs":[{"name":"x","shape":[16,3,224,224],"datatype":"FP32",)"
+                           R"("parameters":{"binary_data_size":9633792}}]})";
+  RawClient one = client();
+  one.send("POST /v2/models/image/infer HTTP/1.1\r\nInference-Header-Content-Length: " +
+           std::to_string(head.size()) +
+           "\r\nContent-Length: " + std::to_string(head.size() + 9'633'792) + "\r\n\r\n" + head);
+  const auto answer = one.answer();  // although no byte of the tensors was sent
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.header("Retry-After"), "2");
+  EXPECT_EQ(answer.header("Connection"), "close");
+  EXPECT_EQ(json::parse(answer.body)["error"], "the queue is full");
+  EXPECT_TRUE(one.closed());
+}
+
+TEST_F(FrontTest, JsonIsRefusedAsSoonAsItsShapeIsKnown) {
+  open();
+  backend.denial = Denial{Denial::Kind::would_be_late, "late", 0};
+  std::string body = R"({"inputs":[{"name":"x","shape":[1,3,224,224],"datatype":"FP32","data":[)";
+  for (int i = 0; i < 5000; ++i) body += "1,";
+  RawClient one = client();
+  one.send("POST /v2/models/image/infer HTTP/1.1\r\nContent-Length: 400000\r\n\r\n" + body);
+  EXPECT_EQ(one.answer().status, 503);  // although most of the body was not sent
+  EXPECT_EQ(backend.admissions, 1);
+}
+
+TEST_F(FrontTest, AfterASmallRefusedBodyTheConnectionGoesOn) {
+  open();
+  RawClient one = client();
+  const std::string post = request("POST /v2/models/nobody/infer", std::string(kPairJson));
+  one.send(post + post);
+  EXPECT_EQ(one.answer().status, 404);
+  EXPECT_EQ(one.answer().status, 404);
+  one.send(request("POST /v2/models/pair/infer", std::string(kPairJson)));
+  EXPECT_EQ(one.answer().status, 200);
+}
+
+struct BadCase {
+  std::string what, bytes;
+  int status;
+  std::string message;
+};
+
+TEST_F(FrontTest, WrongRequestsAreNamed) {
+  open();
+  const auto infer = [](const std::string& body) {
+    return request("POST /v2/models/pair/infer", body);
+  };
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string body(kPairJson);
+    body.replace(body.find(from), from.size(), to);
+    return infer(body);
+  };
+  const std::vector<BadCase> cases = {
+      {"type", with("FP32", "FP64"), 400, "input 'x': datatype FP64 where FP32 is wanted"},
+      {"shape", with("[2,4]", "[2,5]"), 400, "input 'x': shape [2,5] where [n,4] is wanted"},
+      {"rows", with("[2,4]", "[3,4]"), 400, "input 'k': 2 rows where 'x' has 3"},
+      {"name", with("\"x\"", "\"y\""), 400, "input 'y': model 'pair' has 'x', 'k'"},
+      {"few", with("-4]", "4,5"), 400, ""},
+      {"short", with("3,-4", "3"), 400, "input 'k', data, byte 7: fewer values than the shape has"},
+      {"word", with("1e3", "abc"), 400, ""},
+      {"fraction", with("3,-4", "3,-4.5"), 400, ""},
+      {"json", infer("{"), 400, ""},
+      {"empty", infer(""), 400, ""},
+      {"nobody", request("POST /v2/models/nobody/infer", "{}"), 404, "there is no model 'nobody'"},
+      {"asleep", request("POST /v2/models/asleep/infer", "{}"), 503,
+       "no worker of model 'asleep' is ready"},
+      {"openai", request("POST /v2/models/chat/infer", "{}"), 400,
+       "model 'chat' speaks /v1/chat/completions"},
+      {"get", "GET /v2/models/pair/infer HTTP/1.1\r\n\r\n", 405, "inference is a POST"},
+      {"verb", "DELETE /v2 HTTP/1.1\r\n\r\n", 501, "GET, HEAD and POST are taken"},
+      {"route", "GET /v3 HTTP/1.1\r\n\r\n", 404, "no such route"},
+      {"version", "GET /v2/models/pair/versions/2 HTTP/1.1\r\n\r\n", 404, ""},
+      {"head", "BROKEN\r\n\r\n", 400, ""},
+      {"lengths", "POST /v2 HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, ""},
+      {"chunked",
+       "POST /v2/models/pair/infer HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411,
+       ""},
+      {"zipped", request("POST /v2/models/pair/infer", "x", "Content-Encoding: gzip\r\n"), 415, ""},
+      {"huge", "POST /v2/models/pair/infer HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413,
+       ""},
+      {"timeout", request("POST /v2/models/pair/infer", "{}", "Partita-Timeout-Ms: soon\r\n"), 400,
+       ""},
+      {"priority", request("POST /v2/models/pair/infer", "{}", "Partita-Priority: 9\r\n"), 400,
+       "Partita-Priority: a whole number from -8 to 8 is wanted"},
+  };
+  for (const BadCase& bad : cases) {
+    const auto answer = ask(bad.bytes);
+    EXPECT_EQ(answer.status, bad.status) << bad.what << ": " << answer.body;
+    const json body = json::parse(answer.body, nullptr, false);
+    ASSERT_TRUE(body.contains("error")) << bad.what << ": " << answer.body;
+    if (bad.message.empty()) continue;
+    EXPECT_EQ(body["error"], bad.message) << bad.what;
+  }
+  expect_all_released();
+}
+
+TEST_F(FrontTest, AHeadThatNeverEndsIsRefused) {
+  open();
+  RawClient one = client();
+  one.send("GET / HTTP/1.1\r\nX: " + std::string(20'000, 'a'));
+  EXPECT_EQ(one.answer().status, 431);
+  EXPECT_TRUE(one.closed());
+}
+
+TEST_F(FrontTest, AClientThatLeavesFreesItsSlot) {
+  open();
+  backend.at_once = false;
+  {
+    RawClient one = client();
+    one.send(pair_binary());
+    ASSERT_TRUE(one.wait([&] { return backend.submissions == 1; }));
+    one.leave();  // while it waits
+    ASSERT_TRUE(one.wait([&] { return backend.requests.empty(); }));
+  }
+  RawClient two = client();
+  const std::string bytes = pair_binary();
+  two.send(std::string_view(bytes).substr(0, bytes.size() - 10));
+  ASSERT_TRUE(two.wait([&] { return backend.requests.size() == 1; }));
+  two.leave();  // in the middle of its body
+  EXPECT_TRUE(two.wait([&] { return backend.requests.empty(); }));
+  EXPECT_EQ(backend.submissions, 1);
+  EXPECT_TRUE(two.wait([&] { return front->connections() == 0; }));
+}
+
+TEST_F(FrontTest, SlowClientsAreToldSoAndTheirSlotsFreed) {
+  FrontOptions options;
+  options.limits = {.idle_ns = 300 * kMilli, .head_ns = 20 * kMilli, .body_grace_ns = 20 * kMilli};
+  open(options);
+  RawClient idle = client();
+  RawClient slow_head = client();
+  slow_head.send("GET /v2 HT");
+  EXPECT_EQ(slow_head.answer().status, 408);
+  RawClient slow_body = client();
+  const std::string bytes = pair_binary();
+  slow_body.send(std::string_view(bytes).substr(0, bytes.size() - 1));
+  EXPECT_EQ(slow_body.answer().status, 408);
+  EXPECT_TRUE(slow_body.closed());
+  expect_all_released();
+  EXPECT_TRUE(idle.closed());
+}
+
+TEST_F(FrontTest, ExpectIsAnsweredUnlessTheRequestIsRefused) {
+  open();
+  RawClient one = client();
+  const std::string bytes =
+      request("POST /v2/models/pair/infer", std::string(kPairJson), "Expect: 100-continue\r\n");
+  const std::size_t head = bytes.find("\r\n\r\n") + 4;
+  one.send(bytes.substr(0, head));
+  EXPECT_EQ(one.answer().status, 100);
+  one.send(bytes.substr(head));
+  EXPECT_EQ(one.answer().status, 200);
+  RawClient two = client();
+  two.send(
+      "POST /v2/models/no/infer HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+  EXPECT_EQ(two.answer().status, 404);
+}
+
+TEST_F(FrontTest, FailuresOfTheBackendHaveTheirStatus) {
+  open();
+  backend.at_once = false;
+  const std::vector<std::pair<Denial::Kind, int>> kinds = {
+      {Denial::Kind::failed, 500}, {Denial::Kind::expired, 504}, {Denial::Kind::not_ready, 503}};
+  RawClient one = client();
+  for (const auto& [kind, status] : kinds) {
+    const int before = backend.submissions;
+    one.send(pair_binary());
+    ASSERT_TRUE(one.wait([&] { return backend.submissions == before + 1; }));
+    backend.finish(backend.last, Denial{kind, "why", 0});
+    const auto answer = one.answer();
+    EXPECT_EQ(answer.status, status);
+    EXPECT_EQ(json::parse(answer.body)["error"], "why");
+  }
+  expect_all_released();
+}
+
+TEST_F(FrontTest, WishesOfTheClientReachTheBackend) {
+  open();
+  backend.at_once = false;
+  RawClient one = client();
+  std::string body(kPairJson);
+  body.replace(body.find("\"id\":"), 5, R"("parameters":{"timeout":900000,"priority":3},"id":)");
+  one.send(request("POST /v2/models/pair/versions/1/infer", body,
+                   "Partita-Timeout-Ms: 250\r\nPartita-Idempotent: false\r\n"
+                   "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"));
+  ASSERT_TRUE(one.wait([&] { return backend.submissions == 1; }));
+  const auto& seen = backend.requests.at(backend.last);
+  EXPECT_EQ(seen.head.timeout_ns, 250 * kMilli);  // the sooner of the two
+  EXPECT_EQ(seen.head.priority, 3);
+  EXPECT_FALSE(seen.head.idempotent);
+  EXPECT_EQ(seen.trace, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  EXPECT_EQ(seen.items, 2);
+}
+
+TEST_F(FrontTest, SaysWhatItIsAndWhatItHas) {
+  open();
+  EXPECT_EQ(json::parse(get("/v2").body)["name"], "partita");
+  EXPECT_EQ(get("/v2/health/live").status, 200);
+  EXPECT_EQ(get("/v2/health/ready").status, 200);
+  backend.all_ready = false;
+  EXPECT_EQ(get("/v2/health/ready").status, 503);
+  EXPECT_EQ(get("/v2/models/pair/ready").status, 200);
+  EXPECT_EQ(get("/v2/models/asleep/ready").status, 503);
+  EXPECT_EQ(json::parse(get("/v2/models/pair").body), json::parse(R"({
+    "name":"pair","versions":["1"],"platform":"null",
+    "inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]},
+              {"name":"k","datatype":"INT32","shape":[-1,2]}],
+    "outputs":[{"name":"twice","datatype":"FP32","shape":[-1,4]},
+               {"name":"next","datatype":"INT32","shape":[-1,2]}]})"));
+  const json stats = json::parse(get("/v2/models/pair/stats").body)["model_stats"];
+  ASSERT_EQ(stats.size(), 1u);
+  EXPECT_EQ(stats[0]["inference_stats"]["success"], json::parse(R"({"count":3,"ns":4})"));
+  EXPECT_EQ(stats[0]["inference_count"], 6);
+  EXPECT_EQ(json::parse(get("/v2/models/stats").body)["model_stats"].size(), 3u);
+  const json index = json::parse(ask(request("POST /v2/repository/index", "")).body);
+  ASSERT_EQ(index.size(), 3u);
+  EXPECT_EQ(index[2]["name"], "pair");
+  EXPECT_EQ(index[2]["state"], "READY");
+  const auto metrics = get("/metrics");
+  EXPECT_NE(metrics.body.find("nv_inference_count"), std::string::npos);
+  EXPECT_NE(metrics.body.find("partita_http_connections 1\n"), std::string::npos);
+  EXPECT_EQ(json::parse(get("/v1/models").body)["data"].size(), 1u);
+  RawClient one = client();
+  one.send("HEAD /v2 HTTP/1.1\r\n\r\nGET /v2/health/live HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(one.answer(false).status, 200);
+  const auto last = one.answer();
+  EXPECT_EQ(last.status, 200);
+  EXPECT_EQ(last.header("Connection"), "close");
+  EXPECT_TRUE(one.closed());
+}
+
+}  // namespace
+}  // namespace partita::serve

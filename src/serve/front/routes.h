@@ -1,0 +1,14 @@
+// Which exchange a request's head begins: the table of the front door's routes.
+#pragma once
+
+#include <memory>
+
+#include "serve/front/exchange.h"
+#include "serve/front/http_head.h"
+
+namespace partita::serve {
+
+// Never null; what cannot be is an exchange that answers so.
+std::shared_ptr<Exchange> route(Door& door, const HttpHead& head);
+
+}  // namespace partita::serve

@@ -1,0 +1,33 @@
+// Who may use which service: bearer tokens. A file has a line per token: the token, then the
+// services it is for, or '*' for all; '#' begins a comment.
+//
+//   s3cret-of-the-web-shop   resnet50 bert
+//   s3cret-of-operations     *
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace partita::serve {
+
+inline constexpr std::size_t kMinTokenBytes = 16, kMaxTokenBytes = 512;
+inline constexpr std::size_t kMaxTokens = 10'000;
+
+struct Token {
+  std::string secret;
+  bool all = false;                        // every service, and what concerns all of them
+  std::vector<std::string> services = {};  // sorted
+  bool operator==(const Token&) const = default;
+};
+
+// bad_input at FILE:LINE.
+Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_view text);
+
+// The token of "Bearer SECRET", or null. Compares in a time that tells nothing but the length.
+const Token* find_token(const std::vector<Token>& tokens, std::string_view authorization);
+bool allows(const Token& token, std::string_view service);
+
+}  // namespace partita::serve
