@@ -17,7 +17,7 @@
 namespace partita::cli {
 namespace {
 
-constexpr serve::Nanos kSecondNs = 1'000'000'000;
+constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
 constexpr serve::Nanos kLookForIdle = 10'000'000;
 
 struct GatewayFlags {
@@ -86,7 +86,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!loop) return failed(loop.error());
   running.loop = *std::move(loop);
   const auto heard = running.loop->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
-    wind_up(context, running, static_cast<serve::Nanos>(grace->value * kSecondNs));
+    wind_up(context, running, static_cast<serve::Nanos>(grace->value * kNsPerSecond));
   });
   if (!heard) return failed(heard.error());
   const auto tell = [&context](const std::string& line) { say(context, line + "\n"); };
