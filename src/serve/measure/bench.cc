@@ -19,6 +19,7 @@ namespace partita::serve {
 namespace {
 
 constexpr int kPollMs = 50;
+constexpr std::int64_t kDismissNs = 3'000'000'000;
 constexpr double kMillisecond = 1e6, kSecond = 1e9;
 
 std::int64_t now_ns() {
@@ -206,8 +207,18 @@ Result<BenchPoint> Bench::measure(int batch, const BenchLimits& limits,
                     .precision = interval.half_width / interval.mean};
 }
 
+// Closing a connection with unread frames would take DRAIN back, so each is read to its end.
 void Bench::dismiss() {
-  for (Client& client : state_->clients) static_cast<void>(state_->send(client, Drain{}));
+  const std::int64_t end = now_ns() + kDismissNs;
+  for (Client& client : state_->clients) {
+    if (!state_->send(client, Drain{})) continue;
+    pollfd watched{client.connection.fd(), POLLIN, 0};
+    while (now_ns() < end) {
+      if (::poll(&watched, 1, kPollMs) <= 0) continue;
+      const Result<Received> received = client.connection.receive(state_->buffer);
+      if (!received || received->kind == Received::Kind::ended) break;
+    }
+  }
   state_->clients.clear();
 }
 
