@@ -6,9 +6,10 @@
 #include "profile/readers.h"
 #include "serve/measure/imports.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace partita::serve;  // NOLINT
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+namespace partita::serve {
+namespace {
+
+void check_table(std::string_view text) {
   for (const ForeignForm form :
        {ForeignForm::perf_analyzer, ForeignForm::model_analyzer, ForeignForm::vllm}) {
     const bool named = form == ForeignForm::perf_analyzer;
@@ -22,5 +23,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = partita::profile::parse_native_csv("again", native_csv(*table));
     CHECK(again && *again == *table);
   }
+}
+
+}  // namespace
+}  // namespace partita::serve
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  partita::serve::check_table({reinterpret_cast<const char*>(data), size});
   return 0;
 }
