@@ -5,6 +5,7 @@ that apply takes away (on a simulated machine)."""
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -150,12 +151,64 @@ class SupervisorTest(WorkersTest):
         self.assertEqual(set(last), {("MIG-1", "a", 0), ("MIG-3", "b", 0)})
         shown = self.show()
         self.assertIn(f"supervisor: process {supervisor.pid}, follows assignment 2\n", shown)
-        self.assertRegex(shown, r"MIG-1 +1g.10gb +a +4 +0 +runs +\d+ +1 +137 ")
+        self.assertRegex(shown, r"MIG-1 +1g.10gb +a +4 +0 +runs +- +\d+ +1 +137 ")
 
         said = self.finish(supervisor, signal.SIGTERM)
         self.assertIn("a 0 on MIG-1: ended with status 137", said)
         self.assertFalse([pid for pid in last.values() if self.alive(pid)])
         self.assertEqual(self.show(), "no supervisor runs\nno workers\n")
+
+    def test_replaces_who_does_not_answer_and_ends_what_it_leaves_behind(self):
+        # Answers as long as its file grows younger; its helper has a session of its own.
+        worker = ("sh -c 'setsid sh -c \"echo \\$\\$ > helper.$$; exec sleep 60\" & "
+                  "while :; do touch alive; sleep 0.05; done'")
+        self.assign(segment("MIG-1", "a"))
+        supervisor = self.supervise("--probe", "sh -c 'test -n \"$(find alive -newermt -0.5sec)\"'",
+                                    "--probe-period", "100ms", "--startup", "30s",
+                                    command=worker)
+        place = ("MIG-1", "a", 0)
+        self.wait_for(lambda: re.search(r"runs +ready", self.show()))
+        first = self.workers()[place]
+        helper = int(self.read(f"helper.{first}"))
+        os.kill(first, signal.SIGSTOP)
+        self.wait_for(lambda: self.workers().get(place, first) != first)
+        self.assertFalse(self.alive(first))
+        self.assertFalse(self.alive(helper))
+        self.wait_for(lambda: re.search(r"runs +ready", self.show()))
+        said = self.said(supervisor)
+        self.assertIn("a 0 on MIG-1: does not answer, 3 probes failed; replacing it", said)
+        self.assertIn("did not end within 2.0 s; killed it", said)
+        second = self.workers()[place]
+        helper = int(self.read(f"helper.{second}"))
+        self.finish(supervisor, signal.SIGTERM)
+        self.assertFalse(self.alive(second) or self.alive(helper))
+
+    def test_the_gateway_says_who_is_ready(self):
+        self.assign(segment("MIG-1", "a"), segment("MIG-2", "b"))
+        supervisor = self.supervise()
+        self.wait_for(lambda: len(self.workers()) == 2)
+        silent, well = self.workers()["MIG-1", "a", 0], self.workers()["MIG-2", "b", 0]
+        with open(f"/proc/{os.getpid()}/stat", encoding="utf-8") as file:
+            start = file.read().rsplit(")", 1)[1].split()[19]
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            identity = f"{start}@{file.read().strip()}"
+
+        def gateway(state):
+            self.write("new.json", json.dumps({
+                "api_version": "partita/v1", "kind": "GatewayState", "revision": 1,
+                "pid": os.getpid(), "identity": identity, "written_s": time.monotonic(),
+                "services": [], "workers": [
+                    {"device": device, "index": 0, "service": service, "pid": pid, "state": word,
+                     "last_beat_s": 1} for device, service, pid, word in (
+                         ("MIG-1", "a", silent, state), ("MIG-2", "b", well, "ready"))]}))
+            os.rename(self.path("new.json"), self.path("gateway.json"))
+            return True
+
+        self.wait_for(lambda: gateway("ready") and self.show().count(" ready ") == 2)
+        self.wait_for(lambda: gateway("silent") and self.alive(silent) is False)
+        self.assertIn("a 0 on MIG-1: does not answer, the gateway has heard nothing",
+                      self.said(supervisor))
+        self.assertTrue(self.alive(well))
 
     def test_workers_outlive_a_killed_supervisor_and_are_adopted(self):
         self.assign(segment("MIG-1", "a"), segment("MIG-2", "b"))
