@@ -121,6 +121,7 @@ class ServiceBrain {
   // ---- requests
   // Whether the request would be let in now. Counts it as offered.
   Admission admit(Nanos now, const Wish& wish);
+  void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.

@@ -1,0 +1,437 @@
+#include "serve/gateway/core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "serve/gateway/core_impl.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr Nanos kHalfWindow = 15'000'000'000;
+constexpr Nanos kLookEvery = 500'000'000;
+constexpr double kRateWeight = 0.15;  // of the newest half second
+
+std::uint64_t wall_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+ServiceSettings settings_of(const ServedService& service, const CoreOptions& options) {
+  return {.slo = service.slo, .queue_limit = options.queue_limit, .shed = options.shed};
+}
+
+double milliseconds(Nanos time) { return static_cast<double>(time) / 1e6; }
+
+Denial denial_of(std::string_view service, const Admission& admission) {
+  Denial denial;
+  denial.retry_after_ns = admission.retry_after;
+  switch (admission.refusal) {
+    case Refusal::no_worker:
+      denial.kind = Denial::Kind::not_ready;
+      denial.message = fmt::format("no worker of '{}' is ready", service);
+      break;
+    case Refusal::queue_full:
+      denial.kind = Denial::Kind::overloaded;
+      denial.message = fmt::format("the queue of '{}' is full", service);
+      break;
+    case Refusal::predicted_miss:
+      denial.kind = Denial::Kind::would_be_late;
+      denial.message = fmt::format("'{}' would answer {:.1f} ms too late", service,
+                                   milliseconds(admission.retry_after));
+      break;
+    case Refusal::too_many_items:
+      denial.kind = Denial::Kind::too_large;
+      denial.message = fmt::format("'{}' never takes so many rows at once", service);
+      break;
+    case Refusal::none:
+      break;
+  }
+  return denial;
+}
+
+ServiceSnapshot snapshot_of(const GatewayService& service) {
+  ServiceSnapshot snapshot;
+  snapshot.name = service.wanted.name;
+  snapshot.slo = service.wanted.slo;
+  snapshot.p50 = service.recent.percentile(50);
+  snapshot.p99 = service.recent.percentile(99);
+  snapshot.percentile = service.wanted.percentile;
+  snapshot.planned_rps = service.wanted.rate_rps;
+  snapshot.capacity_rps = service.brain.capacity_rps();
+  snapshot.rate_rps = service.rate_rps;
+  snapshot.queued = service.brain.queued();
+  snapshot.ready_workers = service.brain.workers();
+  if (service.slots) {
+    snapshot.slots = service.slots->slots();
+    snapshot.free_slots = service.slots->free();
+  }
+  snapshot.counters = service.brain.counters();
+  snapshot.totals = service.totals;
+  snapshot.segments = service.segments;
+  return snapshot;
+}
+
+}  // namespace
+
+// ---- latencies ----
+
+void RecentLatencies::turn(Nanos now) {
+  if (now - turned_ < kHalfWindow) return;
+  if (now - turned_ >= 2 * kHalfWindow) halves_[0].clear();
+  std::swap(halves_[0], halves_[1]);
+  halves_[0].clear();
+  turned_ = now;
+}
+
+void RecentLatencies::add(Nanos now, Nanos latency) {
+  turn(now);
+  halves_[0].add(std::max<Nanos>(latency, 0));
+}
+
+// Of the half that has more to say.
+Nanos RecentLatencies::percentile(double percent) const {
+  return halves_[halves_[0].count() >= halves_[1].count() ? 0 : 1].percentile(percent);
+}
+
+// ---- services ----
+
+Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
+                 std::function<void(const std::string&)> the_say)
+    : loop(the_loop), options(std::move(the_options)), say(std::move(the_say)) {
+  housekeeping = std::make_unique<Loop::Timer>(loop, [this](std::int64_t) {
+    const Nanos now = Loop::now_ns();
+    look_after(now);
+    housekeeping->at(now + kLookEvery);
+  });
+  housekeeping->at(Loop::now_ns() + kLookEvery);
+}
+
+std::shared_ptr<GatewayService> Core::Impl::find(std::string_view name) const {
+  const auto found = services.find(name);
+  return found == services.end() ? nullptr : found->second;
+}
+
+void Core::Impl::serve(const std::vector<ServedService>& wanted) {
+  std::set<std::string> names;
+  for (const ServedService& service : wanted) {
+    names.insert(service.name);
+    std::shared_ptr<GatewayService> here = find(service.name);
+    if (!here) {
+      here = std::make_shared<GatewayService>(service, settings_of(service, options));
+      // The service owns its timer, so the timer must not own the service.
+      here->timer =
+          std::make_unique<Loop::Timer>(loop, [this, weak = std::weak_ptr(here)](std::int64_t) {
+            if (const auto alive = weak.lock()) step(alive);
+          });
+      services.emplace(service.name, here);
+    }
+    here->wanted = service;
+    here->brain.configure(settings_of(service, options));
+    follow_segments(here);
+    step(here);
+  }
+  for (auto entry = services.begin(); entry != services.end();) {
+    const std::shared_ptr<GatewayService> service = entry->second;
+    if (names.contains(entry->first)) {
+      ++entry;
+    } else {
+      entry = services.erase(entry);
+      remove(*service);
+    }
+  }
+  changed();
+}
+
+// Workers on devices that are no longer the service's get nothing more.
+void Core::Impl::follow_segments(const std::shared_ptr<GatewayService>& service) {
+  for (auto& [worker, seat] : seats) {
+    if (seat.service != service || !seat.placed) continue;
+    const bool assigned =
+        std::any_of(service->wanted.segments.begin(), service->wanted.segments.end(),
+                    [&](const ServedSegment& segment) { return segment.device == seat.device; });
+    if (!assigned) leave(worker, seat);
+  }
+}
+
+void Core::Impl::remove(GatewayService& service) {
+  service.removed = true;
+  for (auto& [worker, seat] : seats) {
+    if (seat.service.get() == &service) links->send(worker, encode(Drain{}));
+  }
+  std::vector<RequestId> open;
+  for (auto& [id, request] : requests) {
+    if (request.service.get() == &service && request.state == GatewayRequest::State::submitted)
+      open.push_back(id);
+  }
+  std::sort(open.begin(), open.end());
+  for (const RequestId id : open) {
+    GatewayRequest& asked = request(id);
+    asked.state = GatewayRequest::State::finished;
+    asked.service->brain.cancel(id);
+    const Completion completion = std::move(asked.completion);
+    completion.ended(Denial{
+        .kind = Denial::Kind::not_ready,
+        .message = fmt::format("'{}' has just been taken out of service", service.wanted.name)});
+  }
+}
+
+// What may happen now, happens. Completions may come back in here: they are served by the loop.
+void Core::Impl::step(const std::shared_ptr<GatewayService>& service) {
+  service->step_again = true;
+  if (service->stepping) return;
+  service->stepping = true;
+  while (std::exchange(service->step_again, false)) {
+    Outputs outputs = service->brain.step(Loop::now_ns());
+    for (Batch& batch : outputs.run) run_batch(*service, std::move(batch));
+    for (const WorkerId worker : outputs.drain) links->send(worker, encode(Drain{}));
+    if (outputs.wake_at == plan::kForever) {
+      service->timer->cancel();
+    } else {
+      service->timer->at(outputs.wake_at);
+    }
+    for (const Finished& finished : outputs.finished) finish(finished);
+  }
+  service->stepping = false;
+}
+
+void Core::Impl::run_batch(GatewayService& service, Batch batch) {
+  Run run{.batch = batch.id, .deadline = batch.deadline};
+  run.slots.reserve(batch.items.size());
+  for (const Item& item : batch.items) run.slots.push_back(request(item.request).slots[item.index]);
+  encode_run(run, run_frame);
+  links->send(batch.worker, run_frame);
+  service.batches.emplace(batch.id, std::move(batch));
+}
+
+void Core::Impl::finish(const Finished& finished) {
+  const auto found = requests.find(finished.request);
+  if (found == requests.end()) return;  // released while it was on its way here
+  GatewayRequest& asked = found->second;
+  GatewayService& service = *asked.service;
+  // The door may release the request from inside the call.
+  const Completion completion = std::move(asked.completion);
+  const Nanos now = Loop::now_ns();
+  const Nanos latency = now - asked.wish.arrived;
+  asked.state = GatewayRequest::State::finished;
+  if (finished.outcome == Outcome::done) {
+    service.recent.add(now, latency);
+    service.totals.success_ns += latency;
+    service.totals.last_inference_ms = wall_ms();
+    completion.ended(std::nullopt);
+    return;
+  }
+  service.totals.fail_ns += latency;
+  Denial denial{.kind = Denial::Kind::failed, .message = asked.message};
+  if (finished.outcome == Outcome::expired) {
+    denial.kind = Denial::Kind::expired;
+    denial.message = "its deadline passed while it waited";
+  } else if (denial.message.empty()) {
+    denial.message = "its worker died";
+  }
+  completion.ended(std::move(denial));
+}
+
+// ---- requests ----
+
+GatewayRequest& Core::Impl::request(RequestId id) {
+  const auto found = requests.find(id);
+  CHECK(found != requests.end());
+  return found->second;
+}
+
+tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
+  const auto denied = [](Denial denial) { return tl::unexpected<Denial>(std::move(denial)); };
+  const std::shared_ptr<GatewayService> service = find(head.service);
+  if (!service) {
+    return denied({.kind = Denial::Kind::unknown_model,
+                   .message = fmt::format("no service '{}' here", head.service)});
+  }
+  if (closed)
+    return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
+  const Nanos now = Loop::now_ns();
+  const bool openai = service->model && service->model->kind == ModelKind::openai;
+  Wish wish{.items = head.items,
+            .arrived = now,
+            .priority = head.priority,
+            .idempotent = head.idempotent && !openai};  // a part of it may be with the client
+  if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  const Admission admission = service->brain.admit(now, wish);
+  if (admission.refusal != Refusal::none) return denied(denial_of(head.service, admission));
+  SlotPool& slots = *service->slots;  // some worker is ready, so it is there
+  if (at(head.items) > slots.slots())
+    return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
+  if (!slots.has_room(at(head.items))) {
+    service->brain.refused_for_memory();
+    return denied({.kind = Denial::Kind::overloaded,
+                   .message = fmt::format("no memory for another request of '{}'", head.service),
+                   .retry_after_ns = std::max<Nanos>(admission.predicted_finish - now, 1)});
+  }
+  const RequestId id = next_request++;
+  GatewayRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
+  for (int i = 0; i < head.items; ++i) asked.slots.push_back(*slots.take());
+  requests.emplace(id, std::move(asked));
+  return id;
+}
+
+void Core::Impl::submit(RequestId id, Completion completion) {
+  GatewayRequest& asked = request(id);
+  CHECK(asked.state == GatewayRequest::State::open);
+  asked.completion = std::move(completion);
+  asked.state = GatewayRequest::State::submitted;
+  const std::shared_ptr<GatewayService> service = asked.service;
+  if (service->removed) {
+    asked.state = GatewayRequest::State::finished;
+    const Completion ending = std::move(asked.completion);
+    ending.ended(Denial{.kind = Denial::Kind::not_ready, .message = "taken out of service"});
+    return;
+  }
+  service->brain.enqueue(Loop::now_ns(), id, asked.wish);
+  step(service);
+}
+
+void Core::Impl::free_slots(GatewayRequest& asked) {
+  for (const std::uint32_t slot : asked.slots) asked.service->slots->give_back(slot);
+  requests.erase(asked.id);
+}
+
+void Core::Impl::release(RequestId id) {
+  GatewayRequest& asked = request(id);
+  const std::shared_ptr<GatewayService> service = asked.service;
+  if (asked.state == GatewayRequest::State::submitted) {
+    std::map<BatchId, std::vector<std::uint32_t>> cancelled;
+    for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
+    for (auto& [batch, items] : cancelled) {
+      const auto found = service->batches.find(batch);
+      if (found != service->batches.end())
+        links->send(found->second.worker, encode(Cancel{batch, std::move(items)}));
+    }
+  }
+  // What a worker may still write to stays taken until its batch has ended.
+  if (service->brain.running(id)) {
+    asked.state = GatewayRequest::State::released;
+    asked.completion = {};
+  } else {
+    free_slots(asked);
+  }
+}
+
+// ---- the doors' side ----
+
+Core::Core(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Core::~Core() = default;
+
+Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
+                                         std::function<void(const std::string&)> say) {
+  auto impl = std::make_unique<Impl>(loop, options, std::move(say));
+  Impl* inside = impl.get();
+  Result<std::unique_ptr<WorkerLinks>> links = WorkerLinks::open(
+      loop, options.link_path,
+      {.heard = [inside](WorkerId worker, const Peer& peer,
+                         Frame frame) { inside->heard(worker, peer, std::move(frame)); },
+       .gone = [inside](WorkerId worker, const std::string& why) { inside->gone(worker, why); }});
+  if (!links) return failed(links.error());
+  impl->links = *std::move(links);
+  return std::unique_ptr<Core>(new Core(std::move(impl)));
+}
+
+void Core::serve(const std::vector<ServedService>& services) { impl_->serve(services); }
+void Core::close_doors() { impl_->closed = true; }
+bool Core::idle() const { return impl_->requests.empty(); }
+void Core::on_change(std::function<void()> function) { impl_->on_change = std::move(function); }
+
+std::vector<ServiceView> Core::service_views() const {
+  std::vector<ServiceView> views;
+  for (const auto& [name, service] : impl_->services) {
+    const ServiceSnapshot now = snapshot_of(*service);
+    views.push_back({.name = name,
+                     .ready_workers = now.ready_workers,
+                     .queued = now.queued,
+                     .rate_rps = now.rate_rps,
+                     .planned_rps = now.planned_rps,
+                     .capacity_rps = now.capacity_rps,
+                     .slo = now.slo,
+                     .p50 = now.p50,
+                     .p99 = now.p99,
+                     .counters = now.counters});
+  }
+  return views;
+}
+
+std::vector<std::string> Core::services() const {
+  std::vector<std::string> names;
+  for (const auto& [name, service] : impl_->services) names.push_back(name);
+  return names;
+}
+
+const ModelSpec* Core::model(std::string_view name) const {
+  const auto service = impl_->find(name);
+  return service && service->model ? &*service->model : nullptr;
+}
+
+bool Core::known(std::string_view name) const { return impl_->find(name) != nullptr; }
+
+bool Core::ready(std::string_view name) const {
+  const auto service = impl_->find(name);
+  return service && service->brain.workers() > 0;
+}
+
+bool Core::ready() const {
+  return !impl_->closed &&
+         std::all_of(impl_->services.begin(), impl_->services.end(),
+                     [](const auto& entry) { return entry.second->brain.workers() > 0; });
+}
+
+tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return impl_->admit(head); }
+
+std::span<char> Core::input(RequestId id, int item, int tensor) {
+  const GatewayRequest& asked = impl_->request(id);
+  return asked.service->slots->input(asked.slots[at(item)], tensor);
+}
+
+std::span<const char> Core::output(RequestId id, int item, int tensor) {
+  const GatewayRequest& asked = impl_->request(id);
+  return asked.service->slots->output(asked.slots[at(item)], tensor);
+}
+
+void Core::submit(RequestId id, Completion completion) { impl_->submit(id, std::move(completion)); }
+
+void Core::release(RequestId id) { impl_->release(id); }
+
+ServiceStatistics Core::statistics(std::string_view name) const {
+  const auto service = impl_->find(name);
+  return service ? statistics_of(snapshot_of(*service)) : ServiceStatistics{};
+}
+
+std::string Core::metrics() const {
+  std::vector<ServiceSnapshot> snapshots;
+  for (const auto& [name, service] : impl_->services) snapshots.push_back(snapshot_of(*service));
+  return prometheus_text(snapshots);
+}
+
+// ---- rates ----
+
+void Core::Impl::look_after(Nanos now) {
+  for (auto& [name, service] : services) {
+    const long offered = service->brain.counters().offered;
+    const double rate = static_cast<double>(offered - service->offered_before) * 1e9 / kLookEvery;
+    service->offered_before = offered;
+    service->rate_rps += kRateWeight * (rate - service->rate_rps);
+    for (const WorkerId worker : service->brain.overdue(now, options.dead_after)) {
+      const auto seat = seats.find(worker);
+      if (seat != seats.end()) end(worker, seat->second, "its batch does not end");
+    }
+  }
+  for (auto& [worker, seat] : seats) {
+    if (now - links->heard_at(worker) > options.dead_after)
+      end(worker, seat, "it does not answer any more");
+  }
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,100 @@
+// The gateway's core: what lies between the front doors and the workers. Owns the brains of the
+// services, the slots in which tensors lie, and the connections of the workers; lives on one Loop
+// and does everything on its thread. Which services there are comes from outside (serve()); their
+// shapes come from the workers. Limits: CoreOptions; a service's memory is bounded by its slots,
+// and with none free a request is refused before its body is read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/brain/service_brain.h"
+#include "serve/front/backend.h"
+#include "serve/front/loop.h"
+
+namespace partita::serve {
+
+struct CoreOptions {
+  std::string link_path;                            // where workers connect
+  int queue_limit = kDefaultQueueLimit;             // waiting items of a service
+  std::size_t memory_bytes = std::size_t{1} << 30;  // of a service's slots
+  bool shed = true;                                 // refuse what would be late
+  Nanos silent_after = 3'000'000'000;               // without a beat a worker is silent,
+  Nanos dead_after = 10'000'000'000;                // then ended, so that its requests may move on
+};
+
+// What a service is to be, from the assignment.
+struct ServedSegment {
+  std::string device;
+  int batch = 0;  // the largest; 0: what the worker offers
+  int processes = 0;
+  bool operator==(const ServedSegment&) const = default;
+};
+struct ServedService {
+  std::string name;
+  Nanos slo = 0;  // > 0
+  double percentile = 99;
+  double rate_rps = 0;  // planned for; 0: not known
+  std::vector<ServedSegment> segments = {};
+  bool operator==(const ServedService&) const = default;
+};
+
+// What is, for the state file, metrics and people.
+struct WorkerView {
+  std::string device, service, state;  // state: warming, ready, leaving, silent
+  int index = 0;
+  std::int64_t pid = 0;
+  Nanos heard_ago = 0;
+};
+struct ServiceView {
+  std::string name;
+  int ready_workers = 0, queued = 0;
+  double rate_rps = 0;              // that comes, over the last seconds
+  double planned_rps = 0;           // that it was planned for
+  double capacity_rps = 0;          // full batches on the ready workers
+  Nanos slo = 0, p50 = 0, p99 = 0;  // of the last half minute
+  ServiceCounters counters = {};
+};
+
+class Core final : public Backend {
+ public:
+  // in_use where another gateway listens. `loop` must outlive it. `say` hears what happens, a line
+  // each.
+  static Result<std::unique_ptr<Core>> open(Loop& loop, const CoreOptions& options,
+                                            std::function<void(const std::string&)> say);
+  ~Core() override;
+
+  // These services from now on. What stays is not disturbed; requests of one that is gone fail.
+  void serve(const std::vector<ServedService>& services);
+  // Lets nothing in any more.
+  void close_doors();
+  // No request is under way.
+  bool idle() const;
+  std::vector<WorkerView> worker_views() const;
+  std::vector<ServiceView> service_views() const;
+  // Called when a worker came, went or changed its state, at most once per loop turn.
+  void on_change(std::function<void()> function);
+
+  std::vector<std::string> services() const override;
+  const ModelSpec* model(std::string_view service) const override;
+  bool known(std::string_view service) const override;
+  bool ready(std::string_view service) const override;
+  bool ready() const override;
+  tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
+  std::span<char> input(RequestId request, int item, int tensor) override;
+  void submit(RequestId request, Completion completion) override;
+  std::span<const char> output(RequestId request, int item, int tensor) override;
+  void release(RequestId request) override;
+  ServiceStatistics statistics(std::string_view service) const override;
+  std::string metrics() const override;
+
+ private:
+  struct Impl;
+  explicit Core(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace partita::serve

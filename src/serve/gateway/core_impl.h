@@ -1,0 +1,125 @@
+// The inside of Core: services, requests, workers' seats. Internal to serve/gateway.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "serve/gateway/core.h"
+#include "serve/gateway/metrics.h"
+#include "serve/gateway/slot_pool.h"
+#include "serve/gateway/worker_links.h"
+#include "sim/histogram.h"
+
+namespace partita::serve {
+
+// Latencies of the last 15 to 30 seconds.
+class RecentLatencies {
+ public:
+  void add(Nanos now, Nanos latency);
+  Nanos percentile(double percent) const;
+
+ private:
+  void turn(Nanos now);
+  std::array<sim::LatencyHistogram, 2> halves_;
+  Nanos turned_ = 0;
+};
+
+struct GatewayService {
+  GatewayService(ServedService service, const ServiceSettings& settings)
+      : wanted(std::move(service)), brain(settings) {}
+  ServedService wanted;
+  ServiceBrain brain;
+  std::optional<ModelSpec> model = {};  // as its last worker said
+  std::optional<SlotPool> slots = {};
+  std::unique_ptr<Loop::Timer> timer = {};
+  std::map<BatchId, Batch> batches = {};               // that run
+  std::map<std::string, SegmentTotals> segments = {};  // by device
+  RecentLatencies recent = {};
+  ServiceTotals totals = {};
+  long offered_before = 0;  // at the last look
+  double rate_rps = 0;
+  bool stepping = false, step_again = false;
+  bool removed = false;
+};
+
+struct GatewayRequest {
+  enum class State : std::uint8_t { open, submitted, finished, released };
+  RequestId id = 0;
+  std::shared_ptr<GatewayService> service;
+  Wish wish;
+  std::vector<std::uint32_t> slots;
+  State state = State::open;
+  Completion completion = {};
+  std::string message = {};  // why a worker failed
+};
+
+// A worker that has said HELLO.
+struct Seat {
+  enum class State : std::uint8_t { warming, ready, leaving };
+  std::shared_ptr<GatewayService> service;
+  std::string device;
+  int index = 0;
+  std::int64_t pid = 0;
+  State state = State::warming;
+  int max_batch = 1;
+  bool placed = false;  // started by the supervisor, on a device of the assignment
+  bool ended = false;   // we have killed it
+};
+
+struct Core::Impl {
+  Impl(Loop& the_loop, CoreOptions the_options, std::function<void(const std::string&)> the_say);
+
+  // ---- services
+  void serve(const std::vector<ServedService>& wanted);
+  void remove(GatewayService& service);
+  void follow_segments(const std::shared_ptr<GatewayService>& service);
+  std::shared_ptr<GatewayService> find(std::string_view name) const;
+  void step(const std::shared_ptr<GatewayService>& service);
+  void run_batch(GatewayService& service, Batch batch);
+  void finish(const Finished& finished);
+
+  // ---- requests
+  tl::expected<RequestId, Denial> admit(const RequestHead& head);
+  void submit(RequestId id, Completion completion);
+  void release(RequestId id);
+  void free_slots(GatewayRequest& request);
+  GatewayRequest& request(RequestId id);
+
+  // ---- workers
+  void heard(WorkerId worker, const Peer& peer, Frame frame);
+  void greet(WorkerId worker, const Peer& peer, const Hello& hello);
+  std::string admit_model(GatewayService& service, const ModelSpec& model);
+  void ready(WorkerId worker, Seat& seat, const Ready& ready);
+  void done(WorkerId worker, Seat& seat, const Done& done);
+  void part(Seat& seat, const Part& part);
+  void leave(WorkerId worker, Seat& seat);
+  void refuse(WorkerId worker, const std::string& why);
+  void gone(WorkerId worker, const std::string& why);
+  void settle_released(const std::vector<Item>& items);
+  void look_after(Nanos now);
+  void end(WorkerId worker, Seat& seat, const std::string& why);
+  void changed();
+
+  Loop& loop;
+  CoreOptions options;
+  std::function<void(const std::string&)> say;
+  std::function<void()> on_change;
+  bool change_posted = false;
+  bool closed = false;
+  std::unique_ptr<WorkerLinks> links;
+  std::map<std::string, std::shared_ptr<GatewayService>, std::less<>> services;
+  std::map<WorkerId, Seat> seats;
+  std::unordered_map<RequestId, GatewayRequest> requests;  // looked up and counted only
+  std::unordered_map<std::string, std::string> places;
+  RequestId next_request = 1;
+  std::string run_frame;  // reused
+  std::unique_ptr<Loop::Timer> housekeeping;
+};
+
+}  // namespace partita::serve

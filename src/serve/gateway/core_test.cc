@@ -1,0 +1,351 @@
+// The core with workers at real sockets, all on one loop.
+#include "serve/gateway/core.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "base/index.h"
+#include "serve/link/connection.h"
+#include "serve/link/slot_memory.h"
+#include "serve/wire/frames.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr Nanos kMs = 1'000'000;
+constexpr Nanos kPatience = 20'000 * kMs;  // of a test, on a slow machine
+
+ModelSpec doubler(int max_batch = 4) {
+  return {.name = "m",
+          .platform = "null",
+          .inputs = {{"x", DataType::fp32, {4}}},
+          .outputs = {{"y", DataType::fp32, {4}}},
+          .max_batch = max_batch};
+}
+
+// y = 2 x, after a while.
+class TestWorker {
+ public:
+  TestWorker(Loop& loop, const std::string& path, std::string place, Nanos takes)
+      : connection_(connected(path)),
+        takes_(takes),
+        timer_(loop, [this](std::int64_t) { finish(); }) {
+    watch_ = loop.watch(connection_->fd(), [this](Readiness) { read(); });
+    say(Hello{.place = std::move(place), .service = "s", .model = doubler()});
+  }
+  ~TestWorker() { vanish(); }
+  // As when its process is killed.
+  void vanish() {
+    watch_.reset();
+    timer_.cancel();
+    connection_.reset();
+  }
+  void leave() { say(Leaving{}); }
+  void hello_again() { say(Hello{.place = "", .service = "s", .model = doubler()}); }
+
+  bool hold = false;  // takes batches and never answers
+  bool region = false, drained = false, refused = false, ended = false;
+  int batches = 0, items = 0, after_drain = 0;
+  std::vector<std::uint32_t> cancelled;
+
+ private:
+  static std::optional<Connection> connected(const std::string& path) {
+    Result<Connection> connection = Connection::connect(path);
+    EXPECT_TRUE(connection) << to_string(connection.error());
+    return std::optional<Connection>(*std::move(connection));
+  }
+  void say(const Frame& frame) { EXPECT_TRUE(connection_->send(encode(frame))); }
+
+  void read() {
+    while (connection_) {
+      std::vector<char> buffer(kMaxFrameBytes);
+      Result<Received> received = connection_->receive(buffer);
+      if (!received || received->kind == Received::Kind::ended) {
+        ended = true;
+        watch_.reset();
+        return;
+      }
+      if (received->kind == Received::Kind::nothing_yet) return;
+      const Result<Frame> frame = decode(received->bytes);
+      ASSERT_TRUE(frame);
+      hear(*frame, received->descriptor);
+    }
+  }
+  void hear(const Frame& frame, Descriptor& descriptor) {
+    if (const auto* said = std::get_if<Region>(&frame)) {
+      Result<SlotMemory> memory =
+          SlotMemory::attach(std::move(descriptor), said->slot_bytes, said->slots);
+      ASSERT_TRUE(memory);
+      memory_.emplace(*std::move(memory));
+      region = true;
+      say(Ready{{{1, takes_}, {4, takes_}}});
+    } else if (const auto* run = std::get_if<Run>(&frame)) {
+      ++batches;
+      items += static_cast<int>(run->slots.size());
+      if (drained) ++after_drain;
+      running_ = *run;
+      if (!hold) timer_.at(Loop::now_ns() + takes_);
+    } else if (const auto* cancel = std::get_if<Cancel>(&frame)) {
+      cancelled = cancel->items;
+    } else if (std::holds_alternative<Drain>(frame)) {
+      drained = true;
+      say(Drained{});
+      vanish();
+    } else {
+      refused = std::holds_alternative<Refused>(frame);
+    }
+  }
+  void finish() {
+    const SlotLayout layout = slot_layout(doubler());
+    for (const std::uint32_t slot : running_.slots) {
+      float values[4];
+      std::memcpy(values, memory_->base(slot) + layout.inputs[0], sizeof values);
+      for (float& value : values) value *= 2;
+      std::memcpy(memory_->base(slot) + layout.outputs[0], values, sizeof values);
+    }
+    say(Done{running_.batch, takes_, std::vector<ItemStatus>(running_.slots.size())});
+  }
+
+  std::optional<Connection> connection_;
+  Nanos takes_;
+  Loop::Timer timer_;
+  Loop::Watch watch_;
+  std::optional<SlotMemory> memory_;
+  Run running_;
+};
+
+struct Asked {
+  RequestId id = 0;
+  bool let_in = false, ended = false;
+  std::optional<Denial> denial = {};
+  std::vector<float> answer = {};
+};
+
+class CoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/partita-core-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    directory_ = name;
+    loop_ = *Loop::make();
+    open({});
+  }
+  void TearDown() override {
+    core_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  void open(CoreOptions options) {
+    core_.reset();
+    options.link_path = link_path(directory_);
+    auto core =
+        Core::open(*loop_, options, [this](const std::string& line) { said_ += line + "\n"; });
+    ASSERT_TRUE(core) << to_string(core.error());
+    core_ = *std::move(core);
+    core_->serve({service_});
+  }
+  std::unique_ptr<TestWorker> worker(Nanos takes, const std::string& device = "d", int index = 0) {
+    const std::string place = "/state/workers.json:" + device + ":" + std::to_string(index);
+    auto made = std::make_unique<TestWorker>(*loop_, link_path(directory_), place, takes);
+    return made;
+  }
+  // Until it holds.
+  template <class Condition>
+  bool until(Condition condition) {
+    const Nanos end = Loop::now_ns() + kPatience;
+    while (!condition() && Loop::now_ns() < end) loop_->run_until(Loop::now_ns() + kMs);
+    return condition();
+  }
+  bool until_ready(int workers) {
+    return until([&] { return core_->service_views().at(0).ready_workers == workers; });
+  }
+  // Asks for twice (value, value + 1, ...) of so many rows.
+  std::shared_ptr<Asked> ask(float value, int rows = 1, RequestHead head = {}) {
+    auto asked = std::make_shared<Asked>();
+    head.service = "s";
+    head.items = rows;
+    const auto admitted = core_->admit(head);
+    if (!admitted) {
+      asked->ended = true;
+      asked->denial = admitted.error();
+      return asked;
+    }
+    asked->let_in = true;
+    asked->id = *admitted;
+    for (int row = 0; row < rows; ++row) {
+      float values[4];
+      for (float& v : values) v = value++;
+      std::memcpy(core_->input(asked->id, row, 0).data(), values, sizeof values);
+    }
+    core_->submit(asked->id, {.ended = [this, asked, rows](std::optional<Denial> denial) {
+                    asked->ended = true;
+                    asked->denial = std::move(denial);
+                    for (int row = 0; !asked->denial && row < rows; ++row) {
+                      float values[4];
+                      std::memcpy(values, core_->output(asked->id, row, 0).data(), sizeof values);
+                      asked->answer.insert(asked->answer.end(), values, values + 4);
+                    }
+                    core_->release(asked->id);
+                  }});
+    return asked;
+  }
+  void expect_twice(const Asked& asked, float value) {
+    EXPECT_FALSE(asked.denial) << asked.denial->message;
+    for (const float answer : asked.answer) EXPECT_EQ(answer, 2 * value++);
+  }
+  double metric(const std::string& line) {
+    const std::string text = core_->metrics();
+    const std::size_t found = text.find("\n" + line + " ");
+    EXPECT_NE(found, std::string::npos) << line << " in\n" << text;
+    return found == std::string::npos ? -1 : std::stod(text.substr(found + line.size() + 2));
+  }
+  double free_slots() { return metric("partita_slots_free{service=\"s\"}"); }
+  double slots() { return metric("partita_slots{service=\"s\"}"); }
+
+  std::string directory_, said_;
+  std::unique_ptr<Loop> loop_;
+  ServedService service_{.name = "s", .slo = 1000 * kMs, .segments = {{"d", 4, 2}, {"e", 4, 1}}};
+  std::unique_ptr<Core> core_;
+};
+
+TEST_F(CoreTest, AnswersWhatWasAsked) {
+  EXPECT_EQ(ask(1)->denial->kind, Denial::Kind::not_ready);
+  const auto first = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_EQ(*core_->model("s"), doubler());
+  const auto one = ask(1), five = ask(100, 5);
+  ASSERT_TRUE(until([&] { return one->ended && five->ended; }));
+  expect_twice(*one, 1);
+  expect_twice(*five, 100);
+  EXPECT_EQ(five->answer.size(), 20U);
+  EXPECT_EQ(free_slots(), slots());
+  EXPECT_EQ(metric("nv_inference_request_success{model=\"s\",version=\"1\"}"), 2);
+  EXPECT_EQ(metric("nv_inference_count{model=\"s\",version=\"1\"}"), 6);
+  EXPECT_EQ(core_->statistics("s").execution_count, static_cast<std::uint64_t>(first->batches));
+  EXPECT_TRUE(core_->idle());
+  RequestHead other{.service = "t"};
+  EXPECT_EQ(core_->admit(other).error().kind, Denial::Kind::unknown_model);
+}
+
+TEST_F(CoreTest, ADeadWorkersBatchGoesToAnother) {
+  auto first = worker(kMs, "d", 0);
+  first->hold = true;
+  ASSERT_TRUE(until_ready(1));
+  const auto asked = ask(7), once = ask(8, 1, {.service = "s", .idempotent = false});
+  ASSERT_TRUE(until([&] { return first->items > 0; }));
+  const auto second = worker(kMs, "e", 0);
+  ASSERT_TRUE(until_ready(2));
+  const int held = first->items;
+  first.reset();
+  ASSERT_TRUE(until([&] { return asked->ended && once->ended; }));
+  expect_twice(*asked, 7);
+  // What must not run twice fails if it was under way, and is answered if it waited.
+  EXPECT_EQ(once->denial.has_value(), held == 2);
+  EXPECT_EQ(free_slots(), slots());
+  EXPECT_NE(said_.find("is gone"), std::string::npos);
+}
+
+TEST_F(CoreTest, AWorkerThatLeavesEndsItsBatchFirst) {
+  auto old = worker(20 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  const auto asked = ask(3);
+  ASSERT_TRUE(until([&] { return old->batches == 1; }));
+  const auto fresh = worker(kMs, "e", 0);
+  ASSERT_TRUE(until_ready(2));
+  old->leave();
+  EXPECT_FALSE(old->drained);
+  ASSERT_TRUE(until([&] { return asked->ended && old->drained; }));
+  expect_twice(*asked, 3);
+  const auto next = ask(4);
+  ASSERT_TRUE(until([&] { return next->ended; }));
+  expect_twice(*next, 4);
+  EXPECT_EQ(old->batches, 1);
+  EXPECT_EQ(fresh->batches, 1);
+}
+
+TEST_F(CoreTest, ASegmentThatIsTakenAwayIsDrained) {
+  const auto old = worker(kMs, "d", 0), stays = worker(kMs, "e", 0);
+  ASSERT_TRUE(until_ready(2));
+  service_.segments = {{"e", 4, 1}};
+  core_->serve({service_});
+  ASSERT_TRUE(until([&] { return old->drained; }));
+  EXPECT_FALSE(stays->drained);
+  core_->serve({});
+  ASSERT_TRUE(until([&] { return stays->drained; }));
+  EXPECT_EQ(ask(1)->denial->kind, Denial::Kind::unknown_model);
+}
+
+TEST_F(CoreTest, WhoGoesAwayFreesItsSlotOnceTheWorkerIsDone) {
+  const auto slow = worker(30 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  const auto runs = ask(1);
+  ASSERT_TRUE(until([&] { return slow->batches == 1; }));
+  const auto waits = ask(2);
+  core_->release(waits->id);
+  EXPECT_EQ(free_slots(), slots() - 1);
+  core_->release(runs->id);
+  EXPECT_EQ(free_slots(), slots() - 1);  // its worker may still write there
+  ASSERT_TRUE(until([&] { return free_slots() == slots(); }));
+  EXPECT_EQ(slow->cancelled, std::vector<std::uint32_t>{0});
+  EXPECT_FALSE(runs->ended);
+  EXPECT_FALSE(waits->ended);
+  // Let in and never sent.
+  const auto admitted = core_->admit({.service = "s"});
+  ASSERT_TRUE(admitted);
+  core_->release(*admitted);
+  EXPECT_EQ(free_slots(), slots());
+}
+
+TEST_F(CoreTest, MemoryIsBounded) {
+  open({.link_path = "", .queue_limit = 100, .memory_bytes = 3 * 4096, .shed = false});
+  const auto slow = worker(50 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  std::vector<std::shared_ptr<Asked>> asked;
+  for (int i = 0; i < 5; ++i) asked.push_back(ask(static_cast<float>(i)));
+  EXPECT_TRUE(asked[2]->let_in);
+  ASSERT_FALSE(asked[3]->let_in);
+  EXPECT_EQ(asked[3]->denial->kind, Denial::Kind::overloaded);
+  EXPECT_GT(asked[3]->denial->retry_after_ns, 0);
+  EXPECT_EQ(ask(0, 4)->denial->kind, Denial::Kind::too_large);
+  ASSERT_TRUE(until([&] { return asked[0]->ended && asked[2]->ended; }));
+  EXPECT_TRUE(ask(9)->let_in);
+}
+
+TEST_F(CoreTest, ADeadlineOfTheClient) {
+  const auto slow = worker(200 * kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  std::vector<std::shared_ptr<Asked>> first;
+  for (int i = 0; i < 4; ++i) first.push_back(ask(1));
+  ASSERT_TRUE(until([&] { return slow->batches == 1; }));
+  // It is refused at once when it cannot be met.
+  EXPECT_EQ(ask(1, 1, {.service = "s", .timeout_ns = 10 * kMs})->denial->kind,
+            Denial::Kind::would_be_late);
+}
+
+TEST_F(CoreTest, RefusesWorkersThatDoNotFit) {
+  const auto good = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  good->hello_again();
+  ASSERT_TRUE(until([&] { return good->refused; }));
+  ASSERT_TRUE(until_ready(0));
+  Result<Connection> raw = Connection::connect(link_path(directory_));
+  ASSERT_TRUE(raw);
+  ASSERT_TRUE(raw->send("nonsense"));
+  std::vector<char> buffer(kMaxFrameBytes);
+  ASSERT_TRUE(until([&] {
+    const Result<Received> received = raw->receive(buffer);
+    return !received || received->kind == Received::Kind::ended;
+  }));
+}
+
+TEST_F(CoreTest, ASecondGatewayIsRefused) {
+  const auto second = Core::open(*loop_, {.link_path = link_path(directory_)}, [](const auto&) {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::in_use);
+}
+
+}  // namespace
+}  // namespace partita::serve

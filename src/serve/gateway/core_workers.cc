@@ -1,0 +1,272 @@
+// The workers' side of Core: from HELLO to DRAINED.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "base/parse_number.h"
+#include "serve/gateway/core_impl.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr std::uint32_t kMostSlots = 65536;
+
+// "STATE_FILE:DEVICE:INDEX", as the supervisor names a worker's place.
+struct Place {
+  std::string device;
+  int index = 0;
+};
+std::optional<Place> parse_place(const std::string& text) {
+  const std::size_t last = text.rfind(':');
+  if (last == std::string::npos || last == 0) return std::nullopt;
+  const std::size_t before = text.rfind(':', last - 1);
+  if (before == std::string::npos) return std::nullopt;
+  const std::optional<int> index = parse_number<int>(text.substr(last + 1));
+  if (!index || *index < 0) return std::nullopt;
+  return Place{text.substr(before + 1, last - before - 1), *index};
+}
+
+// What the dispatcher is to reckon with: the measured curve up to the largest batch that is used.
+profile::BatchCurve curve_of(const std::vector<CurvePoint>& measured, int max_batch) {
+  profile::BatchCurve curve;
+  for (const CurvePoint& point : measured) {
+    const int batch = std::min(point.batch, max_batch);
+    // A larger batch is never taken for a quicker one: that is noise of the measurement.
+    const double before = curve.steps.empty() ? 0 : curve.steps.back().latency.value;
+    const double took = std::max(static_cast<double>(point.nanos) / 1e6, before);
+    curve.steps.push_back({batch, Millis{took}});
+    if (batch == max_batch) break;
+  }
+  return curve;
+}
+
+bool sound(const std::vector<CurvePoint>& curve) {
+  if (curve.empty() || curve.front().batch < 1 || curve.front().nanos < 1) return false;
+  return std::adjacent_find(curve.begin(), curve.end(),
+                            [](const CurvePoint& a, const CurvePoint& b) {
+                              return b.batch <= a.batch || b.nanos < 1;
+                            }) == curve.end();
+}
+
+std::string named(const Seat& seat) {
+  return fmt::format("worker {} of {} on {}, process {}", seat.index, seat.service->wanted.name,
+                     seat.device, seat.pid);
+}
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+}  // namespace
+
+void Core::Impl::changed() {
+  if (change_posted || !on_change) return;
+  change_posted = true;
+  loop.post([this] {
+    change_posted = false;
+    on_change();
+  });
+}
+
+void Core::Impl::refuse(WorkerId worker, const std::string& why) {
+  say(fmt::format("a worker is refused: {}", why));
+  links->send(worker, encode(Refused{why.substr(0, 1000)}));
+  links->close(worker);
+  if (seats.contains(worker)) gone(worker, why);
+}
+
+void Core::Impl::heard(WorkerId worker, const Peer& peer, Frame heard) {
+  if (const Hello* hello = std::get_if<Hello>(&heard)) return greet(worker, peer, *hello);
+  const auto found = seats.find(worker);
+  if (found == seats.end()) return refuse(worker, "it did not say HELLO first");
+  Seat& seat = found->second;
+  std::visit(Overloaded{[&](const Ready& frame) { ready(worker, seat, frame); },
+                        [&](const Done& frame) { done(worker, seat, frame); },
+                        [&](const Part& frame) { part(seat, frame); },
+                        [&](const Leaving&) { leave(worker, seat); },
+                        [&](const Drained&) {},  // its connection ends next
+                        [&](const auto&) { refuse(worker, "it sent what only gateways send"); }},
+             heard);
+}
+
+// Empty, or why that model cannot be what the service serves now.
+std::string Core::Impl::admit_model(GatewayService& service, const ModelSpec& model) {
+  if (const Result<void> checked = check_model("the model", model); !checked)
+    return to_string(checked.error());
+  const bool fits = service.slots && service.slots->model().kind == model.kind &&
+                    service.slots->model().inputs == model.inputs &&
+                    service.slots->model().outputs == model.outputs;
+  if (fits) return "";
+  if (service.slots) {
+    const bool others = std::any_of(seats.begin(), seats.end(), [&](const auto& entry) {
+      return entry.second.service.get() == &service;
+    });
+    if (others || !service.slots->unused()) {
+      return fmt::format("its model takes or gives other tensors than the workers of '{}' that run",
+                         service.wanted.name);
+    }
+  }
+  Result<SlotPool> slots = SlotPool::make(model, options.memory_bytes, kMostSlots);
+  if (!slots) return to_string(slots.error());
+  service.slots.emplace(*std::move(slots));
+  return "";
+}
+
+void Core::Impl::greet(WorkerId worker, const Peer& peer, const Hello& hello) {
+  if (seats.contains(worker)) return refuse(worker, "it said HELLO twice");
+  if (hello.version != kLinkVersion) {
+    return refuse(worker, fmt::format("it speaks version {} of the link, not {}", hello.version,
+                                      kLinkVersion));
+  }
+  const std::shared_ptr<GatewayService> service = find(hello.service);
+  if (!service)
+    return refuse(worker, fmt::format("no service '{}' is assigned here", hello.service));
+  const std::string fault = admit_model(*service, hello.model);
+  if (!fault.empty()) return refuse(worker, fault);
+  Seat seat{.service = service, .device = fmt::format("process-{}", peer.pid)};
+  seat.pid = peer.pid;
+  seat.max_batch = hello.model.max_batch;
+  if (const std::optional<Place> place = parse_place(hello.place)) {
+    seat.device = place->device;
+    seat.index = place->index;
+    for (const ServedSegment& segment : service->wanted.segments) {
+      if (segment.device != seat.device) continue;
+      seat.placed = true;
+      if (segment.batch > 0) seat.max_batch = std::min(seat.max_batch, segment.batch);
+    }
+  }
+  service->model = hello.model;
+  const SlotMemory& memory = service->slots->memory();
+  const Region region{.slot_bytes = memory.slot_bytes(), .slots = memory.slots()};
+  links->send(worker, encode(region), memory.fd());
+  seats.emplace(worker, std::move(seat));
+  changed();
+}
+
+void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
+  if (seat.state != Seat::State::warming || !sound(frame.curve))
+    return refuse(worker, "its READY makes no sense");
+  seat.state = Seat::State::ready;
+  const std::shared_ptr<GatewayService> service = seat.service;
+  service->brain.join(worker, {seat.device, curve_of(frame.curve, seat.max_batch)});
+  ++service->segments[seat.device].ready_workers;
+  say(fmt::format("{} is ready", named(seat)));
+  changed();
+  step(service);
+}
+
+void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
+  const std::shared_ptr<GatewayService> service = seat.service;
+  const auto found = service->batches.find(frame.batch);
+  const bool expected = found != service->batches.end() && found->second.worker == worker &&
+                        found->second.items.size() == frame.status.size();
+  if (!expected) return refuse(worker, "its DONE is of no batch that it has");
+  const Batch batch = std::move(found->second);
+  service->batches.erase(found);
+  const auto failed = std::make_unique<bool[]>(batch.items.size());
+  for (std::size_t i = 0; i < batch.items.size(); ++i) {
+    failed[i] = frame.status[i] != ItemStatus::ok;
+    if (failed[i]) request(batch.items[i].request).message = frame.message;
+  }
+  service->totals.execution_ns += frame.nanos;
+  SegmentTotals& totals = service->segments[seat.device];
+  ++totals.batches;
+  totals.items += static_cast<long>(batch.items.size());
+  totals.busy += frame.nanos;
+  service->brain.done(Loop::now_ns(), batch.id, {failed.get(), batch.items.size()});
+  settle_released(batch.items);
+  step(service);
+}
+
+// Frees what was released while it ran, now that it does not run any more.
+void Core::Impl::settle_released(const std::vector<Item>& items) {
+  for (const Item& item : items) {
+    const auto found = requests.find(item.request);
+    if (found == requests.end() || found->second.state != GatewayRequest::State::released) continue;
+    if (!found->second.service->brain.running(item.request)) free_slots(found->second);
+  }
+}
+
+void Core::Impl::part(Seat& seat, const Part& frame) {
+  const auto found = seat.service->batches.find(frame.batch);
+  if (found == seat.service->batches.end() || frame.item >= found->second.items.size()) return;
+  const auto asked = requests.find(found->second.items[frame.item].request);
+  if (asked == requests.end() || asked->second.state != GatewayRequest::State::submitted) return;
+  const auto piece = asked->second.completion.piece;  // it may release the request
+  if (!piece) return;
+  piece({.http_status = static_cast<int>(frame.http_status),
+         .content_type = frame.content_type,
+         .bytes = frame.bytes});
+}
+
+void Core::Impl::leave(WorkerId worker, Seat& seat) {
+  if (seat.state == Seat::State::leaving) return;
+  const bool was_ready = seat.state == Seat::State::ready;
+  seat.state = Seat::State::leaving;
+  changed();
+  if (!was_ready) {
+    links->send(worker, encode(Drain{}));
+    return;
+  }
+  --seat.service->segments[seat.device].ready_workers;
+  seat.service->brain.leave(worker);
+  step(seat.service);
+}
+
+void Core::Impl::gone(WorkerId worker, const std::string& why) {
+  const auto found = seats.find(worker);
+  if (found == seats.end()) return;
+  const Seat seat = std::move(found->second);
+  seats.erase(found);
+  changed();
+  const std::shared_ptr<GatewayService>& service = seat.service;
+  std::vector<Item> had;
+  for (auto batch = service->batches.begin(); batch != service->batches.end();) {
+    if (batch->second.worker != worker) {
+      ++batch;
+      continue;
+    }
+    had = std::move(batch->second.items);
+    batch = service->batches.erase(batch);
+  }
+  if (seat.state == Seat::State::ready) --service->segments[seat.device].ready_workers;
+  if (seat.state != Seat::State::leaving || !had.empty()) {
+    say(fmt::format("{} is gone: {}{}", named(seat), why,
+                    had.empty() ? "" : fmt::format("; it had a batch of {}", had.size())));
+  }
+  service->brain.lose(Loop::now_ns(), worker);
+  settle_released(had);
+  step(service);
+}
+
+// A worker that hangs still holds slots, and might write to them: only its end frees them.
+void Core::Impl::end(WorkerId worker, Seat& seat, const std::string& why) {
+  if (std::exchange(seat.ended, true)) return;
+  say(fmt::format("{} is killed: {}", named(seat), why));
+  if (::kill(static_cast<pid_t>(seat.pid), SIGKILL) != 0) {
+    say(fmt::format("{} cannot be killed; requests that it has stay unanswered", named(seat)));
+    leave(worker, seat);
+  }
+}
+
+std::vector<WorkerView> Core::worker_views() const {
+  std::vector<WorkerView> views;
+  const Nanos now = Loop::now_ns();
+  for (const auto& [worker, seat] : impl_->seats) {
+    const Nanos ago = now - impl_->links->heard_at(worker);
+    const char* state = seat.state == Seat::State::warming   ? "warming"
+                        : seat.state == Seat::State::leaving ? "leaving"
+                        : ago > impl_->options.silent_after  ? "silent"
+                                                             : "ready";
+    views.push_back({seat.device, seat.service->wanted.name, state, seat.index, seat.pid, ago});
+  }
+  return views;
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,177 @@
+#include "serve/gateway/metrics.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <iterator>
+
+namespace partita::serve {
+namespace {
+
+double seconds(Nanos time) { return static_cast<double>(time) * 1e-9; }
+double micros(Nanos time) { return static_cast<double>(time) * 1e-3; }
+
+// A label's value as the text format wants it.
+std::string quoted(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+class Text {
+ public:
+  explicit Text(const std::vector<ServiceSnapshot>& services) : services_(services) {}
+
+  using Value = std::function<double(const ServiceSnapshot&)>;
+  // One number per service; `labels` beside the service's own.
+  void family(const char* name, const char* type, const char* help) {
+    fmt::format_to(std::back_inserter(out_), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+  }
+  void series(const char* name, const std::string& labels, const Value& value) {
+    for (const ServiceSnapshot& service : services_)
+      line(name, label(service, name) + labels, value(service));
+  }
+  void each(const char* name, const char* type, const char* help, const Value& value) {
+    family(name, type, help);
+    series(name, "", value);
+  }
+  using SegmentValue = std::function<double(const SegmentTotals&)>;
+  void each_segment(const char* name, const char* type, const char* help,
+                    const SegmentValue& value) {
+    family(name, type, help);
+    for (const ServiceSnapshot& service : services_)
+      for (const auto& [device, totals] : service.segments)
+        line(name, label(service, name) + fmt::format(",device=\"{}\"", quoted(device)),
+             value(totals));
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  // Triton's families name the model and its version.
+  static std::string label(const ServiceSnapshot& service, std::string_view name) {
+    return name.starts_with("nv_") ? fmt::format("model=\"{}\",version=\"1\"", quoted(service.name))
+                                   : fmt::format("service=\"{}\"", quoted(service.name));
+  }
+  void line(const char* name, const std::string& labels, double value) {
+    fmt::format_to(std::back_inserter(out_), "{}{{{}}} {}\n", name, labels, value);
+  }
+
+  const std::vector<ServiceSnapshot>& services_;
+  std::string out_;
+};
+
+using Snapshot = ServiceSnapshot;
+
+void tritons(Text& text) {
+  text.each("nv_inference_request_success", "counter", "Requests that were answered",
+            [](const Snapshot& s) { return s.counters.completed; });
+  text.each("nv_inference_request_failure", "counter",
+            "Requests that were not: refused, failed, expired or cancelled",
+            [](const Snapshot& s) { return s.counters.offered - s.counters.completed; });
+  text.each("nv_inference_count", "counter", "Rows that were inferred",
+            [](const Snapshot& s) { return s.counters.items; });
+  text.each("nv_inference_exec_count", "counter", "Batches that were run",
+            [](const Snapshot& s) { return s.counters.batches; });
+  text.each("nv_inference_request_duration_us", "counter", "Summed time from head to answer",
+            [](const Snapshot& s) { return micros(s.totals.success_ns); });
+  text.each("nv_inference_queue_duration_us", "counter", "Summed time that rows waited",
+            [](const Snapshot& s) { return micros(s.counters.queued); });
+  text.each("nv_inference_compute_infer_duration_us", "counter", "Summed execution of batches",
+            [](const Snapshot& s) { return micros(s.totals.execution_ns); });
+}
+
+void objectives(Text& text) {
+  text.each("partita_slo_seconds", "gauge", "The latency objective",
+            [](const Snapshot& s) { return seconds(s.slo); });
+  text.each("partita_slo_percentile", "gauge", "So many percent of the answers are to be in time",
+            [](const Snapshot& s) { return s.percentile; });
+  text.each("partita_requests_offered_total", "counter", "Requests whose head arrived",
+            [](const Snapshot& s) { return s.counters.offered; });
+  text.each("partita_requests_in_slo_total", "counter", "Requests answered in time",
+            [](const Snapshot& s) { return s.counters.in_slo; });
+  constexpr const char* kRefused = "partita_requests_refused_total";
+  text.family(kRefused, "counter", "Requests refused at once, and why");
+  text.series(kRefused, ",reason=\"queue_full\"",
+              [](const Snapshot& s) { return s.counters.refused_full; });
+  text.series(kRefused, ",reason=\"would_be_late\"",
+              [](const Snapshot& s) { return s.counters.refused_miss; });
+  text.series(kRefused, ",reason=\"no_worker\"",
+              [](const Snapshot& s) { return s.counters.refused_worker; });
+  constexpr const char* kEnded = "partita_requests_unanswered_total";
+  text.family(kEnded, "counter", "Requests let in and not answered, and why");
+  text.series(kEnded, ",reason=\"failed\"", [](const Snapshot& s) { return s.counters.failed; });
+  text.series(kEnded, ",reason=\"expired\"", [](const Snapshot& s) { return s.counters.expired; });
+  text.series(kEnded, ",reason=\"cancelled\"",
+              [](const Snapshot& s) { return s.counters.cancelled; });
+  text.each("partita_rows_requeued_total", "counter", "Rows that ran again: their worker died",
+            [](const Snapshot& s) { return s.counters.requeued; });
+  constexpr const char* kLatency = "partita_request_latency_seconds";
+  text.family(kLatency, "gauge", "Latency of the answers of the last half minute");
+  text.series(kLatency, ",quantile=\"0.5\"", [](const Snapshot& s) { return seconds(s.p50); });
+  text.series(kLatency, ",quantile=\"0.99\"", [](const Snapshot& s) { return seconds(s.p99); });
+}
+
+void pools(Text& text) {
+  text.each("partita_queue_rows", "gauge", "Rows that wait",
+            [](const Snapshot& s) { return s.queued; });
+  text.each("partita_workers_ready", "gauge", "Workers that take batches",
+            [](const Snapshot& s) { return s.ready_workers; });
+  text.each("partita_rate_rps", "gauge", "Requests per second that come",
+            [](const Snapshot& s) { return s.rate_rps; });
+  text.each("partita_planned_rps", "gauge", "Requests per second that were planned for",
+            [](const Snapshot& s) { return s.planned_rps; });
+  text.each("partita_capacity_rps", "gauge", "Rows per second of full batches on ready workers",
+            [](const Snapshot& s) { return s.capacity_rps; });
+  text.each("partita_slots", "gauge", "Places for rows in shared memory",
+            [](const Snapshot& s) { return static_cast<double>(s.slots); });
+  text.each("partita_slots_free", "gauge", "Of them, free",
+            [](const Snapshot& s) { return static_cast<double>(s.free_slots); });
+  text.each("partita_pace_lateness_seconds_sum", "counter",
+            "How late paced dispatches were, summed",
+            [](const Snapshot& s) { return seconds(s.counters.lateness); });
+  text.each("partita_pace_lateness_seconds_count", "counter", "Paced dispatches",
+            [](const Snapshot& s) { return s.counters.wakes; });
+  text.each_segment("partita_segment_workers_ready", "gauge", "Workers of a device that are ready",
+                    [](const SegmentTotals& s) { return s.ready_workers; });
+  text.each_segment("partita_segment_batches_total", "counter", "Batches on a device",
+                    [](const SegmentTotals& s) { return s.batches; });
+  text.each_segment("partita_segment_rows_total", "counter", "Rows on a device",
+                    [](const SegmentTotals& s) { return s.items; });
+  text.each_segment("partita_segment_busy_seconds_total", "counter", "Summed execution on a device",
+                    [](const SegmentTotals& s) { return seconds(s.busy); });
+}
+
+}  // namespace
+
+std::string prometheus_text(const std::vector<ServiceSnapshot>& services) {
+  Text text(services);
+  tritons(text);
+  objectives(text);
+  pools(text);
+  return text.take();
+}
+
+ServiceStatistics statistics_of(const ServiceSnapshot& service) {
+  const auto count = [](long value) { return static_cast<std::uint64_t>(value); };
+  const ServiceCounters& c = service.counters;
+  return {.success_count = count(c.completed),
+          .success_ns = count(service.totals.success_ns),
+          .fail_count = count(c.failed + c.expired),
+          .fail_ns = count(service.totals.fail_ns),
+          .queue_count = count(c.items),
+          .queue_ns = count(c.queued),
+          .compute_count = count(c.items),
+          .compute_ns = count(service.totals.execution_ns),
+          .inference_count = count(c.items),
+          .execution_count = count(c.batches),
+          .last_inference_ms = service.totals.last_inference_ms};
+}
+
+}  // namespace partita::serve

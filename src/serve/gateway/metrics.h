@@ -1,0 +1,40 @@
+// What the gateway says of itself: Prometheus text with Triton's names where Triton has them, and
+// Triton's statistics. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "serve/brain/service_brain.h"
+#include "serve/front/backend.h"
+
+namespace partita::serve {
+
+struct SegmentTotals {  // of a device
+  long batches = 0, items = 0;
+  Nanos busy = 0;
+  int ready_workers = 0;
+};
+
+// Sums over the requests of a service, beside what its brain counts.
+struct ServiceTotals {
+  Nanos success_ns = 0, fail_ns = 0, execution_ns = 0;  // execution as the workers say
+  std::uint64_t last_inference_ms = 0;                  // of the wall clock
+};
+
+struct ServiceSnapshot {
+  std::string name;
+  Nanos slo = 0, p50 = 0, p99 = 0;
+  double percentile = 99, planned_rps = 0, capacity_rps = 0, rate_rps = 0;
+  int queued = 0, ready_workers = 0;
+  std::size_t slots = 0, free_slots = 0;
+  ServiceCounters counters = {};
+  ServiceTotals totals = {};
+  std::map<std::string, SegmentTotals> segments = {};
+};
+
+std::string prometheus_text(const std::vector<ServiceSnapshot>& services);
+ServiceStatistics statistics_of(const ServiceSnapshot& service);
+
+}  // namespace partita::serve

@@ -1,0 +1,48 @@
+#include "serve/gateway/slot_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/index.h"
+
+namespace partita::serve {
+
+SlotPool::SlotPool(ModelSpec model, SlotLayout layout, SlotMemory memory)
+    : model_(std::move(model)), layout_(std::move(layout)), memory_(std::move(memory)) {
+  free_.reserve(memory_.slots());
+  for (std::uint32_t slot = memory_.slots(); slot-- > 0;) free_.push_back(slot);
+}
+
+Result<SlotPool> SlotPool::make(const ModelSpec& model, std::size_t memory_bytes,
+                                std::uint32_t most) {
+  SlotLayout layout = slot_layout(model);
+  const auto slots =
+      static_cast<std::uint32_t>(std::clamp<std::size_t>(memory_bytes / layout.bytes, 1, most));
+  Result<SlotMemory> memory = SlotMemory::create(layout.bytes, slots);
+  if (!memory) return failed(memory.error());
+  return SlotPool(model, std::move(layout), *std::move(memory));
+}
+
+std::optional<std::uint32_t> SlotPool::take() {
+  if (free_.empty()) return std::nullopt;
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void SlotPool::give_back(std::uint32_t slot) {
+  CHECK(slot < memory_.slots() && free_.size() < memory_.slots());
+  free_.push_back(slot);
+}
+
+std::span<char> SlotPool::input(std::uint32_t slot, int tensor) const {
+  const std::size_t size =
+      model_.kind == ModelKind::openai ? 8 + kOpenaiBodyBytes : bytes_of(model_.inputs[at(tensor)]);
+  return {memory_.base(slot) + layout_.inputs[at(tensor)], size};
+}
+
+std::span<char> SlotPool::output(std::uint32_t slot, int tensor) const {
+  return {memory_.base(slot) + layout_.outputs[at(tensor)], bytes_of(model_.outputs[at(tensor)])};
+}
+
+}  // namespace partita::serve

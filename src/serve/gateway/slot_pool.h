@@ -1,0 +1,41 @@
+// The slots of one service: shared memory made for its model, and which slots are free. Owns the
+// memory. A slot that a worker may still write to is not free, see core.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "serve/link/slot_memory.h"
+#include "serve/wire/tensor.h"
+
+namespace partita::serve {
+
+class SlotPool {
+ public:
+  // As many slots as fit into `memory_bytes`, at most `most`; at least one.
+  static Result<SlotPool> make(const ModelSpec& model, std::size_t memory_bytes,
+                               std::uint32_t most);
+
+  std::optional<std::uint32_t> take();
+  void give_back(std::uint32_t slot);
+  bool has_room(std::size_t items) const { return free_.size() >= items; }
+  bool unused() const { return free_.size() == memory_.slots(); }
+  std::uint32_t slots() const { return memory_.slots(); }
+  std::size_t free() const { return free_.size(); }
+
+  const ModelSpec& model() const { return model_; }
+  const SlotMemory& memory() const { return memory_; }
+  std::span<char> input(std::uint32_t slot, int tensor) const;
+  std::span<char> output(std::uint32_t slot, int tensor) const;
+
+ private:
+  SlotPool(ModelSpec model, SlotLayout layout, SlotMemory memory);
+
+  ModelSpec model_;
+  SlotLayout layout_;
+  SlotMemory memory_;
+  std::vector<std::uint32_t> free_;  // the last one given back goes first: its pages are warm
+};
+
+}  // namespace partita::serve
