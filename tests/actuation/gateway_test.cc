@@ -40,9 +40,9 @@ class GatewayWorld final : public Clock {
   std::int64_t now_ns() override { return world.clock.now; }
   std::int64_t cpu_ns() override { return world.clock.now; }
   void sleep_ns(std::int64_t ns) override {
-    constexpr std::int64_t kSlice = 20'000'000;
-    for (; ns > 0; ns -= kSlice) {
-      world.clock.sleep_ns(std::min(ns, kSlice));
+    constexpr std::int64_t kStep = 20'000'000;
+    for (; ns > 0; ns -= kStep) {
+      world.clock.sleep_ns(std::min(ns, kStep));
       look();
     }
   }
