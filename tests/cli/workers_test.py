@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 import unittest
 
@@ -118,6 +119,21 @@ class WorkersTest(CliTest):
         except FileNotFoundError:
             return False
 
+    def say_as_gateway(self, revision, workers, services=()):
+        """gateway.json, as if this test were the gateway; workers are (place, pid, state)."""
+        with open(f"/proc/{os.getpid()}/stat", encoding="utf-8") as file:
+            start = file.read().rsplit(")", 1)[1].split()[19]
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            identity = f"{start}@{file.read().strip()}"
+        self.write("gateway.new", json.dumps({
+            "api_version": "partita/v1", "kind": "GatewayState", "revision": revision,
+            "pid": os.getpid(), "identity": identity, "written_s": time.monotonic(),
+            "services": services, "workers": [
+                {"device": device, "index": index, "service": service, "pid": pid, "state": state,
+                 "last_beat_s": 1} for (device, service, index), pid, state in workers]}))
+        os.rename(self.path("gateway.new"), self.path("gateway.json"))
+        return True
+
     def show(self):
         return self.ok("workers", "--state-dir", ".", "--show")
 
@@ -188,21 +204,9 @@ class SupervisorTest(WorkersTest):
         supervisor = self.supervise()
         self.wait_for(lambda: len(self.workers()) == 2)
         silent, well = self.workers()["MIG-1", "a", 0], self.workers()["MIG-2", "b", 0]
-        with open(f"/proc/{os.getpid()}/stat", encoding="utf-8") as file:
-            start = file.read().rsplit(")", 1)[1].split()[19]
-        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-            identity = f"{start}@{file.read().strip()}"
-
         def gateway(state):
-            self.write("new.json", json.dumps({
-                "api_version": "partita/v1", "kind": "GatewayState", "revision": 1,
-                "pid": os.getpid(), "identity": identity, "written_s": time.monotonic(),
-                "services": [], "workers": [
-                    {"device": device, "index": 0, "service": service, "pid": pid, "state": word,
-                     "last_beat_s": 1} for device, service, pid, word in (
-                         ("MIG-1", "a", silent, state), ("MIG-2", "b", well, "ready"))]}))
-            os.rename(self.path("new.json"), self.path("gateway.json"))
-            return True
+            return self.say_as_gateway(1, [(("MIG-1", "a", 0), silent, state),
+                                           (("MIG-2", "b", 0), well, "ready")])
 
         self.wait_for(lambda: gateway("ready") and self.show().count(" ready ") == 2)
         self.wait_for(lambda: gateway("silent") and self.alive(silent) is False)
@@ -289,9 +293,9 @@ class ApplyTest(WorkersTest):
         self.write("after.json", plan(("3g.40gb", 0, "kept", 2), ("1g.10gb", 4, "moved", 1),
                                       ("1g.10gb", 6, "new", 1)))
 
-    def apply(self, file, *more):
+    def apply(self, file, *more, least="0"):
         return self.run_partita("apply", file, "--driver", "sim", "--machine", "machine.yaml",
-                                "--state-dir", ".", "--min-available", "0", *more)
+                                "--state-dir", ".", "--min-available", least, *more)
 
     def services(self):
         """(service, index) to (pid, device)."""
@@ -338,6 +342,46 @@ class ApplyTest(WorkersTest):
         successor = self.supervise("--mps")
         self.wait_to_hear(successor, "adopted")
         self.finish(successor, signal.SIGTERM)
+
+    def test_apply_stops_nothing_before_the_gateway_has_its_successor_ready(self):
+        self.write("before.json", plan(("2g.20gb", 0, "moved", 1)))
+        self.write("after.json", plan(("1g.10gb", 4, "moved", 1), ("1g.10gb", 5, "new", 2)))
+        self.supervise("--mps")
+        self.assertEqual(self.apply("before.json").returncode, 0)
+        self.wait_for(lambda: len(self.services()) == 1)
+        old = self.services()["moved", 0][1]
+        seen, ready, left = {}, set(), []  # devices since when, services' places, what had it left
+
+        def look():
+            assignment = json.loads(self.read("assignment.json"))
+            now = time.monotonic()
+            places = [(one["device"], one["service"], index)
+                      for one in assignment["segments"] for index in range(one["processes"])]
+            for place in places:
+                if now - seen.setdefault(place, now) >= 0.5:
+                    ready.add(place)
+            if old not in {place[0] for place in places} and not left:
+                left.append(any(place[1] == "moved" and place[0] != old for place in ready))
+            self.say_as_gateway(assignment["revision"],
+                                [(place, 4711, "ready") for place in places if place in ready])
+
+        over = threading.Event()
+
+        def gateway():
+            while not over.wait(0.01):
+                look()
+
+        look()
+        thread = threading.Thread(target=gateway)
+        thread.start()
+        done = self.apply("after.json", least="1")
+        over.set()
+        thread.join()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(left, [True])
+        self.assertIn(b"waiting for the workers of", done.stderr)
+        look()
+        self.assertEqual(len([one for one in ready if one[1] == "moved" and one[0] != old]), 1)
 
 
 if __name__ == "__main__":
