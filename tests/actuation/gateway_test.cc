@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "actuate/gateway_state.h"
@@ -28,6 +29,7 @@ class GatewayWorld final : public Clock {
   World world;
   std::int64_t warm_ns = kGatewaySecond;       // from the assignment of a segment until it is ready
   bool present = true;                         // the gateway runs
+  std::optional<Rng> moods;                    // by which it hangs, dies and comes back
   std::map<std::string, std::int64_t> silent;  // devices, and until when
   std::map<std::string, double> least;         // ready capacity of services, at any moment
   std::map<std::string, std::int64_t> gone;    // when devices left the assignment
@@ -99,6 +101,11 @@ class GatewayWorld final : public Clock {
       told_.services.push_back({name, rps, known ? rate->rate_rps : 0});
       least[name] = std::min(least.try_emplace(name, rps).first->second, rps);
     }
+    if (moods && moods->below(40) == 0) present = !present;
+    if (moods && moods->below(100) == 0) {
+      processes_.crash(pid_, 1);
+      pid_ = *processes_.start({.argv = {"gateway"}});
+    }
     if (!present) return;
     ASSERT_TRUE(world.disk.make_directories(kStateDir));
     ASSERT_TRUE(
@@ -158,6 +165,24 @@ TEST(WithAGateway, NothingIsStoppedBeforeItsSuccessorIsReady) {
   }
   EXPECT_GT(judged, rounds);
   EXPECT_GT(broken_without, 0);
+}
+
+// A gateway that hangs, dies and comes back amid changes holds nothing up for ever.
+TEST(WithAGateway, OneThatComesAndGoesDoesNotStopAChange) {
+  const int rounds = std::max(6, test_rounds(12));
+  for (int seed = 1; seed <= rounds; ++seed) {
+    Rng rng(static_cast<std::uint64_t>(seed));
+    const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
+    GatewayWorld world({{&model, 2, true}}, static_cast<std::uint64_t>(seed));
+    world.moods = Rng(static_cast<std::uint64_t>(seed)).split(5);
+    Wanted wanted = random_wanted(model, 2, rng, 0.6);
+    for (int change = 0; change < 4; ++change) {
+      const auto applied = world.apply(wanted);
+      ASSERT_TRUE(applied) << seed << ": " << to_string(applied.error());
+      EXPECT_EQ(difference(world.world, wanted), "") << seed;
+      wanted = altered(wanted, model, rng);
+    }
+  }
 }
 
 Wanted chat_at(const std::vector<int>& starts) {
