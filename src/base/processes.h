@@ -29,8 +29,7 @@ struct ProcessSpec {
   // for whoever adopts it, too; what was adopted counts as no daemon.
   bool daemon = false;
   // A variable of `environment` whose value belongs to this process alone: its descendants are
-  // known by it, see end_family(). Where the system has cgroups they are in one of their own as
-  // well.
+  // known by it, see end_family(). Where the system has cgroups they are in one of their own, too.
   std::string family_variable = {};
   bool operator==(const ProcessSpec&) const = default;
 };
