@@ -1,8 +1,8 @@
 // One client's HTTP/1.1 connection: requests one after the other, each an Exchange. An idle one
 // holds no buffer. Bodies go from the socket to where the exchange wants them.
 //
-// The owner calls expire() after deadline(), and destroys the connection once dead() is true, but not
-// from inside of on_change.
+// The owner calls expire() after deadline(), and destroys the connection once dead() is true, but
+// not from inside of on_change.
 #pragma once
 
 #include <array>
