@@ -10,6 +10,8 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -23,6 +25,7 @@ namespace partita::serve {
 namespace {
 
 constexpr std::string_view kService = "/inference.GRPCInferenceService/";
+constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20;
 constexpr std::size_t kMaxPemBytes = 1u << 20;
 
 grpc::StatusCode code_of(Denial::Kind kind) {
@@ -78,7 +81,8 @@ struct Shared {
   const std::vector<Token> tokens;
   std::atomic<bool> closing = false;
   std::mutex mutex = {};
-  std::set<Call*> calls = {};  // under mutex
+  std::set<Call*> calls = {};                                                        // under mutex
+  std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};  // on the loop
 };
 
 // A call. gRPC's threads begin it and end it; `backend` is touched on the loop alone, and so is
@@ -149,7 +153,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   bool finished_ = false;
   const Token* token_ = nullptr;
   std::optional<RequestId> admitted_ = {};
-  std::optional<ModelSpec> model_ = {};
+  std::shared_ptr<const ModelSpec> model_ = {};
   BoundRequest bound_ = {};
   std::string id_ = {};
 };
@@ -284,7 +288,9 @@ void Call::infer() {
       return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");
   auto bound = bind_request(*wanted, *spec, Protocol::grpc);
   if (!bound) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bound.error()));
-  model_ = *spec;
+  auto& kept = shared_->models[wanted->model];
+  if (kept == nullptr || *kept != *spec) kept = std::make_shared<const ModelSpec>(*spec);
+  model_ = kept;
   bound_ = std::move(*bound);
   id_ = wanted->id;
   if (const auto denial = admit(*wanted)) return deny(*denial);
@@ -388,6 +394,10 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Large messages in few pieces: fewer reads, frames and window updates for each.
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunk);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
   builder.SetResourceQuota(grpc::ResourceQuota("partita").Resize(options.memory_bytes));
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0)
