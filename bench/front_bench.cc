@@ -7,7 +7,7 @@
 // All answer the same inference (an input of 1 KiB or 600 KiB, an output of 1,000 bytes, binary form)
 // over loopback; each server is a process of its own. They take turns for several rounds, and
 // medians are compared, so that ratios mean something on a busy machine. Exit status 1 when a target
-// is missed. usage: front_bench [ROUNDS [SECONDS]]
+// is missed. usage: front_bench [ROUNDS [SECONDS]] | --one SERVER 1024|602112 SECONDS
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -520,6 +520,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// CPU of the server per request.
+double cost_of(const std::string& kind, const Server& server, std::size_t bytes, double seconds) {
+  const int clients = bytes == kSmall ? 32 : 8;
+  const double before = server.cpu_us();
+  const long count = kind.starts_with("grpc")
+                         ? GrpcLoad(server.port(), bytes, clients).run(seconds)
+                         : http_load(server.port(), http_request(bytes), clients, seconds);
+  return (server.cpu_us() - before) / static_cast<double>(std::max(count, 1L));
+}
+
 struct Wanted {
   const char* ours;
   const char* baseline;
@@ -534,16 +544,8 @@ int compare(int rounds, double seconds) {
   std::map<std::pair<std::string, std::size_t>, std::vector<double>> costs;
   for (int round = 0; round < rounds + 1; ++round) {
     for (const std::size_t bytes : {kSmall, kLarge}) {
-      const int clients = bytes == kSmall ? 32 : 8;
       for (const std::string& kind : kinds) {
-        const Server& server = *servers.at(kind);
-        const double before = server.cpu_us();
-        long count = 0;
-        if (kind.starts_with("grpc"))
-          count = GrpcLoad(server.port(), bytes, clients).run(seconds);
-        else
-          count = http_load(server.port(), http_request(bytes), clients, seconds);
-        const double cost = (server.cpu_us() - before) / static_cast<double>(std::max(count, 1L));
+        const double cost = cost_of(kind, *servers.at(kind), bytes, seconds);
         if (round > 0) costs[{kind, bytes}].push_back(cost);  // the first one warms up
       }
     }
@@ -574,5 +576,10 @@ int compare(int rounds, double seconds) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   if (argc > 2 && std::string_view(argv[1]) == "--serve") return partita::run_server(argv[2]);
+  if (argc > 4 && std::string_view(argv[1]) == "--one") {  // for a profiler
+    const partita::Server server(argv[2]);
+    const auto bytes = static_cast<std::size_t>(std::stoul(argv[3]));
+    return partita::cost_of(argv[2], server, bytes, std::stod(argv[4])) > 0 ? 0 : 1;
+  }
   return partita::compare(argc > 1 ? std::stoi(argv[1]) : 5, argc > 2 ? std::stod(argv[2]) : 1.0);
 }

@@ -5,6 +5,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,6 +27,7 @@ namespace {
 
 constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20;
+constexpr int kKeptByMalloc = 16 << 20, kMallocStep = 1 << 20;
 constexpr std::size_t kMaxPemBytes = 1u << 20;
 
 grpc::StatusCode code_of(Denial::Kind kind) {
@@ -49,6 +51,14 @@ grpc::StatusCode code_of(Denial::Kind kind) {
 }
 
 std::string_view view_of(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+// gRPC takes memory for each message and gives it back. Left alone, malloc returns it to the kernel
+// in between, and page faults cost as much as the copy. Up to kKeptByMalloc stay per arena.
+void keep_pages() {
+  ::mallopt(M_TRIM_THRESHOLD, kKeptByMalloc);
+  ::mallopt(M_MMAP_THRESHOLD, kKeptByMalloc);
+  ::mallopt(M_TOP_PAD, kMallocStep);
+}
 
 Result<std::string> read_pem(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -381,6 +391,7 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
     return failed(safe.error());
   const auto credentials = credentials_of(options);
   if (!credentials) return failed(credentials.error());
+  keep_pages();
   auto impl = std::make_unique<Impl>();
   impl->shared = std::shared_ptr<Shared>(
       new Shared{.loop = loop, .backend = backend, .tokens = options.tokens});
