@@ -30,8 +30,11 @@ Command add_drain(CLI::App& app);
 Command add_capture(CLI::App& app);
 Command add_replay(CLI::App& app);
 Command add_workers(CLI::App& app);
+Command add_worker(CLI::App& app);
+Command add_gateway(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
+Command add_load(CLI::App& app);
 Command add_demo(CLI::App& app);
 
 // Commands about the program itself; but for the first they read the tree that they are part of.

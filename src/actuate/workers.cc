@@ -137,6 +137,7 @@ void Supervisor::follow(const Assignment& assignment) {
 
 std::int64_t Supervisor::step(std::int64_t now_ns) {
   reap(now_ns);
+  watch(now_ns);
   stop_rest(now_ns);
   if (followed_ && !stopping_) {
     add_missing();
@@ -159,8 +160,15 @@ bool Supervisor::keeps(const Group& group) const {
 
 void Supervisor::reap(std::int64_t now_ns) {
   for (const ProcessExit& exit : processes_.exited()) {
+    if (!probe_is_http() && probe_ended(exit.pid, exit.status == 0, now_ns)) continue;
     for (auto& [device, group] : groups_) {
-      std::erase_if(group.strays, [&](const Worker& w) { return w.record.pid == exit.pid; });
+      const auto stray = std::ranges::find(group.strays, exit.pid,
+                                           [](const Worker& w) { return w.record.pid; });
+      if (stray != group.strays.end()) {
+        const int index = stray->record.index;
+        group.strays.erase(stray);
+        end_family(group, index);
+      }
       for (Worker& worker : group.workers)
         if (worker.record.pid == exit.pid) ended(group, worker, now_ns, exit.status);
     }
@@ -174,8 +182,15 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   record.pid = 0;
   record.identity.clear();
   record.last_status = status;
-  worker.adopted = false;
+  record.answering = Answering::unknown;
+  worker.adopted = worker.proven = false;
+  worker.misses = 0;
+  worker.silent_ns.reset();
+  drop_probe(worker);
   group.prepared = false;
+  end_family(group, record.index);
+  const bool replaced = std::exchange(worker.hung, false);
+  if (replaced) worker.kill_ns.reset();
   if (worker.kill_ns) {
     say(fmt::format("{}: {}", name_of(record), how));
     return;
@@ -191,6 +206,17 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   say(fmt::format("{}: {} after {:.1f} s, starts again in {:.1f} s{}", name_of(record), how,
                   seconds(ran), seconds(worker.next_start_ns - now_ns),
                   record.given_up ? " (it keeps failing)" : ""));
+}
+
+// What a worker leaves behind in a session of its own; not while another is in its place.
+void Supervisor::end_family(const Group& group, int index) {
+  const auto there = [&](const Worker& worker) {
+    return worker.record.index == index && worker.living();
+  };
+  if (std::ranges::any_of(group.workers, there) || std::ranges::any_of(group.strays, there))
+    return;
+  processes_.end_family(kWorkerVariable,
+                        worker_tag(options_.state_file, group.segment.device, index));
 }
 
 std::int64_t Supervisor::wait_after(int failures) const {
@@ -225,6 +251,8 @@ void Supervisor::stop_rest(std::int64_t now_ns) {
     Group& group = it->second;
     for (Worker& stray : group.strays) stop(stray, now_ns);
     if (keeps(group)) {
+      for (Worker& worker : group.workers)
+        if (worker.hung) stop(worker, now_ns);
       ++it;
       continue;
     }
@@ -320,6 +348,7 @@ void Supervisor::start(Group& group, Worker& worker, std::int64_t now_ns) {
   spec.environment.try_emplace("CUDA_VISIBLE_DEVICES", group.segment.device);
   spec.environment[kWorkerVariable] =
       worker_tag(options_.state_file, group.segment.device, record.index);
+  spec.family_variable = kWorkerVariable;
   if (!options_.log_dir.empty()) {
     // Somebody may have tidied up; what cannot be made, start() finds missing.
     static_cast<void>(files_.make_directories(options_.log_dir));
@@ -339,6 +368,8 @@ void Supervisor::start(Group& group, Worker& worker, std::int64_t now_ns) {
   record.pid = *pid;
   record.identity = processes_.identity(*pid);
   worker.started_ns = now_ns;
+  worker.probe_ns = now_ns + options_.policy.probe_period_ns;
+  if (options_.probe) record.answering = Answering::starting;
   say(fmt::format("{}: started, process {}", name_of(record), *pid));
 }
 
@@ -358,6 +389,8 @@ std::int64_t Supervisor::next_time(std::int64_t now_ns) const {
           due(now_ns + options_.policy.quick_poll_ns);
         }
         if (!worker.living()) due(worker.next_start_ns);
+        if (worker.probe) due(now_ns + options_.policy.quick_poll_ns);
+        if (worker.living() && options_.probe) due(worker.probe_ns);
       }
     }
   }

@@ -6,7 +6,12 @@
 // Rules: a segment that stays is not touched. One that is gone or changed is stopped (terminate,
 // the grace, kill) and released before another takes its device. A worker that ends is started
 // again, after longer and longer waits when it fails quickly; after too many quick failures it is
-// marked and tried seldom. Never two workers in one place.
+// marked and tried seldom. Never two workers in one place; what a worker leaves behind when it ends
+// is killed, in whatever session it is.
+//
+// A worker that runs and does not answer is replaced: told to end like any other, and counted as
+// failed. Who asks: a probe, a command or a URL, every probe_period_ns; and the gateway, whose word
+// is taken for the workers that it knows.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +22,8 @@
 #include <vector>
 
 #include "actuate/assignment.h"
+#include "actuate/gateway_state.h"
+#include "actuate/http_probes.h"
 #include "actuate/worker_command.h"
 #include "actuate/workers_state.h"
 #include "base/files.h"
@@ -29,11 +36,16 @@ struct WorkerPolicy {
   std::int64_t grace_ns = 10'000'000'000;      // from terminate to kill
   std::int64_t first_wait_ns = 1'000'000'000;  // before a restart; doubles with quick failures
   std::int64_t longest_wait_ns = 60'000'000'000;
-  std::int64_t seldom_ns = 300'000'000'000;  // between tries of what was given up
-  std::int64_t quick_ns = 10'000'000'000;    // who ends sooner than this failed quickly
-  int give_up_after = 5;                     // quick failures in a row
-  std::int64_t poll_ns = 200'000'000;        // how often ends of workers are looked for;
-  std::int64_t quick_poll_ns = 20'000'000;   // of those that were told to end
+  std::int64_t seldom_ns = 300'000'000'000;       // between tries of what was given up
+  std::int64_t quick_ns = 10'000'000'000;         // who ends sooner than this failed quickly
+  int give_up_after = 5;                          // quick failures in a row
+  std::int64_t poll_ns = 200'000'000;             // how often ends of workers are looked for;
+  std::int64_t quick_poll_ns = 20'000'000;        // of those that were told to end, and of probes
+  std::int64_t probe_period_ns = 1'000'000'000;   // from the end of a probe to the next
+  std::int64_t probe_timeout_ns = 1'000'000'000;  // what takes longer has failed
+  int probe_failures = 3;                         // in a row, and the worker is replaced
+  std::int64_t startup_ns = 60'000'000'000;       // until the first probe must have succeeded
+  std::int64_t silent_ns = 3'000'000'000;  // what the gateway calls silent for longer is replaced
 };
 
 struct WorkerHooks {
@@ -42,9 +54,20 @@ struct WorkerHooks {
   std::function<Result<std::vector<Environment>>(const AssignedSegment&)> prepare = {};
   // Undoes it, once no worker is left. Only the device is sure to be known.
   std::function<Result<void>(const AssignedSegment&)> release = {};
+  // What a gateway that lives says of its workers; nothing when none runs. Asked at every step.
+  std::function<std::optional<GatewayState>()> gateway = {};
   // Hears what happens, a line each.
   std::function<void(const std::string&)> say = {};
 };
+
+// How workers are asked whether they are well: a command that ends with status 0, or a URL.
+struct WorkerProbe {
+  CommandTemplate command;     // of a URL, one word
+  HttpProbes* http = nullptr;  // it is a URL; must outlive the supervisor
+};
+// A URL when it begins with http://, else a command; refused with `context`.
+Result<WorkerProbe> parse_probe(const std::string& context, const std::string& text,
+                                HttpProbes& http);
 
 struct SupervisorOptions {
   CommandTemplate command;
@@ -54,6 +77,7 @@ struct SupervisorOptions {
   SupervisorRecord self = {};  // this process
   WorkerPolicy policy = {};
   WorkerHooks hooks = {};
+  std::optional<WorkerProbe> probe = {};
 };
 
 class Supervisor {
@@ -86,8 +110,14 @@ class Supervisor {
     WorkerRecord record;
     std::int64_t started_ns = 0;
     std::int64_t next_start_ns = 0;
-    std::optional<std::int64_t> kill_ns = {};  // told to terminate; killed at this time
-    bool adopted = false;                      // whether it runs as it would now is not yet known
+    std::optional<std::int64_t> kill_ns = {};    // told to terminate; killed at this time
+    bool adopted = false;                        // whether it runs as it would now is not yet known
+    std::optional<std::int64_t> probe = {};      // under way: a process, or a number of HttpProbes
+    std::int64_t probe_ns = 0;                   // then: when it has failed; else: of the next one
+    int misses = 0;                              // probes in a row
+    bool proven = false;                         // one has succeeded
+    std::optional<std::int64_t> silent_ns = {};  // since when the gateway says so
+    bool hung = false;                           // being replaced
     bool living() const { return record.pid != 0; }
   };
   // The workers on one device.
@@ -108,6 +138,15 @@ class Supervisor {
   bool keeps(const Group& group) const;
   void reap(std::int64_t now_ns);
   void ended(Group& group, Worker& worker, std::int64_t now_ns, int status);
+  void end_family(const Group& group, int index);
+  bool probe_is_http() const { return options_.probe && options_.probe->http != nullptr; }
+  void watch(std::int64_t now_ns);
+  void hear_gateway(Worker& worker, const GatewayState& gateway, std::int64_t now_ns);
+  void begin_probe(Group& group, Worker& worker, std::int64_t now_ns);
+  void drop_probe(Worker& worker);
+  bool probe_ended(std::int64_t probe, bool well, std::int64_t now_ns);
+  void probed(Worker& worker, bool well, std::int64_t now_ns);
+  void replace(Worker& worker, const std::string& why);
   void stop(Worker& worker, std::int64_t now_ns);
   void stop_rest(std::int64_t now_ns);
   void add_missing();

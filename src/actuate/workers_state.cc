@@ -38,6 +38,8 @@ void write(JsonWriter& out, const WorkerRecord& worker) {
   out.raw(", \"restarts\": ").number(bounded(worker.restarts));
   out.raw(", \"quick_failures\": ").number(bounded(worker.quick_failures));
   out.raw(", \"given_up\": ").boolean(worker.given_up);
+  if (worker.answering != Answering::unknown)
+    out.raw(", \"readiness\": ").string(to_string(worker.answering));
   if (worker.last_status) out.raw(", \"last_status\": ").number(long{*worker.last_status});
   out.raw(",\n     \"command\": ");
   out.list(worker.command, "      ", [&](const std::string& word) { out.string(word); });
@@ -47,6 +49,19 @@ void write(JsonWriter& out, const WorkerRecord& worker) {
     out.raw(std::exchange(separator, ", ")).string(name).raw(": ").string(value);
   }
   out.raw("}}");
+}
+
+constexpr Answering kAnswers[] = {Answering::starting, Answering::ready, Answering::leaving,
+                                  Answering::silent};
+
+Answering read_answering(Fields& fields) {
+  if (!fields.has("readiness")) return Answering::unknown;
+  const std::string word = fields.text("readiness");
+  for (const Answering one : kAnswers)
+    if (word == to_string(one)) return one;
+  fields.refuse("readiness",
+                fmt::format("'readiness' is '{}', not starting, ready, leaving or silent", word));
+  return Answering::unknown;
 }
 
 SupervisorRecord read_supervisor(Fields fields) {
@@ -82,6 +97,7 @@ WorkerRecord read_worker(Fields fields) {
   worker.restarts = fields.integer("restarts", kNumbers);
   worker.quick_failures = fields.integer("quick_failures", kNumbers);
   worker.given_up = fields.boolean("given_up");
+  worker.answering = read_answering(fields);
   if (fields.has("last_status")) worker.last_status = fields.integer("last_status", kStatuses);
   for (const Node& item : fields.list("command")) {
     if (item.kind != Node::Kind::string) fields.refuse(item, "'command' must list texts");
@@ -92,6 +108,22 @@ WorkerRecord read_worker(Fields fields) {
 }
 
 }  // namespace
+
+const char* to_string(Answering answering) {
+  switch (answering) {
+    case Answering::unknown:
+      return "";
+    case Answering::starting:
+      return "starting";
+    case Answering::ready:
+      return "ready";
+    case Answering::leaving:
+      return "leaving";
+    case Answering::silent:
+      return "silent";
+  }
+  return "";
+}
 
 std::string workers_path(const std::string& state_dir) {
   namespace fs = std::filesystem;

@@ -19,6 +19,9 @@ namespace partita::actuate {
 
 using Environment = std::map<std::string, std::string>;
 
+// Whether a worker answers, as far as anybody has asked. starting: not yet; silent: not any more.
+enum class Answering { unknown, starting, ready, leaving, silent };
+
 // One worker: a place among the `processes` of a segment, and the process in it.
 struct WorkerRecord {
   AssignedSegment segment;  // without its throughput
@@ -27,8 +30,9 @@ struct WorkerRecord {
   Pid pid = 0;                // 0: none runs now
   std::string identity = {};  // of the process, see Processes::identity
   int restarts = 0;
-  int quick_failures = 0;               // in a row
-  bool given_up = false;                // failed so often that it is tried seldom
+  int quick_failures = 0;  // in a row
+  bool given_up = false;   // failed so often that it is tried seldom
+  Answering answering = Answering::unknown;
   std::optional<int> last_status = {};  // of the process before this one
   std::vector<std::string> command = {};
   Environment environment = {};  // what its segment was prepared with
@@ -62,6 +66,9 @@ std::string worker_tag(const std::string& state_file, const std::string& device,
 // Device and index in the tag of a worker; nothing when it is not one of `state_file`.
 std::optional<std::pair<std::string, int>> worker_place(std::string_view tag,
                                                         const std::string& state_file);
+
+// "ready"; "" for unknown.
+const char* to_string(Answering answering);
 
 // "worker 0 of chat, process 4711"
 std::string to_string(const WorkerRecord& worker);

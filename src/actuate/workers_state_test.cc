@@ -18,6 +18,7 @@ WorkersState two_workers() {
   waits.last_status = kUnknownStatus;
   waits.quick_failures = 6;
   waits.given_up = true;
+  waits.answering = Answering::silent;
   WorkerRecord runs = waits;
   runs.index = 1;
   runs.pid = 4194303;

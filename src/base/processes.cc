@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/descriptor.h"
+#include "base/hash.h"
 #include "base/parse_number.h"
 
 extern char** environ;
@@ -117,6 +118,30 @@ std::optional<Stat> stat_of(Pid pid) {
   return fields ? std::optional(stat) : std::nullopt;
 }
 
+// The value of a variable in the environment of a process; nothing when it is not there.
+std::optional<std::string> variable_of(const std::string& process, const std::string& variable) {
+  std::ifstream file("/proc/" + process + "/environ");
+  for (std::string entry; std::getline(file, entry, '\0');)
+    if (entry.starts_with(variable + "=")) return entry.substr(variable.size() + 1);
+  return std::nullopt;
+}
+
+// Calls `use` for the number of each process, in no order.
+template <class Use>
+void each_process(Use use) {
+  std::error_code code;  // processes come and go while they are listed
+  for (std::filesystem::directory_iterator it("/proc", code), end; !code && it != end;
+       it.increment(code)) {
+    const std::string name = it->path().filename().string();
+    if (const std::optional<Pid> number = parse_number<Pid>(name)) use(*number, name);
+  }
+}
+
+// The name of a family's cgroup.
+std::string family_name(const std::string& value) {
+  return fmt::format("partita-{:016x}", text_hash(value));
+}
+
 bool over(const Stat& stat) { return stat.state == 'Z' || stat.state == 'X'; }
 
 }  // namespace
@@ -145,8 +170,12 @@ Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
   std::vector<std::string> argv = spec.argv;
   std::vector<std::string> environment = environment_with(spec.environment);
   pid_t pid = 0;
+  const auto family = spec.environment.find(spec.family_variable);
+  const bool apart =
+      family != spec.environment.end() && cgroups_.enter(family_name(family->second));
   const int code = ::posix_spawnp(&pid, argv[0].c_str(), &settings.actions, &settings.attributes,
                                   pointers(argv).data(), pointers(environment).data());
+  if (apart) cgroups_.leave();
   if (code != 0) return refused(spec.argv[0], "cannot start the program", code);
   running_[pid] = {.daemon = spec.daemon, .adopted_as = ""};
   return pid;
@@ -174,6 +203,7 @@ std::optional<int> RealProcesses::end_of(Pid pid, const Process& process) {
 
 std::vector<ProcessExit> RealProcesses::exited() {
   std::vector<ProcessExit> exits;
+  std::erase_if(dying_, remove_cgroup);
   for (auto it = running_.begin(); it != running_.end();) {
     const std::optional<int> status = end_of(it->first, it->second);
     if (status) exits.push_back({it->first, *status});
@@ -218,20 +248,34 @@ Result<void> RealProcesses::adopt(Pid pid, const std::string& identity_then) {
 
 std::map<Pid, std::string> RealProcesses::find(const std::string& variable) {
   std::map<Pid, std::string> found;
-  std::error_code code;  // processes come and go while they are listed
-  for (std::filesystem::directory_iterator it("/proc", code), end; !code && it != end;
-       it.increment(code)) {
-    const std::string name = it->path().filename().string();
-    const std::optional<Pid> number = parse_number<Pid>(name);
-    if (!number) continue;
-    const Pid pid = *number;
+  each_process([&](Pid pid, const std::string& name) {
     const std::optional<Stat> stat = stat_of(pid);
-    if (!stat || over(*stat) || stat->session != pid) continue;  // start() makes sessions
-    std::ifstream file(it->path() / "environ");
-    for (std::string entry; std::getline(file, entry, '\0');)
-      if (entry.starts_with(variable + "=")) found[pid] = entry.substr(variable.size() + 1);
-  }
+    if (!stat || over(*stat) || stat->session != pid) return;  // start() makes sessions
+    if (auto value = variable_of(name, variable)) found[pid] = *std::move(value);
+  });
   return found;
+}
+
+void RealProcesses::end_family(const std::string& variable, const std::string& value) {
+  const std::string name = family_name(value);
+  std::string folder = cgroups_.folder_of(name);
+  constexpr int kRounds = 10;  // one that is just being started is seen in the next
+  for (int round = 0; round < kRounds; ++round) {
+    bool found = false;
+    each_process([&](Pid pid, const std::string& process) {
+      const std::optional<Stat> stat = stat_of(pid);
+      if (pid == ::getpid() || !stat || over(*stat) || variable_of(process, variable) != value)
+        return;
+      // Who was adopted may be in a cgroup that another door has made elsewhere.
+      if (folder.empty()) folder = cgroups_.folder_with(pid, name);
+      found = ::kill(static_cast<pid_t>(pid), SIGKILL) == 0 || found;
+    });
+    if (!found) break;
+  }
+  // Not by a door that may be in there itself.
+  if (folder.empty() || folder == cgroups_.folder_with(::getpid(), name)) return;
+  end_cgroup(folder);
+  if (!remove_cgroup(folder)) dying_.push_back(folder);
 }
 
 Result<Pid> SimProcesses::start(const ProcessSpec& spec) {
@@ -298,6 +342,14 @@ std::map<Pid, std::string> SimProcesses::find(const std::string& variable) {
     if (!ended(process) && it != process.spec.environment.end()) found[pid] = it->second;
   }
   return found;
+}
+
+void SimProcesses::end_family(const std::string& variable, const std::string& value) {
+  for (auto& [pid, process] : processes_) {
+    const auto it = process.spec.environment.find(variable);
+    if (it != process.spec.environment.end() && it->second == value)
+      end(process, clock_.now_ns(), 128 + SIGKILL);
+  }
 }
 
 std::map<Pid, SimProcesses::Process> SimProcesses::running() {

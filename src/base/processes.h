@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -27,6 +28,9 @@ struct ProcessSpec {
   // Once it ends, what is left of its process group is killed; of a daemon it is left alone. Holds
   // for whoever adopts it, too; what was adopted counts as no daemon.
   bool daemon = false;
+  // A variable of `environment` whose value belongs to this process alone: its descendants are known
+  // by it, see end_family(). Where the system has cgroups they are in one of their own as well.
+  std::string family_variable = {};
   bool operator==(const ProcessSpec&) const = default;
 };
 
@@ -62,6 +66,9 @@ class Processes {
   // The living processes, ours or not, that were started with this variable in their environment by
   // any door, and its value. Children that inherited it do not count.
   virtual std::map<Pid, std::string> find(const std::string& variable) = 0;
+  // Kills all that were started with this family variable and value and their descendants, in
+  // whatever session they are: by their cgroup, and by their environment.
+  virtual void end_family(const std::string& variable, const std::string& value) = 0;
 };
 
 class RealProcesses final : public Processes {
@@ -73,6 +80,7 @@ class RealProcesses final : public Processes {
   std::string identity(Pid pid) override;
   Result<void> adopt(Pid pid, const std::string& identity) override;
   std::map<Pid, std::string> find(const std::string& variable) override;
+  void end_family(const std::string& variable, const std::string& value) override;
 
  private:
   struct Process {
@@ -82,6 +90,8 @@ class RealProcesses final : public Processes {
   std::optional<int> end_of(Pid pid, const Process& process);
 
   std::map<Pid, Process> running_;
+  Cgroups cgroups_;
+  std::vector<std::string> dying_;  // folders of cgroups whose processes have been killed
 };
 
 // What a simulated process does.
@@ -108,6 +118,7 @@ class SimProcesses final : public Processes {
   std::string identity(Pid pid) override;
   Result<void> adopt(Pid pid, const std::string& identity) override;
   std::map<Pid, std::string> find(const std::string& variable) override;
+  void end_family(const std::string& variable, const std::string& value) override;
 
   struct Process {
     ProcessSpec spec = {};

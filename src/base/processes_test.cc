@@ -1,6 +1,7 @@
 // The processes door on real small programs, and its simulated twin on a clock.
 #include "base/processes.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/hash.h"
 
 namespace partita {
 namespace {
@@ -247,6 +249,68 @@ TEST(SimProcesses, end_when_the_clock_says_so) {
   clock.now += 2 * kMs;
   EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{slow, 143}, ProcessExit{deaf, 137}));
   EXPECT_THAT(processes.running(), IsEmpty());
+}
+
+// Whether a file holds a line, and the number in it.
+Pid number_in(const std::string& path) {
+  RealFiles files;
+  const Result<std::string> text = files.read(path);
+  return text && text->ends_with('\n') ? std::stol(*text) : 0;
+}
+
+// A daemon in a session of its own outlives its parent and its group; it ends with its family.
+TEST(RealProcesses, end_a_family_in_whatever_session) {
+  const Scratch scratch;
+  RealProcesses processes;
+  const std::string note = scratch / "note";
+  const std::string tag = scratch.path() + ":0";
+  const auto spec = [&](const std::string& command) {
+    ProcessSpec one{.argv = {"sh", "-c", command}, .environment = {{"FAMILY", tag}}};
+    one.family_variable = "FAMILY";
+    return one;
+  };
+  const std::string forks = "setsid sh -c 'echo $$ > " + note + "; exec sleep 60' & sleep 0.05";
+  for (const bool adopted : {false, true}) {
+    const Result<Pid> parent = processes.start(spec(forks));
+    ASSERT_TRUE(parent);
+    EXPECT_TRUE(eventually([&] { return number_in(note) != 0; }));
+    const Pid left = number_in(note);
+    EXPECT_TRUE(eventually([&] { return !processes.exited().empty(); }));
+    EXPECT_TRUE(processes.alive(left));
+    RealProcesses next;  // as a supervisor that comes after a killed one
+    (adopted ? next : processes).end_family("FAMILY", "another");
+    EXPECT_TRUE(processes.alive(left));
+    (adopted ? next : processes).end_family("FAMILY", tag);
+    EXPECT_TRUE(eventually([&] { return !processes.alive(left); }));
+    EXPECT_TRUE(processes.alive(::getpid()));
+    std::filesystem::remove(note);
+  }
+}
+
+// Only its cgroup knows a daemon that has thrown its environment away.
+TEST(RealProcesses, know_a_family_by_its_cgroup) {
+  Cgroups cgroups;
+  if (!cgroups.enter("partita-test")) GTEST_SKIP() << "no cgroups of version 2 can be made here";
+  ASSERT_TRUE(cgroups.leave());
+  EXPECT_TRUE(remove_cgroup(cgroups.folder_of("partita-test")));
+  const Scratch scratch;
+  RealProcesses processes;
+  const std::string note = scratch / "note";
+  ProcessSpec spec{.argv = {"sh", "-c",
+                            "env -i setsid sh -c 'echo $$ > " + note +
+                                "; exec sleep 60' & sleep 0.05"},
+                   .environment = {{"FAMILY", scratch.path()}}};
+  spec.family_variable = "FAMILY";
+  ASSERT_TRUE(processes.start(spec));
+  EXPECT_TRUE(eventually([&] { return number_in(note) != 0; }));
+  EXPECT_TRUE(eventually([&] { return !processes.exited().empty(); }));
+  EXPECT_TRUE(processes.alive(number_in(note)));
+  processes.end_family("FAMILY", scratch.path());
+  EXPECT_TRUE(eventually([&] { return !processes.alive(number_in(note)); }));
+  EXPECT_TRUE(eventually([&] {
+    processes.exited();
+    return Cgroups().folder_of(fmt::format("partita-{:016x}", text_hash(scratch.path()))).empty();
+  }));
 }
 
 TEST(SimProcesses, crash_and_are_adopted) {

@@ -238,6 +238,9 @@ class FleetWorld::ProcessesDoor final : public Processes {
   std::map<Pid, std::string> find(const std::string& variable) override {
     return world_.processes->find(variable);
   }
+  void end_family(const std::string& variable, const std::string& value) override {
+    world_.processes->end_family(variable, value);
+  }
 
  private:
   // A program whose device is not there ends at once.

@@ -17,6 +17,7 @@
 #include "kernels/kernel_report.h"
 #include "profile/law.h"
 #include "progress.h"
+#include "serve/demo_models.h"
 #include "serving/comparison.h"
 #include "serving/report.h"
 
@@ -226,7 +227,11 @@ Command add_demo(CLI::App& app) {
                    "demo-plan.svg")
       ->type_name("FILE");
   add_seed(*command, flags->seed);
-  return {command, [flags](Context& context) { return run_demo(context, *flags); }};
+  const Command models = add_demo_models(*command);
+  return {command, [flags, models](Context& context) {
+            if (models.app->parsed()) return models.run(context);
+            return run_demo(context, *flags);
+          }};
 }
 
 }  // namespace partita::cli

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <tuple>
 
 #include "actuate/apply.h"
+#include "actuate/gateway_state.h"
 #include "actuate/workers.h"
 #include "base/table.h"
 #include "commands.h"
@@ -26,6 +28,8 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 struct WorkersFlags {
   std::string command, assignment, state_directory, log_directory, grace = "10s";
+  std::string probe, probe_timeout = "1s", probe_period = "1s", startup = "60s";
+  int probe_failures = 3;
   bool once = false, show = false;
   int first_port = 8000;
   int log_limit_mib = 100;
@@ -44,16 +48,10 @@ Result<Paths> paths_of(Context& context, const WorkersFlags& flags) {
   if (assignment == "-")
     return bad_input("--assignment", "is read again and again; standard input cannot be");
   if (assignment.empty()) {
-    std::string directory = state_directory(flags.state_directory, {});
-    const char* named = std::getenv("PARTITA_STATE_DIR");
-    if (flags.state_directory.empty() && (named == nullptr || *named == '\0')) {
-      const Result<OpenDriver> opened = open_driver(context, flags.device);
-      if (!opened) return failed(opened.error());
-      const Result<device::NodeState> node = device::read_node(*opened->driver);
-      if (!node) return failed(node.error());
-      directory = state_directory("", *node);
-    }
-    assignment = actuate::assignment_path(directory);
+    const Result<std::string> directory =
+        found_state_directory(context, flags.device, flags.state_directory);
+    if (!directory) return failed(directory.error());
+    assignment = actuate::assignment_path(*directory);
   }
   const auto path = std::filesystem::absolute(assignment).lexically_normal();
   return Paths{path.string(), actuate::workers_path(path.parent_path())};
@@ -80,6 +78,11 @@ std::string state_word(const actuate::WorkerRecord& worker, bool supervised) {
   return worker.given_up ? "keeps failing" : "waits";
 }
 
+std::string readiness_word(const actuate::WorkerRecord& worker) {
+  const std::string word = actuate::to_string(worker.answering);
+  return worker.pid == 0 || word.empty() ? "-" : word;
+}
+
 std::string workers_text(const actuate::WorkersState& state) {
   const bool supervised = state.supervisor.pid != 0;
   const std::string supervisor =
@@ -87,13 +90,13 @@ std::string workers_text(const actuate::WorkersState& state) {
                                state.supervisor.pid, state.revision)
                  : std::string("no supervisor runs\n");
   if (state.workers.empty()) return supervisor + "no workers\n";
-  Table table{{"device", "profile", "service", "batch", "worker", "state", "process", "restarts",
-               "last status", "port"},
+  Table table{{"device", "profile", "service", "batch", "worker", "state", "readiness", "process",
+               "restarts", "last status", "port"},
               {}};
   for (const actuate::WorkerRecord& worker : state.workers) {
     table.rows.push_back({worker.segment.device, worker.segment.profile, worker.segment.service,
                           fmt::format("{}", worker.segment.batch), fmt::format("{}", worker.index),
-                          state_word(worker, supervised),
+                          state_word(worker, supervised), readiness_word(worker),
                           worker.pid != 0 ? fmt::format("{}", worker.pid) : "-",
                           fmt::format("{}", worker.restarts),
                           worker.last_status ? fmt::format("{}", *worker.last_status) : "-",
@@ -209,6 +212,43 @@ Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths&
   }
 }
 
+Result<std::int64_t> duration_ns(const char* flag, const std::string& text) {
+  const Result<Seconds> duration = parse_duration(flag, text);
+  if (!duration) return failed(duration.error());
+  return static_cast<std::int64_t>(duration->value * 1e9);
+}
+
+Result<actuate::WorkerPolicy> policy_of(const WorkersFlags& flags) {
+  actuate::WorkerPolicy policy;
+  for (const auto& [flag, text, value] :
+       {std::tuple("--grace", &flags.grace, &policy.grace_ns),
+        std::tuple("--probe-timeout", &flags.probe_timeout, &policy.probe_timeout_ns),
+        std::tuple("--probe-period", &flags.probe_period, &policy.probe_period_ns),
+        std::tuple("--startup", &flags.startup, &policy.startup_ns)}) {
+    const Result<std::int64_t> ns = duration_ns(flag, *text);
+    if (!ns) return failed(ns.error());
+    *value = *ns;
+  }
+  policy.probe_failures = flags.probe_failures;
+  return policy;
+}
+
+// What the gateway of the state directory says; a damaged file is complained about once.
+std::function<std::optional<actuate::GatewayState>()> gateway_hook(const MpsWorkers& world,
+                                                                   const Paths& paths) {
+  const std::string directory = std::filesystem::path(paths.state).parent_path().string();
+  return [&context = world.context, &processes = world.processes, directory,
+          said = std::string()]() mutable -> std::optional<actuate::GatewayState> {
+    auto state = actuate::read_gateway({processes, context.files, directory},
+                                       context.clock.now_ns());
+    if (state) return *std::move(state);
+    const std::string complaint = to_string(state.error());
+    if (complaint != said) complain(context, complaint);
+    said = complaint;
+    return std::nullopt;
+  };
+}
+
 Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const WorkersFlags& flags,
                                               const Paths& paths) {
   Context& context = world.context;
@@ -216,8 +256,8 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
     return bad_input("", "--command is required: what each worker runs (or give --show)");
   Result<actuate::CommandTemplate> command = actuate::parse_command("--command", flags.command);
   if (!command) return failed(command.error());
-  const Result<Seconds> grace = parse_duration("--grace", flags.grace);
-  if (!grace) return failed(grace.error());
+  const Result<actuate::WorkerPolicy> policy = policy_of(flags);
+  if (!policy) return failed(policy.error());
   Result<std::vector<ShareRule>> rules = share_rules(flags.mps);
   if (!rules) return failed(rules.error());
   if (flags.once) {  // nobody would wait for what is wrong with it
@@ -231,8 +271,9 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
                                      .log_dir = flags.log_directory,
                                      .first_port = flags.first_port,
                                      .self = {::getpid(), world.processes.identity(::getpid())}};
-  options.policy.grace_ns = static_cast<std::int64_t>(grace->value * 1e9);
+  options.policy = *policy;
   options.hooks = mps_hooks(world, flags.mps, *std::move(rules));
+  options.hooks.gateway = gateway_hook(world, paths);
   options.hooks.say = [&context](const std::string& line) { say(context, line + "\n"); };
   return options;
 }
@@ -257,8 +298,14 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
       decide::load_catalogue(context.files, flags.device.catalogue);
   if (!catalogue) return failed(catalogue.error());
   RealProcesses workers, mps;
+  actuate::RealHttpProbes probes;
   auto options = options_of({context, mps, *catalogue}, flags, *paths);
   if (!options) return failed(options.error());
+  if (!flags.probe.empty()) {
+    Result<actuate::WorkerProbe> probe = actuate::parse_probe("--probe", flags.probe, probes);
+    if (!probe) return failed(probe.error());
+    options->probe = *std::move(probe);
+  }
   actuate::Supervisor supervisor(workers, context.files, *std::move(options));
   return supervise(context, flags, *paths, supervisor);
 }
@@ -296,6 +343,32 @@ void add_flags(CLI::App& command, WorkersFlags& flags) {
   command.add_flag("--show", flags.show, "Print the workers and do nothing else");
 }
 
+void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
+  command
+      .add_option("--probe", flags.probe,
+                  "How a worker is asked whether it is well: a command that ends with status 0, or "
+                  "http://127.0.0.1:{port}/PATH; with the placeholders of --command. One that does "
+                  "not answer is replaced")
+      ->type_name("TEMPLATE|URL");
+  command
+      .add_option("--probe-timeout", flags.probe_timeout, "What takes longer has not answered")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  command.add_option("--probe-period", flags.probe_period, "Time between two probes of a worker")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  within(command.add_option("--probe-failures", flags.probe_failures,
+                            "A worker is replaced after so many in a row"),
+         1, 1000)
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--startup", flags.startup,
+                  "How long a worker may take until it answers for the first time")
+      ->type_name("DURATION")
+      ->capture_default_str();
+}
+
 void add_mps_flags(CLI::App& command, MpsFlags& flags) {
   command.add_flag("--mps", flags.on,
                    "Run an MPS daemon on each device whose segment has several processes");
@@ -323,6 +396,7 @@ Command add_workers(CLI::App& app) {
       "workers", "Keep a process running for every process of every assigned segment");
   auto flags = std::make_shared<WorkersFlags>();
   add_flags(*command, *flags);
+  add_probe_flags(*command, *flags);
   add_mps_flags(*command, flags->mps);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json"});

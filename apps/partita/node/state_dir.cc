@@ -46,6 +46,17 @@ std::string state_directory(const std::string& flag, const device::NodeState& no
   return node_path(node);
 }
 
+Result<std::string> found_state_directory(Context& context, const DeviceFlags& device,
+                                          const std::string& flag) {
+  if (!flag.empty()) return flag;
+  if (std::string set = environment("PARTITA_STATE_DIR"); !set.empty()) return set;
+  const Result<OpenDriver> opened = open_driver(context, device);
+  if (!opened) return failed(opened.error());
+  const Result<device::NodeState> node = device::read_node(*opened->driver);
+  if (!node) return failed(node.error());
+  return node_path(*node);
+}
+
 Result<FileLock> lock_node(Context& context, const OpenDriver& open,
                            const device::NodeState& node) {
   std::string path = node_path(node) + ".lock";

@@ -20,6 +20,10 @@ void add_state_dir(CLI::App& command, std::string& directory);
 // $XDG_STATE_HOME/partita or ~/.local/state/partita, a directory named after the node's GPUs.
 std::string state_directory(const std::string& flag, const device::NodeState& node);
 
+// The same; the node is asked who it is only where neither the flag nor the environment says it.
+Result<std::string> found_state_directory(Context& context, const DeviceFlags& device,
+                                          const std::string& flag);
+
 // The lock of the node itself, for whoever changes it, in whatever state directory: beside the
 // state file of a simulated machine, else a file named after the node's GPUs where state
 // directories are. in_use when another process has it. A machine that nobody else can see needs

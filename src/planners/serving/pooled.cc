@@ -12,6 +12,7 @@
 
 #include "base/index.h"
 #include "planners/serving/exact.h"
+#include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
 #include "planners/serving/pool_oracle.h"
 #include "planners/serving/survive.h"

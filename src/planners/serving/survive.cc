@@ -10,6 +10,8 @@
 
 #include "base/index.h"
 #include "planners/serving/exact.h"
+#include "planners/serving/finish.h"
+#include "planners/serving/fleet.h"
 
 namespace partita::planners::serving {
 namespace {

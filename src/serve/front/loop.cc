@@ -26,7 +26,7 @@ namespace partita::serve {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr int kEvents = 64;  // fetched at once
 
 struct Watched {
@@ -36,7 +36,7 @@ struct Watched {
   std::uint32_t interest = 0;
 };
 
-timespec timespec_of(std::int64_t ns) { return {ns / kSecond, ns % kSecond}; }
+timespec timespec_of(std::int64_t ns) { return {ns / kSecondNs, ns % kSecondNs}; }
 
 }  // namespace
 
@@ -210,7 +210,7 @@ Result<std::unique_ptr<Loop>> Loop::make() {
 std::int64_t Loop::now_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * kSecond + now.tv_nsec;
+  return now.tv_sec * kSecondNs + now.tv_nsec;
 }
 
 void Loop::run() { run_until(kNever); }

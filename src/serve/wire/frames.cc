@@ -33,7 +33,6 @@ enum class Kind : std::uint32_t {
 constexpr std::size_t kMaxPlaceBytes = 4096, kMaxTextBytes = 4096, kMaxContentType = 256;
 constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + 4096;
 constexpr std::uint32_t kMaxSlots = 1u << 20;
-constexpr std::size_t kPage = 4096;
 
 // ---- writing
 
@@ -230,8 +229,8 @@ void read(FrameReader& in, Hello& hello) {
 void read(FrameReader& in, Region& region) {
   region.slot_bytes = in.take<std::uint64_t>();
   region.slots = in.take<std::uint32_t>();
-  in.require(region.slot_bytes >= kPage && region.slot_bytes <= kMaxSlotBytes &&
-                 region.slot_bytes % kPage == 0,
+  in.require(region.slot_bytes >= kSlotPage && region.slot_bytes <= kMaxSlotBytes &&
+                 region.slot_bytes % kSlotPage == 0,
              "slots of a size that cannot be");
   in.require(region.slots >= 1 && region.slots <= kMaxSlots, "an impossible number of slots");
 }

@@ -32,7 +32,7 @@ constexpr std::array<TypeRow, kDataTypes> kTypes = {{{"BOOL", 1},
                                                      {"FP32", 4},
                                                      {"FP64", 8},
                                                      {"BF16", 2}}};
-constexpr std::size_t kAlign = 64, kPage = 4096;
+constexpr std::size_t kAlign = 64;
 
 constexpr std::size_t up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -140,7 +140,7 @@ SlotLayout slot_layout(const ModelSpec& model) {
     layout.outputs.push_back(at);
     at = up(at + bytes_of(tensor), kAlign);
   }
-  layout.bytes = up(at, kPage);
+  layout.bytes = up(at, kSlotPage);
   return layout;
 }
 

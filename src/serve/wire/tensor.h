@@ -66,12 +66,13 @@ struct ModelSpec {
 // bad_input for what breaks the limits above, or says the same name twice.
 Result<void> check_model(const std::string& context, const ModelSpec& model);
 
+inline constexpr std::size_t kSlotPage = 4096;
 // Byte offsets of the tensors of one item in its slot: inputs, then outputs, each aligned to 64
 // bytes, so that gateway and worker agree without saying more than the model. openai: `inputs` has
 // one entry, the body's place (8 bytes little-endian length, then the text).
 struct SlotLayout {
   std::vector<std::size_t> inputs = {}, outputs = {};
-  std::size_t bytes = 0;  // of a slot; a multiple of 4096
+  std::size_t bytes = 0;  // of a slot; a multiple of kSlotPage
   bool operator==(const SlotLayout&) const = default;
 };
 inline constexpr std::size_t kOpenaiBodyBytes = 1u << 20;  // the longest body of an openai request

@@ -1,0 +1,163 @@
+// partita gateway: takes requests over HTTP (and gRPC) and gives them to the workers of the node.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <memory>
+
+#include "commands.h"
+#include "decide/input.h"
+#include "flags.h"
+#include "node/devices.h"
+#include "node/state_dir.h"
+#include "serve/front/front.h"
+#include "serve/front/tokens.h"
+#include "serve/host/host.h"
+#include "serve/wire/frames.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
+constexpr serve::Nanos kLookForIdle = 10'000'000;
+
+struct GatewayFlags {
+  std::string state_directory, tokens, access_log, grace = "10s";
+  serve::FrontOptions front = {};
+  serve::CoreOptions core = {};
+  int memory_mib = 1024;
+  bool no_shed = false;
+  DeviceFlags device;
+};
+
+Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& flags) {
+  serve::FrontOptions options = flags.front;
+  if (options.tls_certificate.empty() != options.tls_key.empty())
+    return bad_input("--tls-cert", "it and --tls-key go together");
+  options.access_log.file = flags.access_log;
+  if (flags.tokens.empty()) return options;
+  const Result<std::string> text = decide::read_input(context.files, "--tokens", flags.tokens);
+  if (!text) return failed(text.error());
+  Result<std::vector<serve::Token>> tokens = serve::parse_tokens(flags.tokens, *text);
+  if (!tokens) return failed(tokens.error());
+  options.tokens = *std::move(tokens);
+  return options;
+}
+
+// Everything that lives while the gateway runs, in the order in which it may die.
+struct Running {
+  std::unique_ptr<serve::Loop> loop;
+  std::unique_ptr<serve::Core> core;
+  std::unique_ptr<serve::Front> front;
+  RealProcesses processes = {};
+  std::unique_ptr<serve::Host> host = {};
+  std::unique_ptr<serve::Loop::Timer> ending = {};
+  serve::Nanos patience_ends = 0;
+};
+
+// Lets nothing new in, answers what is under way, and ends the loop.
+void wind_up(Context& context, Running& running, serve::Nanos grace) {
+  if (running.ending) return running.loop->stop();  // asked twice: now
+  say(context, "stopping: requests under way are answered first\n");
+  running.core->close_doors();
+  running.front->drain();
+  running.patience_ends = serve::Loop::now_ns() + grace;
+  running.ending = std::make_unique<serve::Loop::Timer>(*running.loop, [&running](std::int64_t) {
+    const serve::Nanos now = serve::Loop::now_ns();
+    const bool done = running.core->idle() && running.front->connections() == 0;
+    if (done || now >= running.patience_ends) return running.loop->stop();
+    running.ending->at(now + kLookForIdle);
+  });
+  running.ending->at(serve::Loop::now_ns());
+}
+
+Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
+  const Result<Seconds> grace = parse_duration("--grace", flags.grace);
+  if (!grace) return failed(grace.error());
+  Result<serve::FrontOptions> options = front_options(context, flags);
+  if (!options) return failed(options.error());
+  const Result<std::string> directory =
+      found_state_directory(context, flags.device, flags.state_directory);
+  if (!directory) return failed(directory.error());
+  if (auto made = context.files.make_directories(*directory); !made) return failed(made.error());
+
+  Running running;
+  serve::raise_descriptor_limit();
+  auto loop = serve::Loop::make();
+  if (!loop) return failed(loop.error());
+  running.loop = *std::move(loop);
+  const auto heard = running.loop->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
+    wind_up(context, running, static_cast<serve::Nanos>(grace->value * kNsPerSecond));
+  });
+  if (!heard) return failed(heard.error());
+  const auto tell = [&context](const std::string& line) { say(context, line + "\n"); };
+  serve::CoreOptions core = flags.core;
+  core.link_path = serve::link_path(*directory);
+  core.memory_bytes = static_cast<std::size_t>(flags.memory_mib) << 20;
+  core.shed = !flags.no_shed;
+  auto made = serve::Core::open(*running.loop, core, tell);
+  if (!made) return failed(made.error());
+  running.core = *std::move(made);
+  const bool tls = !options->tls_certificate.empty();
+  auto front = serve::Front::open(*running.loop, *running.core, *std::move(options));
+  if (!front) return failed(front.error());
+  running.front = *std::move(front);
+  const std::string host = flags.front.listen.substr(0, flags.front.listen.rfind(':'));
+  say(context, fmt::format("listening at {}://{}:{}, workers at {}\n", tls ? "https" : "http", host,
+                           running.front->port(), core.link_path));
+  running.host = std::make_unique<serve::Host>(serve::HostDoors{
+      *running.loop, *running.core, context.files, running.processes, *directory, tell});
+  running.loop->run();
+  return Exit::done;
+}
+
+void add_flags(CLI::App& command, GatewayFlags& flags) {
+  add_state_dir(command, flags.state_directory);
+  command.add_option("--http", flags.front.listen, "Where it takes requests; port 0: any free one")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command
+      .add_option("--tokens", flags.tokens,
+                  "Who may come in: a line per token with the services it is for, or '*'")
+      ->type_name("FILE");
+  command.add_option("--tls-cert", flags.front.tls_certificate, "Certificate chain, PEM")
+      ->type_name("FILE");
+  command.add_option("--tls-key", flags.front.tls_key, "Its private key, PEM")->type_name("FILE");
+  within(command.add_option("--queue-limit", flags.core.queue_limit,
+                            "Rows of a service that may wait; beyond it requests are refused"),
+         1, 1'000'000)
+      ->capture_default_str();
+  within(command.add_option("--memory", flags.memory_mib,
+                            "Memory for the tensors of each service; used as it is needed"),
+         1, 1'000'000)
+      ->type_name("MIB")
+      ->capture_default_str();
+  command.add_flag("--no-shed", flags.no_shed,
+                   "Let requests in that are predicted to miss their objective");
+  command
+      .add_option("--access-log", flags.access_log,
+                  "A line of JSON per request; rotated at 64 MiB, five files are kept")
+      ->type_name("FILE");
+  command
+      .add_option("--grace", flags.grace,
+                  "How long requests under way may take to end after SIGTERM")
+      ->type_name("DURATION")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+Command add_gateway(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "gateway", "Take requests for the services of this node and give them to its workers");
+  auto flags = std::make_shared<GatewayFlags>();
+  add_flags(*command, *flags);
+  add_device_flags(*command, flags->device);
+  command->footer(
+      "partita gateway --http 127.0.0.1:8000\n"
+      "partita gateway --http 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem --tokens "
+      "tokens.txt\n"
+      "curl localhost:8000/v2/models/chat");
+  return {command, [flags](Context& context) { return run_gateway(context, *flags); }};
+}
+
+}  // namespace partita::cli

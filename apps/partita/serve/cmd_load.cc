@@ -1,0 +1,360 @@
+// partita load: requests at a server as the services declare them, and what the simulator expects.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/table.h"
+#include "base/terminal.h"
+#include "commands.h"
+#include "decide/other_traffic.h"
+#include "decide/reasons.h"
+#include "decide/serving_inputs.h"
+#include "decide/simulate.h"
+#include "decide/traces.h"
+#include "flags.h"
+#include "forms/serving_forms.h"
+#include "plan/traffic.h"
+#include "serve/load/load_judgement.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+// MLPerf's rule for a 99th percentile: 270,336 queries.
+constexpr long kServerRequests = 270'336;
+constexpr double kServerPatienceS = 10;
+
+struct LoadFlags {
+  std::string url, services, plan, profiles;
+  decide::OtherTraffic traffic;
+  std::string duration = "60s";
+  std::uint64_t seed = 1;
+  int connections = 128;
+  double require = 0;
+  std::string token_file;
+  serve::TlsWishes tls;
+  std::string scenario, model, latency_bound;
+  double target_qps = 0;
+  long min_requests = kServerRequests;
+  Output output;
+};
+
+// ---- what is to be sent
+
+// The services with the traffic that is played, as `simulate` takes it.
+Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags& flags,
+                                              const sim::ServingOptions& options) {
+  const auto text = decide::read_input(context.files, "--services", flags.services);
+  if (!text) return failed(text.error());
+  auto services = forms::parse_services(flags.services, *text);
+  if (!services) return failed(services.error());
+  auto loaded = decide::with_traces(context.files, flags.services, *std::move(services));
+  if (!loaded) return failed(loaded.error());
+  plan::ServingProblem problem;
+  problem.services = *std::move(loaded);
+  return decide::play(context.files, std::move(problem), flags.traffic, options);
+}
+
+// The Server scenario: one model, Poisson, at the rate that is asked for.
+Result<decide::PlayedTraffic> server_services(const LoadFlags& flags,
+                                              const sim::ServingOptions& options) {
+  if (flags.model.empty()) return bad_input("--model", "is needed with --scenario server");
+  if (!(flags.target_qps > 0)) return bad_input("--target-qps", "is needed with --scenario server");
+  const Result<Seconds> bound = parse_duration("--latency-bound", flags.latency_bound);
+  if (!bound) return failed(bound.error());
+  decide::PlayedTraffic played{.problem = {}, .options = options};
+  plan::Service& service = played.problem.services.emplace_back();
+  service.name = service.model = flags.model;
+  service.rate = Rps{flags.target_qps};
+  service.slo = Millis{bound->value * 1e3};
+  return played;
+}
+
+std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& played) {
+  std::vector<serve::LoadService> services;
+  for (const plan::Service& service : played.problem.services) {
+    const auto trace = std::ranges::find(played.options.traces, service.name, &sim::Trace::service);
+    const bool recorded = trace != played.options.traces.end();
+    services.push_back({service.name,
+                        static_cast<sim::Nanos>(service.slo.value * sim::kNanosPerMilli),
+                        sim::arrivals_of(service, played.options,
+                                         recorded ? std::span<const double>(trace->times_s)
+                                                  : std::span<const double>())});
+  }
+  return services;
+}
+
+Result<std::string> token_of(Context& context, const std::string& file) {
+  if (file.empty()) return std::string();
+  const auto text = decide::read_input(context.files, "--token-file", file);
+  if (!text) return failed(text.error());
+  std::string token = text->substr(0, text->find_first_of("\r\n"));
+  const bool fine =
+      !token.empty() && std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7f; });
+  if (!fine) return bad_input(file, "its first line is not a token");
+  return token;
+}
+
+Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags) {
+  serve::LoadOptions options;
+  const auto url = serve::parse_target_url("--url", flags.url);
+  if (!url) return failed(url.error());
+  const Result<Seconds> duration = parse_duration("--duration", flags.duration);
+  if (!duration) return failed(duration.error());
+  const auto token = token_of(context, flags.token_file);
+  if (!token) return failed(token.error());
+  options.url = *url;
+  options.tls = flags.tls;
+  options.token = *token;
+  options.connections = flags.connections;
+  options.duration = static_cast<sim::Nanos>(duration->value * sim::kNanosPerSecond);
+  options.seed = flags.seed;
+  if (!flags.scenario.empty()) options.min_requests = flags.min_requests;
+  options.patience = static_cast<sim::Nanos>(kServerPatienceS * sim::kNanosPerSecond);
+  return options;
+}
+
+// ---- what is expected
+
+// The simulation of the plan under the same arrivals; nothing without a plan.
+Result<std::optional<sim::ServingReport>> prediction(Context& context, const LoadFlags& flags,
+                                                     const sim::ServingOptions& options) {
+  using Predicted = std::optional<sim::ServingReport>;
+  if (flags.plan.empty() != flags.profiles.empty())
+    return bad_input(flags.plan.empty() ? "--profiles" : "--plan",
+                     "a prediction needs both --plan and --profiles");
+  if (flags.plan.empty()) return Predicted{};
+  decide::ProblemFiles files;
+  files.services = flags.services;
+  files.profiles = flags.profiles;
+  const auto judged = decide::load_judged_plan(context.files, flags.plan, files);
+  if (!judged) return failed(judged.error());
+  if (!judged->verdict)
+    return failed({ErrorCode::infeasible,
+                   decide::reasons_text("the plan is broken:", judged->verdict.error().violations),
+                   flags.plan});
+  const auto played = decide::play(context.files, judged->problem, flags.traffic, options);
+  if (!played) return failed(played.error());
+  auto timed = decide::simulate(played->problem, *judged->verdict, played->options);
+  if (!timed) return failed(timed.error());
+  return Predicted{std::move(timed->report)};
+}
+
+void add_prediction(serve::LoadReport& report, const sim::ServingReport& predicted) {
+  for (serve::LoadServiceReport& one : report.services) {
+    const auto same = std::ranges::find(predicted.services, one.name, &sim::ServiceReport::name);
+    if (same == predicted.services.end()) continue;
+    one.predicted_p50_ms = same->p50.value;
+    one.predicted_p99_ms = same->p99.value;
+    one.predicted_slo_attainment = same->slo_attainment;
+  }
+}
+
+// ---- while it runs
+
+// A table on a terminal that is written over once a second.
+class LiveTable {
+ public:
+  LiveTable(Context& context, const std::vector<serve::LoadService>& services) : context_(context) {
+    for (const serve::LoadService& service : services) names_.push_back(service.name);
+  }
+  ~LiveTable() { wipe(); }
+  LiveTable(const LiveTable&) = delete;
+  LiveTable& operator=(const LiveTable&) = delete;
+
+  void show(const serve::LoadMoment& moment) {
+    if (!context_.progress) return;
+    Table table{{"SERVICE", "OFFERED", "IN SLO", "REFUSED", "FAILED", "p50 ms", "p99 ms"}, {}};
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      serve::LoadTally& tally = moment.services[i];
+      const sim::LatencyHistogram recent = tally.take_recent();
+      const auto ms = [&](double percent) {
+        return fmt::format("{:.2f}",
+                           static_cast<double>(recent.percentile(percent)) / sim::kNanosPerMilli);
+      };
+      table.rows.push_back(
+          {names_[i], fmt::format("{}", tally.offered()), fmt::format("{}", tally.within_slo()),
+           fmt::format("{}", tally.refused()), fmt::format("{}", tally.failed()), ms(50), ms(99)});
+    }
+    wipe();
+    const std::string text = fmt::format("{:.0f} s\n{}", moment.seconds, to_string(table));
+    lines_ = std::ranges::count(text, '\n');
+    std::fputs(shown(text).c_str(), context_.err);
+    std::fflush(context_.err);
+  }
+
+ private:
+  void wipe() {
+    if (lines_ == 0) return;
+    std::fputs(fmt::format("\033[{}A\033[J", lines_).c_str(), context_.err);
+    lines_ = 0;
+  }
+
+  Context& context_;
+  std::vector<std::string> names_;
+  long lines_ = 0;
+};
+
+// ---- the command
+
+Exit held(Context& context, const LoadFlags& flags, const serve::LoadReport& report) {
+  Exit exit = report.server && !report.server->valid ? Exit::no : Exit::done;
+  for (const serve::LoadServiceReport& one : report.services) {
+    if (one.slo_attainment >= flags.require) continue;
+    complain(context, fmt::format("service {}: slo_attainment: have {:.6f}, need {}", one.name,
+                                  one.slo_attainment, flags.require));
+    exit = Exit::no;
+  }
+  return exit;
+}
+
+Result<serve::LoadReport> measured(Context& context, const LoadFlags& flags,
+                                   const decide::PlayedTraffic& played,
+                                   serve::LoadOptions options) {
+  StopRequest stop;
+  const std::vector<serve::LoadService> services = load_services(played);
+  LiveTable table(context, services);
+  options.stop = [&] { return stop.within(0); };
+  options.watch = [&](const serve::LoadMoment& moment) { table.show(moment); };
+  const auto outcome = serve::run_load(options, services, context.clock);
+  if (!outcome) return failed(outcome.error());
+  std::vector<serve::PlayedService> names;
+  for (const plan::Service& service : played.problem.services)
+    names.push_back({service.name,
+                     played.options.arrivals == sim::ArrivalKind::trace ? 0 : service.rate.value});
+  serve::LoadReport report = serve::report_of(options, names, *outcome);
+  if (!flags.scenario.empty()) {
+    serve::ServerScenario asked;
+    asked.target_qps = flags.target_qps;
+    asked.latency_bound_ms = played.problem.services.front().slo.value;
+    asked.min_requests = flags.min_requests;
+    asked.min_duration_s = static_cast<double>(options.duration) / sim::kNanosPerSecond;
+    report.server = serve::judged_server(asked, *outcome);
+  }
+  return report;
+}
+
+Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
+  const auto options = load_options(context, flags);
+  if (!options) return failed(options.error());
+  sim::ServingOptions simulated;
+  simulated.duration = Seconds{static_cast<double>(options->duration) / sim::kNanosPerSecond};
+  simulated.seed = flags.seed;
+  const bool server = !flags.scenario.empty();
+  if (!server && flags.services.empty())
+    return bad_input("--services", "is required: what is sent to the server");
+  const auto played =
+      server ? server_services(flags, simulated) : played_services(context, flags, simulated);
+  if (!played) return failed(played.error());
+  const auto predicted = prediction(context, flags, simulated);
+  if (!predicted) return failed(predicted.error());
+  auto report = measured(context, flags, *played, *options);
+  if (!report) return failed(report.error());
+  if (*predicted) add_prediction(*report, **predicted);
+  for (const std::string& doubt : serve::load_doubts(*report))
+    complain(context, "warning: " + doubt);
+  const std::string content = flags.output.format == "json" ? serve::load_report_json(*report)
+                                                            : serve::load_report_text(*report);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return held(context, flags, *report);
+}
+
+void add_load_traffic(CLI::App& command, LoadFlags& flags) {
+  command
+      .add_option("--services", flags.services,
+                  "The services: what is sent to the models of these names, how often, and their "
+                  "SLOs")
+      ->type_name("FILE");
+  command
+      .add_option("--arrivals", flags.traffic.arrivals,
+                  "How requests arrive, of all services (default: as the services file says, else "
+                  "poisson), as `simulate` takes it")
+      ->type_name("poisson|uniform|gamma:CV|FILE");
+  within(command.add_option("--load", flags.traffic.load, "Play all rates times this"), 1e-6, 1e6)
+      ->type_name("FACTOR")
+      ->default_str("1");
+  command
+      .add_option("--what-if", flags.traffic.what_if,
+                  "Play a service at another rate, in requests per second; may be given again")
+      ->type_name("SERVICE=RATE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--duration", flags.duration,
+                  "How long requests arrive: 60s, 5m, 2h, 500ms, or seconds")
+      ->type_name("TIME")
+      ->default_str(flags.duration);
+  command
+      .add_option("--plan", flags.plan,
+                  "The plan that is served: what the simulator expects of it for the same requests "
+                  "stands beside what was measured; needs --profiles")
+      ->type_name("PLAN");
+  command.add_option("--profiles", flags.profiles, "The profiles that the plan was made with")
+      ->type_name("PATH");
+}
+
+void add_server_scenario(CLI::App& command, LoadFlags& flags) {
+  one_of(command.add_option("--scenario", flags.scenario,
+                            "server: Poisson requests to one model, VALID or INVALID by their 99th "
+                            "percentile, as MLPerf's LoadGen judges its Server scenario"),
+         {"server"});
+  command.add_option("--model", flags.model, "The model of the scenario")->type_name("NAME");
+  within(command.add_option("--target-qps", flags.target_qps, "Requests per second"), 1e-3, 1e7)
+      ->type_name("RATE");
+  command.add_option("--latency-bound", flags.latency_bound, "The bound, such as 15ms")
+      ->type_name("TIME");
+  within(command.add_option("--min-requests", flags.min_requests,
+                            "So many requests at least; --duration is the least time"),
+         1, 1e9)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", kServerRequests));
+}
+
+void add_connection_flags(CLI::App& command, LoadFlags& flags) {
+  command.add_option("--url", flags.url, "The server: http://HOST:PORT, or https")
+      ->type_name("URL")
+      ->required();
+  within(command.add_option("--connections", flags.connections,
+                            "At most so many connections; they are opened as they are needed"),
+         1, serve::kMaxLoadConnections)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", flags.connections));
+  command
+      .add_option("--token-file", flags.token_file,
+                  "A file whose first line is sent as a bearer token")
+      ->type_name("FILE");
+  command
+      .add_option("--tls-ca", flags.tls.ca_file,
+                  "Certificates to trust instead of the system's, with https")
+      ->type_name("FILE");
+  command.add_flag("--insecure", flags.tls.insecure, "Trust any certificate, with https");
+}
+
+}  // namespace
+
+Command add_load(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "load", "Send requests to a server when they are due, and compare with the simulator");
+  auto flags = std::make_shared<LoadFlags>();
+  add_connection_flags(*command, *flags);
+  add_load_traffic(*command, *flags);
+  add_server_scenario(*command, *flags);
+  add_seed(*command, flags->seed);
+  within(command->add_option(
+             "--require", flags->require,
+             "Exit 1 when a service meets its SLO for less than this share of its requests"),
+         0, 1)
+      ->type_name("SHARE");
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"
+      "partita load --url ... --services services.yaml --plan plan.json --profiles profiles.csv\n"
+      "partita load --url ... --scenario server --model mlp --target-qps 3000 --latency-bound "
+      "15ms");
+  return {command, [flags](Context& context) { return run_load_command(context, *flags); }};
+}
+
+}  // namespace partita::cli

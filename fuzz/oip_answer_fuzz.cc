@@ -1,0 +1,30 @@
+// What servers that batches are forwarded to say: metadata, then answers to a request for a model.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "serve/worker/oip_batch.h"
+#include "serve/worker/streams.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  using namespace partita::serve;  // NOLINT
+  if (const auto model = parse_oip_metadata(text, 4, {})) {
+    CHECK(check_model("fuzz", *model));
+    CHECK(slot_layout(*model).bytes > 0);
+    CHECK(!oip_request_json(*model, 3).empty());
+  }
+  const ModelSpec model{.name = "m",
+                        .platform = "forward",
+                        .inputs = {{.name = "x", .shape = {1}}},
+                        .outputs = {{.name = "y", .type = DataType::int16, .shape = {1}},
+                                    {.name = "z", .type = DataType::uint8}},
+                        .max_batch = 4};
+  const std::size_t brace = text.rfind('}');
+  const std::size_t json = brace == text.npos ? size : brace + 1;
+  if (const auto outputs = parse_oip_answer(model, 2, text, json)) {
+    CHECK((*outputs)[0].size() == 4 && (*outputs)[1].size() == 2 && json + 6 == size);
+  }
+  has_messages(text);
+  return 0;
+}

@@ -1,0 +1,153 @@
+#include "serve/load/load_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/table.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr Range kPart{.high = 1};
+
+void describe(Form& f, LoadServiceReport& service) {
+  f.name("name", service.name, "of the service");
+  f.optional(service.rate_rps > 0)
+      .number("rate_rps", service.rate_rps, kNotNegative, "that was played; missing: a trace's");
+  f.whole("offered", service.offered, kNotNegative, "requests that were due");
+  f.whole("completed", service.completed, kNotNegative, "answered with 200");
+  f.whole("refused", service.refused, kNotNegative, "answered with 503 or 429");
+  f.whole("failed", service.failed, kNotNegative, "answered otherwise, or not at all");
+  f.whole("reset", service.reset, kNotNegative, "of the failed: no connection, or a broken one");
+  f.number("slo_ms", service.slo_ms, kNotNegative, "the latency objective");
+  f.number("slo_attainment", service.slo_attainment, kPart,
+           "share of the offered ones that completed within the SLO");
+  f.number("p50_ms", service.p50_ms, kNotNegative, "of the latency; 0: nothing completed");
+  f.number("p95_ms", service.p95_ms, kNotNegative, "of the latency");
+  f.number("p99_ms", service.p99_ms, kNotNegative, "of the latency");
+  f.number("max_ms", service.max_ms, kNotNegative, "of the latency");
+  f.or_null().number("predicted_p50_ms", service.predicted_p50_ms, kNotNegative,
+                     "by the simulator for the same arrivals; null: not asked");
+  f.or_null().number("predicted_p99_ms", service.predicted_p99_ms, kNotNegative, "the same");
+  f.or_null().number("predicted_slo_attainment", service.predicted_slo_attainment, kPart,
+                     "the same");
+}
+
+void describe(Form& f, LoadGenerator& generator) {
+  f.number("late_p50_ms", generator.late_p50_ms, kNotNegative, "how late it sent what was due");
+  f.number("late_p99_ms", generator.late_p99_ms, kNotNegative, "the same");
+  f.boolean("late", generator.late, "enough to doubt the latencies");
+  f.integer("connections", generator.connections, kNotNegative, "most that were open");
+  f.integer("most_connections", generator.most_connections, kNotNegative, "that were allowed");
+  f.whole("waited", generator.waited, kNotNegative, "requests that found none of them free");
+}
+
+void describe(Form& f, ServerScenario& server) {
+  f.number("target_qps", server.target_qps, kPositive, "offered, Poisson");
+  f.number("latency_bound_ms", server.latency_bound_ms, kPositive, "of the 99th percentile");
+  f.whole("min_requests", server.min_requests, kNotNegative, "asked for");
+  f.number("min_duration_s", server.min_duration_s, kNotNegative, "asked for");
+  f.number("completed_qps", server.completed_qps, kNotNegative, "until the last answer");
+  f.or_null().number("p99_ms", server.p99_ms, kNotNegative,
+                     "of all offered; null: more than 1 % never completed");
+  f.boolean("valid", server.valid, "the verdict");
+  f.notes("reasons", server.reasons, {}, "why it is not valid");
+}
+
+void describe(Form& f, LoadReport& report) {
+  f.document("LoadReport");
+  f.text("url", report.url, "of the server");
+  f.whole("seed", report.seed, "of arrivals and tensors");
+  f.number("duration_s", report.duration_s, kNotNegative, "in which requests were due");
+  f.list("services", report.services, describe, {}, "what became of their requests");
+  f.object("generator", report.generator, describe, "how well it kept time");
+  f.object("server", report.server, describe, "the Server scenario, where it was asked for");
+}
+
+std::string ms_text(double ms) { return std::isfinite(ms) ? fmt::format("{:.2f}", ms) : "-"; }
+
+// Rounded down, so that only a full share reads 100 %.
+std::string share_text(double share) {
+  if (!std::isfinite(share)) return "-";
+  return fmt::format("{:.2f} %", std::floor(share * 1e4 + 1e-9) / 100);
+}
+
+std::string verdict_text(const ServerScenario& server) {
+  std::string text = fmt::format(
+      "\nServer scenario: {} - {:g}/s asked for, {:.0f}/s completed, p99 {} ms of at most {:g} "
+      "ms\n",
+      server.valid ? "VALID" : "INVALID", server.target_qps, server.completed_qps,
+      ms_text(server.p99_ms), server.latency_bound_ms);
+  for (const std::string& reason : server.reasons) text += "  " + reason + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string load_report_json(const LoadReport& report) {
+  return write_form(report, describe, Form::Style::indented);
+}
+
+Result<LoadReport> parse_load_report(const std::string& file, std::string_view text) {
+  return read_form<LoadReport>(file, text, describe);
+}
+
+DocumentKind load_report_kind() {
+  return {"LoadReport", "what became of the requests that were sent to a server", [] {
+            return schema_form<LoadReport>(load_report_kind().name, load_report_kind().about,
+                                           describe);
+          }};
+}
+
+std::string load_report_text(const LoadReport& report) {
+  const bool predicted = std::ranges::any_of(
+      report.services, [](const auto& one) { return std::isfinite(one.predicted_p99_ms); });
+  Table table{{"SERVICE", "RATE /s", "OFFERED", "COMPLETED", "REFUSED", "FAILED", "IN SLO",
+               "SLO ms", "p50 ms", "p95 ms", "p99 ms"},
+              {}};
+  if (predicted)
+    for (const char* name : {"PREDICTED p50", "p99", "IN SLO"}) table.header.emplace_back(name);
+  for (const LoadServiceReport& one : report.services) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {one.name,
+           one.rate_rps > 0 ? fmt::format("{:g}", one.rate_rps) : "-",
+           fmt::format("{}", one.offered),
+           fmt::format("{}", one.completed),
+           fmt::format("{}", one.refused),
+           fmt::format("{}", one.failed),
+           share_text(one.slo_attainment),
+           fmt::format("{:g}", one.slo_ms),
+           ms_text(one.p50_ms),
+           ms_text(one.p95_ms),
+           ms_text(one.p99_ms)};
+    if (!predicted) continue;
+    row.push_back(ms_text(one.predicted_p50_ms));
+    row.push_back(ms_text(one.predicted_p99_ms));
+    row.push_back(share_text(one.predicted_slo_attainment));
+  }
+  std::string text = to_string(table);
+  text += fmt::format("\n{:g} s, seed {}; the generator was late by {} ms (p50), {} ms (p99)\n",
+                      report.duration_s, report.seed, ms_text(report.generator.late_p50_ms),
+                      ms_text(report.generator.late_p99_ms));
+  if (report.server) text += verdict_text(*report.server);
+  return text;
+}
+
+std::vector<std::string> load_doubts(const LoadReport& report) {
+  std::vector<std::string> doubts;
+  const LoadGenerator& generator = report.generator;
+  if (generator.late)
+    doubts.push_back(fmt::format(
+        "the generator itself was late by {:.2f} ms (p99), which is in the latencies: give it a "
+        "core of its own, or a machine",
+        generator.late_p99_ms));
+  if (generator.waited > 0)
+    doubts.push_back(fmt::format(
+        "{} requests waited because all {} connections were busy: --connections gives more",
+        generator.waited, generator.most_connections));
+  return doubts;
+}
+
+}  // namespace partita::serve

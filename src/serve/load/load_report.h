@@ -1,0 +1,76 @@
+// What a load run came to, as a document (kind LoadReport) and for people. Values only; latencies
+// count from when a request was due.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/form.h"
+
+namespace partita::serve {
+
+inline constexpr double kNotPredicted = std::numeric_limits<double>::infinity();
+
+struct LoadServiceReport {
+  std::string name;
+  double rate_rps = 0;  // that was played; 0: a trace's
+  long offered = 0, completed = 0, refused = 0;
+  long failed = 0;  // the reset ones among them
+  long reset = 0;   // the connection was refused or broken
+  double slo_ms = 0;
+  double slo_attainment = 0;  // share of the offered ones that completed within the SLO
+  double p50_ms = 0, p95_ms = 0, p99_ms = 0, max_ms = 0;  // of the completed ones
+  // Of the simulator, for the same arrivals.
+  double predicted_p50_ms = kNotPredicted, predicted_p99_ms = kNotPredicted;
+  double predicted_slo_attainment = kNotPredicted;
+  bool operator==(const LoadServiceReport&) const = default;
+};
+
+// How well the generator kept time: what its own lateness adds to every latency.
+struct LoadGenerator {
+  double late_p50_ms = 0, late_p99_ms = 0;
+  bool late = false;         // enough to doubt the latencies
+  int connections = 0;       // most that were open
+  int most_connections = 0;  // that were allowed
+  long waited = 0;           // requests that found none of them free
+  bool operator==(const LoadGenerator&) const = default;
+};
+
+// The Server scenario as MLPerf's LoadGen has it: Poisson arrivals of one model at a rate.
+struct ServerScenario {
+  double target_qps = 0, latency_bound_ms = 0;
+  long min_requests = 0;
+  double min_duration_s = 0;
+  double completed_qps = 0;
+  // Of the offered ones; null: more than 1 % never completed.
+  double p99_ms = std::numeric_limits<double>::infinity();
+  bool valid = false;
+  std::vector<std::string> reasons;  // why it is not
+  bool operator==(const ServerScenario&) const = default;
+};
+
+struct LoadReport {
+  std::string url;
+  std::uint64_t seed = 0;
+  double duration_s = 0;  // in which requests were due
+  std::vector<LoadServiceReport> services;
+  LoadGenerator generator;
+  std::optional<ServerScenario> server;
+  bool operator==(const LoadReport&) const = default;
+};
+
+// parse_load_report(load_report_json(r)) == r. Refused with FILE:LINE.
+std::string load_report_json(const LoadReport& report);
+Result<LoadReport> parse_load_report(const std::string& file, std::string_view text);
+DocumentKind load_report_kind();
+
+// For people: a table, what was predicted beside what was measured, and doubts.
+std::string load_report_text(const LoadReport& report);
+// Sentences on what makes the latencies doubtful; none when nothing does.
+std::vector<std::string> load_doubts(const LoadReport& report);
+
+}  // namespace partita::serve

@@ -1,0 +1,92 @@
+#include "serve/worker/forward_engine.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/parse_number.h"
+#include "base/unicode.h"
+#include "serve/worker/oip_batch.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr std::uint64_t kMaxMetadata = 1u << 20, kMaxAnswerHead = 1u << 20;
+constexpr double kShownColumns = 200;
+
+// What the server said of its refusal.
+std::string refusal(const HttpResponseReader& answer) {
+  return fmt::format(
+      "the server answers {}: {}", answer.status(),
+      elided(answer.body(), kShownColumns, [](char32_t c) -> double { return columns(c); }));
+}
+
+class ForwardEngine final : public Engine {
+ public:
+  ForwardEngine(Url url, ModelSpec spec, std::int64_t timeout_ns)
+      : spec_(std::move(spec)), layout_(slot_layout(spec_)), client_(std::move(url), timeout_ns) {}
+  const ModelSpec& spec() const override { return spec_; }
+
+  Result<void> run(std::span<char* const> slots) override {
+    const std::size_t items = slots.size();
+    const std::string json = oip_request_json(spec_, items);
+    std::size_t bytes = json.size();
+    for (const TensorSpec& input : spec_.inputs) bytes += items * bytes_of(input);
+    const std::string head = fmt::format(
+        "POST {}/infer HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\n"
+        "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
+        client_.url().path, host_header(client_.url()), json.size(), bytes);
+    std::vector<std::string_view> pieces = {head, json};
+    for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
+      const std::size_t size = bytes_of(spec_.inputs[t]);
+      for (const char* slot : slots) pieces.emplace_back(slot + layout_.inputs[t], size);
+    }
+    std::uint64_t most = kMaxAnswerHead;
+    for (const TensorSpec& output : spec_.outputs) most += items * bytes_of(output);
+    const Result<HttpResponseReader> answer = client_.ask(pieces, most);
+    if (!answer) return failed(answer.error());
+    if (answer->status() != 200) return environment_error("forward", refusal(*answer));
+    return scatter(*answer, slots);
+  }
+
+ private:
+  Result<void> scatter(const HttpResponseReader& answer, std::span<char* const> slots) {
+    const std::string_view said = answer.header("inference-header-content-length");
+    const auto json_bytes = parse_number<std::uint64_t>(said);
+    const auto outputs = parse_oip_answer(spec_, slots.size(), answer.body(),
+                                          json_bytes ? *json_bytes : answer.body().size());
+    if (!outputs) return failed(outputs.error());
+    for (std::size_t t = 0; t < spec_.outputs.size(); ++t) {
+      const std::size_t size = bytes_of(spec_.outputs[t]);
+      for (std::size_t i = 0; i < slots.size(); ++i)
+        std::memcpy(slots[i] + layout_.outputs[t], (*outputs)[t].data() + (i * size), size);
+    }
+    return {};
+  }
+
+  ModelSpec spec_;
+  SlotLayout layout_;
+  HttpClient client_;
+};
+
+}  // namespace
+
+Result<EnginePointer> forward_engine(const ForwardOptions& options) {
+  Url url = options.url;
+  while (url.path.ends_with('/')) url.path.pop_back();
+  if (url.path.ends_with("/infer")) url.path.resize(url.path.size() - 6);
+  if (url.path.empty()) url.path = "/v2/models/" + options.name;
+  HttpClient client(url, options.timeout_ns);
+  const std::string request =
+      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", url.path, host_header(url));
+  const std::string_view piece = request;
+  const Result<HttpResponseReader> answer = client.ask({&piece, 1}, kMaxMetadata);
+  if (!answer) return failed(answer.error());
+  if (answer->status() != 200) return environment_error("--forward", refusal(*answer));
+  Result<ModelSpec> spec = parse_oip_metadata(answer->body(), options.max_batch, options.shapes);
+  if (!spec) return failed(spec.error());
+  return EnginePointer(
+      std::make_unique<ForwardEngine>(std::move(url), *std::move(spec), options.timeout_ns));
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,128 @@
+// Forwarding: metadata, the bytes of a request, answers good and bad, and a whole batch through a
+// server of canned answers.
+#include "serve/worker/forward_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "serve/worker/oip_batch.h"
+#include "serve/worker/text_server.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr const char* kMetadata =
+    R"({"name": "m", "versions": ["1"], "platform": "onnxruntime_onnx",
+        "inputs": [{"name": "x", "datatype": "UINT8", "shape": [-1, 3]}],
+        "outputs": [{"name": "y", "datatype": "INT16", "shape": [-1, 1]}]})";
+
+std::string http(const std::string& body, const std::string& headers = "") {
+  return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers +
+         "Connection: close\r\n\r\n" + body;
+}
+
+TEST(OipBatch, ReadsMetadata) {
+  const auto model = parse_oip_metadata(kMetadata, 4, {});
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->inputs,
+            (std::vector<TensorSpec>{{.name = "x", .type = DataType::uint8, .shape = {3}}}));
+  EXPECT_EQ(model->outputs,
+            (std::vector<TensorSpec>{{.name = "y", .type = DataType::int16, .shape = {1}}}));
+  EXPECT_EQ(model->max_batch, 4);
+  const auto refused = [](const char* inputs) {
+    const std::string text = R"({"name": "m", "inputs": [)" + std::string(inputs) +
+                             R"(], "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1]}]})";
+    return !parse_oip_metadata(text, 4, {});
+  };
+  EXPECT_FALSE(refused(R"({"name": "x", "datatype": "FP32", "shape": [-1]})"));
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "BYTES", "shape": [-1]})"));
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [-1, -1]})"));
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [8]})"));
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [1]})"));  // batches of 4
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [-1, 1e300]})"));
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32"})"));
+  EXPECT_TRUE(refused(""));
+}
+
+TEST(OipBatch, OpenShapesNeedAChoice) {
+  EXPECT_EQ(item_shape("t", {-1, 8}, {})->shape, (std::vector<std::int64_t>{8}));
+  EXPECT_NE(to_string(item_shape("t", {-1, -1}, {}).error()).find("--shape t="), std::string::npos);
+  const auto chosen = parse_shapes({"t=128", "u=1,64"});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(item_shape("t", {-1, -1}, *chosen)->shape, (std::vector<std::int64_t>{128}));
+  EXPECT_EQ(item_shape("u", {-1, -1}, *chosen)->shape, (std::vector<std::int64_t>{64}));
+  EXPECT_FALSE(item_shape("t", {-1, 64}, *chosen));
+  EXPECT_FALSE(item_shape("t", {-1, -1, -1}, *chosen));
+  EXPECT_FALSE(item_shape("s", {}, {}));
+  EXPECT_FALSE(item_shape("s", {3, 4}, {}));
+  for (const char* text : {"t", "=3", "t=", "t=0", "t=1,", "t=x"}) {
+    EXPECT_FALSE(parse_shapes({text})) << text;
+  }
+  EXPECT_FALSE(parse_shapes({"t=1", "t=1"}));
+}
+
+TEST(OipBatch, TakesAnswersApart) {
+  const ModelSpec model = *parse_oip_metadata(kMetadata, 4, {});
+  const auto read = [&](const std::string& json, const std::string& binary) {
+    return parse_oip_answer(model, 2, json + binary, json.size());
+  };
+  const std::string good =
+      R"({"outputs": [{"name": "y", "datatype": "INT16", "shape": [2, 1],
+          "parameters": {"binary_data_size": 4}}]})";
+  EXPECT_EQ(*read(good, "abcd"), (std::vector<std::string_view>{"abcd"}));
+  EXPECT_FALSE(read(good, "abc"));
+  EXPECT_FALSE(read(good, "abcde"));
+  const auto with = [&](const std::string& what, const std::string& other) {
+    std::string text = good;
+    return text.replace(text.find(what), what.size(), other);
+  };
+  EXPECT_FALSE(read(with("INT16", "FP16"), "abcd"));
+  EXPECT_FALSE(read(with("[2, 1]", "[1, 2]"), "abcd"));
+  EXPECT_FALSE(read(with("\"y\"", "\"z\""), "abcd"));
+  EXPECT_FALSE(read(with("binary_data_size", "binary"), "abcd"));
+  EXPECT_FALSE(read(R"({"outputs": []})", ""));
+  EXPECT_FALSE(parse_oip_answer(model, 2, good, good.size() + 1));
+}
+
+TEST(ForwardEngine, SendsABatchAsOneRequest) {
+  const std::string json = R"({"outputs": [{"name": "y", "datatype": "INT16", "shape": [2, 1],)"
+                           R"( "parameters": {"binary_data_size": 4}}]})";
+  TextServer server(
+      {http(kMetadata),
+       http(json + std::string("\1\0\2\0", 4),
+            "Inference-Header-Content-Length: " + std::to_string(json.size()) + "\r\n"),
+       "HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\noops"});
+  server.end_of_request = "\r\n\r\n";
+  const auto engine = forward_engine(
+      {.url = {.host = "127.0.0.1", .port = server.port, .path = ""}, .name = "m", .max_batch = 4});
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  const SlotLayout layout = slot_layout((*engine)->spec());
+  std::vector<char> memory(2 * layout.bytes);
+  std::memcpy(memory.data(), "abc", 3);
+  std::memcpy(memory.data() + layout.bytes, "def", 3);
+  const std::array<char*, 2> slots = {memory.data(), memory.data() + layout.bytes};
+  const auto ran = (*engine)->run(slots);
+  ASSERT_TRUE(ran) << to_string(ran.error());
+  std::int16_t first = 0, second = 0;
+  std::memcpy(&first, slots[0] + layout.outputs[0], sizeof first);
+  std::memcpy(&second, slots[1] + layout.outputs[0], sizeof second);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+  const auto refused = (*engine)->run(slots);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("500: oops"), std::string::npos);
+  ASSERT_EQ(server.asked.size(), 3U);
+  EXPECT_TRUE(server.asked[0].starts_with("GET /v2/models/m HTTP/1.1\r\n"));
+  const std::string head =
+      R"({"inputs":[{"name":"x","datatype":"UINT8","shape":[2,3],"parameters":)"
+      R"({"binary_data_size":6}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
+  EXPECT_TRUE(server.asked[1].starts_with("POST /v2/models/m/infer HTTP/1.1\r\n"));
+  EXPECT_NE(server.asked[1].find("Inference-Header-Content-Length: " + std::to_string(head.size()) +
+                                 "\r\nContent-Length: " + std::to_string(head.size() + 6)),
+            std::string::npos);
+  EXPECT_TRUE(server.asked[1].ends_with("\r\n\r\n" + head + "abcdef")) << server.asked[1];
+}
+
+}  // namespace
+}  // namespace partita::serve

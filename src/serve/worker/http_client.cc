@@ -1,0 +1,182 @@
+#include "serve/worker/http_client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/parse_number.h"
+#include "serve/worker/warm_up.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr std::size_t kPiecesAtOnce = 512;
+constexpr std::size_t kReadBytes = 65'536;
+
+tl::unexpected<Error> http_error(std::string_view doing, int error) {
+  return environment_error("forward", fmt::format("{}: {}", doing, std::strerror(error)));
+}
+
+// Waits until the socket is ready for `events`.
+Result<void> await(int fd, short events, std::int64_t deadline) {
+  for (;;) {
+    const std::int64_t left = deadline - steady_ns();
+    if (left <= 0) return failed({ErrorCode::timeout, "the server does not answer", "forward"});
+    pollfd watched{fd, events, 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(left / 1'000'000) + 1);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return http_error("cannot wait", errno);
+  }
+}
+
+Result<Descriptor> connect_to(const addrinfo& address, std::int64_t deadline) {
+  Descriptor fd(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return http_error("cannot make a socket", errno);
+  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return http_error("cannot connect", errno);
+    if (auto ready = await(fd.get(), POLLOUT, deadline); !ready) return failed(ready.error());
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return http_error("cannot connect", error);
+  }
+  const int on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+}  // namespace
+
+Result<Url> parse_url(const std::string& flag, const std::string& text) {
+  constexpr std::string_view kScheme = "http://";
+  const auto refused = [&] { return bad_input(flag, "'" + text + "': say http://HOST:PORT/PATH"); };
+  if (text.starts_with("https://"))
+    return bad_input(flag, "https is not spoken here; forward to a server on this machine");
+  if (!text.starts_with(kScheme) || text.size() > 4096) return refused();
+  const bool plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+  const std::string_view rest = std::string_view(text).substr(kScheme.size());
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  std::string_view place = rest.substr(0, slash);
+  Url url{.host = "", .path = std::string(rest.substr(slash))};
+  if (place.starts_with('[')) {
+    const std::size_t end = place.find(']');
+    if (end == place.npos) return refused();
+    url.host = place.substr(1, end - 1);
+    place.remove_prefix(end + 1);
+  } else {
+    url.host = place.substr(0, place.find(':'));
+    place.remove_prefix(url.host.size());
+  }
+  if (!place.empty()) {
+    const auto port = place[0] == ':' ? parse_number<int>(place.substr(1)) : std::nullopt;
+    if (!port || *port < 1 || *port > 65'535) return refused();
+    url.port = *port;
+  }
+  if (!plain || url.host.empty()) return refused();
+  return url;
+}
+
+std::string host_header(const Url& url) {
+  const bool six = url.host.find(':') != std::string::npos;
+  return six ? fmt::format("[{}]:{}", url.host, url.port)
+             : fmt::format("{}:{}", url.host, url.port);
+}
+
+Result<HttpConnection> HttpConnection::open(const Url& url, std::int64_t deadline) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error =
+      ::getaddrinfo(url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found);
+  if (error != 0) return environment_error(url.host, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
+  Result<Descriptor> fd = environment_error(url.host, "no address");
+  for (const addrinfo* one = found; one != nullptr && !fd; one = one->ai_next) {
+    fd = connect_to(*one, deadline);
+  }
+  if (!fd) {
+    Error why = fd.error();
+    why.context = host_header(url);
+    return failed(std::move(why));
+  }
+  return HttpConnection(*std::move(fd));
+}
+
+Result<void> HttpConnection::send(std::span<const std::string_view> pieces, std::int64_t deadline) {
+  std::size_t done = 0, offset = 0;  // pieces sent whole, bytes of the next one
+  std::vector<iovec> vectors;
+  while (done < pieces.size()) {
+    vectors.clear();
+    for (std::size_t i = done; i < pieces.size() && vectors.size() < kPiecesAtOnce; ++i) {
+      const std::string_view piece = pieces[i].substr(i == done ? offset : 0);
+      vectors.push_back({const_cast<char*>(piece.data()), piece.size()});
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = vectors.size();
+    const ssize_t sent = ::sendmsg(fd(), &message, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EAGAIN) {
+      if (auto ready = await(fd(), POLLOUT, deadline); !ready) return ready;
+      continue;
+    }
+    if (sent < 0 && errno != EINTR) return http_error("cannot send", errno);
+    offset += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    while (done < pieces.size() && offset >= pieces[done].size()) offset -= pieces[done++].size();
+  }
+  return {};
+}
+
+Result<void> HttpConnection::receive(HttpResponseReader& reader, std::int64_t deadline) {
+  std::array<char, kReadBytes> buffer;
+  for (;;) {
+    const ssize_t size = ::recv(fd(), buffer.data(), buffer.size(), 0);
+    if (size > 0) return reader.feed({buffer.data(), static_cast<std::size_t>(size)});
+    if (size == 0) return reader.end_of_stream();
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return http_error("cannot receive", errno);
+    if (auto ready = await(fd(), POLLIN, deadline); !ready) return ready;
+  }
+}
+
+Result<HttpResponseReader> HttpClient::ask(std::span<const std::string_view> pieces,
+                                           std::uint64_t max_body) {
+  const std::int64_t deadline = steady_ns() + timeout_ns_;
+  const bool kept = connection_.has_value();
+  Result<HttpResponseReader> answer = ask_once(pieces, max_body, deadline);
+  if (!answer && kept && answer.error().code != ErrorCode::timeout) {
+    answer = ask_once(pieces, max_body, deadline);
+  }
+  return answer;
+}
+
+Result<HttpResponseReader> HttpClient::ask_once(std::span<const std::string_view> pieces,
+                                                std::uint64_t max_body, std::int64_t deadline) {
+  if (!connection_) {
+    Result<HttpConnection> opened = HttpConnection::open(url_, deadline);
+    if (!opened) return failed(opened.error());
+    connection_ = *std::move(opened);
+  }
+  HttpResponseReader reader(max_body);
+  HttpConnection connection = *std::move(connection_);  // kept again only when all went well
+  connection_.reset();
+  if (auto sent = connection.send(pieces, deadline); !sent) return failed(sent.error());
+  while (!reader.done()) {
+    if (auto got = connection.receive(reader, deadline); !got) return failed(got.error());
+  }
+  if (reader.keep_alive()) connection_ = std::move(connection);
+  return reader;
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,99 @@
+#include "serve/worker/null_engine.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "base/check.h"
+#include "base/parse_number.h"
+#include "base/split.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kSpin = 80'000;  // sleeps end that much too late, most often
+constexpr std::size_t kPageBytes = 4096;
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return (now.tv_sec * kSecond) + now.tv_nsec;
+}
+
+void wait_until(std::int64_t end) {
+  const std::int64_t wake = end - kSpin;
+  if (wake > monotonic_ns()) {
+    const timespec at{wake / kSecond, wake % kSecond};
+    ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
+  }
+  while (monotonic_ns() < end) continue;
+}
+
+class NullEngine final : public Engine {
+ public:
+  NullEngine(ModelSpec spec, NullTimes times)
+      : spec_(std::move(spec)), times_(times), layout_(slot_layout(spec_)) {
+    ::prctl(PR_SET_TIMERSLACK, 1UL);
+  }
+  const ModelSpec& spec() const override { return spec_; }
+
+  Result<void> run(std::span<char* const> slots) override {
+    const auto items = static_cast<std::int64_t>(slots.size());
+    const std::int64_t takes = times_.batch_ns + (items * times_.item_ns);
+    const std::int64_t end = takes > 0 ? monotonic_ns() + takes : 0;
+    for (char* slot : slots) item(slot);
+    if (takes > 0) wait_until(end);
+    return {};
+  }
+
+ private:
+  void item(char* slot) {
+    for (std::size_t i = 0; i < layout_.inputs.size(); ++i) {
+      const std::size_t first = layout_.inputs[i], last = first + bytes_of(spec_.inputs[i]);
+      for (std::size_t at = first; at < last; at += kPageBytes) {
+        touched_ = touched_ + static_cast<unsigned char>(slot[at]);
+      }
+    }
+    for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
+      char* out = slot + layout_.outputs[i];
+      const std::size_t bytes = bytes_of(spec_.outputs[i]);
+      const std::size_t copied = i == 0 ? std::min(bytes, bytes_of(spec_.inputs[0])) : 0;
+      std::memcpy(out, slot + layout_.inputs[0], copied);
+      std::memset(out + copied, 0, bytes - copied);
+    }
+  }
+
+  ModelSpec spec_;
+  NullTimes times_;
+  SlotLayout layout_;
+  volatile unsigned touched_ = 0;  // so that reading is not optimised away
+};
+
+}  // namespace
+
+EnginePointer null_engine(ModelSpec spec, NullTimes times) {
+  CHECK(spec.kind == ModelKind::tensors && !spec.inputs.empty());
+  return std::make_unique<NullEngine>(std::move(spec), times);
+}
+
+Result<TensorSpec> parse_tensor_spec(const std::string& flag, const std::string& text) {
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() < 2 || parts.size() > 3) {
+    return bad_input(flag, "'" + text + "': say NAME:TYPE:SIZES, as in x:FP32:3,224,224");
+  }
+  const Result<DataType> type = parse_data_type(flag, parts[1]);
+  if (!type) return failed(type.error());
+  TensorSpec tensor{.name = parts[0], .type = *type};
+  if (parts.size() == 2) return tensor;
+  for (const std::string& part : split(parts[2], ',')) {
+    const auto size = parse_number<long>(part);
+    if (!size) return bad_input(flag, "'" + part + "' is no size");
+    tensor.shape.push_back(*size);
+  }
+  return tensor;
+}
+
+}  // namespace partita::serve

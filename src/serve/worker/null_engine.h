@@ -1,0 +1,22 @@
+// The engine without a model, for measurements and tests: touches every page of the inputs, copies
+// the first input into the first output as far as it goes and zeros the other outputs. It can take
+// a fixed time, to the microsecond: it sleeps and spins for the end.
+#pragma once
+
+#include <cstdint>
+
+#include "serve/worker/engine.h"
+
+namespace partita::serve {
+
+struct NullTimes {
+  std::int64_t batch_ns = 0, item_ns = 0;  // a batch of n takes batch_ns + n x item_ns
+};
+
+// `spec` must have passed check_model and be of tensors.
+EnginePointer null_engine(ModelSpec spec, NullTimes times);
+
+// "x:FP32:3,224,224" or "x:INT64": a tensor of one item.
+Result<TensorSpec> parse_tensor_spec(const std::string& flag, const std::string& text);
+
+}  // namespace partita::serve

@@ -1,0 +1,73 @@
+#include "serve/worker/ort_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace partita::serve {
+namespace {
+
+constexpr const char* kFile = "libonnxruntime.so.1";
+
+// The file that holds `symbol`, with links resolved by the loader as it found them.
+std::string file_of(const void* symbol) {
+  Dl_info info{};
+  return ::dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
+}  // namespace
+
+std::vector<std::string> onnxruntime_places(const std::string& program) {
+  const char* named = std::getenv("PARTITA_ONNXRUNTIME");
+  if (named != nullptr && *named != '\0') return {named};
+  std::vector<std::string> places;
+  if (const std::size_t slash = program.rfind('/'); slash != std::string::npos) {
+    const std::string folder = program.substr(0, slash);
+    for (const char* below : {"/../onnxruntime/", "/onnxruntime/", "/../share/partita/onnxruntime/",
+                              "/../lib/partita/"}) {
+      places.push_back(folder + below + kFile);
+    }
+  }
+  places.emplace_back(kFile);
+  places.emplace_back("libonnxruntime.so");
+  return places;
+}
+
+Result<OrtLibrary> OrtLibrary::load(const std::vector<std::string>& places) {
+  void* handle = nullptr;
+  std::string last;
+  for (const std::string& place : places) {
+    handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+    last = ::dlerror();
+  }
+  if (handle == nullptr) {
+    return environment_error(
+        places.size() == 1 ? "PARTITA_ONNXRUNTIME" : "onnxruntime",
+        fmt::format("cannot load ONNX Runtime ({}); tools/get_onnxruntime gets it, "
+                    "PARTITA_ONNXRUNTIME=FILE names another one",
+                    last));
+  }
+  const auto base = reinterpret_cast<const ort::Base* (*)()>(::dlsym(handle, ort::kSymbol));
+  OrtLibrary library;
+  if (base == nullptr) return environment_error("onnxruntime", "this library is another one");
+  library.path_ = file_of(reinterpret_cast<const void*>(base));
+  library.version_ = base()->get_version();
+  library.table_ = base()->get_api(ort::kTableVersion);
+  if (library.table_ == nullptr) {
+    return environment_error(library.path_, fmt::format("ONNX Runtime {} is too old; 1.{} or later "
+                                                        "is needed",
+                                                        library.version_, ort::kTableVersion));
+  }
+  return library;
+}
+
+Result<void> OrtLibrary::check(ort::Status* status, const std::string& context) const {
+  if (status == nullptr) return {};
+  const std::string message = call<ort::GetErrorMessage>(ort::Slot::get_error_message)(status);
+  call<ort::Release<ort::Status>>(ort::Slot::release_status)(status);
+  return environment_error(context, message);
+}
+
+}  // namespace partita::serve

@@ -1,0 +1,241 @@
+// The models that we write, run by ONNX Runtime, against plain C++ on the same weights; and what
+// the engine refuses. Skipped where there is no ONNX Runtime (tools/get_onnxruntime gets it).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <unistd.h>
+
+#include "serve/onnx/models.h"
+#include "serve/worker/ort_engine.h"
+#include "serve/worker/warm_up.h"
+
+namespace partita::serve {
+namespace {
+
+constexpr double kClose = 1e-4;
+
+using Numbers = std::vector<float>;
+
+const Numbers& weight(const OnnxGraph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.weights(), name, &OnnxWeight::name);
+  return std::get<Numbers>(found->values);
+}
+
+Numbers relu(Numbers x) {
+  for (float& value : x) value = std::max(value, 0.0F);
+  return x;
+}
+
+// x [from] times w [from, to] plus b.
+Numbers gemm(const Numbers& x, const Numbers& w, const Numbers& b) {
+  Numbers y(b.size());
+  for (std::size_t to = 0; to < b.size(); ++to) {
+    double sum = b[to];
+    for (std::size_t i = 0; i < x.size(); ++i) sum += double{x[i]} * w[(i * b.size()) + to];
+    y[to] = static_cast<float>(sum);
+  }
+  return y;
+}
+
+// A picture: channels of side x side.
+struct Picture {
+  int side = 0;
+  Numbers data;
+  float at(int channel, int row, int column) const {
+    const bool inside = row >= 0 && row < side && column >= 0 && column < side;
+    return inside ? data[static_cast<std::size_t>((((channel * side) + row) * side) + column)] : 0;
+  }
+};
+
+// 3x3 with a border of zeros, then Relu.
+Picture convolve(const Picture& x, const Numbers& w, const Numbers& b) {
+  const int from = static_cast<int>(w.size() / b.size() / 9);
+  Picture y{x.side, {}};
+  for (std::size_t to = 0; to < b.size(); ++to) {
+    for (int row = 0; row < x.side; ++row) {
+      for (int column = 0; column < x.side; ++column) {
+        double sum = b[to];
+        for (int c = 0; c < from; ++c) {
+          const std::size_t first = ((to * static_cast<std::size_t>(from)) + std::size_t(c)) * 9;
+          for (int k = 0; k < 9; ++k) {
+            sum += double{x.at(c, row - 1 + (k / 3), column - 1 + (k % 3))} *
+                   w[first + static_cast<std::size_t>(k)];
+          }
+        }
+        y.data.push_back(std::max(0.0F, static_cast<float>(sum)));
+      }
+    }
+  }
+  return y;
+}
+
+Picture pool(const Picture& x) {
+  Picture y{x.side / 2, {}};
+  const int channels = static_cast<int>(x.data.size()) / (x.side * x.side);
+  for (int c = 0; c < channels; ++c) {
+    for (int row = 0; row < x.side; row += 2) {
+      for (int column = 0; column < x.side; column += 2) {
+        y.data.push_back(
+            std::max(std::max(x.at(c, row, column), x.at(c, row, column + 1)),
+                     std::max(x.at(c, row + 1, column), x.at(c, row + 1, column + 1))));
+      }
+    }
+  }
+  return y;
+}
+
+class Onnx : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* named = std::getenv("PARTITA_ONNXRUNTIME");
+    const std::string place = named != nullptr ? named : "build/onnxruntime/libonnxruntime.so.1";
+    auto loaded = OrtLibrary::load({place});
+    if (!loaded) GTEST_SKIP() << "no ONNX Runtime here: " << to_string(loaded.error());
+    library = *loaded;
+  }
+  ~Onnx() override { std::filesystem::remove(path); }
+
+  Result<EnginePointer> open(const std::string& bytes, int max_batch, ChosenShapes shapes = {}) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    return ort_engine(
+        *library,
+        {.model_file = path, .name = "m", .max_batch = max_batch, .shapes = std::move(shapes)});
+  }
+  // What the engine makes of these items, in slots in reverse order.
+  std::vector<Numbers> run(Engine& engine, const std::vector<Numbers>& items) {
+    const SlotLayout layout = slot_layout(engine.spec());
+    std::vector<char> memory((items.size() + 1) * layout.bytes);
+    std::vector<char*> slots;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      slots.push_back(memory.data() + ((items.size() - i) * layout.bytes));
+      std::memcpy(slots[i] + layout.inputs[0], items[i].data(), items[i].size() * sizeof(float));
+    }
+    const auto ran = engine.run(slots);
+    EXPECT_TRUE(ran) << to_string(ran.error());
+    std::vector<Numbers> outputs;
+    for (const char* slot : slots) {
+      Numbers y(static_cast<std::size_t>(elements_of(engine.spec().outputs[0])));
+      std::memcpy(y.data(), slot + layout.outputs[0], y.size() * sizeof(float));
+      outputs.push_back(std::move(y));
+    }
+    return outputs;
+  }
+  Numbers random_item(const Engine& engine) {
+    Numbers x(static_cast<std::size_t>(elements_of(engine.spec().inputs[0])));
+    std::normal_distribution<float> normal;
+    for (float& value : x) value = normal(random_);
+    return x;
+  }
+  static void expect_close(const Numbers& got, const Numbers& wanted) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], wanted[i], kClose * (1 + std::abs(wanted[i]))) << i;
+  }
+  // Each item of batches of 1, 2 and 5 is what `forward` makes of it.
+  template <class Forward>
+  void compare(Engine& engine, const Forward& forward) {
+    for (const std::size_t batch : {1U, 5U, 2U}) {
+      std::vector<Numbers> items;
+      for (std::size_t i = 0; i < batch; ++i) items.push_back(random_item(engine));
+      const std::vector<Numbers> outputs = run(engine, items);
+      for (std::size_t i = 0; i < batch; ++i) expect_close(outputs[i], forward(items[i]));
+    }
+  }
+
+  std::optional<OrtLibrary> library;
+  std::string path = testing::TempDir() + "onnx_test_" + std::to_string(::getpid()) + ".onnx";
+  std::mt19937 random_{7};
+};
+
+TEST_F(Onnx, MlpEqualsPlainCode) {
+  const OnnxGraph graph = onnx_mlp({.inputs = 24, .hidden = {33, 17}, .outputs = 9}, 3);
+  const auto engine = open(graph.bytes(), 5);
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  EXPECT_EQ((*engine)->spec().outputs[0].shape, (std::vector<std::int64_t>{9}));
+  compare(**engine, [&](const Numbers& x) {
+    const Numbers a = relu(gemm(x, weight(graph, "w0"), weight(graph, "b0")));
+    const Numbers b = relu(gemm(a, weight(graph, "w1"), weight(graph, "b1")));
+    return gemm(b, weight(graph, "w2"), weight(graph, "b2"));
+  });
+}
+
+TEST_F(Onnx, CnnEqualsPlainCode) {
+  const CnnSize size{.channels = 2, .side = 8, .width = 4, .blocks = 2, .classes = 3};
+  const OnnxGraph graph = onnx_cnn(size, 4);
+  const auto engine = open(graph.bytes(), 5);
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  compare(**engine, [&](const Numbers& x) {
+    const Picture a = pool(convolve({8, x}, weight(graph, "w0"), weight(graph, "b0")));
+    const Picture b = pool(convolve(a, weight(graph, "w1"), weight(graph, "b1")));
+    Numbers means(8);
+    for (std::size_t i = 0; i < b.data.size(); ++i) means[i / 4] += b.data[i] / 4;
+    return gemm(means, weight(graph, "w_out"), weight(graph, "b_out"));
+  });
+}
+
+TEST_F(Onnx, TransformerNormalisesEachTokenAndSeesAll) {
+  const TransformerSize size{.tokens = 6, .width = 8, .heads = 2, .feedforward = 16, .layers = 2};
+  const auto engine = open(onnx_transformer(size, 5).bytes(), 3);
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  std::vector<Numbers> items = {random_item(**engine), random_item(**engine)};
+  const std::vector<Numbers> together = run(**engine, items);
+  for (std::size_t token = 0; token < 6; ++token) {
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < 8; ++i) sum += together[0][(token * 8) + i];
+    for (std::size_t i = 0; i < 8; ++i) squares += std::pow(together[0][(token * 8) + i], 2);
+    EXPECT_NEAR(sum, 0, 1e-3);
+    EXPECT_NEAR(squares / 8, 1, 1e-2);
+  }
+  expect_close(run(**engine, {items[1]})[0], together[1]);  // items do not see each other
+  items[1][0] += 1;                                         // but tokens do
+  EXPECT_GT(std::abs(run(**engine, {items[1]})[0][47] - together[1][47]), 1e-4);
+}
+
+TEST_F(Onnx, TheSameSeedIsTheSameFile) {
+  EXPECT_EQ(onnx_mlp({}, 1).bytes(), onnx_mlp({}, 1).bytes());
+  EXPECT_NE(onnx_mlp({}, 1).bytes(), onnx_mlp({}, 2).bytes());
+}
+
+TEST_F(Onnx, RefusesWhatCannotBeServed) {
+  const auto fault = [](const Result<EnginePointer>& engine) {
+    return engine ? "" : to_string(engine.error());
+  };
+  EXPECT_NE(fault(open("no model", 1)), "");
+  OnnxGraph open_shape("g");
+  open_shape.input("x", OnnxGraph::Element::float32, {-1});
+  open_shape.node("Relu", {"x"}, "y");
+  open_shape.output("y", OnnxGraph::Element::float32, {-1});
+  EXPECT_NE(fault(open(open_shape.bytes(), 2)).find("--shape x="), std::string::npos);
+  const auto chosen = open(open_shape.bytes(), 2, {{"x", {1, 3}}});
+  ASSERT_TRUE(chosen) << fault(chosen);
+  EXPECT_EQ((*chosen)->spec().outputs[0].shape, (std::vector<std::int64_t>{3}));
+  EXPECT_NE(fault(open(open_shape.bytes(), 2, {{"x", {3}}, {"z", {3}}})), "");
+  OnnxGraph summed("g");  // one row for all items
+  summed.input("x", OnnxGraph::Element::float32, {3});
+  summed.node("ReduceSum", {"x"}, "y", {{"keepdims", std::int64_t{1}}});
+  summed.output("y", OnnxGraph::Element::float32, {1});
+  EXPECT_NE(fault(open(summed.bytes(), 2)).find("one row per item"), std::string::npos);
+  EXPECT_FALSE(OrtLibrary::load({"/nowhere/libonnxruntime.so"}));
+  EXPECT_FALSE(OrtLibrary::load({"libm.so.6"}));
+}
+
+TEST_F(Onnx, WarmsUpAndMeasures) {
+  const auto engine = open(onnx_mlp({.inputs = 64, .hidden = {64}, .outputs = 4}, 1).bytes(), 6);
+  ASSERT_TRUE(engine);
+  const auto curve = warm_up(**engine, [] { return true; });
+  ASSERT_TRUE(curve);
+  std::vector<int> batches;
+  for (const CurvePoint& point : *curve) batches.push_back(point.batch);
+  EXPECT_EQ(batches, (std::vector{1, 2, 4, 6}));
+  EXPECT_FALSE(warm_up(**engine, [] { return false; }));
+}
+
+}  // namespace
+}  // namespace partita::serve
