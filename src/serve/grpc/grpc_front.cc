@@ -132,6 +132,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
     }
     self_.reset();  // the end, unless the loop still holds it
   }
+  // Its end may be told on the thread that learns of it: OnDone waits for nothing. Saves a thread.
+  bool InternalInlineable() override { return true; }
   std::shared_ptr<Call> self() { return self_; }
   void end(const grpc::Status& status);
 
