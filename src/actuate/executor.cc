@@ -140,10 +140,9 @@ Done Executor::create_instance(const Step& step) {
 
 // The board's number of the profile; the catalogue's entry of that name says it.
 Result<int> Executor::nvml_enum(const Place& place) const {
-  for (const hw::GpuModel& model : catalogue_.gpus) {
-    if (model.name != models_.at(place.gpu)) continue;
-    const int profile = model.profile_index(place.profile);
-    if (profile >= 0) return model.profiles[static_cast<std::size_t>(profile)].nvml_enum;
+  if (const hw::GpuModel* model = catalogue_.find(models_.at(place.gpu))) {
+    const int profile = model->profile_index(place.profile);
+    if (profile >= 0) return model->profiles[static_cast<std::size_t>(profile)].nvml_enum;
   }
   return bad_input(to_string(place), "the catalogue does not know this profile");
 }

@@ -8,6 +8,8 @@
 #include <limits>
 #include <string_view>
 
+#include "hw/cpu_units.h"
+
 namespace partita::device {
 namespace {
 
@@ -87,8 +89,9 @@ const hw::GpuModel* recognise(const hw::Catalogue& catalogue, const GpuState& gp
     return among(model.pci_device_ids, gpu.pci_device_id);
   });
   if (by_id) return by_id;
-  return nearest(catalogue, gpu,
-                 [&](const hw::GpuModel& model) { return among(model.nvml_names, gpu.name); });
+  const hw::GpuModel* by_name = nearest(
+      catalogue, gpu, [&](const hw::GpuModel& model) { return among(model.nvml_names, gpu.name); });
+  return by_name ? by_name : hw::cpu_units(gpu.name);
 }
 
 std::string profile_name(const hw::GpuModel& model, int profile_id) {

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "base/unicode.h"
+#include "hw/cpu_units.h"
 
 namespace partita::hw {
 namespace {
@@ -36,12 +37,13 @@ std::vector<const GpuModel*> named(const std::vector<GpuModel>& gpus, const std:
 
 const GpuModel* Catalogue::find(std::string_view name) const {
   const std::vector<const GpuModel*> found = named(gpus, lower_case(name));
-  return found.size() == 1 ? found.front() : nullptr;
+  return found.size() == 1 ? found.front() : cpu_units(name);
 }
 
 Result<const GpuModel*> Catalogue::get(std::string_view name) const {
   const std::vector<const GpuModel*> found = named(gpus, lower_case(name));
   if (found.size() == 1) return found.front();
+  if (const GpuModel* cpus = cpu_units(name)) return cpus;
   std::string names;
   const auto list = [&names](const std::string& known) {
     names += (names.empty() ? "" : ", ") + known;

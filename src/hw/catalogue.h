@@ -13,7 +13,8 @@ namespace partita::hw {
 struct Catalogue {
   std::vector<GpuModel> gpus;  // sorted by name
   // The model with this catalogue name (case-insensitive), or the only one whose name goes on after
-  // it with a dash ("A30" is A30-24GB); null when there is none, or several.
+  // it with a dash ("A30" is A30-24GB), or CPU units (cpu_units.h); null when there is none, or
+  // several.
   const GpuModel* find(std::string_view name) const;
   // find(), or bad_input that lists the names that `name` may stand for, or the nearest ones.
   Result<const GpuModel*> get(std::string_view name) const;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/signalfd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -26,9 +27,9 @@ constexpr int kMaxThreads = 1024;
 constexpr double kMicrosecond = 1e3, kSecondNs = 1e9;
 
 struct WorkerFlags {
-  std::string model, forward, service, cpus, link, state_directory, name;
+  std::string model, forward, service, cpus, units, link, state_directory, name;
   bool null = false, openai = false, no_gpu = false, spin = false;
-  int batch = 8, threads = 1;
+  int batch = 8, threads = 0;
   std::vector<std::string> shapes, inputs, outputs;
   double batch_us = 0, item_us = 0;
   std::string timeout = "60s";
@@ -129,7 +130,21 @@ Result<void> serve_streams(const WorkerFlags& flags, const serve::LoopOptions& l
   return serve::run_worker(streams, loop);
 }
 
-Result<Exit> run_worker_command(Context& context, const WorkerFlags& flags) {
+// Goes where --cpus or --units say; how many threads a batch gets.
+Result<int> pin(const WorkerFlags& flags) {
+  if (flags.cpus.empty() && flags.units.empty()) return std::max(1, flags.threads);
+  if (!flags.cpus.empty() && !flags.units.empty())
+    return bad_input("--units", "and --cpus say the same thing; give one of them");
+  const Result<std::vector<int>> cpus =
+      flags.cpus.empty() ? serve::cpus_of_units("--units", flags.units, serve::usable_cpus())
+                         : serve::parse_cpus("--cpus", flags.cpus);
+  if (!cpus) return failed(cpus.error());
+  if (auto pinned = serve::pin_to(*cpus); !pinned) return failed(pinned.error());
+  if (flags.threads > 0) return flags.threads;
+  return flags.units.empty() ? 1 : static_cast<int>(cpus->size());
+}
+
+Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
   const int kinds =
       (flags.model.empty() ? 0 : 1) + (flags.forward.empty() ? 0 : 1) + (flags.null ? 1 : 0);
   if (kinds != 1) return bad_input("worker", "say one of --model, --forward, --null");
@@ -140,11 +155,9 @@ Result<Exit> run_worker_command(Context& context, const WorkerFlags& flags) {
   if (service.empty()) return bad_input("--service", "say whose requests this worker wants");
   const Result<Descriptor> leave = leave_signals();
   if (!leave) return failed(leave.error());
-  if (!flags.cpus.empty()) {
-    const Result<std::vector<int>> cpus = serve::parse_cpus("--cpus", flags.cpus);
-    if (!cpus) return failed(cpus.error());
-    if (auto pinned = serve::pin_to(*cpus); !pinned) return failed(pinned.error());
-  }
+  const Result<int> threads = pin(flags);
+  if (!threads) return failed(threads.error());
+  flags.threads = *threads;
   const std::string place = environment_of("PARTITA_WORKER");
   const serve::LoopOptions loop{
       .seat = {.link = link_of(flags, place), .place = place, .service = service},
@@ -209,11 +222,18 @@ Command add_worker(CLI::App& app) {
   within(command->add_option("--batch", flags->batch, "Largest batch"), 1, serve::kMaxLinkBatch)
       ->type_name("N")
       ->default_str("8");
-  within(command->add_option("--threads", flags->threads, "Threads of a batch"), 1, kMaxThreads)
-      ->type_name("N")
-      ->default_str("1");
+  within(command->add_option("--threads", flags->threads,
+                             "Threads of a batch; 1, with --units as "
+                             "many as units"),
+         1, kMaxThreads)
+      ->type_name("N");
   command->add_option("--cpus", flags->cpus, "Run on these CPUs alone, as in 0,2-3")
       ->type_name("LIST");
+  command
+      ->add_option("--units", flags->units,
+                   "Run on the cores of this instance of CPU units, {profile}@{start} of "
+                   "`partita workers`")
+      ->type_name("PROFILE@START");
   command->add_flag("--spin", flags->spin, "Threads wait busily; for CPUs that nobody else uses");
   command
       ->add_option("--shape", flags->shapes,

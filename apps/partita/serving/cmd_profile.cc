@@ -17,6 +17,7 @@
 #include "profile/fit.h"
 #include "profile/law.h"
 #include "profile/readers.h"
+#include "serve/profile_measure.h"
 
 namespace partita::cli {
 namespace {
@@ -432,7 +433,9 @@ Command add_profile(CLI::App& app) {
     sub.flags = std::make_shared<ProfileFlags>();
     sub.app = sub.add(*command, *sub.flags);
   }
-  return {command, [subcommands](Context& context) -> Result<Exit> {
+  const Command measure = add_profile_measure(*command);
+  return {command, [subcommands, measure](Context& context) -> Result<Exit> {
+            if (measure.app->parsed()) return measure.run(context);
             for (const Subcommand& sub : subcommands) {
               if (sub.app->parsed()) return sub.run(context, *sub.flags);
             }

@@ -40,6 +40,24 @@ std::string cpus_text(const std::vector<int>& cpus) {
   return fmt::format("{}", fmt::join(cpus, ","));
 }
 
+Result<std::vector<int>> cpus_of_units(const std::string& flag, const std::string& text,
+                                       const std::vector<int>& usable) {
+  const std::vector<std::string> parts = split(text, '@');
+  const bool sized = parts.size() == 2 && parts[0].ends_with('u');
+  const int units =
+      parse_number<int>(parts[0].substr(0, sized ? parts[0].size() - 1 : 0)).value_or(0);
+  const int start = parse_number<int>(parts.back()).value_or(-1);
+  if (!sized || units < 1 || start < 0) {
+    return bad_input(flag, fmt::format("'{}': say an instance as in 2u@1", text));
+  }
+  const auto have = static_cast<int>(usable.size());
+  if (units > have || start > have - units) {
+    return bad_input(flag,
+                     fmt::format("{} reaches beyond the {} CPUs of this machine", text, have));
+  }
+  return std::vector<int>(usable.begin() + start, usable.begin() + start + units);
+}
+
 Result<void> pin_to(const std::vector<int>& cpus) {
   CpuSet set;
   for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), CpuSet::kBytes, set.sets);

@@ -1,4 +1,4 @@
-// The engine without a model, for measurements and tests: touches every page of the inputs, copies
+// The engine without a model, for measurements and tests: touches the ends of the inputs, copies
 // the first input into the first output as far as it goes and zeros the other outputs. It can take
 // a fixed time, to the microsecond: it sleeps and spins for the end.
 #pragma once

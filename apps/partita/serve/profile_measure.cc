@@ -1,0 +1,368 @@
+#include "serve/profile_measure.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "base/parse_number.h"
+#include "base/processes.h"
+#include "flags.h"
+#include "profile/readers.h"
+#include "progress.h"
+#include "serve/measure/bench.h"
+#include "serve/measure/points.h"
+#include "serve/worker/cpu_list.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kReadyLimit = 900'000'000'000;
+constexpr double kSecondNs = 1e9, kKibPerMib = 1024;
+constexpr std::int64_t kGraceNs = 5'000'000'000, kPollNs = 10'000'000;
+
+struct MeasureFlags {
+  std::string model, gpu, output, name, instances = "1..", batches = "1,2,4,8,16,32",
+                                        processes = "1";
+  std::string point_time = "5s", cpus;
+  double precision = 2;
+  bool null = false, spin = false;
+  std::vector<std::string> shapes, worker_flags;
+};
+
+// A directory that goes with everything in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "partita-measure-XXXXXX";
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// The highest memory that a process ever had, in KiB; 0 when it is not told.
+double peak_kib(Context& context, Pid pid) {
+  const Result<std::string> text = context.files.read(fmt::format("/proc/{}/status", pid));
+  const std::size_t at = text ? text->find("VmHWM:") : std::string::npos;
+  if (at == std::string::npos) return 0;
+  std::string_view rest = std::string_view(*text).substr(at + 6);
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+  return take_number<double>(rest).value_or(0);
+}
+
+// The workers of one instance size and number of processes, and their bench.
+class Team {
+ public:
+  Team(Context& context, const ScratchFolder& scratch, StopRequest& stop)
+      : context_(context), scratch_(scratch), stop_(stop) {}
+  ~Team() { end(); }
+  Team(const Team&) = delete;
+
+  int units = 0, processes = 0;  // 0: there is none
+
+  Result<void> start(const MeasureFlags& flags, const serve::MeasurePoint& point, int most_batch,
+                     const std::vector<int>& cpus) {
+    end();
+    const std::string link = scratch_.path() + "/gateway.sock";
+    Result<serve::Bench> bench = serve::Bench::open(link);
+    if (!bench) return failed(bench.error());
+    bench_ = *std::move(bench);
+    const std::vector<int> pinned(cpus.begin(), cpus.begin() + point.units);
+    ProcessSpec spec{.argv = {"/proc/self/exe", "worker", "--link", link, "--batch",
+                              std::to_string(most_batch), "--threads", std::to_string(point.units),
+                              "--cpus", serve::cpus_text(pinned), "--service", flags.name},
+                     .log_file = log()};
+    if (flags.null) spec.argv.emplace_back("--null");
+    if (!flags.model.empty()) spec.argv.insert(spec.argv.end(), {"--model", flags.model});
+    if (flags.spin) spec.argv.emplace_back("--spin");
+    for (const std::string& shape : flags.shapes)
+      spec.argv.insert(spec.argv.end(), {"--shape", shape});
+    for (const std::string& word : flags.worker_flags) spec.argv.push_back(word);
+    for (int i = 0; i < point.processes; ++i) {
+      const Result<Pid> pid = doors_.start(spec);
+      if (!pid) return failed(pid.error());
+      pids_.push_back(*pid);
+    }
+    units = point.units;
+    processes = point.processes;
+    return bench_->wait_for(processes, kReadyLimit, [this] { return alive(); });
+  }
+
+  Result<serve::BenchPoint> measure(int batch, const serve::BenchLimits& limits) {
+    return bench_->measure(batch, limits, [this] { return alive(); });
+  }
+
+  Mib memory() {
+    double kib = 0;
+    for (const Pid pid : pids_) kib += peak_kib(context_, pid);
+    return {std::round(kib / kKibPerMib)};
+  }
+
+  bool stopped() const { return stopped_; }
+
+  // What a worker said last.
+  std::string last_words() {
+    const Result<std::string> text = context_.files.read(log());
+    if (!text || text->empty()) return "it said nothing";
+    const std::string_view whole =
+        std::string_view(*text).substr(0, text->find_last_not_of('\n') + 1);
+    const std::size_t line = whole.rfind('\n');
+    return std::string(whole.substr(line == whole.npos ? 0 : line + 1));
+  }
+
+  void end() {
+    if (bench_) bench_->dismiss();
+    bench_.reset();
+    const std::int64_t give_up = context_.clock.now_ns() + kGraceNs;
+    bool killed = false;
+    while (!pids_.empty()) {
+      for (const ProcessExit& exit : doors_.exited()) std::erase(pids_, exit.pid);
+      if (!killed && context_.clock.now_ns() > give_up) {
+        for (const Pid pid : pids_) static_cast<void>(doors_.stop(pid, StopSignal::kill));
+        killed = true;
+      }
+      if (!pids_.empty()) context_.clock.sleep_ns(kPollNs);
+    }
+    units = processes = 0;
+  }
+
+ private:
+  std::string log() const { return scratch_.path() + "/worker.log"; }
+  // All workers run, and nobody wants us to stop.
+  bool alive() {
+    stopped_ = stopped_ || stop_.within(0);
+    bool ended = false;
+    for (const ProcessExit& exit : doors_.exited())
+      ended = std::erase(pids_, exit.pid) > 0 || ended;
+    return !ended && !stopped_;
+  }
+
+  Context& context_;
+  const ScratchFolder& scratch_;
+  StopRequest& stop_;
+  RealProcesses doors_;
+  std::vector<Pid> pids_;
+  std::optional<serve::Bench> bench_;
+  bool stopped_ = false;
+};
+
+// One run of the command.
+class Measurement {
+ public:
+  Measurement(Context& context, const MeasureFlags& flags, serve::MeasureGrid grid,
+              serve::BenchLimits limits, std::vector<int> cpus)
+      : context_(context),
+        flags_(flags),
+        grid_(std::move(grid)),
+        limits_(limits),
+        cpus_(std::move(cpus)),
+        team_(context, scratch_, stop_),
+        progress_(context) {}
+
+  Result<Exit> run() {
+    if (scratch_.path().empty()) return environment_error("", "no directory for temporary files");
+    if (auto read = read_what_is_there(); !read) return failed(read.error());
+    const std::int64_t begin = context_.clock.now_ns();
+    int done = 0;
+    while (const auto point = next_point(grid_, profile_)) {
+      show(*point, done, context_.clock.now_ns() - begin);
+      const Result<void> measured = measure(*point);
+      if (!measured) return failed(measured.error());
+      if (team_.stopped()) {
+        note(context_,
+             fmt::format("stopped; {} holds what was measured, the same command goes on\n",
+                         flags_.output));
+        return Exit::no;
+      }
+      if (auto saved = save(); !saved) return failed(saved.error());
+      ++done;
+    }
+    say(context_,
+        fmt::format("{}: {} points, {} that did not run{}\n", flags_.output, profile_.points.size(),
+                    profile_.no_runs.size(), done == 0 ? "; all were there already" : ""));
+    return Exit::done;
+  }
+
+ private:
+  Result<void> read_what_is_there() {
+    profile_.model = flags_.name;
+    if (!context_.files.exists(flags_.output)) return {};
+    const Result<std::string> text = context_.files.read(flags_.output);
+    if (!text) return failed(text.error());
+    const auto table = profile::parse_native_csv(flags_.output, *text);
+    if (!table) return failed(table.error());
+    others_ = *table;
+    if (const auto found = others_.find(flags_.name); found != others_.end()) {
+      profile_ = found->second;
+      others_.erase(found);
+      note(context_, fmt::format("{} has {} points of '{}' already; they are kept\n", flags_.output,
+                                 profile_.points.size(), flags_.name));
+    }
+    return {};
+  }
+
+  Result<void> save() {
+    profile::ProfileTable table = others_;
+    table[flags_.name] = profile_;
+    return context_.files.write_atomic(flags_.output, profile::native_csv(table));
+  }
+
+  void show(const serve::MeasurePoint& point, int done, std::int64_t so_far) {
+    const int left = points_left(grid_, profile_);
+    std::string time;
+    if (done > 0) {
+      const double seconds = static_cast<double>(so_far) / kSecondNs / done * left;
+      time = fmt::format(", at most {:.0f} s left", seconds);
+    }
+    progress_.show(fmt::format("{} units, {} processes, batch {}: at most {} points to come{}",
+                               point.units, point.processes, point.batch, left, time));
+  }
+
+  Result<void> measure(const serve::MeasurePoint& point) {
+    if (team_.units != point.units || team_.processes != point.processes) {
+      const auto started = team_.start(flags_, point, grid_.batches.back(), cpus_);
+      if (team_.stopped()) return {};
+      if (!started) return did_not_run(point, started.error());
+    }
+    const Result<serve::BenchPoint> measured = team_.measure(point.batch, limits_);
+    if (team_.stopped()) return {};
+    if (!measured) return did_not_run(point, measured.error());
+    const Mib memory = team_.memory();
+    serve::add_point(profile_, {.gpcs = point.units,
+                                .batch = point.batch,
+                                .processes = point.processes,
+                                .throughput = {measured->throughput_rps},
+                                .latency = {measured->latency_ms},
+                                .memory = memory.value > 0 ? std::optional(memory) : std::nullopt});
+    note(context_,
+         fmt::format("{} x {}u, batch {}: {:.1f} req/s (+- {:.1f} %), {:.3f} ms, {:.0f} MiB\n",
+                     point.processes, point.units, point.batch, measured->throughput_rps,
+                     100 * measured->precision, measured->latency_ms, memory.value));
+    return {};
+  }
+
+  // A worker that never ran is a mistake; where others ran it is what a profile is to say.
+  Result<void> did_not_run(const serve::MeasurePoint& point, const Error& error) {
+    const std::string words = team_.last_words();
+    team_.end();
+    if (profile_.points.empty())
+      return environment_error("", fmt::format("{}: {}", to_string(error), words));
+    note(context_, fmt::format("{} x {}u, batch {}: did not run: {} ({})\n", point.processes,
+                               point.units, point.batch, to_string(error), words));
+    serve::add_no_run(profile_, point);
+    return {};
+  }
+
+  Context& context_;
+  const MeasureFlags& flags_;
+  serve::MeasureGrid grid_;
+  serve::BenchLimits limits_;
+  std::vector<int> cpus_;
+  StopRequest stop_;
+  ScratchFolder scratch_;
+  Team team_;
+  Progress progress_;
+  profile::WorkloadProfile profile_;
+  profile::ProfileTable others_;  // of other models in the same file
+};
+
+Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
+  MeasureFlags flags = given;
+  if (flags.model.empty() == !flags.null)
+    return bad_input("measure", "say what to measure: --model FILE.onnx, or --null");
+  if (!flags.gpu.empty()) {
+    return failed({ErrorCode::not_supported,
+                   "measuring on instances of a GPU is not there yet; without --gpu the CPU's "
+                   "cores are measured as units",
+                   "--gpu"});
+  }
+  if (flags.name.empty()) flags.name = std::filesystem::path(flags.model).stem().string();
+  if (flags.name.empty()) flags.name = "null";
+  std::vector<int> cpus = serve::usable_cpus();
+  if (!flags.cpus.empty()) {
+    const Result<std::vector<int>> chosen = serve::parse_cpus("--cpus", flags.cpus);
+    if (!chosen) return failed(chosen.error());
+    cpus = *chosen;
+  }
+  const int most = std::min(static_cast<int>(cpus.size()), profile::kMaxGpcs);
+  serve::MeasureGrid grid;
+  struct List {
+    const char* flag;
+    const std::string& text;
+    int most;
+    std::vector<int>& into;
+  };
+  for (const List& list :
+       {List{"--instances", flags.instances, most, grid.units},
+        List{"--batches", flags.batches, serve::kMaxLinkBatch, grid.batches},
+        List{"--processes", flags.processes, profile::kMaxProcesses, grid.processes}}) {
+    const Result<std::vector<int>> counts = serve::parse_counts(list.flag, list.text, list.most);
+    if (!counts) return failed(counts.error());
+    list.into = *counts;
+  }
+  const Result<Seconds> point_time = parse_duration("--point-time", flags.point_time);
+  if (!point_time) return failed(point_time.error());
+  const serve::BenchLimits limits{
+      .most_ns = static_cast<std::int64_t>(point_time->value * kSecondNs),
+      .precision = flags.precision / 100};
+  return Measurement(context, flags, std::move(grid), limits, std::move(cpus)).run();
+}
+
+}  // namespace
+
+Command add_profile_measure(CLI::App& profile) {
+  auto flags = std::make_shared<MeasureFlags>();
+  CLI::App* command = profile.add_subcommand(
+      "measure", "Measure a model on this machine: real workers on each instance size");
+  command->add_option("--model", flags->model, "The ONNX model")->type_name("FILE");
+  command->add_flag("--null", flags->null, "Measure workers without a model: the hop alone");
+  command->add_option("--gpu", flags->gpu, "A GPU of this node, by its index")->type_name("INDEX");
+  command
+      ->add_option("--instances", flags->instances,
+                   "Instance sizes in units (cores), as in 1,2,4 or 1..4; `1..` doubles")
+      ->type_name("LIST")
+      ->default_str("1..");
+  command->add_option("--batches", flags->batches, "Batch sizes")
+      ->type_name("LIST")
+      ->default_str("1,2,4,8,16,32");
+  command->add_option("--processes", flags->processes, "Workers that share an instance")
+      ->type_name("LIST")
+      ->default_str("1");
+  command->add_option("--name", flags->name, "What the profile calls the model; the file's name")
+      ->type_name("NAME");
+  command->add_option("--cpus", flags->cpus, "The cores that are units, as in 0,2-3; all")
+      ->type_name("LIST");
+  command->add_flag("--spin", flags->spin, "Threads of a worker wait busily");
+  command->add_option("--shape", flags->shapes, "As of `partita worker`")->type_name("INPUT=SIZES");
+  command->add_option("--worker-flag", flags->worker_flags, "One more word for `partita worker`")
+      ->type_name("WORD");
+  command->add_option("--point-time", flags->point_time, "How long a point may take at most")
+      ->type_name("TIME")
+      ->default_str("5s");
+  within(command->add_option("--precision", flags->precision,
+                             "A point is done once its throughput is known within so many percent"),
+         0.1, 50)
+      ->type_name("PERCENT")
+      ->default_str("2");
+  command->add_option("-o,--output", flags->output, "The profile; what it has already is kept")
+      ->type_name("FILE")
+      ->required();
+  command->footer("partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv");
+  return {command, [flags](Context& context) { return run_measure(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,236 @@
+"""partita gateway with real workers (the null engine, which echoes): a load of checked requests while
+workers are killed, replaced and moved, while the gateway is killed and started again, and when it is
+asked to stop. Every answer must be that of its own request."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from harness import PROGRAM, CliTest
+
+WORKER = (PROGRAM + " worker --null --service {service} --batch {batch} --input x:FP32:2"
+          " --output y:FP32:2 --item-us 300")
+
+
+def assignment(revision, *segments):
+    """Segments are (device, service, batch, processes)."""
+    names = sorted({segment[1] for segment in segments})
+    return {"api_version": "partita/v1", "kind": "Assignment", "revision": revision,
+            "segments": [{"device": device, "gpu_uuid": "GPU-0", "profile": "1g.10gb", "start": ord(device[0]) % 8,
+                          "service": service, "batch": batch, "processes": processes}
+                         for device, service, batch, processes in sorted(segments)],
+            "services": [{"name": name, "model": name, "slo_ms": 10_000, "percentile": 99,
+                          "rate_rps": 100} for name in names]}
+
+
+class Client(threading.Thread):
+    """Asks without a pause on one connection, and checks that the answer is its question's."""
+
+    def __init__(self, port, number, service="s"):
+        super().__init__(daemon=True)
+        self.port, self.number, self.service = port, number, service
+        self.statuses, self.refusals = {}, []
+        self.resets, self.wrong, self.asked = 0, 0, 0
+        self.longest = 0.0
+        self.ending = threading.Event()
+
+    def ask(self, connection):
+        self.asked += 1
+        question = [float(self.number), float(self.asked)]
+        body = json.dumps({"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32",
+                                       "data": question}]})
+        begin = time.monotonic()
+        connection.request("POST", f"/v2/models/{self.service}/infer", body)
+        answer = connection.getresponse()
+        text = answer.read()
+        self.longest = max(self.longest, time.monotonic() - begin)
+        self.statuses[answer.status] = self.statuses.get(answer.status, 0) + 1
+        if answer.status == 200 and json.loads(text)["outputs"][0]["data"] != question:
+            self.wrong += 1
+        if answer.status != 200:
+            self.refusals.append(text.decode())
+            time.sleep(0.01)
+
+    def run(self):
+        connection = None
+        while not self.ending.is_set():
+            try:
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                self.ask(connection)
+            except (OSError, http.client.HTTPException):
+                self.resets += 1
+                connection = None
+                time.sleep(0.01)
+
+
+class GatewayTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.state = os.path.join(self.folder, "s")
+        os.mkdir(self.state)
+        self.children = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def tearDown(self):
+        for child in self.children:
+            if child.poll() is None:
+                child.terminate()
+        for child in self.children:
+            child.wait(60)
+        super().tearDown()
+
+    def start(self, *arguments):
+        log = open(os.path.join(self.folder, arguments[0] + ".log"), "a")
+        child = subprocess.Popen([PROGRAM, *arguments, "--state-dir", self.state], stdout=log,
+                                 stderr=log)
+        log.close()
+        self.children.append(child)
+        return child
+
+    def gateway(self, *arguments):
+        return self.start("gateway", "--http", f"127.0.0.1:{self.port}", *arguments)
+
+    def assign(self, *what):
+        path = os.path.join(self.state, "assignment.json")
+        with open(path + ".new", "w") as file:
+            json.dump(assignment(*what), file)
+        os.rename(path + ".new", path)
+
+    def workers(self):
+        """(device, index) -> pid of those that are ready, as the gateway says."""
+        try:
+            with open(os.path.join(self.state, "gateway.json")) as file:
+                state = json.load(file)
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {(w["device"], w["index"]): w["pid"] for w in state["workers"] if w["state"] == "ready"}
+
+    def until(self, condition, what):
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end, "waited in vain for " + what)
+            time.sleep(0.01)
+
+    def until_ready(self, *places):
+        self.until(lambda: set(self.workers()) == set(places), f"workers at {places}")
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        status, text = answer.status, answer.read().decode()
+        connection.close()
+        return status, text
+
+    def clients(self, count):
+        threads = [Client(self.port, number) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def finish(self, clients):
+        for client in clients:
+            client.ending.set()
+        for client in clients:
+            client.join(60)
+
+    def test_no_request_suffers_when_workers_die_or_move(self):
+        self.assign(1, ("d", "s", 4, 2))
+        self.gateway()
+        self.start("workers", "--command", WORKER, "--grace", "30s")
+        self.until_ready(("d", 0), ("d", 1))
+        self.assertEqual(self.get("/v2/health/ready")[0], 200)
+        clients = self.clients(4)
+        for turn in range(3):
+            time.sleep(0.2)
+            old = self.workers()[("d", turn % 2)]
+            os.kill(old, signal.SIGKILL)
+            self.until(lambda: self.workers().get(("d", turn % 2), old) != old and
+                       len(self.workers()) == 2, "another worker")
+        time.sleep(0.2)
+        # Moved: the new ones are there before the old ones go.
+        self.assign(2, ("d", "s", 4, 2), ("e", "s", 8, 1))
+        self.until_ready(("d", 0), ("d", 1), ("e", 0))
+        self.assign(3, ("e", "s", 8, 1))
+        self.until_ready(("e", 0))
+        self.until(lambda: not self.workers_of("d"), "the old workers' end")
+        time.sleep(0.2)
+        self.finish(clients)
+        for client in clients:
+            self.assertEqual(set(client.statuses), {200}, client.refusals)
+            self.assertEqual((client.wrong, client.resets), (0, 0))
+        total = sum(client.statuses[200] for client in clients)
+        metrics = self.get("/metrics")[1]
+        self.assertIn(f'nv_inference_request_success{{model="s",version="1"}} {total}\n', metrics)
+        self.assertIn('partita_slots_free{service="s"}', metrics)
+
+    def workers_of(self, device):
+        with open(os.path.join(self.state, "workers.json")) as file:
+            return [w for w in json.load(file)["workers"] if w["device"] == device and w["pid"]]
+
+    def test_a_killed_gateway_comes_back_without_its_workers_starting_again(self):
+        self.assign(1, ("d", "s", 4, 1))
+        gateway = self.gateway()
+        self.start("workers", "--command", WORKER)
+        self.until_ready(("d", 0))
+        before = self.workers()
+        clients = self.clients(2)
+        time.sleep(0.3)
+        gateway.kill()
+        gateway.wait()
+        gateway = self.gateway()
+        self.until(lambda: self.workers() == before and self.answers(), "the same worker again")
+        time.sleep(0.3)
+        self.finish(clients)
+        for client in clients:
+            self.assertEqual(client.wrong, 0)
+            self.assertLessEqual(set(client.statuses), {200, 503}, client.statuses)
+            self.assertGreater(client.resets, 0)
+        # Asked to stop, it answers what it has.
+        clients = self.clients(2)
+        time.sleep(0.2)
+        gateway.terminate()
+        self.assertEqual(gateway.wait(60), 0)
+        self.finish(clients)
+        for client in clients:
+            self.assertLessEqual(set(client.statuses), {200, 503}, client.statuses)
+            self.assertEqual(client.wrong, 0)
+        self.assertFalse(os.path.exists(os.path.join(self.state, "gateway.json")))
+
+    def answers(self):
+        try:
+            return self.get("/v2/models/s/ready")[0] == 200
+        except OSError:
+            return False  # it is not there yet
+
+    def listens(self):
+        try:
+            return self.get("/v2/health/live")[0] == 200
+        except OSError:
+            return False
+
+    def test_what_cannot_be_is_refused(self):
+        self.assign(1, ("d", "s", 4, 1))
+        self.gateway()
+        self.until(self.listens, "the gateway")
+        self.assertEqual(self.get("/v2/health/ready")[0], 503)  # no worker yet
+        self.assertEqual(self.get("/v2/models/t")[0], 404)
+        second = subprocess.run([PROGRAM, "gateway", "--state-dir", self.state, "--http",
+                                 "127.0.0.1:0"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(second.returncode, 3, second.stderr)
+        open_to_all = subprocess.run([PROGRAM, "gateway", "--state-dir", self.folder, "--http",
+                                      "0.0.0.0:0"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(open_to_all.returncode, 2, open_to_all.stderr)
+        self.assertIn("tokens file", open_to_all.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
