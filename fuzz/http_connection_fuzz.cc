@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "serve/front/fake_backend.h"
-#include "serve/front/http_connection.h"
+#include "serve/front/front_connection.h"
 
 namespace {
 
@@ -35,7 +35,7 @@ void talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
   serve::Desk desk{.door = door};
   int ends[2];
   CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-  serve::HttpConnection connection(desk, ends[0], nullptr, "fuzz");
+  serve::FrontConnection connection(desk, ends[0], nullptr, "fuzz");
   connection.start(loop);
   const auto pattern = static_cast<unsigned char>(text.empty() ? 0 : text[0]);
   const std::size_t piece = pattern % 64 == 0 ? text.size() : pattern % 64 * 7;

@@ -36,12 +36,12 @@ struct Desk {
   void give_buffer(std::unique_ptr<HeadBuffer> buffer);
 };
 
-class HttpConnection {
+class FrontConnection {
  public:
-  HttpConnection(Desk& desk, int fd, const TlsServer* tls, std::string client);
-  ~HttpConnection();
-  HttpConnection(const HttpConnection&) = delete;
-  HttpConnection& operator=(const HttpConnection&) = delete;
+  FrontConnection(Desk& desk, int fd, const TlsServer* tls, std::string client);
+  ~FrontConnection();
+  FrontConnection(const FrontConnection&) = delete;
+  FrontConnection& operator=(const FrontConnection&) = delete;
 
   void start(Loop& loop);  // the descriptor is watched from now on
   void ready(Readiness readiness);
