@@ -4,10 +4,10 @@
 //   beast       Boost.Beast's async_read of vector_body, same JSON work
 //   grpc echo   gRPC's callback API with the message read into strings, as generated code has it
 //
-// All answer the same inference (an input of 1 KiB or 600 KiB, an output of 1,000 bytes, binary form)
-// over loopback; each server is a process of its own. They take turns, and the median of the
-// rounds' ratios counts, so that it means something on a busy machine. Exit status 1 when a target is
-// missed. usage: front_bench [ROUNDS [SECONDS]] | --one SERVER 1024|602112 SECONDS
+// All answer the same inference (an input of 1 KiB or 600 KiB, an output of 1,000 bytes, binary
+// form) over loopback; each server is a process of its own. They take turns, and the median of the
+// rounds' ratios counts, so that it means something on a busy machine. Exit status 1 when a target
+// is missed. usage: front_bench [ROUNDS [SECONDS]] | --one SERVER 1024|602112 SECONDS
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>

@@ -1,5 +1,6 @@
-// A client that sends anything, cut anywhere, to a connection of the HTTP door: whatever it does, the
-// server says what it says in HTTP, and nothing that was let in is held when the client has gone.
+// A client that sends anything, cut anywhere, to a connection of the HTTP door: whatever it does,
+// the server says what it says in HTTP, and nothing that was let in is held when the client has
+// gone.
 #include <sys/socket.h>
 #include <unistd.h>
 

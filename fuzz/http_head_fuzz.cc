@@ -1,4 +1,5 @@
-// What clients of the HTTP door send before a body: a head, its path, a token, a region to register.
+// What clients of the HTTP door send before a body: a head, its path, a token, a region to
+// register.
 #include <cstdint>
 #include <string_view>
 

@@ -4,8 +4,8 @@
 //
 // A request: admit() when its head is there and its size is known, then its tensors are written
 // into input(), then submit(); when the completion is called with `done`, output() may be read
-// until release(). release() is called exactly once for whatever admit() let in, at any time: before
-// submit() or before the completion it means that the client has gone.
+// until release(). release() is called exactly once for whatever admit() let in, at any time:
+// before submit() or before the completion it means that the client has gone.
 #pragma once
 
 #include <cstdint>

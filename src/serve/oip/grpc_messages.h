@@ -33,8 +33,8 @@ std::string encode_flag(bool value);  // ServerLive, ServerReady, ModelReady res
 std::string encode_server_metadata();
 std::string encode_model_metadata(const ModelSpec& model);
 
-// A ModelInferResponse's bytes without raw_output_contents, and what precedes the bytes of an output
-// there: they follow, each behind its head, in the order of request.outputs.
+// A ModelInferResponse's bytes without raw_output_contents, and what precedes the bytes of an
+// output there: they follow, each behind its head, in the order of request.outputs.
 std::string encode_infer_head(const ModelSpec& model, std::string_view id,
                               const BoundRequest& request);
 std::string encode_raw_head(std::size_t bytes);

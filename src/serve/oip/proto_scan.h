@@ -1,6 +1,6 @@
-// The protobuf wire format: reads a message that lies in pieces (as gRPC hands it over) from left to
-// right without joining or copying them, and writes one. Groups are refused, unknown fields skipped
-// by their length. The first mistake stays; the owner asks error() at the end. Pure.
+// The protobuf wire format: reads a message that lies in pieces (as gRPC hands it over) from left
+// to right without joining or copying them, and writes one. Groups are refused, unknown fields
+// skipped by their length. The first mistake stays; the owner asks error() at the end. Pure.
 #pragma once
 
 #include <cstdint>
