@@ -1,6 +1,6 @@
 // The hop to a worker and back, and what a worker adds to ONNX Runtime.
-//   Hop/B/KIB      RUN to DONE with a worker process that only touches its inputs; goals: <= 4 us of
-//                  CPU a batch on each side for any size, p50 <= 10 us on an idle machine
+//   Hop/B/KIB      RUN to DONE with a worker process that only touches its inputs; goals: <= 4 us
+//                  of CPU a batch on each side for any size, p50 <= 10 us on an idle machine
 //   Mlp/direct/B   the engine called directly; Mlp/worker/B the same through the link
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -20,10 +20,8 @@
 #include "serve/worker/warm_up.h"
 #include "serve/worker/worker_loop.h"
 
+namespace partita::serve {
 namespace {
-
-using namespace partita;         // NOLINT
-using namespace partita::serve;  // NOLINT
 
 constexpr double kMicro = 1e-6;
 
@@ -173,3 +171,4 @@ void mlp_worker(benchmark::State& state) {
 BENCHMARK(mlp_worker)->Name("Mlp/worker")->Arg(1)->Arg(8)->Arg(32)->UseRealTime();
 
 }  // namespace
+}  // namespace partita::serve

@@ -6,9 +6,11 @@
 #include "serve/worker/oip_batch.h"
 #include "serve/worker/streams.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  using namespace partita::serve;  // NOLINT
+namespace partita::serve {
+namespace {
+
+void check_server(std::string_view text) {
+  const std::size_t size = text.size();
   if (const auto model = parse_oip_metadata(text, 4, {})) {
     CHECK(check_model("fuzz", *model));
     CHECK(slot_layout(*model).bytes > 0);
@@ -26,5 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK((*outputs)[0].size() == 4 && (*outputs)[1].size() == 2 && json + 6 == size);
   }
   has_messages(text);
+}
+
+}  // namespace
+}  // namespace partita::serve
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  partita::serve::check_server({reinterpret_cast<const char*>(data), size});
   return 0;
 }

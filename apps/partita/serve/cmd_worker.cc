@@ -24,7 +24,7 @@ namespace partita::cli {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr double kMicrosecond = 1e3, kSecondNs = 1e9;
+constexpr double kMicrosecond = 1e3, kNanosPerSecond = 1e9;
 
 struct WorkerFlags {
   std::string model, forward, service, cpus, units, link, state_directory, name;
@@ -86,7 +86,7 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
         {.url = *url,
          .name = flags.name.empty() ? service : flags.name,
          .max_batch = flags.batch,
-         .timeout_ns = static_cast<std::int64_t>(timeout->value * kSecondNs),
+         .timeout_ns = static_cast<std::int64_t>(timeout->value * kNanosPerSecond),
          .shapes = *shapes});
   }
   std::error_code ignored;
@@ -123,10 +123,11 @@ Result<void> serve_streams(const WorkerFlags& flags, const serve::LoopOptions& l
   if (!url) return failed(url.error());
   const Result<Seconds> timeout = parse_duration("--timeout", flags.timeout);
   if (!timeout) return failed(timeout.error());
-  serve::Streams streams({.url = *url,
-                          .name = loop.seat.service,
-                          .max_batch = flags.batch,
-                          .timeout_ns = static_cast<std::int64_t>(timeout->value * kSecondNs)});
+  serve::Streams streams(
+      {.url = *url,
+       .name = loop.seat.service,
+       .max_batch = flags.batch,
+       .timeout_ns = static_cast<std::int64_t>(timeout->value * kNanosPerSecond)});
   return serve::run_worker(streams, loop);
 }
 

@@ -17,6 +17,7 @@
 #include "profile/fit.h"
 #include "profile/law.h"
 #include "profile/readers.h"
+#include "serve/measure/imports.h"
 #include "serve/profile_measure.h"
 
 namespace partita::cli {
@@ -29,7 +30,7 @@ using profile::ProfileTable;
 using profile::WorkloadProfile;
 
 struct ProfileFlags : decide::ProfileNames {
-  std::string source;
+  std::string source, form;
   int gpcs = 0, batch = 0, processes = 1;
   Output output;
 
@@ -145,7 +146,24 @@ Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
 
 // -------------------------------------------------------------------------------------- import
 
+// A table of another profiler.
+Result<Exit> run_import_foreign(Context& context, const ProfileFlags& flags) {
+  if (flags.gpcs == 0)
+    return bad_input("--gpcs", "the table does not say how large the instance was; say it");
+  const Result<std::string> text = context.files.read(flags.path);
+  if (!text) return failed(text.error());
+  const Result<ProfileTable> table = serve::import_foreign(
+      *serve::foreign_form(flags.form), flags.path, *text,
+      {.gpcs = flags.gpcs,
+       .batch = flags.batch > 0 ? std::optional(flags.batch) : std::nullopt,
+       .processes = flags.processes,
+       .model = flags.model.empty() ? std::nullopt : std::optional(flags.model)});
+  if (!table) return failed(table.error());
+  return finish(context, flags.output, profile::native_csv(*table));
+}
+
 Result<Exit> run_import(Context& context, const ProfileFlags& flags) {
+  if (!flags.form.empty()) return run_import_foreign(context, flags);
   const Result<ProfileTable> table = decide::load_table(context.files, flags);
   if (!table) return failed(table.error());
   return finish(context, flags.output, profile::native_csv(*table));
@@ -356,6 +374,20 @@ CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "import", "Turn profiles of any form into a native CSV");
+  one_of(command->add_option("--form", flags.form,
+                             "PATH is what another profiler wrote: perf_analyzer -f, Model "
+                             "Analyzer's metrics-model-inference.csv, vllm bench serve "
+                             "--save-result"),
+         {"perf-analyzer", "model-analyzer", "vllm"})
+      ->type_name("perf-analyzer|model-analyzer|vllm");
+  within(command->add_option("--gpcs", flags.gpcs, "Of --form: the size of the instance"), 1,
+         profile::kMaxGpcs)
+      ->type_name("N");
+  within(command->add_option("--batch", flags.batch, "Of --form: the batch, where PATH has none"),
+         1, profile::kMaxBatch)
+      ->type_name("N");
+  add_processes(*command, flags);
+  add_model(*command, flags, "Of --form: the model, where PATH has none");
   add_gpu(*command, flags, kLawsGpu);
   add_output(*command, flags.output, {"csv"});
   command->footer("partita profile import prof_data -o profiles.csv");

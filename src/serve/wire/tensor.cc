@@ -32,7 +32,7 @@ constexpr std::array<TypeRow, kDataTypes> kTypes = {{{"BOOL", 1},
                                                      {"FP32", 4},
                                                      {"FP64", 8},
                                                      {"BF16", 2}}};
-constexpr std::size_t kAlign = 64;
+constexpr std::size_t kTensorAlign = 64;
 
 constexpr std::size_t up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -61,7 +61,7 @@ std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_vi
       return fmt::format("{} '{}' has a dimension below 1", side, tensor.name);
     }
     const std::size_t bytes = bytes_of(tensor);
-    if (bytes > kMaxItemBytes || (total += up(bytes, kAlign)) > kMaxItemBytes) {
+    if (bytes > kMaxItemBytes || (total += up(bytes, kTensorAlign)) > kMaxItemBytes) {
       return fmt::format("the {}s of one item take more than {} MiB", side, kMaxItemBytes >> 20);
     }
   }
@@ -134,11 +134,11 @@ SlotLayout slot_layout(const ModelSpec& model) {
   }
   for (const TensorSpec& tensor : model.inputs) {
     layout.inputs.push_back(at);
-    at = up(at + bytes_of(tensor), kAlign);
+    at = up(at + bytes_of(tensor), kTensorAlign);
   }
   for (const TensorSpec& tensor : model.outputs) {
     layout.outputs.push_back(at);
-    at = up(at + bytes_of(tensor), kAlign);
+    at = up(at + bytes_of(tensor), kTensorAlign);
   }
   layout.bytes = up(at, kSlotPage);
   return layout;

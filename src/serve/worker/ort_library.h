@@ -12,8 +12,8 @@
 
 namespace partita::serve {
 
-// Where to look for it: PARTITA_ONNXRUNTIME alone where that is set; else what tools/get_onnxruntime
-// or an installation put beside the program at `program`, then the system's library path.
+// Where to look for it: PARTITA_ONNXRUNTIME alone where that is set; else what an installation or
+// tools/get_onnxruntime put beside the program at `program`, then the system's library path.
 std::vector<std::string> onnxruntime_places(const std::string& program);
 
 class OrtLibrary {
