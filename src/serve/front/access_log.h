@@ -16,7 +16,7 @@ namespace partita::serve {
 
 struct AccessRecord {
   std::int64_t unix_ns = 0;  // when the head was there
-  std::string_view client, method, path, service, trace_parent;
+  std::string_view client = {}, method = {}, path = {}, service = {}, trace_parent = {};
   int status = 0, items = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
   std::int64_t queue_ns = 0, total_ns = 0;  // from submit to the answer; from head to its last byte

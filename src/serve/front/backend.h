@@ -52,8 +52,8 @@ struct Denial {
 // A piece of a streamed answer; `last` ends it. http_status and content_type come with the first.
 struct StreamPiece {
   int http_status = 0;
-  std::string content_type;
-  std::string bytes;
+  std::string content_type = {};
+  std::string bytes = {};
   bool last = false;
 };
 

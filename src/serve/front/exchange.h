@@ -1,4 +1,4 @@
-// Exchange: one request and its answer, apart from the connection they go over. It says step by step
+// Exchange: one request and its answer, apart from the connection. It says step by step
 // what it needs: its body's text, its body's bytes in places it names, the backend's answer; and at
 // the end what to write. Destroying it early (the client has gone) gives everything back.
 #pragma once

@@ -1,5 +1,6 @@
-// A backend for tests and benchmarks of front doors: slots in plain memory, answers computed at once
-// or when the test says. Model "pair" takes x FP32[4] and k INT32[2] and gives twice x and k + 1.
+// A backend for tests and benchmarks of front doors: slots in plain memory, answers computed at
+// once or when the test says. Model "pair" takes x FP32[4] and k INT32[2] and gives twice x and k
+// + 1.
 #pragma once
 
 #include <cstring>

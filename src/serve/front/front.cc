@@ -14,7 +14,7 @@
 
 #include "serve/front/access_log.h"
 #include "serve/front/address.h"
-#include "serve/front/http_connection.h"
+#include "serve/front/front_connection.h"
 #include "serve/front/transport.h"
 
 namespace partita::serve {
@@ -53,7 +53,7 @@ Result<int> listen_on(const std::string& name, const ListenAddress& address) {
 
 struct Front::Impl {
   struct Entry {
-    std::unique_ptr<HttpConnection> connection;
+    std::unique_ptr<FrontConnection> connection;
     bool is_idle = false;
     std::int64_t deadline = 0;  // for which it stands where it stands
   };
@@ -117,7 +117,7 @@ void Front::Impl::add(int fd, const sockaddr_storage& peer) {
     return;
   }
   busy.push_back(
-      {.connection = std::make_unique<HttpConnection>(desk, fd, tls.get(), address_text(peer))});
+      {.connection = std::make_unique<FrontConnection>(desk, fd, tls.get(), address_text(peer))});
   const auto entry = std::prev(busy.end());
   entry->connection->on_change = [this, entry] { changed(entry); };
   entry->connection->start(loop);
@@ -126,7 +126,7 @@ void Front::Impl::add(int fd, const sockaddr_storage& peer) {
 
 // Called from inside of a connection, which is therefore not destroyed here.
 void Front::Impl::changed(Entries::iterator entry) {
-  HttpConnection& is = *entry->connection;
+  FrontConnection& is = *entry->connection;
   Entries& home = entry->is_idle ? idle : busy;
   if (is.dead()) {
     if (ended.empty())

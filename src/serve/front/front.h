@@ -1,6 +1,6 @@
-// Front: the HTTP/1.1 door of a gateway (Open Inference Protocol v2, OpenAI's form, metrics; plain or
-// TLS, with bearer tokens) on a loop that it shares with the backend. Requests that cannot be served
-// are refused before their bodies are read; bodies go straight into the backend's slots.
+// Front: the HTTP/1.1 door of a gateway (Open Inference Protocol v2, OpenAI's form, metrics; plain
+// or TLS, with bearer tokens) on a loop that it shares with the backend. Requests that cannot be
+// served are refused before their bodies are read; bodies go straight into the backend's slots.
 // Routes, headers and limits: docs/serving.md. Loop thread only.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The head of an HTTP/1.1 request: what the front door looks at, as views into the buffer that holds
-// it. Parsed by Boost.Beast, which only this source includes. Pure.
+// The head of an HTTP/1.1 request: what the front door looks at, as views into the buffer that
+// holds it. Parsed by Boost.Beast, which only this source includes. Pure.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct HttpHead {
   std::string_view authorization = {}, content_encoding = {}, trace_parent = {};
 };
 
-// Where the head that begins the text ends, behind its empty line; npos: not yet. `from` is how much
-// was looked at before.
+// Where the head that begins the text ends, behind its empty line; npos: not yet. `from` is how
+// much was looked at before.
 std::size_t end_of_head(std::string_view text, std::size_t from);
 
 // `text` is a head with its empty line. bad_input says what is wrong with it.

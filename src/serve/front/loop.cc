@@ -60,7 +60,7 @@ struct Loop::Impl {
   std::int64_t armed = kNever;
   std::mutex mutex = {};
   std::vector<std::function<void()>> posted = {};  // under mutex
-  bool woken = false;                              // under mutex
+  bool sleeping = false;                           // under mutex: or about to
   std::atomic<bool> stopping = false;
 
   Impl(int epoll_fd, int wake_fd, int alarm_fd) : epoll(epoll_fd), wake(wake_fd), alarm(alarm_fd) {}
@@ -77,6 +77,8 @@ struct Loop::Impl {
   void fire_timers();
   void run_posted();
   void dispatch(const epoll_event& event);
+  bool may_sleep();
+  void woke_up();
   void turn(std::int64_t until);
 };
 
@@ -158,18 +160,27 @@ void Loop::Impl::dispatch(const epoll_event& event) {
                       .closed = closed});
 }
 
+// Nothing is to be done at once; from now on post() wakes the loop.
+bool Loop::Impl::may_sleep() {
+  const std::lock_guard lock(mutex);
+  sleeping = posted.empty() && !stopping;
+  return sleeping;
+}
+
+void Loop::Impl::woke_up() {
+  const std::lock_guard lock(mutex);
+  sleeping = false;
+}
+
 void Loop::Impl::turn(std::int64_t until) {
   run_posted();
   fire_timers();
   graveyard.clear();
   arm(until);
-  bool more = false;
-  {
-    const std::lock_guard lock(mutex);
-    more = !posted.empty();
-  }
+  const bool wait = may_sleep();
   std::array<epoll_event, kEvents> events;
-  const int count = ::epoll_wait(epoll.get(), events.data(), kEvents, more || stopping ? 0 : -1);
+  const int count = ::epoll_wait(epoll.get(), events.data(), kEvents, wait ? -1 : 0);
+  if (wait) woke_up();
   fire_timers();
   for (int i = 0; i < count; ++i) {
     dispatch(events[static_cast<std::size_t>(i)]);
@@ -187,12 +198,8 @@ Result<std::unique_ptr<Loop>> Loop::make() {
   if (impl->epoll.get() < 0 || impl->wake.get() < 0 || impl->alarm.get() < 0)
     return environment_error("", "the kernel gives no epoll, eventfd or timerfd descriptor");
   Impl& loop = *impl;
-  loop.add(loop.wake.get(), [&loop](Readiness) {
-    std::uint64_t count = 0;
-    const std::lock_guard lock(loop.mutex);
-    loop.woken = false;
-    [[maybe_unused]] const auto got = ::read(loop.wake.get(), &count, sizeof count);
-  });
+  // Edge-triggered: each write wakes, and nobody has to read.
+  loop.change(loop.add(loop.wake.get(), [](Readiness) {}), EPOLLIN | EPOLLET);
   loop.add(loop.alarm.get(), [&loop](Readiness) {
     std::uint64_t count = 0;
     if (::read(loop.alarm.get(), &count, sizeof count) > 0) loop.armed = kNever;
@@ -222,7 +229,7 @@ void Loop::stop() {
 void Loop::post(std::function<void()> function) {
   const std::lock_guard lock(impl_->mutex);
   impl_->posted.push_back(std::move(function));
-  if (std::exchange(impl_->woken, true)) return;
+  if (!std::exchange(impl_->sleeping, false)) return;  // it looks before it sleeps
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto put = ::write(impl_->wake.get(), &one, sizeof one);
 }

@@ -1,6 +1,6 @@
-// Loop: the one thread on which a gateway lives. It waits on descriptors (epoll), timers at absolute
-// CLOCK_MONOTONIC nanoseconds (one timerfd for all), signals, and functions posted by other
-// threads. Everything but post() and stop() is for the loop's own thread, or before run().
+// Loop: the one thread on which a gateway lives. It waits on descriptors (epoll), timers at
+// absolute CLOCK_MONOTONIC nanoseconds (one timerfd for all), signals, and functions posted by
+// other threads. Everything but post() and stop() is for the loop's own thread, or before run().
 //
 // Watch and Timer are handles: destroying one ends its calls at once, also from inside of them. The
 // loop outlives them. Timers that are due go before descriptors, and are looked at between any two

@@ -13,7 +13,7 @@
 namespace partita::serve {
 namespace {
 
-constexpr std::int64_t kMilli = 1'000'000;
+constexpr std::int64_t kMs = 1'000'000;
 
 struct LoopPair {
   std::array<int, 2> ends{-1, -1};
@@ -29,20 +29,20 @@ TEST(LoopTest, TimersFireInOrderOfTheirTimesAndNeverEarly) {
   std::vector<std::int64_t> fired;
   const auto note = [&](std::int64_t due) {
     EXPECT_GE(Loop::now_ns(), due);
-    fired.push_back((due - start) / kMilli);
+    fired.push_back((due - start) / kMs);
     if (fired.size() == 3) loop->stop();
   };
   Loop::Timer a(*loop, note), b(*loop, note), c(*loop, note), d(*loop, note);
-  a.at(start + 6 * kMilli);
-  b.at(start + 2 * kMilli);
-  c.at(start + 1 * kMilli);
-  c.at(start + 4 * kMilli);  // moved
-  d.at(start + 3 * kMilli);
+  a.at(start + 6 * kMs);
+  b.at(start + 2 * kMs);
+  c.at(start + 1 * kMs);
+  c.at(start + 4 * kMs);  // moved
+  d.at(start + 3 * kMs);
   d.cancel();
   EXPECT_FALSE(d.pending());
   loop->run();
   EXPECT_EQ(fired, (std::vector<std::int64_t>{2, 4, 6}));
-  EXPECT_GE(Loop::now_ns(), start + 6 * kMilli);
+  EXPECT_GE(Loop::now_ns(), start + 6 * kMs);
 }
 
 TEST(LoopTest, ATimerMaySetItselfAgainAndEndsWithItsHandle) {
@@ -61,7 +61,7 @@ TEST(LoopTest, ATimerMaySetItselfAgainAndEndsWithItsHandle) {
 
 TEST(LoopTest, RunUntilReturnsAtItsTime) {
   const auto loop = Loop::make().value();
-  const std::int64_t end = Loop::now_ns() + 3 * kMilli;
+  const std::int64_t end = Loop::now_ns() + 3 * kMs;
   loop->run_until(end);
   EXPECT_GE(Loop::now_ns(), end);
 }
@@ -76,7 +76,7 @@ TEST(LoopTest, AWatchIsCalledUntilItEndsAlsoFromInside) {
   b = loop->watch(second.ends[0], [&](Readiness) { seen += 'b', a.reset(), b.reset(); });
   ASSERT_EQ(::write(first.ends[1], "x", 1), 1);
   ASSERT_EQ(::write(second.ends[1], "x", 1), 1);
-  loop->run_until(Loop::now_ns() + 3 * kMilli);
+  loop->run_until(Loop::now_ns() + 3 * kMs);
   EXPECT_EQ(seen.size(), 1u);
 }
 
@@ -92,7 +92,7 @@ TEST(LoopTest, WantSaysWhatAWatchIsCalledFor) {
   });
   ASSERT_EQ(::write(pair.ends[1], "x", 1), 1);
   watch.want(false, true);
-  loop->run_until(Loop::now_ns() + 3 * kMilli);
+  loop->run_until(Loop::now_ns() + 3 * kMs);
   EXPECT_EQ(writable, 1);
   EXPECT_EQ(readable, 1);
 }

@@ -1,5 +1,5 @@
-// Transport: bytes over a non-blocking TCP connection, plain or inside TLS. Nothing here waits: what
-// cannot be done now says so, and what is to be waited for. TlsServer holds the certificate.
+// Transport: bytes over a non-blocking TCP connection, plain or inside TLS. Nothing here waits:
+// what cannot be done now says so, and what is to be waited for. TlsServer holds the certificate.
 #pragma once
 
 #include <sys/uio.h>

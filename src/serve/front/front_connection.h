@@ -1,8 +1,8 @@
 // One client's HTTP/1.1 connection: requests one after the other, each an Exchange. An idle one
 // holds no buffer. Bodies go from the socket to where the exchange wants them.
 //
-// The owner calls expire() after deadline(), and destroys the connection once dead() is true, but not
-// from inside of on_change.
+// The owner calls expire() after deadline(), and destroys the connection once dead() is true, but
+// not from inside of on_change.
 #pragma once
 
 #include <array>
@@ -36,12 +36,12 @@ struct Desk {
   void give_buffer(std::unique_ptr<HeadBuffer> buffer);
 };
 
-class HttpConnection {
+class FrontConnection {
  public:
-  HttpConnection(Desk& desk, int fd, const TlsServer* tls, std::string client);
-  ~HttpConnection();
-  HttpConnection(const HttpConnection&) = delete;
-  HttpConnection& operator=(const HttpConnection&) = delete;
+  FrontConnection(Desk& desk, int fd, const TlsServer* tls, std::string client);
+  ~FrontConnection();
+  FrontConnection(const FrontConnection&) = delete;
+  FrontConnection& operator=(const FrontConnection&) = delete;
 
   void start(Loop& loop);  // the descriptor is watched from now on
   void ready(Readiness readiness);

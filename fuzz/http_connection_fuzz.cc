@@ -1,0 +1,76 @@
+// A client that sends anything, cut anywhere, to a connection of the HTTP door: whatever it does,
+// the server says what it says in HTTP, and nothing that was let in is held when the client has
+// gone.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "serve/front/fake_backend.h"
+#include "serve/front/front_connection.h"
+
+namespace {
+
+namespace serve = partita::serve;
+using serve::test::FakeBackend;
+
+void turn(serve::Loop& loop) {
+  loop.stop();  // so that run() looks once and returns
+  loop.run();
+}
+
+void fetch(int fd, std::string& answer) {
+  char bytes[16'384];
+  for (ssize_t got = 0; (got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0;)
+    answer.append(bytes, static_cast<std::size_t>(got));
+}
+
+// The first byte says how the rest is cut, and whether answers come at once.
+void talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
+  const serve::FrontOptions options;
+  serve::Door door{.backend = backend, .options = options, .shared_memory_on = true};
+  serve::Desk desk{.door = door};
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  serve::FrontConnection connection(desk, ends[0], nullptr, "fuzz");
+  connection.start(loop);
+  const auto pattern = static_cast<unsigned char>(text.empty() ? 0 : text[0]);
+  const std::size_t piece = pattern % 64 == 0 ? text.size() : pattern % 64 * 7;
+  backend.at_once = pattern < 128;
+  std::string answer;
+  text.remove_prefix(std::min<std::size_t>(1, text.size()));
+  while (!text.empty() && !connection.dead()) {
+    const auto sent = ::send(ends[1], text.data(), std::min(piece, text.size()), MSG_NOSIGNAL);
+    if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
+    turn(loop);
+    fetch(ends[1], answer);
+    if (!backend.at_once && !backend.requests.empty() && backend.requests.begin()->second.submitted)
+      backend.finish(backend.requests.begin()->first, std::nullopt);
+    CHECK(backend.requests.size() <= 1);
+    if (sent <= 0 && !connection.dead()) break;  // it does not read while it waits
+  }
+  fetch(ends[1], answer);
+  CHECK(answer.empty() || answer.starts_with("HTTP/1.1 "));
+  connection.expire();
+  ::close(ends[1]);
+  for (int i = 0; i < 4 && !connection.dead(); ++i) turn(loop);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto loop = serve::Loop::make().value();
+  FakeBackend backend;
+  backend.add(serve::test::pair_model());
+  backend.add({.kind = serve::ModelKind::openai, .name = "chat", .platform = "forward"});
+  backend.compute = [&backend](serve::RequestId id) {
+    if (backend.requests.at(id).service == "pair") serve::test::compute_pair(backend, id);
+  };
+  talk(*loop, backend, {reinterpret_cast<const char*>(data), size});
+  CHECK(backend.requests.empty());
+  return 0;
+}

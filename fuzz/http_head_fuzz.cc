@@ -1,0 +1,37 @@
+// What clients of the HTTP door send before a body: a head, its path, a token, a region to
+// register.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "serve/front/exchange.h"
+#include "serve/front/http_head.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace serve = partita::serve;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = serve::end_of_head(text, 0);
+  for (const std::size_t from : {std::size_t{1}, size / 2})
+    if (end != std::string_view::npos && from < end) CHECK(serve::end_of_head(text, from) == end);
+  if (end != std::string_view::npos && end <= serve::kMaxHeadBytes) {
+    const std::string_view head_text = text.substr(0, end);
+    if (const auto head = serve::parse_http_head(head_text)) {
+      const auto inside = [&](std::string_view part) {
+        return part.empty() || (part.data() >= text.data() &&
+                                part.data() + part.size() <= text.data() + head_text.size());
+      };
+      CHECK(inside(head->target) && inside(head->authorization) && inside(head->trace_parent));
+      if (const auto facts = serve::facts_of(*head)) {
+        CHECK(facts->json_bytes.value_or(0) <= facts->content_length);
+        CHECK(!facts->timeout_ns || *facts->timeout_ns > 0);
+      }
+      serve::percent_decoded(head->target);
+    }
+  }
+  if (const auto region = serve::parse_register(text)) CHECK(!region->key.empty());
+  if (const auto tokens = serve::parse_tokens("f", text)) {
+    for (const serve::Token& token : *tokens)
+      CHECK(serve::find_token(*tokens, "Bearer " + token.secret) == &token);
+  }
+  return 0;
+}

@@ -1,0 +1,59 @@
+// Messages of the gRPC door: cut in pieces or whole, they read the same; tensors stay inside of
+// their rows and of the message.
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "serve/oip/bind.h"
+#include "serve/oip/grpc_messages.h"
+
+namespace {
+
+namespace serve = partita::serve;
+
+// The rows' bytes, or nothing where the tensor is refused.
+std::string read_tensor(serve::Pieces message, const serve::InferInput& input,
+                        const serve::TensorSpec& tensor, int items) {
+  const std::size_t bytes = serve::bytes_of(tensor);
+  std::string values(bytes * static_cast<std::size_t>(items), '\0');
+  std::vector<std::span<char>> rows;
+  for (std::size_t i = 0; i < values.size(); i += bytes)
+    rows.emplace_back(values.data() + i, bytes);
+  return serve::read_grpc_tensor(message, input, tensor, rows) ? values : "";
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
+  const std::size_t cut = std::min<std::size_t>(data[0], text.size());
+  const std::string_view whole[] = {text};
+  const std::string_view pieces[] = {text.substr(0, cut), "", text.substr(cut)};
+  const auto model_name = serve::parse_model_name(whole);
+  CHECK(model_name.has_value() == serve::parse_model_name(pieces).has_value());
+  const auto request = serve::parse_grpc_infer(whole);
+  const auto again = serve::parse_grpc_infer(pieces);
+  CHECK(request.has_value() == again.has_value());
+  if (!request) return 0;
+  CHECK(request->inputs.size() == again->inputs.size());
+  const serve::ModelSpec model{
+      .name = "m",
+      .platform = "null",
+      .inputs = {{"x", serve::DataType::fp32, {4}}, {"k", serve::DataType::int8, {2}}},
+      .outputs = {{"y", serve::DataType::fp32, {1}}},
+      .max_batch = 8};
+  const auto bound = serve::bind_request(*request, model, serve::Protocol::grpc);
+  if (!bound) return 0;
+  for (std::size_t i = 0; i < request->inputs.size(); ++i) {
+    const serve::InferInput& input = request->inputs[i];
+    if (input.carrier == serve::Carrier::shared) continue;
+    CHECK(input.offset + input.bytes <= text.size());
+    const auto& tensor = model.inputs[static_cast<std::size_t>(bound->inputs[i])];
+    CHECK(read_tensor(whole, input, tensor, bound->items) ==
+          read_tensor(pieces, again->inputs[i], tensor, bound->items));
+  }
+  CHECK(!serve::encode_infer_head(model, request->id, *bound).empty());
+  return 0;
+}

@@ -1,0 +1,79 @@
+// Inference requests as JSON: what is read points into the text, what fits a model has its sizes,
+// and numbers are those that another reader sees.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/check.h"
+#include "serve/oip/answer.h"
+#include "serve/oip/bind.h"
+#include "serve/oip/tensor_json.h"
+
+namespace {
+
+namespace serve = partita::serve;
+using nlohmann::json;
+
+void flatten(const json& value, std::vector<json>& out) {
+  if (!value.is_array()) return out.push_back(value);
+  for (const json& each : value) flatten(each, out);
+}
+
+// Decodes an array as FP32 and as INT64, and compares.
+template <class T>
+void check_numbers(std::string_view text, serve::DataType type) {
+  const json other = json::parse(text, nullptr, false);
+  std::vector<json> flat;
+  if (!other.is_discarded()) flatten(other, flat);
+  const std::size_t count = std::max<std::size_t>(flat.size(), 1);
+  std::vector<T> values(count);
+  const std::span<char> rows[] = {{reinterpret_cast<char*>(values.data()), count * sizeof(T)}};
+  const serve::TensorSpec tensor{"x", type, {static_cast<std::int64_t>(count)}};
+  if (!serve::decode_json_tensor(text, tensor, rows)) return;
+  CHECK(!other.is_discarded());
+  for (std::size_t i = 0; i < count; ++i) {
+    const T expected = flat[i].get<T>();
+    const T slack = std::is_integral_v<T> ? T{0} : static_cast<T>(std::abs(expected) * T(1e-6));
+    CHECK(values[i] >= expected - slack && values[i] <= expected + slack);
+  }
+}
+
+const serve::ModelSpec& model() {
+  static const serve::ModelSpec spec{
+      .name = "m",
+      .platform = "null",
+      .inputs = {{"x", serve::DataType::fp32, {4}}, {"k", serve::DataType::int32, {2}}},
+      .outputs = {{"y", serve::DataType::fp32, {1}}, {"h", serve::DataType::fp16, {1}}},
+      .max_batch = 8};
+  return spec;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  serve::probe_items(text);
+  check_numbers<float>(text, serve::DataType::fp32);
+  check_numbers<std::int64_t>(text, serve::DataType::int64);
+  const auto request = serve::parse_infer_json(text);
+  if (!request) return 0;
+  for (const serve::InferInput& input : request->inputs) {
+    if (input.carrier != serve::Carrier::json) continue;
+    CHECK(input.json.data() >= text.data() &&
+          input.json.data() + input.json.size() <= text.data() + text.size());
+    CHECK(input.json.front() == '[' && input.json.back() == ']');
+  }
+  const auto bound = serve::bind_request(*request, model(), serve::Protocol::http);
+  if (!bound) return 0;
+  CHECK(bound->inputs.size() == model().inputs.size());
+  CHECK(bound->items >= 1 && bound->items <= serve::kMaxRequestItems);
+  const float value = 0;
+  const std::string answer = serve::infer_answer(model(), request->id, *bound, [&](int, int) {
+    return std::span(reinterpret_cast<const char*>(&value), sizeof value);
+  });
+  CHECK(json::accept(answer));
+  return 0;
+}

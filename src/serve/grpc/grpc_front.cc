@@ -1,0 +1,439 @@
+#include "serve/grpc/grpc_front.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "serve/front/address.h"
+#include "serve/oip/grpc_messages.h"
+
+namespace partita::serve {
+
+namespace {
+
+constexpr std::string_view kService = "/inference.GRPCInferenceService/";
+constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20;
+constexpr int kKeptByMalloc = 16 << 20, kMallocStep = 1 << 20;
+constexpr std::size_t kMaxPemBytes = 1u << 20;
+
+grpc::StatusCode code_of(Denial::Kind kind) {
+  switch (kind) {
+    case Denial::Kind::unknown_model:
+      return grpc::StatusCode::NOT_FOUND;
+    case Denial::Kind::bad_request:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case Denial::Kind::too_large:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case Denial::Kind::not_ready:
+    case Denial::Kind::overloaded:
+    case Denial::Kind::would_be_late:
+      return grpc::StatusCode::UNAVAILABLE;
+    case Denial::Kind::expired:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case Denial::Kind::failed:
+      return grpc::StatusCode::INTERNAL;
+  }
+  return grpc::StatusCode::INTERNAL;
+}
+
+std::string_view view_of(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+// gRPC takes memory for each message and gives it back. Left alone, malloc returns it to the kernel
+// in between, and page faults cost as much as the copy. Up to kKeptByMalloc stay per arena.
+void keep_pages() {
+  ::mallopt(M_TRIM_THRESHOLD, kKeptByMalloc);
+  ::mallopt(M_MMAP_THRESHOLD, kKeptByMalloc);
+  ::mallopt(M_TOP_PAD, kMallocStep);
+}
+
+Result<std::string> read_pem(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text(kMaxPemBytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.find("-----BEGIN") == std::string::npos)
+    return bad_input(file, "not a file in PEM form");
+  return text;
+}
+
+// The pieces of a message, kept alive.
+struct Received {
+  std::vector<grpc::Slice> slices = {};
+  std::vector<std::string_view> pieces = {};
+  explicit Received(const grpc::ByteBuffer& buffer) {
+    if (!buffer.Dump(&slices).ok()) slices.clear();
+    pieces.reserve(slices.size());
+    for (const grpc::Slice& slice : slices)
+      pieces.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+};
+
+class Call;
+
+// What calls of a door share; outlives the door as long as a call does.
+struct Shared {
+  Loop& loop;
+  Backend& backend;
+  const std::vector<Token> tokens;
+  std::atomic<bool> closing = false;
+  std::mutex mutex = {};
+  std::set<Call*> calls = {};                                                        // under mutex
+  std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};  // on the loop
+};
+
+// A call. gRPC's threads begin it and end it; `backend` is touched on the loop alone, and so is
+// everything below `finished_`.
+class Call final : public grpc::ServerGenericBidiReactor {
+ public:
+  Call(std::shared_ptr<Shared> shared, grpc::GenericCallbackServerContext* context)
+      : shared_(std::move(shared)), context_(context) {}
+
+  // The call keeps itself until OnDone.
+  void begin(std::shared_ptr<Call> self) {
+    self_ = std::move(self);
+    bool late = false;  // the door closes: nobody would end this call
+    {
+      const std::lock_guard lock(shared_->mutex);
+      late = shared_->closing;
+      if (!late) shared_->calls.insert(this);
+    }
+    if (!late) return StartRead(&request_);
+    finished_ = true;
+    Finish({grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down"});
+  }
+  void OnReadDone(bool ok) override {
+    on_loop([ok](Call& call) {
+      if (call.finished_) return;
+      if (ok) return call.serve();
+      call.end({grpc::StatusCode::INVALID_ARGUMENT, "a message is wanted"});
+    });
+  }
+  void OnCancel() override {
+    on_loop([](Call& call) { call.end(grpc::Status::CANCELLED); });
+  }
+  void OnDone() override {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->calls.erase(this);
+    }
+    self_.reset();  // the end, unless the loop still holds it
+  }
+  // Its end may be told on the thread that learns of it: OnDone waits for nothing. Saves a thread.
+  bool InternalInlineable() override { return true; }
+  std::shared_ptr<Call> self() { return self_; }
+  void end(const grpc::Status& status);
+
+ private:
+  template <class F>
+  void on_loop(F&& function) {
+    shared_->loop.post([call = self_, function = std::forward<F>(function)] { function(*call); });
+  }
+  void serve();
+  void infer();
+  Result<void> place(const InferRequest& wanted, const Received& message);
+  std::optional<Denial> admit(const InferRequest& wanted);
+  void model_metadata(const ModelName& model);
+  void answer_infer();
+  void send(std::string_view message);
+  void fail(grpc::StatusCode code, const std::string& message) { end({code, message}); }
+  void deny(const Denial& denial);
+  void give_back() {
+    if (admitted_) shared_->backend.release(*std::exchange(admitted_, std::nullopt));
+  }
+  std::string_view metadata(const char* key) const;
+  bool permitted(std::string_view service);
+
+  const std::shared_ptr<Shared> shared_;
+  grpc::GenericCallbackServerContext* context_;
+  std::shared_ptr<Call> self_ = {};
+  grpc::ByteBuffer request_ = {}, response_ = {};
+
+  bool finished_ = false;
+  const Token* token_ = nullptr;
+  std::optional<RequestId> admitted_ = {};
+  std::shared_ptr<const ModelSpec> model_ = {};
+  BoundRequest bound_ = {};
+  std::string id_ = {};
+};
+
+void Call::end(const grpc::Status& status) {
+  if (std::exchange(finished_, true)) return;
+  give_back();
+  Finish(status);
+}
+
+void Call::send(std::string_view message) {
+  if (std::exchange(finished_, true)) return;
+  grpc::Slice slice(message.data(), message.size());
+  response_ = grpc::ByteBuffer(&slice, 1);
+  StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void Call::deny(const Denial& denial) {
+  if (denial.retry_after_ns > 0 && !finished_)
+    context_->AddTrailingMetadata("retry-after-ms",
+                                  std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
+  fail(code_of(denial.kind), denial.message);
+}
+
+std::string_view Call::metadata(const char* key) const {
+  const auto& all = context_->client_metadata();
+  const auto found = all.find(key);
+  return found == all.end() ? std::string_view() : view_of(found->second);
+}
+
+bool Call::permitted(std::string_view service) {
+  if (shared_->tokens.empty() || (token_ != nullptr && allows(*token_, service))) return true;
+  fail(grpc::StatusCode::PERMISSION_DENIED,
+       "this token is not for service '" + std::string(service) + "'");
+  return false;
+}
+
+void Call::serve() {
+  std::string_view method = context_->method();
+  if (!method.starts_with(kService))
+    return fail(grpc::StatusCode::UNIMPLEMENTED, "only inference.GRPCInferenceService is here");
+  method.remove_prefix(kService.size());
+  if (method == "ServerLive") return send(encode_flag(true));
+  if (method == "ServerReady") return send(encode_flag(shared_->backend.ready()));
+  if (!shared_->tokens.empty()) {
+    token_ = find_token(shared_->tokens, metadata("authorization"));
+    if (token_ == nullptr)
+      return fail(grpc::StatusCode::UNAUTHENTICATED,
+                  "a bearer token is wanted (metadata authorization)");
+  }
+  if (method == "ModelInfer") return infer();
+  if (method == "ServerMetadata") return send(encode_server_metadata());
+  if (method != "ModelReady" && method != "ModelMetadata")
+    return fail(grpc::StatusCode::UNIMPLEMENTED, "the protocol has no call " + std::string(method));
+  const auto model = parse_model_name(Received(request_).pieces);
+  if (!model) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(model.error()));
+  if (!permitted(model->name)) return;
+  if (!shared_->backend.known(model->name))
+    return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + model->name + "'");
+  if (!model->version.empty() && model->version != kModelVersion)
+    return fail(grpc::StatusCode::NOT_FOUND, "model '" + model->name + "' has version 1 only");
+  if (method == "ModelReady") return send(encode_flag(shared_->backend.ready(model->name)));
+  model_metadata(*model);
+}
+
+void Call::model_metadata(const ModelName& model) {
+  const ModelSpec* spec = shared_->backend.model(model.name);
+  if (spec == nullptr)
+    return fail(grpc::StatusCode::UNAVAILABLE,
+                "no worker of model '" + model.name + "' has said what it takes");
+  send(encode_model_metadata(*spec));
+}
+
+std::optional<Denial> Call::admit(const InferRequest& wanted) {
+  RequestHead head;
+  head.service = wanted.model;
+  head.items = bound_.items;
+  head.priority = wanted.priority;
+  head.timeout_ns = wanted.timeout_ns;
+  head.idempotent = metadata("partita-idempotent") != "false";
+  head.trace_parent = metadata("traceparent").substr(0, 128);
+  const auto deadline = context_->deadline();
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    const auto left = deadline - std::chrono::system_clock::now();
+    const auto nanos = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    constexpr std::int64_t kDay = 86'400'000'000'000;
+    if (nanos < kDay)
+      head.timeout_ns =
+          std::max<std::int64_t>(1, std::min<std::int64_t>(nanos, head.timeout_ns.value_or(kDay)));
+  }
+  auto request = shared_->backend.admit(head);
+  if (!request) return std::move(request.error());
+  admitted_ = *request;
+  return std::nullopt;
+}
+
+Result<void> Call::place(const InferRequest& wanted, const Received& message) {
+  std::vector<std::span<char>> rows;
+  for (std::size_t i = 0; i < wanted.inputs.size(); ++i) {
+    const int tensor = bound_.inputs[i];
+    rows.clear();
+    for (int item = 0; item < bound_.items; ++item)
+      rows.push_back(shared_->backend.input(*admitted_, item, tensor));
+    const TensorSpec& spec = model_->inputs[static_cast<std::size_t>(tensor)];
+    if (auto read = read_grpc_tensor(message.pieces, wanted.inputs[i], spec, rows); !read)
+      return read;
+  }
+  return {};
+}
+
+void Call::infer() {
+  const Received message(request_);
+  const auto wanted = parse_grpc_infer(message.pieces);
+  if (!wanted) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(wanted.error()));
+  if (!permitted(wanted->model)) return;
+  Backend& backend = shared_->backend;
+  if (!backend.known(wanted->model))
+    return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + wanted->model + "'");
+  const ModelSpec* spec = backend.model(wanted->model);
+  if (spec == nullptr)
+    return fail(grpc::StatusCode::UNAVAILABLE,
+                "no worker of model '" + wanted->model + "' is ready");
+  if (spec->kind != ModelKind::tensors ||
+      (!wanted->version.empty() && wanted->version != kModelVersion))
+    return fail(grpc::StatusCode::INVALID_ARGUMENT,
+                "model '" + wanted->model + "' takes tensors in version 1 only, if at all");
+  for (const InferInput& input : wanted->inputs)
+    if (input.carrier == Carrier::shared)
+      return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");
+  for (const InferOutput& output : wanted->outputs)
+    if (output.place)
+      return fail(grpc::StatusCode::INVALID_ARGUMENT, "shared memory is offered over HTTP only");
+  auto bound = bind_request(*wanted, *spec, Protocol::grpc);
+  if (!bound) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bound.error()));
+  auto& kept = shared_->models[wanted->model];
+  if (kept == nullptr || *kept != *spec) kept = std::make_shared<const ModelSpec>(*spec);
+  model_ = kept;
+  bound_ = std::move(*bound);
+  id_ = wanted->id;
+  if (const auto denial = admit(*wanted)) return deny(*denial);
+  if (const auto placed = place(*wanted, message); !placed)
+    return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
+  request_.Clear();
+  Completion completion;
+  completion.ended = [weak = std::weak_ptr(self_)](std::optional<Denial> why) {
+    const auto call = weak.lock();
+    if (call == nullptr || call->finished_) return;
+    if (why) return call->deny(*why);
+    call->answer_infer();
+  };
+  backend.submit(*admitted_, std::move(completion));
+}
+
+void Call::answer_infer() {
+  const std::string head = encode_infer_head(*model_, id_, bound_);
+  std::vector<std::string> heads;
+  std::size_t total = head.size();
+  for (const BoundOutput& output : bound_.outputs) {
+    const std::size_t bytes = bytes_of(model_->outputs[static_cast<std::size_t>(output.tensor)]) *
+                              static_cast<std::size_t>(bound_.items);
+    heads.push_back(encode_raw_head(bytes));
+    total += heads.back().size() + bytes;
+  }
+  grpc::Slice slice(total);
+  auto* to = const_cast<std::uint8_t*>(slice.begin());
+  const auto put = [&](const char* from, std::size_t bytes) { to = std::copy_n(from, bytes, to); };
+  put(head.data(), head.size());
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    put(heads[i].data(), heads[i].size());
+    for (int item = 0; item < bound_.items; ++item) {
+      const auto row = shared_->backend.output(*admitted_, item, bound_.outputs[i].tensor);
+      put(row.data(), row.size());
+    }
+  }
+  finished_ = true;
+  response_ = grpc::ByteBuffer(&slice, 1);
+  give_back();
+  StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+class Service final : public grpc::CallbackGenericService {
+ public:
+  explicit Service(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    auto call = std::make_shared<Call>(shared_, context);
+    Call* reactor = call.get();
+    call->begin(std::move(call));
+    return reactor;
+  }
+
+ private:
+  const std::shared_ptr<Shared> shared_;
+};
+
+Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const GrpcOptions& options) {
+  if (options.tls_certificate.empty() && options.tls_key.empty())
+    return grpc::InsecureServerCredentials();
+  const auto certificate = read_pem(options.tls_certificate);
+  if (!certificate) return failed(certificate.error());
+  const auto key = read_pem(options.tls_key);
+  if (!key) return failed(key.error());
+  grpc::SslServerCredentialsOptions tls;
+  tls.pem_key_cert_pairs.push_back({*key, *certificate});
+  return grpc::SslServerCredentials(tls);
+}
+
+}  // namespace
+
+struct GrpcFront::Impl {
+  std::shared_ptr<Shared> shared;
+  std::unique_ptr<Service> service;
+  std::unique_ptr<grpc::Server> server = {};
+  int port = 0;
+};
+
+GrpcFront::GrpcFront(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
+                                                   const GrpcOptions& options) {
+  const auto address = parse_listen_address(options.listen);
+  if (!address) return failed(address.error());
+  const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
+  if (auto safe = check_exposure(options.listen, *address, secure, !options.tokens.empty()); !safe)
+    return failed(safe.error());
+  const auto credentials = credentials_of(options);
+  if (!credentials) return failed(credentials.error());
+  keep_pages();
+  auto impl = std::make_unique<Impl>();
+  impl->shared = std::shared_ptr<Shared>(
+      new Shared{.loop = loop, .backend = backend, .tokens = options.tokens});
+  impl->service = std::make_unique<Service>(impl->shared);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);
+  builder.RegisterCallbackGenericService(impl->service.get());
+  builder.SetMaxReceiveMessageSize(static_cast<int>(
+      std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
+  builder.SetMaxSendMessageSize(-1);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Large messages in few pieces: fewer reads, frames and window updates for each.
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunk);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("partita").Resize(options.memory_bytes));
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || impl->port == 0)
+    return environment_error(options.listen, "gRPC cannot listen here");
+  return std::unique_ptr<GrpcFront>(new GrpcFront(std::move(impl)));
+}
+
+GrpcFront::~GrpcFront() {
+  impl_->shared->closing = true;
+  std::vector<std::shared_ptr<Call>> open;
+  {
+    const std::lock_guard lock(impl_->shared->mutex);
+    for (Call* call : impl_->shared->calls) open.push_back(call->self());
+  }
+  for (const auto& call : open)
+    if (call != nullptr)
+      call->end({grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down"});
+  open.clear();
+  impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+}
+
+int GrpcFront::port() const { return impl_->port; }
+
+void GrpcFront::drain() { impl_->shared->closing = true; }
+
+}  // namespace partita::serve

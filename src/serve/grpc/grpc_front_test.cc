@@ -1,0 +1,260 @@
+#include "serve/grpc/grpc_front.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "serve/front/fake_backend.h"
+#include "serve/oip/wire_text.h"
+
+namespace partita::serve {
+namespace {
+
+using test::Fields;
+using test::Message;
+
+template <class T>
+std::string raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+struct PairOptions {
+  std::string model = "pair";
+  std::int64_t columns = 4;
+  bool typed = false;
+  std::size_t floats = 8;  // of typed contents
+  int raws = 2;
+};
+// A ModelInferRequest for pair_model(), two rows.
+std::string pair_request(const PairOptions& is = {}) {
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
+  Message input_x, input_k, request;
+  input_x.text(1, "x").text(2, "FP32").packed(3, {2, is.columns});
+  input_k.text(1, "k").text(2, "INT32").number(3, 2).number(3, 2);
+  if (is.typed) {
+    input_x.message(5, Message().text(6, raw(x).substr(0, 4 * is.floats)));
+    input_k.message(5, Message().packed(2, {1, 2, 3, -4}));
+  }
+  request.text(1, is.model).text(3, "9").message(5, input_x).message(5, input_k);
+  if (!is.typed && is.raws > 0) request.text(7, raw(x));
+  if (!is.typed && is.raws > 1) request.text(7, raw<std::int32_t>({1, 2, 3, -4}));
+  return request.bytes;
+}
+
+class GrpcTest : public testing::Test {
+ protected:
+  GrpcTest() {
+    backend.add(test::pair_model());
+    backend.compute = [this](RequestId id) { test::compute_pair(backend, id); };
+  }
+  void open(GrpcOptions options = {}) {
+    options.listen = "127.0.0.1:0";
+    auto opened = GrpcFront::open(*loop, backend, options);
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    front = std::move(*opened);
+    channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(front->port()),
+                                  grpc::InsecureChannelCredentials());
+    stub = std::make_unique<grpc::GenericStub>(channel);
+  }
+  struct CallState {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request, response;
+    std::optional<grpc::Status> status;  // set on the loop
+    std::string bytes;
+  };
+  std::shared_ptr<CallState> start(const std::string& method, const std::string& message,
+                                   const std::string& token = "") {
+    auto call = std::make_shared<CallState>();
+    grpc::Slice slice(message);
+    call->request = grpc::ByteBuffer(&slice, 1);
+    call->context.set_wait_for_ready(true);
+    if (!token.empty()) call->context.AddMetadata("authorization", "Bearer " + token);
+    stub->UnaryCall(&call->context, "/inference.GRPCInferenceService/" + method, {}, &call->request,
+                    &call->response, [this, call](grpc::Status status) {
+                      loop->post([call, status] {
+                        call->status = status;
+                        std::vector<grpc::Slice> slices;
+                        call->response.Dump(&slices);
+                        for (const auto& each : slices)
+                          call->bytes.append(reinterpret_cast<const char*>(each.begin()),
+                                             each.size());
+                      });
+                    });
+    return call;
+  }
+  template <class F>
+  bool wait(F&& until) {
+    const std::int64_t end = Loop::now_ns() + 10'000'000'000;
+    while (!until() && Loop::now_ns() < end) loop->run_until(Loop::now_ns() + 1'000'000);
+    return until();
+  }
+  std::pair<grpc::Status, std::string> ask(const std::string& method, const std::string& message,
+                                           const std::string& token = "") {
+    const auto call = start(method, message, token);
+    EXPECT_TRUE(wait([&] { return call->status.has_value(); })) << method;
+    return {call->status.value_or(grpc::Status::CANCELLED), call->bytes};
+  }
+
+  std::unique_ptr<Loop> loop = Loop::make().value();
+  test::FakeBackend backend;
+  std::unique_ptr<GrpcFront> front;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<grpc::GenericStub> stub;
+};
+
+TEST_F(GrpcTest, BothFormsOfContentsGiveTheSameNumbers) {
+  open();
+  for (const bool typed : {false, true}) {
+    const auto [status, bytes] = ask("ModelInfer", pair_request({.typed = typed}));
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    const Fields answer(bytes);
+    EXPECT_TRUE(answer.whole);
+    EXPECT_EQ(answer.text(1), "pair");
+    EXPECT_EQ(answer.text(3), "9");
+    const Fields twice(answer.text(5));
+    EXPECT_EQ(twice.text(1), "twice");
+    EXPECT_EQ(twice.text(2), "FP32");
+    EXPECT_EQ(twice.text(3), "\2\4");
+    EXPECT_EQ(answer.text(6, 0), raw<float>({2, 4, 6, 8, 10, 12, 14, 16}));
+    EXPECT_EQ(answer.text(6, 1), raw<std::int32_t>({2, 3, 4, -3}));
+  }
+  EXPECT_TRUE(backend.requests.empty());
+}
+
+TEST_F(GrpcTest, MessagesLargerThanGrpcsDefaultComeIn) {
+  open();
+  backend.add({.name = "wide",
+               .platform = "null",
+               .inputs = {{"x", DataType::uint8, {6'000'000}}},
+               .outputs = {{"y", DataType::uint8, {6'000'000}}}});
+  backend.compute = [this](RequestId id) {
+    const auto in = backend.input(id, 0, 0);
+    std::memcpy(backend.output_place(id, 0, 0).data(), in.data(), in.size());
+  };
+  std::string data(6'000'000, '\0');
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 % 253);
+  const Message x = Message().text(1, "x").text(2, "UINT8").packed(3, {1, 6'000'000});
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  channel = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(front->port()),
+                                      grpc::InsecureChannelCredentials(), arguments);
+  stub = std::make_unique<grpc::GenericStub>(channel);
+  const auto [status, bytes] =
+      ask("ModelInfer", Message().text(1, "wide").message(5, x).text(7, data).bytes);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(bytes.ends_with(data));
+}
+
+TEST_F(GrpcTest, TheOtherCallsSayWhatTheHttpDoorSays) {
+  open();
+  const auto read = [&](const std::string& method, const std::string& model) {
+    const auto [status, bytes] = ask(method, Message().text(1, model).bytes);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return bytes;
+  };
+  const std::string yes = "\x08\x01";
+  EXPECT_EQ(read("ServerLive", ""), yes);
+  EXPECT_EQ(read("ServerReady", ""), yes);
+  EXPECT_EQ(read("ModelReady", "pair"), yes);
+  EXPECT_EQ(read("ModelReady", "asleep"), "");
+  EXPECT_EQ(Fields(read("ServerMetadata", "")).text(1), "partita");
+  const auto tensor = [](const std::string& name, const std::string& type, std::int64_t size) {
+    return Message().text(1, name).text(2, type).packed(3, {-1, size});
+  };
+  EXPECT_EQ(read("ModelMetadata", "pair"), Message()
+                                               .text(1, "pair")
+                                               .text(2, "1")
+                                               .text(3, "null")
+                                               .message(4, tensor("x", "FP32", 4))
+                                               .message(4, tensor("k", "INT32", 2))
+                                               .message(5, tensor("twice", "FP32", 4))
+                                               .message(5, tensor("next", "INT32", 2))
+                                               .bytes);
+}
+
+TEST_F(GrpcTest, RefusalsHaveTheirCodes) {
+  open();
+  const auto code = [&](const std::string& method, const std::string& message) {
+    return ask(method, message).first.error_code();
+  };
+  const auto infer = [&](const PairOptions& is) {
+    const auto status = ask("ModelInfer", pair_request(is)).first;
+    return std::pair(status.error_code(), status.error_message());
+  };
+  EXPECT_EQ(code("ModelStreamInfer", ""), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(code("ModelInfer", "\xff"), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code("ModelReady", Message().text(1, "no").bytes), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(infer({.model = "nobody"}).first, grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(infer({.columns = 5}), std::pair(grpc::StatusCode::INVALID_ARGUMENT,
+                                             std::string("input 'x': shape [2,5] where [n,4] is "
+                                                         "wanted")));
+  EXPECT_EQ(infer({.typed = true, .floats = 1}).first, grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(infer({.raws = 1}).first, grpc::StatusCode::INVALID_ARGUMENT);
+  backend.denial = Denial{Denial::Kind::overloaded, "full", 1'500'000};
+  const auto call = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
+  EXPECT_EQ(call->status->error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(call->context.GetServerTrailingMetadata().find("retry-after-ms")->second, "2");
+  EXPECT_TRUE(backend.requests.empty());
+}
+
+TEST_F(GrpcTest, ACallThatIsCancelledOrLateFreesItsSlot) {
+  open();
+  backend.at_once = false;
+  const std::string message = pair_request();
+  const auto call = start("ModelInfer", message);
+  ASSERT_TRUE(wait([&] { return backend.submissions == 1; }));
+  EXPECT_EQ(backend.requests.size(), 1u);
+  EXPECT_FALSE(backend.requests.at(backend.last).head.timeout_ns);
+  call->context.TryCancel();
+  EXPECT_TRUE(wait([&] { return backend.requests.empty() && call->status.has_value(); }));
+  EXPECT_EQ(call->status->error_code(), grpc::StatusCode::CANCELLED);
+
+  const auto late = std::make_shared<CallState>();
+  grpc::Slice slice(message);
+  late->request = grpc::ByteBuffer(&slice, 1);
+  late->context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  stub->UnaryCall(&late->context, "/inference.GRPCInferenceService/ModelInfer", {}, &late->request,
+                  &late->response, [this, late](grpc::Status status) {
+                    loop->post([late, status] { late->status = status; });
+                  });
+  ASSERT_TRUE(wait([&] { return backend.submissions == 2; }));
+  const auto timeout = backend.requests.at(backend.last).head.timeout_ns;
+  ASSERT_TRUE(timeout);
+  EXPECT_LE(*timeout, 520'000'000);  // gRPC rounds
+  EXPECT_TRUE(wait([&] { return backend.requests.empty() && late->status.has_value(); }));
+  EXPECT_EQ(late->status->error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+TEST_F(GrpcTest, TheDoorMayCloseOverOpenCalls) {
+  open();
+  backend.at_once = false;
+  const auto call = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return backend.submissions == 1; }));
+  front.reset();
+  ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
+  EXPECT_EQ(call->status->error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(backend.requests.empty());
+}
+
+TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {
+  GrpcOptions options;
+  options.tokens = parse_tokens("t", "pair-pair-pair-pair pair\nother-other-other x\n").value();
+  open(options);
+  const std::string message = pair_request();
+  const auto code = [&](const std::string& method, const std::string& token) {
+    return ask(method, message, token).first.error_code();
+  };
+  EXPECT_EQ(code("ServerLive", ""), grpc::StatusCode::OK);
+  EXPECT_EQ(code("ModelInfer", ""), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code("ModelInfer", "wrong-wrong-wrong-wrong"), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code("ModelInfer", "other-other-other"), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(code("ModelInfer", "pair-pair-pair-pair"), grpc::StatusCode::OK);
+  EXPECT_EQ(GrpcFront::open(*loop, backend, {.listen = "0.0.0.0:0"}).error().code,
+            ErrorCode::bad_input);
+}
+
+}  // namespace
+}  // namespace partita::serve

@@ -1,0 +1,402 @@
+#include "serve/oip/grpc_messages.h"
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "serve/oip/proto_scan.h"
+
+namespace partita::serve {
+
+namespace {
+
+// Field numbers of the protocol's messages.
+enum InferField : std::uint32_t {
+  kModelName = 1,
+  kModelVersion_ = 2,
+  kId = 3,
+  kParameters = 4,
+  kInputs = 5,
+  kOutputs = 6,
+  kRaw = 7
+};
+enum TensorField : std::uint32_t {
+  kName = 1,
+  kDatatype = 2,
+  kShape = 3,
+  kTensorParameters = 4,
+  kContents = 5
+};
+constexpr std::uint32_t kRawOutputs = 6;
+constexpr std::size_t kMaxKeyBytes = 256;
+
+// One entry of a map of parameters, whatever its type.
+struct GrpcParameter {
+  std::string key, text;
+  std::int64_t number = 0;
+};
+
+GrpcParameter read_parameter(ProtoScan& scan, WireType type) {
+  GrpcParameter parameter;
+  if (type != WireType::bytes) scan.fail("a parameter is wanted");
+  scan.message(scan.length(), [&](std::uint32_t number, WireType kind) {
+    if (number == 1) {
+      parameter.key = scan.text(kind, kMaxKeyBytes);
+    } else if (number == 2 && kind == WireType::bytes) {
+      scan.message(scan.length(), [&](std::uint32_t choice, WireType of) {
+        if (of == WireType::varint)
+          parameter.number = static_cast<std::int64_t>(scan.varint());
+        else if (choice == 3)
+          parameter.text = scan.text(of, kMaxNameBytes);
+        else
+          scan.skip(of);
+      });
+    } else {
+      scan.skip(kind);
+    }
+  });
+  return parameter;
+}
+
+// Whether it was about shared memory.
+bool take_shared(const GrpcParameter& parameter, SharedPlace& place) {
+  const auto size = static_cast<std::uint64_t>(parameter.number);
+  if (parameter.key == "shared_memory_region") {
+    place.region = parameter.text;
+  } else if (parameter.key == "shared_memory_offset") {
+    place.offset = size;
+  } else if (parameter.key == "shared_memory_byte_size") {
+    place.bytes = size;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void read_shape(ProtoScan& scan, WireType type, std::vector<std::int64_t>& shape) {
+  const auto one = [&] {
+    if (shape.size() > kMaxDimensions) return scan.fail("too many dimensions");
+    shape.push_back(static_cast<std::int64_t>(scan.varint()));
+  };
+  if (type == WireType::varint) return one();
+  if (type != WireType::bytes) return scan.fail("a shape is wanted");
+  const std::uint64_t bytes = scan.length(), end = scan.position() + bytes;
+  while (scan.ok() && scan.position() < end) one();
+  if (scan.position() > end) scan.fail("a shape that ends in a number");
+}
+
+InferInput read_input_tensor(ProtoScan& scan) {
+  InferInput input;
+  input.carrier = Carrier::binary;
+  std::size_t parameters = 0;
+  scan.message(scan.length(), [&](std::uint32_t number, WireType type) {
+    if (number == kName) {
+      input.name = scan.text(type, kMaxNameBytes);
+    } else if (number == kDatatype) {
+      input.datatype = scan.text(type, kMaxKeyBytes);
+    } else if (number == kShape) {
+      read_shape(scan, type, input.shape);
+    } else if (number == kTensorParameters) {
+      if (++parameters > kMaxParameters) return scan.fail("too many parameters");
+      if (take_shared(read_parameter(scan, type), input.place)) input.carrier = Carrier::shared;
+    } else if (number == kContents && type == WireType::bytes) {
+      if (input.carrier == Carrier::typed) return scan.fail("contents twice");
+      input.bytes = scan.length();
+      input.offset = scan.position();
+      if (input.bytes > 0) input.carrier = Carrier::typed;
+      scan.jump(input.bytes);
+    } else {
+      scan.skip(type);
+    }
+  });
+  return input;
+}
+
+InferOutput read_output_tensor(ProtoScan& scan) {
+  InferOutput output;
+  SharedPlace place;
+  std::size_t parameters = 0;
+  scan.message(scan.length(), [&](std::uint32_t number, WireType type) {
+    if (number == kName) {
+      output.name = scan.text(type, kMaxNameBytes);
+    } else if (number == 2) {
+      if (++parameters > kMaxParameters) return scan.fail("too many parameters");
+      const GrpcParameter parameter = read_parameter(scan, type);
+      if (take_shared(parameter, place)) output.place = place;
+      if (parameter.key == "classification" && parameter.number != 0)
+        scan.fail("classification is not supported");
+    } else {
+      scan.skip(type);
+    }
+  });
+  return output;
+}
+
+void take_parameter(ProtoScan& scan, const GrpcParameter& parameter, InferRequest& request) {
+  const auto keep = [&](const auto& value, auto& into) {
+    if (value)
+      into = *value;
+    else
+      scan.fail(to_string(value.error()));
+  };
+  if (parameter.key == "priority") {
+    keep(priority_from("parameter priority", parameter.number), request.priority);
+  } else if (parameter.key == "timeout" && parameter.number != 0) {
+    keep(timeout_from_us("parameter timeout", parameter.number), request.timeout_ns);
+  } else if (parameter.key == "sequence_id") {
+    scan.fail("sequences are not supported (parameter sequence_id)");
+  }
+}
+
+struct RawPlace {
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+// raw_input_contents stand for the inputs that are not in shared memory, in order.
+void assign_raw(ProtoScan& scan, const std::vector<RawPlace>& raw, InferRequest& request) {
+  std::size_t next = 0;
+  for (InferInput& input : request.inputs) {
+    if (input.carrier == Carrier::shared) continue;
+    if (input.carrier == Carrier::typed) {
+      if (!raw.empty()) scan.fail("contents and raw_input_contents in one request");
+      continue;
+    }
+    if (next == raw.size()) {
+      scan.fail("input '" + input.name + "' has neither contents nor raw_input_contents");
+      return;
+    }
+    input.offset = raw[next].offset;
+    input.bytes = raw[next++].bytes;
+  }
+  if (next < raw.size()) scan.fail("more raw_input_contents than inputs");
+}
+
+// Which field of InferTensorContents has the values of a type; 0: none has.
+std::uint32_t contents_field(DataType type) {
+  switch (type) {
+    case DataType::boolean:
+      return 1;
+    case DataType::int8:
+    case DataType::int16:
+    case DataType::int32:
+      return 2;
+    case DataType::int64:
+      return 3;
+    case DataType::uint8:
+    case DataType::uint16:
+    case DataType::uint32:
+      return 4;
+    case DataType::uint64:
+      return 5;
+    case DataType::fp32:
+      return 6;
+    case DataType::fp64:
+      return 7;
+    case DataType::fp16:
+    case DataType::bf16:
+      break;
+  }
+  return 0;
+}
+
+// Reads one number of the message and gives its bytes in the type; narrower ones are checked.
+std::uint64_t read_number(ProtoScan& scan, DataType type) {
+  if (type == DataType::fp32) return scan.fixed32();
+  if (type == DataType::fp64) return scan.fixed64();
+  const std::uint64_t value = scan.varint();
+  const auto inside = [&](std::int64_t low, std::int64_t high) {
+    const auto number = static_cast<std::int64_t>(value);
+    if (number < low || number > high) scan.fail("a number out of range");
+  };
+  switch (type) {
+    case DataType::boolean:
+      inside(0, 1);
+      break;
+    case DataType::int8:
+      inside(-128, 127);
+      break;
+    case DataType::int16:
+      inside(-32'768, 32'767);
+      break;
+    case DataType::uint8:
+      inside(0, 255);
+      break;
+    case DataType::uint16:
+      inside(0, 65'535);
+      break;
+    case DataType::uint32:
+      inside(0, std::numeric_limits<std::uint32_t>::max());
+      break;
+    default:
+      break;  // int32 comes as 64 bits that are cut, as protobuf has it
+  }
+  return value;
+}
+
+Result<void> read_typed(ProtoScan& scan, const InferInput& input, const TensorSpec& tensor,
+                        std::span<const std::span<char>> rows) {
+  const std::uint32_t wanted = contents_field(tensor.type);
+  const std::size_t size = size_of(tensor.type);
+  const std::size_t in_row = rows[0].size() / size, all = in_row * rows.size();
+  std::size_t count = 0;
+  const auto put = [&] {
+    const std::uint64_t value = read_number(scan, tensor.type);
+    if (count == all) return scan.fail("more values than the shape has");
+    std::memcpy(rows[count / in_row].data() + count % in_row * size, &value, size);
+    ++count;
+  };
+  scan.seek(input.offset);
+  scan.message(input.bytes, [&](std::uint32_t number, WireType type) {
+    if (number != wanted) return scan.fail("values in a field of another type");
+    if (type != WireType::bytes) return put();
+    const std::uint64_t bytes = scan.length(), end = scan.position() + bytes;
+    while (scan.ok() && scan.position() < end) put();
+    if (scan.position() > end) scan.fail("values that end in a number");
+  });
+  if (scan.ok() && count < all) scan.fail("fewer values than the shape has");
+  if (!scan.ok()) return bad_input("input '" + input.name + "'", scan.error());
+  return {};
+}
+
+std::string encode_tensor(const TensorSpec& tensor, std::int64_t rows) {
+  std::string out, shape;
+  append_field(out, kName, tensor.name);
+  append_field(out, kDatatype, name_of(tensor.type));
+  append_varint(shape, static_cast<std::uint64_t>(rows));
+  for (const std::int64_t size : tensor.shape)
+    append_varint(shape, static_cast<std::uint64_t>(size));
+  append_field(out, kShape, shape);
+  return out;
+}
+
+std::string encode_parameter(std::string_view key, std::uint32_t choice, std::string_view text,
+                             std::uint64_t number) {
+  std::string value, entry;
+  if (choice == 3)
+    append_field(value, choice, text);
+  else
+    append_field(value, choice, number);
+  append_field(entry, 1, key);
+  append_field(entry, 2, value);
+  return entry;
+}
+
+}  // namespace
+
+Result<ModelName> parse_model_name(Pieces message) {
+  ProtoScan scan(message);
+  ModelName model;
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    if (number == 1)
+      model.name = scan.text(type, kMaxNameBytes);
+    else if (number == 2)
+      model.version = scan.text(type, kMaxNameBytes);
+    else
+      scan.skip(type);
+  });
+  if (!scan.ok()) return bad_input("message", scan.error());
+  return model;
+}
+
+Result<InferRequest> parse_grpc_infer(Pieces message) {
+  ProtoScan scan(message);
+  InferRequest request;
+  request.binary_outputs = true;
+  std::vector<RawPlace> raw;
+  std::size_t parameters = 0;
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    if (number == kModelName) {
+      request.model = scan.text(type, kMaxNameBytes);
+    } else if (number == kModelVersion_) {
+      request.version = scan.text(type, kMaxNameBytes);
+    } else if (number == kId) {
+      request.id = scan.text(type, kMaxNameBytes);
+    } else if (number == kParameters) {
+      if (++parameters > kMaxParameters) return scan.fail("too many parameters");
+      take_parameter(scan, read_parameter(scan, type), request);
+    } else if (number == kInputs && type == WireType::bytes) {
+      if (request.inputs.size() == kMaxTensors) return scan.fail("too many inputs");
+      request.inputs.push_back(read_input_tensor(scan));
+    } else if (number == kOutputs && type == WireType::bytes) {
+      if (request.outputs.size() == kMaxTensors) return scan.fail("too many outputs");
+      request.outputs.push_back(read_output_tensor(scan));
+    } else if (number == kRaw && type == WireType::bytes) {
+      if (raw.size() == kMaxTensors) return scan.fail("too many raw_input_contents");
+      const std::uint64_t bytes = scan.length();
+      raw.push_back({scan.position(), bytes});
+      scan.jump(bytes);
+    } else {
+      scan.skip(type);
+    }
+  });
+  if (scan.ok()) assign_raw(scan, raw, request);
+  if (!scan.ok()) return bad_input("message", scan.error());
+  return request;
+}
+
+Result<void> read_grpc_tensor(Pieces message, const InferInput& input, const TensorSpec& tensor,
+                              std::span<const std::span<char>> rows) {
+  ProtoScan scan(message);
+  if (input.carrier == Carrier::typed) return read_typed(scan, input, tensor, rows);
+  scan.seek(input.offset);
+  for (const std::span<char> row : rows) scan.copy(row);
+  if (!scan.ok()) return bad_input("input '" + input.name + "'", scan.error());
+  return {};
+}
+
+std::string encode_flag(bool value) {
+  std::string out;
+  if (value) append_field(out, 1, std::uint64_t{1});
+  return out;
+}
+
+std::string encode_server_metadata() {
+  std::string out;
+  append_field(out, 1, kServerName);
+  append_field(out, 2, kServerVersion);
+  append_field(out, 3, std::string_view("system_shared_memory"));
+  return out;
+}
+
+std::string encode_model_metadata(const ModelSpec& model) {
+  std::string out;
+  append_field(out, 1, model.name);
+  append_field(out, 2, kModelVersion);
+  append_field(out, 3, model.platform);
+  for (const TensorSpec& tensor : model.inputs) append_field(out, 4, encode_tensor(tensor, -1));
+  for (const TensorSpec& tensor : model.outputs) append_field(out, 5, encode_tensor(tensor, -1));
+  return out;
+}
+
+std::string encode_infer_head(const ModelSpec& model, std::string_view id,
+                              const BoundRequest& request) {
+  std::string out;
+  append_field(out, kModelName, model.name);
+  append_field(out, kModelVersion_, kModelVersion);
+  if (!id.empty()) append_field(out, kId, id);
+  for (const BoundOutput& output : request.outputs) {
+    const TensorSpec& spec = model.outputs[static_cast<std::size_t>(output.tensor)];
+    std::string tensor = encode_tensor(spec, request.items);
+    if (output.carrier == Carrier::shared) {
+      const std::uint64_t bytes = bytes_of(spec) * static_cast<std::uint64_t>(request.items);
+      const auto add = [&](const std::string& entry) {
+        append_field(tensor, kTensorParameters, entry);
+      };
+      add(encode_parameter("shared_memory_region", 3, output.place.region, 0));
+      add(encode_parameter("shared_memory_offset", 2, "", output.place.offset));
+      add(encode_parameter("shared_memory_byte_size", 2, "", bytes));
+    }
+    append_field(out, kInputs, tensor);  // `outputs` is field 5 of the response
+  }
+  return out;
+}
+
+std::string encode_raw_head(std::size_t bytes) {
+  std::string out;
+  append_varint(out, kRawOutputs << 3 | 2);
+  append_varint(out, bytes);
+  return out;
+}
+
+}  // namespace partita::serve
