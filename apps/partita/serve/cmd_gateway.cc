@@ -11,6 +11,7 @@
 #include "node/state_dir.h"
 #include "serve/front/front.h"
 #include "serve/front/tokens.h"
+#include "serve/grpc/grpc_front.h"
 #include "serve/host/host.h"
 #include "serve/wire/frames.h"
 
@@ -21,7 +22,7 @@ constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
 constexpr serve::Nanos kLookForIdle = 10'000'000;
 
 struct GatewayFlags {
-  std::string state_directory, tokens, access_log, grace = "10s";
+  std::string state_directory, tokens, access_log, grpc, grace = "10s";
   serve::FrontOptions front = {};
   serve::CoreOptions core = {};
   int memory_mib = 1024;
@@ -48,6 +49,7 @@ struct Running {
   std::unique_ptr<serve::Loop> loop;
   std::unique_ptr<serve::Core> core;
   std::unique_ptr<serve::Front> front;
+  std::unique_ptr<serve::GrpcFront> grpc = {};
   RealProcesses processes = {};
   std::unique_ptr<serve::Host> host = {};
   std::unique_ptr<serve::Loop::Timer> ending = {};
@@ -60,6 +62,7 @@ void wind_up(Context& context, Running& running, serve::Nanos grace) {
   say(context, "stopping: requests under way are answered first\n");
   running.core->close_doors();
   running.front->drain();
+  if (running.grpc) running.grpc->drain();
   running.patience_ends = serve::Loop::now_ns() + grace;
   running.ending = std::make_unique<serve::Loop::Timer>(*running.loop, [&running](std::int64_t) {
     const serve::Nanos now = serve::Loop::now_ns();
@@ -98,12 +101,24 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!made) return failed(made.error());
   running.core = *std::move(made);
   const bool tls = !options->tls_certificate.empty();
+  if (!flags.grpc.empty()) {
+    auto grpc = serve::GrpcFront::open(*running.loop, *running.core,
+                                       {.listen = flags.grpc,
+                                        .tls_certificate = options->tls_certificate,
+                                        .tls_key = options->tls_key,
+                                        .tokens = options->tokens});
+    if (!grpc) return failed(grpc.error());
+    running.grpc = *std::move(grpc);
+  }
   auto front = serve::Front::open(*running.loop, *running.core, *std::move(options));
   if (!front) return failed(front.error());
   running.front = *std::move(front);
   const std::string host = flags.front.listen.substr(0, flags.front.listen.rfind(':'));
-  say(context, fmt::format("listening at {}://{}:{}, workers at {}\n", tls ? "https" : "http", host,
-                           running.front->port(), core.link_path));
+  say(context,
+      fmt::format("listening at {}://{}:{}{}, workers at {}\n", tls ? "https" : "http", host,
+                  running.front->port(),
+                  running.grpc ? fmt::format(", gRPC at port {}", running.grpc->port()) : "",
+                  core.link_path));
   running.host = std::make_unique<serve::Host>(serve::HostDoors{
       *running.loop, *running.core, context.files, running.processes, *directory, tell});
   running.loop->run();
@@ -115,6 +130,8 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   command.add_option("--http", flags.front.listen, "Where it takes requests; port 0: any free one")
       ->type_name("HOST:PORT")
       ->capture_default_str();
+  command.add_option("--grpc", flags.grpc, "Where it takes gRPC, too; without it there is none")
+      ->type_name("HOST:PORT");
   command
       .add_option("--tokens", flags.tokens,
                   "Who may come in: a line per token with the services it is for, or '*'")
@@ -153,7 +170,7 @@ Command add_gateway(CLI::App& app) {
   add_flags(*command, *flags);
   add_device_flags(*command, flags->device);
   command->footer(
-      "partita gateway --http 127.0.0.1:8000\n"
+      "partita gateway --http 127.0.0.1:8000 --grpc 127.0.0.1:8001\n"
       "partita gateway --http 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem --tokens "
       "tokens.txt\n"
       "curl localhost:8000/v2/models/chat");
