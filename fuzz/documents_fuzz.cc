@@ -7,6 +7,7 @@
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
 #include "forms/reason_forms.h"
+#include "serve/load/load_report.h"
 #include "sim/report_forms.h"
 
 namespace {
@@ -34,5 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto report = [](const auto& one) { return partita::sim::report_json(one); };
   check_document(text, partita::sim::parse_serving_report, report);
   check_document(text, partita::sim::parse_batch_report, report);
+  check_document(text, partita::serve::parse_load_report, partita::serve::load_report_json);
   return 0;
 }

@@ -28,7 +28,8 @@ struct Doors {
   Clock& clock;
   const hw::Catalogue& catalogue;
   std::string state_dir;
-  // With it, a device counts as drained only when the workers' supervisor has let go of it, too.
+  // With it, a device counts as drained only when the workers' supervisor has let go of it, too,
+  // and a gateway that runs is asked what is ready.
   Processes* processes = nullptr;
   // Asked often: should what is being done end?
   std::function<bool()> interrupted = {};
@@ -36,12 +37,16 @@ struct Doors {
 std::string journal_path(const std::string& state_dir);
 std::string assignment_path(const std::string& state_dir);
 
+inline constexpr Seconds kGatewayReadyTimeout{300};
+
 struct ApplyOptions {
   double min_available = 1;
   bool keep_foreign = false;
   Seconds drain_timeout{60};  // per instance
   bool rollback = false;      // noted in the journal
-  Seconds ready_timeout{0};  // how long a started segment may take until a process holds its device
+  // How long a started segment may take until a process holds its device; 0: nobody waits for it.
+  // Where a gateway runs: until it has all of the segment's workers ready; 0: kGatewayReadyTimeout.
+  Seconds ready_timeout{0};
 };
 
 using ApplyObserver = std::function<void(const ApplyEvent&)>;

@@ -44,6 +44,7 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
   change_ = &change;
   there_.clear();
   stopped_.clear();
+  unconfirmed_.clear();
   waited_in_vain_ = false;
   for (const device::GpuState& gpu : state.gpus) {
     models_[gpu.index] = gpu.model;
@@ -52,6 +53,10 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
     }
   }
   for (step_ = 0; step_ < change.steps.size(); ++step_) {
+    if (change.steps[step_].kind == Step::Kind::stop) {
+      const Result<void> confirmed = co_await confirm(&change.steps[step_]);
+      if (!confirmed) co_return confirmed;
+    }
     if (talk_.interrupted && may_stop_before(step_)) {
       const Result<void> back = co_await put_back();
       if (!back) co_return back;
@@ -62,7 +67,9 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
     if (!done) co_return done;
     talk_.tell({ApplyEvent::Kind::done_step, change_, step_, ""});
   }
-  co_return {};
+  if (unconfirmed_.empty()) co_return {};
+  step_ = change.steps.size() - 1;  // what is waited for belongs to it
+  co_return co_await confirm(nullptr);
 }
 
 // Nothing is left half made.
@@ -172,9 +179,94 @@ Done Executor::start(const Step& step) {
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
   next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
                            segment.batch, segment.processes, segment.throughput_rps});
+  const AssignedSegment started = next.segments.back();
   const Result<void> written = co_await book_.assign(next);
   if (!written) co_return written;
-  co_return co_await wait_until_ready(step, device);
+  const AskGateway question;
+  const Result<GatewaySeen> seen = co_await talk_.ask(question);
+  if (!seen) co_return failed(seen.error());
+  if (!seen->state) co_return co_await wait_until_ready(step, device);
+  // It is waited for before anything is stopped; until then others may start as well.
+  unconfirmed_.push_back({started, book_.assignment.revision});
+  co_return {};
+}
+
+namespace {
+
+bool ready_on(const GatewayState& gateway, const AssignedSegment& segment) {
+  const auto ready = std::ranges::count_if(gateway.workers, [&](const GatewayWorker& one) {
+    return one.device == segment.device && one.service == segment.service &&
+           one.state == WorkerReadiness::ready;
+  });
+  return ready >= segment.processes;
+}
+
+// How much of its service's capacity a segment is.
+double weight_of(const AssignedSegment& segment) {
+  return segment.throughput_rps > 0 ? segment.throughput_rps : segment.processes;
+}
+
+}  // namespace
+
+std::string Executor::missing(const GatewayState& gateway) const {
+  for (const Unconfirmed& one : unconfirmed_) {
+    if (gateway.revision >= one.revision && ready_on(gateway, one.segment)) continue;
+    return fmt::format("the workers of {} on {} to be ready", one.segment.service,
+                       one.segment.device);
+  }
+  return {};
+}
+
+// Whether it would leave less than is to stay up, and more is yet to come.
+std::string Executor::too_little(const GatewayState& gateway, const Step& stopping) const {
+  const std::string& service = stopping.segment.service;
+  const auto told = std::ranges::find(gateway.services, service, &GatewayService::name);
+  if (told == gateway.services.end()) return {};
+  const There& now = there_.at({stopping.place.gpu, stopping.place.start, stopping.place.profile});
+  double ready = 0, going = 0;
+  bool all = true;
+  for (const AssignedSegment& one : book_.assignment.segments) {
+    if (one.service != service) continue;
+    const bool goes =
+        std::ranges::count(now.compute, one.device, &device::ComputeInstance::uuid) > 0;
+    const bool up = ready_on(gateway, one);
+    if (up) (goes ? going : ready) += weight_of(one);
+    all = all && (up || goes);
+  }
+  const double both = ready + going;
+  const double left = both > 0 ? told->capacity_rps * ready / both : 0;
+  const double needed = options_.min_available * told->rate_rps;
+  if (all || left >= needed) return {};
+  return fmt::format("{} to have {:.4g}/s ready without {}; it would have {:.4g}/s", service,
+                     needed, to_string(stopping.place), left);
+}
+
+Done Executor::confirm(const Step* stopping) {
+  if (unconfirmed_.empty() && (stopping == nullptr || options_.min_available <= 0)) co_return {};
+  const Seconds patience =
+      options_.ready_timeout.value > 0 ? options_.ready_timeout : kGatewayReadyTimeout;
+  const std::int64_t until = talk_.now + ns(patience);
+  std::string text;
+  bool told = false;
+  while (true) {
+    const AskGateway question;
+    const Result<GatewaySeen> seen = co_await talk_.ask(question);
+    if (!seen) co_return failed(seen.error());
+    text = seen->state ? missing(*seen->state) : std::string{};
+    if (seen->state && text.empty() && stopping != nullptr)
+      text = too_little(*seen->state, *stopping);
+    if (text.empty()) unconfirmed_.clear();
+    if (text.empty() || talk_.interrupted) co_return {};
+    if (!told) talk_.tell({ApplyEvent::Kind::waiting, change_, step_, text});
+    told = true;
+    if (talk_.now >= until) break;
+    co_await talk_.until(talk_.now + kPollNs);
+  }
+  waited_in_vain_ = true;
+  Error error{ErrorCode::timeout,
+              fmt::format("waited {} s for {}; is the supervisor running?", patience.value, text),
+              stopping != nullptr ? to_string(stopping->place) : std::string()};
+  co_return failed(std::move(error));
 }
 
 Done Executor::wait_until_ready(const Step& step, const std::string& device) {
@@ -235,10 +327,10 @@ Done Executor::drain(const Step& step) {
     const Result<void> back = co_await put_back();
     if (!back) co_return back;
     if (talk_.interrupted) co_return failed(interrupted_error(false));
-    Error error{ErrorCode::in_use,
-                fmt::format("still held by {} after {} s", users->text,
-                            options_.drain_timeout.value),
-                to_string(step.place)};
+    Error error{
+        ErrorCode::in_use,
+        fmt::format("still held by {} after {} s", users->text, options_.drain_timeout.value),
+        to_string(step.place)};
     co_return failed(std::move(error));
   }
 }
@@ -264,7 +356,7 @@ Done Executor::destroy_compute(const Step& step) {
     // Without it, its GPU instance is still ours but has no UUID to know it by.
     if (ours) {
       const Record intent = IntentRecord{place};
-    const Result<void> noted = co_await book_.note(intent);
+      const Result<void> noted = co_await book_.note(intent);
       if (!noted) co_return noted;
     }
     const DestroyCompute question{place.gpu, there(place).gi_id, one.ci_id};

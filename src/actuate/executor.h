@@ -60,6 +60,11 @@ class Executor {
   Done destroy_compute(const Step& step);
   Done destroy_instance(const Step& step);
   Done wait_until_ready(const Step& step, const std::string& device);
+  // Until the gateway, if one runs, has ready what was started, and may do without what is to be
+  // stopped (none: null).
+  Done confirm(const Step* stopping);
+  std::string missing(const GatewayState& gateway) const;
+  std::string too_little(const GatewayState& gateway, const Step& stopping) const;
   // The services keep what they have: segments that were stopped go back to the devices that are
   // still there.
   Done put_back();
@@ -81,6 +86,12 @@ class Executor {
   std::map<Key, There> there_;
   std::map<int, std::string> models_;  // by GPU
   std::map<Key, AssignedSegment> stopped_;
+  // Started in this run, with the revision that says so, until the gateway has them ready.
+  struct Unconfirmed {
+    AssignedSegment segment;
+    long revision = 0;
+  };
+  std::vector<Unconfirmed> unconfirmed_;
   long driver_calls_ = 0;
   bool waited_in_vain_ = false;
 };

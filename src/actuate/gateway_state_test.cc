@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kGatewayStateSecond = 1'000'000'000;
 
 GatewayState some_state() {
   return {.revision = 7,
@@ -73,10 +73,10 @@ TEST(GatewayState, SpeaksOnlyForAGatewayThatLivesAndWrites) {
   state.identity = processes.identity(state.pid);
   ASSERT_TRUE(files.make_directories("/state"));
   ASSERT_TRUE(files.write_atomic(gateway_path("/state"), gateway_json(state)));
-  EXPECT_TRUE(found(101 * kSecond));
-  EXPECT_FALSE(found(106 * kSecond));  // it hangs
+  EXPECT_TRUE(found(101 * kGatewayStateSecond));
+  EXPECT_FALSE(found(106 * kGatewayStateSecond));  // it hangs
   processes.crash(state.pid, 1);
-  EXPECT_FALSE(found(101 * kSecond));
+  EXPECT_FALSE(found(101 * kGatewayStateSecond));
   ASSERT_TRUE(files.write_atomic(gateway_path("/state"), "{"));
   EXPECT_FALSE(read_gateway(doors, 0));
 }

@@ -65,6 +65,7 @@ class NodeBrain::Work {
        const hw::Catalogue& catalogue)
       : catalogue_(catalogue), devices_(std::move(devices)) {
     options_.drain_timeout = timeout;
+    options_.min_available = 0;  // who says drain means it
     book_.journal = std::move(known);
     flow_.emplace(drain());
   }

@@ -54,6 +54,13 @@ struct Performer {
     return doors.driver.destroy_instance(one.gpu, one.gi_id);
   }
   Answer operator()(const AskUsers& one) const { return users(one); }
+  Answer operator()(const AskGateway&) const {
+    if (doors.processes == nullptr) return Result<GatewaySeen>(GatewaySeen{});
+    const GatewayDoors gateway{*doors.processes, doors.files, doors.state_dir};
+    auto read = read_gateway(gateway, doors.clock.now_ns());
+    if (!read) return Result<GatewaySeen>(failed(read.error()));
+    return Result<GatewaySeen>(GatewaySeen{*std::move(read)});
+  }
 
   Result<Users> users(const AskUsers& one) const {
     const Result<device::GpuState> gpu = doors.driver.read(one.place.gpu);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actuate/change.h"
+#include "actuate/gateway_state.h"
 #include "actuate/journal.h"
 
 namespace partita::actuate {
@@ -34,6 +35,11 @@ struct Seen {
 struct Users {
   std::vector<device::Holder> holders;
   std::string text;  // who keeps the instance from being destroyed, in words; empty: nobody
+};
+
+// What the gateway says; nothing when none runs.
+struct GatewaySeen {
+  std::optional<GatewayState> state;
 };
 
 struct Look {  // reads assignment and node
@@ -76,10 +82,14 @@ struct AskUsers {  // who is on an instance; workers that the supervisor has sta
   long revision = 0;  // of the assignment that the supervisor must have seen
 };
 
+struct AskGateway {
+  using Gives = GatewaySeen;
+};
+
 using Question = std::variant<Look, Note, Assign, EnableMig, CreateInstance, CreateCompute,
-                              DestroyCompute, DestroyInstance, AskUsers>;
+                              DestroyCompute, DestroyInstance, AskUsers, AskGateway>;
 using Answer = std::variant<Result<void>, Result<Seen>, Result<device::ModeChange>, Result<int>,
-                            Result<device::ComputeInstance>, Result<Users>>;
+                            Result<device::ComputeInstance>, Result<Users>, Result<GatewaySeen>>;
 
 class Talk {
  public:

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "base/descriptor.h"
 
@@ -70,6 +72,18 @@ bool Cgroups::enter(const std::string& name) {
     return true;
   ::rmdir(folder.c_str());
   return false;
+}
+
+void Cgroups::tidy(const std::string& prefix) const {
+  if (!possible()) return;
+  std::error_code code;
+  std::vector<std::string> found;
+  for (std::filesystem::directory_iterator it(home_, code), end; !code && it != end;
+       it.increment(code)) {
+    const bool named = it->path().filename().string().starts_with(prefix);
+    if (named && it->is_directory(code)) found.push_back(it->path().string());
+  }
+  for (const std::string& folder : found) ::rmdir(folder.c_str());  // refused while it is in use
 }
 
 bool Cgroups::leave() {

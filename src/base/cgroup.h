@@ -17,6 +17,8 @@ class Cgroups {
 
   // Goes into the cgroup of that name, making it; false: not possible, and we are where we were.
   bool enter(const std::string& name);
+  // Removes those below ours whose names begin so and that nobody is in.
+  void tidy(const std::string& prefix) const;
   // And back. False: not possible, so whoever is there must not be ended, and enter() refuses now.
   bool leave();
   // Of a cgroup that enter() made, its folder; "" when there is none.

@@ -138,8 +138,9 @@ void each_process(Use use) {
 }
 
 // The name of a family's cgroup.
+constexpr const char* kFamilyPrefix = "partita-";
 std::string family_name(const std::string& value) {
-  return fmt::format("partita-{:016x}", text_hash(value));
+  return fmt::format("{}{:016x}", kFamilyPrefix, text_hash(value));
 }
 
 bool over(const Stat& stat) { return stat.state == 'Z' || stat.state == 'X'; }
@@ -171,6 +172,8 @@ Result<Pid> RealProcesses::start(const ProcessSpec& spec) {
   std::vector<std::string> environment = environment_with(spec.environment);
   pid_t pid = 0;
   const auto family = spec.environment.find(spec.family_variable);
+  // What ended while nobody looked has left its cgroup.
+  if (family != spec.environment.end() && running_.empty()) cgroups_.tidy(kFamilyPrefix);
   const bool apart =
       family != spec.environment.end() && cgroups_.enter(family_name(family->second));
   const int code = ::posix_spawnp(&pid, argv[0].c_str(), &settings.actions, &settings.attributes,

@@ -28,8 +28,8 @@ struct ProcessSpec {
   // Once it ends, what is left of its process group is killed; of a daemon it is left alone. Holds
   // for whoever adopts it, too; what was adopted counts as no daemon.
   bool daemon = false;
-  // A variable of `environment` whose value belongs to this process alone: its descendants are known
-  // by it, see end_family(). Where the system has cgroups they are in one of their own as well.
+  // A variable of `environment` whose value belongs to this process alone: its descendants are
+  // known by it, see end_family(). Where the system has cgroups they are in one of their own, too.
   std::string family_variable = {};
   bool operator==(const ProcessSpec&) const = default;
 };

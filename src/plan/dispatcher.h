@@ -60,8 +60,8 @@ class Dispatcher {
     Nanos wake_at = kForever;  // when to call step again if nothing else happens
   };
 
-  // One request joins the queue, in order of these times, behind those of the same one: usually now;
-  // earlier for what is more urgent, or comes back from a process that died under it.
+  // One request joins the queue, in order of these times, behind those of the same one: usually
+  // now; earlier for what is more urgent, or comes back from a process that died under it.
   void arrive(Nanos time);
   void withdraw(std::size_t position);  // the request behind so many leaves the queue
   void complete(int member);            // one of its running batches has ended

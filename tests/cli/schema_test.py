@@ -7,6 +7,7 @@ import os
 import unittest
 
 import harness
+from oip_server import serving
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
@@ -116,6 +117,15 @@ class SchemaTest(harness.CliTest):
                                   "--day")],
             "GraphRun": [self.json(*run), self.json(*run, "--compare")],
         }
+        with serving() as (url, _):
+            load = ("load", "--url", url, "--duration", "300ms")
+            documents["LoadReport"] = [
+                self.json(*load, "--services", "services.yaml"),
+                self.json(*load, "--scenario", "server", "--model", "m", "--target-qps", "50",
+                          "--latency-bound", "1ms", "--min-requests", "5", status=1)]
+        # What only a gateway writes; the example is read and written by a test.
+        text = harness.source_text("docs/formats.md").split("\n## Gateway state\n", 1)[1]
+        documents["GatewayState"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
         self.write_services("name: a, model: large, rate_rps: 9000, slo_ms: 500")
         documents["Refusal"] = [self.json(*self.plan_args("--max-gpus", "1"), status=1)]
         return documents

@@ -5,8 +5,10 @@ that apply takes away (on a simulated machine)."""
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
+import threading
 import time
 import unittest
 
@@ -117,6 +119,21 @@ class WorkersTest(CliTest):
         except FileNotFoundError:
             return False
 
+    def say_as_gateway(self, revision, workers, services=()):
+        """gateway.json, as if this test were the gateway; workers are (place, pid, state)."""
+        with open(f"/proc/{os.getpid()}/stat", encoding="utf-8") as file:
+            start = file.read().rsplit(")", 1)[1].split()[19]
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            identity = f"{start}@{file.read().strip()}"
+        self.write("gateway.new", json.dumps({
+            "api_version": "partita/v1", "kind": "GatewayState", "revision": revision,
+            "pid": os.getpid(), "identity": identity, "written_s": time.monotonic(),
+            "services": services, "workers": [
+                {"device": device, "index": index, "service": service, "pid": pid, "state": state,
+                 "last_beat_s": 1} for (device, service, index), pid, state in workers]}))
+        os.rename(self.path("gateway.new"), self.path("gateway.json"))
+        return True
+
     def show(self):
         return self.ok("workers", "--state-dir", ".", "--show")
 
@@ -150,12 +167,52 @@ class SupervisorTest(WorkersTest):
         self.assertEqual(set(last), {("MIG-1", "a", 0), ("MIG-3", "b", 0)})
         shown = self.show()
         self.assertIn(f"supervisor: process {supervisor.pid}, follows assignment 2\n", shown)
-        self.assertRegex(shown, r"MIG-1 +1g.10gb +a +4 +0 +runs +\d+ +1 +137 ")
+        self.assertRegex(shown, r"MIG-1 +1g.10gb +a +4 +0 +runs +- +\d+ +1 +137 ")
 
         said = self.finish(supervisor, signal.SIGTERM)
         self.assertIn("a 0 on MIG-1: ended with status 137", said)
         self.assertFalse([pid for pid in last.values() if self.alive(pid)])
         self.assertEqual(self.show(), "no supervisor runs\nno workers\n")
+
+    def test_replaces_who_does_not_answer_and_ends_what_it_leaves_behind(self):
+        # Answers as long as its file grows younger; its helper has a session of its own.
+        worker = ("sh -c 'setsid sh -c \"echo \\$\\$ > helper.$$; exec sleep 60\" & "
+                  "while :; do touch alive; sleep 0.05; done'")
+        self.assign(segment("MIG-1", "a"))
+        supervisor = self.supervise("--probe", "sh -c 'test -n \"$(find alive -newermt -0.5sec)\"'",
+                                    "--probe-period", "100ms", "--startup", "30s",
+                                    command=worker)
+        place = ("MIG-1", "a", 0)
+        self.wait_for(lambda: re.search(r"runs +ready", self.show()))
+        first = self.workers()[place]
+        helper = int(self.read(f"helper.{first}"))
+        os.kill(first, signal.SIGSTOP)
+        self.wait_for(lambda: self.workers().get(place, first) != first)
+        self.assertFalse(self.alive(first))
+        self.assertFalse(self.alive(helper))
+        self.wait_for(lambda: re.search(r"runs +ready", self.show()))
+        said = self.said(supervisor)
+        self.assertIn("a 0 on MIG-1: does not answer, 3 probes failed; replacing it", said)
+        self.assertIn("did not end within 2.0 s; killed it", said)
+        second = self.workers()[place]
+        helper = int(self.read(f"helper.{second}"))
+        self.finish(supervisor, signal.SIGTERM)
+        self.assertFalse(self.alive(second) or self.alive(helper))
+
+    def test_the_gateway_says_who_is_ready(self):
+        self.assign(segment("MIG-1", "a"), segment("MIG-2", "b"))
+        supervisor = self.supervise()
+        self.wait_for(lambda: len(self.workers()) == 2)
+        silent, well = self.workers()["MIG-1", "a", 0], self.workers()["MIG-2", "b", 0]
+        def gateway(state):
+            return self.say_as_gateway(1, [(("MIG-1", "a", 0), silent, state),
+                                           (("MIG-2", "b", 0), well, "ready")])
+
+        self.wait_for(lambda: gateway("ready") and self.show().count(" ready ") == 2)
+        self.wait_for(lambda: gateway("silent") and self.alive(silent) is False)
+        self.assertIn("a 0 on MIG-1: does not answer, the gateway has heard nothing",
+                      self.said(supervisor))
+        self.assertTrue(self.alive(well))
 
     def test_workers_outlive_a_killed_supervisor_and_are_adopted(self):
         self.assign(segment("MIG-1", "a"), segment("MIG-2", "b"))
@@ -236,9 +293,9 @@ class ApplyTest(WorkersTest):
         self.write("after.json", plan(("3g.40gb", 0, "kept", 2), ("1g.10gb", 4, "moved", 1),
                                       ("1g.10gb", 6, "new", 1)))
 
-    def apply(self, file, *more):
+    def apply(self, file, *more, least="0"):
         return self.run_partita("apply", file, "--driver", "sim", "--machine", "machine.yaml",
-                                "--state-dir", ".", "--min-available", "0", *more)
+                                "--state-dir", ".", "--min-available", least, *more)
 
     def services(self):
         """(service, index) to (pid, device)."""
@@ -285,6 +342,46 @@ class ApplyTest(WorkersTest):
         successor = self.supervise("--mps")
         self.wait_to_hear(successor, "adopted")
         self.finish(successor, signal.SIGTERM)
+
+    def test_apply_stops_nothing_before_the_gateway_has_its_successor_ready(self):
+        self.write("before.json", plan(("2g.20gb", 0, "moved", 1)))
+        self.write("after.json", plan(("1g.10gb", 4, "moved", 1), ("1g.10gb", 5, "new", 2)))
+        self.supervise("--mps")
+        self.assertEqual(self.apply("before.json").returncode, 0)
+        self.wait_for(lambda: len(self.services()) == 1)
+        old = self.services()["moved", 0][1]
+        seen, ready, left = {}, set(), []  # devices since when, services' places, what had it left
+
+        def look():
+            assignment = json.loads(self.read("assignment.json"))
+            now = time.monotonic()
+            places = [(one["device"], one["service"], index)
+                      for one in assignment["segments"] for index in range(one["processes"])]
+            for place in places:
+                if now - seen.setdefault(place, now) >= 0.5:
+                    ready.add(place)
+            if old not in {place[0] for place in places} and not left:
+                left.append(any(place[1] == "moved" and place[0] != old for place in ready))
+            self.say_as_gateway(assignment["revision"],
+                                [(place, 4711, "ready") for place in places if place in ready])
+
+        over = threading.Event()
+
+        def gateway():
+            while not over.wait(0.01):
+                look()
+
+        look()
+        thread = threading.Thread(target=gateway)
+        thread.start()
+        done = self.apply("after.json", least="1")
+        over.set()
+        thread.join()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(left, [True])
+        self.assertIn(b"waiting for the workers of", done.stderr)
+        look()
+        self.assertEqual(len([one for one in ready if one[1] == "moved" and one[0] != old]), 1)
 
 
 if __name__ == "__main__":

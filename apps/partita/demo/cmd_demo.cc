@@ -18,6 +18,7 @@
 #include "profile/law.h"
 #include "progress.h"
 #include "serve/demo_models.h"
+#include "serve/demo_serve.h"
 #include "serving/comparison.h"
 #include "serving/report.h"
 
@@ -227,9 +228,10 @@ Command add_demo(CLI::App& app) {
                    "demo-plan.svg")
       ->type_name("FILE");
   add_seed(*command, flags->seed);
-  const Command models = add_demo_models(*command);
-  return {command, [flags, models](Context& context) {
+  const Command models = add_demo_models(*command), serve = add_demo_serve(*command);
+  return {command, [flags, models, serve](Context& context) {
             if (models.app->parsed()) return models.run(context);
+            if (serve.app->parsed()) return serve.run(context);
             return run_demo(context, *flags);
           }};
 }

@@ -210,7 +210,8 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
       ->type_name("SECONDS");
   within(command.add_option("--ready-timeout", flags.ready_timeout,
                             "Seconds to wait for a started segment to hold its device before "
-                            "stopping what it replaces; 0: do not wait"),
+                            "stopping what it replaces, 0: do not wait; where a gateway runs: for "
+                            "its workers to be ready, 0: 300"),
          0, kMaxWait)
       ->type_name("SECONDS");
   add_output(command, flags.output, {"text", "json"});

@@ -33,6 +33,7 @@ struct LoadFlags {
   std::string duration = "60s";
   std::uint64_t seed = 1;
   int connections = 128;
+  bool first = false;
   double require = 0;
   std::string token_file;
   serve::TlsWishes tls;
@@ -110,6 +111,7 @@ Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags
   options.tls = flags.tls;
   options.token = *token;
   options.connections = flags.connections;
+  options.first_in_line = flags.first;
   options.duration = static_cast<sim::Nanos>(duration->value * sim::kNanosPerSecond);
   options.seed = flags.seed;
   if (!flags.scenario.empty()) options.min_requests = flags.min_requests;
@@ -221,6 +223,8 @@ Result<serve::LoadReport> measured(Context& context, const LoadFlags& flags,
   options.watch = [&](const serve::LoadMoment& moment) { table.show(moment); };
   const auto outcome = serve::run_load(options, services, context.clock);
   if (!outcome) return failed(outcome.error());
+  if (flags.first && !outcome->first_in_line)
+    complain(context, "warning: --first: the system refuses the priority (CAP_SYS_NICE)");
   std::vector<serve::PlayedService> names;
   for (const plan::Service& service : played.problem.services)
     names.push_back({service.name,
@@ -322,6 +326,8 @@ void add_connection_flags(CLI::App& command, LoadFlags& flags) {
          1, serve::kMaxLoadConnections)
       ->type_name("N")
       ->default_str(fmt::format("{}", flags.connections));
+  command.add_flag("--first", flags.first,
+                   "Go before other programs (real-time priority): less late on a busy machine");
   command
       .add_option("--token-file", flags.token_file,
                   "A file whose first line is sent as a bearer token")

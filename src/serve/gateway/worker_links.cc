@@ -94,17 +94,11 @@ void WorkerLinks::flush(WorkerId worker) {
     link.waiting.pop_front();
   }
   link.watch.want(true, false);
-  if (link.closing) links_.erase(found);
 }
 
 void WorkerLinks::close(WorkerId worker) {
-  const auto found = links_.find(worker);
-  if (found == links_.end()) return;
-  if (found->second->waiting.empty()) {
-    links_.erase(found);
-  } else {
-    found->second->closing = true;
-  }
+  // Closed now, with frames of the worker unread, the kernel would throw away what was sent to it.
+  if (const auto found = links_.find(worker); found != links_.end()) found->second->closing = true;
 }
 
 void WorkerLinks::drop(WorkerId worker, const std::string& why) {

@@ -33,7 +33,8 @@ class WorkerLinks {
 
   // False when it is not connected (any more). `descriptor` is copied.
   bool send(WorkerId worker, std::string_view frame, int descriptor = -1);
-  // Ends the connection once what was sent is away; `gone` is not called for it.
+  // Nothing of it is heard any more; the connection ends when the worker has read what was sent and
+  // ends it. `gone` is not called for it.
   void close(WorkerId worker);
   std::int64_t heard_at(WorkerId worker) const;  // 0: not connected
 

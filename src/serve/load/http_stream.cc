@@ -126,6 +126,11 @@ Moved HttpStream::read(std::span<char> room) {
   return moved;
 }
 
+std::string HttpStream::certificate_fault() const {
+  const long code = impl_->ssl ? SSL_get_verify_result(impl_->ssl.get()) : X509_V_OK;
+  return code == X509_V_OK ? std::string() : X509_verify_cert_error_string(code);
+}
+
 struct HttpDialer::Impl {
   TargetUrl url;
   sockaddr_storage address{};
@@ -196,6 +201,12 @@ class OneFetch {
   int descriptor() const { return stream_.descriptor(); }
   bool writes() const { return sent_ < request_.size(); }
   const HttpAnswer& answer() const { return answer_; }
+  std::string fault() const {
+    const std::string certificate = stream_.certificate_fault();
+    if (!certificate.empty()) return "its certificate: " + certificate;
+    return answer_.begun() ? fmt::format("a broken answer: {}", answer_.why())
+                           : "the connection was refused or closed";
+  }
   // False once nothing more can come.
   bool pump() {
     while (sent_ < request_.size()) {
@@ -239,10 +250,7 @@ Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request
     pollfd wait{one.descriptor(), static_cast<short>(one.writes() ? POLLIN | POLLOUT : POLLIN), 0};
     ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 100)));
   }
-  if (one.answer().state() != HttpAnswer::State::done)
-    return environment_error("", one.answer().begun()
-                                     ? fmt::format("a broken answer: {}", one.answer().why())
-                                     : std::string("the connection was refused or closed"));
+  if (one.answer().state() != HttpAnswer::State::done) return environment_error("", one.fault());
   return FetchedAnswer{one.answer().status(), one.answer().body()};
 }
 

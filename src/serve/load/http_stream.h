@@ -38,6 +38,8 @@ class HttpStream {
   int descriptor() const;
   Moved write(std::span<const char> bytes);
   Moved read(std::span<char> room);
+  // What is wrong with the server's certificate; "" when nothing is known to be.
+  std::string certificate_fault() const;
 
  private:
   friend class HttpDialer;

@@ -42,7 +42,8 @@ struct LoadOptions {
   long min_requests = 0;                 // ...but not before there were so many
   sim::Nanos patience = 10'000'000'000;  // how long answers are waited for after the last arrival
   std::uint64_t seed = 1;                // of the tensors
-  std::function<bool()> stop = {};       // asked often: should arrivals end now?
+  bool first_in_line = false;       // real-time priority (SCHED_FIFO), where the system grants it
+  std::function<bool()> stop = {};  // asked often: should arrivals end now?
   std::function<void(const LoadMoment&)> watch = {};  // about once a second
 };
 
@@ -53,6 +54,7 @@ struct LoadOutcome {
   long waited = 0;                  // requests that found no connection free
   int connections = 0;              // most that were open
   bool stopped = false;             // by `stop`
+  bool first_in_line = false;       // the priority was granted
 };
 
 // Asks the server what the models take, then runs. Refused: a server that cannot be reached or does

@@ -10,7 +10,7 @@
 namespace partita::serve {
 namespace {
 
-constexpr sim::Nanos kMs = 1'000'000;
+constexpr sim::Nanos kRunMs = 1'000'000;
 const char* const kMetadata =
     R"({"name": "m", "versions": ["1"], "platform": "null",
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}],
@@ -24,10 +24,10 @@ LoadOptions options_for(const StubServer& server, double seconds) {
   return {.url = *parse_target_url("url", server.url()),
           .connections = 32,
           .duration = static_cast<sim::Nanos>(seconds * 1e9),
-          .patience = 2000 * kMs};
+          .patience = 2000 * kRunMs};
 }
 
-std::vector<LoadService> poisson(double rate, sim::Nanos slo = 100 * kMs) {
+std::vector<LoadService> poisson(double rate, sim::Nanos slo = 100 * kRunMs) {
   return {{"m", slo, sim::ArrivalSource::poisson(Rps{rate}, Rng(3))}};
 }
 
@@ -41,14 +41,14 @@ long arrivals_within(double rate, double seconds) {
 const LoadTally& only(const Result<LoadOutcome>& outcome) { return outcome->services.front(); }
 
 TEST(LoadRun, SendsWhatIsDueAndCountsIt) {
-  StubServer server({{"m", kMetadata}}, always({.after_ns = 5 * kMs}));
+  StubServer server({{"m", kMetadata}}, always({.after_ns = 5 * kRunMs}));
   RealClock clock;
   const auto outcome = run_load(options_for(server, 0.5), poisson(400), clock);
   ASSERT_TRUE(outcome) << to_string(outcome.error());
   EXPECT_EQ(only(outcome).offered(), arrivals_within(400, 0.5));
   EXPECT_EQ(only(outcome).completed(), only(outcome).offered());
   EXPECT_EQ(server.requests(), only(outcome).offered());
-  EXPECT_GE(only(outcome).latencies().percentile(1), 5 * kMs);
+  EXPECT_GE(only(outcome).latencies().percentile(1), 5 * kRunMs);
   EXPECT_EQ(only(outcome).open(), 0);
 }
 
@@ -56,7 +56,7 @@ TEST(LoadRun, SendsWhatIsDueAndCountsIt) {
 // it, which a client that waits for its answers would not see.
 TEST(LoadRun, AStallIsInTheLatenciesOfAllThatWereDue) {
   const auto script = [](long n, const std::string&) {
-    return StubAnswer{.stalls_ns = n == 100 ? 200 * kMs : 0};
+    return StubAnswer{.stalls_ns = n == 100 ? 200 * kRunMs : 0};
   };
   StubServer server({{"m", kMetadata}}, script);
   RealClock clock;
@@ -67,8 +67,8 @@ TEST(LoadRun, AStallIsInTheLatenciesOfAllThatWereDue) {
   EXPECT_EQ(only(outcome).completed(), only(outcome).offered());
   EXPECT_GT(outcome->waited, 0);
   // About 200 of 1000 requests wait 200 ms to 0 ms, evenly: half of the stall is at 90 %.
-  EXPECT_GE(only(outcome).latencies().percentile(99), 170 * kMs);
-  EXPECT_GE(only(outcome).latencies().percentile(90), 70 * kMs);
+  EXPECT_GE(only(outcome).latencies().percentile(99), 170 * kRunMs);
+  EXPECT_GE(only(outcome).latencies().percentile(90), 70 * kRunMs);
 }
 
 TEST(LoadRun, TellsRefusedFailedAndResetApart) {
@@ -158,10 +158,10 @@ TEST(LoadRun, SaysWhatIsWrongWithTheServer) {
 }
 
 TEST(LoadRun, EndsWithoutAnswersInTime) {
-  StubServer server({{"m", kMetadata}}, always({.after_ns = 60'000 * kMs}));
+  StubServer server({{"m", kMetadata}}, always({.after_ns = 60'000 * kRunMs}));
   RealClock clock;
   LoadOptions options = options_for(server, 0.1);
-  options.patience = 200 * kMs;
+  options.patience = 200 * kRunMs;
   const auto outcome = run_load(options, poisson(100), clock);
   ASSERT_TRUE(outcome) << to_string(outcome.error());
   EXPECT_EQ(only(outcome).failed(), arrivals_within(100, 0.1));
