@@ -1,5 +1,5 @@
-"""`profile measure` with real worker processes that take a fixed time, a kill amid it, and a plan on
-CPU units made from what was measured."""
+"""`profile measure` with real worker processes that take a fixed time, a kill amid it, and a plan
+on CPU units made from what was measured."""
 import csv
 import os
 import signal

@@ -64,8 +64,10 @@ TEST(OipBatch, OpenShapesNeedAChoice) {
 
 TEST(OipBatch, TakesAnswersApart) {
   const ModelSpec model = *parse_oip_metadata(kMetadata, 4, {});
+  std::string body;  // what came back points into it
   const auto read = [&](const std::string& json, const std::string& binary) {
-    return parse_oip_answer(model, 2, json + binary, json.size());
+    body = json + binary;
+    return parse_oip_answer(model, 2, body, json.size());
   };
   const std::string good =
       R"({"outputs": [{"name": "y", "datatype": "INT16", "shape": [2, 1],
