@@ -107,6 +107,7 @@ class LoadEngine {
     zero_ = clock_.now_ns() + kLead;
     next_look_ = zero_ + kLoadSecond;
     for (Stream& stream : streams_) stream.next = stream.service.arrivals.next();
+    set_timer(std::max<Nanos>(earliest().next, 0) + kLead);
     while (!over()) {
       wait();
       const Nanos now = clock_.now_ns();
