@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -31,16 +32,21 @@ std::optional<Place> parse_place(const std::string& text) {
   return Place{text.substr(before + 1, last - before - 1), *index};
 }
 
-// What the dispatcher is to reckon with: the measured curve up to the largest batch that is used.
+// What the dispatcher is to reckon with: the measured times up to the largest batch that is used,
+// straight lines between them. A larger batch is never taken for a quicker one: that is noise.
 profile::BatchCurve curve_of(const std::vector<CurvePoint>& measured, int max_batch) {
   profile::BatchCurve curve;
-  for (const CurvePoint& point : measured) {
-    const int batch = std::min(point.batch, max_batch);
-    // A larger batch is never taken for a quicker one: that is noise of the measurement.
-    const double before = curve.steps.empty() ? 0 : curve.steps.back().latency.value;
-    const double took = std::max(static_cast<double>(point.nanos) / 1e6, before);
-    curve.steps.push_back({batch, Millis{took}});
-    if (batch == max_batch) break;
+  CurvePoint before = measured.front();
+  before.batch = 0;  // what is smaller than the smallest takes as long
+  for (CurvePoint point : measured) {
+    point.nanos = std::max(point.nanos, before.nanos);
+    for (int n = before.batch + 1; n <= std::min(point.batch, max_batch); ++n) {
+      const double part = static_cast<double>(n - before.batch) / (point.batch - before.batch);
+      const double took =
+          std::lerp(static_cast<double>(before.nanos), static_cast<double>(point.nanos), part);
+      curve.steps.push_back({n, Millis{took / 1e6}});
+    }
+    before = point;
   }
   return curve;
 }
