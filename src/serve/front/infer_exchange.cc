@@ -35,6 +35,11 @@ class InferExchange final : public Exchange {
     head.priority = wanted_.priority;
     return head;
   }
+  // Whether the slots are still for the model that the request was checked against.
+  bool same_tensors() const {
+    const ModelSpec* now = door_.backend.model(service);
+    return now != nullptr && now->inputs == model_->inputs && now->outputs == model_->outputs;
+  }
   std::vector<std::span<char>> rows_of(int tensor);
   Result<void> place(std::size_t input);
   Result<void> share_outputs();
@@ -136,6 +141,11 @@ Step InferExchange::on_text() {
     give_back();  // what was let in early is not what came
   if (!request_)
     if (const auto denial = admit(bound_.items, wishes())) return deny(*denial);
+  if (!same_tensors())
+    return deny(
+        {.kind = Denial::Kind::not_ready,
+         .message = "model '" + service + "' has just been replaced by one of other tensors",
+         .retry_after_ns = 1'000'000'000});
   for (std::size_t i = 0; i < wanted_.inputs.size(); ++i)
     if (const auto placed = place(i); !placed) return refuse(400, to_string(placed.error()));
   text = {};
