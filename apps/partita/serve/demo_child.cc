@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +16,19 @@ int exit_status(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// In the child: ends when the demo does, however that ends.
+[[noreturn]] void become(char** argv, const char* output, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);
+  if (*output != '\0') {
+    const int file = ::open(output, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file >= 0 && (::dup2(file, STDOUT_FILENO) < 0 || ::dup2(file, STDERR_FILENO) < 0))
+      ::_exit(127);
+  }
+  ::execv("/proc/self/exe", argv);
+  ::_exit(127);
+}
+
 }  // namespace
 
 Result<DemoChild> DemoChild::start(const std::vector<std::string>& arguments,
@@ -25,17 +38,10 @@ Result<DemoChild> DemoChild::start(const std::vector<std::string>& arguments,
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  if (!output.empty()) {
-    ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(),
-                                       O_WRONLY | O_CREAT | O_APPEND, 0644);
-    ::posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  }
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, "/proc/self/exe", &files, nullptr, argv.data(), ::environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  if (error != 0) return environment_error("demo", std::strerror(error));
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return environment_error("demo", std::strerror(errno));
+  if (pid == 0) become(argv.data(), output.c_str(), parent);
   return DemoChild(pid);
 }
 
