@@ -466,7 +466,7 @@ TEST_F(DoorsTest, IdleConnectionsAreCheapAndTheLimitHolds) {
   }
   ASSERT_TRUE(clients.back()->wait([&] { return front->connections() == wanted; }));
   const std::size_t each = (resident_bytes() - before) / (wanted - 100);
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // their shadow memory counts
   EXPECT_LE(each, 16'384u);
 #else
   EXPECT_LE(each, 4096u);
