@@ -70,7 +70,9 @@ void Dispatcher::set_groups() {
     group_of_[m] = groups_.size() - 1;
   }
   // Processes of a group are taken in turn, each member's first one before anybody's second.
-  for (int round = 0; round < profile::kMaxProcesses; ++round)
+  int most = 0;
+  for (const PoolMember& member : members) most = std::max(most, member.processes);
+  for (int round = 0; round < most; ++round)
     for (std::size_t m = 0; m < members.size(); ++m)
       if (round < members[m].processes) groups_[group_of_[m]].idle.push_back(static_cast<int>(m));
 }

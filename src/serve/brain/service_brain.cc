@@ -49,17 +49,16 @@ void ServiceBrain::rebuild() {
   std::vector<plan::PoolMember> members;
   std::vector<int> busy;
   for (const auto& [device, ids] : devices) {
-    members.push_back({workers_.at(ids.front()).offer.curve, static_cast<int>(ids.size())});
+    members.push_back({workers_.at(ids.front()).offer.curve, 0});
     busy.push_back(0);
     idle_.emplace_back();
     for (const WorkerId id : ids) {
       Worker& worker = workers_.at(id);
       worker.member = static_cast<int>(members.size()) - 1;
-      if (worker.batch) {
-        ++busy.back();
-      } else {
-        idle_.back().push_back(id);
-      }
+      const auto running = static_cast<int>(worker.batches.size());
+      members.back().processes += worker.offer.at_once;
+      busy.back() += running;
+      idle_.back().insert(idle_.back().end(), at(worker.offer.at_once - running), id);
     }
   }
   if (!dispatcher_) {
@@ -70,7 +69,7 @@ void ServiceBrain::rebuild() {
 }
 
 void ServiceBrain::join(WorkerId id, WorkerOffer offer) {
-  CHECK(!workers_.contains(id) && !offer.curve.steps.empty());
+  CHECK(!workers_.contains(id) && !offer.curve.steps.empty() && offer.at_once >= 1);
   workers_.emplace(id, Worker{.offer = std::move(offer)});
   rebuild();
 }
@@ -93,25 +92,25 @@ void ServiceBrain::leave(WorkerId id) {
   const auto found = workers_.find(id);
   if (found == workers_.end() || found->second.leaving) return;
   found->second.leaving = true;
-  if (!found->second.batch) drained_.push_back(id);
+  if (found->second.batches.empty()) drained_.push_back(id);
   rebuild();
 }
 
 void ServiceBrain::lose(Nanos now, WorkerId id) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
-  std::optional<Running> under_way;
-  if (found->second.batch) {
-    const auto batch = batches_.find(*found->second.batch);
-    under_way = std::move(batch->second);
+  std::vector<Waiting> under_way;
+  for (const BatchId running : found->second.batches) {
+    const auto batch = batches_.find(running);
+    const std::vector<Waiting>& items = batch->second.items;
+    under_way.insert(under_way.end(), items.begin(), items.end());
     batches_.erase(batch);
   }
   workers_.erase(found);
   std::erase(drained_, id);
   rebuild();
-  if (!under_way) return;
   std::set<RequestId> affected;
-  for (const Waiting& waiting : under_way->items) {
+  for (const Waiting& waiting : under_way) {
     Request& request = requests_.at(waiting.item.request);
     --request.running;
     if (affected.insert(waiting.item.request).second) {
@@ -119,7 +118,7 @@ void ServiceBrain::lose(Nanos now, WorkerId id) {
       if (!request.wish.idempotent || request.requeues > kMaxRequeues) request.failed = true;
     }
   }
-  for (auto waiting = under_way->items.rbegin(); waiting != under_way->items.rend(); ++waiting) {
+  for (auto waiting = under_way.rbegin(); waiting != under_way.rend(); ++waiting) {
     const Request& request = requests_.at(waiting->item.request);
     if (request.failed || request.gone) continue;
     ++counters_.requeued;
@@ -146,16 +145,17 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items)
   };
   std::vector<Slot> slots;
   slots.reserve(workers_.size());
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [name, worker] : workers_) {
     if (!worker.usable()) continue;
     const profile::BatchCurve& curve = worker.offer.curve;
-    Nanos free = now;
-    if (worker.batch) {
-      const Running& running = batches_.at(*worker.batch);
-      free = std::max(now, running.begun + scaled(running.predicted, drift_));
+    const Nanos full = scaled(nanos(curve.steps.back().latency), drift_);
+    for (const BatchId id : worker.batches) {
+      const Running& running = batches_.at(id);
+      slots.push_back({std::max(now, running.begun + scaled(running.predicted, drift_)),
+                       at(curve.max_batch()), full});
     }
-    slots.push_back(
-        {free, at(curve.max_batch()), scaled(nanos(curve.steps.back().latency), drift_)});
+    const std::size_t idle = at(worker.offer.at_once) - worker.batches.size();
+    slots.insert(slots.end(), idle, {now, at(curve.max_batch()), full});
   }
   const auto later = [](const Slot& a, const Slot& b) { return a.free > b.free; };
   std::make_heap(slots.begin(), slots.end(), later);
@@ -189,7 +189,8 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
     return {Refusal::queue_full, std::max<Nanos>(finish - now, 1), finish};
   }
   const Nanos deadline = wish.deadline.value_or(wish.arrived + settings_.slo);
-  if (settings_.shed && finish > deadline - plan::usual_margin(settings_.slo)) {
+  if (settings_.shed && settings_.predictable &&
+      finish > deadline - plan::usual_margin(settings_.slo)) {
     ++counters_.refused_miss;
     return {Refusal::predicted_miss, std::max<Nanos>(finish - deadline, 1), finish};
   }
@@ -290,11 +291,11 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
   const Running running = std::move(found->second);
   batches_.erase(found);
   Worker& worker = workers_.at(running.worker);
-  worker.batch.reset();
+  worker.batches.erase(id);
   if (worker.member >= 0) {
     dispatcher_->complete(worker.member);
     idle_[at(worker.member)].push_back(running.worker);
-  } else if (worker.leaving) {
+  } else if (worker.leaving && worker.batches.empty()) {
     drained_.push_back(running.worker);
   }
   const Nanos took = now - running.begun;
@@ -334,7 +335,7 @@ Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision)
   const WorkerId worker = idle.front();
   idle.pop_front();
   const BatchId id = next_batch_++;
-  workers_.at(worker).batch = id;
+  workers_.at(worker).batches.insert(id);
   Running running{.worker = worker, .begun = now, .predicted = decision.duration};
   Batch batch{.id = id, .worker = worker, .deadline = plan::kForever};
   batch.predicted = decision.duration;
@@ -391,13 +392,14 @@ double ServiceBrain::capacity_rps() const {
   for (const auto& [id, worker] : workers_) {
     if (!worker.usable()) continue;
     const profile::BatchCurve::Step& full = worker.offer.curve.steps.back();
-    rate += full.batch * 1e3 / full.latency.value;
+    rate += worker.offer.at_once * full.batch * 1e3 / full.latency.value;
   }
   return rate;
 }
 
 std::vector<WorkerId> ServiceBrain::overdue(Nanos now, Nanos grace) const {
   std::vector<WorkerId> late;
+  if (!settings_.predictable) return late;
   for (const auto& [id, running] : batches_)
     if (now - running.begun > running.predicted + grace) late.push_back(running.worker);
   return late;

@@ -40,6 +40,9 @@ struct ServiceSettings {
   Nanos slo = 0;                         // > 0
   int queue_limit = kDefaultQueueLimit;  // items that may wait
   bool shed = true;  // refuse at once what is predicted to end after its deadline
+  // Batches take about as long as was predicted. Streams of tokens do not: nothing is shed then, and
+  // no batch is overdue.
+  bool predictable = true;
   bool operator==(const ServiceSettings&) const = default;
 };
 
@@ -47,6 +50,7 @@ struct ServiceSettings {
 struct WorkerOffer {
   std::string device;
   profile::BatchCurve curve;  // execution time by batch; its end is the largest batch
+  int at_once = 1;            // batches that it runs beside one another
 };
 
 struct Wish {
@@ -149,7 +153,7 @@ class ServiceBrain {
     WorkerOffer offer;
     bool leaving = false, suspended = false;
     int member = -1;  // of the pool; -1: gets nothing
-    std::optional<BatchId> batch = {};
+    std::set<BatchId> batches = {};
     bool usable() const { return !leaving && !suspended; }
   };
   struct Waiting {

@@ -23,10 +23,6 @@ std::uint64_t wall_ms() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-ServiceSettings settings_of(const ServedService& service, const CoreOptions& options) {
-  return {.slo = service.slo, .queue_limit = options.queue_limit, .shed = options.shed};
-}
-
 double milliseconds(Nanos time) { return static_cast<double>(time) / 1e6; }
 
 Denial denial_of(std::string_view service, const Admission& admission) {
@@ -102,6 +98,14 @@ Nanos RecentLatencies::percentile(double percent) const {
 
 // ---- services ----
 
+ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
+                            bool predictable) {
+  return {.slo = service.slo,
+          .queue_limit = options.queue_limit,
+          .shed = options.shed,
+          .predictable = predictable};
+}
+
 Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
                  std::function<void(const std::string&)> the_say)
     : loop(the_loop), options(std::move(the_options)), say(std::move(the_say)) {
@@ -124,7 +128,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
     names.insert(service.name);
     std::shared_ptr<LiveService> here = find(service.name);
     if (!here) {
-      here = std::make_shared<LiveService>(service, settings_of(service, options));
+      here = std::make_shared<LiveService>(service, settings_of(service, options, true));
       // The service owns its timer, so the timer must not own the service.
       here->timer =
           std::make_unique<Loop::Timer>(loop, [this, weak = std::weak_ptr(here)](std::int64_t) {
@@ -133,7 +137,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
       services.emplace(service.name, here);
     }
     here->wanted = service;
-    here->brain.configure(settings_of(service, options));
+    here->brain.configure(settings_of(service, options, !here->streams()));
     follow_segments(here);
     step(here);
   }
@@ -256,11 +260,11 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   if (closed)
     return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
   const Nanos now = Loop::now_ns();
-  const bool openai = service->model && service->model->kind == ModelKind::openai;
-  Wish wish{.items = head.items,
-            .arrived = now,
-            .priority = head.priority,
-            .idempotent = head.idempotent && !openai};  // a part of it may be with the client
+  Wish wish{
+      .items = head.items,
+      .arrived = now,
+      .priority = head.priority,
+      .idempotent = head.idempotent && !service->streams()};  // a part of it may be with the client
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
   const Admission admission = service->brain.admit(now, wish);
   if (admission.refusal != Refusal::none) return denied(denial_of(head.service, admission));

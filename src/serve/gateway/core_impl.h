@@ -46,7 +46,11 @@ struct LiveService {
   double rate_rps = 0;
   bool stepping = false, step_again = false;
   bool removed = false;
+  bool streams() const { return model && model->kind == ModelKind::openai; }
 };
+
+ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
+                            bool predictable);
 
 struct LiveRequest {
   enum class State : std::uint8_t { open, submitted, finished, released };

@@ -148,6 +148,7 @@ void Core::Impl::greet(WorkerId worker, const Peer& peer, const Hello& hello) {
     }
   }
   service->model = hello.model;
+  service->brain.configure(settings_of(service->wanted, options, !service->streams()));
   const SlotMemory& memory = service->slots->memory();
   const Region region{.slot_bytes = memory.slot_bytes(), .slots = memory.slots()};
   links->send(worker, encode(region), memory.fd());
@@ -160,7 +161,11 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
     return refuse(worker, "its READY makes no sense");
   seat.state = Seat::State::ready;
   const std::shared_ptr<LiveService> service = seat.service;
-  service->brain.join(worker, {seat.device, curve_of(frame.curve, seat.max_batch)});
+  // Servers of streams batch by themselves: each request goes to them at once, alone.
+  const bool streams = service->streams();
+  service->brain.join(worker, {.device = seat.device,
+                               .curve = curve_of(frame.curve, streams ? 1 : seat.max_batch),
+                               .at_once = streams ? seat.max_batch : 1});
   ++service->segments[seat.device].ready_workers;
   say(fmt::format("{} is ready", named(seat)));
   changed();
@@ -238,13 +243,13 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
       ++batch;
       continue;
     }
-    had = std::move(batch->second.items);
+    had.insert(had.end(), batch->second.items.begin(), batch->second.items.end());
     batch = service->batches.erase(batch);
   }
   if (seat.state == Seat::State::ready) --service->segments[seat.device].ready_workers;
   if (seat.state != Seat::State::leaving || !had.empty()) {
     say(fmt::format("{} is gone: {}{}", named(seat), why,
-                    had.empty() ? "" : fmt::format("; it had a batch of {}", had.size())));
+                    had.empty() ? "" : fmt::format("; it had {} rows", had.size())));
   }
   service->brain.lose(Loop::now_ns(), worker);
   settle_released(had);
