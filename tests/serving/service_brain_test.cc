@@ -212,8 +212,8 @@ TEST(ServiceBrain, ShedsWhatWouldBeLate) {
   EXPECT_GE(static_cast<double>(counters.in_slo), 0.95 * capacity * 5);
 }
 
-// Streams last as long as they do: nothing is refused for it, nothing is overdue, and each goes to a
-// worker that has a lane free, up to its number of them.
+// Streams last as long as they do: nothing is refused for it, nothing is overdue, and each goes to
+// a worker that has a lane free, up to its number of them.
 TEST(ServiceBrain, StreamsGoAtOnceAndAreNeverOverdue) {
   World world({.slo = 10 * kMs, .predictable = false});
   world.join(1, "a", {{{1, Millis{1000}}}}, 3);

@@ -40,8 +40,8 @@ struct ServiceSettings {
   Nanos slo = 0;                         // > 0
   int queue_limit = kDefaultQueueLimit;  // items that may wait
   bool shed = true;  // refuse at once what is predicted to end after its deadline
-  // Batches take about as long as was predicted. Streams of tokens do not: nothing is shed then, and
-  // no batch is overdue.
+  // Batches take about as long as was predicted. Streams of tokens do not: nothing is shed then,
+  // and no batch is overdue.
   bool predictable = true;
   bool operator==(const ServiceSettings&) const = default;
 };
