@@ -156,7 +156,7 @@ std::vector<Nanos> poisson(double rate_rps, Nanos end, std::uint64_t seed) {
   return times;
 }
 
-// Same arrivals, same pool: request by request what the simulator says.
+// Same arrivals, same pool: as many in time as in the simulator, and the same mean latency.
 TEST(ServiceBrain, ServesAsTheSimulatorDoes) {
   for (const double rate : {500.0, 1500.0, 2700.0}) {
     const Nanos slo = 30 * kMs;

@@ -299,7 +299,6 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
     drained_.push_back(running.worker);
   }
   const Nanos took = now - running.begun;
-  counters_.execution += took;
   const double ratio = static_cast<double>(took) / static_cast<double>(running.predicted);
   drift_ = std::clamp(drift_ + kDriftWeight * (ratio - drift_), 1 / kMostDrift, kMostDrift);
   for (std::size_t i = 0; i < running.items.size(); ++i) {
@@ -338,7 +337,6 @@ Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision)
   workers_.at(worker).batches.insert(id);
   Running running{.worker = worker, .begun = now, .predicted = decision.duration};
   Batch batch{.id = id, .worker = worker, .deadline = plan::kForever};
-  batch.predicted = decision.duration;
   for (int i = 0; i < decision.dispatch; ++i) {
     const Waiting& waiting = queue_.front();
     CHECK(waiting.key == dispatcher_->dispatched()[at(i)]);

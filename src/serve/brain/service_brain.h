@@ -87,8 +87,7 @@ struct Item {
 struct Batch {
   BatchId id = 0;
   WorkerId worker = 0;
-  Nanos deadline = 0;   // of its most urgent item
-  Nanos predicted = 0;  // execution time
+  Nanos deadline = 0;  // of its most urgent item
   std::vector<Item> items = {};
 };
 struct Outputs {
@@ -104,8 +103,8 @@ struct ServiceCounters {
   long completed = 0, failed = 0, expired = 0, cancelled = 0;                // requests
   long in_slo = 0;  // requests, of completed
   long batches = 0, items = 0, requeued = 0;
-  Nanos execution = 0, queued = 0;  // sums: of batches; of items until their batch began
-  Nanos lateness = 0;               // sum over wake-ups: how late step() came
+  Nanos queued = 0;    // sum over items until their batch began
+  Nanos lateness = 0;  // sum over wake-ups: how late step() came
   long wakes = 0;
 };
 

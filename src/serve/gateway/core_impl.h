@@ -121,7 +121,6 @@ struct Core::Impl {
   std::map<std::string, std::shared_ptr<LiveService>, std::less<>> services;
   std::map<WorkerId, Seat> seats;
   std::unordered_map<RequestId, LiveRequest> requests;  // looked up and counted only
-  std::unordered_map<std::string, std::string> places;
   RequestId next_request = 1;
   std::string run_frame;  // reused
   std::unique_ptr<Loop::Timer> housekeeping;
