@@ -2,7 +2,6 @@
 // who forgets it ends it (SIGTERM, then waits).
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

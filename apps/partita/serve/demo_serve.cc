@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "actuate/gateway_state.h"
 #include "base/terminal.h"
@@ -74,12 +73,16 @@ class ServeDemo {
     say(context_, fmt::format("\n{}\n\n", painter.bold(fmt::format("{}. {}", ++step_, text))));
   }
 
-  // Shows a command as one would type it, and runs it to its end.
-  Result<int> command(const Words& words, const std::string& output = {}) {
+  // Shows a command as one would type it, and starts it.
+  Result<DemoChild> begin(const Words& words, const std::string& output = {}) {
     const Painter painter(context_.colour);
     say(context_,
         painter.dim(fmt::format("$ partita {}", fmt::join(shortened(words), " "))) + "\n");
-    auto child = DemoChild::start(words, output);
+    return DemoChild::start(words, output);
+  }
+  // ... and waits for its end.
+  Result<int> command(const Words& words, const std::string& output = {}) {
+    auto child = begin(words, output);
     if (!child) return failed(child.error());
     return child->wait();
   }
@@ -104,8 +107,7 @@ class ServeDemo {
   // ---- the steps ----
 
   Result<void> prepare() {
-    cores_ = static_cast<int>(serve::usable_cpus().size());
-    if (cores_ < 2)
+    if (serve::usable_cpus().size() < 2)
       return environment_error("demo serve", "needs two cores, one for each of its services");
     std::error_code ignored;
     std::filesystem::remove_all(folder_ / "state", ignored);
@@ -257,10 +259,7 @@ class ServeDemo {
   Result<bool> load_while_moving() {
     headline("Traffic, and meanwhile the service moves to the other core");
     const Words words = load_words("7s", "plan.json");
-    const Painter painter(context_.colour);
-    say(context_,
-        painter.dim(fmt::format("$ partita {}", fmt::join(shortened(words), " "))) + "\n");
-    auto load = DemoChild::start(words, "");
+    auto load = begin(words);
     if (!load) return failed(load.error());
     context_.clock.sleep_ns(2'000 * kMs);
     // The same plan with its one instance at the other place.
@@ -296,7 +295,7 @@ class ServeDemo {
   Context& context_;
   const ServeFlags& flags_;
   std::filesystem::path folder_;
-  int step_ = 0, cores_ = 0;
+  int step_ = 0;
   bool real_ = false;
   std::map<std::string, double> rates_;
   std::string url_;

@@ -16,19 +16,16 @@
 
 #include "serve/front/access_log.h"
 #include "serve/front/address.h"
-#include "serve/front/fake_backend.h"
-#include "serve/front/front.h"
-#include "serve/front/test_client.h"
+#include "serve/front/door_fixture.h"
 
 namespace partita::serve {
 namespace {
 
 using nlohmann::json;
-using test::FakeBackend;
 using test::RawClient;
 using test::request;
 
-class DoorsTest : public testing::Test {
+class DoorsTest : public test::DoorFixture {
  protected:
   DoorsTest() {
     backend.add(test::pair_model());
@@ -38,26 +35,11 @@ class DoorsTest : public testing::Test {
     std::filesystem::create_directories(folder);
   }
   ~DoorsTest() override { std::filesystem::remove_all(folder); }
-  void open(FrontOptions options = {}) {
-    options.listen = "127.0.0.1:0";
-    auto opened = Front::open(*loop, backend, options);
-    ASSERT_TRUE(opened) << to_string(opened.error());
-    front = std::move(*opened);
-  }
-  RawClient client() { return RawClient(*loop, front->port()); }
-  RawClient::Answer ask(const std::string& bytes) {
-    RawClient one = client();
-    one.send(bytes);
-    return one.answer();
-  }
   static std::string get(const std::string& path, const std::string& headers = "") {
     return "GET " + path + " HTTP/1.1\r\n" + headers + "\r\n";
   }
 
   std::filesystem::path folder;
-  std::unique_ptr<Loop> loop = Loop::make().value();
-  FakeBackend backend;
-  std::unique_ptr<Front> front;
 };
 
 // ---- streams

@@ -6,13 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/front/fake_backend.h"
-#include "serve/front/test_client.h"
 
 namespace partita::serve {
 namespace {
 
 using nlohmann::json;
-using test::FakeBackend;
 using test::kMilli;
 using test::RawClient;
 using test::request;
@@ -43,7 +41,7 @@ const json kPairOutputs = json::parse(R"([
   {"name":"twice","datatype":"FP32","shape":[2,4],"data":[2,4,7,-8,0,2000,0.5,16]},
   {"name":"next","datatype":"INT32","shape":[2,2],"data":[2,3,4,-3]}])");
 
-class FrontTest : public testing::Test {
+class FrontTest : public test::DoorFixture {
  protected:
   FrontTest() {
     backend.add(test::pair_model());
@@ -57,27 +55,11 @@ class FrontTest : public testing::Test {
       if (backend.requests.at(id).service == "pair") test::compute_pair(backend, id);
     };
   }
-  void open(FrontOptions options = {}) {
-    options.listen = "127.0.0.1:0";
-    auto opened = Front::open(*loop, backend, options);
-    ASSERT_TRUE(opened) << to_string(opened.error());
-    front = std::move(*opened);
-  }
-  RawClient client() { return RawClient(*loop, front->port()); }
-  RawClient::Answer ask(const std::string& bytes) {
-    RawClient one = client();
-    one.send(bytes);
-    return one.answer();
-  }
   RawClient::Answer get(const std::string& path) {
     return ask("GET " + path + " HTTP/1.1\r\n\r\n");
   }
   // Nothing that was let in is held any more.
   void expect_all_released() { EXPECT_TRUE(backend.requests.empty()); }
-
-  std::unique_ptr<Loop> loop = Loop::make().value();
-  FakeBackend backend;
-  std::unique_ptr<Front> front;
 };
 
 TEST_F(FrontTest, JsonAndBinaryFormsGiveTheSameNumbers) {
