@@ -140,17 +140,22 @@ std::string protocol_page() {
   return fmt::format(
       R"(# The protocol of remote CUDA
 
-Made by `partita remote operations --format markdown` from `src/remote/wire/operations.h`; a test compares the two.
+Made by `partita remote operations --format markdown` from `src/remote/wire/operations.h`; a test
+compares the two.
 
-Version {}, hash of the table {:#018x}: both are in `hello`, and a server refuses a client whose table is another.
-A frame is a header of {} bytes, a body of fields, and bulk. Everything is little-endian. The header: `body_bytes` u32,
-`code` u16, 0 u16, `request` u32, 0 u32, `bulk_bytes` u64. The code of an answer has the bit {:#x} set, and its body begins
-with `status` i32 and `sticky` i32 (CUDA's error numbers; the second one is of asynchronous operations before). Fields lie
-packed in the order given here. text and bytes: u32 length before them. Handles, device pointers and tokens: u64. extent: three
-u32. digest: 32 bytes. Limits: body {} bytes, text {}, bytes {}, bulk {}.
+Version {}, hash of the table {:#018x}: both are in `hello`, and a server refuses a client whose
+table is another.
 
-Classes: async operations have request 0 and no answer; a failure shows at the next answer. sync ones are waited for. memo ones
-are asked once and then known. Everything else that CUDA offers is answered by the client itself.
+A frame is a header of {} bytes, a body of fields, and bulk; all of it is little-endian. The header:
+`body_bytes` u32, `code` u16, 0 u16, `request` u32, 0 u32, `bulk_bytes` u64. The code of an answer
+has the bit {:#x} set, and its body begins with `status` i32 and `sticky` i32 (CUDA's error numbers;
+the second one is of asynchronous operations before). Fields lie packed in the order given here:
+text and bytes with their u32 length before them; handles, device pointers and tokens as u64; an
+extent as three u32; a digest as 32 bytes. Limits: body {} bytes, text {}, bytes {}, bulk {}.
+
+Classes: async operations have request 0 and no answer; a failure shows at the next answer. sync
+ones are waited for. memo ones are asked once and then known. Everything else that CUDA offers is
+answered by the client itself.
 
 ## Operations of the client
 
