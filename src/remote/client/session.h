@@ -66,6 +66,8 @@ class Session final : public NoticeReader {
   Status release_on(std::uint64_t stream, std::uint64_t address);
   std::optional<Block> block_of(std::uint64_t address);
   bool is_device(std::uint64_t address);
+  // Whether these bytes lie in one block, or in a module's variable.
+  bool covers_device(std::uint64_t address, std::uint64_t bytes);
   Got<MemoryState> memory();
   // From the program's memory; it may be reused on return.
   Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes);

@@ -88,11 +88,17 @@ std::optional<Block> Session::block_of(std::uint64_t address) {
 }
 
 bool Session::is_device(std::uint64_t address) {
+  if (!is_ready_.load(std::memory_order_acquire)) return false;
   {
     const Lock lock(mutex_);
     if (arena_ && arena_->contains(address)) return true;
   }
   return block_of(address).has_value();
+}
+
+bool Session::covers_device(std::uint64_t address, std::uint64_t bytes) {
+  const auto block = block_of(address);
+  return block && bytes <= block->bytes - (address - block->address);
 }
 
 Got<MemoryState> Session::memory() {
