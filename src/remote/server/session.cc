@@ -15,6 +15,7 @@ Session::Session(Channel& channel, Images& images, std::string token, SessionLim
 Session::~Session() = default;
 Session::Step Session::step() { return core_->step(); }
 int Session::backend_descriptor() const { return core_->backend_descriptor(); }
+void Session::greeted(std::uint32_t request) { core_->greeted(request); }
 std::optional<Wanted> Session::wanted() { return core_->wanted(); }
 void Session::waiting(std::uint32_t place) { core_->waiting(place); }
 void Session::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen) {
@@ -97,9 +98,9 @@ void Session::Core::take(const Frame& frame) {
 }
 
 void Session::Core::dispatch(const Frame& frame) {
-  const Take take = frame.header.code < kCodes ? table()[frame.header.code] : nullptr;
-  if (take == nullptr) return end(fmt::format("no operation has code {}", frame.header.code));
-  (this->*take)(frame);
+  const Take taker = frame.header.code < kCodes ? table()[frame.header.code] : nullptr;
+  if (taker == nullptr) return end(fmt::format("no operation has code {}", frame.header.code));
+  (this->*taker)(frame);
 }
 
 // Whether another frame may be read now.
@@ -141,8 +142,9 @@ bool Session::Core::read_frame() {
 }
 
 void Session::Core::accept(const Frame& frame) {
-  // A call that is done may be what all the rest waits for.
-  if (stalled_ && frame.header.code != CallDone::kSpec.code) return defer(frame);
+  // A call that is done may be what all the rest waits for; pings ask whether we live.
+  const unsigned code = frame.header.code;
+  if (stalled_ && code != CallDone::kSpec.code && code != Ping::kSpec.code) return defer(frame);
   const bool before = stalled_;
   dispatch(frame);
   if (stalled_ && !before) defer(frame);
@@ -230,6 +232,7 @@ void Session::Core::fence(std::function<void()> then) {
     ++*left;
     watch(ObjectKind::stream, id, one);
   }
+  if (*left == 1) poll();  // what they left behind comes first
   one();
 }
 
@@ -237,7 +240,12 @@ void Session::Core::poll() {
   if (!backend_ || ended_) return;
   DeviceBackend::Polled polled = backend_->poll();
   again_ = polled.again;
-  for (Completed& completed : polled.completed) complete(completed);
+  for (Completed& completed : polled.completed) arrived_.push_back(std::move(completed));
+  while (!arrived_.empty()) {  // what completes may poll again
+    Completed first = std::move(arrived_.front());
+    arrived_.pop_front();
+    complete(first);
+  }
 }
 
 void Session::Core::complete(Completed& completed) {
@@ -267,25 +275,28 @@ void Session::Core::complete(Completed& completed) {
 
 std::optional<Wanted> Session::Core::wanted() { return std::exchange(wanted_, std::nullopt); }
 
+std::optional<Refused> refusal_of(const Hello& hello, std::string_view token) {
+  if (hello.version != kWireVersion || hello.table != protocol_hash())
+    return Refused{kNotSupported,
+                   fmt::format("client and server are of different versions (the client's protocol "
+                               "is {}/{:016x}, the server's {}/{:016x})",
+                               hello.version, hello.table, kWireVersion, protocol_hash())};
+  // As much work whatever the token is.
+  unsigned differs = hello.token.size() == token.size() ? 0 : 1;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const char theirs = i < hello.token.size() ? hello.token[i] : '\0';
+    differs |= static_cast<unsigned char>(token[i]) ^ static_cast<unsigned char>(theirs);
+  }
+  if (!token.empty() && differs != 0) return Refused{kNotPermitted, "the token is not the server's"};
+  return std::nullopt;
+}
+
 Reply<Hello> Session::Core::on(const Hello& op) {
-  greeted_ = true;
-  hello_ = request_;
-  if (op.version != kWireVersion || op.table != protocol_hash()) {
-    deny(kNotSupported, fmt::format("client and server are of different versions (the client's "
-                                    "protocol is {}/{:016x}, the server's {}/{:016x})",
-                                    op.version, op.table, kWireVersion, protocol_hash()));
-    return std::nullopt;
-  }
-  // Equal lengths of work whatever the token is.
-  unsigned differs = op.token.size() == token_.size() ? 0 : 1;
-  for (std::size_t i = 0; i < token_.size(); ++i)
-    differs |= static_cast<unsigned char>(token_[i]) ^
-               static_cast<unsigned char>(i < op.token.size() ? op.token[i] : '\0');
-  if (!token_.empty() && differs != 0) {
-    deny(kNotPermitted, "the token is not the server's");
-    return std::nullopt;
-  }
-  wanted_ = Wanted{std::string(op.shape), std::string(op.program), op.pid, op.flags};
+  greeted(request_);
+  if (const std::optional<Refused> why = refusal_of(op, token_))
+    deny(why->status, why->reason);
+  else
+    wanted_ = Wanted{std::string(op.shape), std::string(op.program), op.pid, op.flags};
   return std::nullopt;
 }
 
@@ -357,7 +368,7 @@ void Session::Core::drop_everything() {
   streams_.clear(), lively_.clear(), events_.clear(), calls_.clear();
   default_stream_ = {};
   allocations_ = {};
-  staged_.clear();
+  staged_.clear(), arrived_.clear();
   asked_for_room_ = stalled_ = false;
   graph_nodes_ = 0, graph_bytes_ = 0, staged_bytes_ = 0, calls_out_ = 0;
   counts_.memory = 0;

@@ -22,7 +22,7 @@ struct SessionLimits {
   std::size_t allocations = 1 << 20;
   std::size_t streams = 240, events = 60'000, modules = 512, kernels = 65'536;
   std::size_t graphs = 1024, graph_nodes = 100'000;  // nodes: of all graphs
-  std::uint64_t staging = std::uint64_t{64} << 20;   // bytes on their way; more are not read
+  std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way; more are not read
   // While the client owes a CallDone reading goes on; what is more than this is refused.
   std::uint64_t staging_at_most = std::uint64_t{1} << 30;
   std::size_t waiting = 4096;   // answers that are not due yet
@@ -37,6 +37,9 @@ struct Wanted {
   std::uint64_t pid = 0;
   std::uint32_t flags = 0;  // HelloFlags
 };
+
+// Why a client with this hello cannot be served: another version, a wrong token.
+std::optional<Refused> refusal_of(const Hello& hello, std::string_view token);
 
 struct SessionCounts {
   std::uint64_t operations = 0, launches = 0, refused = 0, bytes_in = 0, bytes_out = 0;
@@ -63,6 +66,8 @@ class Session {
   // To poll beside the channel's; -1 while there is none.
   int backend_descriptor() const;
 
+  // In place of a hello from the channel: it was read, and found good, before the channel came here.
+  void greeted(std::uint32_t request);
   // Once, after a good hello: then one of the next three follows, waiting() before as often as the
   // place changes.
   std::optional<Wanted> wanted();

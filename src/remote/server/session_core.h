@@ -27,6 +27,7 @@ class Session::Core {
   Step step();
   int backend_descriptor() const { return backend_ ? backend_->descriptor() : -1; }
   std::optional<Wanted> wanted();
+  void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
   void waiting(std::uint32_t place);
   void grant(std::uint64_t number, std::unique_ptr<DeviceBackend> backend, Open reopen);
   void deny(Status status, const std::string& reason);
@@ -238,6 +239,7 @@ class Session::Core {
   std::map<std::uint64_t, Waiter> waiters_;  // before what has Tags
   std::map<std::uint32_t, void (Core::*)(std::uint32_t)> due_;  // requests without answer
   std::optional<Nanos> again_;
+  std::deque<Completed> arrived_;
 
   Arriving bulk_;
   bool stalled_ = false;  // an allocation waits for memory that is being freed

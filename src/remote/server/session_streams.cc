@@ -180,6 +180,7 @@ Reply<EventElapsed> Session::Core::on(const EventElapsed& op) {
 std::uint64_t Session::Core::call_tag(Token token, bool often) {
   return wait_for(
       [this, token](Completed& held) {
+        if (dead_ != 0) return backend_->resume(held.hold);
         ++calls_out_;
         calls_[token.value].push_back(held.hold);
         put(Call{token});
