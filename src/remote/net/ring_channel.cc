@@ -1,6 +1,7 @@
 #include "remote/net/ring_channel.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,7 +22,10 @@ constexpr int kRingSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t kRingHead = 4096;            // indices of both rings
 constexpr std::size_t kMostRingBytes = 256 << 20;  // a listener may ask for no more
 constexpr std::size_t kPortion = 256 * 1024;       // copied before the other side may see it
-constexpr Nanos kMostSpin = std::chrono::microseconds(40);
+constexpr Nanos kMostSpin = std::chrono::microseconds(100);
+constexpr Nanos kLeastSpin = std::chrono::microseconds(1);
+constexpr int kPauses = 4;          // looks before the core is offered to others
+constexpr unsigned kTryAgain = 32;  // waits
 constexpr const char* kRings = "remote rings";
 static_assert(2 * sizeof(RingIndices) <= kRingHead);
 
@@ -74,31 +78,40 @@ Result<RingMapping> map_rings(int memory) {
   return RingMapping(static_cast<std::byte*>(start), bytes);
 }
 
-void pause_a_little() {
-#if defined(__x86_64__)
-  for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
-#endif
-}
-
-// How long to look before sleeping: long when that would have helped the last times.
+// How long to look before sleeping. Looking that helped is done again, for twice as long as it
+// took; looking in vain is halved down to nothing, and tried again now and then.
 class Spin {
  public:
-  // Looks until `ready` or the budget is spent.
   template <class Ready>
-  bool until(const Deadline& deadline, Ready&& ready) const {
-    while (deadline.waited() < budget_) {
-      if (ready()) return true;
-      pause_a_little();
+  bool until(Ready&& ready) {
+    if (budget_ == Nanos(0) && ++asleep_ % kTryAgain == 0) budget_ = kMostSpin;
+    if (budget_ == Nanos(0)) return false;
+    const Deadline look(budget_);
+    for (int i = 0; look.left() > Nanos(0); ++i) {
+      if (ready()) {
+        budget_ = std::min(kMostSpin, 2 * look.waited() + kLeastSpin);
+        return true;
+      }
+      give_way(i);
     }
-    return ready();
-  }
-  void learn(Nanos waited) {
-    budget_ = waited <= kMostSpin ? std::min(kMostSpin, 2 * waited + Nanos(1000)) : budget_ / 2;
-    if (budget_ < Nanos(500)) budget_ = Nanos(0);
+    budget_ = budget_ < kLeastSpin ? Nanos(0) : budget_ / 2;
+    return false;
   }
 
  private:
+  // The other side may wait for this core.
+  static void give_way(int round) {
+    if (round > kPauses) {
+      ::sched_yield();
+      return;
+    }
+#if defined(__x86_64__)
+    for (int i = 0; i < 8; ++i) __builtin_ia32_pause();
+#endif
+  }
+
   Nanos budget_ = kMostSpin;
+  unsigned asleep_ = 0;
 };
 
 void ring_bell(int fd) {
@@ -168,7 +181,7 @@ class RingChannel final : public Channel {
     const Deadline deadline(patience);
     for (bool ended = false;;) {
       if (is_shut()) return ring_lost("it was shut");
-      write_spin_.until(deadline, [&] { return writer_.room() != 0u; });
+      write_spin_.until([&] { return writer_.room() != 0u; });
       writer_.sleep();
       room = writer_.room();
       if (!room) return ring_lies();
@@ -180,7 +193,6 @@ class RingChannel final : public Channel {
       ended = !take_bells(parts_.room.get());
     }
     writer_.wake();
-    write_spin_.learn(deadline.waited());
     return *room;
   }
 
@@ -192,7 +204,7 @@ class RingChannel final : public Channel {
     for (bool ended = false;;) {
       if (is_shut()) return ring_lost("it was shut");
       if (patience > Nanos(0)) {
-        read_spin_.until(deadline, [&] { return reader_.available() != 0u; });
+        read_spin_.until([&] { return reader_.available() != 0u; });
       } else {
         ended = ended || !take_bells(parts_.socket.get());
       }
@@ -207,7 +219,6 @@ class RingChannel final : public Channel {
       ended = !take_bells(parts_.socket.get());
     }
     reader_.wake();
-    read_spin_.learn(deadline.waited());
     return *available;
   }
 

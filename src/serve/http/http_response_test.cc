@@ -1,4 +1,4 @@
-#include "serve/load/http_answer.h"
+#include "serve/http/http_response.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 namespace partita::serve {
 namespace {
 
-using State = HttpAnswer::State;
+using State = HttpResponse::State;
 
 // All of `text`, in pieces of these sizes again and again; how much was taken.
-std::size_t feed(HttpAnswer& answer, std::string_view text, std::size_t piece) {
+std::size_t feed(HttpResponse& answer, std::string_view text, std::size_t piece) {
   std::size_t used = 0;
   while (used < text.size() && answer.state() < State::done) {
     const std::size_t count = std::min(piece, text.size() - used);
@@ -26,7 +26,7 @@ struct Case {
   std::string body;
 };
 
-TEST(HttpAnswer, ReadsAnswersInAnyPieces) {
+TEST(HttpResponse, ReadsAnswersInAnyPieces) {
   const Case cases[] = {
       {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, true, "hello"},
       {"HTTP/1.1 503 Busy\r\ncontent-length:0\r\nConnection: Close\r\n\r\n", 503, false, ""},
@@ -40,8 +40,7 @@ TEST(HttpAnswer, ReadsAnswersInAnyPieces) {
        200, true, "abc0123456789"}};
   for (const Case& one : cases) {
     for (const std::size_t piece : {1, 2, 3, 7, 1000}) {
-      HttpAnswer answer;
-      answer.restart(true);
+      HttpResponse answer(100);
       // What follows is another answer's.
       EXPECT_EQ(feed(answer, one.text + "HTTP/1.1", piece), one.text.size()) << one.text;
       EXPECT_EQ(answer.state(), State::done) << one.text << answer.why();
@@ -52,9 +51,8 @@ TEST(HttpAnswer, ReadsAnswersInAnyPieces) {
   }
 }
 
-TEST(HttpAnswer, ABodyWithoutALengthEndsWithTheConnection) {
-  HttpAnswer answer;
-  answer.restart(true);
+TEST(HttpResponse, ABodyWithoutALengthEndsWithTheConnection) {
+  HttpResponse answer(100);
   feed(answer, "HTTP/1.1 200 OK\r\n\r\nsome", 3);
   EXPECT_EQ(answer.state(), State::body);
   answer.end();
@@ -63,7 +61,7 @@ TEST(HttpAnswer, ABodyWithoutALengthEndsWithTheConnection) {
   EXPECT_FALSE(answer.keeps_alive());
 }
 
-TEST(HttpAnswer, AnythingElseIsBroken) {
+TEST(HttpResponse, AnythingElseIsBroken) {
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   for (const std::string& text :
        {std::string("GET / HTTP/1.1\r\n"), std::string("HTTP/2 200\r\n"),
@@ -73,20 +71,45 @@ TEST(HttpAnswer, AnythingElseIsBroken) {
         ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
         ok + "Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", ok + std::string(70'000, 'x'),
         ok + "Transfer-Encoding: chunked\r\n\r\n" + std::string(2000, '1')}) {
-    HttpAnswer answer;
+    HttpResponse answer;
     feed(answer, text, 1000);
     EXPECT_EQ(answer.state(), State::broken) << text.substr(0, 80);
     EXPECT_STRNE(answer.why(), "");
   }
-  HttpAnswer cut;
+  HttpResponse cut;
   feed(cut, ok + "Content-Length: 5\r\n\r\nab", 4);
   cut.end();
   EXPECT_EQ(cut.state(), State::broken);
-  HttpAnswer large;
-  large.restart(true);
-  const std::string body(kMaxKeptBody + 1, 'b');
-  feed(large, ok + "Content-Length: 9999999\r\n\r\n" + body, 60'000);
-  EXPECT_EQ(large.state(), State::broken);
+}
+
+TEST(HttpResponse, ABodyAboveItsLimitIsBrokenHoweverItComes) {
+  const std::string ok = "HTTP/1.1 200 OK\r\n";
+  for (const std::string& text :
+       {ok + "Content-Length: 101\r\n\r\n", ok + "\r\n" + std::string(101, 'x'),
+        ok + "Transfer-Encoding: chunked\r\n\r\n65\r\n",
+        ok + "Transfer-Encoding: chunked\r\n\r\n64\r\n" + std::string(100, 'x') + "\r\n1\r\nx"}) {
+    for (const std::size_t piece : {1, 7, 1000}) {
+      HttpResponse answer(100);
+      feed(answer, text, piece);
+      EXPECT_EQ(answer.state(), State::broken) << text;
+      HttpResponse unkept;
+      feed(unkept, text, piece);
+      EXPECT_EQ(unkept.state(), State::body) << text;
+    }
+  }
+  HttpResponse taken(100);  // what was taken away counts, too
+  feed(taken, ok + "\r\n" + std::string(60, 'x'), 1000);
+  EXPECT_EQ(taken.take_body(), std::string(60, 'x'));
+  feed(taken, std::string(41, 'x'), 1000);
+  EXPECT_EQ(taken.state(), State::broken);
+}
+
+TEST(HttpResponse, HeadersAreFoundWhateverTheirCase) {
+  HttpResponse answer(100);
+  feed(answer, "HTTP/1.1 200 OK\r\nX-Y:  z \r\nContent-Length: 0\r\n\r\n", 3);
+  EXPECT_EQ(answer.header("x-y"), "z");
+  EXPECT_EQ(answer.header("CONTENT-LENGTH"), "0");
+  EXPECT_EQ(answer.header("x"), "");
 }
 
 }  // namespace

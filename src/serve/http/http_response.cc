@@ -1,4 +1,4 @@
-#include "serve/load/http_answer.h"
+#include "serve/http/http_response.h"
 
 #include <algorithm>
 #include <charconv>
@@ -41,24 +41,33 @@ constexpr std::uint64_t kMostBody = std::uint64_t{1} << 50;
 
 }  // namespace
 
-void HttpAnswer::restart(bool keep_body) {
-  *this = HttpAnswer();
-  keep_body_ = keep_body;
+void HttpResponse::restart() { *this = keep_body_ ? HttpResponse(max_body_) : HttpResponse(); }
+
+std::string_view HttpResponse::header(std::string_view name) const {
+  std::string_view rest = headers_;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    const std::size_t colon = line.find(':');
+    if (same_word(line.substr(0, colon), name)) return trimmed(line.substr(colon + 1));
+  }
+  return {};
 }
 
-void HttpAnswer::broke(const char* why) {
+void HttpResponse::broke(const char* why) {
   state_ = State::broken;
   why_ = why;
 }
 
-std::size_t HttpAnswer::take(std::span<const char> bytes) {
+std::size_t HttpResponse::take(std::span<const char> bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && (state_ == State::head || state_ == State::body)) {
     const std::span<const char> rest = bytes.subspan(used);
     switch (part_) {
       case Part::head:
       case Part::trailer:
-        used += take_line(rest, kMaxAnswerHead);
+        used += take_line(rest, kMaxResponseHead);
         break;
       case Part::size:
       case Part::after_chunk:
@@ -74,15 +83,15 @@ std::size_t HttpAnswer::take(std::span<const char> bytes) {
   return used;
 }
 
-void HttpAnswer::end() {
+void HttpResponse::end() {
   if (state_ == State::body && part_ == Part::until_end)
     state_ = State::done;
   else if (state_ == State::head || state_ == State::body)
-    broke("the connection ended amid an answer");
+    broke("the connection ended amid a response");
 }
 
 // Bytes up to the end of a line; what is read of a line so far is in line_.
-std::size_t HttpAnswer::take_line(std::span<const char> bytes, std::size_t limit) {
+std::size_t HttpResponse::take_line(std::span<const char> bytes, std::size_t limit) {
   const auto newline = std::ranges::find(bytes, '\n');
   const auto count = static_cast<std::size_t>(newline - bytes.begin());
   const bool whole = newline != bytes.end();
@@ -102,12 +111,13 @@ std::size_t HttpAnswer::take_line(std::span<const char> bytes, std::size_t limit
   return count + 1;
 }
 
-std::size_t HttpAnswer::take_body(std::span<const char> bytes) {
+std::size_t HttpResponse::take_body(std::span<const char> bytes) {
   std::size_t count = bytes.size();
   if (part_ != Part::until_end)
     count = static_cast<std::size_t>(std::min<std::uint64_t>(count, left_));
   if (keep_body_) {
-    if (body_.size() + count > kMaxKeptBody) {
+    seen_ += count;
+    if (seen_ > max_body_) {
       broke("a body is too long");
       return count;
     }
@@ -123,11 +133,11 @@ std::size_t HttpAnswer::take_body(std::span<const char> bytes) {
   return count;
 }
 
-void HttpAnswer::line_done(std::string_view line) {
+void HttpResponse::line_done(std::string_view line) {
   switch (part_) {
     case Part::head:
       if (status_ == 0) return status_line(line);
-      return line.empty() ? head_done() : header_line(line);
+      return line.empty() ? head_ended() : header_line(line);
     case Part::size:
       return size_line(line);
     case Part::after_chunk:
@@ -143,20 +153,21 @@ void HttpAnswer::line_done(std::string_view line) {
   }
 }
 
-void HttpAnswer::status_line(std::string_view line) {
+void HttpResponse::status_line(std::string_view line) {
   constexpr std::string_view kVersion = "HTTP/1.";
   const bool fits = line.starts_with(kVersion) && line.size() >= 12 && line[8] == ' ' &&
                     (line.size() == 12 || line[12] == ' ');
   const auto status = fits ? number_in(line.substr(9, 3), 10) : std::nullopt;
-  if (!status || *status < 100 || *status > 599) return broke("the answer is not HTTP/1.x");
+  if (!status || *status < 100 || *status > 599) return broke("this is no HTTP/1.x");
   status_ = static_cast<int>(*status);
   keeps_alive_ = line[7] != '0';
 }
 
-void HttpAnswer::header_line(std::string_view line) {
+void HttpResponse::header_line(std::string_view line) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return broke("a header line has no colon");
   const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
+  if (keep_body_) headers_.append(line).push_back('\n');
   if (same_word(name, "connection")) {
     if (lists(value, "close")) keeps_alive_ = false;
     if (lists(value, "keep-alive")) keeps_alive_ = true;
@@ -167,17 +178,17 @@ void HttpAnswer::header_line(std::string_view line) {
     const auto length = number_in(value, 10);
     if (!length || *length > kMostBody || (counted_ && *length != left_))
       return broke("a content length that cannot be");
+    if (keep_body_ && *length > max_body_) return broke("a body is too long");
     left_ = *length;
     counted_ = true;
   }
 }
 
-void HttpAnswer::head_done() {
+void HttpResponse::head_ended() {
   constexpr int kNoContent = 204, kNotModified = 304, kFirstFinal = 200;
-  if (status_ < kFirstFinal) {  // 100 Continue: the answer comes behind it
-    const bool keep = keep_body_;
+  if (status_ < kFirstFinal) {  // 100 Continue: the response comes behind it
     const std::size_t read = head_bytes_;
-    restart(keep);
+    restart();
     head_bytes_ = read;
     return;
   }
@@ -195,9 +206,10 @@ void HttpAnswer::head_done() {
   }
 }
 
-void HttpAnswer::size_line(std::string_view line) {
+void HttpResponse::size_line(std::string_view line) {
   const auto size = number_in(trimmed(line.substr(0, line.find(';'))), 16);
   if (!size || *size > kMostBody) return broke("a chunk without a size");
+  if (keep_body_ && *size > max_body_) return broke("a body is too long");
   left_ = *size;
   part_ = *size == 0 ? Part::trailer : Part::chunk;
 }
