@@ -6,7 +6,8 @@
 
 namespace partita::cli {
 
-// Command add_remote_run(CLI::App& remote);  // and so on: a line here and one in remote.cc
+Command add_remote_run(CLI::App& remote);
+Command add_remote_doctor(CLI::App& remote);
 
 Command add_remote_trace(CLI::App& remote);
 Command add_remote_operations(CLI::App& remote);
