@@ -10,18 +10,17 @@ namespace partita::ptx::control {
 inline constexpr std::uint32_t kNegated = 1;
 inline constexpr std::uint32_t kSynthetic = 2;  // no PTX instruction of its own
 
-const Op* head(const Op* op, Warp& w);         // groups meet here
-const Op* branch(const Op* op, Warp& w);       // to imm
-const Op* branch_if(const Op* op, Warp& w);    // to imm where the predicate a holds
+const Op* head(const Op* op, Warp& w);          // groups meet here
+const Op* branch(const Op* op, Warp& w);        // to imm
+const Op* branch_if(const Op* op, Warp& w);     // to imm where the predicate a holds
 const Op* branch_table(const Op* op, Warp& w);  // to tables[imm][register a]
-const Op* guard(const Op* op, Warp& w);        // the next op where the predicate a holds
-const Op* rounding(const Op* op, Warp& w);     // the next op in rounding mode flags
+const Op* guard(const Op* op, Warp& w);         // the next op where the predicate a holds
+const Op* rounding(const Op* op, Warp& w);      // the next op in rounding mode flags
 const Op* exit_lanes(const Op* op, Warp& w);
 const Op* call(const Op* op, Warp& w);        // calls[imm]
 const Op* after_call(const Op* op, Warp& w);  // results of calls[imm]
 const Op* ret(const Op* op, Warp& w);         // of callees[imm]; imm < 0: of the kernel
 const Op* trap(const Op* op, Warp& w);
-const Op* illegal(const Op* op, Warp& w);
 const Op* nothing(const Op* op, Warp& w);
 
 // d, e: masks; a, b: masks
@@ -56,7 +55,6 @@ enum class Atomic : std::uint32_t { add, min, max, inc, dec, and_, or_, xor_, ex
 OpFn atomic_op(Atomic what, Type type);  // nullptr where there is none
 inline constexpr std::uint32_t kNoResult = 32, kSharedSpace = 16;
 
-const Op* clock32(const Op* op, Warp& w);
 const Op* clock64(const Op* op, Warp& w);
 const Op* global_timer(const Op* op, Warp& w);
 

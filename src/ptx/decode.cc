@@ -8,13 +8,10 @@
 namespace partita::ptx {
 namespace {
 
-
 constexpr std::uint32_t kMaxRegisterBytes = 64u << 20;  // of a warp
 constexpr std::uint32_t kMaxLocalBytes = 512u << 10;    // of a thread
 
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
+std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 std::uint64_t bytes_of(const Variable& variable) {
   return std::max<std::uint64_t>(variable.count, 1) * size_of(variable.type);
 }
@@ -45,9 +42,9 @@ std::uint32_t register_bytes_of(Type type) {
 }
 Type type_named(std::string_view name) {
   static constexpr std::array kTypes = {
-      Type::b8,  Type::b16, Type::b32, Type::b64,   Type::b128, Type::u8,     Type::u16,
-      Type::u32, Type::u64, Type::s8,  Type::s16,   Type::s32,  Type::s64,    Type::f16,
-      Type::f16x2, Type::bf16, Type::bf16x2, Type::tf32, Type::f32, Type::f64, Type::pred};
+      Type::b8,    Type::b16,  Type::b32,    Type::b64,  Type::b128, Type::u8,  Type::u16,
+      Type::u32,   Type::u64,  Type::s8,     Type::s16,  Type::s32,  Type::s64, Type::f16,
+      Type::f16x2, Type::bf16, Type::bf16x2, Type::tf32, Type::f32,  Type::f64, Type::pred};
   for (const Type type : kTypes)
     if (to_string(type) == name) return type;
   return Type::none;
@@ -227,8 +224,7 @@ void Decoder::lay_out(Frame& frame) {
     for (const Variable& v : function.results) frame.callee.results.push_back(place_of(frame, v));
   }
   for (const Variable& variable : function.variables)
-    if (variable.space == Space::local || variable.space == Space::param)
-      place_of(frame, variable);
+    if (variable.space == Space::local || variable.space == Space::param) place_of(frame, variable);
   for (const Label& label : function.labels) frame.labels[label.name] = label.at;
 }
 
@@ -257,9 +253,9 @@ void Decoder::finish_guard(std::size_t begin) {
   if (guard.reg < 0 || static_cast<std::size_t>(guard.reg) >= registers.size() ||
       registers[static_cast<std::size_t>(guard.reg)].type != Type::pred)
     return refuse("has a guard that is no predicate");
-  static const std::set<std::string_view> kMoves = {
-      "bra", "brx", "call", "ret", "exit", "bar", "barrier", "shfl", "vote", "match", "redux",
-      "elect", "trap"};
+  static const std::set<std::string_view> kMoves = {"bra",   "brx",     "call", "ret",  "exit",
+                                                    "bar",   "barrier", "shfl", "vote", "match",
+                                                    "redux", "elect",   "trap"};
   std::vector<Op>& code = program_.code;
   const bool plain = code.size() == begin + 1 && !kMoves.contains(now_->opcode);
   Op op;

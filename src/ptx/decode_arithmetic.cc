@@ -13,11 +13,16 @@ Type bits_type(std::uint32_t bytes) {
 }
 Type twice(Type type) {
   switch (type) {
-    case Type::u16: return Type::u32;
-    case Type::s16: return Type::s32;
-    case Type::u32: return Type::u64;
-    case Type::s32: return Type::s64;
-    default: return Type::none;
+    case Type::u16:
+      return Type::u32;
+    case Type::s16:
+      return Type::s32;
+    case Type::u32:
+      return Type::u64;
+    case Type::s32:
+      return Type::s64;
+    default:
+      return Type::none;
   }
 }
 
@@ -77,8 +82,8 @@ void Decoder::half_arithmetic(const std::string& base, std::size_t sources, Type
   op.a = in[0];
   op.b = in[1];
   op.c = in[2];
-  for (const std::string_view after : {saturate ? "saturate" : "", relu ? "relu" : "",
-                                       flush ? "flush" : ""}) {
+  for (const std::string_view after :
+       {saturate ? "saturate" : "", relu ? "relu" : "", flush ? "flush" : ""}) {
     if (after.empty()) continue;
     Op& more = emit(std::string(after) + suffix);
     more.d = more.a = d;
@@ -101,8 +106,7 @@ void Decoder::on_arithmetic() {
   }
   const bool saturate = words_->take("sat");
   if (saturate) name += ".sat";
-  const bool sign_matters =
-      saturate || (name != "add" && name != "sub" && name != "mul.lo");
+  const bool sign_matters = saturate || (name != "add" && name != "sub" && name != "mul.lo");
   if (!count_is(3) || to == Type::none) return refuse("has a type it cannot have");
   const std::uint32_t d = destination(0, to), a = source(1, type), b = source(2, type);
   Op& op = emit(name + "." + (sign_matters ? signed_name(type) : bits_name(type)));
@@ -309,8 +313,8 @@ void Decoder::on_copysign() {
 
 void Decoder::on_testp() {
   const Type type = words_->type(0);
-  const std::string what = words_->take_any(
-      {"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
+  const std::string what =
+      words_->take_any({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
   if (!count_is(2)) return;
   const std::uint32_t d = destination(0, Type::pred), a = source(1, type);
   Op& op = emit("testp." + what + "." + to_string(type));
@@ -319,8 +323,8 @@ void Decoder::on_testp() {
 }
 
 std::string Decoder::comparison() {
-  return words_->take_any({"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "lo",  "ls",  "hi", "hs",
-                           "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"});
+  return words_->take_any({"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu",
+                           "ltu", "leu", "gtu", "geu", "num", "nan"});
 }
 
 void Decoder::compare_into(std::uint32_t p, std::uint32_t q, const std::string& how, Type type) {
@@ -435,8 +439,7 @@ void Decoder::mov_vector() {
   const Type type = words_->type(0);
   const std::size_t count = vector.elements.size();
   const std::uint32_t bytes = register_bytes_of(type);
-  if ((count != 2 && count != 4) || bytes / count < 2)
-    return refuse("has a vector it cannot have");
+  if ((count != 2 && count != 4) || bytes / count < 2) return refuse("has a vector it cannot have");
   const Type part = bits_type(bytes / static_cast<std::uint32_t>(count));
   if (packs) {
     std::uint32_t in[4] = {0, 0, 0, 0};

@@ -78,8 +78,9 @@ void Decoder::barrier_reduction(const std::string& what) {
   op.b = count;
   op.c = p;
   op.flags = control::kReduce | (counted ? control::kCounted : 0) |
-             (popc ? control::kReducePopc
-                   : what == "and" ? control::kReduceAnd : control::kReduceOr);
+             (popc            ? control::kReducePopc
+              : what == "and" ? control::kReduceAnd
+                              : control::kReduceOr);
   program_.barriers = 1;
 }
 
@@ -107,8 +108,7 @@ void Decoder::on_bar() {
     return;
   }
   program_.barriers = 1;
-  if (words_->take("red"))
-    return barrier_reduction(words_->take_any({"popc", "and", "or"}));
+  if (words_->take("red")) return barrier_reduction(words_->take_any({"popc", "and", "or"}));
   const bool arrive = words_->take("arrive");
   words_->take("sync");
   const std::size_t count = now_->operands.size();
@@ -145,8 +145,7 @@ void Decoder::on_vote() {
   const bool sync = words_->take("sync");
   const std::string mode = words_->take_any({"all", "any", "uni", "ballot"});
   if (mode.empty() || !count_is(sync ? 3 : 2)) return refuse("has no mode that is known");
-  const std::uint32_t d =
-      mode == "ballot" ? destination(0, Type::b32) : destination(0, Type::pred);
+  const std::uint32_t d = mode == "ballot" ? destination(0, Type::b32) : destination(0, Type::pred);
   const std::uint32_t p = predicate(operand(1));
   const std::uint32_t members = sync ? source(2, Type::b32) : constant(kAllLanes, 4);
   Op& op = emit(control::vote);
@@ -170,16 +169,15 @@ void Decoder::on_match() {
   const Operand& to = operand(0);
   const bool pair = to.kind == Operand::Kind::pair && to.elements.size() == 2;
   const std::uint32_t d = destination(pair ? to.elements[0] : to, Type::b32);
-  const std::uint32_t p =
-      pair ? destination(to.elements[1], Type::pred) : temporary(0);
+  const std::uint32_t p = pair ? destination(to.elements[1], Type::pred) : temporary(0);
   const std::uint32_t a = source(1, type), members = source(2, Type::b32);
   Op& op = emit(control::match);
   op.d = d;
   op.a = a;
   op.b = p;
   op.e = members;
-  op.flags = (size_of(type) == 8 ? control::kWide : 0) |
-             (mode == "all" ? control::kHasPredicate : 0);
+  op.flags =
+      (size_of(type) == 8 ? control::kWide : 0) | (mode == "all" ? control::kHasPredicate : 0);
 }
 
 void Decoder::on_redux() {

@@ -36,7 +36,8 @@ std::vector<Decoder::Step> Decoder::cvt_steps(Type to, Type from) {
   const bool relu = words_->take("relu");
   if (!is_float(from) && !is_float(to) && to != Type::tf32) {
     steps.push_back({(saturate ? "cvt.sat." : "cvt.") + unit_of(to) + "." + unit_of(from),
-                     register_bytes_of(to), {}});
+                     register_bytes_of(to),
+                     {}});
     return steps;
   }
   Type at = from;

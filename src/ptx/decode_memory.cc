@@ -8,10 +8,14 @@ constexpr std::uint32_t kWideAddressFlag = 4, kStaticFlag = 8;  // as ops_memory
 
 std::uint64_t window_of(Space space) {
   switch (space) {
-    case Space::shared: return kSharedWindow;
-    case Space::local: return kLocalWindow;
-    case Space::param: return kParameterWindow;
-    default: return 0;
+    case Space::shared:
+      return kSharedWindow;
+    case Space::local:
+      return kLocalWindow;
+    case Space::param:
+      return kParameterWindow;
+    default:
+      return 0;
   }
 }
 std::string memory_type(Type type, bool is_load, std::uint32_t to) {
@@ -24,9 +28,9 @@ std::string memory_type(Type type, bool is_load, std::uint32_t to) {
 
 Space Decoder::take_space(bool& generic) {
   generic = false;
-  const std::string word = words_->take_any({"global", "shared", "local", "const", "param",
-                                             "shared::cta", "shared::cluster", "param::entry",
-                                             "param::func"});
+  const std::string word =
+      words_->take_any({"global", "shared", "local", "const", "param", "shared::cta",
+                        "shared::cluster", "param::entry", "param::func"});
   if (word.starts_with("shared")) return Space::shared;
   if (word.starts_with("param")) return Space::param;
   if (word == "local") return Space::local;
@@ -39,8 +43,8 @@ void Decoder::take_memory_words() {
   words_->take_any({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   words_->take("nc");
   words_->take_any({"cta", "gpu", "sys", "cluster"});
-  words_->take_any({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-                    "L1::evict_last", "L1::no_allocate"});
+  words_->take_any({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
+                    "L1::no_allocate"});
   words_->take_any({"L2::evict_normal", "L2::evict_first", "L2::evict_last"});
   words_->take_any({"L2::64B", "L2::128B", "L2::256B"});
   words_->take("noftz");
@@ -194,8 +198,8 @@ void Decoder::access(bool is_load) {
                            (where.space == Space::shared  ? "shared."
                             : where.space == Space::local ? "local."
                                                           : "global.") +
-                           memory_type(type, is_load, wide) + "." + std::to_string(8 * wide) +
-                           "." + std::to_string(count);
+                           memory_type(type, is_load, wide) + "." + std::to_string(8 * wide) + "." +
+                           std::to_string(count);
   if (failed()) return;
   Op& op = emit(name);
   op.d = slots[0];
@@ -215,8 +219,8 @@ void Decoder::on_atom() {
   const Space space = take_space(generic);
   words_->take_any({"cta", "gpu", "sys", "cluster"});
   words_->take("noftz");
-  const std::string what = words_->take_any(
-      {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"});
+  const std::string what =
+      words_->take_any({"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"});
   const Type type = words_->type(0);
   static constexpr std::string_view kNames[] = {"add", "min", "max", "inc",  "dec",
                                                 "and", "or",  "xor", "exch", "cas"};
@@ -286,9 +290,8 @@ void Decoder::on_cp_async() {
 void Decoder::on_cvta() {
   const bool to = words_->take("to");
   bool generic = false;
-  const std::string word = words_->take_any(
-      {"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster",
-       "param::entry"});
+  const std::string word = words_->take_any({"global", "shared", "local", "const", "param",
+                                             "shared::cta", "shared::cluster", "param::entry"});
   const Space space = word.starts_with("shared")  ? Space::shared
                       : word.starts_with("param") ? Space::param
                       : word == "local"           ? Space::local
@@ -307,9 +310,8 @@ void Decoder::on_cvta() {
 }
 
 void Decoder::on_isspacep() {
-  const std::string word = words_->take_any(
-      {"global", "shared", "local", "const", "param", "shared::cta", "shared::cluster",
-       "param::entry"});
+  const std::string word = words_->take_any({"global", "shared", "local", "const", "param",
+                                             "shared::cta", "shared::cluster", "param::entry"});
   const Space space = word.starts_with("shared")  ? Space::shared
                       : word.starts_with("param") ? Space::param
                       : word == "local"           ? Space::local

@@ -85,8 +85,7 @@ bool start_warp(RunCore& run, Block& block, std::uint32_t warp) {
     if (!frame->registers.reserve(program.register_bytes) ||
         !frame->local.reserve(std::size_t{program.local_bytes} * kLanes))
       return false;
-    std::memcpy(frame->registers.data + program.constant_begin, run.image.data(),
-                run.image.size());
+    std::memcpy(frame->registers.data + program.constant_begin, run.image.data(), run.image.size());
     frame->serial = run.serial;
     frame->block = ~std::uint64_t{0};
     frame->warp = ~std::uint32_t{0};
@@ -113,8 +112,7 @@ bool run_warp(RunCore& run, Block& block, std::uint32_t warp) {
     return false;
   }
   w.budget = kSliceBranches;
-  block.slices[warp] = 0;
-  const Op* op = next_group(w);
+  const Op* op = resume_group(w);
   while (op != nullptr) op = op->fn(op, w);
   if (w.live == 0) end_warp(block, warp);
   return true;
@@ -240,8 +238,7 @@ void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint
   const std::size_t count = together ? static_cast<std::size_t>(last - first) : 1;
   if (worker.blocks.size() < count) worker.blocks.resize(count);
   if (together) {
-    for (std::size_t i = 0; i < count; ++i)
-      begin_block(run, worker, worker.blocks[i], first + i);
+    for (std::size_t i = 0; i < count; ++i) begin_block(run, worker, worker.blocks[i], first + i);
     run_in_turns(run, worker, count);
     return;
   }

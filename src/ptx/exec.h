@@ -20,6 +20,7 @@ inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness a
 inline constexpr std::int32_t kSlicesOfWarp = 16;    // then another warp has its turn
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
+inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;
 
 // A loaded module, kept while a run uses it.
 struct Loaded {
@@ -51,12 +52,12 @@ struct RunCore {
   Launch launch;
   Arena* arena = nullptr;
   std::uint64_t serial = 0;
-  std::uint64_t workspace = 0;  // of a cooperative launch
+  std::uint64_t workspace = 0;        // of a cooperative launch
   std::vector<std::byte> image = {};  // constant registers
   std::vector<FillSlot> block_fills = {}, warp_fills = {};
   std::uint32_t threads = 0, warps = 0, shared_bytes = 0;
-  std::atomic<bool> stop = false;    // asked for from outside
-  std::atomic<bool> ended = false;   // a fault ended the launch
+  std::atomic<bool> stop = false;   // asked for from outside
+  std::atomic<bool> ended = false;  // a fault ended the launch
   std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
   std::mutex mutex;
   std::vector<Fault> faults = {};
@@ -115,7 +116,8 @@ void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint
 void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linear);
 
 // Scheduling, for control ops.
-const Op* next_group(Warp& w);  // nullptr where none is ready
+const Op* next_group(Warp& w);    // nullptr where none is ready
+const Op* resume_group(Warp& w);  // as next_group, fair after a slice
 const Op* settle(Warp& w, std::uint32_t pc);
 void wait_at(Warp& w, std::uint32_t pc, std::uint32_t mask);
 const Op* slice_end(Warp& w, std::uint32_t pc);

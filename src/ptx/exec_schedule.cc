@@ -110,11 +110,10 @@ const Op* slice_end(Warp& w, std::uint32_t pc) {
     block.failed = true;
     return nullptr;
   }
-  const std::int32_t slices = ++block.slices[w.index];
+  const std::int32_t slices = ++block.slices[w.index] & 0xffff;
   const bool alone = run.warps == 1 && !run.launch.cooperative;
-  if (!alone && slices >= (run.launch.cooperative ? 1 : kSlicesOfWarp)) {
+  if (!alone && (run.launch.cooperative || slices % kSlicesOfWarp == 0)) {
     wait_at(w, pc, w.mask);
-    // Whoever waited longest behind lower ones goes first next time.
     return nullptr;
   }
   if (w.waiting_count == 0) return w.segment = w.code + pc;
@@ -122,11 +121,17 @@ const Op* slice_end(Warp& w, std::uint32_t pc) {
     w.sticky = false;
     return settle(w, pc);
   }
-  const std::uint32_t pick = static_cast<std::uint32_t>(slices) / 2 % w.waiting_count;
+  wait_at(w, pc, w.mask);
+  return resume_group(w);
+}
+
+const Op* resume_group(Warp& w) {
+  const auto slices = static_cast<std::uint32_t>(w.block->slices[w.index] & 0xffff);
+  if (w.waiting_count < 2 || slices % 2 == 0) return next_group(w);
+  const std::uint32_t pick = slices / 2 % w.waiting_count;
   const Group group = w.waiting[pick];
   for (std::uint32_t i = pick + 1; i < w.waiting_count; ++i) w.waiting[i - 1] = w.waiting[i];
   --w.waiting_count;
-  wait_at(w, pc, w.mask);
   w.mask = group.mask;
   w.sticky = true;
   return w.segment = w.code + group.pc;
@@ -135,8 +140,7 @@ const Op* slice_end(Warp& w, std::uint32_t pc) {
 void release_barriers(Block& block) {
   for (std::uint32_t id = 0; id < kBarriers; ++id) {
     BarrierState& barrier = block.barriers[id];
-    const std::uint32_t expected =
-        barrier.expected != 0 ? barrier.expected : block.live_threads;
+    const std::uint32_t expected = barrier.expected != 0 ? barrier.expected : block.live_threads;
     if (barrier.arrived == 0 || barrier.arrived < expected) continue;
     const BarrierState full = barrier;
     barrier = {};
@@ -154,8 +158,8 @@ void release_barriers(Block& block) {
             if ((parked.mask >> lane & 1) != 0)
               lane_registers<std::uint32_t>(w, op.d)[lane] = full.set;
         } else if ((op.flags & control::kReduce) != 0) {
-          const bool holds = (op.flags & control::kReduceAnd) != 0 ? full.set == full.inputs
-                                                                   : full.set != 0;
+          const bool holds =
+              (op.flags & control::kReduceAnd) != 0 ? full.set == full.inputs : full.set != 0;
           std::uint32_t& d = mask_register(w, op.d);
           d = holds ? d | parked.mask : d & ~parked.mask;
         }
@@ -208,8 +212,10 @@ const Op* branch_table(const Op* op, Warp& w) {
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
     if (index[lane] >= table.size()) {
-      report(op, w, {.kind = FaultKind::illegal, .lane = lane,
-                     .about = "the index of the branch is beyond its targets"});
+      report(op, w,
+             {.kind = FaultKind::illegal,
+              .lane = lane,
+              .about = "the index of the branch is beyond its targets"});
       return nullptr;
     }
     wait_at(w, table[index[lane]], 1u << lane);
@@ -263,8 +269,7 @@ const Op* bar(const Op* op, Warp& w) {
   barrier.arrived += lanes;
   if ((op->flags & kReduce) != 0) {
     barrier.inputs += lanes;
-    barrier.set += static_cast<std::uint32_t>(
-        __builtin_popcount(mask_register(w, op->c) & w.mask));
+    barrier.set += static_cast<std::uint32_t>(__builtin_popcount(mask_register(w, op->c) & w.mask));
   }
   if ((op->flags & kArrive) != 0) {
     wait_at(w, pc_of(op, w) + 1, w.mask);

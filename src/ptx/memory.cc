@@ -11,7 +11,7 @@
 namespace partita::ptx {
 namespace {
 
-constexpr std::size_t kMaxWrittenRanges = 64;                // of an allocation, then the shadow
+constexpr std::size_t kMaxWrittenRanges = 64;  // of an allocation, then the shadow
 constexpr std::uint64_t kGiveBackBytes = std::uint64_t{1} << 20;
 
 std::uint64_t up(std::uint64_t value) {
@@ -94,14 +94,14 @@ Result<void> Arena::allocate_at(std::uint64_t address, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (address < kGlobalBase || address % kAllocationAlignment != 0 || bytes > bytes_ ||
       address - kGlobalBase > bytes_ - bytes)
-    return tl::unexpected(Error{ErrorCode::invalid_argument,
-                                fmt::format("no allocation of {} bytes can lie at {:#x}", bytes,
-                                            address),
-                                {}});
+    return tl::unexpected(
+        Error{ErrorCode::invalid_argument,
+              fmt::format("no allocation of {} bytes can lie at {:#x}", bytes, address),
+              {}});
   const auto next = entries_.lower_bound(address);
   const bool meets_next = next != entries_.end() && next->first - address < bytes;
-  const bool meets_last = next != entries_.begin() &&
-                          address - std::prev(next)->first < std::prev(next)->second.bytes;
+  const bool meets_last =
+      next != entries_.begin() && address - std::prev(next)->first < std::prev(next)->second.bytes;
   if (meets_next || meets_last)
     return tl::unexpected(
         Error{ErrorCode::in_use, fmt::format("there is an allocation at {:#x}", address), {}});
@@ -161,9 +161,10 @@ Result<std::span<std::byte>> Arena::bytes_at(std::uint64_t address, std::uint64_
                      address - std::prev(after)->first <= std::prev(after)->second.bytes &&
                      bytes <= std::prev(after)->second.bytes - (address - std::prev(after)->first);
   if (!found)
-    return tl::unexpected(Error{
-        ErrorCode::not_found, fmt::format("no allocation holds {} bytes at {:#x}", bytes, address),
-        {}});
+    return tl::unexpected(
+        Error{ErrorCode::not_found,
+              fmt::format("no allocation holds {} bytes at {:#x}", bytes, address),
+              {}});
   if (write && bytes > 0)
     note_written(std::prev(after)->first, std::prev(after)->second, {address, address + bytes});
   return std::span<std::byte>(host(address), bytes);
@@ -181,7 +182,10 @@ void Arena::before_launch(bool track) {
     if (any) changed();
     return;
   }
-  if (shadow_ == nullptr) shadow_ = static_cast<std::uint8_t*>(reserve(bytes_));
+  if (shadow_ == nullptr) {
+    shadow_ = static_cast<std::uint8_t*>(reserve(bytes_));
+    changed();
+  }
   if (shadow_ == nullptr) return;
   for (auto& [at, entry] : entries_) {
     for (const Range& range : entry.written)

@@ -69,7 +69,7 @@ class Arena {
   struct Entry {
     std::uint64_t bytes = 0;
     bool read_only = false;
-    bool all_written = false;          // nothing to track any more
+    bool all_written = false;         // nothing to track any more
     std::vector<Range> written = {};  // by the host, not yet in the shadow
   };
 

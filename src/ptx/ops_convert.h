@@ -210,50 +210,52 @@ template <class T>
 using kept_in = typename Bits<(sizeof(T) < 2 ? 2 : sizeof(T))>::type;
 
 // From S to every integer type; `cvt.sat` likewise.
-#define PARTITA_CVT_II(S, D)                                                                    \
-  {"cvt." #D "." #S, op1<IntToInt<D, S, kept_in<S>, kept_in<D>>, kept_in<D>, kept_in<S>>}, {    \
+#define PARTITA_CVT_II(S, D)                                                                     \
+  {"cvt." #D "." #S, op1<IntToInt<D, S, kept_in<S>, kept_in<D>>, kept_in<D>, kept_in<S>>}, {     \
     "cvt.sat." #D "." #S, op1<IntToIntSat<D, S, kept_in<S>, kept_in<D>>, kept_in<D>, kept_in<S>> \
   }
-#define PARTITA_CVT_IF(S, D) {"cvt." #D "." #S, op1<IntToFloat<D, S, kept_in<S>>, D, kept_in<S>>}
-#define PARTITA_CVT_FI(S, D) {"cvt." #D "." #S, op1<FloatToInt<D, S, kept_in<D>>, kept_in<D>, S>}
-#define PARTITA_FROM_INT(S)                                                                  \
-  PARTITA_CVT_II(S, u8), PARTITA_CVT_II(S, s8), PARTITA_CVT_II(S, u16), PARTITA_CVT_II(S, s16),  \
-      PARTITA_CVT_II(S, u32), PARTITA_CVT_II(S, s32), PARTITA_CVT_II(S, u64),                \
+#define PARTITA_CVT_IF(S, D) \
+  { "cvt." #D "." #S, op1<IntToFloat<D, S, kept_in<S>>, D, kept_in<S>> }
+#define PARTITA_CVT_FI(S, D) \
+  { "cvt." #D "." #S, op1<FloatToInt<D, S, kept_in<D>>, kept_in<D>, S> }
+#define PARTITA_FROM_INT(S)                                                                     \
+  PARTITA_CVT_II(S, u8), PARTITA_CVT_II(S, s8), PARTITA_CVT_II(S, u16), PARTITA_CVT_II(S, s16), \
+      PARTITA_CVT_II(S, u32), PARTITA_CVT_II(S, s32), PARTITA_CVT_II(S, u64),                   \
       PARTITA_CVT_II(S, s64), PARTITA_CVT_IF(S, f32), PARTITA_CVT_IF(S, f64)
-#define PARTITA_FROM_FLOAT(S)                                                                 \
-  PARTITA_CVT_FI(S, u8), PARTITA_CVT_FI(S, s8), PARTITA_CVT_FI(S, u16), PARTITA_CVT_FI(S, s16),  \
-      PARTITA_CVT_FI(S, u32), PARTITA_CVT_FI(S, s32), PARTITA_CVT_FI(S, u64),                 \
+#define PARTITA_FROM_FLOAT(S)                                                                   \
+  PARTITA_CVT_FI(S, u8), PARTITA_CVT_FI(S, s8), PARTITA_CVT_FI(S, u16), PARTITA_CVT_FI(S, s16), \
+      PARTITA_CVT_FI(S, u32), PARTITA_CVT_FI(S, s32), PARTITA_CVT_FI(S, u64),                   \
       PARTITA_CVT_FI(S, s64)
-#define PARTITA_NARROW(NAME, FORMAT, MODE)                                    \
-  {"cvt." NAME ".f32", op1<Narrow<FORMAT, MODE>, u16, f32>},                  \
-      {"cvt." NAME ".f64", op1<Narrow<FORMAT, MODE>, u16, f64>}, {            \
-    "cvt." NAME "x2.f32", op2<NarrowTwo<FORMAT, MODE>, u32, f32, f32>         \
+#define PARTITA_NARROW(NAME, FORMAT, MODE)                            \
+  {"cvt." NAME ".f32", op1<Narrow<FORMAT, MODE>, u16, f32>},          \
+      {"cvt." NAME ".f64", op1<Narrow<FORMAT, MODE>, u16, f64>}, {    \
+    "cvt." NAME "x2.f32", op2<NarrowTwo<FORMAT, MODE>, u32, f32, f32> \
   }
-#define PARTITA_HALF1(NAME, F)                                                              \
+#define PARTITA_HALF1(NAME, F)                                                                  \
   {NAME ".f16", op1<OnHalf<F16, F>, u16, u16>}, {NAME ".bf16", op1<OnHalf<BF16, F>, u16, u16>}, \
-      {NAME ".f16x2", op1<Twin<OnHalf<F16, F>>, u32, u32>}, {                               \
-    NAME ".bf16x2", op1<Twin<OnHalf<BF16, F>>, u32, u32>                                    \
+      {NAME ".f16x2", op1<Twin<OnHalf<F16, F>>, u32, u32>}, {                                   \
+    NAME ".bf16x2", op1<Twin<OnHalf<BF16, F>>, u32, u32>                                        \
   }
-#define PARTITA_HALF2(NAME, F)                           \
-  {NAME ".f16", op2<OnHalf<F16, F>, u16, u16, u16>},     \
-      {NAME ".bf16", op2<OnHalf<BF16, F>, u16, u16, u16>}, \
+#define PARTITA_HALF2(NAME, F)                                     \
+  {NAME ".f16", op2<OnHalf<F16, F>, u16, u16, u16>},               \
+      {NAME ".bf16", op2<OnHalf<BF16, F>, u16, u16, u16>},         \
       {NAME ".f16x2", op2<Twin<OnHalf<F16, F>>, u32, u32, u32>}, { \
-    NAME ".bf16x2", op2<Twin<OnHalf<BF16, F>>, u32, u32, u32> \
+    NAME ".bf16x2", op2<Twin<OnHalf<BF16, F>>, u32, u32, u32>      \
   }
-#define PARTITA_HALF3(NAME, F)                                  \
-  {NAME ".f16", op3<OnHalf<F16, F>, u16, u16, u16, u16>},       \
-      {NAME ".bf16", op3<OnHalf<BF16, F>, u16, u16, u16, u16>}, \
+#define PARTITA_HALF3(NAME, F)                                          \
+  {NAME ".f16", op3<OnHalf<F16, F>, u16, u16, u16, u16>},               \
+      {NAME ".bf16", op3<OnHalf<BF16, F>, u16, u16, u16, u16>},         \
       {NAME ".f16x2", op3<Twin<OnHalf<F16, F>>, u32, u32, u32, u32>}, { \
-    NAME ".bf16x2", op3<Twin<OnHalf<BF16, F>>, u32, u32, u32, u32> \
+    NAME ".bf16x2", op3<Twin<OnHalf<BF16, F>>, u32, u32, u32, u32>      \
   }
-#define PARTITA_HALF_BITS(NAME, F16OP, BF16OP)                                      \
-  {NAME ".f16", op1<F16OP, u16, u16>}, {NAME ".bf16", op1<BF16OP, u16, u16>},       \
-      {NAME ".f16x2", op1<Twin<F16OP>, u32, u32>}, {                                \
-    NAME ".bf16x2", op1<Twin<BF16OP>, u32, u32>                                     \
+#define PARTITA_HALF_BITS(NAME, F16OP, BF16OP)                                \
+  {NAME ".f16", op1<F16OP, u16, u16>}, {NAME ".bf16", op1<BF16OP, u16, u16>}, \
+      {NAME ".f16x2", op1<Twin<F16OP>, u32, u32>}, {                          \
+    NAME ".bf16x2", op1<Twin<BF16OP>, u32, u32>                               \
   }
-#define PARTITA_HALF_COMPARE(NAME, F)                          \
-  {"setp." NAME ".f16", compare<HalfCompare<F16, F>, u16>}, {  \
-    "setp." NAME ".bf16", compare<HalfCompare<BF16, F>, u16>   \
+#define PARTITA_HALF_COMPARE(NAME, F)                         \
+  {"setp." NAME ".f16", compare<HalfCompare<F16, F>, u16>}, { \
+    "setp." NAME ".bf16", compare<HalfCompare<BF16, F>, u16>  \
   }
 #define PARTITA_ROUND(NAME, F) \
   {"round." NAME ".f32", op1<F, f32, f32>}, { "round." NAME ".f64", op1<F, f64, f64> }

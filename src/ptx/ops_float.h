@@ -244,23 +244,26 @@ struct IsSubnormal {
   }
 };
 
-#define PARTITA_F1(NAME, F)                                                     \
-  {NAME ".f32", op1<F, f32, f32>}, {NAME ".ftz.f32", op1<Ftz<F>, f32, f32>}, {  \
-    NAME ".f64", op1<F, f64, f64>                                               \
+#define PARTITA_F1(NAME, F)                                                    \
+  {NAME ".f32", op1<F, f32, f32>}, {NAME ".ftz.f32", op1<Ftz<F>, f32, f32>}, { \
+    NAME ".f64", op1<F, f64, f64>                                              \
   }
 #define PARTITA_F1_SINGLE(NAME, F) \
   {NAME ".f32", op1<F, f32, f32>}, { NAME ".ftz.f32", op1<Ftz<F>, f32, f32> }
-#define PARTITA_F2_ONE(NAME, F, T) {NAME, op2<F, T, T, T>}
-#define PARTITA_F2(NAME, F)                                                                \
-  PARTITA_F2_ONE(NAME ".f32", F, f32), PARTITA_F2_ONE(NAME ".ftz.f32", Ftz<F>, f32),       \
+#define PARTITA_F2_ONE(NAME, F, T) \
+  { NAME, op2<F, T, T, T> }
+#define PARTITA_F2(NAME, F)                                                          \
+  PARTITA_F2_ONE(NAME ".f32", F, f32), PARTITA_F2_ONE(NAME ".ftz.f32", Ftz<F>, f32), \
       PARTITA_F2_ONE(NAME ".f64", F, f64)
-#define PARTITA_F2_SAT(NAME, F)                              \
+#define PARTITA_F2_SAT(NAME, F)                                      \
   PARTITA_F2(NAME, F), PARTITA_F2_ONE(NAME ".sat.f32", Sat<F>, f32), \
       PARTITA_F2_ONE(NAME ".ftz.sat.f32", Sat<Ftz<F>>, f32)
-#define PARTITA_F3_ONE(NAME, F, T) {NAME, op3<F, T, T, T, T>}
-#define PARTITA_FCOMPARE_ONE(NAME, F)                                                     \
-  {"setp." NAME ".f32", compare<F, f32>}, {"setp." NAME ".ftz.f32", compare<FtzCompare<F>, f32>}, { \
-    "setp." NAME ".f64", compare<F, f64>                                                  \
+#define PARTITA_F3_ONE(NAME, F, T) \
+  { NAME, op3<F, T, T, T, T> }
+#define PARTITA_FCOMPARE_ONE(NAME, F)                                                             \
+  {"setp." NAME ".f32", compare<F, f32>}, {"setp." NAME ".ftz.f32", compare<FtzCompare<F>, f32>}, \
+  {                                                                                               \
+    "setp." NAME ".f64", compare<F, f64>                                                          \
   }
 #define PARTITA_TESTP(NAME, F) \
   {"testp." NAME ".f32", compare<F, f32>}, { "testp." NAME ".f64", compare<F, f64> }

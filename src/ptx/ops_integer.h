@@ -74,7 +74,7 @@ PARTITA_BINARY(Add, wrap(a) + wrap(b));
 PARTITA_BINARY(Sub, wrap(a) - wrap(b));
 PARTITA_BINARY(MulLo, wrap(a) * wrap(b));
 PARTITA_BINARY(MulHi, (static_cast<twice<T>>(a) * static_cast<twice<T>>(b)) >> kWidth<T>);
-PARTITA_BINARY(And, a & b);
+PARTITA_BINARY(And, a& b);
 PARTITA_BINARY(Or, a | b);
 PARTITA_BINARY(Xor, a ^ b);
 PARTITA_BINARY(MinInt, a < b ? a : b);
@@ -235,7 +235,7 @@ struct FindNth {
     if (base > 31) return 0xffff'ffffu;
     if (n == 0) return (mask & kBit[base]) != 0 ? base : 0xffff'ffffu;
     u32 left = n > 0 ? static_cast<u32>(n) : u32{0} - static_cast<u32>(n);
-    for (u32 at = base; at < 32; at += n > 0 ? 1u : 0xffff'ffffu)
+    for (u32 at = base; at<32; at += n> 0 ? 1u : 0xffff'ffffu)
       if ((mask & kBit[at]) != 0 && --left == 0) return at;
     return 0xffff'ffffu;
   }
@@ -306,11 +306,11 @@ struct Permute {
     for (u32 i = 0; i < 4; ++i) {
       const u32 n = c & 3;
       u32 pick = c >> (4 * i) & 15;
-      if (Mode == 1) pick = n + i;                // f4e
-      if (Mode == 2) pick = (n - i) & 7;          // b4e
-      if (Mode == 3) pick = n;                    // rc8
-      if (Mode == 4) pick = i > n ? i : n;        // ecl
-      if (Mode == 5) pick = i < n ? i : n;        // ecr
+      if (Mode == 1) pick = n + i;                  // f4e
+      if (Mode == 2) pick = (n - i) & 7;            // b4e
+      if (Mode == 3) pick = n;                      // rc8
+      if (Mode == 4) pick = i > n ? i : n;          // ecl
+      if (Mode == 5) pick = i < n ? i : n;          // ecr
       if (Mode == 6) pick = (n & 1) * 2 + (i & 1);  // rc16
       u32 byte = static_cast<u32>(both >> (8 * (pick & 7))) & 0xff;
       if (Mode == 0 && (pick & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
@@ -447,42 +447,46 @@ struct Part {
   }
 };
 
-#define PARTITA_2(NAME, F, T) {NAME, op2<F, T, T, T>}
+#define PARTITA_2(NAME, F, T) \
+  { NAME, op2<F, T, T, T> }
 #define PARTITA_UNSIGNED(NAME, F) \
   PARTITA_2(NAME ".u16", F, u16), PARTITA_2(NAME ".u32", F, u32), PARTITA_2(NAME ".u64", F, u64)
 #define PARTITA_SIGNED(NAME, F) \
   PARTITA_2(NAME ".s16", F, s16), PARTITA_2(NAME ".s32", F, s32), PARTITA_2(NAME ".s64", F, s64)
-#define PARTITA_BITS1(NAME, F)                                             \
-  {NAME ".u16", op1<F, u16, u16>}, {NAME ".u32", op1<F, u32, u32>}, {      \
-    NAME ".u64", op1<F, u64, u64>                                          \
+#define PARTITA_BITS1(NAME, F)                                        \
+  {NAME ".u16", op1<F, u16, u16>}, {NAME ".u32", op1<F, u32, u32>}, { \
+    NAME ".u64", op1<F, u64, u64>                                     \
   }
-#define PARTITA_WIDE(NAME, F, T) {NAME, op2<F, twice<T>, T, T>}
-#define PARTITA_3(NAME, F, T) {NAME, op3<F, T, T, T, T>}
-#define PARTITA_ALL3(NAME, F)                                                              \
-  PARTITA_3(NAME ".u16", F, u16), PARTITA_3(NAME ".u32", F, u32),                          \
-      PARTITA_3(NAME ".u64", F, u64), PARTITA_3(NAME ".s16", F, s16),                      \
-      PARTITA_3(NAME ".s32", F, s32), PARTITA_3(NAME ".s64", F, s64)
-#define PARTITA_SHIFT(NAME, F, T) {NAME, op2<F, T, T, u32>}
-#define PARTITA_CARRY(T, NAME)                                                                \
+#define PARTITA_WIDE(NAME, F, T) \
+  { NAME, op2<F, twice<T>, T, T> }
+#define PARTITA_3(NAME, F, T) \
+  { NAME, op3<F, T, T, T, T> }
+#define PARTITA_ALL3(NAME, F)                                                                     \
+  PARTITA_3(NAME ".u16", F, u16), PARTITA_3(NAME ".u32", F, u32), PARTITA_3(NAME ".u64", F, u64), \
+      PARTITA_3(NAME ".s16", F, s16), PARTITA_3(NAME ".s32", F, s32),                             \
+      PARTITA_3(NAME ".s64", F, s64)
+#define PARTITA_SHIFT(NAME, F, T) \
+  { NAME, op2<F, T, T, u32> }
+#define PARTITA_CARRY(T, NAME)                                                                    \
   {"add.cc." NAME, carry<T, false, false, true>}, {"addc." NAME, carry<T, false, true, false>},   \
-      {"addc.cc." NAME, carry<T, false, true, true>},                                         \
+      {"addc.cc." NAME, carry<T, false, true, true>},                                             \
       {"sub.cc." NAME, carry<T, true, false, true>}, {"subc." NAME, carry<T, true, true, false>}, \
-  {                                                                                           \
-    "subc.cc." NAME, carry<T, true, true, true>                                               \
+  {                                                                                               \
+    "subc.cc." NAME, carry<T, true, true, true>                                                   \
   }
-#define PARTITA_MADC(T, NAME)                                            \
-  {"mad.lo.cc." NAME, multiply_carry<T, false, false, true>},            \
-      {"madc.lo." NAME, multiply_carry<T, false, true, false>},          \
-      {"madc.lo.cc." NAME, multiply_carry<T, false, true, true>},        \
-      {"mad.hi.cc." NAME, multiply_carry<T, true, false, true>},         \
-      {"madc.hi." NAME, multiply_carry<T, true, true, false>}, {         \
-    "madc.hi.cc." NAME, multiply_carry<T, true, true, true>              \
+#define PARTITA_MADC(T, NAME)                                     \
+  {"mad.lo.cc." NAME, multiply_carry<T, false, false, true>},     \
+      {"madc.lo." NAME, multiply_carry<T, false, true, false>},   \
+      {"madc.lo.cc." NAME, multiply_carry<T, false, true, true>}, \
+      {"mad.hi.cc." NAME, multiply_carry<T, true, false, true>},  \
+      {"madc.hi." NAME, multiply_carry<T, true, true, false>}, {  \
+    "madc.hi.cc." NAME, multiply_carry<T, true, true, true>       \
   }
-#define PARTITA_COMPARE(T, NAME)                                                        \
-  {"setp.eq." NAME, compare<Equal, T>}, {"setp.ne." NAME, compare<NotEqual, T>},        \
-      {"setp.lt." NAME, compare<Less, T>}, {"setp.le." NAME, compare<LessEqual, T>},    \
-      {"setp.gt." NAME, compare<Greater, T>}, {                                         \
-    "setp.ge." NAME, compare<GreaterEqual, T>                                           \
+#define PARTITA_COMPARE(T, NAME)                                                     \
+  {"setp.eq." NAME, compare<Equal, T>}, {"setp.ne." NAME, compare<NotEqual, T>},     \
+      {"setp.lt." NAME, compare<Less, T>}, {"setp.le." NAME, compare<LessEqual, T>}, \
+      {"setp.gt." NAME, compare<Greater, T>}, {                                      \
+    "setp.ge." NAME, compare<GreaterEqual, T>                                        \
   }
 
 const NamedOp kIntegerOps[] = {

@@ -23,8 +23,7 @@ inline Reach reach(const Op* op, const Warp& w, const Span& span, u64* offset) {
     u64 apart = 0;
     for (unsigned i = 0; i < kLanes; ++i) apart |= a[i] ^ (base + i * Size);
     const u64 first = base - begin;
-    if (apart == 0 && first <= limit && limit - first >= (kLanes - 1) * Size &&
-        first % Size == 0) {
+    if (apart == 0 && first <= limit && limit - first >= (kLanes - 1) * Size && first % Size == 0) {
       offset[0] = first;
       return Reach::row;
     }
@@ -125,9 +124,8 @@ const Op* load_global(const Op* op, Warp& w) {
   if (how == Reach::row) {
     const std::byte* from = span.host + offset[0];
     for (unsigned n = 0; n < N; ++n)
-      each<R>(w, element<N>(op, n), [&](unsigned i) {
-        return static_cast<R>(peek<M>(from + (i * N + n) * sizeof(M)));
-      });
+      each<R>(w, element<N>(op, n),
+              [&](unsigned i) { return static_cast<R>(peek<M>(from + (i * N + n) * sizeof(M))); });
     return op + 1;
   }
   for (unsigned n = 0; n < N; ++n) {
@@ -301,8 +299,7 @@ inline bool one_offset(const Op* op, Warp& w, u32* offset) {
   }
   u32 apart = 0;
   const u32 first = offset[__builtin_ctz(w.mask)];
-  for (unsigned i = 0; i < kLanes; ++i)
-    apart |= (w.mask & kBit[i]) != 0 ? offset[i] ^ first : 0;
+  for (unsigned i = 0; i < kLanes; ++i) apart |= (w.mask & kBit[i]) != 0 ? offset[i] ^ first : 0;
   if (apart != 0) return false;
   offset[0] = first;
   return true;
@@ -345,8 +342,7 @@ const Op* store_local(const Op* op, Warp& w) {
     const R* d = lanes<R>(w, element<N>(op, n));
     const u32 more = n * static_cast<u32>(sizeof(M)), first = offset[0] + more;
     if (one && w.mask == kAllLanes) {
-      for (unsigned i = 0; i < kLanes; ++i)
-        local_put<M>(w.local, first, i, static_cast<M>(d[i]));
+      for (unsigned i = 0; i < kLanes; ++i) local_put<M>(w.local, first, i, static_cast<M>(d[i]));
       continue;
     }
     for (u32 left = w.mask; left != 0; left &= left - 1) {
@@ -358,33 +354,27 @@ const Op* store_local(const Op* op, Warp& w) {
 }
 
 // Names: ld.SPACE.TYPE.REGISTER BITS.COUNT
-#define PARTITA_LD(SPACE, M, BITS, N)                               \
-  {                                                                 \
-    "ld." #SPACE "." #M "." #BITS "." #N, load_##SPACE<M, u##BITS, N> \
-  }
+#define PARTITA_LD(SPACE, M, BITS, N) \
+  { "ld." #SPACE "." #M "." #BITS "." #N, load_##SPACE<M, u##BITS, N> }
 #define PARTITA_LD_N(SPACE, M, BITS) \
   PARTITA_LD(SPACE, M, BITS, 1), PARTITA_LD(SPACE, M, BITS, 2), PARTITA_LD(SPACE, M, BITS, 4)
-#define PARTITA_LOADS(SPACE)                                                                 \
-  PARTITA_LD_N(SPACE, u8, 16), PARTITA_LD_N(SPACE, u8, 32), PARTITA_LD_N(SPACE, u8, 64),     \
-      PARTITA_LD_N(SPACE, s8, 16), PARTITA_LD_N(SPACE, s8, 32), PARTITA_LD_N(SPACE, s8, 64), \
-      PARTITA_LD_N(SPACE, u16, 16), PARTITA_LD_N(SPACE, u16, 32),                            \
-      PARTITA_LD_N(SPACE, u16, 64), PARTITA_LD_N(SPACE, s16, 32),                            \
-      PARTITA_LD_N(SPACE, s16, 64), PARTITA_LD_N(SPACE, u32, 32),                            \
+#define PARTITA_LOADS(SPACE)                                                                    \
+  PARTITA_LD_N(SPACE, u8, 16), PARTITA_LD_N(SPACE, u8, 32), PARTITA_LD_N(SPACE, u8, 64),        \
+      PARTITA_LD_N(SPACE, s8, 16), PARTITA_LD_N(SPACE, s8, 32), PARTITA_LD_N(SPACE, s8, 64),    \
+      PARTITA_LD_N(SPACE, u16, 16), PARTITA_LD_N(SPACE, u16, 32), PARTITA_LD_N(SPACE, u16, 64), \
+      PARTITA_LD_N(SPACE, s16, 32), PARTITA_LD_N(SPACE, s16, 64), PARTITA_LD_N(SPACE, u32, 32), \
       PARTITA_LD_N(SPACE, u32, 64), PARTITA_LD_N(SPACE, s32, 64), PARTITA_LD_N(SPACE, u64, 64)
-#define PARTITA_ST(SPACE, M, BITS, N)                                \
-  {                                                                  \
-    "st." #SPACE "." #M "." #BITS "." #N, store_##SPACE<M, u##BITS, N> \
-  }
+#define PARTITA_ST(SPACE, M, BITS, N) \
+  { "st." #SPACE "." #M "." #BITS "." #N, store_##SPACE<M, u##BITS, N> }
 #define PARTITA_ST_N(SPACE, M, BITS) \
   PARTITA_ST(SPACE, M, BITS, 1), PARTITA_ST(SPACE, M, BITS, 2), PARTITA_ST(SPACE, M, BITS, 4)
-#define PARTITA_STORES(SPACE)                                                            \
-  PARTITA_ST_N(SPACE, u8, 16), PARTITA_ST_N(SPACE, u8, 32), PARTITA_ST_N(SPACE, u8, 64), \
-      PARTITA_ST_N(SPACE, u16, 16), PARTITA_ST_N(SPACE, u16, 32),                        \
-      PARTITA_ST_N(SPACE, u16, 64), PARTITA_ST_N(SPACE, u32, 32),                        \
-      PARTITA_ST_N(SPACE, u32, 64), PARTITA_ST_N(SPACE, u64, 64)
+#define PARTITA_STORES(SPACE)                                                                   \
+  PARTITA_ST_N(SPACE, u8, 16), PARTITA_ST_N(SPACE, u8, 32), PARTITA_ST_N(SPACE, u8, 64),        \
+      PARTITA_ST_N(SPACE, u16, 16), PARTITA_ST_N(SPACE, u16, 32), PARTITA_ST_N(SPACE, u16, 64), \
+      PARTITA_ST_N(SPACE, u32, 32), PARTITA_ST_N(SPACE, u32, 64), PARTITA_ST_N(SPACE, u64, 64)
 
 const NamedOp kMemoryOps[] = {
-    PARTITA_LOADS(global), PARTITA_LOADS(shared), PARTITA_LOADS(local),
+    PARTITA_LOADS(global),  PARTITA_LOADS(shared),  PARTITA_LOADS(local),
     PARTITA_STORES(global), PARTITA_STORES(shared), PARTITA_STORES(local),
 };
 

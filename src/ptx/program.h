@@ -34,11 +34,11 @@ using OpFn = const Op* (*)(const Op*, Warp&);
 
 struct Op {
   OpFn fn = nullptr;
-  std::int64_t imm = 0;                          // address offset, target of a branch, ...
+  std::int64_t imm = 0;                             // address offset, target of a branch, ...
   std::uint32_t d = 0, a = 0, b = 0, c = 0, e = 0;  // byte offsets into the register file
-  std::uint32_t ordinal = 0;                     // PTX instructions before this op
-  std::uint32_t flags = 0;                       // by op
-  std::uint32_t size = 0;                        // of a memory access: bytes of one lane
+  std::uint32_t ordinal = 0;                        // PTX instructions before this op
+  std::uint32_t flags = 0;                          // by op
+  std::uint32_t size = 0;                           // of a memory access: bytes of one lane
 };
 
 // Flags of memory ops.
@@ -74,9 +74,9 @@ struct Block;
 
 struct Warp {
   std::byte* registers = nullptr;
-  std::uint32_t mask = 0;       // lanes that execute now
-  std::int32_t budget = 0;      // branches left of the time slice
-  Span global, generic;         // last allocations used
+  std::uint32_t mask = 0;   // lanes that execute now
+  std::int32_t budget = 0;  // branches left of the time slice
+  Span global, generic;     // last allocations used
   std::byte* shared = nullptr;
   std::uint32_t shared_bytes = 0;
   std::uint32_t local_bytes = 0;  // per lane; words of the lanes interleaved
@@ -177,8 +177,8 @@ struct Program {
   std::vector<CallSite> calls = {};
   std::map<std::uint64_t, std::uint32_t> by_address = {};  // of functions: index in callees
   std::uint32_t register_bytes = 0;
-  std::uint32_t constant_begin = 0;         // registers from here on are constant in a launch
-  std::vector<std::byte> constants = {};    // their content, without what a launch fills
+  std::uint32_t constant_begin = 0;       // registers from here on are constant in a launch
+  std::vector<std::byte> constants = {};  // their content, without what a launch fills
   std::vector<FillSlot> fills = {};
   std::vector<ParameterSlot> parameters = {};
   std::uint32_t shared_bytes = 0, local_bytes = 0;
