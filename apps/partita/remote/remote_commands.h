@@ -6,6 +6,8 @@
 
 namespace partita::cli {
 
-// Command add_remote_run(CLI::App& remote);  // and so on: a line here and one in remote.cc
+Command add_remote_serve(CLI::App& remote);
+Command add_remote_sessions(CLI::App& remote);
+Command add_remote_stop(CLI::App& remote);
 
 }  // namespace partita::cli

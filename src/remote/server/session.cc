@@ -13,7 +13,7 @@ namespace partita::remote::server {
 Session::Session(Channel& channel, Images& images, std::string token, SessionLimits limits)
     : core_(std::make_unique<Core>(channel, images, std::move(token), limits)) {}
 Session::~Session() = default;
-Session::Step Session::step() { return core_->step(); }
+Session::Step Session::step(Nanos patience) { return core_->step(patience); }
 int Session::backend_descriptor() const { return core_->backend_descriptor(); }
 void Session::greeted(std::uint32_t request) { core_->greeted(request); }
 std::optional<Wanted> Session::wanted() { return core_->wanted(); }
@@ -31,13 +31,14 @@ SessionCounts Session::counts() const { return core_->counts(); }
 namespace {
 
 constexpr int kFramesPerStep = 512;
-constexpr std::size_t kMaxSaid = 4000;                          // bytes of one notice
+constexpr Nanos kThrottle = std::chrono::microseconds(200);
+constexpr std::size_t kMaxSaid = 4000;  // bytes of one notice
 constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
 
 // Whether the operation may come before the device is granted.
 template <class Op>
-constexpr bool kWithoutDevice = std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> ||
-                                std::is_same_v<Op, Bye>;
+constexpr bool kWithoutDevice =
+    std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> || std::is_same_v<Op, Bye>;
 
 }  // namespace
 
@@ -106,6 +107,7 @@ void Session::Core::dispatch(const Frame& frame) {
 // Whether another frame may be read now.
 bool Session::Core::may_read() const {
   if (due_.size() >= limits_.waiting) return false;
+  if (queued_ > limits_.queued && calls_out_ == 0) return false;
   if (!stalled_) return true;
   return deferred_.size() < limits_.deferred && deferred_bytes_ < kMaxDeferredBytes &&
          deferred_.back().header.bulk_bytes == 0;
@@ -117,7 +119,7 @@ void Session::Core::defer(const Frame& frame) {
 }
 
 // The next frame, from those that were deferred or from the channel; false when there is none now.
-bool Session::Core::read_frame() {
+bool Session::Core::read_frame(Nanos patience) {
   if (!stalled_ && !deferred_.empty()) {
     const Deferred first = std::move(deferred_.front());
     deferred_.pop_front();
@@ -132,7 +134,7 @@ bool Session::Core::read_frame() {
   if (!may_read()) return false;
   if (!reader_.has_buffered()) flush();
   if (ended_) return false;
-  const Result<Frame> frame = reader_.next(Nanos(0));
+  const Result<Frame> frame = reader_.next(patience);
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) broken(frame.error());
     return false;
@@ -150,13 +152,14 @@ void Session::Core::accept(const Frame& frame) {
   if (stalled_ && !before) defer(frame);
 }
 
-Session::Step Session::Core::step() {
+Session::Step Session::Core::step(Nanos patience) {
   poll();
+  if (!waiters_.empty()) patience = Nanos(0);
   int left = kFramesPerStep;
   while (!ended_ && left-- > 0) {
     if (bulk_.kind != Arriving::Kind::none) {
       if (!go_on_with_bulk()) break;
-    } else if (!read_frame()) {
+    } else if (!read_frame(std::exchange(patience, Nanos(0)))) {
       break;
     }
   }
@@ -240,6 +243,8 @@ void Session::Core::poll() {
   if (!backend_ || ended_) return;
   DeviceBackend::Polled polled = backend_->poll();
   again_ = polled.again;
+  queued_ = polled.queued;
+  if (queued_ > limits_.queued) again_ = std::min(again_.value_or(kThrottle), kThrottle);
   for (Completed& completed : polled.completed) arrived_.push_back(std::move(completed));
   while (!arrived_.empty()) {  // what completes may poll again
     Completed first = std::move(arrived_.front());
@@ -287,7 +292,8 @@ std::optional<Refused> refusal_of(const Hello& hello, std::string_view token) {
     const char theirs = i < hello.token.size() ? hello.token[i] : '\0';
     differs |= static_cast<unsigned char>(token[i]) ^ static_cast<unsigned char>(theirs);
   }
-  if (!token.empty() && differs != 0) return Refused{kNotPermitted, "the token is not the server's"};
+  if (!token.empty() && differs != 0)
+    return Refused{kNotPermitted, "the token is not the server's"};
   return std::nullopt;
 }
 
