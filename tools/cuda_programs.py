@@ -3,10 +3,11 @@
 
     tools/cuda_programs.py ptx           clang 14 makes the committed ptx/NAME.ptx anew
     tools/cuda_programs.py check         exit 1 where that would change a file
-    tools/cuda_programs.py clang OUT     whole programs by clang, one for each source, linked with -lcudart
+    tools/cuda_programs.py clang OUT     whole programs by clang
     tools/cuda_programs.py nvcc OUT      the same by nvcc, with the shared runtime
 
---lib DIR says where libcudart stands (default: build/release/remote); nvcc brings its own. ptx, check and clang take
+--lib DIR says where libcudart.so.12 stands (default: build/release/remote); nvcc brings its own.
+CLANG and NVCC in the environment name other compilers.
 """
 import argparse
 import os
@@ -18,12 +19,13 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = TOP / "tests/remote/programs"
-# No header or library of CUDA is looked for. sm_70 with PTX 6.4: shuffles and votes with masks, nothing newer.
-CLANG = ["-x", "cuda", "-std=c++20", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "--cuda-gpu-arch=sm_70",
-         "-Xclang", "-target-sdk-version=11.0", "-O2", "-fno-exceptions", "-Wno-unknown-cuda-version"]
-# One rounding per operation, as g++ gives the references; loops stay loops, so that the files stay small.
-DEVICE = ["--cuda-device-only", "-Xclang", "-target-feature", "-Xclang", "+ptx64", "-ffp-contract=off",
-          "-fno-unroll-loops", "-S"]
+# No header or library of CUDA is looked for. sm_70 with PTX 6.4: shuffles and votes with masks.
+CLANG = ["-x", "cuda", "-std=c++20", "-nocudainc", "-nocudalib", "--cuda-path=/nonexistent",
+         "--cuda-gpu-arch=sm_70", "-Xclang", "-target-sdk-version=11.0", "-O2", "-fno-exceptions",
+         "-Wno-unknown-cuda-version"]
+# One rounding per operation, as in the references; loops stay loops, so that the files are small.
+DEVICE = ["--cuda-device-only", "-Xclang", "-target-feature", "-Xclang", "+ptx64",
+          "-ffp-contract=off", "-fno-unroll-loops", "-S"]
 
 
 def sources():
@@ -72,21 +74,23 @@ def make_ptx(only_check):
 
 def make_clang(out, lib):
     for source in sources():
-        fat = out / (source.stem + ".fatbin")
+        fat, compiled = out / (source.stem + ".fatbin"), out / (source.stem + ".o")
         fat.write_bytes(fat_binary(device_text(source)))
-        run([clang(), *CLANG, "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", fat, "-c",
-             source.name, "-o", out / (source.stem + ".o")])
-        run([clang(), out / (source.stem + ".o"), "-L" + str(lib), "-l:libcudart.so.12", "-o", out / source.stem])
+        run([clang(), *CLANG, "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary",
+             "-Xclang", fat, "-c", source.name, "-o", compiled])
+        run([clang(), compiled, "-L" + str(lib), "-l:libcudart.so.12", "-o", out / source.stem])
 
 
 def make_nvcc(out):
     for source in sources():
-        run([os.environ.get("NVCC", "nvcc"), "-std=c++20", "-O2", "--fmad=false", "-cudart", "shared", "-w",
-             "-gencode", "arch=compute_75,code=compute_75", source.name, "-o", out / source.stem])
+        run([os.environ.get("NVCC", "nvcc"), "-std=c++20", "-O2", "--fmad=false", "-w",
+             "-cudart", "shared", "-gencode", "arch=compute_75,code=compute_75",
+             source.name, "-o", out / source.stem])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["ptx", "check", "clang", "nvcc"])
     parser.add_argument("out", nargs="?", type=pathlib.Path)
     parser.add_argument("--lib", type=pathlib.Path, default=TOP / "build/release/remote")

@@ -1,5 +1,6 @@
 #include "planted.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/check.h"
@@ -67,6 +68,7 @@ Expected expected(std::istringstream& words) {
   Expected result;
   std::string word, value;
   words >> result.kind;
+  std::replace(result.kind.begin(), result.kind.end(), '_', ' ');
   while (words >> word) {
     if (word == "read" || word == "write") {
       result.write = word == "write";

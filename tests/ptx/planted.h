@@ -21,7 +21,7 @@ struct Buffer {
 
 // What is certain about the fault.
 struct Expected {
-  std::string kind = {};  // as FaultKind's text, or "refused"
+  std::string kind = {};  // as to_string(FaultKind), or "refused"
   std::optional<bool> write = {};
   std::optional<std::uint32_t> size = {};
   std::optional<Extent> block = {}, thread = {};

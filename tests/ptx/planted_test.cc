@@ -136,9 +136,9 @@ void expect_found(const std::set<std::string>& kinds, std::size_t at_least) {
   EXPECT_GE(seen, at_least);  // the table is there and its words are right
 }
 
-TEST(Planted, OutOfBounds) { expect_found({"out_of_bounds", "read_only"}, 38); }
+TEST(Planted, OutOfBounds) { expect_found({"out of bounds", "read only"}, 38); }
 TEST(Planted, Misaligned) { expect_found({"misaligned"}, 7); }
-TEST(Planted, FreedMemory) { expect_found({"use_after_free"}, 4); }
+TEST(Planted, FreedMemory) { expect_found({"use after free"}, 4); }
 TEST(Planted, Uninitialised) { expect_found({"uninitialised"}, 6); }
 TEST(Planted, Races) { expect_found({"race"}, 17); }
 TEST(Planted, WaitsWithoutEnd) { expect_found({"deadlock", "stopped"}, 6); }

@@ -19,8 +19,8 @@ KERNEL(backprop_forward, (const float* input, const float* weights, float* parti
   if (y == 0) partial[block * hidden + x] = product[0][x];
 }
 
-KERNEL(backprop_adjust, (const float* delta, const float* input, float* weights, float* old,
-                         int hidden)) {
+KERNEL(backprop_adjust,
+       (const float* delta, const float* input, float* weights, float* old, int hidden)) {
   const int x = static_cast<int>(threadIdx.x);
   const int row = static_cast<int>(blockIdx.x) * kSide + static_cast<int>(threadIdx.y);
   const int at = row * hidden + x;
@@ -43,15 +43,17 @@ int main() {
   const dim3 block(kSide, kSide);
   LAUNCH(backprop_forward, blocks, block, 0, nullptr, on_input, on_weights, on_partial, hidden);
   const std::vector<float> partial = to_host(on_partial, blocks * hidden);
-  LAUNCH(backprop_adjust, blocks, block, 0, nullptr, on_delta, on_input, on_weights, on_old, hidden);
+  LAUNCH(backprop_adjust, blocks, block, 0, nullptr, on_delta, on_input, on_weights, on_old,
+         hidden);
   MUST(cudaGetLastError());
   std::vector<float> sums(hidden, 0.0F), want(hidden, 0.0F);
   for (int at = 0; at < blocks * hidden; ++at) sums[at % hidden] += partial[at];
-  for (int at = 0; at < inputs * hidden; ++at) want[at % hidden] += weights[at] * input[at / hidden];
+  for (int at = 0; at < inputs * hidden; ++at)
+    want[at % hidden] += weights[at] * input[at / hidden];
   for (int at = 0; at < inputs * hidden; ++at) {
     weights[at] += 0.3F * delta[at % hidden] * input[at / hidden] + 0.3F * old[at];
   }
-  const double off = std::fmax(difference(sums, want),
-                               difference(to_host(on_weights, weights.size()), weights));
+  const double off =
+      std::fmax(difference(sums, want), difference(to_host(on_weights, weights.size()), weights));
   return finish("backprop", off < 1e-4, off);
 }

@@ -1,7 +1,7 @@
-// The part of CUDA that the programs here use, in three forms, so that one source serves three compilers:
-// nvcc has the toolkit's own headers; clang (-nocudainc -nocudalib) has declarations of ours; any other C++ compiler makes
-// the host's half alone and takes the kernels from PTX that clang made earlier (PARTITA_PROGRAM_PTX names that file).
-// Own declarations of a public interface; no text of NVIDIA's headers.
+// The part of CUDA that the programs here use, in three forms, so that one source serves three
+// compilers: nvcc has the toolkit's own headers; clang (-nocudainc -nocudalib) has declarations of
+// ours; any other C++ compiler makes the host's half alone and takes the kernels from PTX that clang
+// made earlier (PARTITA_PROGRAM_PTX names that file). Own declarations of a public interface.
 #pragma once
 
 #if defined(__NVCC__)
@@ -35,7 +35,8 @@ struct uint3 {
 };
 struct dim3 {
   unsigned x, y, z;
-  __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+  __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1)
+      : x(a), y(b), z(c) {}
   __host__ __device__ constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
   __host__ __device__ constexpr operator uint3() const { return {x, y, z}; }
 };
@@ -68,7 +69,12 @@ enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrCooperativeLaunch = 95
 };
-enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+enum {
+  cudaStreamNonBlocking = 1,
+  cudaEventDefault = 0,
+  cudaEventDisableTiming = 2,
+  cudaHostAllocDefault = 0
+};
 
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
@@ -133,7 +139,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void*, dim3, dim3, void**, size_t,
 void** __cudaRegisterFatBinary(void*);
 void __cudaRegisterFatBinaryEnd(void**);
 void __cudaUnregisterFatBinary(void**);
-void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*);
+void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*,
+                            dim3*, int*);
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, struct CUstream_st* = nullptr);
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);

@@ -1,5 +1,5 @@
-// What kernels call: with clang on its builtins; for compilers that make the host's half alone as declarations, so that
-// the same text is at least checked. For cuda_minimal.h.
+// What kernels call: with clang on its builtins; for compilers that make the host's half alone as
+// declarations, so that the same text is at least checked. For cuda_minimal.h.
 #pragma once
 
 #if defined(__CUDA__)
@@ -13,12 +13,24 @@ extern "C" __device__ void __assertfail(const char*, const char*, unsigned, cons
   ((condition) ? (void)0 : __assertfail(#condition, "program", __LINE__, __func__, 1))
 
 DEVICE_INLINE void __syncwarp(unsigned mask = 0xffffffffU) { __nvvm_bar_warp_sync(mask); }
-DEVICE_INLINE int __shfl_sync(unsigned m, int v, int lane) { return __nvvm_shfl_sync_idx_i32(m, v, lane, 31); }
-DEVICE_INLINE int __shfl_down_sync(unsigned m, int v, int by) { return __nvvm_shfl_sync_down_i32(m, v, by, 31); }
-DEVICE_INLINE int __shfl_up_sync(unsigned m, int v, int by) { return __nvvm_shfl_sync_up_i32(m, v, by, 0); }
-DEVICE_INLINE int __shfl_xor_sync(unsigned m, int v, int by) { return __nvvm_shfl_sync_bfly_i32(m, v, by, 31); }
-DEVICE_INLINE float __shfl_down_sync(unsigned m, float v, int by) { return __nvvm_shfl_sync_down_f32(m, v, by, 31); }
-DEVICE_INLINE float __shfl_xor_sync(unsigned m, float v, int by) { return __nvvm_shfl_sync_bfly_f32(m, v, by, 31); }
+DEVICE_INLINE int __shfl_sync(unsigned m, int v, int lane) {
+  return __nvvm_shfl_sync_idx_i32(m, v, lane, 31);
+}
+DEVICE_INLINE int __shfl_down_sync(unsigned m, int v, int by) {
+  return __nvvm_shfl_sync_down_i32(m, v, by, 31);
+}
+DEVICE_INLINE int __shfl_up_sync(unsigned m, int v, int by) {
+  return __nvvm_shfl_sync_up_i32(m, v, by, 0);
+}
+DEVICE_INLINE int __shfl_xor_sync(unsigned m, int v, int by) {
+  return __nvvm_shfl_sync_bfly_i32(m, v, by, 31);
+}
+DEVICE_INLINE float __shfl_down_sync(unsigned m, float v, int by) {
+  return __nvvm_shfl_sync_down_f32(m, v, by, 31);
+}
+DEVICE_INLINE float __shfl_xor_sync(unsigned m, float v, int by) {
+  return __nvvm_shfl_sync_bfly_f32(m, v, by, 31);
+}
 DEVICE_INLINE unsigned __ballot_sync(unsigned m, int p) { return __nvvm_vote_ballot_sync(m, p); }
 DEVICE_INLINE int __any_sync(unsigned m, int p) { return __nvvm_vote_any_sync(m, p); }
 DEVICE_INLINE int __all_sync(unsigned m, int p) { return __nvvm_vote_all_sync(m, p); }
@@ -27,7 +39,9 @@ DEVICE_INLINE int __syncthreads_count(int p) { return __nvvm_bar0_popc(p); }
 DEVICE_INLINE int __syncthreads_or(int p) { return __nvvm_bar0_or(p); }
 DEVICE_INLINE void __threadfence() { __nvvm_membar_gl(); }
 DEVICE_INLINE int atomicAdd(int* p, int v) { return __nvvm_atom_add_gen_i(p, v); }
-DEVICE_INLINE unsigned atomicAdd(unsigned* p, unsigned v) { return (unsigned)__nvvm_atom_add_gen_i((int*)p, (int)v); }
+DEVICE_INLINE unsigned atomicAdd(unsigned* p, unsigned v) {
+  return (unsigned)__nvvm_atom_add_gen_i((int*)p, (int)v);
+}
 DEVICE_INLINE unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) {
   return (unsigned long long)__nvvm_atom_add_gen_ll((long long*)p, (long long)v);
 }

@@ -39,13 +39,15 @@ int main() {
   const std::vector<float> upper = to_host(on_a, a.size()), right = to_host(on_b, b.size());
   for (int row = size - 1; row >= 0; --row) {
     float sum = right[row];
-    for (int column = row + 1; column < size; ++column) sum -= upper[row * size + column] * x[column];
+    for (int column = row + 1; column < size; ++column)
+      sum -= upper[row * size + column] * x[column];
     x[row] = sum / upper[row * size + row];
   }
   // What A times x gives must be b.
   std::vector<float> product(size, 0.0F);
   for (int row = 0; row < size; ++row) {
-    for (int column = 0; column < size; ++column) product[row] += a[row * size + column] * x[column];
+    for (int column = 0; column < size; ++column)
+      product[row] += a[row * size + column] * x[column];
   }
   const double off = difference(product, b);
   return finish("gaussian", off < 1e-4, off);

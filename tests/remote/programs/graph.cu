@@ -52,7 +52,8 @@ int main() {
     MUST(cudaMemcpyAsync(&have, sum, sizeof have, cudaMemcpyDeviceToHost, main_stream));
     MUST(cudaStreamSynchronize(main_stream));
     float total = 0;
-    for (float& value : want) value = value * 0.5F + now, total += value * static_cast<float>(round);
+    for (float& value : want)
+      value = value * 0.5F + now, total += value * static_cast<float>(round);
     off = std::fmax(off, std::fabs(have - total) / std::fmax(1.0F, total));
   }
   MUST(cudaGraphExecDestroy(executable));

@@ -1,5 +1,6 @@
-// The host's half of a program without a CUDA compiler: kernels are names whose code stands in a PTX file, which becomes
-// a fat binary of one PTX member; names and variables are registered as compiled programs do. For cuda_minimal.h.
+// The host's half of a program without a CUDA compiler: kernels are names whose code stands in a
+// PTX file, which becomes a fat binary of one PTX member; names and variables are registered as
+// compiled programs do. For cuda_minimal.h.
 #pragma once
 
 #include <tuple>
@@ -23,7 +24,7 @@ extern const Entry __stop_program_entries[] __attribute__((weak));
 extern char program_fatbin_segment[];
 }
 
-// {magic, version, size of this header, size of what follows}, then one member: PTX, uncompressed, for sm_70.
+// {magic, version, bytes of this header, bytes of the rest}, then one member: PTX as it is, sm_70.
 asm(R"(
     .pushsection .nv_fatbin, "a"
     .balign 8
@@ -65,7 +66,8 @@ class Registration {
       char* const host = const_cast<char*>(static_cast<const char*>(entry->host));
       char* const name = const_cast<char*>(entry->name);
       if (entry->bytes == 0) {
-        __cudaRegisterFunction(handle_, host, name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+        __cudaRegisterFunction(handle_, host, name, name, -1, nullptr, nullptr, nullptr, nullptr,
+                               nullptr);
       } else {
         __cudaRegisterVar(handle_, host, name, name, 0, entry->bytes, entry->constant, 0);
       }
@@ -102,27 +104,27 @@ struct Launcher<void(Parameters...)> {
 
 }  // namespace programs
 
-#define PROGRAM_ENTRY(host, name, bytes, constant)                                       \
-  __attribute__((section("program_entries"), used)) static const programs::Entry name##_entry = \
-      {host, #name, bytes, constant}
+#define PROGRAM_ENTRY(host, name, bytes, constant)                                                \
+  __attribute__((section("program_entries"), used)) static const programs::Entry name##_entry = { \
+      host, #name, bytes, constant}
 // The body is a template that nobody calls: checked, not compiled.
-#define KERNEL(name, parameters)          \
-  void name parameters;                   \
-  static const char name##_handle = 0;    \
+#define KERNEL(name, parameters)             \
+  void name parameters;                      \
+  static const char name##_handle = 0;       \
   PROGRAM_ENTRY(&name##_handle, name, 0, 0); \
-  template <class>                        \
+  template <class>                           \
   void name##_on_device parameters
-#define LAUNCH(kernel, grid, block, shared, stream, ...)                                            \
-  programs::Launcher<decltype(kernel)>::launch(&kernel##_handle, (grid), (block), (shared), (stream) \
-                                                   __VA_OPT__(, ) __VA_ARGS__)
+#define LAUNCH(kernel, grid, block, shared, stream, ...)                                    \
+  programs::Launcher<decltype(kernel)>::launch(&kernel##_handle, (grid), (block), (shared), \
+                                               (stream)__VA_OPT__(, ) __VA_ARGS__)
 #define KERNEL_ADDRESS(name) static_cast<const void*>(&name##_handle)
-#define DEVICE_VARIABLE(type, name, dimensions)      \
-  extern type name dimensions;                       \
-  PROGRAM_ENTRY(&name, name, sizeof(name), 0);       \
+#define DEVICE_VARIABLE(type, name, dimensions) \
+  extern type name dimensions;                  \
+  PROGRAM_ENTRY(&name, name, sizeof(name), 0);  \
   type name dimensions
-#define CONSTANT_VARIABLE(type, name, dimensions)    \
-  extern type name dimensions;                       \
-  PROGRAM_ENTRY(&name, name, sizeof(name), 1);       \
+#define CONSTANT_VARIABLE(type, name, dimensions) \
+  extern type name dimensions;                    \
+  PROGRAM_ENTRY(&name, name, sizeof(name), 1);    \
   type name dimensions
 #define DYNAMIC_SHARED(type, name) static type name[1]
 #define HOST_DEVICE

@@ -26,8 +26,8 @@ KERNEL(hotspot_step, (const float* from, const float* power, float* to, int rows
   if (x >= columns || y >= rows) return;
   const float east = x + 1 < columns ? tile[j][i + 1] : tile[j][i];
   const float south = y + 1 < rows ? tile[j + 1][i] : tile[j][i];
-  to[y * columns + x] = heated(tile[j][i], tile[j - 1][i], south, east, tile[j][i - 1],
-                               power[y * columns + x]);
+  to[y * columns + x] =
+      heated(tile[j][i], tile[j - 1][i], south, east, tile[j][i - 1], power[y * columns + x]);
 }
 
 int main() {

@@ -65,12 +65,13 @@ int main() {
     for (int at = 0; at < count; ++at) {
       want[at] = nearest(&points[at * kFeatures], want_middle.data());
       ++counts[want[at]];
-      for (int f = 0; f < kFeatures; ++f) sums[want[at] * kFeatures + f] += points[at * kFeatures + f];
+      for (int f = 0; f < kFeatures; ++f)
+        sums[want[at] * kFeatures + f] += points[at * kFeatures + f];
     }
     move(want_middle, sums, counts);
   }
   // Coordinates are multiples of 2^-10 and sums below 2^14: exact in any order.
-  const double off = std::fmax(difference(to_host(on_member, count), want),
-                               difference(middle, want_middle));
+  const double off =
+      std::fmax(difference(to_host(on_member, count), want), difference(middle, want_middle));
   return finish("kmeans", off == 0, off);
 }

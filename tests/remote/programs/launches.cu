@@ -15,7 +15,8 @@ KERNEL(launches_add, (int* sum, int value)) {
 KERNEL(launches_mixed, (char a, short b, double c, Large large, float4 v, unsigned char d,
                         long long e, double* out)) {
   const int at = static_cast<int>(threadIdx.x);
-  if (at < large.count) out[at] = large.values[at] + a + b + c + v.x + v.w + d + static_cast<double>(e);
+  if (at < large.count)
+    out[at] = large.values[at] + a + b + c + v.x + v.w + d + static_cast<double>(e);
   if (at == large.count) out[at] = large.mark;
 }
 

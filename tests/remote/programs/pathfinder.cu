@@ -6,8 +6,8 @@ constexpr int kBlock = 64;
 
 HOST_DEVICE inline int smaller(int a, int b) { return a < b ? a : b; }
 
-KERNEL(pathfinder_rows, (const int* wall, const int* from, int* to, int columns, int rows,
-                         int first)) {
+KERNEL(pathfinder_rows,
+       (const int* wall, const int* from, int* to, int columns, int rows, int first)) {
   __shared__ int before[kBlock], after[kBlock];
   const int rim = rows;
   const int tile = kBlock - 2 * rim;

@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <vector>
 
-#define MUST(call)                                                                          \
-  do {                                                                                      \
-    const cudaError_t error_ = (call);                                                      \
-    if (error_ != cudaSuccess) {                                                            \
+#define MUST(call)                                                                           \
+  do {                                                                                       \
+    const cudaError_t error_ = (call);                                                       \
+    if (error_ != cudaSuccess) {                                                             \
       std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_)); \
-      std::exit(1);                                                                         \
-    }                                                                                       \
+      std::exit(1);                                                                          \
+    }                                                                                        \
   } while (false)
 
 // Numbers that are the same on every machine.
@@ -62,7 +62,8 @@ double difference(const std::vector<T>& have, const std::vector<T>& want) {
   double most = have.size() == want.size() ? 0 : 1e30;
   for (size_t at = 0; at < want.size() && at < have.size(); ++at) {
     const double scale = std::fmax(1.0, std::fabs(static_cast<double>(want[at])));
-    const double off = std::fabs(static_cast<double>(have[at]) - static_cast<double>(want[at])) / scale;
+    const double off =
+        std::fabs(static_cast<double>(have[at]) - static_cast<double>(want[at])) / scale;
     if (!(off <= most)) most = off;  // also takes NaN
   }
   return most;
@@ -74,4 +75,6 @@ inline int finish(const char* name, bool right, double off) {
   return right ? 0 : 1;
 }
 
-constexpr unsigned blocks_for(int count, int block) { return static_cast<unsigned>((count + block - 1) / block); }
+constexpr unsigned blocks_for(int count, int block) {
+  return static_cast<unsigned>((count + block - 1) / block);
+}

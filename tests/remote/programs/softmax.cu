@@ -38,7 +38,8 @@ int main() {
   LAUNCH(softmax_rows, rows, kBlock, 0, nullptr, from, to, columns);
   for (int row = 0; row < rows; ++row) {
     double sum = 0;
-    for (int at = 0; at < columns; ++at) sum += std::exp(static_cast<double>(values[row * columns + at]));
+    for (int at = 0; at < columns; ++at)
+      sum += std::exp(static_cast<double>(values[row * columns + at]));
     for (int at = row * columns; at < (row + 1) * columns; ++at) {
       want[at] = static_cast<float>(std::exp(static_cast<double>(values[at])) / sum);
     }

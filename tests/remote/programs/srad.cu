@@ -40,8 +40,8 @@ HOST_DEVICE inline Slopes slopes_at(const float* image, int x, int y, int width,
 }
 
 HOST_DEVICE inline float coefficient(Slopes d, float here, float q0) {
-  const float g = (d.north * d.north + d.south * d.south + d.west * d.west + d.east * d.east) /
-                  (here * here);
+  const float g =
+      (d.north * d.north + d.south * d.south + d.west * d.west + d.east * d.east) / (here * here);
   const float l = (d.north + d.south + d.west + d.east) / here;
   const float num = 0.5F * g - 0.0625F * (l * l);
   float den = 1.0F + 0.25F * l;
@@ -92,8 +92,8 @@ int main() {
   for (int round = 0; round < rounds; ++round) {
     LAUNCH(srad_sums, 4, kBlock, 0, nullptr, from, on_sums, count);
     const std::vector<double> sums = to_host(on_sums, 8);
-    const float q0 = spread(sums[0] + sums[2] + sums[4] + sums[6],
-                            sums[1] + sums[3] + sums[5] + sums[7], count);
+    const float q0 =
+        spread(sums[0] + sums[2] + sums[4] + sums[6], sums[1] + sums[3] + sums[5] + sums[7], count);
     LAUNCH(srad_coefficients, grid, block, 0, nullptr, from, on_c, width, height, q0);
     LAUNCH(srad_update, grid, block, 0, nullptr, from, on_c, to, width, height);
     std::swap(from, to);
@@ -105,8 +105,8 @@ int main() {
     const float q0 = spread(sum, squares, count);
     std::vector<float> next(count);
     for (int at = 0; at < count; ++at) {
-      c[at] = coefficient(slopes_at(image.data(), at % width, at / width, width, height),
-                          image[at], q0);
+      c[at] = coefficient(slopes_at(image.data(), at % width, at / width, width, height), image[at],
+                          q0);
     }
     for (int at = 0; at < count; ++at) {
       next[at] = diffused(image.data(), c.data(), at % width, at / width, width, height);
