@@ -1,0 +1,11 @@
+// The subcommands of `partita remote`: one cmd_remote_NAME.cc each. Every function adds its
+// subcommand and returns what to run when it was chosen.
+#pragma once
+
+#include "context.h"
+
+namespace partita::cli {
+
+// Command add_remote_run(CLI::App& remote);  // and so on: a line here and one in remote.cc
+
+}  // namespace partita::cli
