@@ -10,7 +10,8 @@ Command add_remote(CLI::App& app) {
       "remote", "Run CUDA programs on a GPU that is elsewhere, or on no GPU at all");
   remote->require_subcommand(1);
   const std::vector<Command> commands = {
-      // add_remote_run(*remote),
+      add_remote_run(*remote),
+      add_remote_doctor(*remote),
   };
   return {remote, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

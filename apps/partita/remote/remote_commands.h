@@ -6,6 +6,7 @@
 
 namespace partita::cli {
 
-// Command add_remote_run(CLI::App& remote);  // and so on: a line here and one in remote.cc
+Command add_remote_run(CLI::App& remote);
+Command add_remote_doctor(CLI::App& remote);
 
 }  // namespace partita::cli

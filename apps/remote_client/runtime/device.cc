@@ -1,8 +1,6 @@
 // The device, its properties, errors, versions.
 #include <algorithm>
 #include <cstdio>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "abi.h"
@@ -40,24 +38,6 @@ const client::Device* device_snapshot(Status& status) {
 }
 
 }  // namespace
-
-Status& last_error() {
-  thread_local Status status = kOk;
-  return status;
-}
-
-Status unsupported(const char* function) {
-  static std::mutex mutex;
-  static std::set<std::string>* const said = new std::set<std::string>;
-  try {
-    const std::lock_guard lock(mutex);
-    if (said->insert(function).second)
-      std::fprintf(stderr, "partita remote: %s is not supported\n", function);
-  } catch (...) {
-    std::fputs("partita remote: out of memory\n", stderr);
-  }
-  return remember(client::kNotSupported);
-}
 
 CUDA_EXPORT Status cudaGetLastError() {
   const Status last = last_error();

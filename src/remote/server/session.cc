@@ -13,7 +13,7 @@ namespace partita::remote::server {
 Session::Session(Channel& channel, Images& images, std::string token, SessionLimits limits)
     : core_(std::make_unique<Core>(channel, images, std::move(token), limits)) {}
 Session::~Session() = default;
-Session::Step Session::step() { return core_->step(); }
+Session::Step Session::step(Nanos patience) { return core_->step(patience); }
 int Session::backend_descriptor() const { return core_->backend_descriptor(); }
 void Session::greeted(std::uint32_t request) { core_->greeted(request); }
 std::optional<Wanted> Session::wanted() { return core_->wanted(); }
@@ -117,7 +117,7 @@ void Session::Core::defer(const Frame& frame) {
 }
 
 // The next frame, from those that were deferred or from the channel; false when there is none now.
-bool Session::Core::read_frame() {
+bool Session::Core::read_frame(Nanos patience) {
   if (!stalled_ && !deferred_.empty()) {
     const Deferred first = std::move(deferred_.front());
     deferred_.pop_front();
@@ -132,7 +132,7 @@ bool Session::Core::read_frame() {
   if (!may_read()) return false;
   if (!reader_.has_buffered()) flush();
   if (ended_) return false;
-  const Result<Frame> frame = reader_.next(Nanos(0));
+  const Result<Frame> frame = reader_.next(patience);
   if (!frame) {
     if (frame.error().code != ErrorCode::timeout) broken(frame.error());
     return false;
@@ -150,13 +150,14 @@ void Session::Core::accept(const Frame& frame) {
   if (stalled_ && !before) defer(frame);
 }
 
-Session::Step Session::Core::step() {
+Session::Step Session::Core::step(Nanos patience) {
   poll();
+  if (!waiters_.empty()) patience = Nanos(0);
   int left = kFramesPerStep;
   while (!ended_ && left-- > 0) {
     if (bulk_.kind != Arriving::Kind::none) {
       if (!go_on_with_bulk()) break;
-    } else if (!read_frame()) {
+    } else if (!read_frame(std::exchange(patience, Nanos(0)))) {
       break;
     }
   }

@@ -62,7 +62,8 @@ class Session {
     bool idle = false;                   // nothing is unfinished: only the client can go on
     std::optional<Nanos> again = {};     // step again after so long
   };
-  Step step();
+  // Where nothing is unfinished it may wait so long for the client's next bytes.
+  Step step(Nanos patience = Nanos(0));
   // To poll beside the channel's; -1 while there is none.
   int backend_descriptor() const;
 

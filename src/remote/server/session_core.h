@@ -24,7 +24,7 @@ class Session::Core {
   Core(Channel& channel, Images& images, std::string token, SessionLimits limits);
   ~Core();
 
-  Step step();
+  Step step(Nanos patience);
   int backend_descriptor() const { return backend_ ? backend_->descriptor() : -1; }
   std::optional<Wanted> wanted();
   void greeted(std::uint32_t request) { greeted_ = true, hello_ = request; }
@@ -109,7 +109,7 @@ class Session::Core {
   static const std::array<Take, kCodes>& table();
   template <class Op>
   void take(const Frame& frame);
-  bool read_frame();
+  bool read_frame(Nanos patience);
   void accept(const Frame& frame);
   void dispatch(const Frame& frame);
   void defer(const Frame& frame);
