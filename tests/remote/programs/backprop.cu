@@ -5,7 +5,8 @@
 constexpr int kSide = 16;
 
 KERNEL(backprop_forward, (const float* input, const float* weights, float* partial, int hidden)) {
-  __shared__ float node[kSide], product[kSide][kSide];
+  SHARED(float, node, [kSide]);
+  SHARED(float, product, [kSide][kSide]);
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int block = static_cast<int>(blockIdx.x), row = block * kSide + y;
   if (x == 0) node[y] = input[row];

@@ -5,7 +5,7 @@
 constexpr int kBins = 64;
 
 KERNEL(histogram_shared, (const unsigned char* data, unsigned* bins, int count)) {
-  __shared__ unsigned own[kBins];
+  SHARED(unsigned, own, [kBins]);
   for (unsigned bin = threadIdx.x; bin < kBins; bin += blockDim.x) own[bin] = 0;
   __syncthreads();
   for (int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); at < count;

@@ -127,5 +127,6 @@ struct Launcher<void(Parameters...)> {
   PROGRAM_ENTRY(&name, name, sizeof(name), 1);    \
   type name dimensions
 #define DYNAMIC_SHARED(type, name) static type name[1]
+#define SHARED(type, name, dimensions) static type name dimensions
 #define HOST_DEVICE
 #define DEVICE static inline

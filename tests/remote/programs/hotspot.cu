@@ -12,7 +12,7 @@ HOST_DEVICE inline float heated(float here, float north, float south, float east
 }
 
 KERNEL(hotspot_step, (const float* from, const float* power, float* to, int rows, int columns)) {
-  __shared__ float tile[kTile + 2][kTile + 2];
+  SHARED(float, tile, [kTile + 2][kTile + 2]);
   const int x = static_cast<int>(blockIdx.x * kTile + threadIdx.x);
   const int y = static_cast<int>(blockIdx.y * kTile + threadIdx.y);
   const int i = static_cast<int>(threadIdx.x) + 1, j = static_cast<int>(threadIdx.y) + 1;

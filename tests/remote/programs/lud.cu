@@ -5,7 +5,7 @@
 constexpr int kTile = 8;
 
 KERNEL(lud_diagonal, (float* m, int size, int offset)) {
-  __shared__ float tile[kTile][kTile];
+  SHARED(float, tile, [kTile][kTile]);
   const int lane = static_cast<int>(threadIdx.x);
   for (int row = 0; row < kTile; ++row) tile[row][lane] = m[(offset + row) * size + offset + lane];
   __syncthreads();
@@ -24,7 +24,9 @@ KERNEL(lud_diagonal, (float* m, int size, int offset)) {
 }
 
 KERNEL(lud_rim, (float* m, int size, int offset)) {
-  __shared__ float diagonal[kTile][kTile], right[kTile][kTile], below[kTile][kTile];
+  SHARED(float, diagonal, [kTile][kTile]);
+  SHARED(float, right, [kTile][kTile]);
+  SHARED(float, below, [kTile][kTile]);
   const int lane = static_cast<int>(threadIdx.x) % kTile;
   const bool rows = threadIdx.x < kTile;
   const int other = offset + (static_cast<int>(blockIdx.x) + 1) * kTile;
@@ -58,7 +60,8 @@ KERNEL(lud_rim, (float* m, int size, int offset)) {
 }
 
 KERNEL(lud_inside, (float* m, int size, int offset)) {
-  __shared__ float right[kTile][kTile], below[kTile][kTile];
+  SHARED(float, right, [kTile][kTile]);
+  SHARED(float, below, [kTile][kTile]);
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int row = offset + (static_cast<int>(blockIdx.y) + 1) * kTile;
   const int column = offset + (static_cast<int>(blockIdx.x) + 1) * kTile;

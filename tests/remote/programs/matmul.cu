@@ -5,7 +5,8 @@
 constexpr int kTile = 16;
 
 KERNEL(matmul_float, (const float* a, const float* b, float* c, int rows, int inner, int columns)) {
-  __shared__ float left[kTile][kTile], right[kTile][kTile];
+  SHARED(float, left, [kTile][kTile]);
+  SHARED(float, right, [kTile][kTile]);
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const int row = static_cast<int>(blockIdx.y) * kTile + y;
   const int column = static_cast<int>(blockIdx.x) * kTile + x;
@@ -31,7 +32,7 @@ KERNEL(matmul_double, (const double* a, const double* b, double* c, int side)) {
 }
 
 KERNEL(matmul_transpose, (const float* from, float* to, int rows, int columns)) {
-  __shared__ float tile[kTile][kTile + 1];
+  SHARED(float, tile, [kTile][kTile + 1]);
   int x = static_cast<int>(blockIdx.x * kTile + threadIdx.x);
   int y = static_cast<int>(blockIdx.y * kTile + threadIdx.y);
   if (x < columns && y < rows) tile[threadIdx.y][threadIdx.x] = from[y * columns + x];

@@ -6,7 +6,8 @@ constexpr int kTile = 16;
 CONSTANT_VARIABLE(int, penalty, [1]);
 
 KERNEL(nw_diagonal, (const int* scores, int* table, int width, int tiles, int first)) {
-  __shared__ int tile[kTile + 1][kTile + 1], score[kTile][kTile];
+  SHARED(int, tile, [kTile + 1][kTile + 1]);
+  SHARED(int, score, [kTile][kTile]);
   const int lane = static_cast<int>(threadIdx.x);
   const int tile_x = first + static_cast<int>(blockIdx.x);
   const int tile_y = tiles - 1 - tile_x;

@@ -8,7 +8,8 @@ HOST_DEVICE inline int smaller(int a, int b) { return a < b ? a : b; }
 
 KERNEL(pathfinder_rows,
        (const int* wall, const int* from, int* to, int columns, int rows, int first)) {
-  __shared__ int before[kBlock], after[kBlock];
+  SHARED(int, before, [kBlock]);
+  SHARED(int, after, [kBlock]);
   const int rim = rows;
   const int tile = kBlock - 2 * rim;
   const int lane = static_cast<int>(threadIdx.x);

@@ -14,7 +14,7 @@ DEVICE int warp_scan(int value) {
 }
 
 KERNEL(scan_blocks, (const int* from, int* to, int* totals, int count)) {
-  __shared__ int warps[kBlock / 32];
+  SHARED(int, warps, [kBlock / 32]);
   const int at = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   const int own = at < count ? from[at] : 0;
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);

@@ -7,7 +7,7 @@ constexpr int kBlock = 64;
 DEVICE float larger(float a, float b) { return a > b ? a : b; }
 
 KERNEL(softmax_rows, (const float* from, float* to, int columns)) {
-  __shared__ float parts[kBlock / 32];
+  SHARED(float, parts, [kBlock / 32]);
   const float* row = from + static_cast<int>(blockIdx.x) * columns;
   const int lane = static_cast<int>(threadIdx.x);
   float most = -1e30F;

@@ -5,7 +5,8 @@
 constexpr int kBlock = 128;
 
 KERNEL(srad_sums, (const float* image, double* sums, int count)) {
-  __shared__ double sum[kBlock], squares[kBlock];
+  SHARED(double, sum, [kBlock]);
+  SHARED(double, squares, [kBlock]);
   const int lane = static_cast<int>(threadIdx.x);
   double s = 0, q = 0;
   for (int at = static_cast<int>(blockIdx.x) * kBlock + lane; at < count;
