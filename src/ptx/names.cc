@@ -102,8 +102,8 @@ std::optional<std::vector<std::string>> Names::add_registers(std::string_view pr
   Scope& scope = scopes_.back();
   std::vector<std::string> names;
   names.reserve(count);
-  // A range whose names are free is remembered as such, else each name goes its own way; so do those
-  // of a prefix with a digit at its end, which numbered() could not tell from the number.
+  // A range whose names are free is remembered as such, else each name goes its own way; so do
+  // those of a prefix with a digit at its end, which numbered() could not tell from the number.
   const bool digit = !prefix.empty() && prefix.back() >= '0' && prefix.back() <= '9';
   bool free = !digit && !scope.ranges.contains(prefix) && !prefixes_.contains(prefix);
   for (std::uint64_t at = 0; at < count; ++at) {

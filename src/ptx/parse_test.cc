@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 
+#include "base/rng.h"
+#include "base/test_rounds.h"
 #include "ptx/equal_modules.h"
 
 namespace partita::ptx {
@@ -271,7 +275,8 @@ TEST(Parse, NamesOfNestedScopesBecomeUnique) {
   const Function k = body(R"(.reg .b32 t; .reg .b32 %r<3>; .reg .pred p;
 bra DONE;
 { .reg .b32 t, u; LOOP: mov.b32 t, u; @p bra DONE; bra LOOP; DONE: }
-{ .reg .b32 t, u; .reg .b32 %r<2>; LOOP: mov.b32 t, %r1; @p bra DONE; bra LOOP; DONE: mov.b32 u, %r2; }
+{ .reg .b32 t, u; .reg .b32 %r<2>; LOOP: mov.b32 t, %r1; @p bra DONE; bra LOOP;
+  DONE: mov.b32 u, %r2; }
 DONE: mov.b32 t, %r1;)");
   std::vector<std::string> labels;
   for (const Label& label : k.labels) labels.push_back(label.name);
@@ -296,7 +301,8 @@ DONE: mov.b32 t, %r1;)");
 
 TEST(Parse, ALocalNameIsNoNameOfTheModule) {
   const Module module = parsed(R"(.global .u32 x;
-.entry k() { .reg .b64 %r<2>; { .shared .u32 x; mov.u64 %r1, x; } mov.u64 %r1, x; bra later; later: ret; }
+.entry k() { .reg .b64 %r<2>; { .shared .u32 x; mov.u64 %r1, x; }
+  mov.u64 %r1, x; bra later; later: ret; }
 .entry later() { ret; })");
   const Function& k = module.functions.at(0);
   EXPECT_EQ(k.code[0].operands[1].text, "x$1");
@@ -416,6 +422,108 @@ TEST(Parse, RefusalsSayWhereAndWhat) {
   EXPECT_EQ(refusal(".global .b8 a[9] = {0xFF(k), 1};"), "t.ptx:4: half an address");
   EXPECT_EQ(refusal(".section .debug_info {\n{ }"),
             "t.ptx:4: nothing ends the section that begins here");
+}
+
+// A random body of nested scopes, and what each of its names means by a second resolution: a stack
+// of maps for registers (index: place of the declaration), places of labels for branches.
+struct RandomScopes {
+  explicit RandomScopes(std::uint64_t seed) : rng(seed) { scope(0); }
+
+  struct Use {
+    std::size_t code = 0;
+    int reg = -1;  // or, of a branch, -1
+    std::size_t target = 0;
+  };
+  struct Open {
+    std::size_t code = 0;
+    std::string label = {};
+  };
+
+  Rng rng;
+  std::string text = {};
+  std::vector<Use> uses = {};
+  std::size_t code = 0;
+  int registers = 0;
+  std::vector<std::map<std::string, int>> names = {};
+  std::vector<std::vector<Open>> open = {};
+
+  std::string pick() { return std::string(1, "abcd"[rng.below(4)]); }
+
+  void scope(int depth) {
+    std::map<std::string, std::size_t> labels;
+    names.emplace_back();
+    open.emplace_back();
+    for (std::size_t left = 3 + rng.below(12); left > 0; --left) statement(depth, labels);
+    names.pop_back();
+    const std::vector<Open> branches = std::move(open.back());
+    open.pop_back();
+    for (const Open& branch : branches) {
+      const auto found = labels.find(branch.label);
+      if (found != labels.end()) {
+        uses.push_back({branch.code, -1, found->second});
+      } else if (!open.empty()) {
+        open.back().push_back(branch);
+      } else {  // the function itself ends with what nobody declared
+        text += branch.label + ": ";
+        labels[branch.label] = code;
+        uses.push_back({branch.code, -1, code});
+      }
+    }
+  }
+
+  void statement(int depth, std::map<std::string, std::size_t>& labels) {
+    const std::string name = pick();
+    switch (rng.below(6)) {
+      case 0:
+        if (!names.back().emplace(name, registers).second) return;
+        ++registers;
+        text += ".reg .b32 " + name + ";\n";
+        return;
+      case 1:
+        if (!labels.emplace("L" + name, code).second) return;
+        text += "L" + name + ":\n";
+        return;
+      case 2:
+        open.back().push_back({code++, "L" + name});
+        text += "bra L" + name + ";\n";
+        return;
+      case 3:
+        if (depth == 4) return;
+        text += "{\n";
+        scope(depth + 1);
+        text += "}\n";
+        return;
+      default:
+        use(name);
+    }
+  }
+
+  void use(const std::string& name) {
+    for (auto scope = names.rbegin(); scope != names.rend(); ++scope) {
+      const auto found = scope->find(name);
+      if (found == scope->end()) continue;
+      uses.push_back({code++, found->second, 0});
+      text += "mov.b32 " + name + ", 1;\n";
+      return;
+    }
+  }
+};
+
+TEST(Parse, NamesMeanWhatASecondResolutionSays) {
+  for (int round = 0; round < test_rounds(300); ++round) {
+    const RandomScopes wanted(static_cast<std::uint64_t>(round));
+    const Function k = body(wanted.text);
+    ASSERT_EQ(k.code.size(), wanted.code) << wanted.text;
+    for (const RandomScopes::Use& use : wanted.uses) {
+      const Operand& operand = k.code[use.code].operands.at(0);
+      EXPECT_EQ(operand.reg, use.reg) << wanted.text;
+      if (use.reg >= 0) continue;
+      const auto label = std::find_if(k.labels.begin(), k.labels.end(),
+                                      [&](const Label& one) { return one.name == operand.text; });
+      ASSERT_NE(label, k.labels.end()) << operand.text;
+      EXPECT_EQ(label->at, use.target) << wanted.text;
+    }
+  }
 }
 
 TEST(Parse, WhatIsTooLargeIsRefused) {

@@ -12,6 +12,9 @@ Command add_remote(CLI::App& app) {
   const std::vector<Command> commands = {
       add_remote_run(*remote),
       add_remote_doctor(*remote),
+      add_remote_serve(*remote),
+      add_remote_sessions(*remote),
+      add_remote_stop(*remote),
   };
   return {remote, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

@@ -1,5 +1,9 @@
 #include "remote/net/ring.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +14,32 @@ namespace {
 
 // A writer that sleeps is rung when this part of the ring is free, not for every byte.
 constexpr std::size_t kRoomWorthWaking = 8;
+
+// Large copies out of the ring go past the caches: the ring stays in them for the other side, and
+// the lines that are overwritten whole are not read from memory first.
+constexpr std::size_t kLargeCopy = 64 * 1024;
+
+void copy_out(std::byte* into, const std::byte* from, std::size_t size) {
+#if defined(__SSE2__)
+  if (size >= kLargeCopy) {
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(into) % 16;
+    std::memcpy(into, from, before);
+    into += before, from += before, size -= before;
+    for (; size >= 64; into += 64, from += 64, size -= 64) {
+      const auto* source = reinterpret_cast<const __m128i*>(from);
+      auto* target = reinterpret_cast<__m128i*>(into);
+      const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
+      const __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
+      _mm_stream_si128(target, a);
+      _mm_stream_si128(target + 1, b);
+      _mm_stream_si128(target + 2, c);
+      _mm_stream_si128(target + 3, d);
+    }
+    _mm_sfence();
+  }
+#endif
+  if (size > 0) std::memcpy(into, from, size);
+}
 
 // Clears the flag; true when it was set, so that a sleeper is rung once.
 bool clear(std::atomic<std::uint32_t>& flag) {
@@ -67,10 +97,8 @@ std::optional<std::size_t> RingReader::available() const {
 bool RingReader::take(std::span<std::byte> into) {
   const std::size_t at = taken_ % memory_.data.size();
   const std::size_t first = std::min(into.size(), memory_.data.size() - at);
-  std::memcpy(into.data(), memory_.data.data() + at, first);
-  if (first < into.size()) {
-    std::memcpy(into.data() + first, memory_.data.data(), into.size() - first);
-  }
+  copy_out(into.data(), memory_.data.data() + at, first);
+  copy_out(into.data() + first, memory_.data.data(), into.size() - first);
   taken_ += into.size();
   memory_.indices->taken.store(taken_, std::memory_order_release);
   // A writer sleeps only when it found too little room; what is left may still be much.

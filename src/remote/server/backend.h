@@ -35,7 +35,7 @@ struct DeviceSnapshot {
   std::uint64_t arena = 0, arena_bytes = 0, granule = 256;
   std::uint64_t total_memory = 0;
   std::uint32_t driver_version = 13000;
-  std::vector<std::byte> uuid = {};            // 16
+  std::vector<std::byte> uuid = {};           // 16
   std::vector<std::int32_t> attributes = {};  // by CUdevice_attribute
 };
 
@@ -148,6 +148,7 @@ class DeviceBackend {
     std::vector<Completed> completed = {};  // of a stream in its order
     // Ask again after so long even when the descriptor stays silent.
     std::optional<std::chrono::nanoseconds> again = {};
+    std::size_t queued = 0;  // pieces of work that are not finished
   };
   virtual Polled poll() = 0;
 
@@ -155,8 +156,8 @@ class DeviceBackend {
   virtual Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) = 0;
   // Nothing that is unfinished uses it.
   virtual void release(std::uint64_t address) = 0;
-  // Where memory of the device lies in ours; empty where it does not.
-  virtual std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes) = 0;
+  // Where memory of the device lies in ours; empty where it does not. `write`: it will be written.
+  virtual std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) = 0;
 
   virtual Answered<Id> create(const ObjectSpec& spec) = 0;
   // What uses it (a kernel of the module, a graph) has finished; a stream's and an event's work

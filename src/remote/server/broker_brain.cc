@@ -46,8 +46,8 @@ BrokerBrain::Seat* BrokerBrain::seat_of(WorkerId worker) {
 std::vector<Action> BrokerBrain::step(const broker::Event& event) {
   std::vector<Action> actions;
   if (const auto* arrived = std::get_if<broker::Arrived>(&event)) {
-    const bool any = std::ranges::any_of(
-        parts_, [&](const Part& part) { return fits(part, arrived->shape); });
+    const bool any =
+        std::ranges::any_of(parts_, [&](const Part& part) { return fits(part, arrived->shape); });
     if (down_) return {broker::Deny{arrived->client, "the server is going down"}};
     if (!any)
       return {broker::Deny{arrived->client,
@@ -107,9 +107,7 @@ void BrokerBrain::match(std::vector<Action>& actions) {
     bool hope = false;
     const auto rank = [&](std::size_t part) {
       const Seat& seat = seats_[part];
-      const int order = seat.state == State::ready      ? 0
-                        : seat.state == State::starting ? 1
-                                                        : 2;
+      const int order = seat.state == State::ready ? 0 : seat.state == State::starting ? 1 : 2;
       return std::tuple(order, parts_[part].units, part);
     };
     for (std::size_t part = 0; part < seats_.size(); ++part) {

@@ -77,10 +77,10 @@ TEST(BrokerBrain, RandomHistories) {
     Rng rng(seed);
     BrokerBrain brain({{"a", "CPU-1", 1}, {"b", "CPU-2", 2}, {"c", "CPU-4", 4}, {"d", "gpu"}},
                       {.queue = 8, .warm = rng.below(3), .failures = 1 << 30});
-    std::map<WorkerId, std::size_t> workers;         // living, with their part
+    std::map<WorkerId, std::size_t> workers;  // living, with their part
     std::set<WorkerId> starting, ready, serving;
-    std::map<ClientId, std::string> open;            // without answer
-    std::map<std::string, ClientId> last;            // served, per shape
+    std::map<ClientId, std::string> open;  // without answer
+    std::map<std::string, ClientId> last;  // served, per shape
     ClientId next = 1;
     const auto take = [&](const Actions& actions) {
       for (const Action& action : actions) {

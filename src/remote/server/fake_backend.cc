@@ -52,6 +52,7 @@ void FakeBackend::notify(Completed completed) {
 
 DeviceBackend::Polled FakeBackend::poll() {
   Polled polled;
+  for (const auto& [id, stream] : streams_) polled.queued += stream.items.size();
   if (completed_.empty()) return polled;
   polled.completed = std::exchange(completed_, {});
   eventfd_t ignored = 0;
@@ -91,7 +92,7 @@ std::span<std::byte> FakeBackend::bytes_at(std::uint64_t address, std::uint64_t 
   return std::span(held).subspan(address - begin, bytes);
 }
 
-std::span<std::byte> FakeBackend::mapped(std::uint64_t address, std::uint64_t bytes) {
+std::span<std::byte> FakeBackend::mapped(std::uint64_t address, std::uint64_t bytes, bool) {
   if (!options_.mapped) return {};
   return bytes_at(address, bytes);
 }
@@ -250,9 +251,8 @@ bool FakeBackend::run_one(Id id) {
 void FakeBackend::carry_out(const StreamWork& work) {
   if (const auto* out = std::get_if<CopyOutWork>(&work)) {
     const auto bytes = dead_ ? std::span<std::byte>() : bytes_at(out->from, out->bytes);
-    return notify({.kind = Completed::Kind::copied,
-                   .tag = out->tag,
-                   .bytes = {bytes.begin(), bytes.end()}});
+    return notify(
+        {.kind = Completed::Kind::copied, .tag = out->tag, .bytes = {bytes.begin(), bytes.end()}});
   }
   if (dead_) return;
   if (const auto* in = std::get_if<CopyInWork>(&work)) {
@@ -264,9 +264,8 @@ void FakeBackend::carry_out(const StreamWork& work) {
   } else if (const auto* set = std::get_if<SetWork>(&work)) {
     for (std::uint64_t row = 0; row < set->rows; ++row)
       for (std::uint64_t i = 0; i < set->count; ++i)
-        std::memcpy(
-            bytes_at(set->to + row * set->pitch + i * set->element, set->element).data(),
-            &set->value, set->element);
+        std::memcpy(bytes_at(set->to + row * set->pitch + i * set->element, set->element).data(),
+                    &set->value, set->element);
   } else if (const auto* made = std::get_if<LaunchWork>(&work)) {
     launch(*made);
   }
@@ -281,9 +280,9 @@ void FakeBackend::launch(const LaunchWork& work) {
       std::memcpy(&count, work.parameters.data() + 8, 4);
       std::memcpy(&more, work.parameters.data() + 12, 4);
       const auto after = memory_.upper_bound(to);
-      const bool known = after != memory_.begin() &&
-                         to - std::prev(after)->first + std::uint64_t{count} * 4 <=
-                             std::prev(after)->second.size();
+      const bool known =
+          after != memory_.begin() && to - std::prev(after)->first + std::uint64_t{count} * 4 <=
+                                          std::prev(after)->second.size();
       if (!known) break;
       for (std::uint32_t i = 0; i < count; ++i) {
         std::uint32_t value = 0;

@@ -14,7 +14,7 @@
 
 namespace partita::remote::server {
 
-class FakeBackend final : public DeviceBackend {
+class FakeBackend : public DeviceBackend {
  public:
   struct Options {
     std::uint64_t memory = std::uint64_t{64} << 20;
@@ -30,7 +30,7 @@ class FakeBackend final : public DeviceBackend {
   Polled poll() override;
   Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
   void release(std::uint64_t address) override;
-  std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes) override;
+  std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
   Answered<Id> create(const ObjectSpec& spec) override;
   void destroy(ObjectKind kind, Id id) override;
   Answered<KernelFacts> find_kernel(Id module, const std::string& name) override;

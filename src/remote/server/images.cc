@@ -35,8 +35,8 @@ std::string hex_of(const Digest& digest) {
 
 Result<std::vector<std::byte>> unpack(const PackedImage& image) {
   if (image.raw_bytes > kMaxImageBytes)
-    return bad_input("image", fmt::format("{} bytes; {} are the limit", image.raw_bytes,
-                                          kMaxImageBytes));
+    return bad_input("image",
+                     fmt::format("{} bytes; {} are the limit", image.raw_bytes, kMaxImageBytes));
   if (image.compression == 0) return image.bytes;
   if (image.compression > 2)
     return bad_input("image", fmt::format("compression {} is not known", image.compression));
@@ -44,8 +44,8 @@ Result<std::vector<std::byte>> unpack(const PackedImage& image) {
   constexpr std::uint64_t kMostZstd = 100'000, kMostLz4 = 256;
   const std::uint64_t most = image.compression == 1 ? kMostZstd : kMostLz4;
   if (image.raw_bytes / most > image.bytes.size())
-    return bad_input("image", fmt::format("{} bytes cannot be {} when unpacked",
-                                          image.bytes.size(), image.raw_bytes));
+    return bad_input("image", fmt::format("{} bytes cannot be {} when unpacked", image.bytes.size(),
+                                          image.raw_bytes));
   std::vector<std::byte> raw(image.raw_bytes);
   bool good = false;
   if (image.compression == 1) {
@@ -53,10 +53,9 @@ Result<std::vector<std::byte>> unpack(const PackedImage& image) {
         ZSTD_decompress(raw.data(), raw.size(), image.bytes.data(), image.bytes.size());
     good = ZSTD_isError(size) == 0 && size == raw.size();
   } else {
-    const int size = LZ4_decompress_safe(reinterpret_cast<const char*>(image.bytes.data()),
-                                         reinterpret_cast<char*>(raw.data()),
-                                         static_cast<int>(image.bytes.size()),
-                                         static_cast<int>(raw.size()));
+    const int size = LZ4_decompress_safe(
+        reinterpret_cast<const char*>(image.bytes.data()), reinterpret_cast<char*>(raw.data()),
+        static_cast<int>(image.bytes.size()), static_cast<int>(raw.size()));
     good = size >= 0 && static_cast<std::uint64_t>(size) == raw.size();
   }
   if (!good) return bad_input("image", "it does not unpack to what it promises");
@@ -73,8 +72,8 @@ void MemoryImages::put(const Digest& digest, std::shared_ptr<const PackedImage> 
   bytes_ += image->bytes.size();
   kept = {std::move(image), ++turn_};
   while (kept_.size() > 1 && (bytes_ > kMaxImagesBytes || kept_.size() > kMaxImages)) {
-    const auto oldest = std::ranges::min_element(
-        kept_, {}, [](const auto& entry) { return entry.second.turn; });
+    const auto oldest =
+        std::ranges::min_element(kept_, {}, [](const auto& entry) { return entry.second.turn; });
     bytes_ -= oldest->second.image->bytes.size();
     kept_.erase(oldest);
   }
@@ -139,7 +138,8 @@ bool FolderImages::has(const Digest& digest) {
 
 std::shared_ptr<const PackedImage> FolderImages::find(const Digest& digest) {
   if (auto kept = memory_.find(digest)) return kept;
-  const Descriptor file(::openat(folder_, hex_of(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file(
+      ::openat(folder_, hex_of(digest).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   Head head;
   if (file.get() < 0 || !read_all(file.get(), &head, sizeof(head)) ||
       std::memcmp(head.magic, Head().magic, sizeof(head.magic)) != 0 ||
@@ -161,8 +161,8 @@ void FolderImages::put(const Digest& digest, std::shared_ptr<const PackedImage> 
   const std::string part = fmt::format(".{}.{}", name, ::getpid());
   bool good = false;
   {
-    const Descriptor file(
-        ::openat(folder_, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const Descriptor file(::openat(folder_, part.c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (file.get() < 0) return;  // a cache: without it the image comes again
     Head head;
     head.bytes = image->bytes.size();
@@ -190,7 +190,8 @@ void FolderImages::trim() {
   while (const dirent* entry = ::readdir(entries)) {
     const std::string name = entry->d_name;
     struct stat state {};
-    if (::fstatat(folder_, name.c_str(), &state, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(state.st_mode))
+    if (::fstatat(folder_, name.c_str(), &state, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(state.st_mode))
       continue;
     files.push_back({state.st_mtim.tv_sec, name, static_cast<std::uint64_t>(state.st_size)});
     all += files.back().bytes;

@@ -62,14 +62,16 @@ std::string server_metrics(const ServerState& state, const ServerTotals& ended) 
   std::string text;
   const auto metric = [&text](std::string_view name, std::string_view type, std::string_view help,
                               std::uint64_t value) {
-    text += fmt::format("# HELP partita_remote_{0} {1}\n# TYPE partita_remote_{0} {2}\n"
-                        "partita_remote_{0} {3}\n",
-                        name, help, type, value);
+    text += fmt::format(
+        "# HELP partita_remote_{0} {1}\n# TYPE partita_remote_{0} {2}\n"
+        "partita_remote_{0} {3}\n",
+        name, help, type, value);
   };
   metric("sessions", "gauge", "sessions that run", state.sessions.size());
   metric("parts", "gauge", "sessions that can run", static_cast<std::uint64_t>(state.parts));
   metric("ready_workers", "gauge", "workers that wait", static_cast<std::uint64_t>(state.ready));
-  metric("waiting_clients", "gauge", "clients that wait", static_cast<std::uint64_t>(state.waiting));
+  metric("waiting_clients", "gauge", "clients that wait",
+         static_cast<std::uint64_t>(state.waiting));
   metric("memory_bytes", "gauge", "device memory allocated by sessions", memory);
   metric("sessions_total", "counter", "sessions begun", all.sessions);
   metric("denied_total", "counter", "clients turned away", all.denied);

@@ -31,13 +31,14 @@ SessionCounts Session::counts() const { return core_->counts(); }
 namespace {
 
 constexpr int kFramesPerStep = 512;
-constexpr std::size_t kMaxSaid = 4000;                          // bytes of one notice
+constexpr Nanos kThrottle = std::chrono::microseconds(200);
+constexpr std::size_t kMaxSaid = 4000;  // bytes of one notice
 constexpr std::size_t kMaxDeferredBytes = std::size_t{64} << 20;
 
 // Whether the operation may come before the device is granted.
 template <class Op>
-constexpr bool kWithoutDevice = std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> ||
-                                std::is_same_v<Op, Bye>;
+constexpr bool kWithoutDevice =
+    std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> || std::is_same_v<Op, Bye>;
 
 }  // namespace
 
@@ -106,6 +107,7 @@ void Session::Core::dispatch(const Frame& frame) {
 // Whether another frame may be read now.
 bool Session::Core::may_read() const {
   if (due_.size() >= limits_.waiting) return false;
+  if (queued_ > limits_.queued && calls_out_ == 0) return false;
   if (!stalled_) return true;
   return deferred_.size() < limits_.deferred && deferred_bytes_ < kMaxDeferredBytes &&
          deferred_.back().header.bulk_bytes == 0;
@@ -241,6 +243,8 @@ void Session::Core::poll() {
   if (!backend_ || ended_) return;
   DeviceBackend::Polled polled = backend_->poll();
   again_ = polled.again;
+  queued_ = polled.queued;
+  if (queued_ > limits_.queued) again_ = std::min(again_.value_or(kThrottle), kThrottle);
   for (Completed& completed : polled.completed) arrived_.push_back(std::move(completed));
   while (!arrived_.empty()) {  // what completes may poll again
     Completed first = std::move(arrived_.front());
@@ -288,7 +292,8 @@ std::optional<Refused> refusal_of(const Hello& hello, std::string_view token) {
     const char theirs = i < hello.token.size() ? hello.token[i] : '\0';
     differs |= static_cast<unsigned char>(token[i]) ^ static_cast<unsigned char>(theirs);
   }
-  if (!token.empty() && differs != 0) return Refused{kNotPermitted, "the token is not the server's"};
+  if (!token.empty() && differs != 0)
+    return Refused{kNotPermitted, "the token is not the server's"};
   return std::nullopt;
 }
 

@@ -25,6 +25,7 @@ struct SessionLimits {
   std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way; more are not read
   // While the client owes a CallDone reading goes on; what is more than this is refused.
   std::uint64_t staging_at_most = std::uint64_t{1} << 30;
+  std::size_t queued = 65'536;  // pieces of work; more are not read, or refused as with staging
   std::size_t waiting = 4096;   // answers that are not due yet
   std::size_t deferred = 4096;  // frames read ahead of an allocation that has to wait
   std::size_t reasons = 1000;   // said to the client
@@ -58,9 +59,9 @@ class Session {
 
   struct Step {
     bool ended = false;
-    bool busy = false;                   // there is more to do now
-    bool idle = false;                   // nothing is unfinished: only the client can go on
-    std::optional<Nanos> again = {};     // step again after so long
+    bool busy = false;                // there is more to do now
+    bool idle = false;                // nothing is unfinished: only the client can go on
+    std::optional<Nanos> again = {};  // step again after so long
   };
   // Where nothing is unfinished it may wait so long for the client's next bytes.
   Step step(Nanos patience = Nanos(0));

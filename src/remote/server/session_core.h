@@ -227,19 +227,20 @@ class Session::Core {
   bool ended_ = false;
   std::string reason_;
   std::optional<Wanted> wanted_;
-  bool greeted_ = false;            // hello came
-  std::uint32_t hello_ = 0;         // its request
-  std::uint32_t request_ = 0;       // of the operation at hand
-  Status sticky_ = 0;               // first failure of an async operation
-  Status dead_ = 0;                 // of the device: nothing runs any more
+  bool greeted_ = false;       // hello came
+  std::uint32_t hello_ = 0;    // its request
+  std::uint32_t request_ = 0;  // of the operation at hand
+  Status sticky_ = 0;          // first failure of an async operation
+  Status dead_ = 0;            // of the device: nothing runs any more
   std::size_t said_ = 0;
   SessionCounts counts_;
 
   std::uint64_t next_tag_ = 1, next_serial_ = 1;
-  std::map<std::uint64_t, Waiter> waiters_;  // before what has Tags
+  std::map<std::uint64_t, Waiter> waiters_;                     // before what has Tags
   std::map<std::uint32_t, void (Core::*)(std::uint32_t)> due_;  // requests without answer
   std::optional<Nanos> again_;
   std::deque<Completed> arrived_;
+  std::size_t queued_ = 0;  // by the backend
 
   Arriving bulk_;
   bool stalled_ = false;  // an allocation waits for memory that is being freed

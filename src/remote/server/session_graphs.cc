@@ -140,7 +140,8 @@ Reply<CaptureEnd> Session::Core::on(const CaptureEnd& op) {
     if (event.capture == number) event.frontier.clear();
   }
   Reply<CaptureEnd> answer = finish(op, capture);
-  if (!joined) answer = refuse(kCaptureUnjoined, "a stream that joined the capture was not waited for");
+  if (!joined)
+    answer = refuse(kCaptureUnjoined, "a stream that joined the capture was not waited for");
   if (!*answer) forget(capture.graph.spec.nodes.size(), capture.graph.bytes);
   if (*answer) graphs_.emplace(op.graph.value, std::move(capture.graph));
   return answer;
@@ -181,7 +182,8 @@ std::optional<Answered<StreamWork>> Session::Core::work_if(const FrameHeader& he
   } else {
     auto work = checked(*op);
     if (!work) return tl::unexpected<Refused>(work.error());
-    if constexpr (std::is_same_v<Op, Launch>) graph.modules.insert(module_of_kernel_.at(work->kernel));
+    if constexpr (std::is_same_v<Op, Launch>)
+      graph.modules.insert(module_of_kernel_.at(work->kernel));
     return StreamWork(*std::move(work));
   }
 }

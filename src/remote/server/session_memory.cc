@@ -27,7 +27,8 @@ Done Session::Core::on(const Alloc& op) {
                                              device.granule));
   if (at < device.arena || op.bytes > device.arena_bytes ||
       at - device.arena > device.arena_bytes - op.bytes)
-    return refuse(kInvalidValue, fmt::format("{} bytes at {:#x} lie outside the arena", op.bytes, at));
+    return refuse(kInvalidValue,
+                  fmt::format("{} bytes at {:#x} lie outside the arena", op.bytes, at));
   switch (allocations_.meets(at, op.bytes)) {
     case Allocations::Meets::live:
       return refuse(kInvalidValue,
@@ -95,7 +96,7 @@ Done Session::Core::on(const CopyIn& op) {
 // Straight from the device's memory where that is ours to see: at once, or holding the stream while
 // the answer is written.
 void Session::Core::copy_out(std::uint32_t request, const CopyOut& op) {
-  const auto mapped = backend_->mapped(op.from.value, op.bytes);
+  const auto mapped = backend_->mapped(op.from.value, op.bytes, false);
   settle<CopyOut>(request, dead_, {}, dead_ != 0 ? Bytes{} : Bytes(mapped));
 }
 
@@ -110,7 +111,7 @@ Reply<CopyOut> Session::Core::on(const CopyOut& op) {
     return not_there("copying out", op.from, op.bytes);
   if (op.bytes == 0) return NoReply{};
   const std::uint32_t request = owe<CopyOut>();
-  const bool mapped = !backend_->mapped(op.from.value, op.bytes).empty();
+  const bool mapped = !backend_->mapped(op.from.value, op.bytes, false).empty();
   if (mapped && backend_->finished(ObjectKind::stream, stream->id)) {
     poll();
     copy_out(request, op);
@@ -172,7 +173,8 @@ Answered<SetWork> Session::Core::checked(const Set& op) const {
       !allocations_.holds_rows(op.to.value, width, op.pitch, op.rows))
     return not_there("setting", op.to, width);
   if (op.to.value % op.element != 0 || (op.rows > 1 && op.pitch % op.element != 0))
-    return refuse(kInvalidValue, fmt::format("{:#x} is no multiple of {}", op.to.value, op.element));
+    return refuse(kInvalidValue,
+                  fmt::format("{:#x} is no multiple of {}", op.to.value, op.element));
   return SetWork{op.to.value, op.value, op.element, op.count, op.rows, op.pitch};
 }
 
@@ -233,7 +235,7 @@ bool Session::Core::go_on_with_chunks() {
     const Stream* const stream = find(bulk_.stream);
     if (stream == nullptr || dead_ != 0) return give_up_bulk({dead_, {}});
     if (stream->capture == 0 && backend_->finished(ObjectKind::stream, stream->id)) {
-      bulk_.target = backend_->mapped(bulk_.to, bulk_.left);
+      bulk_.target = backend_->mapped(bulk_.to, bulk_.left, true);
     }
     if (bulk_.target.empty()) {
       const std::uint64_t bytes = std::min(bulk_.left, kChunk);

@@ -65,8 +65,8 @@ bool Session::Core::go_on_with_image() {
     return true;
   }
   images_.put(arrived.put.digest,
-              std::make_shared<const PackedImage>(PackedImage{
-                  arrived.chunk, arrived.put.compression, arrived.put.raw_bytes}));
+              std::make_shared<const PackedImage>(
+                  PackedImage{arrived.chunk, arrived.put.compression, arrived.put.raw_bytes}));
   return true;
 }
 
@@ -99,7 +99,8 @@ Done Session::Core::on(const ModuleUnload& op) {
   modules_.erase(found);
   living_modules_.erase(module.serial);
   allocations_.remove_of(module.serial);
-  std::erase_if(kernels_, [&](const auto& kernel) { return kernel.second.module == module.serial; });
+  std::erase_if(kernels_,
+                [&](const auto& kernel) { return kernel.second.module == module.serial; });
   std::erase_if(module_of_kernel_, [&](const auto& of) { return of.second == module.serial; });
   fence([this, id = module.id] { backend_->destroy(ObjectKind::module, id); });
   return {};
@@ -151,8 +152,8 @@ Done Session::Core::on(const KernelSetAttribute& op) {
     return refuse(kInvalidValue, fmt::format("there is no attribute {}", op.attribute));
   if (op.attribute != kDynamicShared) return {};  // hints
   const std::vector<std::int32_t>& attributes = backend_->device().attributes;
-  const std::int32_t most =
-      attributes.size() > kMaxSharedOptIn ? attributes[kMaxSharedOptIn] : std::int32_t{kStaticShared};
+  const std::int32_t most = attributes.size() > kMaxSharedOptIn ? attributes[kMaxSharedOptIn]
+                                                                : std::int32_t{kStaticShared};
   const auto own = static_cast<std::int32_t>(found->second.facts.shared_bytes);
   if (op.value < 0 || op.value > most - own)
     return refuse(kInvalidValue, fmt::format("{} bytes of dynamic shared memory; {} are the most",
@@ -186,10 +187,11 @@ Answered<LaunchWork> Session::Core::checked(const Launch& op) const {
                      op.block.y > 0 && op.block.z > 0 && op.block.x <= kMaxBlockXY &&
                      op.block.y <= kMaxBlockXY && op.block.z <= kMaxBlockZ;
   if (!sizes || threads > kernel.facts.max_threads)
-    return refuse(kInvalidConfiguration,
-                  fmt::format("a grid of {}x{}x{} blocks of {}x{}x{} threads; {} threads are the most",
-                              op.grid.x, op.grid.y, op.grid.z, op.block.x, op.block.y, op.block.z,
-                              kernel.facts.max_threads));
+    return refuse(
+        kInvalidConfiguration,
+        fmt::format("a grid of {}x{}x{} blocks of {}x{}x{} threads; {} threads are the most",
+                    op.grid.x, op.grid.y, op.grid.z, op.block.x, op.block.y, op.block.z,
+                    kernel.facts.max_threads));
   if (op.shared_bytes > kernel.dynamic_shared)
     return refuse(kInvalidValue, fmt::format("{} bytes of dynamic shared memory; {} may be used",
                                              op.shared_bytes, kernel.dynamic_shared));

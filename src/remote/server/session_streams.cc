@@ -30,6 +30,8 @@ Done Session::Core::submit(StreamHandle handle, StreamWork work) {
   if (dead_ != 0) return refuse(dead_, {});
   Stream* const stream = find(handle);
   if (stream == nullptr) return no_stream(handle);
+  if (queued_ > limits_.queued && calls_out_ > 0)
+    return refuse(kLaunchOutOfResources, "too much waits for a function of the client");
   if (stream->capture != 0) return record(*stream, std::move(work));
   return backend_->enqueue(stream->id, std::move(work));
 }

@@ -28,9 +28,9 @@ class SessionTest : public ::testing::Test {
   TestServer::Seat& seat() { return *server->seats.front(); }
   Status fence() {
     const auto answer = client->ask(Fence{});
-    return answer.came ? (answer.outcome.status != 0 ? answer.outcome.status
-                                                     : answer.outcome.sticky)
-                       : -1;
+    return answer.came
+               ? (answer.outcome.status != 0 ? answer.outcome.status : answer.outcome.sticky)
+               : -1;
   }
   void load() {
     const Digest digest = digest_of(bytes_of("fake"));

@@ -20,9 +20,9 @@ namespace partita::remote::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr Nanos kTell = std::chrono::milliseconds(500);   // between counts told to the server
-constexpr Nanos kSpin = std::chrono::microseconds(30);    // before it sleeps
-constexpr Nanos kNap = std::chrono::milliseconds(100);    // at most, to look at limits
+constexpr Nanos kTell = std::chrono::milliseconds(500);  // between counts told to the server
+constexpr Nanos kSpin = std::chrono::microseconds(30);   // before it sleeps
+constexpr Nanos kNap = std::chrono::milliseconds(100);   // at most, to look at limits
 
 timespec as_timespec(Nanos time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -63,8 +63,7 @@ void serve_session(Channel& channel, Session& session, const WorkerOptions& opti
     if (step.busy) continue;
     std::array<pollfd, 4> ready{pollfd{channel.descriptor(), POLLIN, 0},
                                 pollfd{session.backend_descriptor(), POLLIN, 0},
-                                pollfd{stops[0], POLLIN, 0},
-                                pollfd{stops[1], POLLIN, 0}};
+                                pollfd{stops[0], POLLIN, 0}, pollfd{stops[1], POLLIN, 0}};
     const timespec nap = as_timespec(std::min(kNap, step.again.value_or(kNap)));
     ::ppoll(ready.data(), ready.size(), &nap, nullptr);
     if (ready[2].revents != 0 || ready[3].revents != 0) return session.end("it was stopped");
@@ -101,9 +100,10 @@ int serve_client(int control, int stop, const Part& part, Opened opened, Images&
     opened.backend = *std::move(fresh);
   }
   session.grant(give.session, std::move(opened.backend), open);
-  serve_session(**channel, session, options, {stop, control}, [control](const SessionCounts& counts) {
-    tell(control, WorkerMessage::Kind::counts, counts, "");
-  });
+  serve_session(**channel, session, options, {stop, control},
+                [control](const SessionCounts& counts) {
+                  tell(control, WorkerMessage::Kind::counts, counts, "");
+                });
   tell(control, WorkerMessage::Kind::ended, session.counts(), session.reason());
   (*channel)->shut();
   return 0;

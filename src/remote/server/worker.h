@@ -31,8 +31,7 @@ struct WorkerOptions {
 // Serves a session to its end: one of `stops` readable means to end it (-1: none). Why it ended is
 // in its reason().
 void serve_session(Channel& channel, Session& session, const WorkerOptions& options,
-                   std::array<int, 2> stops,
-                   const std::function<void(const SessionCounts&)>& tell);
+                   std::array<int, 2> stops, const std::function<void(const SessionCounts&)>& tell);
 
 // The life of a worker on its control socket; the exit status.
 int run_worker(Descriptor control, std::size_t part, const WorkerOptions& options);

@@ -1,0 +1,252 @@
+#include "ptx/exec.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "ptx/control.h"
+
+namespace partita::ptx {
+
+AlignedBytes::~AlignedBytes() { std::free(data); }
+AlignedBytes::AlignedBytes(AlignedBytes&& other) noexcept
+    : data(std::exchange(other.data, nullptr)), size(std::exchange(other.size, 0)) {}
+AlignedBytes& AlignedBytes::operator=(AlignedBytes&& other) noexcept {
+  std::swap(data, other.data);
+  std::swap(size, other.size);
+  return *this;
+}
+bool AlignedBytes::reserve(std::size_t bytes) {
+  if (bytes <= size) return true;
+  const std::size_t rounded = (bytes + 4095) / 4096 * 4096;
+  void* made = std::aligned_alloc(64, rounded);
+  if (made == nullptr) return false;
+  std::memset(made, 0, rounded);
+  std::free(data);
+  data = static_cast<std::byte*>(made);
+  size = rounded;
+  return true;
+}
+
+namespace {
+
+template <class T>
+void spread(std::byte* registers, std::uint32_t slot, T value) {
+  T* const lanes = reinterpret_cast<T*>(registers + slot);
+  std::fill(lanes, lanes + kLanes, value);
+}
+
+void fill_block(const RunCore& run, Frame& frame, const Block& block) {
+  for (const FillSlot& fill : run.block_fills)
+    spread(frame.registers.data, fill.slot,
+           fill.fill == Fill::ctaid_x   ? block.index.x
+           : fill.fill == Fill::ctaid_y ? block.index.y
+                                        : block.index.z);
+  frame.block = block.linear;
+}
+
+void fill_warp(const RunCore& run, Frame& frame, std::uint32_t warp) {
+  const Extent& size = run.launch.block;
+  alignas(64) std::uint32_t x[kLanes], y[kLanes], z[kLanes];
+  const std::uint32_t first = warp * kLanes;
+  std::uint32_t at_x = first % size.x, rest = first / size.x;
+  std::uint32_t at_y = rest % size.y, at_z = rest / size.y;
+  for (std::uint32_t i = 0; i < kLanes; ++i) {
+    x[i] = at_x;
+    y[i] = at_y;
+    z[i] = at_z;
+    if (++at_x < size.x) continue;
+    at_x = 0;
+    if (++at_y < size.y) continue;
+    at_y = 0;
+    ++at_z;
+  }
+  for (const FillSlot& fill : run.warp_fills) {
+    std::byte* const to = frame.registers.data + fill.slot;
+    if (fill.fill == Fill::tid_x) std::memcpy(to, x, sizeof(x));
+    if (fill.fill == Fill::tid_y) std::memcpy(to, y, sizeof(y));
+    if (fill.fill == Fill::tid_z) std::memcpy(to, z, sizeof(z));
+    if (fill.fill == Fill::warp_id) spread(frame.registers.data, fill.slot, warp);
+  }
+  frame.warp = warp;
+}
+
+bool start_warp(RunCore& run, Block& block, std::uint32_t warp) {
+  Worker& worker = *block.worker;
+  std::unique_ptr<Frame> frame;
+  if (worker.spare.empty()) {
+    frame = std::make_unique<Frame>();
+  } else {
+    frame = std::move(worker.spare.back());
+    worker.spare.pop_back();
+  }
+  const Program& program = *run.program;
+  if (frame->serial != run.serial) {
+    if (!frame->registers.reserve(program.register_bytes) ||
+        !frame->local.reserve(std::size_t{program.local_bytes} * kLanes))
+      return false;
+    std::memcpy(frame->registers.data + program.constant_begin, run.image.data(), run.image.size());
+    frame->serial = run.serial;
+    frame->block = ~std::uint64_t{0};
+    frame->warp = ~std::uint32_t{0};
+  }
+  if (frame->block != block.linear) fill_block(run, *frame, block);
+  if (frame->warp != warp) fill_warp(run, *frame, warp);
+  Warp& w = block.warps[warp];
+  w.registers = frame->registers.data;
+  w.local = frame->local.data;
+  for (const Callee& callee : program.callees) mask_register(w, callee.active_slot) = 0;
+  block.frames[warp] = std::move(frame);
+  block.started[warp] = 1;
+  return true;
+}
+
+void end_warp(Block& block, std::uint32_t warp) {
+  if (block.frames[warp] != nullptr) block.worker->spare.push_back(std::move(block.frames[warp]));
+}
+
+bool run_warp(RunCore& run, Block& block, std::uint32_t warp) {
+  Warp& w = block.warps[warp];
+  if (block.started[warp] == 0 && !start_warp(run, block, warp)) {
+    block.failed = true;
+    return false;
+  }
+  w.budget = kSliceBranches;
+  const Op* op = resume_group(w);
+  while (op != nullptr) op = op->fn(op, w);
+  if (w.live == 0) end_warp(block, warp);
+  return true;
+}
+
+// One turn for each warp that can go on; false where none could.
+bool turn(RunCore& run, Block& block) {
+  bool progress = false;
+  for (std::uint32_t warp = 0; warp < run.warps; ++warp) {
+    if (block.warps[warp].waiting_count == 0) continue;
+    progress = true;
+    run_warp(run, block, warp);
+    if (block.failed) return true;
+  }
+  return progress;
+}
+
+void report_deadlock(Block& block) {
+  for (Warp& w : block.warps) {
+    if (w.parked_count == 0) continue;
+    const Parked& parked = w.parked[0];
+    const unsigned lane = static_cast<unsigned>(__builtin_ctz(parked.mask));
+    static constexpr const char* kWhy[] = {
+        "threads wait at this barrier for others that never come",
+        "lanes wait at this exchange for others of the warp that never come",
+        "lanes wait at this barrier of the warp for others that never come"};
+    report(w.code + parked.pc, w,
+           {.kind = FaultKind::deadlock,
+            .lane = lane,
+            .about = kWhy[static_cast<std::size_t>(parked.why)]});
+    return;
+  }
+}
+
+void end_block(RunCore& run, Block& block) {
+  std::uint64_t threads = 0, warps = 0;
+  for (std::uint32_t warp = 0; warp < run.warps; ++warp) {
+    threads += block.warps[warp].thread_instructions;
+    warps += block.warps[warp].warp_instructions;
+    end_warp(block, warp);
+  }
+  run.thread_instructions.fetch_add(threads, std::memory_order_relaxed);
+  run.warp_instructions.fetch_add(warps, std::memory_order_relaxed);
+}
+
+void run_alone(RunCore& run, Block& block) {
+  while (block.live_threads > 0 && !block.failed)
+    if (!turn(run, block)) report_deadlock(block);
+  end_block(run, block);
+}
+
+void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
+  bool failed = false;
+  for (std::size_t left = count; left > 0 && !failed;) {
+    bool progress = false;
+    left = 0;
+    for (std::size_t i = 0; i < count && !failed; ++i) {
+      Block& block = worker.blocks[i];
+      if (block.live_threads == 0) continue;
+      ++left;
+      progress = turn(run, block) || progress;
+      failed = block.failed;
+    }
+    if (left == 0 || progress || failed) continue;
+    for (std::size_t i = 0; i < count && !failed; ++i)
+      if (worker.blocks[i].live_threads > 0) {
+        report_deadlock(worker.blocks[i]);
+        failed = true;
+      }
+  }
+  for (std::size_t i = 0; i < count; ++i) end_block(run, worker.blocks[i]);
+}
+
+}  // namespace
+
+void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linear) {
+  const Extent& grid = run.launch.grid;
+  block.run = &run;
+  block.worker = &worker;
+  block.linear = linear;
+  block.index = {static_cast<std::uint32_t>(linear % grid.x),
+                 static_cast<std::uint32_t>(linear / grid.x % grid.y),
+                 static_cast<std::uint32_t>(linear / grid.x / grid.y)};
+  block.live_threads = run.threads;
+  block.failed = !block.shared.reserve(std::max<std::size_t>(run.shared_bytes, 64) + 64);
+  block.warps.resize(run.warps);
+  block.frames.resize(run.warps);
+  block.started.assign(run.warps, 0);
+  block.slices.assign(run.warps, 0);
+  if (run.program->barriers != 0) block.barriers.fill({});
+  if (run.launch.checks.races) {
+    block.shadow.resize((run.shared_bytes + 3) / 4);
+    block.warp_epochs.assign(run.warps, 0);
+    if (++block.epoch > 0xffff'0000u) block.shadow.assign(block.shadow.size(), {}), block.epoch = 1;
+  }
+  for (std::uint32_t i = 0; i < run.warps; ++i) {
+    Warp& w = block.warps[i];
+    w.code = run.program->code.data();
+    w.segment = w.code + run.program->entry;
+    w.index = i;
+    w.block = &block;
+    w.shared = block.shared.data;
+    w.shared_bytes = run.shared_bytes;
+    w.local_bytes = run.program->local_bytes;
+    w.check_races = run.launch.checks.races;
+    w.sticky = false;
+    w.global = w.generic = {};
+    const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);
+    w.live = lanes == kLanes ? kAllLanes : (1u << lanes) - 1;
+    w.waiting_count = 1;
+    w.parked_count = 0;
+    w.waiting[0] = {run.program->entry, w.live};
+    w.thread_instructions = w.warp_instructions = 0;
+  }
+}
+
+void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last) {
+  if (const std::uint64_t now = run.arena->version(); worker.table_version != now) {
+    worker.table = run.arena->table();
+    worker.table_version = now;
+  }
+  const bool together = run.launch.cooperative;
+  const std::size_t count = together ? static_cast<std::size_t>(last - first) : 1;
+  if (worker.blocks.size() < count) worker.blocks.resize(count);
+  if (together) {
+    for (std::size_t i = 0; i < count; ++i) begin_block(run, worker, worker.blocks[i], first + i);
+    run_in_turns(run, worker, count);
+    return;
+  }
+  for (std::uint64_t linear = first; linear < last; ++linear) {
+    if (run.ended.load(std::memory_order_relaxed)) return;
+    begin_block(run, worker, worker.blocks[0], linear);
+    run_alone(run, worker.blocks[0]);
+  }
+}
+
+}  // namespace partita::ptx

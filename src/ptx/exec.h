@@ -1,0 +1,162 @@
+// How a launch is executed: blocks of warps on a worker. A worker is what one thread uses while it
+// executes a group: register files, shared memory, the snapshot of the allocations. Workers are kept
+// by the machine and used again, so that a launch pays for nothing that the last one had.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ptx/machine.h"
+#include "ptx/memory.h"
+#include "ptx/program.h"
+
+namespace partita::ptx {
+
+inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness are looked at
+inline constexpr std::int32_t kSlicesOfWarp = 16;    // then another warp has its turn
+inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
+inline constexpr unsigned kBarriers = 16;
+inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;
+
+// A loaded module, kept while a run uses it.
+struct Loaded {
+  Module module = {};
+  std::string name = {};
+  std::vector<std::string_view> lines = {};  // of `text`
+  std::string text = {};
+  std::vector<Program> programs = {};  // of the kernels, in order
+  std::vector<KernelInfo> infos = {};
+  std::map<std::string, Machine::Global> globals = {};
+};
+
+struct AlignedBytes {
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  AlignedBytes() = default;
+  ~AlignedBytes();
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  AlignedBytes(AlignedBytes&& other) noexcept;
+  AlignedBytes& operator=(AlignedBytes&& other) noexcept;
+  bool reserve(std::size_t bytes);  // content is zero afterwards where it grew
+};
+
+// Shared by the workers of one launch.
+struct RunCore {
+  std::shared_ptr<const Loaded> loaded;
+  const Program* program = nullptr;
+  Launch launch;
+  Arena* arena = nullptr;
+  std::uint64_t serial = 0;
+  std::uint64_t workspace = 0;        // of a cooperative launch
+  std::vector<std::byte> image = {};  // constant registers
+  std::vector<FillSlot> block_fills = {}, warp_fills = {};
+  std::uint32_t threads = 0, warps = 0, shared_bytes = 0;
+  std::atomic<bool> stop = false;   // asked for from outside
+  std::atomic<bool> ended = false;  // a fault ended the launch
+  std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
+  std::mutex mutex;
+  std::vector<Fault> faults = {};
+  std::string printed = {};
+};
+
+struct Frame {  // registers and local memory of a warp
+  AlignedBytes registers, local;
+  std::uint64_t serial = 0;  // of the run whose constants it has
+  std::uint64_t block = ~std::uint64_t{0};
+  std::uint32_t warp = ~std::uint32_t{0};
+};
+
+struct BarrierState {
+  std::uint32_t arrived = 0;
+  std::uint32_t expected = 0;  // 0: all threads that live
+  std::uint32_t set = 0;       // of bar.red: threads whose predicate holds
+  std::uint32_t inputs = 0;
+};
+
+// One word of shared memory as the race check sees it.
+struct Shadow {
+  std::uint64_t writer = 0, reader = 0;  // epoch << 32 | warp epoch << 11 | thread
+};
+
+struct Worker;
+
+struct Block {
+  RunCore* run = nullptr;
+  Worker* worker = nullptr;
+  std::uint64_t linear = 0;
+  Extent index = {0, 0, 0};
+  std::uint32_t live_threads = 0;
+  bool failed = false;
+  std::vector<Warp> warps = {};
+  std::vector<std::unique_ptr<Frame>> frames = {};  // of warps that started and did not end
+  std::vector<std::uint8_t> started = {};
+  std::vector<std::int32_t> slices = {};
+  std::array<BarrierState, kBarriers> barriers = {};
+  AlignedBytes shared;
+  std::vector<Shadow> shadow = {};
+  std::uint32_t epoch = 1;
+  std::vector<std::uint32_t> warp_epochs = {};
+};
+
+struct Worker {
+  std::vector<std::unique_ptr<Frame>> spare = {};
+  std::shared_ptr<const Table> table = {};
+  std::uint64_t table_version = 0;
+  std::vector<Block> blocks = {};
+  alignas(64) std::byte bounce[kLanes][32];
+};
+
+// Runs the blocks first .. last-1: one after the other, or in turns (cooperative).
+void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last);
+void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linear);
+
+// Scheduling, for control ops.
+const Op* next_group(Warp& w);    // nullptr where none is ready
+const Op* resume_group(Warp& w);  // as next_group, fair after a slice
+const Op* settle(Warp& w, std::uint32_t pc);
+void wait_at(Warp& w, std::uint32_t pc, std::uint32_t mask);
+const Op* slice_end(Warp& w, std::uint32_t pc);
+void release_barriers(Block& block);
+void lanes_exited(Warp& w, std::uint32_t mask);
+inline std::uint64_t lanes_in(std::uint32_t mask) {
+  if (mask == kAllLanes) return kLanes;
+  mask = mask - ((mask >> 1) & 0x5555'5555u);
+  mask = (mask & 0x3333'3333u) + ((mask >> 2) & 0x3333'3333u);
+  return ((mask + (mask >> 4)) & 0x0f0f'0f0fu) * 0x0101'0101u >> 24;
+}
+inline void count(Warp& w, const Op* last, std::uint32_t extra) {
+  const std::uint64_t n = last->ordinal - w.segment->ordinal + extra;
+  w.warp_instructions += n;
+  w.thread_instructions += n * lanes_in(w.mask);
+}
+
+// Faults.
+struct Report {
+  FaultKind kind = FaultKind::trap;
+  unsigned lane = 0;
+  std::uint64_t address = 0;
+  std::uint32_t size = 0;
+  bool write = false;
+  std::string about = {};
+};
+// Whether the launch goes on (races and uninitialised reads).
+bool report(const Op* op, Warp& w, Report what);
+// From generic memory into this process, as device functions of the system need it.
+bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,
+                  std::span<std::byte> to);
+std::string read_text(const Op* op, Warp& w, unsigned lane, std::uint64_t address);
+
+template <class T>
+T* lane_registers(Warp& w, std::uint32_t slot) {
+  return reinterpret_cast<T*>(w.registers + slot);
+}
+inline std::uint32_t& mask_register(Warp& w, std::uint32_t slot) {
+  return *reinterpret_cast<std::uint32_t*>(w.registers + slot);
+}
+
+}  // namespace partita::ptx

@@ -1,0 +1,220 @@
+// Calls of functions, of those that the system defines (vprintf, __assertfail, malloc, free), clocks
+// and traps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "ptx/control.h"
+#include "ptx/device_print.h"
+#include "ptx/exec.h"
+
+namespace partita::ptx::control {
+namespace {
+
+std::byte* byte_of(Warp& w, const Place& place, unsigned lane, std::uint32_t i) {
+  if (place.is_register) return w.registers + place.offset + lane * place.bytes + i;
+  const std::uint32_t at = place.offset + i;
+  return w.local + (at >> 2) * 128 + lane * 4 + (at & 3);
+}
+
+void copy(Warp& w, const Place& to, const Place& from) {
+  const std::uint32_t bytes = std::min(to.bytes, from.bytes);
+  const bool words = bytes % 4 == 0 && to.offset % 4 == 0 && from.offset % 4 == 0;
+  for (std::uint32_t i = 0; i < bytes; i += words ? 4 : 1)
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      if ((w.mask >> lane & 1) != 0)
+        std::memcpy(byte_of(w, to, lane, i), byte_of(w, from, lane, i), words ? 4 : 1);
+}
+
+std::uint64_t argument(Warp& w, const CallSite& site, std::size_t i, unsigned lane) {
+  std::uint64_t value = 0;
+  const Place& place = site.arguments[i];
+  for (std::uint32_t n = 0; n < std::min(place.bytes, 8u); ++n)
+    reinterpret_cast<std::byte*>(&value)[n] = *byte_of(w, place, lane, n);
+  return value;
+}
+void give_result(Warp& w, const CallSite& site, unsigned lane, std::uint64_t value) {
+  if (site.results.empty()) return;
+  const Place& place = site.results[0];
+  for (std::uint32_t n = 0; n < std::min(place.bytes, 8u); ++n)
+    *byte_of(w, place, lane, n) = reinterpret_cast<std::byte*>(&value)[n];
+}
+
+// The lanes of one block print in order, and a line is not torn by another block.
+bool print(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
+  const std::string format = read_text(op, w, lane, argument(w, site, 0, lane));
+  std::uint64_t at = argument(w, site, 1, lane);
+  const auto bytes = [&](std::span<std::byte> to) {
+    at = (at + to.size() - 1) / to.size() * to.size();
+    const bool got = read_generic(op, w, lane, at, to);
+    at += to.size();
+    return got;
+  };
+  const auto text = [&](std::uint64_t address) { return read_text(op, w, lane, address); };
+  const DevicePrint line = print_like_device(format, bytes, text);
+  if (line.failed) return false;
+  RunCore& run = *w.block->run;
+  const std::scoped_lock lock(run.mutex);
+  if (run.printed.size() + line.text.size() <= kMaxPrinted) run.printed += line.text;
+  give_result(w, site, lane, static_cast<std::uint64_t>(line.arguments));
+  return !w.block->failed;
+}
+
+const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
+  RunCore& run = *w.block->run;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((w.mask >> lane & 1) == 0) continue;
+    switch (site.builtin) {
+      case Builtin::vprintf:
+        if (!print(op, w, site, lane)) return nullptr;
+        break;
+      case Builtin::assert_fail:
+        report(op, w,
+               {.kind = FaultKind::assertion,
+                .lane = lane,
+                .about = fmt::format("{}:{}: {}: assertion `{}' failed",
+                                     read_text(op, w, lane, argument(w, site, 1, lane)),
+                                     argument(w, site, 2, lane),
+                                     read_text(op, w, lane, argument(w, site, 3, lane)),
+                                     read_text(op, w, lane, argument(w, site, 0, lane)))});
+        return nullptr;
+      case Builtin::malloc: {
+        const std::uint64_t bytes = argument(w, site, 0, lane);
+        const auto made = bytes == 0 || bytes > kMaxDeviceMalloc ? Result<std::uint64_t>(0)
+                                                                 : run.arena->allocate(bytes);
+        give_result(w, site, lane, made ? *made : 0);
+        break;
+      }
+      case Builtin::free: {
+        const std::uint64_t address = argument(w, site, 0, lane);
+        if (address == 0 || run.arena->release(address)) break;
+        report(op, w,
+               {.kind = FaultKind::illegal,
+                .lane = lane,
+                .address = address,
+                .about = "free of what malloc did not give"});
+        return nullptr;
+      }
+      case Builtin::none:
+        break;
+    }
+  }
+  if (site.builtin == Builtin::malloc || site.builtin == Builtin::free) {
+    Worker& worker = *w.block->worker;
+    worker.table_version = run.arena->version();
+    worker.table = run.arena->table();
+    for (Warp& other : w.block->warps) other.global = other.generic = {};
+  }
+  return op + 1;
+}
+
+}  // namespace
+
+const Op* call(const Op* op, Warp& w) {
+  const Program& program = *w.block->run->program;
+  const CallSite& site = program.calls[static_cast<std::size_t>(op->imm)];
+  if (site.builtin != Builtin::none) return call_builtin(op, w, site);
+  std::int32_t callee = site.callee;
+  if (callee < 0) {
+    const std::uint64_t* target = lane_registers<std::uint64_t>(w, site.target);
+    const auto first = static_cast<unsigned>(__builtin_ctz(w.mask));
+    std::uint32_t same = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      if ((w.mask >> lane & 1) != 0 && target[lane] == target[first]) same |= 1u << lane;
+    const auto found = program.by_address.find(target[first]);
+    const bool fits = found != program.by_address.end() &&
+                      program.callees[found->second].parameters.size() == site.arguments.size() &&
+                      program.callees[found->second].results.size() >= site.results.size();
+    if (!fits) {
+      report(op, w,
+             {.kind = FaultKind::illegal,
+              .lane = first,
+              .address = target[first],
+              .about = "the call goes to what is no function, or one with other parameters"});
+      return nullptr;
+    }
+    if (same != w.mask) {  // the others have their turn later
+      count(w, op, 0);
+      wait_at(w, static_cast<std::uint32_t>(op - w.code), w.mask & ~same);
+      w.mask = same;
+      w.segment = op;
+    }
+    callee = static_cast<std::int32_t>(found->second);
+  }
+  const Callee& to = program.callees[static_cast<std::size_t>(callee)];
+  std::uint32_t& active = mask_register(w, to.active_slot);
+  if ((active & w.mask) != 0) {
+    report(op, w,
+           {.kind = FaultKind::illegal,
+            .lane = static_cast<unsigned>(__builtin_ctz(active & w.mask)),
+            .about = "a function calls itself, which is not supported"});
+    return nullptr;
+  }
+  active |= w.mask;
+  for (std::size_t i = 0; i < site.arguments.size(); ++i)
+    copy(w, to.parameters[i], site.arguments[i]);
+  std::uint32_t* back = lane_registers<std::uint32_t>(w, to.return_slot);
+  const auto next = static_cast<std::uint32_t>(op + 1 - w.code);
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if ((w.mask >> lane & 1) != 0) back[lane] = next;
+  count(w, op, 1);
+  if (--w.budget < 0) return slice_end(w, to.entry);
+  if (w.waiting_count != 0) return settle(w, to.entry);
+  return w.segment = w.code + to.entry;
+}
+
+const Op* after_call(const Op* op, Warp& w) {
+  const Program& program = *w.block->run->program;
+  const CallSite& site = program.calls[static_cast<std::size_t>(op->imm)];
+  if (site.callee >= 0) {
+    const Callee& from = program.callees[static_cast<std::size_t>(site.callee)];
+    for (std::size_t i = 0; i < site.results.size(); ++i) copy(w, site.results[i], from.results[i]);
+    return op + 1;
+  }
+  const std::uint64_t* target = lane_registers<std::uint64_t>(w, site.target);
+  const std::uint32_t all = w.mask;
+  for (std::uint32_t left = all; left != 0;) {
+    const auto first = static_cast<unsigned>(__builtin_ctz(left));
+    w.mask = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      if ((left >> lane & 1) != 0 && target[lane] == target[first]) w.mask |= 1u << lane;
+    const Callee& from = program.callees[program.by_address.at(target[first])];
+    for (std::size_t i = 0; i < site.results.size(); ++i) copy(w, site.results[i], from.results[i]);
+    left &= ~w.mask;
+  }
+  w.mask = all;
+  return op + 1;
+}
+
+const Op* ret(const Op* op, Warp& w) {
+  if (op->imm < 0) return exit_lanes(op, w);
+  count(w, op, 1);
+  const Callee& callee = w.block->run->program->callees[static_cast<std::size_t>(op->imm)];
+  mask_register(w, callee.active_slot) &= ~w.mask;
+  const std::uint32_t* back = lane_registers<std::uint32_t>(w, callee.return_slot);
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if ((w.mask >> lane & 1) != 0) wait_at(w, back[lane], 1u << lane);
+  return next_group(w);
+}
+
+const Op* trap(const Op* op, Warp& w) {
+  report(op, w,
+         {.kind = FaultKind::trap,
+          .lane = static_cast<unsigned>(__builtin_ctz(w.mask)),
+          .about = "the kernel executed trap"});
+  return nullptr;
+}
+
+const Op* clock64(const Op* op, Warp& w) {  // a GHz of what the host's clock says
+  const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                              std::chrono::nanoseconds(1));
+  std::uint64_t* d = lane_registers<std::uint64_t>(w, op->d);
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if ((w.mask >> lane & 1) != 0) d[lane] = now;
+  return op + 1;
+}
+const Op* global_timer(const Op* op, Warp& w) { return clock64(op, w); }
+
+}  // namespace partita::ptx::control

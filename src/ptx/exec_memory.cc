@@ -1,0 +1,345 @@
+// Memory that the fast paths of the ops do not reach: other windows, several allocations, checks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ptx/exec.h"
+#include "ptx/memory_ops.h"
+
+namespace partita::ptx {
+namespace {
+
+constexpr std::uint32_t kWide = 4;  // ops_memory.h: the address register has 64 bits
+
+std::byte* local_word(Warp& w, unsigned lane, std::uint64_t offset) {
+  return w.local + (offset >> 2) * 128 + lane * 4 + (offset & 3);
+}
+void copy_from_local(Warp& w, unsigned lane, std::uint64_t offset, std::span<std::byte> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = *local_word(w, lane, offset + i);
+}
+bool in_window(std::uint64_t address, std::uint64_t window) {
+  return address - window < kWindowBytes;
+}
+
+Report missing(Warp& w, unsigned lane, std::uint64_t address, std::uint32_t size, bool write) {
+  const Arena::Near near = w.block->run->arena->describe(address, size);
+  return {.kind = near.freed ? FaultKind::use_after_free : FaultKind::out_of_bounds,
+          .lane = lane,
+          .address = address,
+          .size = size,
+          .write = write,
+          .about = near.text};
+}
+std::string beyond(std::uint64_t offset, std::uint64_t bytes, const char* what) {
+  return fmt::format("offset {} is beyond the {} bytes of {} memory", offset, bytes, what);
+}
+
+// Resolves one access after the other.
+class Resolver {
+ public:
+  Resolver(const Op* op, Warp& w, bool write)
+      : op_(op), w_(w), run_(*w.block->run), size_(op->size), write_(write) {}
+
+  LanePointers all(const std::uint64_t* address) {
+    LanePointers found;
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      if ((w_.mask >> lane & 1) != 0 && !one(lane, address[lane], found)) {
+        found.failed = true;
+        return found;
+      }
+    if (shared_) note_shared(op_, w_, shared_offsets_, write_, shared_);
+    if (cached_.bytes != 0) ((op_->flags & kGeneric) != 0 ? w_.generic : w_.global) = cached_;
+    return found;
+  }
+
+ private:
+  static void note_shared(const Op* op, Warp& w, std::uint32_t* offset, bool write,
+                          std::uint32_t mask) {
+    if (!w.check_races || (op->flags & kStrong) != 0) return;
+    const std::uint32_t all = w.mask;
+    w.mask = mask;
+    ptx::note_shared(op, w, offset, write);
+    w.mask = all;
+  }
+
+  bool fail(Report what) {
+    what.size = size_;
+    what.write = write_;
+    return report(op_, w_, std::move(what));
+  }
+
+  bool one(unsigned lane, std::uint64_t address, LanePointers& found) {
+    if (address % size_ != 0)
+      return fail({.kind = FaultKind::misaligned,
+                   .lane = lane,
+                   .address = address,
+                   .about = fmt::format("the address is no multiple of {}", size_)});
+    if (cached_.bytes != 0 && address - cached_.begin < cached_.bytes &&
+        size_ <= cached_.bytes - (address - cached_.begin))
+      return in_span(lane, address, found);
+    if ((op_->flags & kGeneric) != 0 && address < kGlobalBase)
+      return in_other_window(lane, address, found);
+    const Allocation* allocation = w_.block->worker->table->find(address);
+    if (allocation == nullptr || allocation->bytes - (address - allocation->begin) < size_)
+      return report(op_, w_, missing(w_, lane, address, size_, write_));
+    cached_ = run_.arena->span_of(*allocation, run_.launch.checks.uninitialised);
+    return in_span(lane, address, found);
+  }
+
+  bool in_span(unsigned lane, std::uint64_t address, LanePointers& found) {
+    const std::uint64_t offset = address - cached_.begin;
+    if (write_ && cached_.read_only)
+      return fail({.kind = FaultKind::read_only,
+                   .lane = lane,
+                   .address = address,
+                   .about = "the memory is constant"});
+    found.at[lane] = cached_.host + offset;
+    if (cached_.valid == nullptr) return true;
+    std::uint8_t* valid = cached_.valid + offset;
+    if (write_) {
+      std::memset(valid, 1, size_);
+    } else if (std::find(valid, valid + size_, 0) != valid + size_) {
+      std::memset(valid, 1, size_);  // said once
+      return fail({.kind = FaultKind::uninitialised,
+                   .lane = lane,
+                   .address = address,
+                   .about = fmt::format("nobody wrote these bytes of a {}-byte allocation at {:#x}",
+                                        cached_.bytes, cached_.begin)});
+    }
+    return true;
+  }
+
+  bool in_other_window(unsigned lane, std::uint64_t address, LanePointers& found) {
+    if (in_window(address, kSharedWindow)) {
+      const std::uint64_t offset = address - kSharedWindow;
+      if (offset >= w_.shared_bytes || w_.shared_bytes - offset < size_)
+        return fail({.kind = FaultKind::out_of_bounds,
+                     .lane = lane,
+                     .address = address,
+                     .about = beyond(offset, w_.shared_bytes, "shared")});
+      found.at[lane] = w_.shared + offset;
+      shared_ |= 1u << lane;
+      shared_offsets_[lane] = static_cast<std::uint32_t>(offset);
+      if (!w_.check_races) cached_ = {kSharedWindow, w_.shared_bytes, w_.shared, nullptr, false};
+      return true;
+    }
+    if (in_window(address, kLocalWindow)) {
+      const std::uint64_t offset = address - kLocalWindow;
+      if (offset >= w_.local_bytes || w_.local_bytes - offset < size_)
+        return fail({.kind = FaultKind::out_of_bounds,
+                     .lane = lane,
+                     .address = address,
+                     .about = beyond(offset, w_.local_bytes, "local")});
+      found.at[lane] = w_.block->worker->bounce[lane];
+      found.local |= 1u << lane;
+      copy_from_local(w_, lane, offset, {found.at[lane], size_});
+      return true;
+    }
+    const std::uint64_t offset = address - kParameterWindow;
+    const std::vector<std::byte>& parameters = run_.launch.parameters;
+    if (in_window(address, kParameterWindow) && offset < parameters.size() &&
+        parameters.size() - offset >= size_) {
+      if (write_)
+        return fail({.kind = FaultKind::read_only,
+                     .lane = lane,
+                     .address = address,
+                     .about = "parameters of a kernel are constant"});
+      found.at[lane] = w_.block->worker->bounce[lane];
+      std::memcpy(found.at[lane], parameters.data() + offset, size_);
+      return true;
+    }
+    return report(op_, w_, missing(w_, lane, address, size_, write_));
+  }
+
+  const Op* op_;
+  Warp& w_;
+  RunCore& run_;
+  std::uint32_t size_;
+  bool write_;
+  Span cached_ = {};
+  std::uint32_t shared_ = 0;
+  std::uint32_t shared_offsets_[kLanes] = {};
+};
+
+// A word of the shadow: epoch << 32 | epoch of the warp << 11 | thread.
+constexpr std::uint64_t kThreadMask = 2047, kSeveral = 2047, kSeveralOfWarp = 1024;
+constexpr std::uint64_t kWarpEpochs = (std::uint64_t{1} << 21) - 1;
+
+bool happens_before(std::uint64_t entry, std::uint64_t now, std::uint32_t warp) {
+  if (entry >> 32 != now >> 32) return true;  // a barrier lies between
+  const std::uint64_t who = entry & kThreadMask;
+  const bool same_warp =
+      who >= kSeveralOfWarp ? who == kSeveralOfWarp + warp : who / kLanes == warp;
+  return same_warp && ((entry ^ now) & (kWarpEpochs << 11)) != 0;
+}
+
+struct Conflict {
+  bool found = false;
+  std::uint64_t with = 0;  // a thread, or several
+  bool with_write = false;
+};
+
+Conflict note_word(Shadow& shadow, std::uint64_t now, std::uint32_t warp, bool write) {
+  const std::uint64_t me = now & kThreadMask;
+  Conflict conflict;
+  const auto meets = [&](std::uint64_t entry) {
+    return entry != 0 && (entry & kThreadMask) != me && !happens_before(entry, now, warp);
+  };
+  if (meets(shadow.writer)) conflict = {true, shadow.writer & kThreadMask, true};
+  if (write) {
+    if (!conflict.found && meets(shadow.reader))
+      conflict = {true, shadow.reader & kThreadMask, false};
+    shadow.writer = now;
+    return conflict;
+  }
+  const std::uint64_t old = shadow.reader;
+  if (old == 0 || old >> 32 != now >> 32 || (old & kThreadMask) == me) {
+    shadow.reader = now;
+  } else {
+    const std::uint64_t who = old & kThreadMask;
+    const bool same = who >= kSeveralOfWarp ? who == kSeveralOfWarp + warp : who / kLanes == warp;
+    shadow.reader = (now & ~kThreadMask) | (same ? kSeveralOfWarp + warp : kSeveral);
+  }
+  return conflict;
+}
+
+// Whether a store of one element leaves the memory as it is: writers of one value do not race.
+bool stores_the_same(const Op* op, Warp& w, unsigned lane, const std::byte* memory,
+                     std::uint32_t lanes_before, const std::uint32_t* offset) {
+  if (op->size > 8) return false;
+  const auto value = [&](unsigned of) {
+    std::uint64_t bits = 0;  // registers of 16, 32 and 64 bits: the low bytes are what is stored
+    const std::uint32_t bytes = std::max(op->size, 2u);
+    std::memcpy(&bits, w.registers + op->d + of * bytes, op->size);
+    return bits;
+  };
+  std::uint64_t there = 0;
+  std::memcpy(&there, memory, op->size);
+  for (unsigned i = 0; i < lane; ++i)  // an earlier lane of this store
+    if ((lanes_before >> i & 1) != 0 && offset[i] == offset[lane]) there = value(i);
+  return there == value(lane);
+}
+
+}  // namespace
+
+LanePointers resolve(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
+  return Resolver(op, w, write).all(address);
+}
+
+void write_back(const Op* op, Warp& w, const std::uint64_t* address, const LanePointers& found) {
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if ((found.local >> lane & 1) != 0)
+      for (std::uint32_t i = 0; i < op->size; ++i)
+        *local_word(w, lane, address[lane] - kLocalWindow + i) = found.at[lane][i];
+}
+
+void shared_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write) {
+  const std::uint32_t size = op->size;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((w.mask >> lane & 1) == 0) continue;
+    const std::uint64_t at =
+        (op->flags & kWide) != 0 ? offset[lane] : static_cast<std::uint32_t>(offset[lane]);
+    const bool outside = at >= w.shared_bytes || w.shared_bytes - at < size;
+    if (!outside && at % size == 0) continue;
+    report(
+        op, w,
+        {.kind = outside ? FaultKind::out_of_bounds : FaultKind::misaligned,
+         .lane = lane,
+         .address = at,
+         .size = size,
+         .write = write,
+         .about = outside ? beyond(at, w.shared_bytes, "shared")
+                          : fmt::format("the offset in shared memory is no multiple of {}", size)});
+    return;
+  }
+}
+
+void local_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write) {
+  const std::uint32_t size = op->size;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((w.mask >> lane & 1) == 0) continue;
+    const std::uint64_t at = offset[lane];
+    const bool outside = at >= w.local_bytes || w.local_bytes - at < size;
+    if (!outside && at % size == 0) continue;
+    report(
+        op, w,
+        {.kind = outside ? FaultKind::out_of_bounds : FaultKind::misaligned,
+         .lane = lane,
+         .address = at,
+         .size = size,
+         .write = write,
+         .about = outside ? beyond(at, w.local_bytes, "local")
+                          : fmt::format("the offset in local memory is no multiple of {}", size)});
+    return;
+  }
+}
+
+void note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
+  Block& block = *w.block;
+  const std::uint64_t base = static_cast<std::uint64_t>(block.epoch) << 32 |
+                             (block.warp_epochs[w.index] & kWarpEpochs) << 11;
+  std::uint32_t before = 0;
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(left));
+    const std::uint64_t now = base | (w.index * kLanes + lane);
+    Conflict conflict;
+    for (std::uint32_t word = offset[lane] / 4; word <= (offset[lane] + op->size - 1) / 4; ++word) {
+      const Conflict one = note_word(block.shadow[word], now, w.index, write);
+      if (one.found) conflict = one;
+    }
+    before |= 1u << lane;
+    if (!conflict.found) continue;
+    if (write && conflict.with_write &&
+        stores_the_same(op, w, lane, w.shared + offset[lane], before ^ 1u << lane, offset))
+      continue;
+    const std::string other = conflict.with >= kSeveralOfWarp
+                                  ? "several threads"
+                                  : fmt::format("thread {}", conflict.with);
+    report(op, w,
+           {.kind = FaultKind::race,
+            .lane = lane,
+            .address = kSharedWindow + offset[lane],
+            .size = op->size,
+            .write = write,
+            .about = fmt::format("{} of the block {} it with no barrier between", other,
+                                 conflict.with_write ? "wrote" : "read")});
+  }
+}
+
+bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,
+                  std::span<std::byte> to) {
+  const auto size = static_cast<std::uint32_t>(to.size());
+  if (in_window(address, kLocalWindow)) {
+    const std::uint64_t offset = address - kLocalWindow;
+    if (offset < w.local_bytes && w.local_bytes - offset >= size) {
+      copy_from_local(w, lane, offset, to);
+      return true;
+    }
+  }
+  if (in_window(address, kSharedWindow)) {
+    const std::uint64_t offset = address - kSharedWindow;
+    if (offset < w.shared_bytes && w.shared_bytes - offset >= size) {
+      std::memcpy(to.data(), w.shared + offset, size);
+      return true;
+    }
+  }
+  const Allocation* allocation = w.block->worker->table->find(address);
+  if (allocation != nullptr && allocation->bytes - (address - allocation->begin) >= size) {
+    std::memcpy(to.data(), w.block->run->arena->host(address), size);
+    return true;
+  }
+  return report(op, w, missing(w, lane, address, size, false));
+}
+
+std::string read_text(const Op* op, Warp& w, unsigned lane, std::uint64_t address) {
+  constexpr std::size_t kMaxText = 4096;
+  std::string text;
+  std::byte one{};
+  while (text.size() < kMaxText && read_generic(op, w, lane, address + text.size(), {&one, 1}) &&
+         one != std::byte{0})
+    text += static_cast<char>(one);
+  return text;
+}
+
+}  // namespace partita::ptx

@@ -1,0 +1,382 @@
+// Loads and stores of one level. The fast path is one range check of all lanes against the
+// allocation used last; everything else goes to memory_ops.h.
+#pragma once
+
+#include "ptx/lanes.h"
+#include "ptx/memory_ops.h"
+
+namespace partita::ptx::PARTITA_PTX_LEVEL {
+namespace {
+
+enum class Reach { row, lanes, slow };
+
+// Whether the lanes lie within the span, in a row or anywhere; their offsets in it.
+template <unsigned Size>
+inline Reach reach(const Op* op, const Warp& w, const Span& span, u64* offset) {
+  const u64* a = lanes<u64>(const_cast<Warp&>(w), op->a);
+  const u64 begin = span.begin - static_cast<u64>(op->imm);
+  if (span.bytes < Size) return Reach::slow;
+  const u64 limit = span.bytes - Size;
+  u64 bad = 0, low = 0;
+  if (w.mask == kAllLanes) {
+    const u64 base = a[0];
+    u64 apart = 0;
+    for (unsigned i = 0; i < kLanes; ++i) apart |= a[i] ^ (base + i * Size);
+    const u64 first = base - begin;
+    if (apart == 0 && first <= limit && limit - first >= (kLanes - 1) * Size && first % Size == 0) {
+      offset[0] = first;
+      return Reach::row;
+    }
+    for (unsigned i = 0; i < kLanes; ++i) {
+      const u64 o = a[i] - begin;
+      offset[i] = o;
+      bad |= o | (limit - o);
+      low |= o;
+    }
+  } else {
+    const u64 first = a[__builtin_ctz(w.mask)];
+    for (unsigned i = 0; i < kLanes; ++i) {
+      const u64 o = ((w.mask & kBit[i]) != 0 ? a[i] : first) - begin;
+      offset[i] = o;
+      bad |= o | (limit - o);
+      low |= o;
+    }
+  }
+  return static_cast<s64>(bad) < 0 || low % Size != 0 ? Reach::slow : Reach::lanes;
+}
+
+template <unsigned Size>
+inline bool all_valid(const Span& span, const u64* offset, Reach how) {
+  u8 all = 1;
+  if (how == Reach::row) {
+    const u8* valid = span.valid + offset[0];
+    for (unsigned i = 0; i < kLanes * Size; ++i) all &= valid[i];
+    return all != 0;
+  }
+  for (unsigned i = 0; i < kLanes; ++i)
+    for (unsigned n = 0; n < Size; ++n) all &= span.valid[offset[i] + n];
+  return all != 0;
+}
+
+template <unsigned N>
+inline u32 element(const Op* op, unsigned n) {
+  static_assert(N <= 4);
+  return n == 0 ? op->d : n == 1 ? op->b : n == 2 ? op->c : op->e;
+}
+
+// Reads without promises about types: memory belongs to the kernel.
+template <class M>
+inline M peek(const std::byte* from) {
+  M value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  return value;
+}
+template <class M>
+inline void poke(std::byte* to, M value) {
+  __builtin_memcpy(to, &value, sizeof(value));
+}
+
+template <class M, class Offset>
+inline void gather(M* to, const std::byte* from, const Offset* offset) {
+#if defined(__AVX2__)
+  if constexpr (sizeof(M) == 4 && sizeof(Offset) == 4) {
+    for (unsigned i = 0; i < kLanes; i += 8) {
+      const __m256i at = _mm256_load_si256(reinterpret_cast<const __m256i*>(offset + i));
+      const __m256i got = _mm256_i32gather_epi32(reinterpret_cast<const int*>(from), at, 1);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to + i), got);
+    }
+    return;
+  }
+#endif
+  for (unsigned i = 0; i < kLanes; ++i) to[i] = peek<M>(from + offset[i]);
+}
+
+template <class M, class R, unsigned N>
+const Op* load_slowly(const Op* op, Warp& w) {
+  const u64* a = lanes<u64>(w, op->a);
+  alignas(64) u64 address[kLanes];
+  for (unsigned i = 0; i < kLanes; ++i) address[i] = a[i] + static_cast<u64>(op->imm);
+  const LanePointers found = resolve(op, w, address, false);
+  if (found.failed) return nullptr;
+  const bool strong = (op->flags & kStrong) != 0;
+  for (unsigned n = 0; n < N; ++n) {
+    R* d = lanes<R>(w, element<N>(op, n));
+    for (unsigned i = 0; i < kLanes; ++i) {
+      if ((w.mask & kBit[i]) == 0) continue;
+      const M* from = reinterpret_cast<const M*>(found.at[i]) + n;
+      d[i] = static_cast<R>(strong ? __atomic_load_n(from, __ATOMIC_ACQUIRE)
+                                   : peek<M>(reinterpret_cast<const std::byte*>(from)));
+    }
+  }
+  return op + 1;
+}
+
+template <class M, class R, unsigned N>
+const Op* load_global(const Op* op, Warp& w) {
+  constexpr unsigned size = sizeof(M) * N;
+  if ((op->flags & kStrong) != 0) return load_slowly<M, R, N>(op, w);
+  const Span& span = (op->flags & kGeneric) != 0 ? w.generic : w.global;
+  alignas(64) u64 offset[kLanes];
+  const Reach how = reach<size>(op, w, span, offset);
+  if (how == Reach::slow) return load_slowly<M, R, N>(op, w);
+  if (span.valid != nullptr && !all_valid<size>(span, offset, how))
+    return load_slowly<M, R, N>(op, w);
+  if (how == Reach::row) {
+    const std::byte* from = span.host + offset[0];
+    for (unsigned n = 0; n < N; ++n)
+      each<R>(w, element<N>(op, n),
+              [&](unsigned i) { return static_cast<R>(peek<M>(from + (i * N + n) * sizeof(M))); });
+    return op + 1;
+  }
+  for (unsigned n = 0; n < N; ++n) {
+    alignas(64) M value[kLanes];
+    gather(value, span.host + n * sizeof(M), offset);
+    each<R>(w, element<N>(op, n), [&](unsigned i) { return static_cast<R>(value[i]); });
+  }
+  return op + 1;
+}
+
+template <class M, class R, unsigned N>
+const Op* store_slowly(const Op* op, Warp& w) {
+  const u64* a = lanes<u64>(w, op->a);
+  alignas(64) u64 address[kLanes];
+  for (unsigned i = 0; i < kLanes; ++i) address[i] = a[i] + static_cast<u64>(op->imm);
+  const LanePointers found = resolve(op, w, address, true);
+  if (found.failed) return nullptr;
+  const bool strong = (op->flags & kStrong) != 0;
+  for (unsigned n = 0; n < N; ++n) {
+    const R* d = lanes<R>(w, element<N>(op, n));
+    for (unsigned i = 0; i < kLanes; ++i) {
+      if ((w.mask & kBit[i]) == 0) continue;
+      M* to = reinterpret_cast<M*>(found.at[i]) + n;
+      if (strong)
+        __atomic_store_n(to, static_cast<M>(d[i]), __ATOMIC_RELEASE);
+      else
+        poke(reinterpret_cast<std::byte*>(to), static_cast<M>(d[i]));
+    }
+  }
+  if (found.local != 0) write_back(op, w, address, found);
+  return op + 1;
+}
+
+template <class M, class R, unsigned N>
+const Op* store_global(const Op* op, Warp& w) {
+  constexpr unsigned size = sizeof(M) * N;
+  if ((op->flags & kStrong) != 0) return store_slowly<M, R, N>(op, w);
+  const Span& span = (op->flags & kGeneric) != 0 ? w.generic : w.global;
+  alignas(64) u64 offset[kLanes];
+  const Reach how = reach<size>(op, w, span, offset);
+  if (how == Reach::slow || span.read_only) return store_slowly<M, R, N>(op, w);
+  if (how == Reach::row) {
+    std::byte* to = span.host + offset[0];
+    for (unsigned n = 0; n < N; ++n) {
+      const R* d = lanes<R>(w, element<N>(op, n));
+#pragma GCC ivdep
+      for (unsigned i = 0; i < kLanes; ++i)
+        poke(to + (i * N + n) * sizeof(M), static_cast<M>(d[i]));
+    }
+    if (span.valid != nullptr) __builtin_memset(span.valid + offset[0], 1, kLanes * size);
+    return op + 1;
+  }
+  for (u32 left = w.mask; left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(__builtin_ctz(left));
+    for (unsigned n = 0; n < N; ++n)
+      poke(span.host + offset[i] + n * sizeof(M),
+           static_cast<M>(lanes<R>(w, element<N>(op, n))[i]));
+    if (span.valid != nullptr) __builtin_memset(span.valid + offset[i], 1, size);
+  }
+  return op + 1;
+}
+
+inline constexpr u32 kWideAddress = 4;  // flag: the address register has 64 bits
+inline constexpr u32 kStatic = 8;       // flag: the offset is imm
+
+// Offsets of the lanes in shared or local memory; false where one is outside or misaligned.
+template <unsigned Size, class A>
+inline bool offsets_of(const Op* op, Warp& w, u32 bytes, u32* offset) {
+  using S = typename Bits<sizeof(A)>::type;
+  if (bytes < Size) return false;
+  const A* a = lanes<A>(w, op->a);
+  const A limit = bytes - Size, imm = static_cast<A>(op->imm);
+  S bad = 0, low = 0;
+  if (w.mask == kAllLanes) {
+    for (unsigned i = 0; i < kLanes; ++i) {
+      const A o = a[i] + imm;
+      offset[i] = static_cast<u32>(o);
+      bad |= o | (limit - o);
+      low |= o;
+    }
+  } else {
+    const A first = a[__builtin_ctz(w.mask)];
+    for (unsigned i = 0; i < kLanes; ++i) {
+      const A o = ((w.mask & kBit[i]) != 0 ? a[i] : first) + imm;
+      offset[i] = static_cast<u32>(o);
+      bad |= o | (limit - o);
+      low |= o;
+    }
+  }
+  return (bad >> (8 * sizeof(A) - 1)) == 0 && low % Size == 0;
+}
+template <unsigned Size>
+inline bool small_offsets(const Op* op, Warp& w, u32 bytes, u32* offset) {
+  return (op->flags & kWideAddress) != 0 ? offsets_of<Size, u64>(op, w, bytes, offset)
+                                         : offsets_of<Size, u32>(op, w, bytes, offset);
+}
+inline void full_offsets(const Op* op, Warp& w, u64* offset) {
+  for (unsigned i = 0; i < kLanes; ++i)
+    offset[i] = (op->flags & kWideAddress) != 0
+                    ? lanes<u64>(w, op->a)[i] + static_cast<u64>(op->imm)
+                    : lanes<u32>(w, op->a)[i] + static_cast<u32>(op->imm);
+}
+inline const Op* fail_shared(const Op* op, Warp& w, bool write) {
+  alignas(64) u64 offset[kLanes];
+  full_offsets(op, w, offset);
+  shared_fault(op, w, offset, write);
+  return nullptr;
+}
+
+template <class M, class R, unsigned N>
+const Op* load_shared(const Op* op, Warp& w) {
+  alignas(64) u32 offset[kLanes];
+  if (!small_offsets<sizeof(M) * N>(op, w, w.shared_bytes, offset)) [[unlikely]]
+    return fail_shared(op, w, false);
+  if (w.check_races && (op->flags & kStrong) == 0) [[unlikely]]
+    note_shared(op, w, offset, false);
+  for (unsigned n = 0; n < N; ++n) {
+    alignas(64) M value[kLanes];
+    gather(value, w.shared + n * sizeof(M), offset);
+    each<R>(w, element<N>(op, n), [&](unsigned i) { return static_cast<R>(value[i]); });
+  }
+  return op + 1;
+}
+template <class M, class R, unsigned N>
+const Op* store_shared(const Op* op, Warp& w) {
+  alignas(64) u32 offset[kLanes];
+  if (!small_offsets<sizeof(M) * N>(op, w, w.shared_bytes, offset)) [[unlikely]]
+    return fail_shared(op, w, true);
+  if (w.check_races && (op->flags & kStrong) == 0) [[unlikely]]
+    note_shared(op, w, offset, true);
+  for (unsigned n = 0; n < N; ++n) {
+    const R* d = lanes<R>(w, element<N>(op, n));
+    if (w.mask == kAllLanes) {
+      for (unsigned i = 0; i < kLanes; ++i)
+        poke(w.shared + offset[i] + n * sizeof(M), static_cast<M>(d[i]));
+      continue;
+    }
+    for (u32 left = w.mask; left != 0; left &= left - 1) {
+      const auto i = static_cast<unsigned>(__builtin_ctz(left));
+      poke(w.shared + offset[i] + n * sizeof(M), static_cast<M>(d[i]));
+    }
+  }
+  return op + 1;
+}
+
+// Local memory: word k of lane l at 4 * (32 k + l), so that equal offsets lie in a row.
+template <class M>
+inline M local_get(const std::byte* local, u32 offset, unsigned lane) {
+  const std::byte* from = local + (offset >> 2) * 128 + lane * 4;
+  if constexpr (sizeof(M) == 8)
+    return static_cast<M>(peek<u32>(from) | static_cast<u64>(peek<u32>(from + 128)) << 32);
+  else
+    return peek<M>(from + (offset & 3));
+}
+template <class M>
+inline void local_put(std::byte* local, u32 offset, unsigned lane, M value) {
+  std::byte* to = local + (offset >> 2) * 128 + lane * 4;
+  if constexpr (sizeof(M) == 8) {
+    poke(to, static_cast<u32>(static_cast<u64>(value)));
+    poke(to + 128, static_cast<u32>(static_cast<u64>(value) >> 32));
+  } else {
+    poke(to + (offset & 3), value);
+  }
+}
+// True where all lanes of the mask use one offset, given in offset[0].
+template <unsigned Size>
+inline bool one_offset(const Op* op, Warp& w, u32* offset) {
+  if ((op->flags & kStatic) != 0) {
+    offset[0] = static_cast<u32>(op->imm);
+    return true;
+  }
+  u32 apart = 0;
+  const u32 first = offset[__builtin_ctz(w.mask)];
+  for (unsigned i = 0; i < kLanes; ++i) apart |= (w.mask & kBit[i]) != 0 ? offset[i] ^ first : 0;
+  if (apart != 0) return false;
+  offset[0] = first;
+  return true;
+}
+template <class M, class R, unsigned N>
+const Op* load_local(const Op* op, Warp& w) {
+  constexpr unsigned size = sizeof(M) * N;
+  alignas(64) u32 offset[kLanes];
+  if ((op->flags & kStatic) == 0 && !small_offsets<size>(op, w, w.local_bytes, offset)) {
+    alignas(64) u64 full[kLanes];
+    full_offsets(op, w, full);
+    local_fault(op, w, full, false);
+    return nullptr;
+  }
+  const bool one = one_offset<size>(op, w, offset);
+  for (unsigned n = 0; n < N; ++n) {
+    const u32 more = n * static_cast<u32>(sizeof(M)), first = offset[0] + more;
+    if (one)
+      each<R>(w, element<N>(op, n),
+              [&](unsigned i) { return static_cast<R>(local_get<M>(w.local, first, i)); });
+    else
+      each<R>(w, element<N>(op, n), [&](unsigned i) {
+        return static_cast<R>(local_get<M>(w.local, offset[i] + more, i));
+      });
+  }
+  return op + 1;
+}
+template <class M, class R, unsigned N>
+const Op* store_local(const Op* op, Warp& w) {
+  constexpr unsigned size = sizeof(M) * N;
+  alignas(64) u32 offset[kLanes];
+  if ((op->flags & kStatic) == 0 && !small_offsets<size>(op, w, w.local_bytes, offset)) {
+    alignas(64) u64 full[kLanes];
+    full_offsets(op, w, full);
+    local_fault(op, w, full, true);
+    return nullptr;
+  }
+  const bool one = one_offset<size>(op, w, offset);
+  for (unsigned n = 0; n < N; ++n) {
+    const R* d = lanes<R>(w, element<N>(op, n));
+    const u32 more = n * static_cast<u32>(sizeof(M)), first = offset[0] + more;
+    if (one && w.mask == kAllLanes) {
+      for (unsigned i = 0; i < kLanes; ++i) local_put<M>(w.local, first, i, static_cast<M>(d[i]));
+      continue;
+    }
+    for (u32 left = w.mask; left != 0; left &= left - 1) {
+      const auto i = static_cast<unsigned>(__builtin_ctz(left));
+      local_put<M>(w.local, one ? first : offset[i] + more, i, static_cast<M>(d[i]));
+    }
+  }
+  return op + 1;
+}
+
+// Names: ld.SPACE.TYPE.REGISTER BITS.COUNT
+#define PARTITA_LD(SPACE, M, BITS, N) \
+  { "ld." #SPACE "." #M "." #BITS "." #N, load_##SPACE<M, u##BITS, N> }
+#define PARTITA_LD_N(SPACE, M, BITS) \
+  PARTITA_LD(SPACE, M, BITS, 1), PARTITA_LD(SPACE, M, BITS, 2), PARTITA_LD(SPACE, M, BITS, 4)
+#define PARTITA_LOADS(SPACE)                                                                    \
+  PARTITA_LD_N(SPACE, u8, 16), PARTITA_LD_N(SPACE, u8, 32), PARTITA_LD_N(SPACE, u8, 64),        \
+      PARTITA_LD_N(SPACE, s8, 16), PARTITA_LD_N(SPACE, s8, 32), PARTITA_LD_N(SPACE, s8, 64),    \
+      PARTITA_LD_N(SPACE, u16, 16), PARTITA_LD_N(SPACE, u16, 32), PARTITA_LD_N(SPACE, u16, 64), \
+      PARTITA_LD_N(SPACE, s16, 32), PARTITA_LD_N(SPACE, s16, 64), PARTITA_LD_N(SPACE, u32, 32), \
+      PARTITA_LD_N(SPACE, u32, 64), PARTITA_LD_N(SPACE, s32, 64), PARTITA_LD_N(SPACE, u64, 64)
+#define PARTITA_ST(SPACE, M, BITS, N) \
+  { "st." #SPACE "." #M "." #BITS "." #N, store_##SPACE<M, u##BITS, N> }
+#define PARTITA_ST_N(SPACE, M, BITS) \
+  PARTITA_ST(SPACE, M, BITS, 1), PARTITA_ST(SPACE, M, BITS, 2), PARTITA_ST(SPACE, M, BITS, 4)
+#define PARTITA_STORES(SPACE)                                                                   \
+  PARTITA_ST_N(SPACE, u8, 16), PARTITA_ST_N(SPACE, u8, 32), PARTITA_ST_N(SPACE, u8, 64),        \
+      PARTITA_ST_N(SPACE, u16, 16), PARTITA_ST_N(SPACE, u16, 32), PARTITA_ST_N(SPACE, u16, 64), \
+      PARTITA_ST_N(SPACE, u32, 32), PARTITA_ST_N(SPACE, u32, 64), PARTITA_ST_N(SPACE, u64, 64)
+
+const NamedOp kMemoryOps[] = {
+    PARTITA_LOADS(global),  PARTITA_LOADS(shared),  PARTITA_LOADS(local),
+    PARTITA_STORES(global), PARTITA_STORES(shared), PARTITA_STORES(local),
+};
+
+}  // namespace
+}  // namespace partita::ptx::PARTITA_PTX_LEVEL
