@@ -163,8 +163,9 @@ PrivateFolder::~PrivateFolder() {
 Result<PrivateServer> PrivateServer::start(const std::string& folder) {
   const std::string address = "unix:" + folder + "/server.sock";
   const std::string backend = has_gpu_elsewhere() ? "cuda" : "cpu";
-  const std::vector<std::string> words = {own_program(), "remote",    "serve", "--listen",
-                                          address,       "--backend", backend};
+  const std::vector<std::string> words = {own_program(), "remote",       "serve", "--listen",
+                                          address,       "--backend",    backend, "--state-dir",
+                                          folder,        "--with-parent"};
   const pid_t parent = ::getpid();
   const std::string log = folder + "/server.log";
   const pid_t pid = ::fork();
@@ -181,7 +182,8 @@ Result<PrivateServer> PrivateServer::start(const std::string& folder) {
   PrivateServer server(pid, address);
   const auto until = std::chrono::steady_clock::now() + kServerStarts;
   while (std::chrono::steady_clock::now() < until) {
-    if (::access((folder + "/server.sock").c_str(), F_OK) == 0) return server;
+    const Result<std::string> so_far = read_program_file(log);
+    if (so_far && so_far->find("listening on") != so_far->npos) return server;
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG) == pid) {
       server.pid_ = -1;

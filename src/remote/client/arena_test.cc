@@ -32,6 +32,12 @@ TEST(Arena, EverySizeIsToldExactlyWhereGranulesAreSmall) {
   EXPECT_FALSE(arena.find(one->address));
 }
 
+TEST(Arena, BehindABlockLiesNothing) {
+  Arena arena(fine());
+  const std::uint64_t first = arena.allocate(512)->address, second = arena.allocate(512)->address;
+  EXPECT_GE(second, first + 512 + 256);
+}
+
 TEST(Arena, SmallBlocksShareALargeGranule) {
   Arena arena(coarse());
   const auto first = arena.allocate(100);
@@ -60,7 +66,7 @@ TEST(Arena, AFreedAddressComesBackLate) {
   Arena arena(fine());
   const std::uint64_t first = arena.allocate(kMiB)->address;
   arena.release(first, false);
-  for (int i = 0; i < 63; ++i) {
+  for (int i = 0; i < 62; ++i) {  // 64 MiB, and a gap behind each
     const std::uint64_t next = arena.allocate(kMiB)->address;
     EXPECT_NE(next, first) << i;
     arena.release(next, false);
@@ -70,7 +76,7 @@ TEST(Arena, AFreedAddressComesBackLate) {
 
 TEST(Arena, WhatIsFreedLateWaitsForRecycle) {
   ArenaShape shape = fine();
-  shape.bytes = 4 * kMiB;
+  shape.bytes = 4 * (kMiB + 512);
   Arena arena(shape);
   std::uint64_t all[4];
   for (std::uint64_t& one : all) one = arena.allocate(kMiB)->address;
