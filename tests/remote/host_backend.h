@@ -48,10 +48,10 @@ class HostBackend final : public server::DeviceBackend {
     device_.backend = "cpu";
     device_.attributes.assign(160, 0);
     const std::map<std::size_t, std::int32_t> attributes = {
-        {1, 1024}, {2, 1024},  {3, 1024},       {4, 64},         {5, 0x7fffffff},
-        {6, 65535}, {7, 65535}, {8, 48 * 1024}, {10, 32},        {12, 65536},
-        {16, 4},   {39, 2048}, {75, 9},         {76, 0},         {81, 228 * 1024},
-        {82, 65536}, {95, 1},   {97, 227 * 1024}, {106, 32}, {111, 1024}};
+        {1, 1024},   {2, 1024},  {3, 1024},        {4, 64},   {5, 0x7fffffff},
+        {6, 65535},  {7, 65535}, {8, 48 * 1024},   {10, 32},  {12, 65536},
+        {16, 4},     {39, 2048}, {75, 9},          {76, 0},   {81, 228 * 1024},
+        {82, 65536}, {95, 1},    {97, 227 * 1024}, {106, 32}, {111, 1024}};
     for (const auto& [number, value] : attributes) device_.attributes[number] = value;
   }
 
@@ -66,6 +66,11 @@ class HostBackend final : public server::DeviceBackend {
     return fake_.mapped(address, bytes);
   }
   Answered<Id> create(const server::ObjectSpec& spec) override {
+    if (const auto* graph = std::get_if<server::GraphSpec>(&spec)) {
+      const Answered<Id> made = fake_.create(server::GraphSpec{});
+      if (made) graphs_[*made] = *graph;
+      return made;
+    }
     const auto* module = std::get_if<server::ModuleSpec>(&spec);
     if (module == nullptr) return fake_.create(spec);
     const auto layouts = image::ptx_layouts(module->image);
@@ -93,6 +98,13 @@ class HostBackend final : public server::DeviceBackend {
     return fake_.find_global(module, name);
   }
   Answered<void> enqueue(Id stream, server::StreamWork work) override {
+    if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
+      for (const auto& node :
+           graphs_[graph->graph].nodes)  // in order, which is one that is allowed
+        if (!node.empty)
+          if (auto done = enqueue(stream, node.work); !done) return done;
+      return {};
+    }
     const auto* launch = std::get_if<server::LaunchWork>(&work);
     if (launch == nullptr || launch->kernel < kFirst) return fake_.enqueue(stream, std::move(work));
     (*functions_[launch->kernel - kFirst])(
@@ -113,6 +125,7 @@ class HostBackend final : public server::DeviceBackend {
   server::DeviceSnapshot device_;
   const Kernels& kernels_;
   std::map<Id, image::Layouts> layouts_;
+  std::map<Id, server::GraphSpec> graphs_;
   std::vector<const KernelFunction*> functions_;
 };
 
@@ -138,10 +151,8 @@ class HostServer {
     while (!stop_) {
       auto accepted = listener_->accept(std::chrono::milliseconds(20));
       if (!accepted) continue;
-      sessions_.emplace_back(
-          [this, channel = std::shared_ptr<Channel>(std::move(accepted->channel))] {
-            serve(*channel);
-          });
+      sessions_.emplace_back([this, channel = std::shared_ptr<Channel>(
+                                        std::move(accepted->channel))] { serve(*channel); });
     }
   }
   void serve(Channel& channel) {

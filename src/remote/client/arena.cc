@@ -40,14 +40,15 @@ std::optional<std::uint64_t> Arena::gap(std::uint64_t bytes, std::uint64_t from,
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> Arena::take_range(std::uint64_t bytes) {
+std::optional<std::uint64_t> Arena::take_range(std::uint64_t bytes, std::uint64_t gap_behind) {
   if (bytes > free_bytes() || bytes > shape_.bytes) return std::nullopt;
-  auto at = gap(bytes, cursor_, shape_.begin + shape_.bytes);
-  if (!at) at = gap(bytes, shape_.begin, cursor_);
+  const std::uint64_t length = bytes + gap_behind;
+  auto at = gap(length, cursor_, shape_.begin + shape_.bytes);
+  if (!at) at = gap(length, shape_.begin, cursor_);
   if (!at) return std::nullopt;
-  ranges_[*at] = bytes;
+  ranges_[*at] = length;
   used_ += bytes;
-  cursor_ = *at + bytes;
+  cursor_ = *at + length;
   return at;
 }
 
@@ -59,7 +60,9 @@ std::optional<Arena::Given> Arena::allocate(std::uint64_t bytes) {
     if (cell * kCellsAtLeast <= shape_.granule) return allocate_small(bytes, cell);
   }
   const std::uint64_t length = rounded(bytes, unit);
-  const auto address = take_range(length);
+  // Between blocks of small granules something stays free, so that reaching over the end shows.
+  const std::uint64_t gap_behind = shape_.granule < kSharedFrom ? unit : 0;
+  const auto address = take_range(length, gap_behind);
   if (!address) return std::nullopt;
   blocks_[*address] = {bytes, 0};
   // With a small granule the server hears the exact size, so that it sees accesses behind the end.
@@ -71,7 +74,7 @@ std::optional<Arena::Given> Arena::allocate_small(std::uint64_t bytes, std::uint
   std::vector<std::uint64_t>& open = open_[cell];
   Given given;
   if (open.empty()) {
-    const auto range = take_range(shape_.granule);
+    const auto range = take_range(shape_.granule, 0);
     if (!range) return std::nullopt;
     Pool pool{.range = *range, .cell = cell, .free = {}};
     for (std::uint64_t i = shape_.granule / cell; i-- > 0;)
@@ -105,7 +108,7 @@ Arena::Taken Arena::release(std::uint64_t address, bool late) {
   blocks_.erase(found);
   Taken taken{.known = true, .range = {}, .block = {address, entry.bytes}};
   if (entry.pool == 0) {
-    const std::uint64_t length = ranges_[address];
+    const std::uint64_t length = rounded(entry.bytes, std::max(kAlign, shape_.granule));
     taken.range = Block{address, length};
     drop_range(address, length, late);
     return taken;

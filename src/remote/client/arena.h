@@ -66,7 +66,7 @@ class Arena {
     std::uint64_t pool = 0;  // begin of its pool's range; 0: a range of its own
   };
 
-  std::optional<std::uint64_t> take_range(std::uint64_t bytes);
+  std::optional<std::uint64_t> take_range(std::uint64_t bytes, std::uint64_t gap_behind);
   std::optional<std::uint64_t> gap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) const;
   std::optional<Given> allocate_small(std::uint64_t bytes, std::uint64_t cell);
   void give_back(Pool& pool, std::uint32_t cell);

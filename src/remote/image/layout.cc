@@ -158,6 +158,7 @@ std::optional<Layout> parameter_list(Words& words) {
     if (layout.bytes > kMaxParameterBytes) return std::nullopt;
     if (word == ",") {
       word = words.next();
+      if (word != ".param") return std::nullopt;
     } else if (word != ")") {
       return std::nullopt;
     }

@@ -14,7 +14,7 @@
 
 namespace partita::remote::server {
 
-class FakeBackend final : public DeviceBackend {
+class FakeBackend : public DeviceBackend {
  public:
   struct Options {
     std::uint64_t memory = std::uint64_t{64} << 20;

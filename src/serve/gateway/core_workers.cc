@@ -69,7 +69,7 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 template <class... F>  // clang 16 does not find it itself
-Overloaded(F...) -> Overloaded<F...>;
+Overloaded(F...)->Overloaded<F...>;
 
 }  // namespace
 
