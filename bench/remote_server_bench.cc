@@ -14,8 +14,6 @@
 namespace partita::remote::server {
 namespace {
 
-constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
-
 // A client that has written its frames already; the last ones again and again.
 class EndlessChannel final : public Channel {
  public:

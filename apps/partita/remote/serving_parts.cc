@@ -31,8 +31,8 @@ Result<std::vector<Part>> cpu_parts(const PartFlags& flags) {
   return parts;
 }
 
-// A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance with the profile that
-// clients ask for before it, as in 2g.20gb=MIG-1b2c...
+// A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance behind the profile
+// that clients ask for, as in 2g.20gb=MIG-1b2c...
 Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
   std::vector<Part> parts;
   for (const std::string& shape : flags.shapes) {

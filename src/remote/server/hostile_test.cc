@@ -10,8 +10,6 @@
 namespace partita::remote::server {
 namespace {
 
-constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
-
 // A program as it should be: its memory holds what it wrote.
 class Neighbour {
  public:

@@ -1,9 +1,9 @@
 // A libcuda for tests: the driver API's names over a simulated device in memory of this process.
-// Strict: what a real driver would take badly, sooner or later, is an error here at once and counted
-// (sim_violations): calls without a context, unknown or freed handles, memory that is not mapped,
-// unmapping what queued work uses, copies from memory that is not pinned. Work is done a little at a
-// time, whenever somebody asks whether something is finished. A module is the text "sim cuda"; its
-// kernels are add(u64 to, u32 count, u32 more) and crash(). Thread rule: one thread.
+// Strict: what a real driver would take badly, sooner or later, is an error here at once and
+// counted (sim_violations): calls without a context, unknown or freed handles, memory that is not
+// mapped, unmapping what queued work uses, copies from memory that is not pinned. Work is done a
+// little at a time, whenever somebody asks whether something is finished. A module is the text
+// "sim cuda"; its kernels are add(u64 to, u32 count, u32 more) and crash(). One thread.
 #include <sys/mman.h>
 
 #include <cstring>
