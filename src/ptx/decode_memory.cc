@@ -124,6 +124,7 @@ void Decoder::finish_access(Op& op, const Address& where, std::uint32_t size, bo
   op.a = where.slot;
   op.imm = where.offset;
   op.size = size;
+  op.span = program_.spans++;
   const bool is_static = where.is_static && where.offset >= 0 && where.offset % size == 0 &&
                          static_cast<std::uint64_t>(where.offset) + size <= next_local_;
   op.flags = (strong ? kStrong : 0) | (where.is_generic ? kGeneric : 0);
@@ -245,6 +246,7 @@ void Decoder::on_atom() {
   op.a = where.slot;
   op.imm = where.offset;
   op.size = static_cast<std::uint32_t>(size_of(type));
+  op.span = program_.spans++;
   op.flags = (where.is_generic ? kGeneric : 0) | (where.is_wide ? kWideAddressFlag : 0) |
              (where.space == Space::shared ? control::kSharedSpace : 0) |
              (sink ? control::kNoResult : 0);

@@ -7,8 +7,6 @@
 namespace partita::ptx {
 namespace {
 
-
-
 struct SpecialName {
   std::string_view name;
   Fill fill;
@@ -116,8 +114,7 @@ std::uint64_t Decoder::literal(const Operand& operand, Type type) {
   }
   if (type == Type::f32 || (operand.kind == Operand::Kind::f64 && register_bytes_of(type) == 4)) {
     if (operand.kind == Operand::Kind::f64)
-      return std::bit_cast<std::uint32_t>(
-          static_cast<float>(std::bit_cast<double>(operand.bits)));
+      return std::bit_cast<std::uint32_t>(static_cast<float>(std::bit_cast<double>(operand.bits)));
     if (integer)
       return std::bit_cast<std::uint32_t>(
           static_cast<float>(static_cast<std::int64_t>(operand.bits)));
@@ -204,10 +201,12 @@ std::uint32_t Decoder::source(const Operand& operand, Type type) {
       }
       return slot;
     }
-    case Operand::Kind::special: return special(operand, type);
+    case Operand::Kind::special:
+      return special(operand, type);
     case Operand::Kind::integer:
     case Operand::Kind::f32:
-    case Operand::Kind::f64: return constant(literal(operand, type), want);
+    case Operand::Kind::f64:
+      return constant(literal(operand, type), want);
     case Operand::Kind::symbol: {
       if (operand.text == "WARP_SZ") return constant(kLanes, want);
       const auto found = symbol(operand.text);
@@ -217,7 +216,8 @@ std::uint32_t Decoder::source(const Operand& operand, Type type) {
       }
       return constant(found->value + static_cast<std::uint64_t>(operand.offset), want);
     }
-    default: break;
+    default:
+      break;
   }
   refuse("has an operand of a kind it cannot take");
   return 0;

@@ -47,8 +47,16 @@ void fill_block(const RunCore& run, Frame& frame, const Block& block) {
 
 void fill_warp(const RunCore& run, Frame& frame, std::uint32_t warp) {
   const Extent& size = run.launch.block;
+  if (run.warp_fills.empty()) return;
   alignas(64) std::uint32_t x[kLanes], y[kLanes], z[kLanes];
   const std::uint32_t first = warp * kLanes;
+  if (size.y == 1 && size.z == 1 && run.warp_fills.size() == 1 &&
+      run.warp_fills[0].fill == Fill::tid_x) {
+    auto* to = reinterpret_cast<std::uint32_t*>(frame.registers.data + run.warp_fills[0].slot);
+    for (std::uint32_t i = 0; i < kLanes; ++i) to[i] = first + i;
+    frame.warp = warp;
+    return;
+  }
   std::uint32_t at_x = first % size.x, rest = first / size.x;
   std::uint32_t at_y = rest % size.y, at_z = rest / size.y;
   for (std::uint32_t i = 0; i < kLanes; ++i) {
@@ -219,7 +227,7 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.local_bytes = run.program->local_bytes;
     w.check_races = run.launch.checks.races;
     w.sticky = false;
-    w.global = w.generic = {};
+    w.spans = worker.spans.data();
     const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);
     w.live = lanes == kLanes ? kAllLanes : (1u << lanes) - 1;
     w.waiting_count = 1;
@@ -230,11 +238,17 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
 }
 
 void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last) {
-  if (const std::uint64_t now = run.arena->version(); worker.table_version != now) {
+  const std::uint64_t now = run.arena->version();
+  const bool changed = worker.table_version != now;
+  if (changed) {
     worker.table = run.arena->table();
     worker.table_version = now;
   }
   const bool together = run.launch.cooperative;
+  if (worker.spans_of != run.serial || changed) {
+    worker.spans.assign(run.program->spans, {});
+    worker.spans_of = run.serial;
+  }
   const std::size_t count = together ? static_cast<std::size_t>(last - first) : 1;
   if (worker.blocks.size() < count) worker.blocks.resize(count);
   if (together) {

@@ -107,6 +107,8 @@ struct Worker {
   std::vector<std::unique_ptr<Frame>> spare = {};
   std::shared_ptr<const Table> table = {};
   std::uint64_t table_version = 0;
+  std::vector<Span> spans = {};  // Warp::spans
+  std::uint64_t spans_of = 0;    // run
   std::vector<Block> blocks = {};
   alignas(64) std::byte bounce[kLanes][32];
 };

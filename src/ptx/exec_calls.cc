@@ -105,7 +105,7 @@ const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
     Worker& worker = *w.block->worker;
     worker.table_version = run.arena->version();
     worker.table = run.arena->table();
-    for (Warp& other : w.block->warps) other.global = other.generic = {};
+    std::fill(worker.spans.begin(), worker.spans.end(), Span{});
   }
   return op + 1;
 }

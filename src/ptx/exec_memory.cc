@@ -49,7 +49,7 @@ class Resolver {
         return found;
       }
     if (shared_) note_shared(op_, w_, shared_offsets_, write_, shared_);
-    if (cached_.bytes != 0) ((op_->flags & kGeneric) != 0 ? w_.generic : w_.global) = cached_;
+    if (cached_.bytes != 0) w_.spans[op_->span] = cached_;
     return found;
   }
 
@@ -121,7 +121,8 @@ class Resolver {
       found.at[lane] = w_.shared + offset;
       shared_ |= 1u << lane;
       shared_offsets_[lane] = static_cast<std::uint32_t>(offset);
-      if (!w_.check_races) cached_ = {kSharedWindow, w_.shared_bytes, w_.shared, nullptr, false};
+      if (!w_.check_races && !run_.launch.cooperative)
+        cached_ = {kSharedWindow, w_.shared_bytes, w_.shared, nullptr, false};
       return true;
     }
     if (in_window(address, kLocalWindow)) {

@@ -72,40 +72,38 @@ alignas(64) constexpr u32 kBit[32] = {
     1u << 24, 1u << 25, 1u << 26, 1u << 27, 1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
 // Writes `from` to the lanes of the mask and leaves the others as they are.
-template <class T>
-inline void blend(T* to, const T* from, u32 mask) {
-  using B = bits_of<T>;
-  const B* source = reinterpret_cast<const B*>(from);
-  B* target = reinterpret_cast<B*>(to);
+template <class B>
+__attribute__((noinline)) void blend(B* to, const B* from, u32 mask) {
 #pragma GCC ivdep
-  for (unsigned i = 0; i < kLanes; ++i) target[i] = (mask & kBit[i]) != 0 ? source[i] : target[i];
+  for (unsigned i = 0; i < kLanes; ++i) to[i] = (mask & kBit[i]) != 0 ? from[i] : to[i];
 }
 
+// d = value(lane) in the lanes of the mask. `value` is to hold its pointers by value: by reference
+// they could change with every store, for all that the compiler knows.
 template <class D, class F>
-inline void each(Warp& w, u32 offset, F value) {
+__attribute__((always_inline)) inline void each(Warp& w, u32 offset, F value) {
   D* const d = lanes<D>(w, offset);
-  if (w.mask == kAllLanes) [[likely]] {
-#pragma GCC ivdep
-    for (unsigned i = 0; i < kLanes; ++i) d[i] = value(i);
-    return;
-  }
   alignas(64) D spare[kLanes];
+  D* const out = w.mask == kAllLanes ? d : spare;
 #pragma GCC ivdep
-  for (unsigned i = 0; i < kLanes; ++i) spare[i] = value(i);
-  blend(d, spare, w.mask);
+  for (unsigned i = 0; i < kLanes; ++i) out[i] = value(i);
+  if (out == d) [[likely]]
+    return;
+  using B = bits_of<D>;
+  blend(reinterpret_cast<B*>(d), reinterpret_cast<const B*>(spare), w.mask);
 }
 
 template <class F, class D, class A>
 const Op* op1(const Op* op, Warp& w) {
   const A* a = lanes<A>(w, op->a);
-  each<D>(w, op->d, [&](unsigned i) { return static_cast<D>(F::f(a[i])); });
+  each<D>(w, op->d, [=](unsigned i) { return static_cast<D>(F::f(a[i])); });
   return op + 1;
 }
 template <class F, class D, class A, class B>
 const Op* op2(const Op* op, Warp& w) {
   const A* a = lanes<A>(w, op->a);
   const B* b = lanes<B>(w, op->b);
-  each<D>(w, op->d, [&](unsigned i) { return static_cast<D>(F::f(a[i], b[i])); });
+  each<D>(w, op->d, [=](unsigned i) { return static_cast<D>(F::f(a[i], b[i])); });
   return op + 1;
 }
 template <class F, class D, class A, class B, class C>
@@ -113,7 +111,7 @@ const Op* op3(const Op* op, Warp& w) {
   const A* a = lanes<A>(w, op->a);
   const B* b = lanes<B>(w, op->b);
   const C* c = lanes<C>(w, op->c);
-  each<D>(w, op->d, [&](unsigned i) { return static_cast<D>(F::f(a[i], b[i], c[i])); });
+  each<D>(w, op->d, [=](unsigned i) { return static_cast<D>(F::f(a[i], b[i], c[i])); });
   return op + 1;
 }
 template <class F, class D, class A, class B, class C, class E>
@@ -122,7 +120,7 @@ const Op* op4(const Op* op, Warp& w) {
   const B* b = lanes<B>(w, op->b);
   const C* c = lanes<C>(w, op->c);
   const E* e = lanes<E>(w, op->e);
-  each<D>(w, op->d, [&](unsigned i) { return static_cast<D>(F::f(a[i], b[i], c[i], e[i])); });
+  each<D>(w, op->d, [=](unsigned i) { return static_cast<D>(F::f(a[i], b[i], c[i], e[i])); });
   return op + 1;
 }
 

@@ -16,7 +16,6 @@ namespace partita::ptx {
   }
 PARTITA_LEVEL(baseline)
 #if defined(PARTITA_PTX_LEVELS)
-PARTITA_LEVEL(v2)
 PARTITA_LEVEL(v3)
 PARTITA_LEVEL(v4)
 #endif
@@ -35,7 +34,6 @@ std::vector<Level> find_levels() {
 #if defined(PARTITA_PTX_LEVELS)
   if (__builtin_cpu_supports("x86-64-v4") != 0) levels.push_back(level_of("v4", v4::parts()));
   if (__builtin_cpu_supports("x86-64-v3") != 0) levels.push_back(level_of("v3", v3::parts()));
-  if (__builtin_cpu_supports("x86-64-v2") != 0) levels.push_back(level_of("v2", v2::parts()));
 #endif
   levels.push_back(level_of("baseline", baseline::parts()));
   return levels;

@@ -20,7 +20,9 @@ std::uint64_t up(std::uint64_t value) {
 void* reserve(std::uint64_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return at == MAP_FAILED ? nullptr : at;
+  if (at == MAP_FAILED) return nullptr;
+  ::madvise(at, bytes, MADV_HUGEPAGE);
+  return at;
 }
 // Forgets the content: pages go back to the system where the range is large.
 void forget(void* begin, std::uint64_t bytes) {

@@ -377,7 +377,7 @@ const Op* select(const Op* op, Warp& w) {
   const T* a = lanes<T>(w, op->a);
   const T* b = lanes<T>(w, op->b);
   const u32 p = *reinterpret_cast<const u32*>(w.registers + op->c);
-  each<T>(w, op->d, [&](unsigned i) { return (p & kBit[i]) != 0 ? a[i] : b[i]; });
+  each<T>(w, op->d, [=](unsigned i) { return (p & kBit[i]) != 0 ? a[i] : b[i]; });
   return op + 1;
 }
 struct SelectBySign {

@@ -115,7 +115,7 @@ template <class M, class R, unsigned N>
 const Op* load_global(const Op* op, Warp& w) {
   constexpr unsigned size = sizeof(M) * N;
   if ((op->flags & kStrong) != 0) return load_slowly<M, R, N>(op, w);
-  const Span& span = (op->flags & kGeneric) != 0 ? w.generic : w.global;
+  const Span& span = w.spans[op->span];
   alignas(64) u64 offset[kLanes];
   const Reach how = reach<size>(op, w, span, offset);
   if (how == Reach::slow) return load_slowly<M, R, N>(op, w);
@@ -125,13 +125,14 @@ const Op* load_global(const Op* op, Warp& w) {
     const std::byte* from = span.host + offset[0];
     for (unsigned n = 0; n < N; ++n)
       each<R>(w, element<N>(op, n),
-              [&](unsigned i) { return static_cast<R>(peek<M>(from + (i * N + n) * sizeof(M))); });
+              [=](unsigned i) { return static_cast<R>(peek<M>(from + (i * N + n) * sizeof(M))); });
     return op + 1;
   }
   for (unsigned n = 0; n < N; ++n) {
     alignas(64) M value[kLanes];
     gather(value, span.host + n * sizeof(M), offset);
-    each<R>(w, element<N>(op, n), [&](unsigned i) { return static_cast<R>(value[i]); });
+    const M* got = value;
+    each<R>(w, element<N>(op, n), [=](unsigned i) { return static_cast<R>(got[i]); });
   }
   return op + 1;
 }
@@ -163,7 +164,7 @@ template <class M, class R, unsigned N>
 const Op* store_global(const Op* op, Warp& w) {
   constexpr unsigned size = sizeof(M) * N;
   if ((op->flags & kStrong) != 0) return store_slowly<M, R, N>(op, w);
-  const Span& span = (op->flags & kGeneric) != 0 ? w.generic : w.global;
+  const Span& span = w.spans[op->span];
   alignas(64) u64 offset[kLanes];
   const Reach how = reach<size>(op, w, span, offset);
   if (how == Reach::slow || span.read_only) return store_slowly<M, R, N>(op, w);
@@ -245,7 +246,8 @@ const Op* load_shared(const Op* op, Warp& w) {
   for (unsigned n = 0; n < N; ++n) {
     alignas(64) M value[kLanes];
     gather(value, w.shared + n * sizeof(M), offset);
-    each<R>(w, element<N>(op, n), [&](unsigned i) { return static_cast<R>(value[i]); });
+    const M* got = value;
+    each<R>(w, element<N>(op, n), [=](unsigned i) { return static_cast<R>(got[i]); });
   }
   return op + 1;
 }
@@ -315,15 +317,16 @@ const Op* load_local(const Op* op, Warp& w) {
     return nullptr;
   }
   const bool one = one_offset<size>(op, w, offset);
+  const std::byte* const local = w.local;
+  const u32* const at = offset;
   for (unsigned n = 0; n < N; ++n) {
     const u32 more = n * static_cast<u32>(sizeof(M)), first = offset[0] + more;
     if (one)
       each<R>(w, element<N>(op, n),
-              [&](unsigned i) { return static_cast<R>(local_get<M>(w.local, first, i)); });
+              [=](unsigned i) { return static_cast<R>(local_get<M>(local, first, i)); });
     else
-      each<R>(w, element<N>(op, n), [&](unsigned i) {
-        return static_cast<R>(local_get<M>(w.local, offset[i] + more, i));
-      });
+      each<R>(w, element<N>(op, n),
+              [=](unsigned i) { return static_cast<R>(local_get<M>(local, at[i] + more, i)); });
   }
   return op + 1;
 }

@@ -39,6 +39,7 @@ struct Op {
   std::uint32_t ordinal = 0;                        // PTX instructions before this op
   std::uint32_t flags = 0;                          // by op
   std::uint32_t size = 0;                           // of a memory access: bytes of one lane
+  std::uint32_t span = 0;  // of an access to global memory: its place in Warp::spans
 };
 
 // Flags of memory ops.
@@ -76,7 +77,7 @@ struct Warp {
   std::byte* registers = nullptr;
   std::uint32_t mask = 0;   // lanes that execute now
   std::int32_t budget = 0;  // branches left of the time slice
-  Span global, generic;     // last allocations used
+  Span* spans = nullptr;    // for each op that accesses global memory, what it used last
   std::byte* shared = nullptr;
   std::uint32_t shared_bytes = 0;
   std::uint32_t local_bytes = 0;  // per lane; words of the lanes interleaved
@@ -183,6 +184,7 @@ struct Program {
   std::vector<ParameterSlot> parameters = {};
   std::uint32_t shared_bytes = 0, local_bytes = 0;
   std::uint32_t register_count = 0;
+  std::uint32_t spans = 0;
   std::uint32_t barriers = 0;  // 1: has barriers
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/descriptor.h"
 #include "flags.h"
+#include "hw/topology.h"
 #include "remote/remote_commands.h"
 #include "remote/server/broker.h"
 #include "remote/server_places.h"

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "remote/net/channel.h"
+#include "remote/server_places.h"
 
 namespace partita::cli {
 namespace {
@@ -29,11 +30,6 @@ constexpr auto kServerStarts = std::chrono::seconds(20), kServerEnds = std::chro
 constexpr auto kTick = std::chrono::milliseconds(5);
 constexpr int kSignalled = 128;
 constexpr std::uintmax_t kMaxProgram = std::uintmax_t{4} << 30;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::string own_program() {
   std::error_code ignored;
@@ -118,7 +114,7 @@ Result<std::string> client_libraries() {
 
 Result<std::string> find_program(const std::string& word) {
   if (word.find('/') != word.npos) return word;
-  std::istringstream folders(variable("PATH"));
+  std::istringstream folders(environment_variable("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string path = (folder.empty() ? "." : folder) + "/" + word;
     if (::access(path.c_str(), X_OK) == 0) return path;
@@ -141,19 +137,19 @@ Result<std::string> read_program_file(const std::string& path) {
 Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program) {
   Environment added;
-  added["LD_LIBRARY_PATH"] = in_front(libraries, variable("LD_LIBRARY_PATH"));
+  added["LD_LIBRARY_PATH"] = in_front(libraries, environment_variable("LD_LIBRARY_PATH"));
   if (!program || !program->rpath_wins) return added;
   std::string preload;  // a path inside the program would be searched first
   for (const std::string& needed : program->needed) {
     const std::string path = libraries + "/" + needed;
     if (::access(path.c_str(), R_OK) == 0) preload = in_front(path, preload);
   }
-  if (!preload.empty()) added["LD_PRELOAD"] = in_front(preload, variable("LD_PRELOAD"));
+  if (!preload.empty()) added["LD_PRELOAD"] = in_front(preload, environment_variable("LD_PRELOAD"));
   return added;
 }
 
 Result<PrivateFolder> PrivateFolder::make() {
-  const std::string base = variable("TMPDIR");
+  const std::string base = environment_variable("TMPDIR");
   std::string path = (base.empty() ? "/tmp" : base) + "/partita-remote-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) return environment_error(path, std::strerror(errno));
   return PrivateFolder(path);

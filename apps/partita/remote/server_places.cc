@@ -9,19 +9,15 @@
 #include "base/processes.h"
 
 namespace partita::cli {
-namespace {
 
-std::string variable(const char* name) {
+std::string environment_variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
-
-}  // namespace
-
 std::string default_remote_address() {
-  if (const std::string said = variable("PARTITA_REMOTE"); !said.empty()) return said;
+  if (const std::string said = environment_variable("PARTITA_REMOTE"); !said.empty()) return said;
   if (::getuid() == 0) return "unix:/run/partita/remote.sock";
-  if (const std::string run = variable("XDG_RUNTIME_DIR"); !run.empty())
+  if (const std::string run = environment_variable("XDG_RUNTIME_DIR"); !run.empty())
     return "unix:" + run + "/partita/remote.sock";
   return fmt::format("unix:/tmp/partita-{}/remote.sock", ::getuid());
 }
@@ -29,9 +25,9 @@ std::string default_remote_address() {
 std::string remote_state_directory(const std::string& flag) {
   if (!flag.empty()) return flag;
   if (::getuid() == 0) return "/var/lib/partita/remote";
-  if (const std::string home = variable("XDG_STATE_HOME"); !home.empty())
+  if (const std::string home = environment_variable("XDG_STATE_HOME"); !home.empty())
     return home + "/partita/remote";
-  return variable("HOME") + "/.local/state/partita/remote";
+  return environment_variable("HOME") + "/.local/state/partita/remote";
 }
 
 std::vector<remote::server::ServerState> living_servers(Files& files,

@@ -9,6 +9,9 @@
 
 namespace partita::cli {
 
+// Its value, empty where it is not set.
+std::string environment_variable(const char* name);
+
 // $PARTITA_REMOTE, else a socket in /run/partita (root) or $XDG_RUNTIME_DIR/partita, else in
 // /tmp/partita-UID.
 std::string default_remote_address();

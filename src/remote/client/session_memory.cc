@@ -127,7 +127,8 @@ Status Session::copy_in(std::uint64_t stream, std::uint64_t to, const void* from
     return link_->post(
         lock, CopyDevice{.stream = {*real}, .to = {to}, .from = {*staging}, .width = bytes});
   }
-  note_work(*real);
+  // No work to be waited for: the bytes have left the program's memory when this returns, and
+  // nobody can see when they arrive. Loaders synchronise after every tensor.
   for (;;) {
     const Bytes piece = rest.first(std::min<std::uint64_t>(rest.size(), kPiece));
     const Status status = link_->post(lock, CopyIn{.stream = {*real}, .to = {to}}, piece);

@@ -74,8 +74,8 @@ std::optional<std::uint64_t> elf_bytes(Blob image) {
     const auto offset = read_at<std::uint64_t>(image, at + 24),
                size = read_at<std::uint64_t>(image, at + 32);
     if (!type || !offset || !size) return std::nullopt;
-    constexpr std::uint32_t kNoBits = 8;
-    if (*type == kNoBits) continue;
+    constexpr std::uint32_t kNobits = 8;
+    if (*type == kNobits) continue;
     if (*offset > most || *size > most) return std::nullopt;
     end = std::max(end, *offset + *size);
   }

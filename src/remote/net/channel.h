@@ -59,7 +59,8 @@ class Listener {
 };
 
 // ADDRESS: "unix:PATH" (rings over shared memory where the other side is of the same host; plain
-// socket with "socket:PATH"), "tcp:HOST:PORT" or "HOST:PORT".
+// socket with "socket:PATH"), "tcp:HOST:PORT" or "HOST:PORT"; "slow:MICROSECONDS:ADDRESS" on both
+// sides makes the way longer, for measurements (slow_channel.h).
 class Net {
  public:
   virtual ~Net() = default;

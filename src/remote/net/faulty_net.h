@@ -1,5 +1,4 @@
-// Adaptors around real channels: one that adds the delay of a longer way, one that cuts the
-// connection after so many bytes. For measurements and tests.
+// An adaptor around a real channel that cuts the connection after so many bytes. For tests.
 #pragma once
 
 #include <memory>
@@ -7,13 +6,6 @@
 #include "remote/net/channel.h"
 
 namespace partita::remote {
-
-// Both ends of a wire get one each: bytes written to it come out of the other end `delay` later,
-// to the microsecond (the last part of a wait is spent looking at the clock). `one_way` is half
-// of the round trip that is to be emulated. A frame of its own (length and time) is put around
-// every write, so both ends must be wrapped; both are of one host (one clock). A read may take
-// `one_way` longer than its patience, and the descriptor is readable that much too early.
-std::unique_ptr<Channel> slow_channel(std::unique_ptr<Channel> channel, Nanos one_way);
 
 // Passes `bytes` in both directions together, then ends the connection in the middle of a write.
 std::unique_ptr<Channel> cutting_channel(std::unique_ptr<Channel> channel, std::uint64_t bytes);

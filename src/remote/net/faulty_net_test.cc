@@ -6,6 +6,7 @@
 #include <array>
 #include <thread>
 
+#include "remote/net/slow_channel.h"
 #include "remote/net/socket_channel.h"
 
 namespace partita::remote {

@@ -359,11 +359,23 @@ TEST(Frames, OperationsAndAnswersComeBack) {
 // --- addresses -----------------------------------------------------------------------------
 
 TEST(SystemNet, AddressesThatAreNone) {
-  for (const char* text : {"", "unix:", "host", "host:", ":7", "host:x", "host:70000", "a:b:1",
-                           "tcp:", "[::1]", "host:-1"}) {
+  for (const char* text :
+       {"", "unix:", "host", "host:", ":7", "host:x", "host:70000", "a:b:1", "tcp:", "[::1]",
+        "host:-1", "slow:", "slow:x:unix:/tmp/x", "slow:-1:host:1"}) {
     EXPECT_FALSE(system_net().listen(text)) << text;
     EXPECT_FALSE(system_net().connect(text, milliseconds(1))) << text;
   }
+}
+
+TEST(SystemNet, SlowOnesAreSlow) {
+  auto [server, client] = connected("slow:3000:unix:");
+  const std::array<std::byte, 4> four{};
+  const std::array<Bytes, 1> parts{four};
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(client->write(parts, kSoon));
+  std::array<std::byte, 8> into{};
+  EXPECT_EQ(server->read(into, kSoon).value(), 4u);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(3));
 }
 
 TEST(SystemNet, NobodyListens) {

@@ -22,10 +22,10 @@ constexpr int kRingSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t kRingHead = 4096;            // indices of both rings
 constexpr std::size_t kMostRingBytes = 256 << 20;  // a listener may ask for no more
 constexpr std::size_t kPortion = 256 * 1024;       // copied before the other side may see it
-constexpr Nanos kMostSpin = std::chrono::microseconds(100);
+constexpr Nanos kMostSpin = std::chrono::microseconds(200);
 constexpr Nanos kLeastSpin = std::chrono::microseconds(1);
-constexpr int kPauses = 4;          // looks before the core is offered to others
-constexpr unsigned kTryAgain = 32;  // waits
+constexpr int kPauses = 4;                             // looks before the core is offered to others
+constexpr unsigned kTryAgain = 32, kTryRarely = 8192;  // waits
 constexpr const char* kRings = "remote rings";
 static_assert(2 * sizeof(RingIndices) <= kRingHead);
 
@@ -79,22 +79,29 @@ Result<RingMapping> map_rings(int memory) {
 }
 
 // How long to look before sleeping. Looking that helped is done again, for twice as long as it
-// took; looking in vain is halved down to nothing, and tried again now and then.
+// took; looking in vain is halved down to nothing, and tried again now and then. Where the core,
+// once offered, went to somebody else for long, it is tried again more rarely.
 class Spin {
  public:
   template <class Ready>
   bool until(Ready&& ready) {
-    if (budget_ == Nanos(0) && ++asleep_ % kTryAgain == 0) budget_ = kMostSpin;
-    if (budget_ == Nanos(0)) return false;
+    if (budget_ == Nanos(0)) {
+      if (++asleep_ < rest_) return false;
+      asleep_ = 0;
+      budget_ = kMostSpin;
+    }
     const Deadline look(budget_);
     for (int i = 0; look.left() > Nanos(0); ++i) {
       if (ready()) {
         budget_ = std::min(kMostSpin, 2 * look.waited() + kLeastSpin);
+        rest_ = kTryAgain;
         return true;
       }
       give_way(i);
     }
-    budget_ = budget_ < kLeastSpin ? Nanos(0) : budget_ / 2;
+    const bool crowded = look.waited() > 2 * kMostSpin;
+    if (crowded) rest_ = std::min(4 * rest_, kTryRarely);
+    budget_ = crowded || budget_ < kLeastSpin ? Nanos(0) : budget_ / 2;
     return false;
   }
 
@@ -111,7 +118,7 @@ class Spin {
   }
 
   Nanos budget_ = kMostSpin;
-  unsigned asleep_ = 0;
+  unsigned asleep_ = 0, rest_ = kTryAgain;  // waits
 };
 
 void ring_bell(int fd) {
