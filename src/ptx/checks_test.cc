@@ -112,10 +112,12 @@ TEST(Faults, ReadsOfWhatNobodyWrote) {
   device.write(buffer, std::vector<std::uint32_t>(32));
   EXPECT_THAT(device.run("k", {1}, {32}, parameters, {.uninitialised = true})->faults(), IsEmpty());
   // Bytes: half of a word is not enough.
-  const std::uint64_t bytes = device.allocate(128);
-  device.write(bytes, std::vector<std::uint8_t>(126));
-  EXPECT_THAT(device.run("k", {1}, {16}, Parameters().add(bytes + 64 - 0).add(0u), {})->faults(),
-              SizeIs(1));
+  const std::uint64_t halves = device.allocate(1024);
+  device.write(halves, std::vector<std::uint8_t>(126));
+  const auto half =
+      device.run("k", {1}, {32}, Parameters().add(halves).add(0u), {.uninitialised = true});
+  ASSERT_THAT(half->faults(), SizeIs(1));
+  EXPECT_EQ(half->faults()[0].thread.x, 31U);
 }
 
 TEST(Faults, RacesOnSharedMemory) {
