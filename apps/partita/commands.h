@@ -32,6 +32,7 @@ Command add_replay(CLI::App& app);
 Command add_workers(CLI::App& app);
 Command add_worker(CLI::App& app);
 Command add_gateway(CLI::App& app);
+Command add_remote(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);

@@ -5,13 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
 
 #include "base/descriptor.h"
-#include "base/parse_number.h"
 
 namespace partita::actuate {
 namespace {
@@ -23,7 +21,7 @@ struct ProbeAddress {
   socklen_t size = 0;
 };
 
-std::optional<ProbeAddress> address_of(const ProbeUrl& url) {
+std::optional<ProbeAddress> address_of(const Url& url) {
   ProbeAddress address;
   auto* four = reinterpret_cast<sockaddr_in*>(&address.raw);
   auto* six = reinterpret_cast<sockaddr_in6*>(&address.raw);
@@ -46,29 +44,13 @@ bool later() {
 
 }  // namespace
 
-Result<ProbeUrl> parse_probe_url(const std::string& context, std::string_view text) {
-  constexpr std::string_view kScheme = "http://";
-  const auto refuse = [&] {
-    return bad_input(context, fmt::format("'{}' is not http://ADDRESS[:PORT][/PATH]", text));
-  };
-  const bool plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
-  if (!text.starts_with(kScheme) || !plain) return refuse();
-  ProbeUrl url;
-  std::string rest(text.substr(kScheme.size()));
-  const std::size_t slash = std::min(rest.find('/'), rest.size());
-  if (slash < rest.size()) url.path = rest.substr(slash);
-  rest.resize(slash);
-  const std::size_t bracket = rest.starts_with('[') ? rest.find(']') : 0;
-  if (bracket == std::string::npos) return refuse();
-  const std::size_t colon = std::min(rest.find(':', bracket), rest.size());
-  url.host = bracket > 0 ? rest.substr(1, bracket - 1) : rest.substr(0, colon);
-  if (url.host == "localhost") url.host = "127.0.0.1";
-  if (colon < rest.size()) {
-    const auto port = parse_number<int>(std::string_view(rest).substr(colon + 1));
-    if (!port || *port < 1 || *port > 65535) return refuse();
-    url.port = *port;
-  }
-  if (!address_of(url)) return refuse();
+Result<Url> parse_probe_url(const std::string& context, std::string_view text) {
+  Result<Url> url = parse_url(context, text);
+  if (!url) return url;
+  if (url->host == "localhost") url->host = "127.0.0.1";
+  if (url->path.empty()) url->path = "/";
+  if (url->tls) return bad_input(context, fmt::format("'{}': probes speak http, not https", text));
+  if (!address_of(*url)) return bad_input(context, fmt::format("'{}' names no address", text));
   return url;
 }
 
@@ -78,7 +60,7 @@ struct RealHttpProbes::Asking {
   bool sent = false;
   std::optional<bool> well = {};
 
-  Asking(const ProbeUrl& url, const ProbeAddress& address)
+  Asking(const Url& url, const ProbeAddress& address)
       : fd(::socket(address.raw.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
         request(fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
                             url.path)) {
@@ -110,10 +92,10 @@ RealHttpProbes::RealHttpProbes() = default;
 RealHttpProbes::~RealHttpProbes() = default;
 
 long RealHttpProbes::begin(const std::string& url) {
-  const Result<ProbeUrl> parsed = parse_probe_url("", url);
+  const Result<Url> parsed = parse_probe_url("", url);
   const auto address = parsed ? address_of(*parsed) : std::nullopt;
   asked_[next_] =
-      std::make_unique<Asking>(parsed.value_or(ProbeUrl{}), address.value_or(ProbeAddress{}));
+      std::make_unique<Asking>(parsed.value_or(Url{}), address.value_or(ProbeAddress{}));
   return next_++;
 }
 

@@ -11,17 +11,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/url.h"
 
 namespace partita::actuate {
 
-struct ProbeUrl {
-  std::string host;  // an address
-  int port = 80;
-  std::string path = "/";
-  bool operator==(const ProbeUrl&) const = default;
-};
 // http://ADDRESS[:PORT][/PATH]; bad_input with `context` for anything else.
-Result<ProbeUrl> parse_probe_url(const std::string& context, std::string_view text);
+Result<Url> parse_probe_url(const std::string& context, std::string_view text);
 
 struct ProbeEnd {
   long id = 0;

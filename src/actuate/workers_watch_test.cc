@@ -237,9 +237,9 @@ TEST(WorkersWatch, UrlsAreAskedInTheSameWay) {
 TEST(WorkersWatch, ProbesAreReadOrRefused) {
   FakeProbes probes;
   EXPECT_EQ(parse_probe("p", "check {port}", probes)->http, nullptr);
-  EXPECT_EQ(parse_probe_url("p", "http://localhost:80/a"), (ProbeUrl{"127.0.0.1", 80, "/a"}));
-  EXPECT_EQ(parse_probe_url("p", "http://[::1]:8/"), (ProbeUrl{"::1", 8, "/"}));
-  EXPECT_EQ(parse_probe_url("p", "http://1.2.3.4"), (ProbeUrl{"1.2.3.4", 80, "/"}));
+  EXPECT_EQ(parse_probe_url("p", "http://localhost/a"), (Url{.host = "127.0.0.1", .path = "/a"}));
+  EXPECT_EQ(parse_probe_url("p", "http://[::1]:8/"), (Url{.host = "::1", .port = 8, .path = "/"}));
+  EXPECT_EQ(parse_probe_url("p", "http://1.2.3.4"), (Url{.host = "1.2.3.4", .path = "/"}));
   for (const char* bad : {"http://a.b:{port}/", "http://127.0.0.1:{prt}/", "http://", "'",
                           "http://127.0.0.1:99999/", "http://127.0.0.1 x", "http://[::1"})
     EXPECT_FALSE(parse_probe("p", bad, probes)) << bad;

@@ -44,18 +44,19 @@ TEST(Published, NoFileIsLeftOut) {
   const std::filesystem::path root = std::filesystem::path(PARTITA_SOURCE_DIR) / kFolder;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
     if (entry.path().extension() == ".csv") found.insert(entry.path().lexically_relative(root));
-  EXPECT_THAT(
-      found,
-      testing::ElementsAre(
-          "accelwattch/pascal-ptx.csv", "accelwattch/pascal-sass.csv", "accelwattch/turing-ptx.csv",
-          "accelwattch/turing-sass.csv", "accelwattch/volta-board.csv",
-          "accelwattch/volta-counters.csv", "accelwattch/volta-hw.csv",
-          "accelwattch/volta-hybrid.csv", "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
-          "gpulet/a100-mps.csv", "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv",
-          "igniter/v100-models.csv", "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv",
-          "reef/alexnet.csv", "reef/bert.csv", "reef/densenet.csv", "reef/inception.csv",
-          "reef/mobilenet.csv", "reef/resnet.csv", "reef/resnet152.csv", "reef/resnet18.csv",
-          "reef/vgg.csv", "reef/waves.csv", "rodinia/far-table3.csv"));
+  EXPECT_THAT(found,
+              testing::ElementsAre("accelwattch/pascal-ptx.csv", "accelwattch/pascal-sass.csv",
+                                   "accelwattch/turing-ptx.csv", "accelwattch/turing-sass.csv",
+                                   "accelwattch/volta-board.csv", "accelwattch/volta-counters.csv",
+                                   "accelwattch/volta-hw.csv", "accelwattch/volta-hybrid.csv",
+                                   "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
+                                   "gpuless/calls.csv", "gpuless/times.csv", "gpulet/a100-mps.csv",
+                                   "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv",
+                                   "igniter/v100-models.csv", "parvagpu/a100-80gb.csv",
+                                   "parvagpu/scenarios.csv", "reef/alexnet.csv", "reef/bert.csv",
+                                   "reef/densenet.csv", "reef/inception.csv", "reef/mobilenet.csv",
+                                   "reef/resnet.csv", "reef/resnet152.csv", "reef/resnet18.csv",
+                                   "reef/vgg.csv", "reef/waves.csv", "rodinia/far-table3.csv"));
 }
 
 // Eleven models, six shares, seven batches. Most convolutional models do on all of it what

@@ -101,7 +101,7 @@ Result<std::string> token_of(Context& context, const std::string& file) {
 
 Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags) {
   serve::LoadOptions options;
-  const auto url = serve::parse_target_url("--url", flags.url);
+  const auto url = parse_url_prefix("--url", flags.url);
   if (!url) return failed(url.error());
   const Result<Seconds> duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());

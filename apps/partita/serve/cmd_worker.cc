@@ -78,7 +78,7 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
   const Result<serve::ChosenShapes> shapes = serve::parse_shapes(flags.shapes);
   if (!shapes) return failed(shapes.error());
   if (!flags.forward.empty()) {
-    const Result<serve::Url> url = serve::parse_url("--forward", flags.forward);
+    const Result<Url> url = serve::parse_server_url("--forward", flags.forward);
     if (!url) return failed(url.error());
     const Result<Seconds> timeout = parse_duration("--timeout", flags.timeout);
     if (!timeout) return failed(timeout.error());
@@ -119,7 +119,7 @@ Result<Descriptor> leave_signals() {
 }
 
 Result<void> serve_streams(const WorkerFlags& flags, const serve::LoopOptions& loop) {
-  const Result<serve::Url> url = serve::parse_url("--forward", flags.forward);
+  const Result<Url> url = serve::parse_server_url("--forward", flags.forward);
   if (!url) return failed(url.error());
   const Result<Seconds> timeout = parse_duration("--timeout", flags.timeout);
   if (!timeout) return failed(timeout.error());

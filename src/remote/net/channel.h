@@ -4,6 +4,8 @@
 // (sim_net.h) with delay, bandwidth and cuts. Faults are adaptors. No exception, no thread of its
 // own.
 // Thread rule: one thread writes and one reads at the same time; shut() from any.
+// After fork() only one of the two processes may go on with a channel; the other destroys its copy
+// (which tells the other side nothing) and connects anew.
 #pragma once
 
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -29,8 +32,12 @@ class Channel {
   // At least one byte into `into`, at most its size; 0: the other side closed. timeout after
   // `patience` (0: what is there now); lost as above.
   virtual Result<std::size_t> read(std::span<std::byte> into, Nanos patience) = 0;
-  // For epoll: readable when read() may have something; -1 when there is none (simulated).
+  // For epoll: readable when read() may have something, once a read() has ended in timeout; -1 when
+  // there is none (simulated).
   virtual int descriptor() const = 0;
+  // All descriptors that it needs, to be handed to another process (adopt() in system_net.h); empty
+  // when it cannot be handed over. They remain the channel's.
+  virtual std::vector<int> descriptors() const { return {}; }
   // Ends both directions; blocked calls return.
   virtual void shut() noexcept = 0;
 };
@@ -52,7 +59,8 @@ class Listener {
 };
 
 // ADDRESS: "unix:PATH" (rings over shared memory where the other side is of the same host; plain
-// socket with "socket:PATH"), "tcp:HOST:PORT" or "HOST:PORT".
+// socket with "socket:PATH"), "tcp:HOST:PORT" or "HOST:PORT"; "slow:MICROSECONDS:ADDRESS" on both
+// sides makes the way longer, for measurements (slow_channel.h).
 class Net {
  public:
   virtual ~Net() = default;

@@ -12,8 +12,9 @@
 
 namespace partita::remote {
 
-inline constexpr std::size_t kGather = 64 * 1024;      // written together at the latest
-inline constexpr std::size_t kReadAhead = 256 * 1024;  // the reader's buffer, beside kMaxBody
+inline constexpr std::size_t kGather = 64 * 1024;  // written together at the latest
+inline constexpr std::size_t kReadAhead =
+    64 * 1024;  // the reader's buffer; larger for a large body
 
 // Thread rule: one call at a time.
 class FrameWriter {
@@ -86,6 +87,9 @@ class FrameReader {
   std::uint64_t received() const { return received_; }
 
  private:
+  // The unread bytes move to where `need` of them fit.
+  void make_room(std::size_t need);
+
   Channel& channel_;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;

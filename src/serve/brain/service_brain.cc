@@ -171,7 +171,7 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items)
 }
 
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
-  ++counters_.offered;
+  if (!wish.again) ++counters_.offered;
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
   if (!dispatcher_) {

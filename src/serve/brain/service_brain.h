@@ -59,6 +59,7 @@ struct Wish {
   std::optional<Nanos> deadline = {};  // on the owner's clock; none: arrived + slo
   int priority = 0;                    // higher goes first
   bool idempotent = true;              // may run again when its worker dies under it
+  bool again = false;                  // was let in already, with other wishes: not offered anew
   bool operator==(const Wish&) const = default;
 };
 
@@ -125,7 +126,7 @@ class ServiceBrain {
   void lose(Nanos now, WorkerId worker);
 
   // ---- requests
-  // Whether the request would be let in now. Counts it as offered.
+  // Whether the request would be let in now. Counts it as offered, once.
   Admission admit(Nanos now, const Wish& wish);
   void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
   void enqueue(Nanos now, RequestId request, const Wish& wish);

@@ -29,6 +29,7 @@ struct RequestHead {
   std::optional<std::int64_t> timeout_ns = {};  // the client's own: an answer after it is useless
   int priority = 0;                             // higher goes first
   bool idempotent = true;
+  bool again = false;  // was let in and given back just now: not one more that was offered
   std::string_view trace_parent = {};  // W3C trace context, passed on
 };
 

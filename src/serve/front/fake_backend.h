@@ -42,6 +42,7 @@ class FakeBackend : public Backend {
   bool ready() const override { return all_ready; }
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override {
     ++admissions;
+    if (!head.again) ++offered;
     if (denial) return tl::unexpected(*denial);
     Request request{.service = std::string(head.service),
                     .head = head,
@@ -113,7 +114,7 @@ class FakeBackend : public Backend {
   std::optional<Denial> denial = {};  // for every admission
   std::function<void(RequestId)> compute = {};
   bool at_once = true, all_ready = true;
-  int admissions = 0, submissions = 0, releases = 0;
+  int admissions = 0, offered = 0, submissions = 0, releases = 0;
   RequestId next = 1, last = 0;
 };
 

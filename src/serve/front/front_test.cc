@@ -337,6 +337,21 @@ TEST_F(FrontTest, WishesOfTheClientReachTheBackend) {
   EXPECT_EQ(seen.items, 2);
 }
 
+TEST_F(FrontTest, ARequestThatComesInPiecesIsOfferedOnce) {
+  open();
+  RawClient one = client();
+  std::string body(kPairJson);
+  body.insert(body.rfind('}'), std::string(4000, ' ') + R"(,"parameters":{"timeout":900000})");
+  const std::string text = request("POST /v2/models/pair/infer", body);
+  const std::size_t cut = text.size() - 60;  // its rows are there, its wishes are not
+  one.send(text.substr(0, cut));
+  ASSERT_TRUE(one.wait([&] { return backend.admissions == 1; }));
+  one.send(text.substr(cut));
+  EXPECT_EQ(one.answer().status, 200);
+  EXPECT_EQ(backend.admissions, 2);
+  EXPECT_EQ(backend.offered, 1);
+}
+
 TEST_F(FrontTest, SaysWhatItIsAndWhatItHas) {
   open();
   EXPECT_EQ(json::parse(get("/v2").body)["name"], "partita");

@@ -29,8 +29,9 @@ class InferExchange final : public Exchange {
   void finish() override;
 
  private:
-  RequestHead wishes() const {
+  RequestHead wishes(bool again) const {
     RequestHead head;
+    head.again = again;
     head.timeout_ns = wanted_.timeout_ns;
     head.priority = wanted_.priority;
     return head;
@@ -137,10 +138,11 @@ Step InferExchange::on_text() {
     if (!region) return refuse(400, to_string(region.error()));
     output_regions_.back() = std::move(*region);
   }
+  const bool early = request_.has_value();
   if (request_ && (admitted_items_ != bound_.items || wanted_.timeout_ns || wanted_.priority != 0))
     give_back();  // what was let in early is not what came
   if (!request_)
-    if (const auto denial = admit(bound_.items, wishes())) return deny(*denial);
+    if (const auto denial = admit(bound_.items, wishes(early))) return deny(*denial);
   if (!same_tensors())
     return deny(
         {.kind = Denial::Kind::not_ready,

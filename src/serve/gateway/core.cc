@@ -264,7 +264,8 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
       .items = head.items,
       .arrived = now,
       .priority = head.priority,
-      .idempotent = head.idempotent && !service->streams()};  // a part of it may be with the client
+      .idempotent = head.idempotent && !service->streams(),  // a part of it may be with the client
+      .again = head.again};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
   const Admission admission = service->brain.admit(now, wish);
   if (admission.refusal != Refusal::none) return denied(denial_of(head.service, admission));

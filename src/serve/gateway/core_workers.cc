@@ -68,6 +68,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>  // clang 16 does not find it itself
+Overloaded(F...)->Overloaded<F...>;
 
 }  // namespace
 

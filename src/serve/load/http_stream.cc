@@ -18,12 +18,14 @@
 #include <utility>
 
 #include "base/descriptor.h"
-#include "serve/load/http_answer.h"
+#include "serve/http/http_response.h"
 
 namespace partita::serve {
 namespace {
 
 using Moved = HttpStream::Moved;
+
+constexpr std::uint64_t kMaxFetched = 1u << 20;  // bytes of a body
 
 struct FreeSsl {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
@@ -132,7 +134,7 @@ std::string HttpStream::certificate_fault() const {
 }
 
 struct HttpDialer::Impl {
-  TargetUrl url;
+  Url url;
   sockaddr_storage address{};
   socklen_t address_size = 0;
   SslContext tls;
@@ -142,7 +144,7 @@ HttpDialer::HttpDialer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpDialer::HttpDialer(HttpDialer&&) noexcept = default;
 HttpDialer::~HttpDialer() = default;
 
-Result<HttpDialer> HttpDialer::to(const TargetUrl& url, const TlsWishes& tls) {
+Result<HttpDialer> HttpDialer::to(const Url& url, const TlsWishes& tls) {
   auto impl = std::make_unique<Impl>();
   impl->url = url;
   addrinfo hints{};
@@ -195,12 +197,10 @@ namespace {
 class OneFetch {
  public:
   OneFetch(HttpStream stream, const std::string& request)
-      : stream_(std::move(stream)), request_(request) {
-    answer_.restart(true);
-  }
+      : stream_(std::move(stream)), request_(request) {}
   int descriptor() const { return stream_.descriptor(); }
   bool writes() const { return sent_ < request_.size(); }
-  const HttpAnswer& answer() const { return answer_; }
+  const HttpResponse& answer() const { return answer_; }
   std::string fault() const {
     const std::string certificate = stream_.certificate_fault();
     if (!certificate.empty()) return "its certificate: " + certificate;
@@ -216,7 +216,7 @@ class OneFetch {
       sent_ += moved.bytes;
     }
     std::array<char, 16'384> room{};
-    while (answer_.state() < HttpAnswer::State::done) {
+    while (answer_.state() < HttpResponse::State::done) {
       const Moved moved = stream_.read(room);
       if (moved.kind == Moved::Kind::blocked) return true;
       if (moved.kind != Moved::Kind::some) {
@@ -232,7 +232,7 @@ class OneFetch {
   HttpStream stream_;
   const std::string& request_;
   std::size_t sent_ = 0;
-  HttpAnswer answer_;
+  HttpResponse answer_{kMaxFetched};
 };
 
 }  // namespace
@@ -250,7 +250,7 @@ Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request
     pollfd wait{one.descriptor(), static_cast<short>(one.writes() ? POLLIN | POLLOUT : POLLIN), 0};
     ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 100)));
   }
-  if (one.answer().state() != HttpAnswer::State::done) return environment_error("", one.fault());
+  if (one.answer().state() != HttpResponse::State::done) return environment_error("", one.fault());
   return FetchedAnswer{one.answer().status(), one.answer().body()};
 }
 

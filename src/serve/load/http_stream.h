@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "serve/load/target_url.h"
+#include "base/url.h"
 
 namespace partita::serve {
 
@@ -50,7 +50,7 @@ class HttpStream {
 class HttpDialer {
  public:
   // Looks the host up once, blocking.
-  static Result<HttpDialer> to(const TargetUrl& url, const TlsWishes& tls);
+  static Result<HttpDialer> to(const Url& url, const TlsWishes& tls);
   HttpDialer(HttpDialer&&) noexcept;
   ~HttpDialer();
 

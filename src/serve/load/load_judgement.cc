@@ -33,7 +33,7 @@ LoadServiceReport service_report(const PlayedService& played, const LoadTally& t
 LoadReport report_of(const LoadOptions& options, const std::vector<PlayedService>& played,
                      const LoadOutcome& outcome) {
   LoadReport report{.url = fmt::format("{}://{}{}", options.url.tls ? "https" : "http",
-                                       authority_of(options.url), options.url.prefix),
+                                       authority_of(options.url), options.url.path),
                     .seed = options.seed,
                     .duration_s = outcome.seconds,
                     .services = {},

@@ -186,7 +186,7 @@ TEST(ModelInputs, AreReadFromMetadata) {
 
 TEST(ModelInputs, ARequestHasItsTensorsBehindItsHeader) {
   const RequestTarget target{
-      .url = {.host = "::1", .port = 9, .prefix = "/p"}, .model = "a b", .token = "t"};
+      .url = {.host = "::1", .port = 9, .path = "/p"}, .model = "a b", .token = "t"};
   const std::vector<TensorSpec> inputs{{"a", DataType::int64, {1, 3}},
                                        {"b", DataType::fp32, {1, 2}}};
   const std::string request = infer_request(target, inputs, Rng(1));
@@ -204,18 +204,6 @@ TEST(ModelInputs, ARequestHasItsTensorsBehindItsHeader) {
   EXPECT_THAT(request, HasSubstr(fmt::format("\r\nContent-Length: {}\r\n", body.size())));
   EXPECT_EQ(request, infer_request(target, inputs, Rng(1)));
   EXPECT_NE(request, infer_request(target, inputs, Rng(2)));
-}
-
-TEST(TargetUrl, IsReadOrRefused) {
-  EXPECT_EQ(*parse_target_url("u", "http://localhost:8080"),
-            (TargetUrl{false, "localhost", 8080, ""}));
-  EXPECT_EQ(*parse_target_url("u", "https://h/a/b/"), (TargetUrl{true, "h", 443, "/a/b"}));
-  EXPECT_EQ(*parse_target_url("u", "http://[::1]:7/"), (TargetUrl{false, "::1", 7, ""}));
-  EXPECT_EQ(authority_of(*parse_target_url("u", "http://[::1]:7/")), "[::1]:7");
-  for (const char* bad : {"localhost:8080", "ftp://h", "http://", "http://:80", "http://h:0",
-                          "http://h:99999", "http://h:8o", "http://[::1", "http://u@h/",
-                          "http://h/?q", "http://h h/", "http://h\r\nX: y/", ""})
-    EXPECT_FALSE(parse_target_url("u", bad)) << bad;
 }
 
 }  // namespace

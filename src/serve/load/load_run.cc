@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
-#include "serve/load/http_answer.h"
+#include "serve/http/http_response.h"
 #include "serve/load/model_inputs.h"
 
 namespace partita::serve {
@@ -46,7 +46,7 @@ struct Due {
 // A connection and the request on it.
 struct Lane {
   HttpStream stream;
-  HttpAnswer answer;
+  HttpResponse answer;
   std::optional<Due> due = {};  // none: nothing is under way, or its end is already counted
   const std::string* request = nullptr;
   std::size_t sent = 0;
@@ -57,7 +57,7 @@ struct Lane {
 Result<std::vector<TensorSpec>> inputs_of(const HttpDialer& dialer, const RequestTarget& target,
                                           Clock& clock) {
   const std::string what =
-      fmt::format("{}{}/v2/models/{}", authority_of(target.url), target.url.prefix, target.model);
+      fmt::format("{}{}/v2/models/{}", authority_of(target.url), target.url.path, target.model);
   const auto answer = fetch(dialer, metadata_request(target), clock, 10 * kLoadSecond);
   if (!answer) return environment_error(what, answer.error().message);
   if (answer->status != 200)
@@ -215,7 +215,7 @@ class LoadEngine {
     lane.due = due;
     lane.request = &stream.requests[stream.next_request++ % stream.requests.size()];
     lane.sent = 0;
-    lane.answer.restart(false);
+    lane.answer.restart();
     write(lane);
   }
 
@@ -238,7 +238,7 @@ class LoadEngine {
       if (moved.kind == HttpStream::Moved::Kind::blocked) break;
       if (moved.kind != HttpStream::Moved::Kind::some) {
         lane.answer.end();
-        if (lane.due && lane.answer.state() == HttpAnswer::State::done) count_answer(lane);
+        if (lane.due && lane.answer.state() == HttpResponse::State::done) count_answer(lane);
         return close(index, LoadFate::reset);
       }
       if (!lane.busy() || !take(lane, moved.bytes)) return close(index, LoadFate::failed);
@@ -250,8 +250,8 @@ class LoadEngine {
   // False when what came cannot be.
   bool take(Lane& lane, std::size_t bytes) {
     const std::size_t used = lane.answer.take(std::span<const char>(room_).first(bytes));
-    if (lane.answer.state() == HttpAnswer::State::broken || used < bytes) return false;
-    if (lane.due && lane.answer.state() == HttpAnswer::State::done) count_answer(lane);
+    if (lane.answer.state() == HttpResponse::State::broken || used < bytes) return false;
+    if (lane.due && lane.answer.state() == HttpResponse::State::done) count_answer(lane);
     return true;
   }
 
@@ -273,7 +273,7 @@ class LoadEngine {
   // A lane whose answer is there and whose request has left may take the next one.
   void settle(std::size_t index) {
     Lane& lane = lanes_[index];
-    if (!lane.busy() || lane.answer.state() != HttpAnswer::State::done) return;
+    if (!lane.busy() || lane.answer.state() != HttpResponse::State::done) return;
     if (!lane.answer.keeps_alive()) return close(index, LoadFate::reset);
     if (lane.sent < lane.request->size()) return;
     lane.request = nullptr;

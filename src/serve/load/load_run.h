@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "serve/load/http_stream.h"
 #include "serve/load/load_tally.h"
-#include "serve/load/target_url.h"
+#include "base/url.h"
 #include "sim/arrivals.h"
 
 namespace partita::serve {
@@ -34,7 +34,7 @@ struct LoadMoment {
 };
 
 struct LoadOptions {
-  TargetUrl url;
+  Url url;
   TlsWishes tls = {};
   std::string token = {};                // bearer; empty: none
   int connections = 128;                 // at most

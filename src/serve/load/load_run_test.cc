@@ -21,7 +21,7 @@ StubServer::Script always(StubAnswer answer) {
 }
 
 LoadOptions options_for(const StubServer& server, double seconds) {
-  return {.url = *parse_target_url("url", server.url()),
+  return {.url = *parse_url("url", server.url()),
           .connections = 32,
           .duration = static_cast<sim::Nanos>(seconds * 1e9),
           .patience = 2000 * kRunMs};

@@ -110,7 +110,7 @@ Result<std::vector<TensorSpec>> parse_model_inputs(const std::string& file, std:
 
 std::string metadata_request(const RequestTarget& target) {
   const std::string line =
-      fmt::format("GET {}/v2/models/{}", target.url.prefix, path_word(target.model));
+      fmt::format("GET {}/v2/models/{}", target.url.path, path_word(target.model));
   return head(line, target) + "Connection: close\r\n\r\n";
 }
 
@@ -133,7 +133,7 @@ std::string infer_request(const RequestTarget& target, const std::vector<TensorS
   json.raw("], \"parameters\": {\"binary_data_output\": true}}");
   const std::string text = json.take();
   const std::string line =
-      fmt::format("POST {}/v2/models/{}/infer", target.url.prefix, path_word(target.model));
+      fmt::format("POST {}/v2/models/{}/infer", target.url.path, path_word(target.model));
   return head(line, target) +
          fmt::format(
              "Content-Type: application/octet-stream\r\n"

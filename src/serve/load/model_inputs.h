@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/rng.h"
-#include "serve/load/target_url.h"
+#include "base/url.h"
 #include "serve/wire/tensor.h"
 
 namespace partita::serve {
@@ -18,7 +18,7 @@ namespace partita::serve {
 Result<std::vector<TensorSpec>> parse_model_inputs(const std::string& file, std::string_view json);
 
 struct RequestTarget {
-  TargetUrl url;
+  Url url;
   std::string model;
   std::string token = {};  // bearer; empty: none
 };

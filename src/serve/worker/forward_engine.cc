@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxMetadata = 1u << 20, kMaxAnswerHead = 1u << 20;
 constexpr double kShownColumns = 200;
 
 // What the server said of its refusal.
-std::string refusal(const HttpResponseReader& answer) {
+std::string refusal(const HttpResponse& answer) {
   return fmt::format(
       "the server answers {}: {}", answer.status(),
       elided(answer.body(), kShownColumns, [](char32_t c) -> double { return columns(c); }));
@@ -35,7 +35,7 @@ class ForwardEngine final : public Engine {
     const std::string head = fmt::format(
         "POST {}/infer HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\n"
         "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
-        client_.url().path, host_header(client_.url()), json.size(), bytes);
+        client_.url().path, authority_of(client_.url()), json.size(), bytes);
     std::vector<std::string_view> pieces = {head, json};
     for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
       const std::size_t size = bytes_of(spec_.inputs[t]);
@@ -43,14 +43,14 @@ class ForwardEngine final : public Engine {
     }
     std::uint64_t most = kMaxAnswerHead;
     for (const TensorSpec& output : spec_.outputs) most += items * bytes_of(output);
-    const Result<HttpResponseReader> answer = client_.ask(pieces, most);
+    const Result<HttpResponse> answer = client_.ask(pieces, most);
     if (!answer) return failed(answer.error());
     if (answer->status() != 200) return environment_error("forward", refusal(*answer));
     return scatter(*answer, slots);
   }
 
  private:
-  Result<void> scatter(const HttpResponseReader& answer, std::span<char* const> slots) {
+  Result<void> scatter(const HttpResponse& answer, std::span<char* const> slots) {
     const std::string_view said = answer.header("inference-header-content-length");
     const auto json_bytes = parse_number<std::uint64_t>(said);
     const auto outputs = parse_oip_answer(spec_, slots.size(), answer.body(),
@@ -73,14 +73,13 @@ class ForwardEngine final : public Engine {
 
 Result<EnginePointer> forward_engine(const ForwardOptions& options) {
   Url url = options.url;
-  while (url.path.ends_with('/')) url.path.pop_back();
   if (url.path.ends_with("/infer")) url.path.resize(url.path.size() - 6);
   if (url.path.empty()) url.path = "/v2/models/" + options.name;
   HttpClient client(url, options.timeout_ns);
   const std::string request =
-      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", url.path, host_header(url));
+      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", url.path, authority_of(url));
   const std::string_view piece = request;
-  const Result<HttpResponseReader> answer = client.ask({&piece, 1}, kMaxMetadata);
+  const Result<HttpResponse> answer = client.ask({&piece, 1}, kMaxMetadata);
   if (!answer) return failed(answer.error());
   if (answer->status() != 200) return environment_error("--forward", refusal(*answer));
   Result<ModelSpec> spec = parse_oip_metadata(answer->body(), options.max_batch, options.shapes);

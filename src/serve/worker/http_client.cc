@@ -16,7 +16,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/parse_number.h"
 #include "serve/worker/warm_up.h"
 
 namespace partita::serve {
@@ -59,39 +58,11 @@ Result<Descriptor> connect_to(const addrinfo& address, std::int64_t deadline) {
 
 }  // namespace
 
-Result<Url> parse_url(const std::string& flag, const std::string& text) {
-  constexpr std::string_view kScheme = "http://";
-  const auto refused = [&] { return bad_input(flag, "'" + text + "': say http://HOST:PORT/PATH"); };
-  if (text.starts_with("https://"))
+Result<Url> parse_server_url(const std::string& flag, const std::string& text) {
+  Result<Url> url = parse_url_prefix(flag, text);
+  if (url && url->tls)
     return bad_input(flag, "https is not spoken here; forward to a server on this machine");
-  if (!text.starts_with(kScheme) || text.size() > 4096) return refused();
-  const bool plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
-  const std::string_view rest = std::string_view(text).substr(kScheme.size());
-  const std::size_t slash = std::min(rest.find('/'), rest.size());
-  std::string_view place = rest.substr(0, slash);
-  Url url{.host = "", .path = std::string(rest.substr(slash))};
-  if (place.starts_with('[')) {
-    const std::size_t end = place.find(']');
-    if (end == place.npos) return refused();
-    url.host = place.substr(1, end - 1);
-    place.remove_prefix(end + 1);
-  } else {
-    url.host = place.substr(0, place.find(':'));
-    place.remove_prefix(url.host.size());
-  }
-  if (!place.empty()) {
-    const auto port = place[0] == ':' ? parse_number<int>(place.substr(1)) : std::nullopt;
-    if (!port || *port < 1 || *port > 65'535) return refused();
-    url.port = *port;
-  }
-  if (!plain || url.host.empty()) return refused();
   return url;
-}
-
-std::string host_header(const Url& url) {
-  const bool six = url.host.find(':') != std::string::npos;
-  return six ? fmt::format("[{}]:{}", url.host, url.port)
-             : fmt::format("{}:{}", url.host, url.port);
 }
 
 Result<HttpConnection> HttpConnection::open(const Url& url, std::int64_t deadline) {
@@ -108,7 +79,7 @@ Result<HttpConnection> HttpConnection::open(const Url& url, std::int64_t deadlin
   }
   if (!fd) {
     Error why = fd.error();
-    why.context = host_header(url);
+    why.context = authority_of(url);
     return failed(std::move(why));
   }
   return HttpConnection(*std::move(fd));
@@ -138,44 +109,52 @@ Result<void> HttpConnection::send(std::span<const std::string_view> pieces, std:
   return {};
 }
 
-Result<void> HttpConnection::receive(HttpResponseReader& reader, std::int64_t deadline) {
+// What came to the reader; nothing: the connection has ended.
+Result<void> HttpConnection::pass_on(HttpResponse& reader, std::span<const char> bytes) {
+  if (bytes.empty()) reader.end();
+  spoilt_ = reader.take(bytes) < bytes.size();
+  if (reader.state() == HttpResponse::State::broken)
+    return bad_input("the server's answer", reader.why());
+  return {};
+}
+
+Result<void> HttpConnection::receive(HttpResponse& reader, std::int64_t deadline) {
   std::array<char, kReadBytes> buffer;
   for (;;) {
     const ssize_t size = ::recv(fd(), buffer.data(), buffer.size(), 0);
-    if (size > 0) return reader.feed({buffer.data(), static_cast<std::size_t>(size)});
-    if (size == 0) return reader.end_of_stream();
+    if (size >= 0) return pass_on(reader, std::span(buffer).first(static_cast<std::size_t>(size)));
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return http_error("cannot receive", errno);
     if (auto ready = await(fd(), POLLIN, deadline); !ready) return ready;
   }
 }
 
-Result<HttpResponseReader> HttpClient::ask(std::span<const std::string_view> pieces,
-                                           std::uint64_t max_body) {
+Result<HttpResponse> HttpClient::ask(std::span<const std::string_view> pieces,
+                                     std::uint64_t max_body) {
   const std::int64_t deadline = steady_ns() + timeout_ns_;
   const bool kept = connection_.has_value();
-  Result<HttpResponseReader> answer = ask_once(pieces, max_body, deadline);
+  Result<HttpResponse> answer = ask_once(pieces, max_body, deadline);
   if (!answer && kept && answer.error().code != ErrorCode::timeout) {
     answer = ask_once(pieces, max_body, deadline);
   }
   return answer;
 }
 
-Result<HttpResponseReader> HttpClient::ask_once(std::span<const std::string_view> pieces,
-                                                std::uint64_t max_body, std::int64_t deadline) {
+Result<HttpResponse> HttpClient::ask_once(std::span<const std::string_view> pieces,
+                                          std::uint64_t max_body, std::int64_t deadline) {
   if (!connection_) {
     Result<HttpConnection> opened = HttpConnection::open(url_, deadline);
     if (!opened) return failed(opened.error());
     connection_ = *std::move(opened);
   }
-  HttpResponseReader reader(max_body);
+  HttpResponse reader(max_body);
   HttpConnection connection = *std::move(connection_);  // kept again only when all went well
   connection_.reset();
   if (auto sent = connection.send(pieces, deadline); !sent) return failed(sent.error());
   while (!reader.done()) {
     if (auto got = connection.receive(reader, deadline); !got) return failed(got.error());
   }
-  if (reader.keep_alive()) connection_ = std::move(connection);
+  if (reader.keeps_alive() && !connection.spoilt()) connection_ = std::move(connection);
   return reader;
 }
 

@@ -11,19 +11,13 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
-#include "serve/worker/http_response.h"
+#include "base/url.h"
+#include "serve/http/http_response.h"
 
 namespace partita::serve {
 
-struct Url {
-  std::string host;  // without the brackets of IPv6
-  int port = 80;
-  std::string path;  // "" or "/..."
-  bool operator==(const Url&) const = default;
-};
-// "http://host[:port][/path]"; bad_input for anything else, https included.
-Result<Url> parse_url(const std::string& flag, const std::string& text);
-std::string host_header(const Url& url);
+// A server that this client can speak to, with the prefix of its paths: no https.
+Result<Url> parse_server_url(const std::string& flag, const std::string& text);
 
 class HttpConnection {
  public:
@@ -33,11 +27,15 @@ class HttpConnection {
   int fd() const { return fd_.get(); }
   Result<void> send(std::span<const std::string_view> pieces, std::int64_t deadline);
   // Feeds the reader what has come, waiting for it; `reader` may be done afterwards.
-  Result<void> receive(HttpResponseReader& reader, std::int64_t deadline);
+  Result<void> receive(HttpResponse& reader, std::int64_t deadline);
+  bool spoilt() const { return spoilt_; }  // more came than was asked for
 
  private:
   explicit HttpConnection(Descriptor fd) : fd_(std::move(fd)) {}
+  Result<void> pass_on(HttpResponse& reader, std::span<const char> bytes);
+
   Descriptor fd_;
+  bool spoilt_ = false;
 };
 
 // Requests over one connection that is opened when needed and kept while the server likes.
@@ -47,11 +45,11 @@ class HttpClient {
   const Url& url() const { return url_; }
   // Sends the pieces (head and body) and reads the whole answer. A kept connection that turns out
   // to be closed is opened anew, once.
-  Result<HttpResponseReader> ask(std::span<const std::string_view> pieces, std::uint64_t max_body);
+  Result<HttpResponse> ask(std::span<const std::string_view> pieces, std::uint64_t max_body);
 
  private:
-  Result<HttpResponseReader> ask_once(std::span<const std::string_view> pieces,
-                                      std::uint64_t max_body, std::int64_t deadline);
+  Result<HttpResponse> ask_once(std::span<const std::string_view> pieces, std::uint64_t max_body,
+                                std::int64_t deadline);
 
   Url url_;
   std::int64_t timeout_ns_;

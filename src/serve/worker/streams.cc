@@ -185,10 +185,10 @@ Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const std::strin
       "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n"
       "Accept: text/event-stream, application/json\r\nConnection: close\r\n"
       "Content-Length: {}\r\n\r\n",
-      url.path, host_header(url), body.size());
+      url.path, authority_of(url), body.size());
   const std::array<std::string_view, 2> pieces = {head, body};
   if (auto sent = connection->send(pieces, deadline); !sent) return sent;
-  HttpResponseReader reader(kMaxAnswer);
+  HttpResponse reader(kMaxAnswer);
   while (!reader.done()) {
     if (auto got = connection->receive(reader, deadline); !got) return got;
     if (!reader.head_done()) continue;

@@ -1,0 +1,158 @@
+// partita remote doctor: whether a program can run remotely, said beforehand.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/json_writer.h"
+#include "flags.h"
+#include "remote/launch_program.h"
+#include "remote/remote_commands.h"
+
+namespace partita::cli {
+namespace {
+
+using remote::image::Import;
+using remote::image::Member;
+using remote::image::MemberKind;
+using remote::image::Program;
+
+// Functions that the client libraries refuse.
+const std::set<std::string_view> kUnsupported = {
+#define UNSUPPORTED(name) #name,
+#include "../../remote_client/driver/driver_unsupported.inc"
+#include "../../remote_client/runtime/unsupported.inc"
+#undef UNSUPPORTED
+};
+
+// NVIDIA's libraries that hold device code of their own and have no counterpart here.
+constexpr std::string_view kLibraries[] = {"libcublas",   "libcudnn",    "libcufft", "libcurand",
+                                           "libcusparse", "libcusolver", "libnccl",  "libnpp",
+                                           "libnvjpeg",   "libcutensor"};
+
+struct Diagnosis {
+  std::string program, runtime = "none";
+  std::vector<std::string> unsupported = {}, targets = {}, problems = {}, remarks = {};
+  bool ptx = false, can_run = true;
+};
+
+void diagnose_runtime(const Program& program, Diagnosis& diagnosis) {
+  for (const std::string& needed : program.needed) {
+    if (needed.starts_with("libcudart.so")) diagnosis.runtime = needed;
+    for (const std::string_view library : kLibraries)
+      if (needed.starts_with(library))
+        diagnosis.problems.push_back(needed + " has no remote counterpart yet");
+  }
+  if (program.static_runtime) {
+    diagnosis.runtime = "static";
+    diagnosis.problems.push_back(
+        "this program embeds NVIDIA's static CUDA runtime; relink with `-cudart shared`");
+  } else if (diagnosis.runtime != "none" && diagnosis.runtime != "libcudart.so.12" &&
+             diagnosis.runtime != "libcudart.so.13") {
+    diagnosis.problems.push_back("it needs " + diagnosis.runtime +
+                                 "; there are libcudart.so.12 and libcudart.so.13");
+  }
+}
+
+void diagnose_code(const Program& program, Diagnosis& diagnosis) {
+  if (!program.members_problem.empty())
+    diagnosis.problems.push_back("its fat binary cannot be read: " + program.members_problem);
+  std::set<std::string> targets;
+  for (const Member& member : program.members) {
+    const bool ptx = member.kind == MemberKind::ptx;
+    diagnosis.ptx = diagnosis.ptx || ptx;
+    targets.insert(fmt::format("{}{}", ptx ? "compute_" : "sm_", member.sm));
+  }
+  diagnosis.targets.assign(targets.begin(), targets.end());
+  if (!program.has_device_code) {
+    diagnosis.remarks.push_back(
+        "the file itself has no device code; what libraries and scripts load is not seen here");
+  } else if (!diagnosis.ptx && diagnosis.problems.empty()) {
+    diagnosis.remarks.push_back(
+        "no PTX inside: it runs on a GPU of its targets, not on the cpu back end (compile with"
+        " -gencode arch=compute_XX,code=compute_XX)");
+  }
+}
+
+Diagnosis diagnose(const std::string& path, const Program& program) {
+  Diagnosis diagnosis{.program = path};
+  diagnose_runtime(program, diagnosis);
+  diagnose_code(program, diagnosis);
+  for (const Import& import : program.imports)
+    if (kUnsupported.contains(import.name)) diagnosis.unsupported.push_back(import.name);
+  if (!diagnosis.unsupported.empty())
+    diagnosis.problems.push_back(fmt::format("it calls functions that are refused: {}",
+                                             fmt::join(diagnosis.unsupported, ", ")));
+  diagnosis.can_run = diagnosis.problems.empty();
+  return diagnosis;
+}
+
+std::string as_text(const Diagnosis& diagnosis) {
+  std::string text = fmt::format(
+      "{}: {}\n  CUDA runtime   {}\n  device code    {}\n", diagnosis.program,
+      diagnosis.can_run ? "can run" : "cannot run", diagnosis.runtime,
+      diagnosis.targets.empty() ? "none" : fmt::format("{}", fmt::join(diagnosis.targets, ", ")));
+  for (const std::string& problem : diagnosis.problems) text += "  cannot run: " + problem + "\n";
+  for (const std::string& remark : diagnosis.remarks) text += "  note: " + remark + "\n";
+  return text;
+}
+
+std::string as_json(const Diagnosis& diagnosis) {
+  JsonWriter json;
+  const auto texts = [&](const std::vector<std::string>& list) {
+    json.list(list, "    ", [&](const std::string& text) { json.string(text); });
+  };
+  json.raw("{\n  \"kind\": \"RemoteDoctor\",\n  \"program\": ").string(diagnosis.program);
+  json.raw(",\n  \"can_run\": ").boolean(diagnosis.can_run);
+  json.raw(",\n  \"runtime\": ").string(diagnosis.runtime);
+  json.raw(",\n  \"has_ptx\": ").boolean(diagnosis.ptx);
+  json.raw(",\n  \"targets\": ");
+  texts(diagnosis.targets);
+  json.raw(",\n  \"unsupported\": ");
+  texts(diagnosis.unsupported);
+  json.raw(",\n  \"problems\": ");
+  texts(diagnosis.problems);
+  json.raw(",\n  \"remarks\": ");
+  texts(diagnosis.remarks);
+  return json.raw("\n}\n").take();
+}
+
+struct DoctorFlags {
+  std::string program;
+  Output output;
+};
+
+Result<Exit> run_doctor(Context& context, const DoctorFlags& flags) {
+  const Result<std::string> path = find_program(flags.program);
+  if (!path) return failed(path.error());
+  const Result<std::string> content = read_program_file(*path);
+  if (!content) return failed(content.error());
+  const std::span<const char> bytes(*content);
+  const Result<Program> program = remote::image::read_program(std::as_bytes(bytes));
+  if (!program)
+    return bad_input(*path, "not an executable of this machine: " + program.error().message);
+  const Diagnosis diagnosis = diagnose(*path, *program);
+  const auto done =
+      deliver(context, flags.output,
+              flags.output.format == "json" ? as_json(diagnosis) : as_text(diagnosis));
+  if (!done) return failed(done.error());
+  return diagnosis.can_run ? Exit::done : Exit::no;
+}
+
+}  // namespace
+
+Command add_remote_doctor(CLI::App& remote) {
+  CLI::App* command = remote.add_subcommand(
+      "doctor", "Say whether a CUDA program can run remotely, and why not; runs nothing");
+  auto flags = std::make_shared<DoctorFlags>();
+  command->add_option("program", flags->program, "The executable or library to look at")
+      ->required()
+      ->type_name("FILE");
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer("partita remote doctor ./vectorAdd\npartita remote doctor --format json ./lud");
+  return {command, [flags](Context& context) { return run_doctor(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,207 @@
+// partita remote serve: gives parts of this machine to programs that run elsewhere.
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+
+#include "base/descriptor.h"
+#include "flags.h"
+#include "hw/topology.h"
+#include "remote/remote_commands.h"
+#include "remote/server/broker.h"
+#include "remote/server_places.h"
+#include "remote/serving_parts.h"
+
+namespace partita::cli {
+namespace {
+
+using remote::server::Broker;
+using remote::server::BrokerOptions;
+using remote::server::Confinement;
+
+constexpr int kMaxSessions = 1024;
+constexpr double kMebibyte = 1 << 20, kSecondNs = 1e9;
+
+struct RemoteServeFlags {
+  std::string listen, token_file, state_directory, metrics, images, user, idle, wall;
+  PartFlags parts;
+  int warm = 1, queue = 64;
+  double memory_mib = 4096;
+  bool open_sandbox = false, with_parent = false;
+};
+
+Result<remote::Nanos> limit_of(const std::string& flag, const std::string& text) {
+  if (text.empty()) return remote::Nanos(0);
+  const Result<Seconds> time = parse_duration(flag, text);
+  if (!time) return failed(time.error());
+  return remote::Nanos(static_cast<std::int64_t>(time->value * kSecondNs));
+}
+
+// A secret of one line that only its owner may read.
+Result<std::string> token_of(Context& context, const std::string& file) {
+  if (file.empty()) return std::string();
+  Result<std::string> text = context.files.read(file);
+  if (!text) return failed(text.error());
+  const auto rights = std::filesystem::status(file).permissions();
+  using std::filesystem::perms;
+  if ((rights & (perms::group_read | perms::others_read)) != perms::none)
+    return bad_input("--token-file", fmt::format("others may read {}; chmod 600 it", file));
+  const std::string token = text->substr(0, text->find('\n'));
+  if (token.empty() || token.size() > remote::kMaxText)
+    return bad_input("--token-file", fmt::format("the first line of {} is no token", file));
+  return token;
+}
+
+Result<void> set_user(const std::string& name, remote::server::SandboxOptions& sandbox) {
+  if (name.empty()) return {};
+  const passwd* const user = ::getpwnam(name.c_str());
+  if (user == nullptr) return bad_input("--user", fmt::format("there is no user {}", name));
+  sandbox.uid = static_cast<long>(user->pw_uid);
+  sandbox.gid = static_cast<long>(user->pw_gid);
+  return {};
+}
+
+Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
+  BrokerOptions options;
+  flags.parts.memory = static_cast<std::uint64_t>(flags.memory_mib * kMebibyte);
+  auto parts = parts_of(flags.parts);
+  if (!parts) return failed(parts.error());
+  options.worker.parts = *std::move(parts);
+  options.worker.open = opener_of(flags.parts);
+  options.worker.limits.memory = flags.parts.memory;
+  options.backend = flags.parts.backend;
+  options.worker.sandbox.confinement = flags.open_sandbox             ? Confinement::none
+                                       : flags.parts.backend == "cpu" ? Confinement::strict
+                                                                      : Confinement::driver;
+  if (auto done = set_user(flags.user, options.worker.sandbox); !done) return failed(done.error());
+  const auto idle = limit_of("--idle-limit", flags.idle);
+  const auto wall = limit_of("--wall-limit", flags.wall);
+  const auto token = token_of(context, flags.token_file);
+  for (const Error* error : {idle ? nullptr : &idle.error(), wall ? nullptr : &wall.error(),
+                             token ? nullptr : &token.error()})
+    if (error != nullptr) return failed(*error);
+  options.worker.idle_limit = *idle;
+  options.worker.wall_limit = *wall;
+  options.token = *token;
+  options.worker.images = flags.images;
+  options.limits.warm = static_cast<std::size_t>(flags.warm);
+  options.limits.queue = static_cast<std::size_t>(flags.queue);
+  options.metrics_file = flags.metrics;
+  const std::string directory = remote_state_directory(flags.state_directory);
+  if (auto made = context.files.make_directories(directory); !made) return failed(made.error());
+  static_cast<void>(living_servers(context.files, directory));  // dead ones' files go
+  options.state_file = fmt::format("{}/server-{}.json", directory, ::getpid());
+  return options;
+}
+
+// Others than this host's users may only come with a token.
+Result<void> check_address(const RemoteServeFlags& flags) {
+  const bool local = flags.listen.starts_with("unix:") || flags.listen.starts_with("socket:") ||
+                     flags.listen.find("127.0.0.1:") != std::string::npos ||
+                     flags.listen.find("[::1]:") != std::string::npos ||
+                     flags.listen.find("localhost:") != std::string::npos;
+  if (local || !flags.token_file.empty()) return {};
+  return bad_input("--listen", fmt::format("{} can be reached from other hosts: give a "
+                                           "--token-file, too",
+                                           flags.listen));
+}
+
+Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
+  if (flags.listen.empty()) flags.listen = default_remote_address();
+  if (auto good = check_address(flags); !good) return failed(good.error());
+  if (flags.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const Descriptor stop(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  Result<BrokerOptions> options = broker_options(context, flags);
+  if (!options) return failed(options.error());
+  if (flags.listen.starts_with("unix:/") || flags.listen.starts_with("socket:/")) {
+    const std::string path = flags.listen.substr(flags.listen.find(':') + 1);
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  }
+  auto broker = Broker::open(flags.listen, *std::move(options), context.files);
+  if (!broker) return failed(broker.error());
+  say(context, fmt::format("listening on {}\n", (*broker)->address()));
+  if (auto served = (*broker)->run(stop.get()); !served) return failed(served.error());
+  return Exit::done;
+}
+
+void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
+  one_of(command.add_option("--backend", flags.parts.backend, "What runs kernels"), {"cpu"})
+      ->type_name("cpu")
+      ->default_str("cpu");
+  within(command.add_option("--units", flags.parts.units,
+                            "Units (threads) of the CPU for a session; as many as there are cores"),
+         1, hw::kMaxUnits)
+      ->type_name("N");
+  command
+      .add_option("--shape", flags.parts.shapes,
+                  "A part for one session, as in CPU-4; give it as often as there are parts")
+      ->type_name("SHAPE");
+  within(command.add_option("--sessions", flags.parts.sessions,
+                            "Sessions at the same time, where no --shape is given"),
+         1, kMaxSessions)
+      ->type_name("N")
+      ->default_str("8");
+  within(command.add_option("--memory", flags.memory_mib, "What a session may allocate, in MiB"), 1,
+         256 * 1024)
+      ->type_name("MIB")
+      ->default_str("4096");
+}
+
+void add_guard_flags(CLI::App& command, RemoteServeFlags& flags) {
+  command.add_option("--token-file", flags.token_file, "What clients must know to be served")
+      ->type_name("FILE");
+  command.add_option("--idle-limit", flags.idle, "Ends sessions that ask for nothing so long")
+      ->type_name("TIME");
+  command.add_option("--wall-limit", flags.wall, "Ends sessions after so long")->type_name("TIME");
+  command.add_option("--user", flags.user, "Where root: who the processes of sessions are")
+      ->type_name("NAME");
+  command.add_flag("--no-sandbox", flags.open_sandbox,
+                   "Processes of sessions may do whatever ours may; to look for faults");
+}
+
+}  // namespace
+
+Command add_remote_serve(CLI::App& remote) {
+  auto flags = std::make_shared<RemoteServeFlags>();
+  CLI::App* command = remote.add_subcommand(
+      "serve", "Give parts of this machine to programs that were started with `remote run`");
+  command
+      ->add_option("--listen", flags->listen,
+                   "Where: unix:PATH (fastest), tcp:HOST:PORT; a socket in /run/partita or "
+                   "$XDG_RUNTIME_DIR")
+      ->type_name("ADDRESS");
+  add_part_flags(*command, *flags);
+  within(command->add_option("--warm", flags->warm, "Workers that are kept ready for who comes"), 0,
+         kMaxSessions)
+      ->type_name("N")
+      ->default_str("1");
+  within(command->add_option("--queue", flags->queue, "Clients that may wait for a free part"), 0,
+         kMaxSessions)
+      ->type_name("N")
+      ->default_str("64");
+  add_guard_flags(*command, *flags);
+  command->add_option("--images", flags->images, "Keeps programs' images here between sessions")
+      ->type_name("DIR");
+  command->add_option("--metrics", flags->metrics, "Writes metrics here, as Prometheus reads them")
+      ->type_name("FILE");
+  command->add_option("--state-dir", flags->state_directory, "Where `remote sessions` looks")
+      ->type_name("DIR");
+  command->add_flag("--with-parent", flags->with_parent,
+                    "Ends when the process that started it ends");
+  command->footer(
+      "partita remote serve --listen unix:/tmp/partita.sock --shape CPU-2 --shape CPU-2");
+  return {command, [flags](Context& context) { return run_remote_serve(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,69 @@
+// Running somebody's program under the client libraries: where they lie, what its environment gets,
+// a private server beside it. POSIX; one program per process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "remote/image/program.h"
+
+namespace partita::cli {
+
+using Environment = std::map<std::string, std::string>;
+
+// The folder with libcudart.so.13 and the others: beside this program (build tree), or where
+// installation puts it.
+Result<std::string> client_libraries();
+
+// The file that a shell would run for this word.
+Result<std::string> find_program(const std::string& word);
+Result<std::string> read_program_file(const std::string& path);
+
+// What is to be added to the program's environment so that it finds the libraries.
+Environment library_environment(const std::string& libraries,
+                                const std::optional<remote::image::Program>& program);
+
+// A folder that goes with this object.
+class PrivateFolder {
+ public:
+  static Result<PrivateFolder> make();
+  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
+  ~PrivateFolder();
+  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::move(other.path_)) {
+    other.path_.clear();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A server of ours: ends with this object, and with this process however it ends.
+class PrivateServer {
+ public:
+  // Waits until it takes connections.
+  static Result<PrivateServer> start(const std::string& folder);
+  explicit PrivateServer(pid_t pid, std::string address)
+      : pid_(pid), address_(std::move(address)) {}
+  ~PrivateServer();
+  PrivateServer(PrivateServer&& other) noexcept
+      : pid_(other.pid_), address_(std::move(other.address_)) {
+    other.pid_ = -1;
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  pid_t pid_;
+  std::string address_;
+};
+
+// Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its
+// exit status, or 128 + the signal that ended it.
+Result<int> run_program(const std::vector<std::string>& words, const Environment& added);
+
+}  // namespace partita::cli

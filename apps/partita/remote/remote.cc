@@ -1,0 +1,29 @@
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+#include "remote/remote_commands.h"
+
+namespace partita::cli {
+
+Command add_remote(CLI::App& app) {
+  CLI::App* remote = app.add_subcommand(
+      "remote", "Run CUDA programs on a GPU that is elsewhere, or on no GPU at all");
+  remote->require_subcommand(1);
+  const std::vector<Command> commands = {
+      add_remote_trace(*remote),
+      add_remote_operations(*remote),
+      add_remote_run(*remote),
+      add_remote_doctor(*remote),
+      add_remote_serve(*remote),
+      add_remote_sessions(*remote),
+      add_remote_stop(*remote),
+  };
+  return {remote, [commands](Context& context) -> Result<Exit> {
+            for (const Command& command : commands) {
+              if (command.app->parsed()) return command.run(context);
+            }
+            return bad_input("", "remote needs a subcommand");
+          }};
+}
+
+}  // namespace partita::cli

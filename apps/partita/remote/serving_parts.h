@@ -1,0 +1,27 @@
+// The parts of this machine that `partita remote serve` gives to sessions, and how each is opened:
+// the only place that knows the back ends.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "remote/server/worker.h"
+
+namespace partita::cli {
+
+struct PartFlags {
+  std::string backend = "cpu";
+  int units = 0;                    // of the CPU; 0: as many as there are
+  std::vector<std::string> shapes;  // a part each; empty: `sessions` times all units
+  int sessions = 8;
+  std::uint64_t memory = std::uint64_t{4} << 30;
+  std::string library;  // libcuda, of back end cuda
+};
+
+// bad_input for shapes that this machine does not have.
+Result<std::vector<remote::server::Part>> parts_of(const PartFlags& flags);
+
+// What opens one of them, in a worker.
+decltype(remote::server::WorkerOptions::open) opener_of(const PartFlags& flags);
+
+}  // namespace partita::cli

@@ -1,0 +1,270 @@
+// libcuda: start, devices, contexts, errors. One device, and one context that every thread has:
+// cuCtxCreate gives another name for it.
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "driver.h"
+
+namespace partita::remote::shim {
+namespace {
+
+constexpr Status kNotInitialised = 3;
+bool initialised = false;  // cuInit was called
+
+struct Context {
+  unsigned flags = 0;
+};
+Context primary;
+thread_local std::vector<Context*> contexts;  // the current one last
+
+Status check(int device) {
+  if (!initialised) return kNotInitialised;
+  return device == 0 ? session().ready() : client::kInvalidDevice;
+}
+
+struct DriverError {
+  int number;
+  const char* name;
+  const char* text;
+};
+constexpr DriverError kDriverErrors[] = {
+#include "driver_errors.inc"
+};
+
+const DriverError* driver_error(int number) {
+  for (const DriverError& error : kDriverErrors)
+    if (error.number == number) return &error;
+  return nullptr;
+}
+
+Status set_current(void* context) {
+  if (!contexts.empty()) contexts.pop_back();
+  if (context != nullptr) contexts.push_back(static_cast<Context*>(context));
+  return kOk;
+}
+
+Status new_context(void** context, unsigned flags, int device) {
+  if (const Status status = check(device); status != kOk) return status;
+  if (context == nullptr) return kInvalidValue;
+  auto* made = new Context{flags};  // its address may be used after cuCtxDestroy
+  contexts.push_back(made);
+  *context = made;
+  return kOk;
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cuInit(unsigned flags) {
+  return guarded([&] {
+    if (flags != 0) return kInvalidValue;
+    const Status status = session().ready();
+    initialised = status == kOk;
+    return status;
+  });
+}
+CUDA_EXPORT Status cuDriverGetVersion(int* version) {
+  return guarded([&] {
+    if (version == nullptr) return kInvalidValue;
+    const Status status = session().ready();
+    *version = status == kOk ? static_cast<int>(session().device().driver_version) : 0;
+    return status;
+  });
+}
+CUDA_EXPORT Status cuGetErrorName(int number, const char** name) {
+  const DriverError* error = driver_error(number);
+  if (name == nullptr) return kInvalidValue;
+  *name = error == nullptr ? nullptr : error->name;
+  return error == nullptr ? kInvalidValue : kOk;
+}
+CUDA_EXPORT Status cuGetErrorString(int number, const char** text) {
+  const DriverError* error = driver_error(number);
+  if (text == nullptr) return kInvalidValue;
+  *text = error == nullptr ? nullptr : error->text;
+  return error == nullptr ? kInvalidValue : kOk;
+}
+
+// --- devices -----------------------------------------------------------------------------------
+
+CUDA_EXPORT Status cuDeviceGetCount(int* count) {
+  return guarded([&] {
+    if (count == nullptr) return kInvalidValue;
+    if (!initialised) return kNotInitialised;
+    *count = 1;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDeviceGet(int* device, int ordinal) {
+  return guarded([&] {
+    if (device == nullptr) return kInvalidValue;
+    *device = 0;
+    return check(ordinal);
+  });
+}
+CUDA_EXPORT Status cuDeviceGetName(char* name, int length, int device) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    if (name == nullptr || length <= 0) return kInvalidValue;
+    std::snprintf(name, static_cast<std::size_t>(length), "%s", session().device().name.c_str());
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    if (uuid == nullptr) return kInvalidValue;
+    std::memcpy(uuid, session().device().uuid.data(), session().device().uuid.size());
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDeviceGetUuid(unsigned char* uuid, int device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
+CUDA_EXPORT Status cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    if (bytes == nullptr) return kInvalidValue;
+    const auto state = session().memory();
+    if (!state) return state.error();
+    *bytes = state->total;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDeviceGetAttribute(int* value, int attribute, int device) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    if (value == nullptr || attribute <= 0) return kInvalidValue;
+    *value = session().device().attribute(static_cast<std::uint32_t>(attribute));
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDeviceComputeCapability(int* major, int* minor, int device) {
+  constexpr int kMajor = 75, kMinor = 76;
+  const Status status = cuDeviceGetAttribute(major, kMajor, device);
+  return status != kOk ? status : cuDeviceGetAttribute(minor, kMinor, device);
+}
+CUDA_EXPORT Status cuDeviceCanAccessPeer(int* can, int, int) {
+  if (can == nullptr) return kInvalidValue;
+  *can = 0;
+  return kOk;
+}
+
+// --- contexts ----------------------------------------------------------------------------------
+
+CUDA_EXPORT Status cuDevicePrimaryCtxRetain(void** context, int device) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    if (context == nullptr) return kInvalidValue;
+    *context = &primary;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDevicePrimaryCtxRelease_v2(int) { return kOk; }
+CUDA_EXPORT Status cuDevicePrimaryCtxSetFlags_v2(int, unsigned flags) {
+  primary.flags = flags;
+  return kOk;
+}
+CUDA_EXPORT Status cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  return guarded([&] {
+    if (const Status status = check(device); status != kOk) return status;
+    if (flags != nullptr) *flags = primary.flags;
+    if (active != nullptr) *active = 1;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuDevicePrimaryCtxReset_v2(int) {
+  return guarded([] { return session().reset(); });
+}
+CUDA_EXPORT Status cuCtxCreate_v2(void** context, unsigned flags, int device) {
+  return guarded([&] { return new_context(context, flags, device); });
+}
+CUDA_EXPORT Status cuCtxCreate_v3(void** context, void*, int count, unsigned flags, int device) {
+  if (count != 0) return unsupported("cuCtxCreate with an affinity");
+  return cuCtxCreate_v2(context, flags, device);
+}
+CUDA_EXPORT Status cuCtxCreate_v4(void** context, void* parameters, unsigned flags, int device) {
+  if (parameters != nullptr) return unsupported("cuCtxCreate with parameters");
+  return cuCtxCreate_v2(context, flags, device);
+}
+CUDA_EXPORT Status cuCtxDestroy_v2(void* context) {
+  return guarded([&] {
+    std::erase(contexts, static_cast<Context*>(context));
+    return context == nullptr ? client::kInvalidContext : session().synchronise();
+  });
+}
+CUDA_EXPORT Status cuCtxPushCurrent_v2(void* context) {
+  return guarded([&] {
+    contexts.push_back(static_cast<Context*>(context));
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuCtxPopCurrent_v2(void** context) {
+  return guarded([&] {
+    if (contexts.empty()) return client::kInvalidContext;
+    if (context != nullptr) *context = contexts.back();
+    contexts.pop_back();
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuCtxSetCurrent(void* context) {
+  return guarded([&] { return set_current(context); });
+}
+CUDA_EXPORT Status cuCtxGetCurrent(void** context) {
+  if (context == nullptr) return kInvalidValue;
+  *context = contexts.empty() ? nullptr : contexts.back();
+  return kOk;
+}
+CUDA_EXPORT Status cuCtxGetDevice(int* device) {
+  if (device == nullptr) return kInvalidValue;
+  *device = 0;
+  return contexts.empty() ? client::kInvalidContext : kOk;
+}
+CUDA_EXPORT Status cuCtxGetFlags(unsigned* flags) {
+  if (flags == nullptr) return kInvalidValue;
+  *flags = contexts.empty() ? 0 : contexts.back()->flags;
+  return contexts.empty() ? client::kInvalidContext : kOk;
+}
+CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
+  if (version == nullptr) return kInvalidValue;
+  *version = 3020;
+  return kOk;
+}
+CUDA_EXPORT Status cuCtxSynchronize() {
+  return guarded([] { return session().synchronise(); });
+}
+CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int) {
+  if (value == nullptr) return kInvalidValue;
+  *value = 0;
+  return kOk;
+}
+CUDA_EXPORT Status cuCtxSetLimit(int, std::size_t) { return kOk; }
+CUDA_EXPORT Status cuCtxSetCacheConfig(int) { return kOk; }
+CUDA_EXPORT Status cuCtxGetCacheConfig(int* config) {
+  if (config == nullptr) return kInvalidValue;
+  *config = 0;
+  return kOk;
+}
+CUDA_EXPORT Status cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return kOk;
+}
+CUDA_EXPORT Status cuProfilerStart() { return kOk; }
+CUDA_EXPORT Status cuProfilerStop() { return kOk; }
+
+// NVIDIA's runtime asks here for tables that are not public. None is given; the runtime that is
+// built into a program then ends with an error, and this says why.
+CUDA_EXPORT Status cuGetExportTable(const void** table, const unsigned char* id) {
+  if (table != nullptr) *table = nullptr;
+  constexpr unsigned char kRuntime[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+                                          0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+  if (id != nullptr && std::memcmp(id, kRuntime, sizeof kRuntime) == 0) {
+    std::fputs(
+        "partita remote: this program embeds NVIDIA's static CUDA runtime; relink with"
+        " `-cudart shared`\n",
+        stderr);
+  }
+  return client::kNotSupported;
+}
+
+}  // namespace partita::remote::shim

@@ -1,0 +1,228 @@
+// libcuda: memory, copies, sets.
+#include <algorithm>
+
+#include "driver.h"
+
+namespace partita::remote::shim {
+namespace {
+
+void* place(DevicePtr address) { return handle_of(address); }
+
+Status allocate(DevicePtr* memory, std::size_t bytes) {
+  if (memory == nullptr || bytes == 0) return kInvalidValue;
+  return give(session().allocate(bytes), memory);
+}
+
+Status allocate_host(void** memory, std::size_t bytes) {
+  const auto got = session().host_allocate(bytes);
+  if (!got) return got.error();
+  if (memory == nullptr) return kInvalidValue;
+  *memory = *got;
+  return kOk;
+}
+
+Status copy_2d(const DriverCopy2D* c, void* stream, bool later) {
+  enum Type { kHost = 1, kDevice = 2, kArray = 3 };
+  if (c == nullptr) return kInvalidValue;
+  if (c->from_type == kArray || c->to_type == kArray) return unsupported("cuMemcpy2D (array)");
+  const auto start = [](const void* at, std::size_t x, std::size_t y, std::size_t pitch) {
+    return static_cast<const std::byte*>(at) + y * pitch + x;
+  };
+  const void* from = c->from_type == kHost ? c->from_host : place(c->from_device);
+  const void* to = c->to_type == kHost ? c->to_host : place(c->to_device);
+  const std::size_t from_pitch = c->from_pitch == 0 ? c->width : c->from_pitch;
+  const std::size_t to_pitch = c->to_pitch == 0 ? c->width : c->to_pitch;
+  return copy_rows({.to = const_cast<std::byte*>(start(to, c->to_x, c->to_y, to_pitch)),
+                    .to_pitch = to_pitch,
+                    .from = start(from, c->from_x, c->from_y, from_pitch),
+                    .from_pitch = from_pitch,
+                    .width = c->width,
+                    .rows = c->height,
+                    .kind = kByAddress},
+                   stream, later);
+}
+
+Status set(DevicePtr to, std::uint32_t value, std::uint32_t element, std::size_t count,
+           void* stream) {
+  return set_rows({place(to), count * element, value, element, count, 1}, stream);
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cuMemAlloc_v2(DevicePtr* memory, std::size_t bytes) {
+  return guarded([&] { return allocate(memory, bytes); });
+}
+CUDA_EXPORT Status cuMemAllocPitch_v2(DevicePtr* memory, std::size_t* pitch, std::size_t width,
+                                      std::size_t height, unsigned) {
+  return guarded([&] {
+    constexpr std::size_t kPitch = 512;
+    if (pitch == nullptr) return kInvalidValue;
+    *pitch = (width + kPitch - 1) / kPitch * kPitch;
+    return allocate(memory, *pitch * height);
+  });
+}
+CUDA_EXPORT Status cuMemFree_v2(DevicePtr memory) {
+  return guarded([&] { return session().release(memory); });
+}
+STREAM_FUNCTION(cuMemAllocAsync, _ptsz,
+                (DevicePtr * memory, std::size_t bytes, [[maybe_unused]] void* stream),
+                { return allocate(memory, bytes); })
+STREAM_FUNCTION(cuMemFreeAsync, _ptsz, (DevicePtr memory, void* stream),
+                { return session().release_on(number_of(stream), memory); })
+CUDA_EXPORT Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return guarded([&] {
+    const auto state = session().memory();
+    if (!state) return state.error();
+    if (free != nullptr) *free = state->free;
+    if (total != nullptr) *total = state->total;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuMemGetAddressRange_v2(DevicePtr* begin, std::size_t* bytes,
+                                           DevicePtr address) {
+  return guarded([&] {
+    const auto block = session().block_of(address);
+    if (!block) return kInvalidValue;
+    if (begin != nullptr) *begin = block->address;
+    if (bytes != nullptr) *bytes = block->bytes;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuMemAllocHost_v2(void** memory, std::size_t bytes) {
+  return guarded([&] { return allocate_host(memory, bytes); });
+}
+CUDA_EXPORT Status cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  constexpr unsigned kMapped = 2;
+  if ((flags & kMapped) != 0) return unsupported("cuMemHostAlloc (mapped)");
+  return guarded([&] { return allocate_host(memory, bytes); });
+}
+CUDA_EXPORT Status cuMemFreeHost(void* memory) {
+  return guarded([&] { return session().host_release(memory); });
+}
+CUDA_EXPORT Status cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
+  constexpr unsigned kMapped = 2;
+  if ((flags & kMapped) != 0) return unsupported("cuMemHostRegister (mapped)");
+  return guarded([&] { return session().host_register(memory, bytes); });
+}
+CUDA_EXPORT Status cuMemHostUnregister(void* memory) {
+  return guarded([&] { return session().host_unregister(memory); });
+}
+
+// --- copies ------------------------------------------------------------------------------------
+
+#define COPY_FUNCTION(name, suffix, parameters, to, from, kind)                                 \
+  CUDA_EXPORT Status name parameters {                                                          \
+    return guarded([&] { return copy({to, from, bytes, kind}, nullptr, false); });              \
+  }                                                                                             \
+  CUDA_EXPORT Status name##suffix parameters {                                                  \
+    return guarded([&] { return copy({to, from, bytes, kind}, own_default(nullptr), false); }); \
+  }
+COPY_FUNCTION(cuMemcpyHtoD_v2, _ptds, (DevicePtr to, const void* from, std::size_t bytes),
+              place(to), from, kHostToDevice)
+COPY_FUNCTION(cuMemcpyDtoH_v2, _ptds, (void* to, DevicePtr from, std::size_t bytes), to,
+              place(from), kDeviceToHost)
+COPY_FUNCTION(cuMemcpyDtoD_v2, _ptds, (DevicePtr to, DevicePtr from, std::size_t bytes), place(to),
+              place(from), kDeviceToDevice)
+COPY_FUNCTION(cuMemcpy, _ptds, (DevicePtr to, DevicePtr from, std::size_t bytes), place(to),
+              place(from), kByAddress)
+STREAM_FUNCTION(cuMemcpyHtoDAsync_v2, _ptsz,
+                (DevicePtr to, const void* from, std::size_t bytes, void* stream), {
+                  return copy({place(to), from, bytes, kHostToDevice}, stream, true);
+                })
+STREAM_FUNCTION(cuMemcpyDtoHAsync_v2, _ptsz,
+                (void* to, DevicePtr from, std::size_t bytes, void* stream), {
+                  return copy({to, place(from), bytes, kDeviceToHost}, stream, true);
+                })
+STREAM_FUNCTION(cuMemcpyDtoDAsync_v2, _ptsz,
+                (DevicePtr to, DevicePtr from, std::size_t bytes, void* stream), {
+                  return copy({place(to), place(from), bytes, kDeviceToDevice}, stream, true);
+                })
+STREAM_FUNCTION(cuMemcpyAsync, _ptsz,
+                (DevicePtr to, DevicePtr from, std::size_t bytes, void* stream), {
+                  return copy({place(to), place(from), bytes, kByAddress}, stream, true);
+                })
+STREAM_FUNCTION(cuMemcpy2DAsync_v2, _ptsz, (const DriverCopy2D* copy, void* stream),
+                { return copy_2d(copy, stream, true); })
+CUDA_EXPORT Status cuMemcpy2D_v2(const DriverCopy2D* copy) {
+  return guarded([&] { return copy_2d(copy, nullptr, false); });
+}
+CUDA_EXPORT Status cuMemcpy2DUnaligned_v2(const DriverCopy2D* copy) { return cuMemcpy2D_v2(copy); }
+
+// --- sets --------------------------------------------------------------------------------------
+
+CUDA_EXPORT Status cuMemsetD8_v2(DevicePtr to, unsigned char value, std::size_t count) {
+  return guarded([&] { return set(to, value, 1, count, nullptr); });
+}
+CUDA_EXPORT Status cuMemsetD16_v2(DevicePtr to, unsigned short value, std::size_t count) {
+  return guarded([&] { return set(to, value, 2, count, nullptr); });
+}
+CUDA_EXPORT Status cuMemsetD32_v2(DevicePtr to, unsigned value, std::size_t count) {
+  return guarded([&] { return set(to, value, 4, count, nullptr); });
+}
+CUDA_EXPORT Status cuMemsetD2D8_v2(DevicePtr to, std::size_t pitch, unsigned char value,
+                                   std::size_t width, std::size_t height) {
+  return guarded([&] { return set_rows({place(to), pitch, value, 1, width, height}, nullptr); });
+}
+CUDA_EXPORT Status cuMemsetD2D32_v2(DevicePtr to, std::size_t pitch, unsigned value,
+                                    std::size_t width, std::size_t height) {
+  return guarded([&] { return set_rows({place(to), pitch, value, 4, width, height}, nullptr); });
+}
+STREAM_FUNCTION(cuMemsetD8Async, _ptsz,
+                (DevicePtr to, unsigned char value, std::size_t count, void* stream),
+                { return set(to, value, 1, count, stream); })
+STREAM_FUNCTION(cuMemsetD16Async, _ptsz,
+                (DevicePtr to, unsigned short value, std::size_t count, void* stream),
+                { return set(to, value, 2, count, stream); })
+STREAM_FUNCTION(cuMemsetD32Async, _ptsz,
+                (DevicePtr to, unsigned value, std::size_t count, void* stream),
+                { return set(to, value, 4, count, stream); })
+
+CUDA_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePtr pointer) {
+  return guarded([&] {
+    enum Which {
+      kContext = 1,
+      kMemoryType,
+      kDevicePointer,
+      kHostPointer,
+      kIsManaged = 8,
+      kOrdinal = 9,
+      kRangeStart = 11,
+      kRangeSize = 12,
+      kMapped = 13
+    };
+    const auto block = session().block_of(pointer);
+    const bool pinned = session().is_pinned(place(pointer), 1);
+    if (value == nullptr || (!block && !pinned)) return kInvalidValue;
+    constexpr unsigned kHost = 1, kDevice = 2;
+    switch (attribute) {
+      case kMemoryType:
+        *static_cast<unsigned*>(value) = block ? kDevice : kHost;
+        return kOk;
+      case kDevicePointer:
+        if (!block) return kInvalidValue;
+        *static_cast<DevicePtr*>(value) = pointer;
+        return kOk;
+      case kHostPointer:
+        if (block) return kInvalidValue;
+        *static_cast<void**>(value) = place(pointer);
+        return kOk;
+      case kIsManaged:
+        *static_cast<unsigned*>(value) = 0;
+        return kOk;
+      case kOrdinal:
+        *static_cast<int*>(value) = 0;
+        return kOk;
+      case kRangeStart:
+        *static_cast<DevicePtr*>(value) = block ? block->address : pointer;
+        return kOk;
+      case kRangeSize:
+        if (!block) return kInvalidValue;
+        *static_cast<std::size_t*>(value) = block->bytes;
+        return kOk;
+      default:
+        return unsupported("an attribute of cuPointerGetAttribute");
+    }
+  });
+}
+
+}  // namespace partita::remote::shim

@@ -1,0 +1,97 @@
+// libcuda: streams, events, functions of the program, graphs by capture.
+#include "driver.h"
+
+namespace partita::remote::shim {
+
+CUDA_EXPORT Status cuStreamCreate(void** stream, unsigned flags) {
+  return guarded([&] { return give(session().create_stream(flags, 0), stream); });
+}
+CUDA_EXPORT Status cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  return guarded([&] { return give(session().create_stream(flags, priority), stream); });
+}
+CUDA_EXPORT Status cuStreamDestroy_v2(void* stream) {
+  return guarded([&] { return session().destroy_stream(number_of(stream)); });
+}
+STREAM_FUNCTION(cuStreamSynchronize, _ptsz, (void* stream),
+                { return session().synchronise_stream(number_of(stream)); })
+STREAM_FUNCTION(cuStreamQuery, _ptsz, (void* stream),
+                { return session().query_stream(number_of(stream)); })
+STREAM_FUNCTION(cuStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned),
+                { return session().wait_event(number_of(stream), number_of(event)); })
+STREAM_FUNCTION(cuStreamGetFlags, _ptsz, (void* stream, unsigned* flags),
+                { return give(session().stream_flags(number_of(stream)), flags); })
+STREAM_FUNCTION(cuStreamGetPriority, _ptsz, (void* stream, int* priority),
+                { return give(session().stream_priority(number_of(stream)), priority); })
+STREAM_FUNCTION(cuLaunchHostFunc, _ptsz, (void* stream, void (*function)(void*), void* data), {
+  if (function == nullptr) return kInvalidValue;
+  return session().call_host(number_of(stream), {.function = function, .data = data});
+})
+STREAM_FUNCTION(cuStreamAddCallback, _ptsz,
+                (void* stream, void (*function)(void*, int, void*), void* data, unsigned), {
+                  if (function == nullptr) return kInvalidValue;
+                  return session().call_host(
+                      number_of(stream), {.with_stream = function, .stream = stream, .data = data});
+                })
+STREAM_FUNCTION(cuStreamBeginCapture_v2, _ptsz, (void* stream, int mode), {
+  return session().begin_capture(number_of(stream), static_cast<std::uint32_t>(mode));
+})
+STREAM_FUNCTION(cuStreamEndCapture, _ptsz, (void* stream, void** graph),
+                { return give(session().end_capture(number_of(stream)), graph); })
+STREAM_FUNCTION(cuStreamIsCapturing, _ptsz, (void* stream, int* status), {
+  const auto state = session().capture_of(number_of(stream));
+  if (!state) return state.error();
+  if (status == nullptr) return kInvalidValue;
+  *status = state->status;
+  return kOk;
+})
+
+CUDA_EXPORT Status cuEventCreate(void** event, unsigned flags) {
+  constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
+  if ((flags & kInterprocess) != 0) return unsupported("cuEventCreate (interprocess)");
+  return guarded([&] {
+    return give(session().create_event((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
+  });
+}
+CUDA_EXPORT Status cuEventDestroy_v2(void* event) {
+  return guarded([&] { return session().destroy_event(number_of(event)); });
+}
+STREAM_FUNCTION(cuEventRecord, _ptsz, (void* event, void* stream),
+                { return session().record_event(number_of(event), number_of(stream)); })
+STREAM_FUNCTION(cuEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
+                { return session().record_event(number_of(event), number_of(stream)); })
+CUDA_EXPORT Status cuEventQuery(void* event) {
+  return guarded([&] { return session().query_event(number_of(event)); });
+}
+CUDA_EXPORT Status cuEventSynchronize(void* event) {
+  return guarded([&] { return session().synchronise_event(number_of(event)); });
+}
+CUDA_EXPORT Status cuEventElapsedTime(float* ms, void* from, void* to) {
+  return guarded([&] {
+    const auto ns = session().elapsed_ns(number_of(from), number_of(to));
+    if (!ns) return ns.error();
+    if (ms == nullptr) return kInvalidValue;
+    constexpr double kPerMillisecond = 1e6;
+    *ms = static_cast<float>(static_cast<double>(*ns) / kPerMillisecond);
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuEventElapsedTime_v2(float* ms, void* from, void* to) {
+  return cuEventElapsedTime(ms, from, to);
+}
+
+CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
+  return guarded([&] { return give(session().create_graph(), graph); });
+}
+CUDA_EXPORT Status cuGraphDestroy(void* graph) {
+  return guarded([&] { return session().destroy_graph(number_of(graph)); });
+}
+CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  return guarded([&] { return give(session().instantiate(number_of(graph)), exec); });
+}
+STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream),
+                { return session().launch_graph(number_of(exec), number_of(stream)); })
+CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
+  return guarded([&] { return session().destroy_exec(number_of(exec)); });
+}
+
+}  // namespace partita::remote::shim

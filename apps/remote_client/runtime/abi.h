@@ -1,0 +1,151 @@
+// The binary interface of the CUDA runtime as programs see it: own declarations of the public types
+// that cross the border, and what every function of the shim does around its body.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "remote/client/session.h"
+
+#ifndef PARTITA_CUDART
+#define PARTITA_CUDART 13
+#endif
+
+#define CUDA_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace partita::remote::shim {
+
+namespace client = partita::remote::client;
+using client::session;
+using client::Status;
+
+struct Dim3 {
+  unsigned x, y, z;
+};
+struct Pitched {  // cudaPitchedPtr
+  void* memory;
+  std::size_t pitch, width, height;
+};
+struct Place3 {  // cudaPos, cudaExtent
+  std::size_t x, y, z;
+};
+struct Copy3 {  // cudaMemcpy3DParms
+  void* from_array;
+  Place3 from_place;
+  Pitched from;
+  void* to_array;
+  Place3 to_place;
+  Pitched to;
+  Place3 extent;
+  int kind;
+};
+static_assert(sizeof(Copy3) == 160);
+
+struct KernelNode {  // cudaKernelNodeParams
+  void* function;
+  Dim3 grid, block;
+  unsigned shared_bytes;
+  void** parameters;
+  void** extra;
+};
+static_assert(sizeof(KernelNode) == 56 && offsetof(KernelNode, parameters) == 40);
+struct MemsetNode {  // cudaMemsetParams
+  void* to;
+  std::size_t pitch;
+  unsigned value, element;
+  std::size_t width, height;
+};
+static_assert(sizeof(MemsetNode) == 40);
+struct HostNode {  // cudaHostNodeParams
+  void (*function)(void*);
+  void* data;
+};
+
+struct LaunchAttribute {  // cudaLaunchAttribute
+  int id;
+  char padding[4];
+  union {
+    int number;
+    char bytes[64];
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+struct LaunchConfig {  // cudaLaunchConfig_t
+  Dim3 grid, block;
+  std::size_t shared_bytes;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned count;
+};
+static_assert(sizeof(LaunchConfig) == 56);
+
+struct FunctionAttributes {  // cudaFuncAttributes
+  std::size_t shared_bytes, const_bytes, local_bytes;
+  int max_threads, registers, ptx_version, binary_version, cache_mode, max_dynamic_shared, carveout;
+  int cluster_must_be_set, cluster_width, cluster_height, cluster_depth, cluster_policy,
+      non_portable;
+  int reserved[16];
+};
+static_assert(sizeof(FunctionAttributes) == 144);
+
+struct PointerAttributes {  // cudaPointerAttributes
+  int type, device;
+  void* device_pointer;
+  void* host_pointer;
+#if PARTITA_CUDART >= 13
+  long reserved[8];
+#endif
+};
+static_assert(sizeof(PointerAttributes) == (PARTITA_CUDART >= 13 ? 88 : 24));
+
+// The error of the calling thread that cudaGetLastError tells.
+Status& last_error();
+
+inline Status remember(Status status) {
+  if (status != client::kOk) last_error() = status;
+  return status;
+}
+
+// Runs a function's body; what the library throws becomes a status.
+template <class Body>
+Status guarded(Body&& body) noexcept {
+  try {
+    session().stats().calls.fetch_add(1, std::memory_order_relaxed);
+    return remember(body());
+  } catch (const std::bad_alloc&) {
+    return remember(client::kMemoryAllocation);
+  } catch (...) {
+    return remember(client::kUnknown);
+  }
+}
+
+// Prints once per name which function is missing.
+Status unsupported(const char* function);
+
+inline std::uint64_t number_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+inline void* handle_of(std::uint64_t number) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
+}
+// A stream of the functions for programs with a default stream per thread.
+inline void* own_default(void* stream) {
+  return stream == nullptr ? handle_of(client::kPerThreadStream) : stream;
+}
+
+// Stores what was got where the program wants it.
+template <class T, class Into>
+Status give(const client::Got<T>& got, Into* into) {
+  if (!got) return got.error();
+  if (into == nullptr) return client::kInvalidValue;
+  if constexpr (std::is_pointer_v<Into>) {
+    *into = static_cast<Into>(handle_of(static_cast<std::uint64_t>(*got)));
+  } else {
+    *into = static_cast<Into>(*got);
+  }
+  return client::kOk;
+}
+
+}  // namespace partita::remote::shim

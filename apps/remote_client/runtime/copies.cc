@@ -1,0 +1,157 @@
+#include "copies.h"
+
+#include <vector>
+
+namespace partita::remote::shim {
+namespace {
+
+using client::kInvalidDirection;
+using client::kInvalidValue;
+using client::kOk;
+
+struct Direction {
+  bool to_device = false, from_device = false;
+  Status status = kOk;
+};
+
+// The addresses decide; a kind that calls one of the program's own addresses a device's is wrong.
+Direction direction_of(const void* to, const void* from, int kind) {
+  if (kind < kHostToHost || kind > kByAddress) return {.status = kInvalidDirection};
+  Direction found{.to_device = session().is_device(number_of(to)),
+                  .from_device = session().is_device(number_of(from))};
+  const bool says_to = kind == kHostToDevice || kind == kDeviceToDevice;
+  const bool says_from = kind == kDeviceToHost || kind == kDeviceToDevice;
+  if ((says_to && !found.to_device) || (says_from && !found.from_device))
+    found.status = kInvalidValue;
+  return found;
+}
+
+bool is_capturing(void* stream) {
+  const auto state = session().capture_of(number_of(stream));
+  return state && state->status != 0;
+}
+
+// Rows through packed memory on the device: one operation for the bytes instead of one per row.
+Status rows_in(const RowsCopy& rows, void* stream) {
+  const std::uint64_t bytes = rows.width * rows.rows;
+  std::vector<std::byte> packed(bytes);
+  const auto* from = static_cast<const std::byte*>(rows.from);
+  for (std::size_t i = 0; i < rows.rows; ++i)
+    std::memcpy(packed.data() + i * rows.width, from + i * rows.from_pitch, rows.width);
+  const auto staging = session().allocate(bytes);
+  if (!staging) return staging.error();
+  Status status = session().copy_in(number_of(stream), *staging, packed.data(), bytes);
+  const CopyDevice spread{.to = {number_of(rows.to)},
+                          .from = {*staging},
+                          .to_pitch = rows.to_pitch,
+                          .from_pitch = rows.width,
+                          .width = rows.width,
+                          .rows = rows.rows};
+  if (status == kOk) status = session().copy_device(number_of(stream), spread);
+  const Status freed = session().release_on(number_of(stream), *staging);
+  return status != kOk ? status : freed;
+}
+
+Status rows_out(const RowsCopy& rows, void* stream) {
+  const std::uint64_t bytes = rows.width * rows.rows;
+  const auto staging = session().allocate(bytes);
+  if (!staging) return staging.error();
+  const CopyDevice gathered{.to = {*staging},
+                            .from = {number_of(rows.from)},
+                            .to_pitch = rows.width,
+                            .from_pitch = rows.from_pitch,
+                            .width = rows.width,
+                            .rows = rows.rows};
+  std::vector<std::byte> packed(bytes);
+  Status status = session().copy_device(number_of(stream), gathered);
+  if (status == kOk)
+    status = session().copy_out(number_of(stream), packed.data(), *staging, bytes, false);
+  const Status freed = session().release_on(number_of(stream), *staging);
+  auto* to = static_cast<std::byte*>(rows.to);
+  for (std::size_t i = 0; i < rows.rows && status == kOk; ++i)
+    std::memcpy(to + i * rows.to_pitch, packed.data() + i * rows.width, rows.width);
+  return status != kOk ? status : freed;
+}
+
+Status each_row(const RowsCopy& rows, void* stream) {
+  Status status = kOk;
+  for (std::size_t i = 0; i < rows.rows && status == kOk; ++i) {
+    status = copy({.to = static_cast<std::byte*>(rows.to) + i * rows.to_pitch,
+                   .from = static_cast<const std::byte*>(rows.from) + i * rows.from_pitch,
+                   .bytes = rows.width,
+                   .kind = rows.kind},
+                  stream, true);
+  }
+  return status;
+}
+
+}  // namespace
+
+Status copy(const PlainCopy& copy, void* stream, bool may_be_later) {
+  if (const Status status = session().ready(); status != kOk) return status;
+  if (copy.bytes == 0) return session().failure();
+  if (copy.to == nullptr || copy.from == nullptr) return kInvalidValue;
+  const Direction direction = direction_of(copy.to, copy.from, copy.kind);
+  if (direction.status != kOk) return direction.status;
+  const std::uint64_t to = number_of(copy.to), from = number_of(copy.from);
+  if ((direction.to_device && !session().covers_device(to, copy.bytes)) ||
+      (direction.from_device && !session().covers_device(from, copy.bytes)))
+    return kInvalidValue;
+  const std::uint64_t on = number_of(stream);
+  if (direction.to_device && direction.from_device)
+    return session().copy_device(
+        on, CopyDevice{.to = {to}, .from = {from}, .width = copy.bytes, .rows = 1});
+  if (direction.to_device) return session().copy_in(on, to, copy.from, copy.bytes);
+  if (direction.from_device) return session().copy_out(on, copy.to, from, copy.bytes, may_be_later);
+  const Status status = session().synchronise_stream(on);
+  if (status == kOk) std::memmove(copy.to, copy.from, copy.bytes);
+  return status;
+}
+
+Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
+  if (const Status status = session().ready(); status != kOk) return status;
+  if (rows.width == 0 || rows.rows == 0) return session().failure();
+  if (rows.width > rows.to_pitch || rows.width > rows.from_pitch) return client::kInvalidPitch;
+  if (rows.rows == 1 || (rows.to_pitch == rows.width && rows.from_pitch == rows.width))
+    return copy({rows.to, rows.from, rows.width * rows.rows, rows.kind}, stream, may_be_later);
+  const Direction direction = direction_of(rows.to, rows.from, rows.kind);
+  if (direction.status != kOk) return direction.status;
+  const std::uint64_t to_span = rows.to_pitch * (rows.rows - 1) + rows.width;
+  const std::uint64_t from_span = rows.from_pitch * (rows.rows - 1) + rows.width;
+  if ((direction.to_device && !session().covers_device(number_of(rows.to), to_span)) ||
+      (direction.from_device && !session().covers_device(number_of(rows.from), from_span)))
+    return kInvalidValue;
+  if (direction.to_device && direction.from_device)
+    return session().copy_device(number_of(stream), CopyDevice{.to = {number_of(rows.to)},
+                                                               .from = {number_of(rows.from)},
+                                                               .to_pitch = rows.to_pitch,
+                                                               .from_pitch = rows.from_pitch,
+                                                               .width = rows.width,
+                                                               .rows = rows.rows});
+  if (is_capturing(stream) || (!direction.to_device && !direction.from_device))
+    return each_row(rows, stream);
+  return direction.to_device ? rows_in(rows, stream) : rows_out(rows, stream);
+}
+
+Status set_rows(const RowsSet& set, void* stream) {
+  if (const Status status = session().ready(); status != kOk) return status;
+  if (set.count == 0 || set.rows == 0) return session().failure();
+  const std::uint64_t span = set.pitch * (set.rows - 1) + set.count * set.element;
+  if (!session().covers_device(number_of(set.to), span)) return kInvalidValue;
+  return session().set(number_of(stream), Set{.to = {number_of(set.to)},
+                                              .value = set.value,
+                                              .element = set.element,
+                                              .count = set.count,
+                                              .rows = set.rows,
+                                              .pitch = set.pitch});
+}
+
+client::Got<client::Block> symbol_of(const void* shadow) {
+  const auto variable = session().modules().variable_of(shadow);
+  if (!variable) return client::refused(client::kInvalidSymbol);
+  const auto block = session().symbol(*variable->module, variable->name);
+  if (!block && block.error() == client::kNotFound) return client::refused(client::kInvalidSymbol);
+  return block;
+}
+
+}  // namespace partita::remote::shim

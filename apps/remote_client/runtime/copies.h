@@ -1,0 +1,39 @@
+// Copies in all directions, by what the addresses are (one address space, as CUDA has it).
+#pragma once
+
+#include "abi.h"
+
+namespace partita::remote::shim {
+
+enum CopyKind : int { kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice, kByAddress };
+
+struct PlainCopy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  int kind;
+};
+Status copy(const PlainCopy& copy, void* stream, bool may_be_later);
+
+struct RowsCopy {
+  void* to;
+  std::size_t to_pitch;
+  const void* from;
+  std::size_t from_pitch;
+  std::size_t width, rows;
+  int kind;
+};
+Status copy_rows(const RowsCopy& copy, void* stream, bool may_be_later);
+
+struct RowsSet {
+  void* to;
+  std::size_t pitch;
+  std::uint32_t value, element;
+  std::size_t count, rows;
+};
+Status set_rows(const RowsSet& set, void* stream);
+
+// The address of a variable of the device code, by its shadow in the program.
+client::Got<client::Block> symbol_of(const void* shadow);
+
+}  // namespace partita::remote::shim

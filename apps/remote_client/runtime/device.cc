@@ -1,0 +1,200 @@
+// The device, its properties, errors, versions.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "abi.h"
+#include "properties.h"
+
+namespace partita::remote::shim {
+namespace {
+
+using client::kInvalidDevice;
+using client::kInvalidValue;
+using client::kOk;
+
+constexpr int kRuntimeVersion = PARTITA_CUDART >= 13 ? 13000 : 12080;
+
+struct ErrorName {
+  int number;
+  const char* name;
+  const char* text;
+};
+constexpr ErrorName kErrors[] = {
+#define ERROR_NAME(number, name, text) {number, #name, text},
+#include "errors.inc"
+#undef ERROR_NAME
+};
+
+const ErrorName* error_named(int number) {
+  for (const ErrorName& error : kErrors)
+    if (error.number == number) return &error;
+  return nullptr;
+}
+
+const client::Device* device_snapshot(Status& status) {
+  status = session().ready();
+  return status == kOk ? &session().device() : nullptr;
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cudaGetLastError() {
+  const Status last = last_error();
+  last_error() = kOk;
+  return last != kOk ? last : session().failure();
+}
+CUDA_EXPORT Status cudaPeekAtLastError() {
+  return last_error() != kOk ? last_error() : session().failure();
+}
+CUDA_EXPORT const char* cudaGetErrorName(int number) {
+  const ErrorName* error = error_named(number);
+  return error == nullptr ? "unrecognized error code" : error->name;
+}
+CUDA_EXPORT const char* cudaGetErrorString(int number) {
+  const ErrorName* error = error_named(number);
+  if (error == nullptr) return "unrecognized error code";
+  return error->text == nullptr ? error->name : error->text;
+}
+
+CUDA_EXPORT Status cudaGetDeviceCount(int* count) {
+  return guarded([&] {
+    if (count == nullptr) return kInvalidValue;
+    const Status status = session().ready();
+    *count = status == kOk ? 1 : 0;
+    return status;
+  });
+}
+CUDA_EXPORT Status cudaSetDevice(int device) {
+  return guarded([&] { return device == 0 ? kOk : kInvalidDevice; });
+}
+CUDA_EXPORT Status cudaInitDevice(int device, unsigned, unsigned) {
+  return guarded([&] { return device == 0 ? session().ready() : kInvalidDevice; });
+}
+CUDA_EXPORT Status cudaGetDevice(int* device) {
+  return guarded([&] {
+    if (device == nullptr) return kInvalidValue;
+    *device = 0;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaSetDeviceFlags(unsigned) { return kOk; }
+CUDA_EXPORT Status cudaGetDeviceFlags(unsigned* flags) {
+  if (flags == nullptr) return remember(kInvalidValue);
+  *flags = 0;
+  return kOk;
+}
+CUDA_EXPORT Status cudaSetValidDevices(int*, int) { return kOk; }
+CUDA_EXPORT Status cudaChooseDevice(int* device, const void*) { return cudaGetDevice(device); }
+CUDA_EXPORT Status cudaDeviceSynchronize() {
+  return guarded([] { return session().synchronise(); });
+}
+CUDA_EXPORT Status cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
+CUDA_EXPORT Status cudaDeviceReset() {
+  const Status status = guarded([] { return session().reset(); });
+  last_error() = kOk;
+  return status;
+}
+CUDA_EXPORT Status cudaThreadExit() { return cudaDeviceReset(); }
+
+CUDA_EXPORT Status cudaGetDeviceProperties(Properties* properties, int device) {
+  return guarded([&] {
+    if (properties == nullptr) return kInvalidValue;
+    if (device != 0) return kInvalidDevice;
+    Status status = kOk;
+    const client::Device* known = device_snapshot(status);
+    if (known == nullptr) return status;
+    fill(*properties, *known);
+    const auto memory = session().memory();
+    if (memory) properties->totalGlobalMem = memory->total;
+    return kOk;
+  });
+}
+#if PARTITA_CUDART == 12
+CUDA_EXPORT Status cudaGetDeviceProperties_v2(Properties* properties, int device) {
+  return cudaGetDeviceProperties(properties, device);
+}
+#endif
+CUDA_EXPORT Status cudaDeviceGetAttribute(int* value, int attribute, int device) {
+  return guarded([&] {
+    if (value == nullptr || attribute <= 0) return kInvalidValue;
+    if (device != 0) return kInvalidDevice;
+    Status status = kOk;
+    const client::Device* known = device_snapshot(status);
+    if (known == nullptr) return status;
+    *value = known->attribute(static_cast<std::uint32_t>(attribute));
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  return guarded([&] {
+    if (text == nullptr || length <= 0) return kInvalidValue;
+    if (device != 0) return kInvalidDevice;
+    Status status = kOk;
+    const client::Device* known = device_snapshot(status);
+    if (known == nullptr) return status;
+    constexpr std::uint32_t kBus = 33, kDevice = 34, kDomain = 50;
+    const auto part = [&](std::uint32_t which) {
+      return static_cast<unsigned>(known->attribute(which));
+    };
+    std::snprintf(text, static_cast<std::size_t>(length), "%04X:%02X:%02X.0", part(kDomain),
+                  part(kBus), part(kDevice));
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaDeviceGetByPCIBusId(int* device, const char*) {
+  return cudaGetDevice(device);
+}
+CUDA_EXPORT Status cudaDeviceCanAccessPeer(int* can, int, int) {
+  if (can == nullptr) return remember(kInvalidValue);
+  *can = 0;
+  return kOk;
+}
+CUDA_EXPORT Status cudaDeviceEnablePeerAccess(int, unsigned) { return remember(kInvalidDevice); }
+CUDA_EXPORT Status cudaDeviceDisablePeerAccess(int) { return remember(kInvalidDevice); }
+CUDA_EXPORT Status cudaDeviceGetP2PAttribute(int*, int, int, int) {
+  return remember(kInvalidDevice);
+}
+
+// Limits can be set and are then told; they change nothing here.
+static std::size_t limits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
+CUDA_EXPORT Status cudaDeviceGetLimit(std::size_t* value, int which) {
+  if (value == nullptr || which < 0 || which >= 8) return remember(kInvalidValue);
+  *value = limits[which];
+  return kOk;
+}
+CUDA_EXPORT Status cudaDeviceSetLimit(int which, std::size_t value) {
+  if (which < 0 || which >= 8) return remember(kInvalidValue);
+  limits[which] = value;
+  return kOk;
+}
+CUDA_EXPORT Status cudaDeviceGetCacheConfig(int* config) {
+  if (config == nullptr) return remember(kInvalidValue);
+  *config = 0;
+  return kOk;
+}
+CUDA_EXPORT Status cudaDeviceSetCacheConfig(int) { return kOk; }
+CUDA_EXPORT Status cudaDeviceGetSharedMemConfig(int* config) {
+  return cudaDeviceGetCacheConfig(config);
+}
+CUDA_EXPORT Status cudaDeviceSetSharedMemConfig(int) { return kOk; }
+CUDA_EXPORT Status cudaCtxResetPersistingL2Cache() { return kOk; }
+CUDA_EXPORT Status cudaProfilerStart() { return kOk; }
+CUDA_EXPORT Status cudaProfilerStop() { return kOk; }
+
+CUDA_EXPORT Status cudaRuntimeGetVersion(int* version) {
+  if (version == nullptr) return remember(kInvalidValue);
+  *version = kRuntimeVersion;
+  return kOk;
+}
+CUDA_EXPORT Status cudaDriverGetVersion(int* version) {
+  return guarded([&] {
+    if (version == nullptr) return kInvalidValue;
+    Status status = kOk;
+    const client::Device* known = device_snapshot(status);
+    *version = known == nullptr ? 0 : static_cast<int>(known->driver_version);
+    return kOk;
+  });
+}
+
+}  // namespace partita::remote::shim

@@ -1,0 +1,212 @@
+// Graphs: by capture, and node by node (kernel, memcpy, memset, host, empty).
+#include <algorithm>
+#include <vector>
+
+#include "copies.h"
+
+namespace partita::remote::shim {
+namespace {
+
+using client::kInvalidValue;
+using client::kOk;
+
+// A node's handle is its number; dependencies come as an array of them.
+std::vector<std::uint64_t> numbers(void* const* nodes, std::size_t count) {
+  std::vector<std::uint64_t> made;
+  for (std::size_t i = 0; i < count; ++i) made.push_back(number_of(nodes[i]));
+  return made;
+}
+
+struct Where {
+  void** node;
+  void* graph;
+  void* const* after;
+  std::size_t count;
+};
+
+template <class Add>
+Status add(const Where& where, Add&& make) {
+  if (where.node == nullptr || (where.count > 0 && where.after == nullptr)) return kInvalidValue;
+  const std::vector<std::uint64_t> after = numbers(where.after, where.count);
+  return give(make(number_of(where.graph), client::Session::Nodes(after)), where.node);
+}
+
+Status add_copy(const Where& where, const PlainCopy& copy) {
+  if (const Status status = session().ready(); status != kOk) return status;
+  const bool to_device = session().is_device(number_of(copy.to));
+  const bool from_device = session().is_device(number_of(copy.from));
+  return add(where, [&](std::uint64_t graph, client::Session::Nodes after) {
+    client::Session& s = session();
+    if (to_device && from_device)
+      return s.add_copy_device(
+          graph, after,
+          CopyDevice{
+              .to = {number_of(copy.to)}, .from = {number_of(copy.from)}, .width = copy.bytes});
+    if (to_device) return s.add_copy_in(graph, after, number_of(copy.to), copy.from, copy.bytes);
+    if (from_device) return s.add_copy_out(graph, after, copy.to, number_of(copy.from), copy.bytes);
+    return client::Got<std::uint64_t>(client::refused(kInvalidValue));
+  });
+}
+
+// A copy in space that is one run of bytes.
+client::Got<PlainCopy> as_plain(const Copy3& copy) {
+  const auto whole = [&](const Pitched& memory) {
+    return (copy.extent.y <= 1 && copy.extent.z <= 1) || memory.pitch == copy.extent.x;
+  };
+  if (copy.from_array != nullptr || copy.to_array != nullptr || !whole(copy.from) ||
+      !whole(copy.to) || copy.extent.z > 1)
+    return client::refused(client::kNotSupported);
+  const auto at = [](const Pitched& memory, const Place3& place) {
+    return static_cast<std::byte*>(memory.memory) + place.y * memory.pitch + place.x;
+  };
+  return PlainCopy{at(copy.to, copy.to_place), at(copy.from, copy.from_place),
+                   copy.extent.x * std::max<std::size_t>(copy.extent.y, 1), copy.kind};
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cudaStreamBeginCapture(void* stream, int mode) {
+  return guarded(
+      [&] { return session().begin_capture(number_of(stream), static_cast<std::uint32_t>(mode)); });
+}
+CUDA_EXPORT Status cudaStreamEndCapture(void* stream, void** graph) {
+  return guarded([&] { return give(session().end_capture(number_of(stream)), graph); });
+}
+CUDA_EXPORT Status cudaStreamIsCapturing(void* stream, int* status) {
+  return guarded([&] {
+    const auto state = session().capture_of(number_of(stream));
+    if (!state) return state.error();
+    if (status == nullptr) return kInvalidValue;
+    *status = state->status;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id,
+                                            void** graph, void* const** nodes, const void** edges,
+                                            std::size_t* count) {
+  return guarded([&] {
+    const auto state = session().capture_of(number_of(stream));
+    if (!state) return state.error();
+    if (status == nullptr) return kInvalidValue;
+    *status = state->status;
+    if (state->status == 0) return kOk;
+    if (id != nullptr) *id = state->id;
+    // The graph is the server's until the capture ends.
+    return graph != nullptr || nodes != nullptr || edges != nullptr || count != nullptr
+               ? unsupported("cudaStreamGetCaptureInfo (graph and nodes)")
+               : kOk;
+  });
+}
+CUDA_EXPORT Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id,
+                                               void** graph, void* const** nodes,
+                                               std::size_t* count) {
+  return cudaStreamGetCaptureInfo(stream, status, id, graph, nodes, nullptr, count);
+}
+CUDA_EXPORT Status cudaThreadExchangeStreamCaptureMode(int* mode) {
+  thread_local int now = 0;
+  if (mode == nullptr || *mode < 0 || *mode > 2) return remember(kInvalidValue);
+  std::swap(*mode, now);
+  return kOk;
+}
+
+CUDA_EXPORT Status cudaGraphCreate(void** graph, unsigned) {
+  return guarded([&] { return give(session().create_graph(), graph); });
+}
+CUDA_EXPORT Status cudaGraphDestroy(void* graph) {
+  return guarded([&] { return session().destroy_graph(number_of(graph)); });
+}
+CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* after,
+                                         std::size_t count) {
+  return guarded([&] {
+    return add({node, graph, after, count}, [](std::uint64_t in, client::Session::Nodes behind) {
+      return session().add_empty(in, behind);
+    });
+  });
+}
+CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const* after,
+                                          std::size_t count, const KernelNode* what) {
+  return guarded([&] {
+    if (what == nullptr) return kInvalidValue;
+    if (what->extra != nullptr) return unsupported("cudaGraphAddKernelNode (extra)");
+    client::Kernel* kernel = session().modules().kernel_of(what->function);
+    if (kernel == nullptr) return client::kInvalidFunction;
+    const client::LaunchShape shape{.grid = {what->grid.x, what->grid.y, what->grid.z},
+                                    .block = {what->block.x, what->block.y, what->block.z},
+                                    .shared_bytes = what->shared_bytes};
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
+      return session().add_launch(in, behind, *kernel, shape, what->parameters);
+    });
+  });
+}
+CUDA_EXPORT Status cudaGraphAddMemsetNode(void** node, void* graph, void* const* after,
+                                          std::size_t count, const MemsetNode* what) {
+  return guarded([&] {
+    if (what == nullptr) return kInvalidValue;
+    const Set set{.to = {number_of(what->to)},
+                  .value = what->value,
+                  .element = what->element,
+                  .count = what->width,
+                  .rows = what->height,
+                  .pitch = what->pitch};
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
+      return session().add_set(in, behind, set);
+    });
+  });
+}
+CUDA_EXPORT Status cudaGraphAddHostNode(void** node, void* graph, void* const* after,
+                                        std::size_t count, const HostNode* what) {
+  return guarded([&] {
+    if (what == nullptr || what->function == nullptr) return kInvalidValue;
+    return add({node, graph, after, count}, [&](std::uint64_t in, client::Session::Nodes behind) {
+      return session().add_call(in, behind, {.function = what->function, .data = what->data});
+    });
+  });
+}
+CUDA_EXPORT Status cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after,
+                                            std::size_t count, void* to, const void* from,
+                                            std::size_t bytes, int kind) {
+  return guarded([&] { return add_copy({node, graph, after, count}, {to, from, bytes, kind}); });
+}
+CUDA_EXPORT Status cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after,
+                                          std::size_t count, const Copy3* copy) {
+  return guarded([&] {
+    if (copy == nullptr) return kInvalidValue;
+    const auto plain = as_plain(*copy);
+    if (!plain) return unsupported("cudaGraphAddMemcpyNode (rows with a pitch)");
+    return add_copy({node, graph, after, count}, *plain);
+  });
+}
+CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
+  return guarded([&] {
+    const auto known = session().nodes_of(number_of(graph));
+    if (!known) return known.error();
+    if (count == nullptr) return kInvalidValue;
+    if (nodes == nullptr) {
+      *count = known->size();
+      return kOk;
+    }
+    for (std::size_t i = 0; i < *count; ++i)
+      nodes[i] = i < known->size() ? handle_of((*known)[i]) : nullptr;
+    *count = std::min(*count, known->size());
+    return kOk;
+  });
+}
+
+CUDA_EXPORT Status cudaGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  return guarded([&] { return give(session().instantiate(number_of(graph)), exec); });
+}
+CUDA_EXPORT Status cudaGraphInstantiate(void** exec, void* graph, unsigned long long flags) {
+  return cudaGraphInstantiateWithFlags(exec, graph, flags);
+}
+CUDA_EXPORT Status cudaGraphLaunch(void* exec, void* stream) {
+  return guarded([&] { return session().launch_graph(number_of(exec), number_of(stream)); });
+}
+CUDA_EXPORT Status cudaGraphLaunch_ptsz(void* exec, void* stream) {
+  return cudaGraphLaunch(exec, own_default(stream));
+}
+CUDA_EXPORT Status cudaGraphUpload(void*, void*) { return kOk; }
+CUDA_EXPORT Status cudaGraphExecDestroy(void* exec) {
+  return guarded([&] { return session().destroy_exec(number_of(exec)); });
+}
+
+}  // namespace partita::remote::shim

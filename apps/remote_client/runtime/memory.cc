@@ -1,0 +1,316 @@
+// Memory: allocation, copies, sets, symbols, pools, pointers.
+#include <algorithm>
+
+#include "copies.h"
+
+namespace partita::remote::shim {
+namespace {
+
+using client::kInvalidValue;
+using client::kOk;
+constexpr std::size_t kPitch = 512;
+
+Status allocate(void** memory, std::size_t bytes) {
+  if (memory == nullptr) return kInvalidValue;
+  *memory = nullptr;
+  if (bytes == 0) return session().ready();
+  return give(session().allocate(bytes), memory);
+}
+
+Status allocate_host(void** memory, std::size_t bytes) {
+  if (memory == nullptr) return kInvalidValue;
+  const auto got = session().host_allocate(bytes);
+  if (!got) return got.error();
+  *memory = *got;
+  return kOk;
+}
+
+Status copy_to_symbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
+                      int kind, void* stream) {
+  const auto block = symbol_of(symbol);
+  if (!block) return block.error();
+  if (offset > block->bytes || bytes > block->bytes - offset) return kInvalidValue;
+  if (kind != kHostToDevice && kind != kDeviceToDevice && kind != kByAddress)
+    return client::kInvalidDirection;
+  return copy({handle_of(block->address + offset), from, bytes, kind}, stream, true);
+}
+
+Status copy_from_symbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
+                        int kind, void* stream, bool later) {
+  const auto block = symbol_of(symbol);
+  if (!block) return block.error();
+  if (offset > block->bytes || bytes > block->bytes - offset) return kInvalidValue;
+  if (kind != kDeviceToHost && kind != kDeviceToDevice && kind != kByAddress)
+    return client::kInvalidDirection;
+  return copy({to, handle_of(block->address + offset), bytes, kind}, stream, later);
+}
+
+Status set_bytes(void* to, int value, std::size_t count, void* stream) {
+  return set_rows({to, count, static_cast<std::uint32_t>(value & 0xff), 1, count, 1}, stream);
+}
+
+Status copy_space(const Copy3& c, void* stream, bool later) {
+  if (c.from_array != nullptr || c.to_array != nullptr) return unsupported("cudaMemcpy3D (array)");
+  Status status = kOk;
+  for (std::size_t z = 0; z < c.extent.z && status == kOk; ++z) {
+    const auto at = [z](const Pitched& memory, const Place3& place) {
+      return static_cast<std::byte*>(memory.memory) +
+             ((place.z + z) * memory.height + place.y) * memory.pitch + place.x;
+    };
+    status = copy_rows({at(c.to, c.to_place), c.to.pitch, at(c.from, c.from_place), c.from.pitch,
+                        c.extent.x, c.extent.y, c.kind},
+                       stream, later);
+  }
+  return status;
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cudaMalloc(void** memory, std::size_t bytes) {
+  return guarded([&] { return allocate(memory, bytes); });
+}
+CUDA_EXPORT Status cudaFree(void* memory) {
+  return guarded([&] { return session().release(number_of(memory)); });
+}
+CUDA_EXPORT Status cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width,
+                                   std::size_t height) {
+  return guarded([&] {
+    if (pitch == nullptr) return kInvalidValue;
+    *pitch = (width + kPitch - 1) / kPitch * kPitch;
+    return allocate(memory, *pitch * height);
+  });
+}
+CUDA_EXPORT Status cudaMalloc3D(Pitched* made, Place3 extent) {
+  return guarded([&] {
+    if (made == nullptr) return kInvalidValue;
+    const std::size_t pitch = (extent.x + kPitch - 1) / kPitch * kPitch;
+    *made = {nullptr, pitch, extent.x, extent.y};
+    return allocate(&made->memory, pitch * extent.y * extent.z);
+  });
+}
+CUDA_EXPORT Status cudaMallocAsync(void** memory, std::size_t bytes, void*) {
+  return guarded([&] { return allocate(memory, bytes); });
+}
+CUDA_EXPORT Status cudaMallocAsync_ptsz(void** memory, std::size_t bytes, void*) {
+  return guarded([&] { return allocate(memory, bytes); });
+}
+CUDA_EXPORT Status cudaMallocFromPoolAsync(void** memory, std::size_t bytes, void*, void*) {
+  return guarded([&] { return allocate(memory, bytes); });
+}
+CUDA_EXPORT Status cudaFreeAsync(void* memory, void* stream) {
+  return guarded([&] { return session().release_on(number_of(stream), number_of(memory)); });
+}
+CUDA_EXPORT Status cudaFreeAsync_ptsz(void* memory, void* stream) {
+  return guarded(
+      [&] { return session().release_on(number_of(own_default(stream)), number_of(memory)); });
+}
+CUDA_EXPORT Status cudaMallocHost(void** memory, std::size_t bytes) {
+  return guarded([&] { return allocate_host(memory, bytes); });
+}
+CUDA_EXPORT Status cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  constexpr unsigned kMapped = 2;
+  if ((flags & kMapped) != 0) return unsupported("cudaHostAlloc (cudaHostAllocMapped)");
+  return guarded([&] { return allocate_host(memory, bytes); });
+}
+CUDA_EXPORT Status cudaFreeHost(void* memory) {
+  return guarded([&] { return session().host_release(memory); });
+}
+CUDA_EXPORT Status cudaHostRegister(void* memory, std::size_t bytes, unsigned flags) {
+  constexpr unsigned kMapped = 2;
+  if ((flags & kMapped) != 0) return unsupported("cudaHostRegister (cudaHostRegisterMapped)");
+  return guarded([&] { return session().host_register(memory, bytes); });
+}
+CUDA_EXPORT Status cudaHostUnregister(void* memory) {
+  return guarded([&] { return session().host_unregister(memory); });
+}
+CUDA_EXPORT Status cudaHostGetFlags(unsigned* flags, void* memory) {
+  return guarded([&] {
+    if (flags == nullptr || !session().is_pinned(memory, 1)) return kInvalidValue;
+    *flags = 0;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return guarded([&] {
+    const auto state = session().memory();
+    if (!state) return state.error();
+    if (free != nullptr) *free = state->free;
+    if (total != nullptr) *total = state->total;
+    return kOk;
+  });
+}
+
+// --- copies --------------------------------------------------------------------------------
+
+CUDA_EXPORT Status cudaMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
+  return guarded([&] { return copy({to, from, bytes, kind}, nullptr, false); });
+}
+CUDA_EXPORT Status cudaMemcpy_ptds(void* to, const void* from, std::size_t bytes, int kind) {
+  return guarded([&] { return copy({to, from, bytes, kind}, own_default(nullptr), false); });
+}
+CUDA_EXPORT Status cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind,
+                                   void* stream) {
+  return guarded([&] { return copy({to, from, bytes, kind}, stream, true); });
+}
+CUDA_EXPORT Status cudaMemcpyAsync_ptsz(void* to, const void* from, std::size_t bytes, int kind,
+                                        void* stream) {
+  return guarded([&] { return copy({to, from, bytes, kind}, own_default(stream), true); });
+}
+CUDA_EXPORT Status cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
+  return guarded([&] { return copy({to, from, bytes, kByAddress}, nullptr, false); });
+}
+CUDA_EXPORT Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
+                                       void* stream) {
+  return guarded([&] { return copy({to, from, bytes, kByAddress}, stream, true); });
+}
+CUDA_EXPORT Status cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from,
+                                std::size_t from_pitch, std::size_t width, std::size_t height,
+                                int kind) {
+  return guarded([&] {
+    return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, nullptr, false);
+  });
+}
+CUDA_EXPORT Status cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
+                                     std::size_t from_pitch, std::size_t width, std::size_t height,
+                                     int kind, void* stream) {
+  return guarded([&] {
+    return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, true);
+  });
+}
+CUDA_EXPORT Status cudaMemcpy3D(const Copy3* copy) {
+  return guarded(
+      [&] { return copy == nullptr ? kInvalidValue : copy_space(*copy, nullptr, false); });
+}
+CUDA_EXPORT Status cudaMemcpy3DAsync(const Copy3* copy, void* stream) {
+  return guarded([&] { return copy == nullptr ? kInvalidValue : copy_space(*copy, stream, true); });
+}
+CUDA_EXPORT Status cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes,
+                                      std::size_t offset, int kind) {
+  return guarded([&] { return copy_to_symbol(symbol, from, bytes, offset, kind, nullptr); });
+}
+CUDA_EXPORT Status cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes,
+                                           std::size_t offset, int kind, void* stream) {
+  return guarded([&] { return copy_to_symbol(symbol, from, bytes, offset, kind, stream); });
+}
+CUDA_EXPORT Status cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes,
+                                        std::size_t offset, int kind) {
+  return guarded([&] { return copy_from_symbol(to, symbol, bytes, offset, kind, nullptr, false); });
+}
+CUDA_EXPORT Status cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes,
+                                             std::size_t offset, int kind, void* stream) {
+  return guarded([&] { return copy_from_symbol(to, symbol, bytes, offset, kind, stream, true); });
+}
+CUDA_EXPORT Status cudaGetSymbolAddress(void** address, const void* symbol) {
+  return guarded([&] {
+    const auto block = symbol_of(symbol);
+    if (!block) return block.error();
+    if (address == nullptr) return kInvalidValue;
+    *address = handle_of(block->address);
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaGetSymbolSize(std::size_t* size, const void* symbol) {
+  return guarded([&] {
+    const auto block = symbol_of(symbol);
+    if (!block) return block.error();
+    if (size == nullptr) return kInvalidValue;
+    *size = block->bytes;
+    return kOk;
+  });
+}
+
+// --- sets ----------------------------------------------------------------------------------
+
+CUDA_EXPORT Status cudaMemset(void* to, int value, std::size_t count) {
+  return guarded([&] { return set_bytes(to, value, count, nullptr); });
+}
+CUDA_EXPORT Status cudaMemset_ptds(void* to, int value, std::size_t count) {
+  return guarded([&] { return set_bytes(to, value, count, own_default(nullptr)); });
+}
+CUDA_EXPORT Status cudaMemsetAsync(void* to, int value, std::size_t count, void* stream) {
+  return guarded([&] { return set_bytes(to, value, count, stream); });
+}
+CUDA_EXPORT Status cudaMemsetAsync_ptsz(void* to, int value, std::size_t count, void* stream) {
+  return guarded([&] { return set_bytes(to, value, count, own_default(stream)); });
+}
+CUDA_EXPORT Status cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
+                                std::size_t height) {
+  return guarded([&] {
+    return set_rows({to, pitch, static_cast<std::uint32_t>(value & 0xff), 1, width, height},
+                    nullptr);
+  });
+}
+CUDA_EXPORT Status cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width,
+                                     std::size_t height, void* stream) {
+  return guarded([&] {
+    return set_rows({to, pitch, static_cast<std::uint32_t>(value & 0xff), 1, width, height},
+                    stream);
+  });
+}
+
+// --- pointers and pools --------------------------------------------------------------------
+
+CUDA_EXPORT Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+  return guarded([&] {
+    if (attributes == nullptr) return kInvalidValue;
+    if (const Status status = session().ready(); status != kOk) return status;
+    enum Type { kUnregistered, kHost, kDevice };
+    *attributes = {};
+    attributes->device = 0;
+    if (session().block_of(number_of(pointer))) {
+      attributes->type = kDevice;
+      attributes->device_pointer = const_cast<void*>(pointer);
+    } else if (session().is_pinned(pointer, 1)) {
+      attributes->type = kHost;
+      attributes->host_pointer = const_cast<void*>(pointer);
+    } else {
+      attributes->type = kUnregistered;
+      attributes->device = -2;
+      attributes->host_pointer = const_cast<void*>(pointer);
+    }
+    return kOk;
+  });
+}
+
+// One pool: all memory is the session's.
+static char the_pool;
+CUDA_EXPORT Status cudaDeviceGetDefaultMemPool(void** pool, int device) {
+  return guarded([&] {
+    if (device != 0) return client::kInvalidDevice;
+    if (pool == nullptr) return kInvalidValue;
+    *pool = &the_pool;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaDeviceGetMemPool(void** pool, int device) {
+  return cudaDeviceGetDefaultMemPool(pool, device);
+}
+CUDA_EXPORT Status cudaDeviceSetMemPool(int, void*) { return kOk; }
+CUDA_EXPORT Status cudaMemPoolTrimTo(void*, std::size_t) { return kOk; }
+CUDA_EXPORT Status cudaMemPoolSetAttribute(void*, int, void*) { return kOk; }
+CUDA_EXPORT Status cudaMemPoolSetAccess(void*, const void*, std::size_t) { return kOk; }
+CUDA_EXPORT Status cudaMemPoolGetAttribute(void*, int attribute, void* value) {
+  return guarded([&] {
+    constexpr int kReleaseThreshold = 4, kReservedNow = 5, kReservedMost = 6, kUsedNow = 7,
+                  kUsedMost = 8;
+    if (value == nullptr || attribute < 1 || attribute > kUsedMost) return kInvalidValue;
+    if (attribute < kReleaseThreshold) {
+      *static_cast<int*>(value) = 1;
+      return kOk;
+    }
+    const auto state = session().memory();
+    if (!state) return state.error();
+    const bool used = attribute == kReservedNow || attribute == kReservedMost ||
+                      attribute == kUsedNow || attribute == kUsedMost;
+    *static_cast<std::uint64_t*>(value) = used ? state->total - state->free : 0;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaMemPoolCreate(void** pool, const void*) {
+  if (pool == nullptr) return remember(kInvalidValue);
+  *pool = &the_pool;
+  return kOk;
+}
+CUDA_EXPORT Status cudaMemPoolDestroy(void*) { return kOk; }
+
+}  // namespace partita::remote::shim

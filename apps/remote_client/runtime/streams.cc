@@ -1,0 +1,139 @@
+// Streams, events and functions of the program in their order.
+#include "abi.h"
+
+namespace partita::remote::shim {
+namespace {
+
+using client::kInvalidValue;
+using client::kOk;
+
+Status create_stream(void** stream, unsigned flags, int priority) {
+  return give(session().create_stream(flags, priority), stream);
+}
+
+Status create_event(void** event, unsigned flags) {
+  constexpr unsigned kDisableTiming = 2, kInterprocess = 4;
+  if ((flags & kInterprocess) != 0) return unsupported("cudaEventCreateWithFlags (interprocess)");
+  return give(session().create_event((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
+}
+
+Status call_host(void* stream, const client::Callback& callback) {
+  return session().call_host(number_of(stream), callback);
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cudaStreamCreate(void** stream) {
+  return guarded([&] { return create_stream(stream, 0, 0); });
+}
+CUDA_EXPORT Status cudaStreamCreateWithFlags(void** stream, unsigned flags) {
+  return guarded([&] { return create_stream(stream, flags, 0); });
+}
+CUDA_EXPORT Status cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  return guarded([&] { return create_stream(stream, flags, priority); });
+}
+CUDA_EXPORT Status cudaStreamDestroy(void* stream) {
+  return guarded([&] { return session().destroy_stream(number_of(stream)); });
+}
+CUDA_EXPORT Status cudaStreamSynchronize(void* stream) {
+  return guarded([&] { return session().synchronise_stream(number_of(stream)); });
+}
+CUDA_EXPORT Status cudaStreamSynchronize_ptsz(void* stream) {
+  return guarded([&] { return session().synchronise_stream(number_of(own_default(stream))); });
+}
+CUDA_EXPORT Status cudaStreamQuery(void* stream) {
+  return guarded([&] { return session().query_stream(number_of(stream)); });
+}
+CUDA_EXPORT Status cudaStreamQuery_ptsz(void* stream) {
+  return guarded([&] { return session().query_stream(number_of(own_default(stream))); });
+}
+CUDA_EXPORT Status cudaStreamWaitEvent(void* stream, void* event, unsigned) {
+  return guarded([&] { return session().wait_event(number_of(stream), number_of(event)); });
+}
+CUDA_EXPORT Status cudaStreamWaitEvent_ptsz(void* stream, void* event, unsigned) {
+  return guarded(
+      [&] { return session().wait_event(number_of(own_default(stream)), number_of(event)); });
+}
+CUDA_EXPORT Status cudaStreamGetFlags(void* stream, unsigned* flags) {
+  return guarded([&] { return give(session().stream_flags(number_of(stream)), flags); });
+}
+CUDA_EXPORT Status cudaStreamGetPriority(void* stream, int* priority) {
+  return guarded([&] { return give(session().stream_priority(number_of(stream)), priority); });
+}
+CUDA_EXPORT Status cudaStreamGetId(void* stream, unsigned long long* id) {
+  return guarded([&] {
+    if (id == nullptr) return kInvalidValue;
+    *id = number_of(stream);
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaStreamGetDevice(void*, int* device) {
+  return guarded([&] {
+    if (device == nullptr) return kInvalidValue;
+    *device = 0;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return kOk;
+}
+
+CUDA_EXPORT Status cudaEventCreate(void** event) {
+  return guarded([&] { return create_event(event, 0); });
+}
+CUDA_EXPORT Status cudaEventCreateWithFlags(void** event, unsigned flags) {
+  return guarded([&] { return create_event(event, flags); });
+}
+CUDA_EXPORT Status cudaEventDestroy(void* event) {
+  return guarded([&] { return session().destroy_event(number_of(event)); });
+}
+CUDA_EXPORT Status cudaEventRecord(void* event, void* stream) {
+  return guarded([&] { return session().record_event(number_of(event), number_of(stream)); });
+}
+CUDA_EXPORT Status cudaEventRecord_ptsz(void* event, void* stream) {
+  return guarded(
+      [&] { return session().record_event(number_of(event), number_of(own_default(stream))); });
+}
+CUDA_EXPORT Status cudaEventRecordWithFlags(void* event, void* stream, unsigned) {
+  return cudaEventRecord(event, stream);
+}
+CUDA_EXPORT Status cudaEventSynchronize(void* event) {
+  return guarded([&] { return session().synchronise_event(number_of(event)); });
+}
+CUDA_EXPORT Status cudaEventQuery(void* event) {
+  return guarded([&] { return session().query_event(number_of(event)); });
+}
+CUDA_EXPORT Status cudaEventElapsedTime(float* ms, void* from, void* to) {
+  return guarded([&] {
+    const auto ns = session().elapsed_ns(number_of(from), number_of(to));
+    if (!ns) return ns.error();
+    if (ms == nullptr) return kInvalidValue;
+    constexpr double kPerMillisecond = 1e6;
+    *ms = static_cast<float>(static_cast<double>(*ns) / kPerMillisecond);
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaEventElapsedTime_v2(float* ms, void* from, void* to) {
+  return cudaEventElapsedTime(ms, from, to);
+}
+
+CUDA_EXPORT Status cudaLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  return guarded([&] {
+    if (function == nullptr) return kInvalidValue;
+    return call_host(stream, {.function = function, .data = data});
+  });
+}
+CUDA_EXPORT Status cudaLaunchHostFunc_ptsz(void* stream, void (*function)(void*), void* data) {
+  return cudaLaunchHostFunc(own_default(stream), function, data);
+}
+CUDA_EXPORT Status cudaStreamAddCallback(void* stream, void (*function)(void*, int, void*),
+                                         void* data, unsigned) {
+  return guarded([&] {
+    if (function == nullptr) return kInvalidValue;
+    return call_host(stream, {.with_stream = function, .stream = stream, .data = data});
+  });
+}
+
+}  // namespace partita::remote::shim

@@ -1,0 +1,118 @@
+// Hot inferences that GPUless published, played through the client against a device whose kernels
+// are waits of the native run's length: what the way adds, with round trips of 0, 25 and 100 us
+// emulated ("slow:" on both sides; on top of the real way through the rings). Goals: <= 3 % at 25
+// us and <= 10 % at 100 us, yolop <= 25 % at 25 us. Cold: blocking round trips and their bytes.
+#include <benchmark/benchmark.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/source_text.h"
+#include "remote/shapes/call_shape.h"
+#include "remote/shapes/timed_server.h"
+
+namespace partita::remote::shapes {
+namespace {
+
+CallShape shape_named(const std::string& program) {
+  const auto shapes = parse_shapes(source_text("data/published/gpuless/calls.csv"),
+                                   source_text("data/published/gpuless/times.csv"));
+  CHECK(shapes);
+  const auto found = std::ranges::find(*shapes, program, &CallShape::program);
+  CHECK(found != shapes->end());
+  return *found;
+}
+
+std::string socket_path() {
+  return (std::filesystem::temp_directory_path() / ("partita-shapes-" + std::to_string(::getpid())))
+      .string();
+}
+
+struct ShapeRun {
+  ShapeRun(const std::string& way, const CallShape& shape, double scale) {
+    auto started = TimedServer::start(way + socket_path());
+    CHECK(started);
+    server = std::move(*started);
+    ::setenv("PARTITA_REMOTE", server->address().c_str(), 1);
+    session = std::make_unique<client::Session>();
+    player = std::make_unique<ShapePlayer>(*session, shape, scale);
+  }
+  ~ShapeRun() { session->leave(); }
+  std::unique_ptr<TimedServer> server;
+  std::unique_ptr<client::Session> session;
+  std::unique_ptr<ShapePlayer> player;
+};
+
+void hot(benchmark::State& state, const std::string& program) {
+  const CallShape shape = shape_named(program);
+  const auto round_trip = static_cast<double>(state.range(0));
+  ShapeRun run("slow:" + std::to_string(round_trip / 2) + ":unix:", shape, 1e-3);
+  CHECK(run.player->cold() == client::kOk);
+  const std::chrono::nanoseconds native(static_cast<long>(shape.hot_ms * 1e6));
+  std::vector<double> times;
+  const std::uint64_t before = round_trips(*run.session);
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(run.player->hot(native) == client::kOk);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    times.push_back(took.count());
+  }
+  std::ranges::sort(times);
+  state.counters["native_ms"] = shape.hot_ms;
+  state.counters["median_ms"] = times[times.size() / 2];
+  state.counters["added_%"] = 100 * (times[times.size() / 2] / shape.hot_ms - 1);
+  state.counters["least_added_%"] = 100 * (times[0] / shape.hot_ms - 1);
+  state.counters["round_trips"] =
+      static_cast<double>(round_trips(*run.session) - before) / static_cast<double>(times.size());
+}
+#define PARTITA_HOT(name, program) \
+  BENCHMARK_CAPTURE(hot, name, program)->Arg(0)->Arg(25)->Arg(100)->Iterations(30)
+PARTITA_HOT(resnet50, "resnet50");
+PARTITA_HOT(alexnet, "alexnet");
+PARTITA_HOT(vgg19, "vgg19");
+PARTITA_HOT(midas, "midas");
+PARTITA_HOT(bert, "bert-squad");
+PARTITA_HOT(yolop, "yolop");
+
+// All bytes, once.
+void cold(benchmark::State& state, const std::string& program) {
+  const CallShape shape = shape_named(program);
+  for (auto _ : state) {
+    ShapeRun run("unix:", shape, 1);
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(run.player->cold() == client::kOk);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    state.counters["ms"] = took.count();
+    state.counters["round_trips"] = static_cast<double>(round_trips(*run.session));
+    state.counters["gpuless_waits"] = static_cast<double>(shape.waits);
+  }
+}
+BENCHMARK_CAPTURE(cold, resnet50, "resnet50")->Iterations(1);
+BENCHMARK_CAPTURE(cold, yolop, "yolop")->Iterations(1);
+BENCHMARK_CAPTURE(cold, midas, "midas")->Iterations(1);
+BENCHMARK_CAPTURE(cold, bert, "bert-squad")->Iterations(1);
+
+// A synchronisation of the whole stack, and an asynchronous launch as the program sees it.
+void whole_stack(benchmark::State& state) {
+  ShapeRun run("unix:", shape_named("resnet50"), 1e-3);
+  CHECK(run.player->cold() == client::kOk);
+  std::vector<double> syncs;
+  std::array<std::byte, 4> result{};
+  const auto block = run.session->allocate(256);
+  CHECK(block);
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(run.session->copy_out(0, result.data(), *block, result.size(), false) == client::kOk);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    syncs.push_back(took.count());
+  }
+  std::ranges::sort(syncs);
+  state.counters["sync_us"] = syncs[syncs.size() / 2];
+}
+BENCHMARK(whole_stack)->Iterations(3000);
+
+}  // namespace
+}  // namespace partita::remote::shapes

@@ -1,0 +1,29 @@
+// URLs of HTTP servers. Pure; bounded.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace partita {
+
+inline constexpr std::size_t kMaxUrlBytes = 2048;
+
+struct Url {
+  bool tls = false;
+  std::string host = {};  // of an IPv6 address without its brackets
+  int port = 80;
+  std::string path = {};  // with its query; empty, or begins with /
+  bool operator==(const Url&) const = default;
+};
+
+// http://HOST[:PORT][/PATH] or https://...; without user and fragment, and without characters that
+// end a header line or a word of it. Anything else is bad_input with `context`.
+Result<Url> parse_url(const std::string& context, std::string_view text);
+// The same for a server whose paths follow: without a query, and without slashes at the end.
+Result<Url> parse_url_prefix(const std::string& context, std::string_view text);
+// As in a Host header: "localhost:8080", "[::1]:8080".
+std::string authority_of(const Url& url);
+
+}  // namespace partita

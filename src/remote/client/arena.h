@@ -1,0 +1,89 @@
+// Hands out device addresses without asking: the session's arena is the client's to divide, up to
+// its quota. Ranges are whole granules; where granules are large, small blocks share one. A freed
+// address comes back as late as possible (the server waits when it is used again too early).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace partita::remote::client {
+
+struct ArenaShape {
+  std::uint64_t begin = 0, bytes = 0, granule = 1, quota = 0;
+};
+
+struct Block {
+  std::uint64_t address = 0, bytes = 0;  // as asked for
+  bool operator==(const Block&) const = default;
+};
+
+class Arena {
+ public:
+  explicit Arena(const ArenaShape& shape);
+
+  struct Given {
+    std::uint64_t address = 0;
+    std::optional<Block> range;  // to be allocated at the server first
+  };
+  // Nothing: over the quota, or no gap is long enough.
+  std::optional<Given> allocate(std::uint64_t bytes);
+
+  struct Taken {
+    bool known = false;
+    std::optional<Block> range;  // to be freed at the server
+    Block block;
+  };
+  // `late`: the addresses are not to be used again before recycle().
+  Taken release(std::uint64_t address, bool late);
+  // The first `count` blocks of those freed late may be used again.
+  void recycle(std::size_t count);
+  std::size_t late() const { return late_.size(); }
+
+  // The block that holds this address.
+  std::optional<Block> find(std::uint64_t address) const;
+  // Of a block: whether nothing else lies in its range.
+  bool has_own_range(std::uint64_t address) const {
+    const auto found = blocks_.find(address);
+    return found != blocks_.end() && found->second.pool == 0;
+  }
+  bool contains(std::uint64_t address) const { return address - shape_.begin < shape_.bytes; }
+  const ArenaShape& shape() const { return shape_; }
+  std::uint64_t quota() const { return shape_.quota; }
+  std::uint64_t free_bytes() const { return shape_.quota - used_; }
+  std::size_t blocks() const { return blocks_.size(); }
+
+ private:
+  struct Pool {  // a range that small blocks of one size share
+    std::uint64_t range = 0, cell = 0;
+    std::size_t used = 0;
+    std::vector<std::uint32_t> free;
+  };
+  struct Entry {
+    std::uint64_t bytes = 0;
+    std::uint64_t pool = 0;  // begin of its pool's range; 0: a range of its own
+  };
+
+  std::optional<std::uint64_t> take_range(std::uint64_t bytes, std::uint64_t gap_behind);
+  std::optional<std::uint64_t> gap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) const;
+  std::optional<Given> allocate_small(std::uint64_t bytes, std::uint64_t cell);
+  void give_back(Pool& pool, std::uint32_t cell);
+  void drop_range(std::uint64_t address, std::uint64_t bytes, bool late);
+
+  ArenaShape shape_;
+  std::uint64_t used_ = 0;    // of the quota
+  std::uint64_t cursor_ = 0;  // next range is looked for from here
+  std::map<std::uint64_t, Entry> blocks_;
+  std::map<std::uint64_t, std::uint64_t> ranges_;             // taken or late: begin to length
+  std::map<std::uint64_t, Pool> pools_;                       // by begin of the range
+  std::map<std::uint64_t, std::vector<std::uint64_t>> open_;  // by cell: pools with a free cell
+  struct Late {
+    std::uint64_t range = 0;
+    std::optional<std::uint32_t> cell;  // of the pool there
+  };
+  std::vector<Late> late_;
+};
+
+}  // namespace partita::remote::client

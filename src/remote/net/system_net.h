@@ -1,0 +1,18 @@
+// The system's sockets and shared memory as a Net (system_net() in channel.h), and a channel that
+// another process began.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "remote/net/channel.h"
+
+namespace partita::remote {
+
+// The channel whose Channel::descriptors() came from the process that accepted it, in their order;
+// it goes on where that process stopped, which must not use its own copy any more. A FrameReader
+// there must hold nothing that was read ahead.
+Result<std::unique_ptr<Channel>> adopt(std::vector<Descriptor> descriptors);
+
+}  // namespace partita::remote

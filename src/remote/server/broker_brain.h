@@ -1,0 +1,126 @@
+// BrokerBrain: who gets which part of the machine, as a pure state machine: events in, actions out.
+// Clients wait in the order of their arrival; the first whose shape fits a free part gets the
+// smallest such part, preferring one whose worker is ready. A part belongs to one worker process at
+// a time; it is free again when that process has ended. Limits: BrokerLimits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace partita::remote::server {
+
+struct Part {
+  std::string name = {};   // "CPU-4/0", "MIG-...": for people and backends
+  std::string shape = {};  // "CPU-4", "2g.20gb", "gpu"
+  int units = 0;           // of the CPU; 0: a GPU's
+};
+
+struct BrokerLimits {
+  std::size_t queue = 64;  // clients that wait
+  std::size_t warm = 1;    // free parts whose workers are kept ready
+  // A worker that ends before it was ready counts as a failure; after so many without a success
+  // nothing is started on its part.
+  int failures = 3;
+};
+
+using ClientId = std::uint64_t;
+using WorkerId = std::uint64_t;
+
+// Whether a part can serve who asks for this shape; empty: any. "CPU-2" is also served by "CPU-4",
+// on 2 of its units.
+bool fits(const Part& part, const std::string& shape);
+// The units of "CPU-4"; 0 of others.
+int cpu_units(const std::string& shape);
+
+namespace broker {
+
+struct Arrived {
+  ClientId client = 0;
+  std::string shape = {};
+};
+struct Left {  // a client that waits
+  ClientId client = 0;
+};
+struct WorkerReady {
+  WorkerId worker = 0;
+};
+struct WorkerEnded {
+  WorkerId worker = 0;
+};
+struct ShutDown {};
+using Event = std::variant<Arrived, Left, WorkerReady, WorkerEnded, ShutDown>;
+
+struct Start {
+  WorkerId worker = 0;
+  std::size_t part = 0;
+  bool operator==(const Start&) const = default;
+};
+struct Give {  // the client to the worker, which is ready
+  ClientId client = 0;
+  WorkerId worker = 0;
+  bool operator==(const Give&) const = default;
+};
+struct Place {
+  ClientId client = 0;
+  std::uint32_t place = 0;  // 1: the next
+  bool operator==(const Place&) const = default;
+};
+struct Deny {
+  ClientId client = 0;
+  std::string reason = {};
+  bool operator==(const Deny&) const = default;
+};
+struct Stop {  // the worker, with its session if it has one
+  WorkerId worker = 0;
+  bool operator==(const Stop&) const = default;
+};
+using Action = std::variant<Start, Give, Place, Deny, Stop>;
+
+}  // namespace broker
+
+class BrokerBrain {
+ public:
+  BrokerBrain(std::vector<Part> parts, BrokerLimits limits);
+
+  // Starts the first warm workers.
+  std::vector<broker::Action> begin() { return act(); }
+  std::vector<broker::Action> step(const broker::Event& event);
+
+  const std::vector<Part>& parts() const { return parts_; }
+  std::size_t waiting() const { return queue_.size(); }
+  std::size_t serving() const;
+  std::size_t ready() const;
+
+ private:
+  enum class State { none, starting, ready, serving, ending };
+  struct Seat {  // what a part is doing
+    State state = State::none;
+    WorkerId worker = 0;
+    ClientId promised = 0;  // a client that waits for this worker to start
+    int failures = 0;
+  };
+  struct Waiting {
+    ClientId client = 0;
+    std::string shape = {};
+    std::uint32_t place = 0;  // as it was told
+    bool promised = false;
+  };
+  std::vector<broker::Action> act();
+  void match(std::vector<broker::Action>& actions);
+  void tell_places(std::vector<broker::Action>& actions);
+  void keep_warm(std::vector<broker::Action>& actions);
+  void start(std::size_t part, std::vector<broker::Action>& actions);
+  Seat* seat_of(WorkerId worker);
+
+  const std::vector<Part> parts_;
+  const BrokerLimits limits_;
+  std::vector<Seat> seats_;
+  std::vector<Waiting> queue_;
+  WorkerId next_worker_ = 1;
+  bool down_ = false;
+};
+
+}  // namespace partita::remote::server

@@ -1,0 +1,170 @@
+// The client libraries as a program sees them, loaded by their files, and a server in this process.
+// Each scenario runs in a forked child: there the libraries have no session yet, as in a program
+// that starts. A child says what failed on standard error and with its exit status.
+#pragma once
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "remote/image/fatbin_writer.h"
+#include "tests/remote/host_backend.h"
+
+namespace partita::remote::test {
+
+// Kernels of the tests, as PTX would name them; what they do is in C++.
+inline constexpr std::string_view kPtx = R"(.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry fill(.param .u64 to, .param .u32 value, .param .u32 n) { ret; }
+.visible .entry vadd(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n) { ret; }
+.visible .entry crash() { ret; }
+)";
+
+inline Kernels test_kernels() {
+  Kernels kernels;
+  kernels["fill"] = [](const KernelCall& call) {
+    const auto n = call.parameter<std::uint32_t>(12);
+    for (auto& one : call.array<std::uint32_t>(call.parameter<std::uint64_t>(0), n))
+      one = call.parameter<std::uint32_t>(8);
+  };
+  kernels["vadd"] = [](const KernelCall& call) {
+    const auto n = call.parameter<std::uint32_t>(24);
+    const auto a = call.array<float>(call.parameter<std::uint64_t>(0), n);
+    const auto b = call.array<float>(call.parameter<std::uint64_t>(8), n);
+    const auto c = call.array<float>(call.parameter<std::uint64_t>(16), n);
+    for (std::size_t i = 0; i < n; ++i) c[i] = a[i] + b[i];
+  };
+  return kernels;
+}
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+// A library of the client's, and calls of its functions by name.
+class Library {
+ public:
+  explicit Library(const std::string& name) {
+    library_ = ::dlopen((std::string(PARTITA_REMOTE_LIBRARIES) + "/" + name).c_str(),
+                        RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) std::fprintf(stderr, "%s\n", ::dlerror());
+  }
+  void* find(const char* name) const { return ::dlsym(library_, name); }
+  template <class Answer = int, class... Arguments>
+  Answer call(const char* name, Arguments... arguments) const {
+    auto* function = reinterpret_cast<Answer (*)(Arguments...)>(find(name));
+    if (function == nullptr) {
+      std::fprintf(stderr, "%s is not there\n", name);
+      std::abort();
+    }
+    return function(arguments...);
+  }
+
+ private:
+  void* library_ = nullptr;
+};
+
+// A program's device code, registered as the compiler's start-up code does it.
+class Program {
+ public:
+  explicit Program(const Library& cuda, image::Compression compression = image::Compression::zstd)
+      : cuda_(cuda),
+        container_(image::container_with({{image::MemberKind::ptx, compression, 80, kPtx}})) {
+    wrapper_.data = container_.data();
+    handle_ = cuda.call<void**>("__cudaRegisterFatBinary", static_cast<void*>(&wrapper_));
+    add("fill", &fill);
+    add("vadd", &vadd);
+    add("crash", &crash);
+    cuda.call<void>("__cudaRegisterVar", handle_, &counter, &counter,
+                    static_cast<const char*>("counter"), 0, std::size_t{4}, 0, 0);
+    cuda.call<void>("__cudaRegisterFatBinaryEnd", handle_);
+  }
+  // fun<<<grid, block, shared, stream>>>(parameters...)
+  template <class... Parameters>
+  int launch(const char& function, Dim3 grid, Dim3 block, void* stream, Parameters... parameters) {
+    void* arguments[] = {static_cast<void*>(&parameters)..., nullptr};
+    void *kernel = nullptr, *on = nullptr;
+    std::size_t shared = 0;
+    cuda_.call("__cudaPushCallConfiguration", grid, block, std::size_t{0}, stream);
+    if (const int status =
+            cuda_.call("__cudaGetKernel", &kernel, static_cast<const void*>(&function)))
+      return status;
+    cuda_.call("__cudaPopCallConfiguration", &grid, &block, &shared, static_cast<void*>(&on));
+    return cuda_.call("__cudaLaunchKernel", kernel, grid, block, static_cast<void**>(arguments),
+                      shared, on);
+  }
+  void** handle() const { return handle_; }
+
+  char fill = 0, vadd = 0, crash = 0;  // the host's functions: only their addresses count
+  char counter = 0;                    // a variable's shadow
+
+ private:
+  void add(const char* name, const char* host) {
+    cuda_.call<void>("__cudaRegisterFunction", handle_, host, const_cast<char*>(name), name, -1,
+                     static_cast<void*>(nullptr), static_cast<void*>(nullptr),
+                     static_cast<void*>(nullptr), static_cast<void*>(nullptr),
+                     static_cast<int*>(nullptr));
+  }
+  struct Wrapper {
+    std::uint32_t magic = image::kWrapperMagic, version = 1;
+    const void* data = nullptr;
+    const void* file = nullptr;
+  };
+  const Library& cuda_;
+  std::vector<std::byte> container_;
+  Wrapper wrapper_;
+  void** handle_ = nullptr;
+};
+
+// Inside a scenario: says what is wrong and ends the child.
+#define NEED(condition)                                                            \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      ::_exit(1);                                                                  \
+    }                                                                              \
+  } while (false)
+#define SAME(left, right)                                                            \
+  do {                                                                               \
+    const auto l = (left);                                                           \
+    const decltype(l) r = static_cast<decltype(l)>(right);                           \
+    if (l != r) {                                                                    \
+      std::fprintf(stderr, "%s:%d: %s is %lld, not %s\n", __FILE__, __LINE__, #left, \
+                   static_cast<long long>(l), #right);                               \
+      ::_exit(1);                                                                    \
+    }                                                                                \
+  } while (false)
+
+inline std::string private_address() {
+  static int count = 0;
+  return "unix:/tmp/partita-shim-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+}
+
+// Runs the scenario in a child; its exit status, or 1000 when it did not end in time.
+template <class Scenario>
+int in_child(const std::string& address, Scenario scenario) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::setenv("PARTITA_REMOTE", address.c_str(), 1);
+    ::setenv("PARTITA_REMOTE_TIMEOUT_MS", "20000", 0);
+    scenario();
+    std::exit(0);  // as a program ends: exit handlers run
+  }
+  for (int waited = 0; waited < 60'000; ++waited) {
+    int status = 0;
+    if (::waitpid(pid, &status, WNOHANG) == pid)
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    ::usleep(1000);
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  return 1000;
+}
+
+}  // namespace partita::remote::test

@@ -1,0 +1,554 @@
+// libcudart.so.13 and .12 against real sessions: what a program sees. Oracles: hand values, and
+// what CUDA's documentation says a call answers.
+#include <fstream>
+#include <iterator>
+#include <numeric>
+
+#include "tests/remote/shim_harness.h"
+
+namespace partita::remote::test {
+namespace {
+
+constexpr int kToDevice = 1, kToHost = 2, kOnDevice = 3, kDefault = 4;
+void* const kNoStream = nullptr;
+
+using Words = std::vector<std::uint32_t>;
+
+struct Memory {  // of the device
+  Memory(const Library& library, std::size_t bytes) : cuda(library) {
+    SAME(cuda.call("cudaMalloc", &address, bytes), 0);
+  }
+  const Library& cuda;
+  void* address = nullptr;
+};
+
+Words read(const Library& cuda, void* from, std::size_t count) {
+  Words words(count);
+  SAME(cuda.call("cudaMemcpy", static_cast<void*>(words.data()), static_cast<const void*>(from),
+                 count * 4, kToHost),
+       0);
+  return words;
+}
+
+class Shim : public ::testing::TestWithParam<const char*> {
+ protected:
+  void run(void (*scenario)(const Library&, Program&)) {
+    HostServer server(private_address(), test_kernels());
+    EXPECT_EQ(in_child(server.address(),
+                       [&] {
+                         const Library cuda(GetParam());
+                         Program program(cuda);
+                         scenario(cuda, program);
+                       }),
+              0);
+  }
+};
+
+TEST_P(Shim, VectorAdd) {
+  run([](const Library& cuda, Program& program) {
+    constexpr unsigned n = 10'000;
+    std::vector<float> a(n), b(n), c(n);
+    std::iota(a.begin(), a.end(), 0.F);
+    std::iota(b.begin(), b.end(), 1000.F);
+    Memory da(cuda, n * 4), db(cuda, n * 4), dc(cuda, n * 4);
+    SAME(cuda.call("cudaMemcpy", da.address, static_cast<const void*>(a.data()), std::size_t{n} * 4,
+                   kToDevice),
+         0);
+    SAME(cuda.call("cudaMemcpy", db.address, static_cast<const void*>(b.data()), std::size_t{n} * 4,
+                   kDefault),
+         0);
+    SAME(
+        program.launch(program.vadd, {40}, {256}, kNoStream, da.address, db.address, dc.address, n),
+        0);
+    SAME(cuda.call("cudaMemcpy", static_cast<void*>(c.data()), static_cast<const void*>(dc.address),
+                   std::size_t{n} * 4, kToHost),
+         0);
+    for (unsigned i = 0; i < n; ++i) NEED(c[i] == a[i] + b[i]);
+    SAME(cuda.call("cudaFree", da.address), 0);
+    SAME(cuda.call("cudaDeviceSynchronize"), 0);
+  });
+}
+
+TEST_P(Shim, WrongCallsAnswerAsCudaDoes) {
+  run([](const Library& cuda, Program& program) {
+    Memory memory(cuda, 4096);
+    std::uint32_t word = 0;
+    const auto last = [&] { return cuda.call("cudaGetLastError"); };
+    SAME(program.launch(program.fill, {1}, {1025}, kNoStream, memory.address, 1U, 1U), 9);
+    SAME(program.launch(program.fill, {0}, {1}, kNoStream, memory.address, 1U, 1U), 9);
+    SAME(program.launch(program.fill, {1, 65536}, {1}, kNoStream, memory.address, 1U, 1U), 9);
+    SAME(cuda.call("cudaPeekAtLastError"), 9);
+    SAME(last(), 9);
+    SAME(last(), 0);
+    void* const nowhere = reinterpret_cast<void*>(0x1234);
+    SAME(program.launch(program.fill, {1}, {1}, nowhere, memory.address, 1U, 1U), 400);
+    SAME(cuda.call("cudaFree", nowhere), 1);
+    SAME(cuda.call("cudaMemcpy", static_cast<void*>(&word),
+                   static_cast<const void*>(memory.address), std::size_t{4097}, kToHost),
+         1);
+    SAME(cuda.call("cudaMemcpy", static_cast<void*>(&word), static_cast<const void*>(&word),
+                   std::size_t{4}, kToHost),
+         1);
+    SAME(
+        cuda.call("cudaMemcpy", memory.address, static_cast<const void*>(&word), std::size_t{4}, 9),
+        21);
+    SAME(cuda.call("cudaSetDevice", 1), 101);
+    SAME(cuda.call("cudaMalloc", &memory.address, std::size_t{1} << 40), 2);
+    SAME(cuda.call("cudaMallocManaged", &memory.address, std::size_t{16}, 1U), 801);
+    SAME(cuda.call("cudaMemcpyToSymbol", static_cast<const void*>(&word),
+                   static_cast<const void*>(&word), std::size_t{4}, std::size_t{0}, kToDevice),
+         13);
+    char not_a_kernel = 0;
+    SAME(program.launch(not_a_kernel, {1}, {1}, kNoStream), 98);
+    NEED(std::string(cuda.call<const char*>("cudaGetErrorName", 98)) ==
+         "cudaErrorInvalidDeviceFunction");
+    last();
+    SAME(cuda.call("cudaDeviceSynchronize"), 0);  // nothing of this reached the device
+  });
+}
+
+TEST_P(Shim, RowsSetsAndSymbols) {
+  run([](const Library& cuda, Program& program) {
+    constexpr std::size_t kPitch = 64, kWidth = 12, kRows = 5;
+    Memory memory(cuda, kPitch * kRows);
+    SAME(cuda.call("cudaMemset", memory.address, 0x7f, kPitch * kRows), 0);
+    SAME(cuda.call("cudaMemset2D", memory.address, kPitch, 0x11, kWidth, kRows), 0);
+    Words words = read(cuda, memory.address, kPitch * kRows / 4);
+    for (std::size_t i = 0; i < words.size(); ++i)
+      SAME(words[i], i % 16 < 3 ? 0x11111111U : 0x7f7f7f7fU);
+    Words rows(kWidth / 4 * kRows), back(16 * kRows, 5);
+    std::iota(rows.begin(), rows.end(), 100U);
+    SAME(cuda.call("cudaMemcpy2D", memory.address, kPitch, static_cast<const void*>(rows.data()),
+                   kWidth, kWidth, kRows, kToDevice),
+         0);
+    SAME(cuda.call("cudaMemcpy2D", static_cast<void*>(back.data()), std::size_t{64},
+                   static_cast<const void*>(memory.address), kPitch, kWidth, kRows, kToHost),
+         0);
+    for (std::size_t i = 0; i < back.size(); ++i)
+      SAME(back[i], i % 16 < 3 ? 100 + i / 16 * 3 + i % 16 : 5);
+    SAME(cuda.call("cudaMemcpy2D", memory.address, std::size_t{8},
+                   static_cast<const void*>(rows.data()), kWidth, kWidth, kRows, kToDevice),
+         12);
+
+    std::uint32_t value = 77, got = 0;
+    const void* const symbol = &program.counter;
+    SAME(cuda.call("cudaMemcpyToSymbol", symbol, static_cast<const void*>(&value), std::size_t{4},
+                   std::size_t{0}, kToDevice),
+         0);
+    SAME(cuda.call("cudaMemcpyFromSymbol", static_cast<void*>(&got), symbol, std::size_t{4},
+                   std::size_t{0}, kToHost),
+         0);
+    SAME(got, 77U);
+    SAME(cuda.call("cudaMemcpyToSymbol", symbol, static_cast<const void*>(&value), std::size_t{4},
+                   std::size_t{1}, kToDevice),
+         1);
+    void* address = nullptr;
+    SAME(cuda.call("cudaGetSymbolAddress", &address, symbol), 0);
+    SAME(cuda.call("cudaMemset", address, 1, std::size_t{4}), 0);
+    SAME(read(cuda, address, 1)[0], 0x01010101U);
+  });
+}
+
+struct Noted {
+  const Library* cuda;
+  std::uint32_t* seen;
+  std::uint32_t value;
+};
+
+TEST_P(Shim, StreamsEventsPinnedCopiesAndCallbacks) {
+  run([](const Library& cuda, Program& program) {
+    void *stream = nullptr, *begin = nullptr, *end = nullptr, *pinned = nullptr;
+    SAME(cuda.call("cudaStreamCreateWithFlags", &stream, 1U), 0);
+    SAME(cuda.call("cudaEventCreate", &begin), 0);
+    SAME(cuda.call("cudaEventCreate", &end), 0);
+    SAME(cuda.call("cudaMallocHost", &pinned, std::size_t{400}), 0);
+    auto* words = static_cast<std::uint32_t*>(pinned);
+    Memory memory(cuda, 400);
+    SAME(cuda.call("cudaEventRecord", begin, stream), 0);
+    SAME(program.launch(program.fill, {1}, {100}, stream, memory.address, 42U, 100U), 0);
+    words[99] = 1;
+    SAME(cuda.call("cudaMemcpyAsync", pinned, static_cast<const void*>(memory.address),
+                   std::size_t{400}, kToHost, stream),
+         0);
+    // The copy is done before the function runs, and the function before the stream goes on.
+    static std::uint32_t seen;
+    static Noted noted{&cuda, &words[99], 0};
+    SAME(cuda.call("cudaLaunchHostFunc", stream, static_cast<void (*)(void*)>([](void* data) {
+                     auto& note = *static_cast<Noted*>(data);
+                     ::usleep(20'000);
+                     seen = note.value = *note.seen;
+                   }),
+                   static_cast<void*>(&noted)),
+         0);
+    SAME(cuda.call("cudaEventRecord", end, stream), 0);
+    const int query = cuda.call("cudaEventQuery", end);
+    NEED(query == 600 || query == 0);
+    SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+    SAME(seen, 42U);
+    SAME(words[0], 42U);
+    SAME(cuda.call("cudaEventQuery", end), 0);
+    float ms = -1;
+    SAME(cuda.call("cudaEventElapsedTime", &ms, begin, end), 0);
+    NEED(ms >= 0);
+    SAME(cuda.call("cudaStreamQuery", stream), 0);
+    SAME(cuda.call("cudaStreamDestroy", stream), 0);
+    SAME(cuda.call("cudaStreamSynchronize", stream), 400);
+    SAME(cuda.call("cudaEventDestroy", end), 0);
+    SAME(cuda.call("cudaFreeHost", pinned), 0);
+    SAME(cuda.call("cudaFreeHost", pinned), 1);
+  });
+}
+
+// Copies with the program's memory in a captured graph happen at every launch, with what the
+// memory holds then.
+TEST_P(Shim, GraphsByCapture) {
+  run([](const Library& cuda, Program& program) {
+    void *stream = nullptr, *graph = nullptr, *exec = nullptr, *node = nullptr;
+    SAME(cuda.call("cudaStreamCreate", &stream), 0);
+    constexpr unsigned n = 16;
+    Memory a(cuda, n * 4), b(cuda, n * 4), c(cuda, n * 4);
+    std::vector<float> in(n, 1), out(n, 0);
+    SAME(program.launch(program.fill, {1}, {16}, kNoStream, b.address, 0x40000000U, n), 0);  // 2.0F
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    SAME(cuda.call("cudaStreamSynchronize", stream), 900);
+    void* broken = nullptr;
+    SAME(cuda.call("cudaStreamEndCapture", stream, &broken), 901);
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    SAME(cuda.call("cudaMemcpyAsync", a.address, static_cast<const void*>(in.data()),
+                   std::size_t{n} * 4, kToDevice, stream),
+         0);
+    SAME(program.launch(program.vadd, {1}, {16}, stream, a.address, b.address, c.address, n), 0);
+    SAME(cuda.call("cudaMemcpyAsync", static_cast<void*>(out.data()),
+                   static_cast<const void*>(c.address), std::size_t{n} * 4, kToHost, stream),
+         0);
+    SAME(cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+    SAME(cuda.call("cudaGraphInstantiate", &exec, graph, 0ULL), 0);
+    for (int round = 1; round <= 3; ++round) {
+      in.assign(n, static_cast<float>(10 * round));
+      SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+      SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+      NEED(out[0] == static_cast<float>(10 * round + 2));
+      NEED(out[n - 1] == static_cast<float>(10 * round + 2));
+    }
+    SAME(cuda.call("cudaGraphExecDestroy", exec), 0);
+    SAME(cuda.call("cudaGraphDestroy", graph), 0);
+
+    // The same node by node: set, then fill the first half.
+    struct {
+      void* to;
+      std::size_t pitch;
+      unsigned value, element;
+      std::size_t width, height;
+    } set{c.address, 0, 9, 4, n, 1};
+    std::uint32_t value = 5, half = n / 2;
+    void* parameters[] = {&c.address, &value, &half};
+    struct {
+      void* function;
+      Dim3 grid, block;
+      unsigned shared;
+      void** parameters;
+      void** extra;
+    } launch{&program.fill, {1}, {8}, 0, parameters, nullptr};
+    void* graph2 = nullptr;
+    SAME(cuda.call("cudaGraphCreate", &graph2, 0U), 0);
+    SAME(cuda.call("cudaGraphAddMemsetNode", &node, graph2, static_cast<void**>(nullptr),
+                   std::size_t{0}, static_cast<const void*>(&set)),
+         0);
+    void* second = nullptr;
+    SAME(cuda.call("cudaGraphAddKernelNode", &second, graph2, &node, std::size_t{1},
+                   static_cast<const void*>(&launch)),
+         0);
+    SAME(cuda.call("cudaGraphInstantiate", &exec, graph2, 0ULL), 0);
+    SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+    SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+    const Words words = read(cuda, c.address, n);
+    for (unsigned i = 0; i < n; ++i) SAME(words[i], i < half ? 5U : 9U);
+  });
+}
+
+TEST_P(Shim, PropertiesAttributesOccupancyMemory) {
+  run([](const Library& cuda, Program& program) {
+    std::vector<char> properties(1032);
+    SAME(cuda.call("cudaGetDeviceProperties", static_cast<void*>(properties.data()), 0), 0);
+    NEED(std::string(properties.data()) == "Test device");
+    int value = 0;
+    SAME(cuda.call("cudaDeviceGetAttribute", &value, 75, 0), 0);
+    SAME(value, 9);
+    std::vector<char> attributes(144);
+    SAME(cuda.call("cudaFuncGetAttributes", static_cast<void*>(attributes.data()),
+                   static_cast<const void*>(&program.fill)),
+         0);
+    int most = 0;
+    std::memcpy(&most, attributes.data() + 24, 4);
+    SAME(most, 1024);
+    // 32 registers, 256 threads: 8 warps of 1024 registers; 64 warps fit a multiprocessor of 65536.
+    SAME(cuda.call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", &value,
+                   static_cast<const void*>(&program.fill), 256, std::size_t{0}),
+         0);
+    SAME(value, 8);
+    // 100 KiB and 1 KiB reserved each: two fit 228 KiB.
+    SAME(cuda.call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", &value,
+                   static_cast<const void*>(&program.fill), 256, std::size_t{100 * 1024}),
+         0);
+    SAME(value, 2);
+    std::size_t before = 0, after = 0, total = 0;
+    SAME(cuda.call("cudaMemGetInfo", &before, &total), 0);
+    Memory memory(cuda, 1 << 20);
+    SAME(cuda.call("cudaMemGetInfo", &after, &total), 0);
+    SAME(before - after, std::size_t{1} << 20);
+    struct {
+      int type, device;
+      void *device_pointer, *host_pointer;
+      long reserved[8];
+    } about{};
+    SAME(cuda.call("cudaPointerGetAttributes", static_cast<void*>(&about),
+                   static_cast<const void*>(memory.address)),
+         0);
+    SAME(about.type, 2);
+    SAME(cuda.call("cudaPointerGetAttributes", static_cast<void*>(&about),
+                   static_cast<const void*>(&about)),
+         0);
+    SAME(about.type, 0);
+    SAME(cuda.call("cudaDeviceReset"), 0);
+    SAME(cuda.call("cudaMemGetInfo", &after, &total), 0);
+    SAME(after, before);
+    Memory again(cuda, 64);  // and everything works from the beginning
+    SAME(program.launch(program.fill, {1}, {16}, kNoStream, again.address, 3U, 16U), 0);
+    SAME(read(cuda, again.address, 16)[15], 3U);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, Shim, ::testing::Values("libcudart.so.12", "libcudart.so.13"),
+                         [](const auto& info) { return std::string(info.param).substr(13); });
+
+// The second part: one library is enough.
+const char* const kRuntime = "libcudart.so.13";
+
+TEST(ShimSession, AFaultStays) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       Program program(cuda);
+                       Memory memory(cuda, 64);
+                       SAME(program.launch(program.crash, {1}, {1}, kNoStream), 0);
+                       SAME(cuda.call("cudaGetLastError"), 0);  // not known yet
+                       const int fault = cuda.call("cudaDeviceSynchronize");
+                       NEED(fault >= 700);
+                       void* more = nullptr;
+                       SAME(cuda.call("cudaMalloc", &more, std::size_t{64}), fault);
+                       SAME(cuda.call("cudaGetLastError"), fault);
+                       SAME(cuda.call("cudaGetLastError"), fault);  // it cannot be cleared
+                       SAME(cuda.call("cudaStreamSynchronize", kNoStream), fault);
+                       SAME(cuda.call("cudaDeviceReset"), 0);
+                       SAME(cuda.call("cudaMalloc", &more, std::size_t{64}), 0);
+                     }),
+            0);
+}
+
+TEST(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
+  HostServer server(private_address(), test_kernels());
+  const std::string file = "/tmp/partita-shim-stats-" + std::to_string(::getpid());
+  ::setenv("PARTITA_REMOTE_STATS", file.c_str(), 1);
+  EXPECT_EQ(
+      in_child(server.address(),
+               [] {
+                 const Library cuda(kRuntime);
+                 Program program(cuda);
+                 void *stream = nullptr, *event = nullptr;
+                 SAME(cuda.call("cudaStreamCreate", &stream), 0);
+                 SAME(cuda.call("cudaEventCreate", &event), 0);
+                 for (int i = 0; i < 50; ++i) {
+                   Memory memory(cuda, 4096);
+                   int device = -1;
+                   SAME(cuda.call("cudaGetDevice", &device), 0);
+                   SAME(program.launch(program.fill, {1}, {64}, stream, memory.address, 1U, 64U),
+                        0);
+                   SAME(cuda.call("cudaEventRecord", event, stream), 0);
+                   SAME(cuda.call("cudaGetLastError"), 0);
+                   SAME(cuda.call("cudaFree", memory.address), 0);
+                 }
+                 SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+                 SAME(cuda.call("cudaEventSynchronize", event), 0);  // known by now
+                 SAME(cuda.call("cudaEventQuery", event), 0);
+                 SAME(cuda.call("cudaStreamQuery", stream), 0);
+               }),
+      0);
+  ::unsetenv("PARTITA_REMOTE_STATS");
+  std::ifstream stream(file);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  ::unlink(file.c_str());
+  EXPECT_NE(text.find("\"blocking_round_trips\": 2,"), text.npos) << text;
+  EXPECT_NE(text.find("\"blocking_by_cause\": {\"session\": 1, \"stream_sync\": 1}"), text.npos)
+      << text;
+  EXPECT_NE(text.find("\"kernels\": 50"), text.npos) << text;
+}
+
+TEST(ShimSession, AServerThatDiesIsALostDevice) {
+  HostServer server(private_address(), test_kernels());
+  int pipes[2];
+  ASSERT_EQ(::pipe(pipes), 0);
+  std::thread cutter([&] {
+    char ready = 0;
+    if (::read(pipes[0], &ready, 1) == 1) server.cut();
+  });
+  EXPECT_EQ(in_child(server.address(),
+                     [&] {
+                       const Library cuda(kRuntime);
+                       Program program(cuda);
+                       Memory memory(cuda, 64);
+                       read(cuda, memory.address, 4);
+                       NEED(::write(pipes[1], "x", 1) == 1);
+                       const auto begin = std::chrono::steady_clock::now();
+                       int status = 0;
+                       while (status == 0) {
+                         program.launch(program.fill, {1}, {16}, kNoStream, memory.address, 1U,
+                                        16U);
+                         status = cuda.call("cudaDeviceSynchronize");
+                         NEED(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+                       }
+                       SAME(status, 46);
+                       void* more = nullptr;
+                       SAME(cuda.call("cudaMalloc", &more, std::size_t{64}), 46);
+                       SAME(cuda.call("cudaFree", memory.address), 46);
+                       SAME(cuda.call("cudaGetLastError"), 46);
+                     }),
+            0);
+  static_cast<void>(!::write(pipes[1], "x", 1));
+  cutter.join();
+}
+
+TEST(ShimSession, NoServerIsSaidAndNoHang) {
+  EXPECT_EQ(in_child("unix:/nowhere/at/all",
+                     [] {
+                       const Library cuda(kRuntime);
+                       int count = -1;
+                       SAME(cuda.call("cudaGetDeviceCount", &count), 46);
+                       SAME(count, 0);
+                     }),
+            0);
+  EXPECT_EQ(in_child("",
+                     [] {
+                       const Library cuda(kRuntime);
+                       int count = -1;
+                       SAME(cuda.call("cudaGetDeviceCount", &count), 100);
+                     }),
+            0);
+}
+
+TEST(ShimSession, AForkedChildHasItsOwn) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(
+          server.address(),
+          [] {
+            const Library cuda(kRuntime);
+            Program program(cuda);
+            Memory memory(cuda, 64);
+            SAME(program.launch(program.fill, {1}, {16}, kNoStream, memory.address, 1U, 16U), 0);
+            const pid_t child = ::fork();
+            if (child == 0) {
+              Memory own(cuda, 64);
+              SAME(program.launch(program.fill, {1}, {16}, kNoStream, own.address, 2U, 16U), 0);
+              SAME(read(cuda, own.address, 16)[3], 2U);
+              std::exit(0);
+            }
+            int status = -1;
+            NEED(::waitpid(child, &status, 0) == child);
+            SAME(status, 0);
+            SAME(read(cuda, memory.address, 16)[3], 1U);  // the parent goes on
+          }),
+      0);
+  EXPECT_EQ(server.sessions(), 2u);
+}
+
+// A thread that waits for a stream does not stop another thread, on which that stream waits.
+TEST(ShimSession, AWaitingThreadHoldsUpNobody) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(server.address(),
+               [] {
+                 const Library cuda(kRuntime);
+                 Program program(cuda);
+                 void *slow = nullptr, *other = nullptr;
+                 SAME(cuda.call("cudaStreamCreateWithFlags", &slow, 1U), 0);
+                 SAME(cuda.call("cudaStreamCreateWithFlags", &other, 1U), 0);
+                 static std::atomic<bool> go = false;
+                 SAME(cuda.call("cudaLaunchHostFunc", slow, static_cast<void (*)(void*)>([](void*) {
+                                  while (!go) ::usleep(100);
+                                }),
+                                static_cast<void*>(nullptr)),
+                      0);
+                 std::thread waiter([&] { SAME(cuda.call("cudaStreamSynchronize", slow), 0); });
+                 ::usleep(20'000);
+                 Memory memory(cuda, 64);
+                 for (std::uint32_t i = 0; i < 100; ++i) {
+                   SAME(program.launch(program.fill, {1}, {16}, other, memory.address, i, 16U), 0);
+                   SAME(cuda.call("cudaStreamSynchronize", other), 0);
+                 }
+                 go = true;
+                 waiter.join();
+                 SAME(read(cuda, memory.address, 16)[0], 99U);
+               }),
+      0);
+}
+
+TEST(ShimSession, BothRuntimesAndTheDriverShareOne) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(server.address(),
+               [] {
+                 const Library runtime(kRuntime), older("libcudart.so.12"), driver("libcuda.so.1");
+                 Program program(runtime);
+                 Memory memory(runtime, 64);
+                 SAME(older.call("cudaMemset", memory.address, 1, std::size_t{64}), 0);
+                 SAME(driver.call("cuInit", 0U), 0);
+                 const std::string ptx(kPtx);
+                 void *module = nullptr, *function = nullptr;
+                 SAME(driver.call("cuModuleLoadData", &module,
+                                  static_cast<const void*>(ptx.c_str())),
+                      0);
+                 SAME(driver.call("cuModuleGetFunction", &function, module,
+                                  static_cast<const char*>("fill")),
+                      0);
+                 std::uint32_t value = 8, n = 8;
+                 void* parameters[] = {&memory.address, &value, &n};
+                 SAME(driver.call("cuLaunchKernel", function, 1U, 1U, 1U, 8U, 1U, 1U, 0U, kNoStream,
+                                  static_cast<void**>(parameters), static_cast<void**>(nullptr)),
+                      0);
+                 const Words words = read(runtime, memory.address, 16);
+                 SAME(words[7], 8U);
+                 SAME(words[8], 0x01010101U);
+                 SAME(driver.call("cuModuleGetFunction", &function, module,
+                                  static_cast<const char*>("no_such")),
+                      500);
+               }),
+      0);
+  EXPECT_EQ(server.sessions(), 1u);
+}
+
+// Versions and flags of names, as cudaTypedefs.h of CUDA 13.0 gives them.
+TEST(ShimDriver, NamesByVersion) {
+  const Library driver("libcuda.so.1");
+  const auto found = [&](const char* name, int version, std::uint64_t flags) {
+    void* function = nullptr;
+    int result = -1;
+    driver.call("cuGetProcAddress_v2", name, &function, version, flags, &result);
+    return std::pair(function, result);
+  };
+  const auto is = [&](const char* exported) { return std::pair(driver.find(exported), 0); };
+  EXPECT_EQ(found("cuMemAlloc", 12000, 0), is("cuMemAlloc_v2"));
+  EXPECT_EQ(found("cuCtxCreate", 11030, 0), is("cuCtxCreate_v2"));
+  EXPECT_EQ(found("cuCtxCreate", 11040, 0), is("cuCtxCreate_v3"));
+  EXPECT_EQ(found("cuCtxCreate", 13000, 0), is("cuCtxCreate_v4"));
+  EXPECT_EQ(found("cuLaunchKernel", 13000, 2), is("cuLaunchKernel_ptsz"));
+  EXPECT_EQ(found("cuLaunchKernel", 13000, 1), is("cuLaunchKernel"));
+  EXPECT_EQ(found("cuMemcpyHtoD", 13000, 2), is("cuMemcpyHtoD_v2_ptds"));
+  EXPECT_EQ(found("cuGetProcAddress", 11030, 0), is("cuGetProcAddress"));
+  EXPECT_EQ(found("cuGetProcAddress", 12000, 0), is("cuGetProcAddress_v2"));
+  EXPECT_EQ(found("cuMemAlloc", 2000, 0).second, 2);
+  EXPECT_EQ(found("cuNothing", 13000, 0).second, 1);
+}
+
+}  // namespace
+}  // namespace partita::remote::test
