@@ -1,4 +1,3 @@
-#include "base/parse_number.h"
 #include "ptx/machine.h"
 
 #include <fmt/format.h>
@@ -7,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/parse_number.h"
 #include "ptx/decode.h"
 #include "ptx/exec.h"
 #include "ptx/memory.h"
