@@ -93,6 +93,16 @@ void Decoder::half_arithmetic(const std::string& base, std::size_t sources, Type
 // add sub mul min max div rem
 void Decoder::on_arithmetic() {
   const Type type = words_->type(0);
+  if (const std::string pair = words_->take_any({"u16x2", "s16x2"}); !pair.empty()) {
+    if (!count_is(3)) return;
+    const std::uint32_t d = destination(0, Type::b32), a = source(1, Type::b32);
+    const std::uint32_t b = source(2, Type::b32);
+    Op& op = emit(now_->opcode + "." + pair);
+    op.d = d;
+    op.a = a;
+    op.b = b;
+    return;
+  }
   if (is_half(type)) return half_arithmetic(now_->opcode, 2, type);
   if (is_float(type)) return float_arithmetic(now_->opcode, 2, type);
   if (words_->take("cc")) return on_carry();

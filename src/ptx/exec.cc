@@ -212,9 +212,14 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
   block.slices.assign(run.warps, 0);
   if (run.program->barriers != 0) block.barriers.fill({});
   if (run.launch.checks.races) {
-    block.shadow.resize((run.shared_bytes + 3) / 4);
-    block.warp_epochs.assign(run.warps, 0);
-    if (++block.epoch > 0xffff'0000u) block.shadow.assign(block.shadow.size(), {}), block.epoch = 1;
+    const std::size_t words = (run.shared_bytes + 3) / 4;
+    block.writers.resize(words);
+    block.readers.resize(words);
+    if (++block.epoch > 0xffff'0000u) {
+      block.writers.assign(words, 0);
+      block.readers.assign(words, 0);
+      block.epoch = 1;
+    }
   }
   for (std::uint32_t i = 0; i < run.warps; ++i) {
     Warp& w = block.warps[i];
@@ -226,6 +231,7 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.shared_bytes = run.shared_bytes;
     w.local_bytes = run.program->local_bytes;
     w.check_races = run.launch.checks.races;
+    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0};
     w.sticky = false;
     w.spans = worker.spans.data();
     const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);

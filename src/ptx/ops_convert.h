@@ -126,6 +126,17 @@ struct Twin {
            static_cast<u32>(F::f(static_cast<u16>(a >> 16)...)) << 16;
   }
 };
+template <class F, class T>
+struct TwinOf {
+  static u32 f(u32 a, u32 b) {
+    const auto part = [&](unsigned by) {
+      return static_cast<u32>(static_cast<u16>(F::f(static_cast<T>(static_cast<u16>(a >> by)),
+                                                    static_cast<T>(static_cast<u16>(b >> by)))))
+             << by;
+    };
+    return part(0) | part(16);
+  }
+};
 template <class Format, class F>
 struct HalfCompare {
   static bool f(u16 a, u16 b) { return F::f(Format::load(a), Format::load(b)); }
@@ -298,6 +309,12 @@ const NamedOp kConvertOps[] = {
     PARTITA_HALF2("max", Extreme<true>),
     PARTITA_HALF2("min.NaN", OrNan<Extreme<false>>),
     PARTITA_HALF2("max.NaN", OrNan<Extreme<true>>),
+    {"add.u16x2", op2<TwinOf<Add, u16>, u32, u32, u32>},
+    {"add.s16x2", op2<TwinOf<Add, u16>, u32, u32, u32>},
+    {"min.u16x2", op2<TwinOf<MinInt, u16>, u32, u32, u32>},
+    {"min.s16x2", op2<TwinOf<MinInt, s16>, u32, u32, u32>},
+    {"max.u16x2", op2<TwinOf<MaxInt, u16>, u32, u32, u32>},
+    {"max.s16x2", op2<TwinOf<MaxInt, s16>, u32, u32, u32>},
     PARTITA_HALF1("ex2", Exp2),
     PARTITA_HALF1("tanh", HyperbolicTangent),
     PARTITA_HALF_BITS("neg", HalfNeg, HalfNeg),

@@ -1,5 +1,5 @@
-// DeviceBackend: what carries out one session's operations: remote/cpu (PTX on threads), remote/cuda
-// (libcuda), and FakeBackend for tests. The session has checked what it hands over: ids are those
+// DeviceBackend: what carries out one session's operations: remote/cpu (PTX on threads),
+// remote/cuda (libcuda), and FakeBackend for tests. The session has checked what it hands over: ids are those
 // that the backend gave, addresses lie in live allocations or globals, parameter blocks have the
 // kernel's size. Work is enqueued on streams and begins and ends later; completions come from
 // poll(). Stream 0 is there from the start: CUDA's legacy default stream, which waits for all

@@ -280,9 +280,9 @@ void FakeBackend::launch(const LaunchWork& work) {
       std::memcpy(&count, work.parameters.data() + 8, 4);
       std::memcpy(&more, work.parameters.data() + 12, 4);
       const auto after = memory_.upper_bound(to);
-      const bool known =
-          after != memory_.begin() && to - std::prev(after)->first + std::uint64_t{count} * 4 <=
-                                          std::prev(after)->second.size();
+      if (after == memory_.begin()) break;
+      const auto& [begin, held] = *std::prev(after);
+      const bool known = to - begin <= held.size() && count <= (held.size() - (to - begin)) / 4;
       if (!known) break;
       for (std::uint32_t i = 0; i < count; ++i) {
         std::uint32_t value = 0;
