@@ -170,7 +170,7 @@ class Reference {
 
 TEST(Divergence, AnyControlFlowGivesWhatThreadsAloneGive) {
   Rng rng(11);
-  for (int round = 0; round < test_rounds(300); ++round) {
+  for (int round = 0; round < test_rounds(80); ++round) {
     const std::string text = Author(rng).kernel();
     const std::uint32_t blocks = 1 + static_cast<std::uint32_t>(rng.below(2));
     const std::uint32_t threads = 1 + static_cast<std::uint32_t>(rng.below(96));
