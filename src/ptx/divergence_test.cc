@@ -1,5 +1,5 @@
-// Random kernels - any control flow, guards, calls, divergence within warps - run by the machine and by
-// a reference that knows nothing of warps: it interprets the parsed text one thread after the other.
+// Random kernels - any control flow, guards, divergence within warps - run by the machine and by a
+// reference that knows nothing of warps: it interprets the parsed text one thread after another.
 #include <gtest/gtest.h>
 
 #include <map>
