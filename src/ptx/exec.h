@@ -1,5 +1,5 @@
 // How a launch is executed: blocks of warps on a worker. A worker is what one thread uses while it
-// executes a group: register files, shared memory, the snapshot of the allocations. Workers are kept
+// executes a group: register files, shared memory, a snapshot of the allocations. Workers are kept
 // by the machine and used again, so that a launch pays for nothing that the last one had.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace partita::ptx {
 
-inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness are looked at
-inline constexpr std::int32_t kSlicesOfWarp = 16;    // then another warp has its turn
+inline constexpr std::int32_t kSliceBranches = 128;  // then stop and fairness are looked at
+inline constexpr std::int32_t kSlicesOfWarp = 4;    // then another warp has its turn
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;
@@ -78,11 +78,6 @@ struct BarrierState {
   std::uint32_t inputs = 0;
 };
 
-// One word of shared memory as the race check sees it.
-struct Shadow {
-  std::uint64_t writer = 0, reader = 0;  // epoch << 32 | warp epoch << 11 | thread
-};
-
 struct Worker;
 
 struct Block {
@@ -98,9 +93,8 @@ struct Block {
   std::vector<std::int32_t> slices = {};
   std::array<BarrierState, kBarriers> barriers = {};
   AlignedBytes shared;
-  std::vector<Shadow> shadow = {};
+  std::vector<std::uint64_t> writers = {}, readers = {};  // RaceShadow
   std::uint32_t epoch = 1;
-  std::vector<std::uint32_t> warp_epochs = {};
 };
 
 struct Worker {

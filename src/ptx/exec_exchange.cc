@@ -46,7 +46,7 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
 
 // What comes after an exchange: groups may have met, so the order is looked at again.
 const Op* after(const Op* op, Warp& w) {
-  if (w.check_races) ++w.block->warp_epochs[w.index];
+  ++w.race.sync;
   if (w.waiting_count == 0) return op + 1;
   count(w, op, 1);
   return settle(w, static_cast<std::uint32_t>(op + 1 - w.code));

@@ -80,11 +80,21 @@ class Resolver {
       return in_span(lane, address, found);
     if ((op_->flags & kGeneric) != 0 && address < kGlobalBase)
       return in_other_window(lane, address, found);
-    const Allocation* allocation = w_.block->worker->table->find(address);
+    const Allocation* allocation = find(address);
     if (allocation == nullptr || allocation->bytes - (address - allocation->begin) < size_)
       return report(op_, w_, missing(w_, lane, address, size_, write_));
     cached_ = run_.arena->span_of(*allocation, run_.launch.checks.uninitialised);
     return in_span(lane, address, found);
+  }
+
+  // An allocation that another block made meanwhile (malloc in a kernel) is looked for once more.
+  const Allocation* find(std::uint64_t address) {
+    Worker& worker = *w_.block->worker;
+    const Allocation* found = worker.table->find(address);
+    if (found != nullptr || worker.table_version == run_.arena->version()) return found;
+    worker.table_version = run_.arena->version();
+    worker.table = run_.arena->table();
+    return worker.table->find(address);
   }
 
   bool in_span(unsigned lane, std::uint64_t address, LanePointers& found) {
@@ -163,16 +173,12 @@ class Resolver {
   std::uint32_t shared_offsets_[kLanes] = {};
 };
 
-// A word of the shadow: epoch << 32 | epoch of the warp << 11 | thread.
-constexpr std::uint64_t kThreadMask = 2047, kSeveral = 2047, kSeveralOfWarp = 1024;
-constexpr std::uint64_t kWarpEpochs = (std::uint64_t{1} << 21) - 1;
-
+bool of_warp(std::uint64_t thread, std::uint32_t warp) {
+  return thread >= kSeveralOfWarp ? thread == kSeveralOfWarp + warp : thread / kLanes == warp;
+}
 bool happens_before(std::uint64_t entry, std::uint64_t now, std::uint32_t warp) {
   if (entry >> 32 != now >> 32) return true;  // a barrier lies between
-  const std::uint64_t who = entry & kThreadMask;
-  const bool same_warp =
-      who >= kSeveralOfWarp ? who == kSeveralOfWarp + warp : who / kLanes == warp;
-  return same_warp && ((entry ^ now) & (kWarpEpochs << 11)) != 0;
+  return of_warp(entry & kThreadBits, warp) && ((entry ^ now) & (kSyncBits << 11)) != 0;
 }
 
 struct Conflict {
@@ -181,27 +187,25 @@ struct Conflict {
   bool with_write = false;
 };
 
-Conflict note_word(Shadow& shadow, std::uint64_t now, std::uint32_t warp, bool write) {
-  const std::uint64_t me = now & kThreadMask;
+Conflict note_word(std::uint64_t& writer, std::uint64_t& reader, std::uint64_t now, bool write) {
+  const std::uint64_t me = now & kThreadBits;
+  const auto warp = static_cast<std::uint32_t>(me / kLanes);
   Conflict conflict;
   const auto meets = [&](std::uint64_t entry) {
-    return entry != 0 && (entry & kThreadMask) != me && !happens_before(entry, now, warp);
+    return entry != 0 && (entry & kThreadBits) != me && !happens_before(entry, now, warp);
   };
-  if (meets(shadow.writer)) conflict = {true, shadow.writer & kThreadMask, true};
+  if (meets(writer)) conflict = {true, writer & kThreadBits, true};
   if (write) {
-    if (!conflict.found && meets(shadow.reader))
-      conflict = {true, shadow.reader & kThreadMask, false};
-    shadow.writer = now;
+    if (!conflict.found && meets(reader)) conflict = {true, reader & kThreadBits, false};
+    writer = now;
     return conflict;
   }
-  const std::uint64_t old = shadow.reader;
-  if (old == 0 || old >> 32 != now >> 32 || (old & kThreadMask) == me) {
-    shadow.reader = now;
-  } else {
-    const std::uint64_t who = old & kThreadMask;
-    const bool same = who >= kSeveralOfWarp ? who == kSeveralOfWarp + warp : who / kLanes == warp;
-    shadow.reader = (now & ~kThreadMask) | (same ? kSeveralOfWarp + warp : kSeveral);
-  }
+  if (reader >> 32 != now >> 32 || (reader & kThreadBits) == me)
+    reader = now;
+  else if (of_warp(reader & kThreadBits, warp))
+    reader = (now & ~kThreadBits) | (kSeveralOfWarp + warp);
+  else
+    reader = now >> 32 << 32 | kSeveralReaders;
   return conflict;
 }
 
@@ -278,15 +282,15 @@ void local_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write)
 
 void note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
   Block& block = *w.block;
-  const std::uint64_t base = static_cast<std::uint64_t>(block.epoch) << 32 |
-                             (block.warp_epochs[w.index] & kWarpEpochs) << 11;
+  const std::uint64_t base =
+      static_cast<std::uint64_t>(block.epoch) << 32 | (w.race.sync & kSyncBits) << 11;
   std::uint32_t before = 0;
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     const std::uint64_t now = base | (w.index * kLanes + lane);
     Conflict conflict;
     for (std::uint32_t word = offset[lane] / 4; word <= (offset[lane] + op->size - 1) / 4; ++word) {
-      const Conflict one = note_word(block.shadow[word], now, w.index, write);
+      const Conflict one = note_word(block.writers[word], block.readers[word], now, write);
       if (one.found) conflict = one;
     }
     before |= 1u << lane;

@@ -282,7 +282,7 @@ const Op* bar(const Op* op, Warp& w) {
 
 const Op* bar_warp(const Op* op, Warp& w) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
-  if (w.check_races) ++w.block->warp_epochs[w.index];
+  ++w.race.sync;
   bool all = true;
   for (unsigned lane = 0; lane < kLanes; ++lane)
     if ((w.mask >> lane & 1) != 0 && (members[lane] & w.live & ~w.mask) != 0) all = false;

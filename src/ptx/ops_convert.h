@@ -1,4 +1,4 @@
-// Conversions, and arithmetic on f16 and bf16 (computed in double, which holds every sum and product
+// Conversions, and arithmetic on f16 and bf16 (computed in double, which holds each sum and product
 // of two exactly or with its last bit odd, then rounded once), of one level.
 #pragma once
 
@@ -124,6 +124,17 @@ struct Twin {
   static u32 f(T... a) {
     return static_cast<u32>(F::f(static_cast<u16>(a)...)) |
            static_cast<u32>(F::f(static_cast<u16>(a >> 16)...)) << 16;
+  }
+};
+template <class F, class T>
+struct TwinOf {
+  static u32 f(u32 a, u32 b) {
+    const auto part = [&](unsigned by) {
+      return static_cast<u32>(static_cast<u16>(F::f(static_cast<T>(static_cast<u16>(a >> by)),
+                                                    static_cast<T>(static_cast<u16>(b >> by)))))
+             << by;
+    };
+    return part(0) | part(16);
   }
 };
 template <class Format, class F>
@@ -298,6 +309,12 @@ const NamedOp kConvertOps[] = {
     PARTITA_HALF2("max", Extreme<true>),
     PARTITA_HALF2("min.NaN", OrNan<Extreme<false>>),
     PARTITA_HALF2("max.NaN", OrNan<Extreme<true>>),
+    {"add.u16x2", op2<TwinOf<Add, u16>, u32, u32, u32>},
+    {"add.s16x2", op2<TwinOf<Add, u16>, u32, u32, u32>},
+    {"min.u16x2", op2<TwinOf<MinInt, u16>, u32, u32, u32>},
+    {"min.s16x2", op2<TwinOf<MinInt, s16>, u32, u32, u32>},
+    {"max.u16x2", op2<TwinOf<MaxInt, u16>, u32, u32, u32>},
+    {"max.s16x2", op2<TwinOf<MaxInt, s16>, u32, u32, u32>},
     PARTITA_HALF1("ex2", Exp2),
     PARTITA_HALF1("tanh", HyperbolicTangent),
     PARTITA_HALF_BITS("neg", HalfNeg, HalfNeg),

@@ -236,12 +236,67 @@ inline const Op* fail_shared(const Op* op, Warp& w, bool write) {
   return nullptr;
 }
 
+// The race check for all lanes at once; false where a conflict (of a write: no row) asks
+// for a closer look. `word`: the word of each lane.
+__attribute__((noinline)) bool note_reads(const Warp& w, const u32* word) {
+  const u64 epoch = static_cast<u64>(*w.race.epoch) << 32;
+  const u64 base = epoch | (w.race.sync & kSyncBits) << 11;
+  const u64 all = epoch | kSeveralReaders, warp = base | (kSeveralOfWarp + w.index);
+  const u64 me = base | w.index * kLanes, index = w.index;
+  alignas(64) u64 last[kLanes], read[kLanes], next[kLanes];
+  for (unsigned i = 0; i < kLanes; ++i) last[i] = w.race.writer[word[i]];
+  for (unsigned i = 0; i < kLanes; ++i) read[i] = w.race.reader[word[i]];
+  u64 bad = 0, changed = 0;
+  for (unsigned i = 0; i < kLanes; ++i) bad |= last[i] >= epoch && last[i] != me + i ? 1u : 0u;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    const u64 old = read[i], who = old & kThreadBits, mine = (me + i) & kThreadBits;
+    const u64 of_warp = who >= kSeveralOfWarp ? who - kSeveralOfWarp : who / kLanes;
+    const u64 shared = of_warp == index ? warp : all;
+    next[i] = old < epoch || who == mine ? me + i : shared;
+    changed |= next[i] ^ old;
+  }
+  if (bad != 0) return false;
+  if (changed == 0) return true;
+  for (unsigned i = 0; i < kLanes; ++i) w.race.reader[word[i]] = next[i];
+  u32 twice = 0;  // lanes whose word another lane has too
+  for (unsigned i = 0; i < kLanes; ++i) twice |= w.race.reader[word[i]] != next[i] ? kBit[i] : 0;
+  for (; twice != 0; twice &= twice - 1) w.race.reader[word[__builtin_ctz(twice)]] = warp;
+  return true;
+}
+__attribute__((noinline)) bool note_writes(const Warp& w, const u32* word) {
+  const u64 epoch = static_cast<u64>(*w.race.epoch) << 32;
+  const u64 me = epoch | (w.race.sync & kSyncBits) << 11 | w.index * kLanes;
+  u64 bad = 0;
+  const u32 step = word[1] - word[0];
+  for (unsigned i = 0; i < kLanes; ++i) bad |= word[i] ^ (word[0] + i * step);
+  if (bad != 0 || step == 0) return false;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    const u64 last = w.race.writer[word[i]], read = w.race.reader[word[i]];
+    bad |= last >= epoch && last != me + i ? 1u : 0u;
+    bad |= read >= epoch && read != me + i ? 1u : 0u;
+  }
+  if (bad != 0) return false;
+  for (unsigned i = 0; i < kLanes; ++i) w.race.writer[word[i]] = me + i;
+  return true;
+}
+template <unsigned Size>
+inline bool races_known(const Warp& w, const u32* offset, bool write) {
+  if (Size < 4 || w.mask != kAllLanes) return false;
+  for (unsigned n = 0; n < Size / 4; ++n) {
+    alignas(64) u32 word[kLanes];
+    for (unsigned i = 0; i < kLanes; ++i) word[i] = offset[i] / 4 + n;
+    if (!(write ? note_writes(w, word) : note_reads(w, word))) return false;
+  }
+  return true;
+}
+
 template <class M, class R, unsigned N>
 const Op* load_shared(const Op* op, Warp& w) {
   alignas(64) u32 offset[kLanes];
   if (!small_offsets<sizeof(M) * N>(op, w, w.shared_bytes, offset)) [[unlikely]]
     return fail_shared(op, w, false);
-  if (w.check_races && (op->flags & kStrong) == 0) [[unlikely]]
+  if (w.check_races && (op->flags & kStrong) == 0 && !races_known<sizeof(M) * N>(w, offset, false))
+      [[unlikely]]
     note_shared(op, w, offset, false);
   for (unsigned n = 0; n < N; ++n) {
     alignas(64) M value[kLanes];
@@ -256,7 +311,8 @@ const Op* store_shared(const Op* op, Warp& w) {
   alignas(64) u32 offset[kLanes];
   if (!small_offsets<sizeof(M) * N>(op, w, w.shared_bytes, offset)) [[unlikely]]
     return fail_shared(op, w, true);
-  if (w.check_races && (op->flags & kStrong) == 0) [[unlikely]]
+  if (w.check_races && (op->flags & kStrong) == 0 && !races_known<sizeof(M) * N>(w, offset, true))
+      [[unlikely]]
     note_shared(op, w, offset, true);
   for (unsigned n = 0; n < N; ++n) {
     const R* d = lanes<R>(w, element<N>(op, n));

@@ -73,6 +73,18 @@ struct Parked {
 
 struct Block;
 
+// Race check of shared memory, per 4-byte word: the last writer and the last reader, as epoch of
+// the block << 32 | epoch of the warp << 11 | thread. Ids from kSeveralOfWarp on: several readers.
+inline constexpr std::uint64_t kThreadBits = 2047;
+inline constexpr std::uint64_t kSeveralReaders = 2047, kSeveralOfWarp = 1024;
+inline constexpr std::uint64_t kSyncBits = (std::uint64_t{1} << 21) - 1;
+struct RaceShadow {
+  std::uint64_t* writer = nullptr;
+  std::uint64_t* reader = nullptr;
+  const std::uint32_t* epoch = nullptr;
+  std::uint32_t sync = 0;  // exchanges and barriers of the warp so far
+};
+
 struct Warp {
   std::byte* registers = nullptr;
   std::uint32_t mask = 0;   // lanes that execute now
@@ -91,6 +103,7 @@ struct Warp {
   std::uint32_t live = 0;  // lanes that did not exit
   std::uint32_t index = 0;
   Block* block = nullptr;
+  RaceShadow race = {};
   Group waiting[kLanes];  // highest pc first: the last one is next
   Parked parked[kLanes];
 };

@@ -34,10 +34,9 @@ Status Session::ready() {
   return connected(lock);
 }
 
+// Without the lock: once ready, the link stays until the process ends.
 Status Session::failure() {
-  if (!is_ready_.load(std::memory_order_acquire)) return kOk;
-  const Lock lock(mutex_);
-  return link_ == nullptr ? kOk : link_->failure();
+  return is_ready_.load(std::memory_order_acquire) ? link_->failure() : kOk;
 }
 
 Status Session::connected(Lock& lock) {

@@ -13,7 +13,7 @@
 namespace partita::remote::server {
 namespace {
 
-constexpr std::uint64_t kArena = 0x7000'0000'0000, kGlobals = 0x6000'0000'0000;
+constexpr std::uint64_t kGlobals = 0x6000'0000'0000;
 constexpr std::uint64_t kGranule = 256;
 constexpr std::string_view kImage = "fake";
 
@@ -35,7 +35,7 @@ FakeBackend::FakeBackend(Options options)
     : options_(options), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   device_.name = "Fake";
   device_.backend = "fake";
-  device_.arena = kArena;
+  device_.arena = kFakeArena;
   device_.arena_bytes = std::uint64_t{1} << 40;
   device_.granule = kGranule;
   device_.total_memory = options.memory;
@@ -63,7 +63,7 @@ DeviceBackend::Polled FakeBackend::poll() {
 // ---- memory ----
 
 Answered<void> FakeBackend::allocate(std::uint64_t address, std::uint64_t bytes) {
-  CHECK(address % kGranule == 0 && bytes % kGranule == 0 && bytes > 0 && address >= kArena);
+  CHECK(address % kGranule == 0 && bytes % kGranule == 0 && bytes > 0 && address >= kFakeArena);
   const auto after = memory_.lower_bound(address);
   CHECK(after == memory_.end() || after->first - address >= bytes);
   if (after != memory_.begin()) {
@@ -280,9 +280,9 @@ void FakeBackend::launch(const LaunchWork& work) {
       std::memcpy(&count, work.parameters.data() + 8, 4);
       std::memcpy(&more, work.parameters.data() + 12, 4);
       const auto after = memory_.upper_bound(to);
-      const bool known =
-          after != memory_.begin() && to - std::prev(after)->first + std::uint64_t{count} * 4 <=
-                                          std::prev(after)->second.size();
+      if (after == memory_.begin()) break;
+      const auto& [begin, held] = *std::prev(after);
+      const bool known = to - begin <= held.size() && count <= (held.size() - (to - begin)) / 4;
       if (!known) break;
       for (std::uint32_t i = 0; i < count; ++i) {
         std::uint32_t value = 0;

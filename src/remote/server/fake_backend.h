@@ -1,7 +1,8 @@
 // FakeBackend: a DeviceBackend for tests and measurements: memory is a map, kernels are C++
 // functions, work runs at once on the caller's thread (or, when told, only in run()). A module is
 // the text "fake"; its kernels: add(u64 to, u32 count, u32 more) adds to u32s, nothing(), many(8
-// words), crash(), print(), find(). It checks what the contract promises (CHECK): live ids, live memory.
+// words), crash(), print(), find(). It checks what the contract promises (CHECK): live ids, live
+// memory.
 #pragma once
 
 #include <deque>
@@ -13,6 +14,8 @@
 #include "remote/server/backend.h"
 
 namespace partita::remote::server {
+
+inline constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
 
 class FakeBackend : public DeviceBackend {
  public:

@@ -3,11 +3,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <lz4.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +14,7 @@
 #include <optional>
 
 #include "base/descriptor.h"
+#include "remote/image/fatbin.h"
 
 namespace partita::remote::server {
 
@@ -40,26 +39,11 @@ Result<std::vector<std::byte>> unpack(const PackedImage& image) {
   if (image.compression == 0) return image.bytes;
   if (image.compression > 2)
     return bad_input("image", fmt::format("compression {} is not known", image.compression));
-  // Bounded by what is promised and by how much these formats can pack at most.
-  constexpr std::uint64_t kMostZstd = 100'000, kMostLz4 = 256;
-  const std::uint64_t most = image.compression == 1 ? kMostZstd : kMostLz4;
-  if (image.raw_bytes / most > image.bytes.size())
-    return bad_input("image", fmt::format("{} bytes cannot be {} when unpacked", image.bytes.size(),
-                                          image.raw_bytes));
-  std::vector<std::byte> raw(image.raw_bytes);
-  bool good = false;
-  if (image.compression == 1) {
-    const std::size_t size =
-        ZSTD_decompress(raw.data(), raw.size(), image.bytes.data(), image.bytes.size());
-    good = ZSTD_isError(size) == 0 && size == raw.size();
-  } else {
-    const int size = LZ4_decompress_safe(
-        reinterpret_cast<const char*>(image.bytes.data()), reinterpret_cast<char*>(raw.data()),
-        static_cast<int>(image.bytes.size()), static_cast<int>(raw.size()));
-    good = size >= 0 && static_cast<std::uint64_t>(size) == raw.size();
-  }
-  if (!good) return bad_input("image", "it does not unpack to what it promises");
-  return raw;
+  const std::span<const std::byte> stored(image.bytes);
+  return image::unpacked({.kind = image::MemberKind::elf,  // nothing behind it is cut off
+                          .compression = static_cast<image::Compression>(image.compression),
+                          .stored = stored,
+                          .raw_bytes = image.raw_bytes});
 }
 
 // ---- in memory ----

@@ -198,6 +198,7 @@ void Session::Core::refused(std::string_view operation, const Refused& why) {
 
 void Session::Core::broken(const Error& error) {
   if (ended_) return;
+  if (error.code == ErrorCode::bad_input) return end(to_string(error));  // it still hears us
   ended_ = true;
   reason_ = error.code == ErrorCode::lost ? "the client is gone" : to_string(error);
 }

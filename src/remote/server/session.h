@@ -68,7 +68,7 @@ class Session {
   // To poll beside the channel's; -1 while there is none.
   int backend_descriptor() const;
 
-  // In place of a hello from the channel: it was read, and found good, before the channel came here.
+  // In place of a hello from the channel: it was read, and found good, before the channel came.
   void greeted(std::uint32_t request);
   // Once, after a good hello: then one of the next three follows, waiting() before as often as the
   // place changes.

@@ -72,8 +72,12 @@ class Session::Core {
     std::uint64_t capture = 0;  // last recorded inside this capture
     std::vector<Id> frontier = {};
   };
+  struct Touch {  // memory that a node copies or sets; freed since, it may be, when it is launched
+    std::uint64_t address = 0, width = 0, pitch = 0, rows = 1;
+  };
   struct Graph {
     GraphSpec spec = {};
+    std::vector<Touch> touches = {};
     std::map<std::uint64_t, Id> nodes = {};  // by the client's handle
     std::set<std::uint64_t> modules = {};    // serials of what it launches
     std::shared_ptr<Tags> tags = {};
@@ -81,6 +85,7 @@ class Session::Core {
   };
   struct Exec {
     Id id = 0;
+    std::vector<Touch> touches = {};
     std::set<std::uint64_t> modules = {};
     std::shared_ptr<Tags> tags = {};
     std::size_t nodes = 0;
@@ -200,6 +205,7 @@ class Session::Core {
   Done record(Stream& stream, StreamWork work);
   Done join(Stream& stream, const Event& event);
   Done add_node(Graph& graph, GraphSpec::Node node);
+  static void note_touches(const StreamWork& work, std::vector<Touch>& touches);
   void forget(std::size_t nodes, std::uint64_t bytes);
   template <class Op>
   std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body, Graph& graph);

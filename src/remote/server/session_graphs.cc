@@ -9,6 +9,19 @@
 
 namespace partita::remote::server {
 
+void Session::Core::note_touches(const StreamWork& work, std::vector<Touch>& touches) {
+  if (const auto* in = std::get_if<CopyInWork>(&work)) {
+    touches.push_back({in->to, in->bytes->size(), 0, 1});
+  } else if (const auto* out = std::get_if<CopyOutWork>(&work)) {
+    touches.push_back({out->from, out->bytes, 0, 1});
+  } else if (const auto* copy = std::get_if<CopyWork>(&work)) {
+    touches.push_back({copy->to, copy->width, copy->to_pitch, copy->rows});
+    touches.push_back({copy->from, copy->width, copy->from_pitch, copy->rows});
+  } else if (const auto* set = std::get_if<SetWork>(&work)) {
+    touches.push_back({set->to, set->count * set->element, set->pitch, set->rows});
+  }
+}
+
 // A node behind the others, if limits allow; what it launches is noted.
 Done Session::Core::add_node(Graph& graph, GraphSpec::Node node) {
   if (graph_nodes_ >= limits_.graph_nodes)
@@ -20,6 +33,7 @@ Done Session::Core::add_node(Graph& graph, GraphSpec::Node node) {
     graph_bytes_ += copy->bytes->size();
   }
   ++graph_nodes_;
+  if (!node.empty) note_touches(node.work, graph.touches);
   graph.spec.nodes.push_back(std::move(node));
   return {};
 }
@@ -261,7 +275,8 @@ Reply<GraphInstantiate> Session::Core::on(const GraphInstantiate& op) {
   const Answered<Id> made = backend_->create(graph.spec);
   if (!made) return tl::unexpected<Refused>(made.error());
   graph_nodes_ += graph.spec.nodes.size();
-  execs_.emplace(op.exec.value, Exec{*made, graph.modules, graph.tags, graph.spec.nodes.size()});
+  execs_.emplace(op.exec.value,
+                 Exec{*made, graph.touches, graph.modules, graph.tags, graph.spec.nodes.size()});
   return NoReply{};
 }
 
@@ -272,6 +287,11 @@ Done Session::Core::on(const GraphLaunch& op) {
   for (const std::uint64_t module : found->second.modules) {
     if (!living_modules_.contains(module))
       return refuse(kInvalidHandle, "a kernel of the graph has been unloaded");
+  }
+  for (const Touch& touch : found->second.touches) {
+    if (!allocations_.holds_rows(touch.address, touch.width, touch.pitch, touch.rows))
+      return refuse(kInvalidValue, fmt::format("a node uses {} bytes at {:#x}, which were freed",
+                                               touch.width, touch.address));
   }
   counts_.launches += found->second.nodes;
   return submit(op.stream, GraphWork{found->second.id});

@@ -144,6 +144,10 @@ Done Session::Core::on(const CopyOutLater& op) {
   if (op.bytes > limits_.staging_at_most)
     return refuse(kOutOfMemory, fmt::format("{} bytes at once; {} are the limit", op.bytes,
                                             limits_.staging_at_most));
+  if (op.bytes == 0) {
+    watch(ObjectKind::stream, stream->id, [this, token = op.token] { put(CopiedOut{token}); });
+    return {};
+  }
   const bool captured = stream->capture != 0;
   const std::uint64_t tag = wait_for(
       [this, token = op.token](Completed& copied) {
@@ -162,7 +166,8 @@ Answered<CopyWork> Session::Core::checked(const CopyDevice& op) const {
     return not_there("copying to", op.to, op.width);
   if (!allocations_.holds_rows(op.from.value, op.width, op.from_pitch, op.rows))
     return not_there("copying from", op.from, op.width);
-  return CopyWork{op.to.value, op.from.value, op.to_pitch, op.from_pitch, op.width, op.rows};
+  return CopyWork{op.to.value,   op.from.value, op.to_pitch,
+                  op.from_pitch, op.width,      op.width == 0 ? 0 : op.rows};
 }
 
 Answered<SetWork> Session::Core::checked(const Set& op) const {
@@ -175,7 +180,8 @@ Answered<SetWork> Session::Core::checked(const Set& op) const {
   if (op.to.value % op.element != 0 || (op.rows > 1 && op.pitch % op.element != 0))
     return refuse(kInvalidValue,
                   fmt::format("{:#x} is no multiple of {}", op.to.value, op.element));
-  return SetWork{op.to.value, op.value, op.element, op.count, op.rows, op.pitch};
+  return SetWork{op.to.value, op.value, op.element, op.count, op.count == 0 ? 0 : op.rows,
+                 op.pitch};
 }
 
 Done Session::Core::on(const CopyDevice& op) {

@@ -1,0 +1,288 @@
+// What kernels do wrong, and what is reported of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "ptx/machine_fixture.h"
+
+namespace partita::ptx {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// A kernel of one buffer and one number with this body; its thread's number is in %r1.
+std::string kernel(const std::string& body) {
+  return R"(
+.const .align 4 .b32 table[4] = {1, 2, 3, 4};
+.visible .entry k(.param .u64 buffer, .param .u32 number)
+{
+.shared .align 16 .b8 tile[1024];
+.local .align 8 .b8 stack[64];
+.reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<40>; .reg .b64 %rd<40>;
+mov.u32 %r1, %tid.x;
+ld.param.u64 %rd1, [buffer];
+ld.param.u32 %r2, [number];
+mul.wide.u32 %rd2, %r1, 4;
+add.u64 %rd3, %rd1, %rd2;
+shl.b32 %r3, %r1, 2;
+mov.u32 %r4, tile;
+add.u32 %r5, %r4, %r3;
+)" + body +
+         "\nret;\n}\n";
+}
+
+struct Ran {
+  std::vector<Fault> faults;
+  std::uint64_t buffer = 0;
+};
+Ran ran(const std::string& body, std::uint32_t number, std::uint64_t bytes, Extent block = {32},
+        Checks checks = {}) {
+  Device device(kernel(body));
+  const std::uint64_t buffer = device.allocate(bytes);
+  const auto run = device.run("k", {1}, block, Parameters().add(buffer).add(number), checks);
+  return {run->faults(), buffer};
+}
+
+TEST(Faults, AnAccessBehindTheEndIsNamedWithItsPlace) {
+  const Ran r = ran("st.global.u32 [%rd3], %r1;", 0, 100);  // 25 elements
+  ASSERT_THAT(r.faults, SizeIs(1));
+  const Fault& fault = r.faults[0];
+  EXPECT_EQ(fault.kind, FaultKind::out_of_bounds);
+  EXPECT_EQ(fault.kernel, "k");
+  EXPECT_EQ(fault.thread, (Extent{25, 0, 0}));
+  EXPECT_EQ(fault.block, (Extent{0, 0, 0}));
+  EXPECT_EQ(fault.address, r.buffer + 100);
+  EXPECT_EQ(fault.size, 4U);
+  EXPECT_TRUE(fault.write);
+  EXPECT_EQ(fault.instruction, "st.global.u32 [%rd3], %r1;");
+  EXPECT_THAT(fault.about, HasSubstr("0 bytes behind the end of a 100-byte allocation"));
+  EXPECT_THAT(to_text(fault), HasSubstr("block (0,0,0), thread (25,0,0)"));
+}
+
+TEST(Faults, KindsOfWrongAccesses) {
+  const auto only = [](const Ran& r) {
+    return r.faults.size() == 1 ? to_string(r.faults[0].kind) : "?";
+  };
+  EXPECT_EQ(only(ran("ld.global.u32 %r9, [%rd1+-4];", 0, 128)), "out of bounds");
+  EXPECT_EQ(only(ran("mov.u64 %rd9, 0; ld.global.u32 %r9, [%rd9];", 0, 128)), "out of bounds");
+  EXPECT_EQ(only(ran("mov.u64 %rd9, 0x7fff12345678; ld.u32 %r9, [%rd9];", 0, 128)),
+            "out of bounds");
+  EXPECT_EQ(only(ran("ld.global.u32 %r9, [%rd3+2];", 0, 256)), "misaligned");
+  EXPECT_EQ(only(ran("ld.global.v4.u32 {%r9,%r10,%r11,%r12}, [%rd3];", 0, 4096)), "misaligned");
+  EXPECT_EQ(only(ran("ld.shared.u32 %r9, [%r5+1000];", 0, 128)), "out of bounds");
+  EXPECT_EQ(only(ran("st.shared.u64 [%r5+4], %rd1;", 0, 128)), "misaligned");
+  EXPECT_EQ(only(ran("cvt.u64.u32 %rd9, %r2; mov.u64 %rd10, stack; add.u64 %rd9, %rd9, %rd10;"
+                     "st.local.u32 [%rd9], %r1;",
+                     1 << 20, 128)),
+            "out of bounds");
+  EXPECT_EQ(only(ran("mov.u64 %rd9, table; st.global.u32 [%rd9], %r1;", 0, 128)), "read only");
+  EXPECT_EQ(only(ran("setp.eq.u32 %p1, %r1, 7; @%p1 trap;", 0, 128)), "trap");
+  EXPECT_EQ(only(ran("atom.global.add.u32 %r9, [%rd1+128], 1;", 0, 128)), "out of bounds");
+  EXPECT_EQ(only(ran("cvta.shared.u64 %rd9, 1024; ld.u32 %r9, [%rd9];", 0, 128)), "out of bounds");
+  EXPECT_EQ(only(ran("bar.sync 17;", 0, 128)), "illegal");
+  EXPECT_EQ(only(ran("ld.const.u32 %r9, [table+12]; st.global.u32 [%rd3], %r9;", 0, 128)), "?");
+}
+
+TEST(Faults, MemoryThatWasFreedIsRecognised) {
+  Device device(kernel("ld.global.u32 %r9, [%rd3];"));
+  const std::uint64_t buffer = device.allocate(512);
+  ASSERT_TRUE(device.machine().release(buffer));
+  const auto run = device.run("k", {1}, {32}, Parameters().add(buffer).add(0u));
+  ASSERT_THAT(run->faults(), SizeIs(1));
+  EXPECT_EQ(run->faults()[0].kind, FaultKind::use_after_free);
+  EXPECT_THAT(run->faults()[0].about, HasSubstr("0 bytes into a 512-byte allocation"));
+}
+
+TEST(Faults, ReadsOfWhatNobodyWrote) {
+  Device device(kernel(
+      "ld.global.u32 %r9, [%rd3]; st.global.u32 [%rd3+256], %r9; ld.global.u32 %r10, [%rd3+256];"));
+  const std::uint64_t buffer = device.allocate(1024);
+  device.write(buffer,
+               std::vector<std::uint32_t>(30));  // the last two lanes' words are not written
+  const Parameters parameters = Parameters().add(buffer).add(0u);
+  const auto run = device.run("k", {1}, {32}, parameters, {.uninitialised = true});
+  ASSERT_THAT(run->faults(), SizeIs(2));
+  for (const Fault& fault : run->faults()) EXPECT_EQ(fault.kind, FaultKind::uninitialised);
+  EXPECT_EQ(run->faults()[0].thread.x, 30U);
+  EXPECT_EQ(run->faults()[1].thread.x, 31U);
+  EXPECT_EQ(run->faults()[0].address, buffer + 120);
+  device.write(buffer, std::vector<std::uint32_t>(32));
+  EXPECT_THAT(device.run("k", {1}, {32}, parameters, {.uninitialised = true})->faults(), IsEmpty());
+  // Bytes: half of a word is not enough.
+  const std::uint64_t halves = device.allocate(1024);
+  device.write(halves, std::vector<std::uint8_t>(126));
+  const auto half =
+      device.run("k", {1}, {32}, Parameters().add(halves).add(0u), {.uninitialised = true});
+  ASSERT_THAT(half->faults(), SizeIs(1));
+  EXPECT_EQ(half->faults()[0].thread.x, 31U);
+}
+
+TEST(Faults, RacesOnSharedMemory) {
+  const Checks races{.races = true};
+  const Extent block{64};
+  // Neighbours read what is written with no barrier between.
+  const std::string wrong = "st.shared.u32 [%r5], %r1; ld.shared.u32 %r9, [%r5+4];";
+  const std::string right = "st.shared.u32 [%r5], %r1; bar.sync 0; ld.shared.u32 %r9, [%r5+4];";
+  const Ran bad = ran(wrong, 0, 128, block, races);
+  ASSERT_FALSE(bad.faults.empty());
+  EXPECT_EQ(bad.faults[0].kind, FaultKind::race);
+  EXPECT_THAT(bad.faults[0].about, HasSubstr("wrote it with no barrier between"));
+  EXPECT_THAT(ran(right, 0, 128, block, races).faults, IsEmpty());
+  // Read, then written by another without a barrier.
+  EXPECT_FALSE(ran("ld.shared.u32 %r9, [%r5+4]; st.shared.u32 [%r5], %r1;", 0, 128, block, races)
+                   .faults.empty());
+  EXPECT_THAT(
+      ran("ld.shared.u32 %r9, [%r5+4]; bar.sync 0; st.shared.u32 [%r5], %r1;", 0, 128, block, races)
+          .faults,
+      IsEmpty());
+  // One's own element needs no barrier; a warp's barrier orders its lanes, not another warp's.
+  EXPECT_THAT(ran("st.shared.u32 [%r5], %r1; ld.shared.u32 %r9, [%r5]; st.shared.u32 [%r5], %r9;",
+                  0, 128, block, races)
+                  .faults,
+              IsEmpty());
+  const std::string by_warp =
+      "st.shared.u32 [%r5], %r1; bar.warp.sync -1; xor.b32 %r6, %r5, 4; ld.shared.u32 %r9, [%r6]; "
+      "bar.warp.sync -1; st.shared.u32 [%r6], %r9;";
+  EXPECT_THAT(ran(by_warp, 0, 128, block, races).faults, IsEmpty());
+  EXPECT_FALSE(ran("st.shared.u32 [%r5], %r1; bar.warp.sync -1; xor.b32 %r6, %r5, 128; "
+                   "ld.shared.u32 %r9, [%r6];",
+                   0, 128, block, races)
+                   .faults.empty());
+  // All write one value; atomics.
+  EXPECT_THAT(ran("st.shared.u32 [%r4], %r2;", 5, 128, block, races).faults, IsEmpty());
+  EXPECT_FALSE(ran("st.shared.u32 [%r4], %r1;", 5, 128, block, races).faults.empty());
+  EXPECT_THAT(ran("atom.shared.add.u32 %r9, [%r4], 1; atom.shared.add.u32 %r9, [%r4], %r1;", 5, 128,
+                  block, races)
+                  .faults,
+              IsEmpty());
+  EXPECT_THAT(ran(wrong, 0, 128, block).faults, IsEmpty());  // not asked for
+}
+
+TEST(Faults, BarriersThatNobodyCompletes) {
+  const Ran apart = ran(
+      "setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bar.sync 1; bra E; A: bar.sync 2; E:", 0, 128, {64});
+  ASSERT_THAT(apart.faults, SizeIs(1));
+  EXPECT_EQ(apart.faults[0].kind, FaultKind::deadlock);
+  // Two places of one barrier meet; threads that ended need not come.
+  EXPECT_THAT(ran("setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bar.sync 0; bra E; A: bar.sync 0; E:", 0,
+                  128, {64})
+                  .faults,
+              IsEmpty());
+  EXPECT_THAT(ran("setp.lt.u32 %p1, %r1, 40; @%p1 exit; bar.sync 0;", 0, 128, {64}).faults,
+              IsEmpty());
+  const Ran shuffle = ran(
+      "setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bar.sync 0; A: shfl.sync.idx.b32 %r9, %r1, 0, 31, -1;",
+      0, 128);
+  ASSERT_THAT(shuffle.faults, SizeIs(1));
+  EXPECT_EQ(shuffle.faults[0].kind, FaultKind::deadlock);
+}
+
+TEST(Faults, OneThatEndsTheLaunchEndsIt) {
+  Device device(kernel("st.global.u32 [%rd3+4096], %r1; st.global.u32 [%rd3], %r1;"));
+  const auto zeros = std::vector<std::uint32_t>(32);
+  const std::uint64_t buffer = device.upload(zeros);
+  const auto run = device.run("k", {5}, {32}, Parameters().add(buffer).add(0u));
+  EXPECT_THAT(run->faults(), SizeIs(1));
+  EXPECT_EQ(device.download<std::uint32_t>(buffer, 32), zeros);
+}
+
+TEST(Machine, LocksMakeProgress) {
+  // All threads of four warps take one lock, spinning, and count.
+  Device device(kernel(R"(
+SPIN:
+atom.global.cas.b32 %r9, [%rd1], 0, 1;
+setp.ne.u32 %p1, %r9, 0;
+@%p1 bra SPIN;
+ld.volatile.global.u32 %r10, [%rd1+4];
+add.u32 %r10, %r10, 1;
+st.volatile.global.u32 [%rd1+4], %r10;
+atom.global.exch.b32 %r11, [%rd1], 0;
+)"));
+  const std::uint64_t buffer = device.upload(std::vector<std::uint32_t>(2));
+  const auto run = device.run("k", {3}, {128}, Parameters().add(buffer).add(0u));
+  EXPECT_THAT(run->faults(), IsEmpty());
+  EXPECT_EQ(device.download<std::uint32_t>(buffer, 2), (std::vector<std::uint32_t>{0, 3 * 128}));
+}
+
+TEST(Machine, AStopEndsAnEndlessLoop) {
+  Device device(kernel("L: bra L;"));
+  const std::uint64_t buffer = device.allocate(64);
+  auto run =
+      *device.machine().prepare(device.launch("k", {4}, {64}, Parameters().add(buffer).add(0u)));
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run->request_stop();
+  });
+  for (std::int64_t group = 0; group < run->groups(); ++group) run->execute(group);
+  ASSERT_THAT(run->faults(), SizeIs(1));
+  EXPECT_EQ(run->faults()[0].kind, FaultKind::stopped);
+}
+
+TEST(Machine, GroupsRunOnSeveralThreads) {
+  Device device(kernel(R"(
+mov.u32 %r9, %ctaid.x; mov.u32 %r10, %ntid.x; mad.lo.u32 %r11, %r9, %r10, %r1;
+mul.wide.u32 %rd9, %r11, 4; add.u64 %rd10, %rd1, %rd9;
+atom.shared.add.u32 %r12, [%r4], 1;
+st.global.u32 [%rd10+16], %r11;
+red.global.add.u32 [%rd1], %r11;
+)"));
+  const std::uint32_t blocks = 64, threads = 96, n = blocks * threads;
+  const std::uint64_t buffer = device.upload(std::vector<std::uint32_t>(n + 4));
+  auto run = *device.machine().prepare(device.launch(
+      "k", {blocks}, {threads}, Parameters().add(buffer).add(0u), {.uninitialised = true}));
+  {
+    std::vector<std::jthread> workers;
+    for (std::int64_t first = 0; first < 4; ++first)
+      workers.emplace_back([&, first] {
+        for (std::int64_t group = first; group < run->groups(); group += 4) run->execute(group);
+      });
+  }
+  EXPECT_THAT(run->faults(), IsEmpty());
+  const auto got = device.download<std::uint32_t>(buffer, n + 4);
+  EXPECT_EQ(got[0], n / 2 * (n - 1));
+  for (std::uint32_t i = 0; i < n; ++i) ASSERT_EQ(got[i + 4], i);
+  EXPECT_EQ(run->counts().thread_instructions % n, 0U);
+}
+
+TEST(Machine, RefusesWhatItCannotRunByNameAndLine) {
+  const auto machine = std::move(*Machine::open(1 << 20));
+  const auto refused = [&](const std::string& text) {
+    const auto module =
+        machine->load(".version 8.0\n.target sm_80\n.address_size 64\n" + text, "file.ptx");
+    return module ? std::string("loaded") : to_string(module.error());
+  };
+  EXPECT_EQ(refused(".entry k()\n{\n.reg .b32 %r<3>;\nfrob.u32 %r1, %r2;\nret;\n}"),
+            "file.ptx:7: 'frob.u32' is not supported");
+  EXPECT_THAT(refused(".entry k() {\n.reg .b32 %r<3>; add.wibble.u32 %r1, %r2, %r2; ret; }"),
+              HasSubstr("'.wibble' that is not supported"));
+  EXPECT_THAT(
+      refused(".entry k() {\n.reg .b32 %r<3>; .reg .b64 %d<2>; add.u32 %r1, %d1, %r2; ret; }"),
+      HasSubstr("does not have the size of u32"));
+  EXPECT_THAT(refused(".func f() { call f; ret; }\n.entry k() { call f; ret; }"),
+              HasSubstr("recursively"));
+}
+
+TEST(Machine, LaunchesAreChecked) {
+  Device device(kernel(""));
+  const std::uint64_t buffer = device.allocate(64);
+  const Launch good = device.launch("k", {1}, {32}, Parameters().add(buffer).add(0u));
+  const auto why = [&](auto change) {
+    Launch launch = good;
+    change(launch);
+    const auto run = device.machine().prepare(launch);
+    return run ? std::string("fine") : run.error().message;
+  };
+  EXPECT_EQ(why([](Launch&) {}), "fine");
+  EXPECT_THAT(why([](Launch& l) { l.block = {2048}; }), HasSubstr("2048 threads"));
+  EXPECT_THAT(why([](Launch& l) { l.grid.y = 70'000; }), HasSubstr("too many blocks"));
+  EXPECT_THAT(why([](Launch& l) { l.grid.x = 0; }), HasSubstr("at least one"));
+  EXPECT_THAT(why([](Launch& l) { l.parameters.pop_back(); }), HasSubstr("11 bytes of parameters"));
+  EXPECT_THAT(why([](Launch& l) { l.dynamic_shared = kMaxSharedBytes; }),
+              HasSubstr("shared memory"));
+}
+
+}  // namespace
+}  // namespace partita::ptx
