@@ -1,4 +1,3 @@
-#include "base/parse_number.h"
 #include "ptx/machine.h"
 
 #include <fmt/format.h>
@@ -7,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/parse_number.h"
 #include "ptx/decode.h"
 #include "ptx/exec.h"
 #include "ptx/memory.h"
@@ -136,7 +136,7 @@ void fill_lanes(std::vector<std::byte>& image, std::size_t at, T value) {
     std::memcpy(&image[at + lane * sizeof(T)], &value, sizeof(T));
 }
 
-// The value that all lanes of all warps share, or by lane; nothing for what differs by block or warp.
+// What all warps share, the same in all lanes or by lane; false for what differs by block or warp.
 bool fill_launch(const RunCore& run, const FillSlot& fill, std::vector<std::byte>& image) {
   const std::size_t at = fill.slot - run.program->constant_begin;
   const auto all = [&](std::uint64_t value) {
