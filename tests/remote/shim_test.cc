@@ -320,7 +320,7 @@ TEST_P(Shim, PropertiesAttributesOccupancyMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, Shim, ::testing::Values("libcudart.so.12", "libcudart.so.13"),
-                         [](const auto& info) { return std::string(info.param).substr(13); });
+                         [](const auto& which) { return std::string(which.param).substr(13); });
 
 // The second part: one library is enough.
 const char* const kRuntime = "libcudart.so.13";
