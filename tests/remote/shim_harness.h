@@ -132,8 +132,8 @@ class Program {
   } while (false)
 #define SAME(left, right)                                                            \
   do {                                                                               \
-    const auto l = (left);                                                           \
-    const decltype(l) r = static_cast<decltype(l)>(right);                           \
+    auto l = (left);                                                                 \
+    const auto r = static_cast<decltype(l)>(right);                                  \
     if (l != r) {                                                                    \
       std::fprintf(stderr, "%s:%d: %s is %lld, not %s\n", __FILE__, __LINE__, #left, \
                    static_cast<long long>(l), #right);                               \

@@ -320,7 +320,7 @@ TEST_P(Shim, PropertiesAttributesOccupancyMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, Shim, ::testing::Values("libcudart.so.12", "libcudart.so.13"),
-                         [](const auto& info) { return std::string(info.param).substr(13); });
+                         [](const auto& which) { return std::string(which.param).substr(13); });
 
 // The second part: one library is enough.
 const char* const kRuntime = "libcudart.so.13";
@@ -438,6 +438,53 @@ TEST_F(ShimSession, NoServerIsSaidAndNoHang) {
                        const Library cuda(kRuntime);
                        int count = -1;
                        SAME(cuda.call("cudaGetDeviceCount", &count), 100);
+                     }),
+            0);
+}
+
+// A server that takes the connection and says nothing: after the time that was set, no later.
+TEST_F(ShimSession, ASilentServerIsGivenUp) {
+  const auto listener = std::move(*system_net().listen(private_address()));
+  std::atomic<bool> stop = false;
+  std::vector<std::unique_ptr<Channel>> held;
+  std::thread acceptor([&] {
+    while (!stop)
+      if (auto accepted = listener->accept(std::chrono::milliseconds(10)))
+        held.push_back(std::move(accepted->channel));
+  });
+  ::setenv("PARTITA_REMOTE_TIMEOUT_MS", "300", 1);
+  EXPECT_EQ(in_child(listener->address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       const auto begin = std::chrono::steady_clock::now();
+                       int count = -1;
+                       SAME(cuda.call("cudaGetDeviceCount", &count), 46);
+                       const auto took = std::chrono::steady_clock::now() - begin;
+                       NEED(took >= std::chrono::milliseconds(250));
+                       NEED(took < std::chrono::seconds(5));
+                     }),
+            0);
+  ::unsetenv("PARTITA_REMOTE_TIMEOUT_MS");
+  stop = true;
+  acceptor.join();
+}
+
+// What a program calls behind the end of the session is refused, not sent. Exit handlers run in the
+// reverse order, so one that was there before the first call runs behind the session's own.
+TEST_F(ShimSession, BehindTheEndNothingIsSent) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       static const Library cuda(kRuntime);
+                       static Program program(cuda);
+                       static void* address = nullptr;
+                       std::atexit([] {
+                         SAME(cuda.call("cudaFree", address), 4);
+                         cuda.call<void>("__cudaUnregisterFatBinary", program.handle());
+                       });
+                       SAME(cuda.call("cudaMalloc", &address, std::size_t{64}), 0);
+                       SAME(program.launch(program.fill, {1}, {16}, kNoStream, address, 1U, 16U),
+                            0);
                      }),
             0);
 }

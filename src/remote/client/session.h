@@ -212,7 +212,7 @@ class Session final : public NoticeReader {
   Settings settings_;
   std::unique_ptr<Link> link_;
   Status connect_failed_ = kOk;
-  std::atomic<bool> is_ready_ = false;
+  std::atomic<bool> is_ready_ = false, left_ = false;
   Device device_;  // constant once ready
   Stats stats_;
   std::optional<Arena> arena_;
