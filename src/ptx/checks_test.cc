@@ -138,7 +138,7 @@ TEST(Faults, RacesOnSharedMemory) {
       ran("ld.shared.u32 %r9, [%r5+4]; bar.sync 0; st.shared.u32 [%r5], %r1;", 0, 128, block, races)
           .faults,
       IsEmpty());
-  // One's own element needs no barrier; a warp's exchange orders its lanes, not those of another warp.
+  // One's own element needs no barrier; a warp's barrier orders its lanes, not another warp's.
   EXPECT_THAT(ran("st.shared.u32 [%r5], %r1; ld.shared.u32 %r9, [%r5]; st.shared.u32 [%r5], %r9;",
                   0, 128, block, races)
                   .faults,

@@ -8,7 +8,7 @@
 namespace partita::ptx {
 namespace {
 
-constexpr std::uint32_t kMaxRegisterBytes = 64u << 20;  // of a warp
+constexpr std::uint32_t kMaxRegisterBytes = 16u << 20;  // of a warp
 constexpr std::uint32_t kMaxLocalBytes = 512u << 10;    // of a thread
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }

@@ -1,5 +1,5 @@
-// Random kernels - any control flow, guards, calls, divergence within warps - run by the machine and by
-// a reference that knows nothing of warps: it interprets the parsed text one thread after the other.
+// Random kernels - any control flow, guards, divergence within warps - run by the machine and by a
+// reference that knows nothing of warps: it interprets the parsed text one thread after another.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -170,7 +170,7 @@ class Reference {
 
 TEST(Divergence, AnyControlFlowGivesWhatThreadsAloneGive) {
   Rng rng(11);
-  for (int round = 0; round < test_rounds(300); ++round) {
+  for (int round = 0; round < test_rounds(80); ++round) {
     const std::string text = Author(rng).kernel();
     const std::uint32_t blocks = 1 + static_cast<std::uint32_t>(rng.below(2));
     const std::uint32_t threads = 1 + static_cast<std::uint32_t>(rng.below(96));

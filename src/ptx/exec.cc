@@ -93,7 +93,9 @@ bool start_warp(RunCore& run, Block& block, std::uint32_t warp) {
     if (!frame->registers.reserve(program.register_bytes) ||
         !frame->local.reserve(std::size_t{program.local_bytes} * kLanes))
       return false;
-    std::memcpy(frame->registers.data + program.constant_begin, run.image.data(), run.image.size());
+    if (!run.image.empty())
+      std::memcpy(frame->registers.data + program.constant_begin, run.image.data(),
+                  run.image.size());
     frame->serial = run.serial;
     frame->block = ~std::uint64_t{0};
     frame->warp = ~std::uint32_t{0};
@@ -116,7 +118,7 @@ void end_warp(Block& block, std::uint32_t warp) {
 bool run_warp(RunCore& run, Block& block, std::uint32_t warp) {
   Warp& w = block.warps[warp];
   if (block.started[warp] == 0 && !start_warp(run, block, warp)) {
-    block.failed = true;
+    report(w.segment, w, {.kind = FaultKind::illegal, .about = "there is no memory for the warp"});
     return false;
   }
   w.budget = kSliceBranches;
@@ -205,7 +207,8 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
                  static_cast<std::uint32_t>(linear / grid.x % grid.y),
                  static_cast<std::uint32_t>(linear / grid.x / grid.y)};
   block.live_threads = run.threads;
-  block.failed = !block.shared.reserve(std::max<std::size_t>(run.shared_bytes, 64) + 64);
+  block.failed = false;
+  const bool has_shared = block.shared.reserve(run.shared_bytes + 128);
   block.warps.resize(run.warps);
   block.frames.resize(run.warps);
   block.started.assign(run.warps, 0);
@@ -241,6 +244,9 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.waiting[0] = {run.program->entry, w.live};
     w.thread_instructions = w.warp_instructions = 0;
   }
+  if (!has_shared)
+    report(block.warps[0].segment, block.warps[0],
+           {.kind = FaultKind::illegal, .about = "there is no memory for the block"});
 }
 
 void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last) {

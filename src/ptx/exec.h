@@ -1,5 +1,5 @@
 // How a launch is executed: blocks of warps on a worker. A worker is what one thread uses while it
-// executes a group: register files, shared memory, the snapshot of the allocations. Workers are kept
+// executes a group: register files, shared memory, a snapshot of the allocations. Workers are kept
 // by the machine and used again, so that a launch pays for nothing that the last one had.
 #pragma once
 

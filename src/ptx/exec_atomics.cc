@@ -10,6 +10,7 @@ namespace partita::ptx::control {
 namespace {
 
 constexpr std::uint32_t kWideAddress = 4;
+constexpr std::int32_t kSpinCost = 15;  // branches that what may be a lock counts for
 
 template <Atomic What, class T>
 T updated(T old, T b, T c) {
@@ -68,6 +69,7 @@ const Op* atomic(const Op* op, Warp& w) {
     return nullptr;
   const LanePointers found = resolve(&access, w, address, true);
   if (found.failed) return nullptr;
+  if (What == Atomic::cas || What == Atomic::exch) w.budget -= kSpinCost;
   const T* b = lane_registers<T>(w, op->b);
   const T* c = lane_registers<T>(w, op->c);
   T old[kLanes];

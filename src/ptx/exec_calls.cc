@@ -1,4 +1,4 @@
-// Calls of functions, of those that the system defines (vprintf, __assertfail, malloc, free), clocks
+// Calls of functions, of what the system defines (vprintf, __assertfail, malloc, free), clocks
 // and traps.
 #include <fmt/format.h>
 

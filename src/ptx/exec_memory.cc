@@ -80,11 +80,21 @@ class Resolver {
       return in_span(lane, address, found);
     if ((op_->flags & kGeneric) != 0 && address < kGlobalBase)
       return in_other_window(lane, address, found);
-    const Allocation* allocation = w_.block->worker->table->find(address);
+    const Allocation* allocation = find(address);
     if (allocation == nullptr || allocation->bytes - (address - allocation->begin) < size_)
       return report(op_, w_, missing(w_, lane, address, size_, write_));
     cached_ = run_.arena->span_of(*allocation, run_.launch.checks.uninitialised);
     return in_span(lane, address, found);
+  }
+
+  // An allocation that another block made meanwhile (malloc in a kernel) is looked for once more.
+  const Allocation* find(std::uint64_t address) {
+    Worker& worker = *w_.block->worker;
+    const Allocation* found = worker.table->find(address);
+    if (found != nullptr || worker.table_version == run_.arena->version()) return found;
+    worker.table_version = run_.arena->version();
+    worker.table = run_.arena->table();
+    return worker.table->find(address);
   }
 
   bool in_span(unsigned lane, std::uint64_t address, LanePointers& found) {

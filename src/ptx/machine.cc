@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/parse_number.h"
 #include "ptx/decode.h"
 #include "ptx/exec.h"
 #include "ptx/memory.h"
@@ -94,6 +95,14 @@ std::uint64_t variable_bytes(const Variable& variable) {
   return std::max<std::uint64_t>(variable.count * size_of(variable.type), 1);
 }
 
+// 90 of "sm_90a".
+std::uint32_t architecture_of(std::string_view target) {
+  const std::size_t at = target.find('_');
+  if (at == target.npos) return 0;
+  target.remove_prefix(at + 1);
+  return static_cast<std::uint32_t>(take_number<int>(target).value_or(0));
+}
+
 KernelInfo info_of(const Function& kernel, const Program& program, std::uint64_t const_bytes) {
   KernelInfo info{.name = kernel.name,
                   .shared_bytes = program.shared_bytes,
@@ -127,7 +136,7 @@ void fill_lanes(std::vector<std::byte>& image, std::size_t at, T value) {
     std::memcpy(&image[at + lane * sizeof(T)], &value, sizeof(T));
 }
 
-// The value that all lanes of all warps share, or by lane; nothing for what differs by block or warp.
+// What all warps share, the same in all lanes or by lane; false for what differs by block or warp.
 bool fill_launch(const RunCore& run, const FillSlot& fill, std::vector<std::byte>& image) {
   const std::size_t at = fill.slot - run.program->constant_begin;
   const auto all = [&](std::uint64_t value) {
@@ -348,6 +357,7 @@ Result<ModuleId> MachineImpl::load(std::string_view ptx, std::string_view name) 
       break;
     }
     loaded->infos.push_back(info_of(function, *program, const_bytes));
+    loaded->infos.back().target = architecture_of(loaded->module.target);
     loaded->programs.push_back(std::move(*program));
     if (loaded->infos.back().parameter_bytes > kMaxParameterBytes)
       placed = failed(Error{ErrorCode::not_supported, "the kernel has too many parameters",

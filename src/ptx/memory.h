@@ -1,5 +1,5 @@
 // Arena: the device memory of a machine. One reservation of address space; allocations in it are
-// known by address, freed ranges are remembered (the latest kMaxFreedRanges) so that a fault can say
+// known by address, freed ranges are remembered (the last kMaxFreedRanges) so that a fault can say
 // what was there. Thread-safe. Executors work on a Table, an immutable copy of the allocations.
 #pragma once
 
@@ -55,7 +55,7 @@ class Arena {
   std::shared_ptr<const Table> table();
   Span span_of(const Allocation& allocation, bool tracked) const;
   std::byte* host(std::uint64_t address) const;
-  // What lies near an access that failed: "4 bytes behind the end of a 1024-byte allocation at ...".
+  // What lies near a failed access: "4 bytes behind the end of a 1024-byte allocation at ...".
   struct Near {
     bool freed = false;
     std::string text = {};

@@ -1,4 +1,4 @@
-// Conversions, and arithmetic on f16 and bf16 (computed in double, which holds every sum and product
+// Conversions, and arithmetic on f16 and bf16 (computed in double, which holds each sum and product
 // of two exactly or with its last bit odd, then rounded once), of one level.
 #pragma once
 

@@ -236,7 +236,7 @@ inline const Op* fail_shared(const Op* op, Warp& w, bool write) {
   return nullptr;
 }
 
-// The race check for all lanes at once; false where a conflict (or, of a write, what is no row) asks
+// The race check for all lanes at once; false where a conflict (of a write: no row) asks
 // for a closer look. `word`: the word of each lane.
 __attribute__((noinline)) bool note_reads(const Warp& w, const u32* word) {
   const u64 epoch = static_cast<u64>(*w.race.epoch) << 32;

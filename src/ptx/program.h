@@ -73,8 +73,8 @@ struct Parked {
 
 struct Block;
 
-// Race check of shared memory, per 4-byte word: the last writer and the last reader, as epoch of the
-// block << 32 | epoch of the warp << 11 | thread. Thread ids from kSeveralOfWarp on: several readers.
+// Race check of shared memory, per 4-byte word: the last writer and the last reader, as epoch of
+// the block << 32 | epoch of the warp << 11 | thread. Ids from kSeveralOfWarp on: several readers.
 inline constexpr std::uint64_t kThreadBits = 2047;
 inline constexpr std::uint64_t kSeveralReaders = 2047, kSeveralOfWarp = 1024;
 inline constexpr std::uint64_t kSyncBits = (std::uint64_t{1} << 21) - 1;

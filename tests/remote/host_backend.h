@@ -107,8 +107,9 @@ class HostBackend final : public server::DeviceBackend {
     }
     const auto* launch = std::get_if<server::LaunchWork>(&work);
     if (launch == nullptr || launch->kernel < kFirst) return fake_.enqueue(stream, std::move(work));
-    (*functions_[launch->kernel - kFirst])(
-        {*launch, [this](std::uint64_t at, std::uint64_t bytes) { return mapped(at, bytes, true); }});
+    (*functions_[launch->kernel - kFirst])({*launch, [this](std::uint64_t at, std::uint64_t bytes) {
+                                              return mapped(at, bytes, true);
+                                            }});
     return {};
   }
   void watch(server::ObjectKind kind, Id id, std::uint64_t tag) override {

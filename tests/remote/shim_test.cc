@@ -32,6 +32,7 @@ Words read(const Library& cuda, void* from, std::size_t count) {
 
 class Shim : public ::testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
   void run(void (*scenario)(const Library&, Program&)) {
     HostServer server(private_address(), test_kernels());
     EXPECT_EQ(in_child(server.address(),
@@ -324,7 +325,12 @@ INSTANTIATE_TEST_SUITE_P(Runtimes, Shim, ::testing::Values("libcudart.so.12", "l
 // The second part: one library is enough.
 const char* const kRuntime = "libcudart.so.13";
 
-TEST(ShimSession, AFaultStays) {
+class ShimSession : public ::testing::Test {
+ protected:
+  void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
+};
+
+TEST_F(ShimSession, AFaultStays) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(in_child(server.address(),
                      [] {
@@ -346,7 +352,7 @@ TEST(ShimSession, AFaultStays) {
             0);
 }
 
-TEST(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
+TEST_F(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
   HostServer server(private_address(), test_kernels());
   const std::string file = "/tmp/partita-shim-stats-" + std::to_string(::getpid());
   ::setenv("PARTITA_REMOTE_STATS", file.c_str(), 1);
@@ -384,7 +390,7 @@ TEST(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
   EXPECT_NE(text.find("\"kernels\": 50"), text.npos) << text;
 }
 
-TEST(ShimSession, AServerThatDiesIsALostDevice) {
+TEST_F(ShimSession, AServerThatDiesIsALostDevice) {
   HostServer server(private_address(), test_kernels());
   int pipes[2];
   ASSERT_EQ(::pipe(pipes), 0);
@@ -418,7 +424,7 @@ TEST(ShimSession, AServerThatDiesIsALostDevice) {
   cutter.join();
 }
 
-TEST(ShimSession, NoServerIsSaidAndNoHang) {
+TEST_F(ShimSession, NoServerIsSaidAndNoHang) {
   EXPECT_EQ(in_child("unix:/nowhere/at/all",
                      [] {
                        const Library cuda(kRuntime);
@@ -436,7 +442,7 @@ TEST(ShimSession, NoServerIsSaidAndNoHang) {
             0);
 }
 
-TEST(ShimSession, AForkedChildHasItsOwn) {
+TEST_F(ShimSession, AForkedChildHasItsOwn) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(
       in_child(
@@ -463,7 +469,7 @@ TEST(ShimSession, AForkedChildHasItsOwn) {
 }
 
 // A thread that waits for a stream does not stop another thread, on which that stream waits.
-TEST(ShimSession, AWaitingThreadHoldsUpNobody) {
+TEST_F(ShimSession, AWaitingThreadHoldsUpNobody) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(
       in_child(server.address(),
@@ -493,7 +499,7 @@ TEST(ShimSession, AWaitingThreadHoldsUpNobody) {
       0);
 }
 
-TEST(ShimSession, BothRuntimesAndTheDriverShareOne) {
+TEST_F(ShimSession, BothRuntimesAndTheDriverShareOne) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(
       in_child(server.address(),
