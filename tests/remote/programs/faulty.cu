@@ -1,5 +1,5 @@
-// Sums of blocks, with a fault on demand for `--check` to find: `faulty bounds` reads one element
-// past the end, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote.
+// Sums of blocks, with a fault on demand for `--check` to find: `faulty bounds` has one block too
+// many, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote.
 // Without a word it is right.
 #include <cstring>
 
@@ -22,14 +22,15 @@ KERNEL(faulty_sums, (const int* values, int* sums, int count, int barriers)) {
 
 int main(int argc, char** argv) {
   const char* fault = argc > 1 ? argv[1] : "none";
-  const int count = 1000, blocks = static_cast<int>(blocks_for(count, kBlock));
+  const int count = 1024;
+  const int reads = std::strcmp(fault, "bounds") == 0 ? count + 1 : count;
+  const int blocks = static_cast<int>(blocks_for(reads, kBlock));
   std::vector<int> values(count);
   long long want = 0;
   for (int at = 0; at < count; ++at) want += values[at] = at % 17;
   const int* on_values =
       std::strcmp(fault, "fresh") == 0 ? empty_on_device<int>(count) : to_device(values);
   int* on_sums = empty_on_device<int>(blocks);
-  const int reads = std::strcmp(fault, "bounds") == 0 ? count + 1 : count;
   const int barriers = std::strcmp(fault, "race") != 0;
   LAUNCH(faulty_sums, blocks, kBlock, 0, nullptr, on_values, on_sums, reads, barriers);
   const cudaError_t status = cudaDeviceSynchronize();
