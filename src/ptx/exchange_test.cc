@@ -1,0 +1,298 @@
+// Exchanges of a warp, atomics, calls, printf and grids that synchronise, against plain C++.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <functional>
+
+#include "ptx/machine_fixture.h"
+
+namespace partita::ptx {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+using Words = std::vector<std::uint32_t>;
+
+// One thread per word: %r1 is its number, %r2 its word of `in`; %r9 goes to `out`.
+std::string kernel(const std::string& body, const std::string& before = "") {
+  return before + R"(
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+.reg .pred %p<9>; .reg .b32 %r<40>; .reg .b64 %rd<20>; .reg .f32 %f<9>; .reg .f64 %fd<4>;
+.local .align 8 .b8 stack[64];
+ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out];
+mov.u32 %r1, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mad.lo.u32 %r1, %r1, %r3, %r4;
+mul.wide.u32 %rd3, %r1, 4; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
+ld.global.u32 %r2, [%rd4];
+mov.u32 %r9, 0;
+)" + body +
+         "\nst.global.u32 [%rd5], %r9;\nret;\n}\n";
+}
+
+struct Ran {
+  Words out;
+  std::vector<Fault> faults;
+  std::string printed;
+};
+Ran ran(const std::string& text, const Words& in, Extent grid = {1}, bool cooperative = false) {
+  Device device(text);
+  const std::uint64_t at = device.upload(in), out = device.upload(Words(in.size()));
+  Launch launch = device.launch("k", grid, {static_cast<std::uint32_t>(in.size() / grid.x)},
+                                Parameters().add(at).add(out));
+  launch.cooperative = cooperative;
+  const auto run = device.run(launch);
+  return {device.download<std::uint32_t>(out, in.size()), run->faults(), run->printed()};
+}
+Words numbers(std::uint32_t count) {
+  Words in(count);
+  for (std::uint32_t i = 0; i < count; ++i) in[i] = i * 2654435761u % 1009;
+  return in;
+}
+
+// As PTX defines it: c holds the clamp and, from bit 8, the mask of the segment.
+std::uint32_t source_lane(const std::string& mode, std::uint32_t lane, std::uint32_t b,
+                          std::uint32_t c) {
+  const std::uint32_t bits = b & 31, clamp = c & 31, segment = c >> 8 & 31;
+  const std::uint32_t most = (lane & segment) | (clamp & ~segment & 31), least = lane & segment;
+  const auto at = static_cast<int>(lane);
+  const int by = static_cast<int>(bits);
+  const int from = mode == "up"     ? at - by
+                   : mode == "down" ? at + by
+                   : mode == "bfly" ? at ^ by
+                                    : static_cast<int>(least | (bits & ~segment));
+  const bool in = mode == "up" ? from >= static_cast<int>(most) : from <= static_cast<int>(most);
+  return in ? static_cast<std::uint32_t>(from) : lane;
+}
+
+TEST(Exchange, ShufflesOfAllModesAndWidths) {
+  const Words in = numbers(32);
+  for (const std::string mode : {"up", "down", "bfly", "idx"})
+    for (const std::uint32_t width : {32u, 16u, 8u, 4u})
+      for (const std::uint32_t by : {0u, 1u, 3u, 7u, 15u, 16u}) {
+        const std::uint32_t c = (32 - width) << 8 | (mode == "up" ? 0 : 31);
+        const Ran r = ran(kernel("shfl.sync." + mode + ".b32 %r9|%p1, %r2, " + std::to_string(by) +
+                                 ", " + std::to_string(c) + ", -1;"),
+                          in);
+        for (std::uint32_t lane = 0; lane < 32; ++lane)
+          ASSERT_EQ(r.out[lane], in[source_lane(mode, lane, by, c) & 31]) << mode << width << by;
+      }
+}
+
+TEST(Exchange, MembersComeFromWhereverTheyAre) {
+  // Lanes reach one shuffle from two branches of different length; halves exchange on their own.
+  const Ran r = ran(kernel(R"(
+setp.lt.u32 %p1, %r1, 11;
+@%p1 bra MEET;
+mov.u32 %r10, 50;
+LOOP: sub.u32 %r10, %r10, 1; setp.ne.u32 %p2, %r10, 0; @%p2 bra LOOP;
+MEET:
+shfl.sync.bfly.b32 %r9, %r1, 31, 31, -1;
+setp.lt.u32 %p3, %r1, 16;
+@%p3 bra LOW;
+vote.sync.ballot.b32 %r11, %p1, 0xffff0000; add.u32 %r9, %r9, %r11; bra END;
+LOW: redux.sync.add.u32 %r11, %r1, 0xffff; add.u32 %r9, %r9, %r11;
+END:
+)"),
+                    Words(32));
+  EXPECT_THAT(r.faults, IsEmpty());
+  for (std::uint32_t lane = 0; lane < 32; ++lane)
+    EXPECT_EQ(r.out[lane], 31 - lane + (lane < 16 ? 120u : 0u)) << lane;
+}
+
+TEST(Exchange, VotesMatchesAndReductions) {
+  const Words in = numbers(32);
+  const auto check = [&](const std::string& body,
+                         const std::function<std::uint32_t(std::uint32_t)>& f) {
+    const Ran r = ran(kernel(body), in);
+    for (std::uint32_t lane = 0; lane < 32; ++lane) ASSERT_EQ(r.out[lane], f(lane)) << body;
+  };
+  std::uint32_t ballot = 0, least = ~0u, all = ~0u;
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    ballot |= in[i] > 500 ? 1u << i : 0;
+    least = std::min(least, in[i]);
+    all &= in[i];
+  }
+  const std::string over = "setp.gt.u32 %p1, %r2, 500; ";
+  check(over + "vote.sync.ballot.b32 %r9, %p1, -1;", [&](std::uint32_t) { return ballot; });
+  check(over + "vote.sync.any.pred %p2, %p1, -1; selp.u32 %r9, 1, 0, %p2;",
+        [](std::uint32_t) { return 1u; });
+  check(over + "vote.sync.all.pred %p2, %p1, -1; selp.u32 %r9, 1, 0, %p2;",
+        [](std::uint32_t) { return 0u; });
+  check(over + "vote.sync.uni.pred %p2, !%p1, -1; selp.u32 %r9, 1, 0, %p2;",
+        [](std::uint32_t) { return 0u; });
+  check("redux.sync.min.u32 %r9, %r2, -1;", [&](std::uint32_t) { return least; });
+  check("redux.sync.and.b32 %r9, %r2, -1;", [&](std::uint32_t) { return all; });
+  check("and.b32 %r10, %r2, 3; match.any.sync.b32 %r9, %r10, -1;", [&](std::uint32_t lane) {
+    std::uint32_t same = 0;
+    for (std::uint32_t i = 0; i < 32; ++i) same |= (in[i] & 3) == (in[lane] & 3) ? 1u << i : 0;
+    return same;
+  });
+  check(over + "@!%p1 bra N; activemask.b32 %r9; N:",
+        [&](std::uint32_t lane) { return in[lane] > 500 ? ballot : 0; });
+  check("elect.sync %r10|%p1, -1; selp.u32 %r9, 7, %r10, %p1;",
+        [](std::uint32_t lane) { return lane == 0 ? 7u : 0u; });
+}
+
+TEST(Atomics, AllKindsLeaveWhatOrderAllows) {
+  const Words in = numbers(64);
+  const auto folded = [&](std::uint32_t start, auto f) {
+    for (const std::uint32_t value : in) start = f(start, value);
+    return start;
+  };
+  struct Row {
+    std::string op;
+    std::uint32_t start, end;
+  };
+  const auto s = [](std::uint32_t v) { return static_cast<std::int32_t>(v); };
+  const Row rows[] = {
+      {"add.u32", 5, folded(5, [](auto a, auto b) { return a + b; })},
+      {"min.u32", 900, folded(900, [](auto a, auto b) { return std::min(a, b); })},
+      {"max.s32", ~0u, folded(~0u, [&](auto a, auto b) { return s(a) > s(b) ? a : b; })},
+      {"and.b32", ~0u, folded(~0u, [](auto a, auto b) { return a & b; })},
+      {"or.b32", 0, folded(0, [](auto a, auto b) { return a | b; })},
+      {"xor.b32", 0, folded(0, [](auto a, auto b) { return a ^ b; })},
+  };
+  for (const Row& row : rows)
+    for (const std::string space : {"global", "shared", ""}) {
+      const std::string at = space == "shared" ? "[cell]" : space.empty() ? "[%rd9]" : "[cells]";
+      const Ran r = ran(kernel("mov.u64 %rd8, cell; cvta.shared.u64 %rd9, %rd8; mov.u32 %r10, " +
+                                   std::to_string(row.start) +
+                                   "; st.shared.u32 [cell], %r10; "
+                                   "st.global.u32 [cells], %r10; bar.sync 0; atom." +
+                                   space + (space.empty() ? "" : ".") + row.op + " %r11, " + at +
+                                   ", %r2; bar.sync 0; " +
+                                   (space == "global" ? "ld.global.u32 %r9, [cells];"
+                                                      : "ld.shared.u32 %r9, [cell];"),
+                               ".global .u32 cells; .shared .u32 cell;\n"),
+                        in);
+      EXPECT_THAT(r.faults, IsEmpty());
+      for (const std::uint32_t got : r.out) ASSERT_EQ(got, row.end) << row.op << " " << space;
+    }
+  // inc and dec wrap; every thread sees another old value.
+  const Ran inc = ran(kernel("atom.global.inc.u32 %r9, [cells], 63;", ".global .u32 cells;\n"), in);
+  Words seen = inc.out;
+  std::sort(seen.begin(), seen.end());
+  for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(seen[i], i);
+  const Ran sum = ran(kernel("atom.global.add.f64 %fd1, [cells], 0d3FE0000000000000; bar.sync 0; "
+                             "ld.global.f64 %fd2, [cells]; cvt.rzi.u32.f64 %r9, %fd2;",
+                             ".global .f64 cells;\n"),
+                      in);
+  for (const std::uint32_t got : sum.out) EXPECT_EQ(got, 32U);
+}
+
+TEST(Calls, ByNameAndByAddressWithDivergence) {
+  const std::string functions = R"(
+.func (.param .b32 r) twice(.param .b32 a)
+{ .reg .b32 %r<4>; ld.param.u32 %r1, [a]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }
+.func (.param .b32 r) plus(.param .b32 a)
+{ .reg .b32 %r<9>; .reg .pred %p<2>; .reg .b32 t;
+  ld.param.u32 %r1, [a];
+  setp.gt.u32 %p1, %r1, 500; @%p1 bra BIG;
+  { .param .b32 x; st.param.b32 [x], %r1; .param .b32 y; call (y), twice, (x); ld.param.b32 %r2, [y]; }
+  add.u32 %r2, %r2, 1; st.param.b32 [r], %r2; ret;
+BIG: mov.u32 %r2, 17; st.param.b32 [r], %r2; ret; }
+.global .align 8 .u64 table[2] = {twice, plus};
+)";
+  const auto twice = [](std::uint32_t a) { return 2 * a; };
+  const auto plus = [](std::uint32_t a) { return a > 500 ? 17 : 2 * a + 1; };
+  const Words in = numbers(64);
+  const Ran direct =
+      ran(kernel("{ .param .b32 p; st.param.b32 [p], %r2; .param .b32 q; call (q), plus, (p); "
+                 "ld.param.b32 %r9, [q]; }",
+                 functions),
+          in);
+  const Ran indirect = ran(kernel(R"(
+and.b32 %r10, %r1, 1; mul.wide.u32 %rd9, %r10, 8; mov.u64 %rd10, table; add.u64 %rd10, %rd10, %rd9;
+ld.global.u64 %rd11, [%rd10];
+{ .param .b32 p; st.param.b32 [p], %r2; .param .b32 q;
+  proto: .callprototype (.param .b32 _) _ (.param .b32 _);
+  call (q), %rd11, (p), proto; ld.param.b32 %r9, [q]; }
+)",
+                                  functions),
+                           in);
+  EXPECT_THAT(direct.faults, IsEmpty());
+  EXPECT_THAT(indirect.faults, IsEmpty());
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(direct.out[i], plus(in[i]));
+    EXPECT_EQ(indirect.out[i], i % 2 == 0 ? twice(in[i]) : plus(in[i]));
+  }
+  const Ran nowhere = ran(
+      kernel("mov.u64 %rd11, 5; { proto: .callprototype _ (); call %rd11, (), proto; }", functions),
+      in);
+  ASSERT_THAT(nowhere.faults, SizeIs(1));
+  EXPECT_EQ(nowhere.faults[0].kind, FaultKind::illegal);
+}
+
+TEST(Calls, BranchesThroughATable) {
+  const Ran r = ran(kernel(R"(
+and.b32 %r10, %r1, 3;
+ts: .branchtargets A, B, C, A;
+brx.idx %r10, ts;
+A: add.u32 %r9, %r9, 10; bra END;
+B: add.u32 %r9, %r9, 20;
+C: add.u32 %r9, %r9, 30;
+END:
+)"),
+                    numbers(32));
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const std::uint32_t want[] = {10, 50, 30, 10};
+    EXPECT_EQ(r.out[i], want[i & 3]);
+  }
+}
+
+TEST(Calls, PrintsAndAllocates) {
+  const std::string declared = R"(
+.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+.extern .func (.param .b64 r) malloc(.param .b64 n);
+.extern .func free(.param .b64 p);
+.global .align 1 .b8 text[32] = {37, 51, 100, 124, 37, 46, 50, 102, 124, 37, 115, 124, 37, 108, 108, 120, 37, 37, 10, 0};
+.global .align 1 .b8 word[4] = {104, 105, 33, 0};
+)";  // "%3d|%.2f|%s|%llx%%\n", "hi!"
+  const Ran printed = ran(kernel(R"(
+setp.ne.u32 %p1, %r1, 1; @%p1 bra END;
+mov.u64 %rd9, stack; cvta.local.u64 %rd10, %rd9;
+mov.u32 %r10, -7; st.local.u32 [stack], %r10;
+mov.f64 %fd1, 0d400921FB54442D18; st.local.f64 [stack+8], %fd1;
+mov.u64 %rd11, word; st.local.u64 [stack+16], %rd11;
+mov.u64 %rd12, 0xabcdef0123; st.local.u64 [stack+24], %rd12;
+mov.u64 %rd13, text;
+{ .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %rd13; st.param.b64 [b], %rd10;
+  call (c), vprintf, (a, b); ld.param.b32 %r9, [c]; }
+END:
+)",
+                                 declared),
+                          Words(4));
+  EXPECT_THAT(printed.faults, IsEmpty());
+  EXPECT_EQ(printed.printed, " -7|3.14|hi!|abcdef0123%\n");
+  EXPECT_EQ(printed.out, (Words{0, 4, 0, 0}));
+  const std::string allocate = R"(
+mov.u64 %rd9, 16;
+{ .param .b64 n; .param .b64 p; st.param.b64 [n], %rd9; call (p), malloc, (n); ld.param.b64 %rd10, [p]; }
+st.u32 [%rd10+12], %r1; ld.u32 %r9, [%rd10+12];
+{ .param .b64 p; st.param.b64 [p], %rd10; call free, (p); }
+)";
+  const Ran fine = ran(kernel(allocate, declared), Words(40));
+  EXPECT_THAT(fine.faults, IsEmpty());
+  for (std::uint32_t i = 0; i < 40; ++i) EXPECT_EQ(fine.out[i], i);
+  const Ran late = ran(kernel(allocate + "ld.u32 %r9, [%rd10];", declared), Words(40));
+  ASSERT_THAT(late.faults, SizeIs(1));
+  EXPECT_EQ(late.faults[0].kind, FaultKind::use_after_free);
+}
+
+TEST(Grid, BlocksOfACooperativeLaunchWaitForEachOther) {
+  // Each block adds one to a counter, then waits until all did.
+  const std::string body = R"(
+setp.ne.u32 %p1, %r4, 0; @%p1 bra WAITED;
+red.global.add.u32 [count], 1;
+SPIN: ld.acquire.gpu.global.u32 %r10, [count]; mov.u32 %r11, %nctaid.x; setp.ne.u32 %p2, %r10, %r11; @%p2 bra SPIN;
+WAITED: bar.sync 0;
+ld.global.u32 %r9, [count];
+)";
+  const Ran r = ran(kernel(body, ".global .u32 count;\n"), Words(12 * 40), {12}, true);
+  EXPECT_THAT(r.faults, IsEmpty());
+  for (const std::uint32_t got : r.out) EXPECT_EQ(got, 12U);
+}
+
+}  // namespace
+}  // namespace partita::ptx
