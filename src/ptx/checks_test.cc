@@ -60,6 +60,10 @@ TEST(Faults, AnAccessBehindTheEndIsNamedWithItsPlace) {
   EXPECT_EQ(fault.instruction, "st.global.u32 [%rd3], %r1;");
   EXPECT_THAT(fault.about, HasSubstr("0 bytes behind the end of a 100-byte allocation"));
   EXPECT_THAT(to_text(fault), HasSubstr("block (0,0,0), thread (25,0,0)"));
+  Fault elsewhere = fault;
+  elsewhere.line = fault.line + 1;
+  const std::string text = to_text(std::vector{fault, fault, elsewhere, fault});
+  EXPECT_EQ(text, to_text(fault) + "  and 2 more at this line\n" + to_text(elsewhere));
 }
 
 TEST(Faults, KindsOfWrongAccesses) {

@@ -51,6 +51,26 @@ std::string to_text(const Fault& fault) {
   return text + "\n";
 }
 
+std::string to_text(const std::vector<Fault>& faults) {
+  std::vector<std::pair<const Fault*, int>> kinds;  // the first of each, and how many more
+  for (const Fault& fault : faults) {
+    const auto same = std::ranges::find_if(kinds, [&fault](const auto& kind) {
+      return kind.first->kind == fault.kind && kind.first->line == fault.line &&
+             kind.first->kernel == fault.kernel;
+    });
+    if (same == kinds.end())
+      kinds.emplace_back(&fault, 0);
+    else
+      ++same->second;
+  }
+  std::string text;
+  for (const auto& [fault, more] : kinds) {
+    text += to_text(*fault);
+    if (more > 0) text += fmt::format("  and {} more at this line\n", more);
+  }
+  return text;
+}
+
 bool report(const Op* op, Warp& w, Report what) {
   Block& block = *w.block;
   RunCore& run = *block.run;

@@ -74,6 +74,8 @@ struct Fault {
 };
 // One paragraph for people, as a sanitizer prints it.
 std::string to_text(const Fault& fault);
+// Those of one run: the first of each kind at each line, and how many more there were.
+std::string to_text(const std::vector<Fault>& faults);
 
 struct ParameterLayout {
   std::uint32_t offset = 0, size = 0, alignment = 1;

@@ -233,7 +233,7 @@ Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machi
     if (const auto dumped = dump(context, what, machine, buffers); !dumped)
       return failed(dumped.error());
   const std::vector<ptx::Fault> faults = run.faults();
-  for (const ptx::Fault& fault : faults) note(context, ptx::to_text(fault));
+  note(context, ptx::to_text(faults));
   const ptx::Run::Counts counts = run.counts();
   note(context, fmt::format("{} fault{}; {} thread-instructions, {} warp instructions\n",
                             faults.size(), faults.size() == 1 ? "" : "s",

@@ -266,14 +266,20 @@ void CpuBackend::tell_outcome(Shared& shared, const ptx::Run& run) {
   if (std::string printed = run.printed(); !printed.empty())
     shared.notify({.kind = Completed::Kind::printed, .text = std::move(printed)});
   if (shared.ending) return;
+  std::vector<ptx::Fault> found;  // what does not end the launch
+  std::optional<ptx::Fault> fatal;
   for (const ptx::Fault& fault : run.faults()) {
-    const server::Status status = status_of(fault.kind);
-    if (status == server::kSuccess) {
-      shared.notify({.kind = Completed::Kind::found, .text = to_text(fault)});
-    } else if (!shared.dead.exchange(true)) {
-      shared.notify({.kind = Completed::Kind::fault, .status = status, .text = to_text(fault)});
-    }
+    if (status_of(fault.kind) == server::kSuccess)
+      found.push_back(fault);
+    else if (!fatal)
+      fatal = fault;
   }
+  if (!found.empty())
+    shared.notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
+  if (fatal && !shared.dead.exchange(true))
+    shared.notify({.kind = Completed::Kind::fault,
+                   .status = status_of(fatal->kind),
+                   .text = ptx::to_text(*fatal)});
 }
 
 Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
