@@ -274,8 +274,7 @@ void CpuBackend::tell_outcome(Shared& shared, const ptx::Run& run) {
     else if (!fatal)
       fatal = fault;
   }
-  if (!found.empty())
-    shared.notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
+  if (!found.empty()) shared.notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
   if (fatal && !shared.dead.exchange(true))
     shared.notify({.kind = Completed::Kind::fault,
                    .status = status_of(fatal->kind),
