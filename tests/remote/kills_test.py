@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kills of programs, of sessions' processes and of servers: nothing hangs, every part is free again.
+"""Kills of programs, workers and servers: nothing hangs, every part is free again.
 
 PARTITA_ROUNDS=25 makes 300 kills of the usual 12."""
 import json
