@@ -101,6 +101,14 @@ class Serve(unittest.TestCase):
         self.server.stderr.close()
         self.start("--warm", "1")  # on the same address
 
+    def test_the_back_end_on_a_driver(self):
+        driver = pathlib.Path(PARTITA).parent / "src/remote/cuda/libremote_cuda_sim.so"
+        if not driver.exists():
+            self.skipTest("the simulated libcuda is not built here")
+        self.start("--backend", "cuda", "--library", str(driver))
+        self.assertTrue(self.until(lambda: self.ready() == 1))
+        self.assertEqual((self.sessions()[0]["backend"], self.sessions()[0]["parts"]), ("cuda", 1))
+
     def test_refusals(self):
         for words, why in [(["--listen", "tcp:0.0.0.0:0"], "--token-file"),
                            (["--shape", "2g.20gb"], "CPU-1 to CPU-"),
