@@ -48,6 +48,10 @@ class Serve(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return json.loads(answer.stdout)
 
+    def ready(self):
+        servers = self.sessions()  # the file comes a moment after the line
+        return servers[0]["ready"] if servers else -1
+
     def until(self, condition):
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -59,9 +63,10 @@ class Serve(unittest.TestCase):
     def test_a_server_says_what_it_does_and_ends_when_asked(self):
         metrics = self.path / "metrics"
         self.start("--shape", "CPU-1", "--shape", "CPU-1", "--warm", "2", "--metrics", str(metrics))
-        self.assertTrue(self.until(lambda: self.sessions()[0]["ready"] == 2))
+        self.assertTrue(self.until(lambda: self.ready() == 2))
         self.assertEqual(self.sessions()[0]["parts"], 2)
-        self.assertIn("partita_remote_ready_workers 2\n", metrics.read_text())
+        self.assertTrue(self.until(
+            lambda: "partita_remote_ready_workers 2\n" in metrics.read_text()))
         with socket.socket(socket.AF_UNIX) as stranger:  # whoever speaks another language
             stranger.connect(str(self.path / "sock"))
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -74,7 +79,7 @@ class Serve(unittest.TestCase):
 
     def test_a_killed_server_takes_its_workers_along(self):
         self.start("--warm", "1")
-        self.assertTrue(self.until(lambda: self.sessions()[0]["ready"] == 1))
+        self.assertTrue(self.until(lambda: self.ready() == 1))
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.server.pid)],
                                   capture_output=True, text=True).stdout.split()
         self.assertEqual(len(children), 1)  # the zygote
@@ -95,6 +100,14 @@ class Serve(unittest.TestCase):
         self.server.stdout.close()
         self.server.stderr.close()
         self.start("--warm", "1")  # on the same address
+
+    def test_the_back_end_on_a_driver(self):
+        driver = pathlib.Path(PARTITA).parent / "src/remote/cuda/libremote_cuda_sim.so"
+        if not driver.exists():
+            self.skipTest("the simulated libcuda is not built here")
+        self.start("--backend", "cuda", "--library", str(driver))
+        self.assertTrue(self.until(lambda: self.ready() == 1))
+        self.assertEqual((self.sessions()[0]["backend"], self.sessions()[0]["parts"]), ("cuda", 1))
 
     def test_refusals(self):
         for words, why in [(["--listen", "tcp:0.0.0.0:0"], "--token-file"),

@@ -26,13 +26,13 @@ using remote::server::BrokerOptions;
 using remote::server::Confinement;
 
 constexpr int kMaxSessions = 1024;
-constexpr double kMebibyte = 1 << 20, kSecondNs = 1e9;
+constexpr double kMebibyte = 1 << 20, kSecondNs = 1e9, kCpuMemoryMib = 4096;
 
 struct RemoteServeFlags {
   std::string listen, token_file, state_directory, metrics, images, user, idle, wall;
   PartFlags parts;
   int warm = 1, queue = 64;
-  double memory_mib = 4096;
+  double memory_mib = 0;  // 0: kCpuMemoryMib, or what the GPU has
   bool open_sandbox = false, with_parent = false;
 };
 
@@ -69,12 +69,13 @@ Result<void> set_user(const std::string& name, remote::server::SandboxOptions& s
 
 Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   BrokerOptions options;
+  if (flags.memory_mib == 0 && flags.parts.backend == "cpu") flags.memory_mib = kCpuMemoryMib;
   flags.parts.memory = static_cast<std::uint64_t>(flags.memory_mib * kMebibyte);
   auto parts = parts_of(flags.parts);
   if (!parts) return failed(parts.error());
   options.worker.parts = *std::move(parts);
   options.worker.open = opener_of(flags.parts);
-  options.worker.limits.memory = flags.parts.memory;
+  options.worker.limits.memory = flags.parts.memory == 0 ? ~std::uint64_t{0} : flags.parts.memory;
   options.backend = flags.parts.backend;
   options.worker.sandbox.confinement = flags.open_sandbox             ? Confinement::none
                                        : flags.parts.backend == "cpu" ? Confinement::strict
@@ -157,10 +158,10 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
          1, kMaxSessions)
       ->type_name("N")
       ->default_str("8");
-  within(command.add_option("--memory", flags.memory_mib, "What a session may allocate, in MiB"), 1,
-         256 * 1024)
-      ->type_name("MIB")
-      ->default_str("4096");
+  within(command.add_option("--memory", flags.memory_mib,
+                            "What a session may allocate, in MiB: 4096 on the CPU, all of a GPU"),
+         1, 256 * 1024)
+      ->type_name("MIB");
 }
 
 void add_guard_flags(CLI::App& command, RemoteServeFlags& flags) {

@@ -55,9 +55,17 @@ Result<std::vector<Part>> parts_of(const PartFlags& flags) {
 }
 
 decltype(remote::server::WorkerOptions::open) opener_of(const PartFlags& flags) {
-  return [memory = flags.memory](
-             const Part&, int units,
-             std::uint32_t checks) -> Result<std::unique_ptr<remote::server::DeviceBackend>> {
+  using Opened = Result<std::unique_ptr<remote::server::DeviceBackend>>;
+  if (flags.backend == "cuda") {
+    return [flags](const Part& part, int, std::uint32_t checks) -> Opened {
+      if (checks != 0)
+        return failed({ErrorCode::not_supported, "--check needs the back end cpu", ""});
+      // The driver shows the process this one device.
+      if (part.name != "gpu") ::setenv("CUDA_VISIBLE_DEVICES", part.name.c_str(), 1);
+      return remote::cuda::CudaBackend::open({.library = flags.library, .memory = flags.memory});
+    };
+  }
+  return [memory = flags.memory](const Part&, int units, std::uint32_t checks) -> Opened {
     return remote::cpu::CpuBackend::open({.units = units, .memory = memory, .flags = checks});
   };
 }

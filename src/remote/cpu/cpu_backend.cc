@@ -94,6 +94,8 @@ CpuBackend::CpuBackend(CpuOptions options)
       shared_(std::make_shared<Shared>()) {}
 
 Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) {
+  if (options.units < 1 || options.units > hw::kMaxUnits)
+    return bad_input("units", fmt::format("{}; 1 to {} can be", options.units, hw::kMaxUnits));
   std::unique_ptr<CpuBackend> backend(new CpuBackend(options));
   auto machine = ptx::Machine::open(
       std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes));

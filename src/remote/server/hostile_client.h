@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -129,8 +130,8 @@ class HostileClient {
                                              "counter", "",        "x"};
       field = kNames[rng_.below(std::size(kNames))];
     } else if constexpr (std::is_same_v<T, Bytes>) {
-      bytes_ = some_bytes();
-      field = bytes_;
+      bytes_.push_back(some_bytes());
+      field = bytes_.back();
     } else if constexpr (std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t> ||
                          std::is_same_v<T, std::int32_t>) {
       field = static_cast<T>(rng_.below(2) == 0 ? rng_.below(4) : interesting());
@@ -166,7 +167,7 @@ class HostileClient {
   Rng rng_;
   const std::uint64_t arena_;
   std::uint32_t request_ = 100;
-  std::vector<std::byte> bytes_;
+  std::deque<std::vector<std::byte>> bytes_;  // that fields point to
 };
 
 }  // namespace partita::remote::server

@@ -50,7 +50,8 @@ Session::Core::Core(Channel& channel, Images& images, std::string token, Session
       reader_(channel),
       writer_(channel, limits.patience) {}
 
-Session::Core::~Core() = default;
+// What waiters hold may want to forget waiters: they go while the map is there.
+Session::Core::~Core() { const auto gone = std::exchange(waiters_, {}); }
 
 const std::array<Session::Core::Take, Session::Core::kCodes>& Session::Core::table() {
   static const std::array<Take, kCodes> made = [] {
@@ -358,7 +359,7 @@ Reply<Fence> Session::Core::on(const Fence&) {
 Reply<Reset> Session::Core::on(const Reset&) {
   for (const auto& [request, cancel] : std::exchange(due_, {})) (this->*cancel)(request);
   backend_.reset();  // ends what runs
-  waiters_.clear();
+  { const auto gone = std::exchange(waiters_, {}); }
   drop_everything();
   Result<std::unique_ptr<DeviceBackend>> fresh = reopen_();
   if (!fresh) {
