@@ -25,11 +25,9 @@ class Body {
     reader_.expect('}', "at the end of a function");
     if (!reader_.ok()) return;
     names_.close(function_);
-    for (const Names::Place& place : names_.unresolved()) {
-      const std::string& name = Names::text_at(function_, place);
-      if (!names_.is_module_symbol(name)) {
-        reader_.fail(place.line, "'" + name + "' is declared nowhere");
-      }
+    for (const auto& [name, places] : names_.unresolved()) {
+      if (names_.is_module_symbol(name)) continue;
+      reader_.fail(places.front().line, "'" + std::string(name) + "' is declared nowhere");
     }
   }
 
@@ -174,10 +172,10 @@ class Body {
     do {
       const Token target = reader_.peek();
       function_.targets.back().labels.emplace_back(reader_.take_name("a label"));
-      names_.wait_for_label({.targets = true,
-                             .at = function_.targets.size() - 1,
-                             .item = function_.targets.back().labels.size() - 1,
-                             .line = target.line});
+      names_.wait_for_label(target.text, {.targets = true,
+                                          .at = function_.targets.size() - 1,
+                                          .item = function_.targets.back().labels.size() - 1,
+                                          .line = target.line});
     } while (reader_.ok() && reader_.take_if(','));
     reader_.expect(';', "after targets");
   }
@@ -229,8 +227,8 @@ class Body {
     if (!reader_.ok()) return;
     instruction.operands = std::move(read.operands);
     const std::size_t at = function_.code.size() - 1;
-    for (const std::size_t item : read.open) {
-      names_.wait_for_label({.at = at, .item = item, .line = instruction.line});
+    for (const auto& [item, name] : read.open) {
+      names_.wait_for_label(name, {.at = at, .item = item, .line = instruction.line});
     }
   }
 

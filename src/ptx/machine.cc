@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/parse_number.h"
 #include "ptx/decode.h"
 #include "ptx/exec.h"
 #include "ptx/memory.h"
@@ -92,6 +93,14 @@ class RunImpl final : public Run {
 
 std::uint64_t variable_bytes(const Variable& variable) {
   return std::max<std::uint64_t>(variable.count * size_of(variable.type), 1);
+}
+
+// 90 of "sm_90a".
+std::uint32_t architecture_of(std::string_view target) {
+  const std::size_t at = target.find('_');
+  if (at == target.npos) return 0;
+  target.remove_prefix(at + 1);
+  return static_cast<std::uint32_t>(take_number<int>(target).value_or(0));
 }
 
 KernelInfo info_of(const Function& kernel, const Program& program, std::uint64_t const_bytes) {
@@ -348,6 +357,7 @@ Result<ModuleId> MachineImpl::load(std::string_view ptx, std::string_view name) 
       break;
     }
     loaded->infos.push_back(info_of(function, *program, const_bytes));
+    loaded->infos.back().target = architecture_of(loaded->module.target);
     loaded->programs.push_back(std::move(*program));
     if (loaded->infos.back().parameter_bytes > kMaxParameterBytes)
       placed = failed(Error{ErrorCode::not_supported, "the kernel has too many parameters",

@@ -89,6 +89,7 @@ struct KernelInfo {
   std::uint32_t const_bytes = 0;
   std::uint32_t registers = 0;
   std::uint32_t max_threads = kMaxThreadsPerBlock;
+  std::uint32_t target = 0;  // 80 of a module for sm_80
   bool operator==(const KernelInfo&) const = default;
 };
 

@@ -39,15 +39,19 @@ void Names::close(Function& function) {
   CHECK(!scopes_.empty());
   Scope scope = std::move(scopes_.back());
   scopes_.pop_back();
-  std::vector<Place>& rest = scopes_.empty() ? unresolved_ : scopes_.back().waiting;
-  for (const Place& place : scope.waiting) {
-    std::string& text = text_at(function, place);
-    const auto found = scope.names.find(text);
-    if (found != scope.names.end() && found->second.kind == Kind::label) {
-      text = found->second.name;
-    } else {
-      rest.push_back(place);
-    }
+  for (const auto& [name, entry] : scope.names) {
+    const auto places = entry.kind == Kind::label ? scope.waiting.find(name) : scope.waiting.end();
+    if (places == scope.waiting.end()) continue;
+    for (const Place& place : places->second) text_at(function, place) = entry.name;
+    scope.waiting.erase(places);
+  }
+  // The larger takes in the smaller, so that deep nests cost little.
+  Waiting& rest = scopes_.empty() ? unresolved_ : scopes_.back().waiting;
+  if (rest.size() < scope.waiting.size()) std::swap(rest, scope.waiting);
+  for (auto& [name, places] : scope.waiting) {
+    std::vector<Place>& all = rest[name];
+    if (all.size() < places.size()) std::swap(all, places);
+    all.insert(all.end(), places.begin(), places.end());
   }
 }
 
@@ -128,7 +132,7 @@ int Names::find_register(std::string_view name) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     const auto found = scope->names.find(name);
     if (found != scope->names.end()) return found->second.reg;
-    if (!parts) continue;
+    if (!parts || scope->ranges.empty()) continue;
     const auto range = scope->ranges.find(parts->prefix);
     if (range != scope->ranges.end() && parts->number < range->second.count) {
       return range->second.first + static_cast<int>(parts->number);
@@ -146,6 +150,8 @@ const std::string* Names::find_variable(std::string_view name) const {
   return nullptr;
 }
 
-void Names::wait_for_label(Place place) { scopes_.back().waiting.push_back(place); }
+void Names::wait_for_label(std::string_view name, Place place) {
+  scopes_.back().waiting[name].push_back(place);
+}
 
 }  // namespace partita::ptx

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,9 +56,10 @@ class Names {
     std::size_t at = 0, item = 0;
     int line = 0;
   };
-  void wait_for_label(Place place);
-  // After the last close: places that name no label.
-  const std::vector<Place>& unresolved() const { return unresolved_; }
+  void wait_for_label(std::string_view name, Place place);
+  // After the last close: places that name no label, by that name.
+  using Waiting = std::map<std::string_view, std::vector<Place>>;
+  const Waiting& unresolved() const { return unresolved_; }
   static std::string& text_at(Function& function, const Place& place);
 
  private:
@@ -74,7 +76,7 @@ class Names {
   struct Scope {
     std::unordered_map<std::string_view, Entry> names = {};
     std::unordered_map<std::string_view, Range> ranges = {};
-    std::vector<Place> waiting = {};
+    Waiting waiting = {};
   };
 
   std::optional<std::string> add(std::string_view name, Entry entry);
@@ -87,7 +89,7 @@ class Names {
   std::unordered_map<std::string_view, std::uint64_t> prefixes_;  // longest range of each prefix
   std::unordered_map<std::string_view, std::uint64_t> suffixes_;  // next to try
   std::deque<std::string> kept_;                                  // keys that no text holds
-  std::vector<Place> unresolved_;
+  Waiting unresolved_;
 };
 
 }  // namespace partita::ptx

@@ -66,14 +66,15 @@ class Operands {
   Operands(Reader& reader, const Names& names, bool call)
       : reader_(reader), names_(names), call_(call) {}
 
-  // Whether the last operand is a symbol that is no variable.
-  bool open() const { return open_; }
+  // The last operand's name where it is a symbol that is no variable, else empty.
+  std::string_view open() const { return open_; }
 
   Operand operand() {
-    open_ = false;
+    open_ = {};
     const int line = reader_.line();
     Operand result = maybe_pair();
-    if (open_ && result.kind != Operand::Kind::symbol) reader_.fail(line, "a label among others");
+    if (!open_.empty() && result.kind != Operand::Kind::symbol)
+      reader_.fail(line, "a label among others");
     return result;
   }
 
@@ -173,7 +174,7 @@ class Operands {
     if (const std::string* variable = names_.find_variable(token.text)) {
       operand.text = *variable;
     } else if (depth_ == 0 && kind == Operand::Kind::symbol) {
-      open_ = true;
+      open_ = token.text;
     } else if (!names_.is_module_symbol(token.text)) {
       reader_.fail(token.line, "'" + operand.text + "' is declared nowhere");
     }
@@ -213,7 +214,7 @@ class Operands {
   const Names& names_;
   bool call_;
   int depth_ = 0;
-  bool open_ = false;
+  std::string_view open_;
 };
 
 }  // namespace
@@ -233,7 +234,8 @@ ReadOperands read_operands(Reader& reader, const Names& names, bool call) {
   Operands reading(reader, names, call);
   do {
     result.operands.push_back(reading.operand());
-    if (reading.open()) result.open.push_back(result.operands.size() - 1);
+    const std::string_view open = reading.open();
+    if (!open.empty()) result.open.push_back({result.operands.size() - 1, open});
   } while (reader.ok() && reader.take_if(','));
   return result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "ptx/module.h"
@@ -12,7 +13,12 @@ namespace partita::ptx {
 
 struct ReadOperands {
   std::vector<Operand> operands = {};
-  std::vector<std::size_t> open = {};  // those that may be labels: symbols that are no variables
+  // Those that may be labels: symbols that are no variables. Names are of the text.
+  struct Open {
+    std::size_t item = 0;
+    std::string_view name = {};
+  };
+  std::vector<Open> open = {};
 };
 // Operands up to the semicolon, which stays. Registers and variables are resolved. `call`:
 // parentheses are lists.

@@ -62,8 +62,8 @@ class HostBackend final : public server::DeviceBackend {
     return fake_.allocate(address, bytes);
   }
   void release(std::uint64_t address) override { fake_.release(address); }
-  std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes) override {
-    return fake_.mapped(address, bytes);
+  std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override {
+    return fake_.mapped(address, bytes, write);
   }
   Answered<Id> create(const server::ObjectSpec& spec) override {
     if (const auto* graph = std::get_if<server::GraphSpec>(&spec)) {
@@ -107,8 +107,9 @@ class HostBackend final : public server::DeviceBackend {
     }
     const auto* launch = std::get_if<server::LaunchWork>(&work);
     if (launch == nullptr || launch->kernel < kFirst) return fake_.enqueue(stream, std::move(work));
-    (*functions_[launch->kernel - kFirst])(
-        {*launch, [this](std::uint64_t at, std::uint64_t bytes) { return mapped(at, bytes); }});
+    (*functions_[launch->kernel - kFirst])({*launch, [this](std::uint64_t at, std::uint64_t bytes) {
+                                              return mapped(at, bytes, true);
+                                            }});
     return {};
   }
   void watch(server::ObjectKind kind, Id id, std::uint64_t tag) override {

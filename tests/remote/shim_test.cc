@@ -32,6 +32,7 @@ Words read(const Library& cuda, void* from, std::size_t count) {
 
 class Shim : public ::testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
   void run(void (*scenario)(const Library&, Program&)) {
     HostServer server(private_address(), test_kernels());
     EXPECT_EQ(in_child(server.address(),
@@ -319,12 +320,17 @@ TEST_P(Shim, PropertiesAttributesOccupancyMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, Shim, ::testing::Values("libcudart.so.12", "libcudart.so.13"),
-                         [](const auto& info) { return std::string(info.param).substr(13); });
+                         [](const auto& which) { return std::string(which.param).substr(13); });
 
 // The second part: one library is enough.
 const char* const kRuntime = "libcudart.so.13";
 
-TEST(ShimSession, AFaultStays) {
+class ShimSession : public ::testing::Test {
+ protected:
+  void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
+};
+
+TEST_F(ShimSession, AFaultStays) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(in_child(server.address(),
                      [] {
@@ -346,7 +352,7 @@ TEST(ShimSession, AFaultStays) {
             0);
 }
 
-TEST(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
+TEST_F(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
   HostServer server(private_address(), test_kernels());
   const std::string file = "/tmp/partita-shim-stats-" + std::to_string(::getpid());
   ::setenv("PARTITA_REMOTE_STATS", file.c_str(), 1);
@@ -384,7 +390,7 @@ TEST(ShimSession, OnlyWhatNeedsAnAnswerWaitsForOne) {
   EXPECT_NE(text.find("\"kernels\": 50"), text.npos) << text;
 }
 
-TEST(ShimSession, AServerThatDiesIsALostDevice) {
+TEST_F(ShimSession, AServerThatDiesIsALostDevice) {
   HostServer server(private_address(), test_kernels());
   int pipes[2];
   ASSERT_EQ(::pipe(pipes), 0);
@@ -418,7 +424,7 @@ TEST(ShimSession, AServerThatDiesIsALostDevice) {
   cutter.join();
 }
 
-TEST(ShimSession, NoServerIsSaidAndNoHang) {
+TEST_F(ShimSession, NoServerIsSaidAndNoHang) {
   EXPECT_EQ(in_child("unix:/nowhere/at/all",
                      [] {
                        const Library cuda(kRuntime);
@@ -436,7 +442,54 @@ TEST(ShimSession, NoServerIsSaidAndNoHang) {
             0);
 }
 
-TEST(ShimSession, AForkedChildHasItsOwn) {
+// A server that takes the connection and says nothing: after the time that was set, no later.
+TEST_F(ShimSession, ASilentServerIsGivenUp) {
+  const auto listener = std::move(*system_net().listen(private_address()));
+  std::atomic<bool> stop = false;
+  std::vector<std::unique_ptr<Channel>> held;
+  std::thread acceptor([&] {
+    while (!stop)
+      if (auto accepted = listener->accept(std::chrono::milliseconds(10)))
+        held.push_back(std::move(accepted->channel));
+  });
+  ::setenv("PARTITA_REMOTE_TIMEOUT_MS", "300", 1);
+  EXPECT_EQ(in_child(listener->address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       const auto begin = std::chrono::steady_clock::now();
+                       int count = -1;
+                       SAME(cuda.call("cudaGetDeviceCount", &count), 46);
+                       const auto took = std::chrono::steady_clock::now() - begin;
+                       NEED(took >= std::chrono::milliseconds(250));
+                       NEED(took < std::chrono::seconds(5));
+                     }),
+            0);
+  ::unsetenv("PARTITA_REMOTE_TIMEOUT_MS");
+  stop = true;
+  acceptor.join();
+}
+
+// What a program calls behind the end of the session is refused, not sent. Exit handlers run in the
+// reverse order, so one that was there before the first call runs behind the session's own.
+TEST_F(ShimSession, BehindTheEndNothingIsSent) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       static const Library cuda(kRuntime);
+                       static Program program(cuda);
+                       static void* address = nullptr;
+                       std::atexit([] {
+                         SAME(cuda.call("cudaFree", address), 4);
+                         cuda.call<void>("__cudaUnregisterFatBinary", program.handle());
+                       });
+                       SAME(cuda.call("cudaMalloc", &address, std::size_t{64}), 0);
+                       SAME(program.launch(program.fill, {1}, {16}, kNoStream, address, 1U, 16U),
+                            0);
+                     }),
+            0);
+}
+
+TEST_F(ShimSession, AForkedChildHasItsOwn) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(
       in_child(
@@ -463,7 +516,7 @@ TEST(ShimSession, AForkedChildHasItsOwn) {
 }
 
 // A thread that waits for a stream does not stop another thread, on which that stream waits.
-TEST(ShimSession, AWaitingThreadHoldsUpNobody) {
+TEST_F(ShimSession, AWaitingThreadHoldsUpNobody) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(
       in_child(server.address(),
@@ -493,7 +546,7 @@ TEST(ShimSession, AWaitingThreadHoldsUpNobody) {
       0);
 }
 
-TEST(ShimSession, BothRuntimesAndTheDriverShareOne) {
+TEST_F(ShimSession, BothRuntimesAndTheDriverShareOne) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(
       in_child(server.address(),

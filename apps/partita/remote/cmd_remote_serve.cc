@@ -136,9 +136,14 @@ Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
 }
 
 void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
-  one_of(command.add_option("--backend", flags.parts.backend, "What runs kernels"), {"cpu"})
-      ->type_name("cpu")
+  one_of(command.add_option("--backend", flags.parts.backend,
+                            "What runs kernels: this machine's cores, or CUDA's driver"),
+         {"cpu", "cuda"})
+      ->type_name("cpu|cuda")
       ->default_str("cpu");
+  command.add_option("--library", flags.parts.library, "With --backend cuda: the driver's library")
+      ->type_name("FILE")
+      ->default_str("libcuda.so.1");
   within(command.add_option("--units", flags.parts.units,
                             "Units (threads) of the CPU for a session; as many as there are cores"),
          1, hw::kMaxUnits)

@@ -10,13 +10,9 @@ Command add_remote(CLI::App& app) {
       "remote", "Run CUDA programs on a GPU that is elsewhere, or on no GPU at all");
   remote->require_subcommand(1);
   const std::vector<Command> commands = {
-      add_remote_trace(*remote),
-      add_remote_operations(*remote),
-      add_remote_run(*remote),
-      add_remote_doctor(*remote),
-      add_remote_serve(*remote),
-      add_remote_sessions(*remote),
-      add_remote_stop(*remote),
+      add_remote_run(*remote),      add_remote_doctor(*remote),     add_remote_serve(*remote),
+      add_remote_sessions(*remote), add_remote_stop(*remote),       add_remote_tunnel(*remote),
+      add_remote_trace(*remote),    add_remote_operations(*remote),
   };
   return {remote, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

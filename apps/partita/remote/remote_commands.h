@@ -8,11 +8,11 @@ namespace partita::cli {
 
 Command add_remote_run(CLI::App& remote);
 Command add_remote_doctor(CLI::App& remote);
-
-Command add_remote_trace(CLI::App& remote);
-Command add_remote_operations(CLI::App& remote);
 Command add_remote_serve(CLI::App& remote);
 Command add_remote_sessions(CLI::App& remote);
 Command add_remote_stop(CLI::App& remote);
+Command add_remote_tunnel(CLI::App& remote);
+Command add_remote_trace(CLI::App& remote);
+Command add_remote_operations(CLI::App& remote);
 
 }  // namespace partita::cli

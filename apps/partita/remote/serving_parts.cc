@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "remote/cpu/cpu_backend.h"
+#include "remote/cuda/cuda_backend.h"
 
 namespace partita::cli {
 namespace {
@@ -29,9 +31,28 @@ Result<std::vector<Part>> cpu_parts(const PartFlags& flags) {
   return parts;
 }
 
+// A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance behind the profile
+// that clients ask for, as in 2g.20gb=MIG-1b2c...
+Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
+  std::vector<Part> parts;
+  for (const std::string& shape : flags.shapes) {
+    const std::size_t equals = shape.find('=');
+    if (equals == 0 || equals + 1 >= shape.size() || (equals == shape.npos && shape != "gpu"))
+      return bad_input("--shape", fmt::format("'{}': with --backend cuda, gpu or PROFILE=UUID as "
+                                              "in 2g.20gb=MIG-1b2c...",
+                                              shape));
+    parts.push_back(
+        {equals == shape.npos ? "gpu" : shape.substr(equals + 1), shape.substr(0, equals), 0});
+  }
+  if (parts.empty()) parts.push_back({"gpu", "gpu", 0});
+  return parts;
+}
+
 }  // namespace
 
-Result<std::vector<Part>> parts_of(const PartFlags& flags) { return cpu_parts(flags); }
+Result<std::vector<Part>> parts_of(const PartFlags& flags) {
+  return flags.backend == "cuda" ? gpu_parts(flags) : cpu_parts(flags);
+}
 
 decltype(remote::server::WorkerOptions::open) opener_of(const PartFlags& flags) {
   return [memory = flags.memory](

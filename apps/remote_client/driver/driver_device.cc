@@ -1,6 +1,7 @@
 // libcuda: start, devices, contexts, errors. One device, and one context that every thread has:
 // cuCtxCreate gives another name for it.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <vector>
 
@@ -258,7 +259,8 @@ CUDA_EXPORT Status cuGetExportTable(const void** table, const unsigned char* id)
   if (table != nullptr) *table = nullptr;
   constexpr unsigned char kRuntime[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
                                           0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
-  if (id != nullptr && std::memcmp(id, kRuntime, sizeof kRuntime) == 0) {
+  static std::atomic<bool> said = false;
+  if (id != nullptr && std::memcmp(id, kRuntime, sizeof kRuntime) == 0 && !said.exchange(true)) {
     std::fputs(
         "partita remote: this program embeds NVIDIA's static CUDA runtime; relink with"
         " `-cudart shared`\n",

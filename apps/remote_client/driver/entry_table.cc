@@ -62,7 +62,8 @@ CUDA_EXPORT int cuGetProcAddress(const char* symbol, void** function, int versio
 
 CUDA_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, int version,
                                     std::uint64_t flags, int* result) {
-  using namespace partita::remote;
+  namespace client = partita::remote::client;
+  namespace shim = partita::remote::shim;
   if (symbol == nullptr || function == nullptr) return client::kInvalidValue;
   *function = nullptr;
   if (std::string_view(symbol) == "cuGetProcAddress") {

@@ -81,6 +81,13 @@ struct Properties {
 #endif
 };
 static_assert(sizeof(Properties) == (PARTITA_CUDART >= 13 ? 1008 : 1032));
+static_assert(offsetof(Properties, totalGlobalMem) == 288);
+#if PARTITA_CUDART >= 13
+static_assert(offsetof(Properties, multiProcessorCount) == 384);
+static_assert(offsetof(Properties, surfaceAlignment) == 552);
+static_assert(offsetof(Properties, sharedMemPerBlockOptin) == 672);
+static_assert(offsetof(Properties, clusterLaunch) == 748);
+#endif
 
 void fill(Properties& properties, const client::Device& device);
 

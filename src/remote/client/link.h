@@ -2,10 +2,10 @@
 // those who wait for them, notices to whom they concern.
 //
 // Lock: `mutex` of the owner guards what is sent. post() is called with it; call() is entered with
-// it and lets it go before it waits. Waiting: one of the waiting threads reads the channel and hands
-// answers to the others. Helper: a thread, started with the first operation, that sends what lies
-// longer than kLinger, and reads when nobody waits and much is on its way (a server that cannot
-// get rid of its notices would stop reading).
+// it and lets it go before it waits. Waiting: one of the waiting threads reads the channel and
+// hands answers to the others. Helper: a thread, started with the first operation, that sends what
+// lies longer than kLinger, and reads when nobody waits and much is on its way (a server that
+// cannot get rid of its notices would stop reading).
 #pragma once
 
 #include <atomic>

@@ -29,18 +29,18 @@ Session& session() {
 Session::Session() = default;
 
 Status Session::ready() {
-  if (is_ready_.load(std::memory_order_acquire)) return kOk;
+  if (is_ready_.load(std::memory_order_acquire) && !left_) return kOk;
   Lock lock(mutex_);
   return connected(lock);
 }
 
+// Without the lock: once ready, the link stays until the process ends.
 Status Session::failure() {
-  if (!is_ready_.load(std::memory_order_acquire)) return kOk;
-  const Lock lock(mutex_);
-  return link_ == nullptr ? kOk : link_->failure();
+  return is_ready_.load(std::memory_order_acquire) ? link_->failure() : kOk;
 }
 
 Status Session::connected(Lock& lock) {
+  if (left_) return kUnloading;
   if (link_ != nullptr) return kOk;
   if (connect_failed_ == kOk) connect_failed_ = connect(lock);
   return connect_failed_;
@@ -141,7 +141,7 @@ std::uint64_t Session::add_callback(const Callback& callback) {
     callbacks_ = std::make_unique<Callbacks>();
     callbacks_->start([this](std::uint64_t done) {
       const Lock held(mutex_);
-      if (link_ == nullptr) return;
+      if (link_ == nullptr || left_) return;
       link_->post(held, CallDone{.token = {done}});
       link_->flush(held);
     });
@@ -195,7 +195,7 @@ void Session::after_fork(bool child) {
 
 Status Session::reset() {
   Lock lock(mutex_);
-  if (link_ == nullptr) return kOk;  // nothing to free
+  if (link_ == nullptr || left_) return kOk;  // nothing to free
   const Answer answer = link_->call_held(lock, Reset{}, Cause::session);
   if (link_->is_lost()) return kLost;
   link_->forget_sticky();
@@ -207,7 +207,8 @@ Status Session::reset() {
 
 void Session::leave() {
   Lock lock(mutex_);
-  if (link_ == nullptr) return;
+  if (link_ == nullptr || left_) return;
+  left_ = true;  // what destructors of the program still call has nobody to go to
   if (!link_->is_lost()) {
     link_->post(lock, Bye{});
     link_->flush(lock);

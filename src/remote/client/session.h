@@ -1,5 +1,6 @@
 // The session of this process with a server: what the shims call. Every function may be called by
-// any thread, connects at its first use (environment PARTITA_REMOTE) and answers with CUDA's number.
+// any thread, connects at its first use (environment PARTITA_REMOTE) and answers with CUDA's
+// number.
 // Handles (streams, events, graphs) are numbers chosen here; kernels and modules are objects that
 // live as long as the process, so that their addresses can be handles in programs.
 //
@@ -211,7 +212,7 @@ class Session final : public NoticeReader {
   Settings settings_;
   std::unique_ptr<Link> link_;
   Status connect_failed_ = kOk;
-  std::atomic<bool> is_ready_ = false;
+  std::atomic<bool> is_ready_ = false, left_ = false;
   Device device_;  // constant once ready
   Stats stats_;
   std::optional<Arena> arena_;

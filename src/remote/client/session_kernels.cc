@@ -88,7 +88,8 @@ Status Session::load(Module& module) {
 Status Session::unload(Module& module) {
   modules_.forget(module);
   Lock lock(mutex_);
-  if (link_ == nullptr || module.generation != generation_ || module.status != kOk) return kOk;
+  if (link_ == nullptr || left_ || module.generation != generation_ || module.status != kOk)
+    return kOk;
   module.generation = 0;
   if (link_->is_lost()) return kLost;
   return link_->post(lock, ModuleUnload{.module = module.handle});

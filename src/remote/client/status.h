@@ -12,6 +12,7 @@ inline constexpr Status kOk = 0;
 inline constexpr Status kInvalidValue = 1;
 inline constexpr Status kMemoryAllocation = 2;
 inline constexpr Status kInitializationError = 3;
+inline constexpr Status kUnloading = 4;  // the program is ending
 inline constexpr Status kInvalidConfiguration = 9;
 inline constexpr Status kInvalidPitch = 12;
 inline constexpr Status kInvalidSymbol = 13;

@@ -213,7 +213,8 @@ Answered<server::KernelFacts> CpuBackend::find_kernel(Id module, const std::stri
   facts.const_bytes = info.const_bytes;
   facts.local_bytes = info.local_bytes;
   facts.registers = std::min(info.registers, kMostRegisters);
-  facts.ptx_version = facts.binary_version = kComputeVersion;
+  facts.ptx_version = info.target;
+  facts.binary_version = kComputeVersion;
   kernels_.push_back(*kernel);
   return found_.emplace(std::pair(module, name), std::move(facts)).first->second;
 }

@@ -64,7 +64,7 @@ server::DeviceSnapshot describe_device(const DeviceSize& size) {
   device.arena = ptx::kGlobalBase + kGlobalsBytes;
   // Room between allocations, so that addresses do not run out before memory does.
   device.arena_bytes = std::min(size.memory * 4, ptx::kMaxArenaBytes - kGlobalsBytes);
-  device.granule = ptx::kAllocationAlignment;
+  device.granule = 1;  // exact sizes, so that the first byte behind an allocation is none of it
   device.total_memory = size.memory;
   device.uuid.resize(kUuid.size());
   std::memcpy(device.uuid.data(), kUuid.data(), kUuid.size());

@@ -41,17 +41,9 @@ void copy_out(std::byte* into, const std::byte* from, std::size_t size) {
   if (size > 0) std::memcpy(into, from, size);
 }
 
-// Clears the flag; true when it was set, so that a sleeper is rung once.
-bool clear(std::atomic<std::uint32_t>& flag) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return flag.load(std::memory_order_relaxed) != 0 &&
-         flag.exchange(0, std::memory_order_relaxed) != 0;
-}
-
-void raise(std::atomic<std::uint32_t>& flag) {
-  flag.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
+// A side makes its position visible and then looks at the other's flag; the other raises its flag
+// and then looks at the position. Sequentially consistent, so that one of the two sees the other.
+bool clear(std::atomic<std::uint32_t>& flag) { return flag.load() != 0 && flag.exchange(0) != 0; }
 
 }  // namespace
 
@@ -63,7 +55,7 @@ RingWriter::RingWriter(RingMemory memory)
 }
 
 std::optional<std::size_t> RingWriter::room() const {
-  const std::uint64_t used = written_ - memory_.indices->taken.load(std::memory_order_acquire);
+  const std::uint64_t used = written_ - memory_.indices->taken.load();
   if (used > memory_.data.size()) return std::nullopt;
   return memory_.data.size() - used;
 }
@@ -77,11 +69,11 @@ bool RingWriter::put(std::span<const std::byte> bytes) {
     std::memcpy(memory_.data.data(), bytes.data() + first, bytes.size() - first);
   }
   written_ += bytes.size();
-  memory_.indices->written.store(written_, std::memory_order_release);
+  memory_.indices->written.store(written_);
   return clear(memory_.indices->reader_sleeps);
 }
 
-void RingWriter::sleep() { raise(memory_.indices->writer_sleeps); }
+void RingWriter::sleep() { memory_.indices->writer_sleeps.store(1); }
 
 RingReader::RingReader(RingMemory memory)
     : memory_(memory), taken_(memory.indices->taken.load(std::memory_order_relaxed)) {
@@ -89,7 +81,7 @@ RingReader::RingReader(RingMemory memory)
 }
 
 std::optional<std::size_t> RingReader::available() const {
-  const std::uint64_t there = memory_.indices->written.load(std::memory_order_acquire) - taken_;
+  const std::uint64_t there = memory_.indices->written.load() - taken_;
   if (there > memory_.data.size()) return std::nullopt;
   return static_cast<std::size_t>(there);
 }
@@ -100,13 +92,13 @@ bool RingReader::take(std::span<std::byte> into) {
   copy_out(into.data(), memory_.data.data() + at, first);
   copy_out(into.data() + first, memory_.data.data(), into.size() - first);
   taken_ += into.size();
-  memory_.indices->taken.store(taken_, std::memory_order_release);
+  memory_.indices->taken.store(taken_);
   // A writer sleeps only when it found too little room; what is left may still be much.
   const std::uint64_t left = memory_.indices->written.load(std::memory_order_relaxed) - taken_;
   if (left > memory_.data.size() - memory_.data.size() / kRoomWorthWaking) return false;
   return clear(memory_.indices->writer_sleeps);
 }
 
-void RingReader::sleep() { raise(memory_.indices->reader_sleeps); }
+void RingReader::sleep() { memory_.indices->reader_sleeps.store(1); }
 
 }  // namespace partita::remote

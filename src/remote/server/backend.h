@@ -1,8 +1,8 @@
 // DeviceBackend: what carries out one session's operations: remote/cpu (PTX on threads),
-// remote/cuda (libcuda), and FakeBackend for tests. The session has checked what it hands over: ids are those
-// that the backend gave, addresses lie in live allocations or globals, parameter blocks have the
-// kernel's size. Work is enqueued on streams and begins and ends later; completions come from
-// poll(). Stream 0 is there from the start: CUDA's legacy default stream, which waits for all
+// remote/cuda (libcuda), and FakeBackend for tests. The session has checked what it hands over: ids
+// are those that the backend gave, addresses lie in live allocations or globals, parameter blocks
+// have the kernel's size. Work is enqueued on streams and begins and ends later; completions come
+// from poll(). Stream 0 is there from the start: CUDA's legacy default stream, which waits for all
 // blocking streams and they for it.
 // After a fault (a kernel that did something illegal) nothing that was or will be enqueued takes
 // effect any more, but everything still ends. The destructor ends what runs.

@@ -70,80 +70,95 @@ TEST(BrokerBrain, GivesUpPartsWhoseWorkersDoNotStart) {
   EXPECT_EQ(brain.step(WorkerEnded{2}), (Actions{Deny{1, "workers on such parts do not start"}}));
 }
 
-// Random histories of clients and workers: nobody is served twice, no part has two workers, equals
-// are served in order, and when all parts become free everybody has had an answer.
+// A history: clients come and leave, workers start, end and fail. What the brain does is checked
+// against what it may.
+class History {
+ public:
+  explicit History(std::uint64_t seed)
+      : rng_(seed),
+        brain_({{"a", "CPU-1", 1}, {"b", "CPU-2", 2}, {"c", "CPU-4", 4}, {"d", "gpu"}},
+               {.queue = 8, .warm = rng_.below(3), .failures = 1 << 30}) {
+    take(brain_.begin());
+  }
+  void any() {
+    const char* const shapes[] = {"", "CPU-1", "CPU-2", "CPU-3", "gpu"};
+    const std::uint64_t what = rng_.below(5);
+    if (what == 0) {
+      open_[next_] = shapes[rng_.below(5)];
+      const ClientId client = next_++;
+      take(brain_.step(Arrived{client, open_[client]}));
+    } else if (what == 1 && !starting_.empty()) {
+      become_ready();
+    } else if (what == 2 && !serving_.empty()) {
+      end(serving_);
+    } else if (what == 3 && !starting_.empty() && rng_.below(4) == 0) {
+      end(starting_);
+    } else if (what == 4 && !open_.empty() && rng_.below(3) == 0) {
+      const ClientId client = open_.begin()->first;
+      open_.erase(client);
+      take(brain_.step(Left{client}));
+    }
+  }
+  // Until everybody has had an answer.
+  bool settle() {
+    for (int round = 0; round < 100 && !open_.empty(); ++round) {
+      while (!starting_.empty()) become_ready();
+      if (!serving_.empty()) end(serving_);
+    }
+    return open_.empty();
+  }
+
+ private:
+  void become_ready() {
+    const WorkerId worker = *starting_.begin();
+    starting_.erase(worker);
+    ready_.insert(worker);
+    take(brain_.step(WorkerReady{worker}));
+  }
+  void end(std::set<WorkerId>& of) {
+    const auto which = std::next(of.begin(), static_cast<long>(rng_.below(of.size())));
+    const WorkerId worker = *which;
+    of.erase(which);
+    workers_.erase(worker);
+    take(brain_.step(WorkerEnded{worker}));
+  }
+  void take(const Actions& actions) {
+    for (const Action& action : actions) {
+      if (const auto* start = std::get_if<Start>(&action)) {
+        for (const auto& [worker, part] : workers_) ASSERT_NE(part, start->part);
+        workers_[start->worker] = start->part;
+        starting_.insert(start->worker);
+      } else if (const auto* give = std::get_if<Give>(&action)) {
+        ASSERT_EQ(ready_.erase(give->worker), 1u);
+        serving_.insert(give->worker);
+        const std::string shape = open_.at(give->client);
+        ASSERT_TRUE(fits(brain_.parts()[workers_.at(give->worker)], shape));
+        ASSERT_LT(last_[shape], give->client);
+        last_[shape] = give->client;
+        open_.erase(give->client);
+      } else if (const auto* deny = std::get_if<Deny>(&action)) {
+        ASSERT_EQ(open_.erase(deny->client), 1u);
+      }
+    }
+  }
+
+  Rng rng_;
+  BrokerBrain brain_;
+  std::map<WorkerId, std::size_t> workers_;  // living, with their part
+  std::set<WorkerId> starting_, ready_, serving_;
+  std::map<ClientId, std::string> open_;  // without answer
+  std::map<std::string, ClientId> last_;  // served, per shape
+  ClientId next_ = 1;
+};
+
+// Nobody is served twice, no part has two workers, equals are served in order, and when all parts
+// become free everybody has had an answer.
 TEST(BrokerBrain, RandomHistories) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    Rng rng(seed);
-    BrokerBrain brain({{"a", "CPU-1", 1}, {"b", "CPU-2", 2}, {"c", "CPU-4", 4}, {"d", "gpu"}},
-                      {.queue = 8, .warm = rng.below(3), .failures = 1 << 30});
-    std::map<WorkerId, std::size_t> workers;  // living, with their part
-    std::set<WorkerId> starting, ready, serving;
-    std::map<ClientId, std::string> open;  // without answer
-    std::map<std::string, ClientId> last;  // served, per shape
-    ClientId next = 1;
-    const auto take = [&](const Actions& actions) {
-      for (const Action& action : actions) {
-        if (const auto* start = std::get_if<Start>(&action)) {
-          for (const auto& [worker, part] : workers) ASSERT_NE(part, start->part);
-          workers[start->worker] = start->part;
-          starting.insert(start->worker);
-        } else if (const auto* give = std::get_if<Give>(&action)) {
-          ASSERT_EQ(ready.erase(give->worker), 1u);
-          serving.insert(give->worker);
-          const std::string shape = open.at(give->client);
-          ASSERT_TRUE(fits(brain.parts()[workers.at(give->worker)], shape));
-          ASSERT_LT(last[shape], give->client);
-          last[shape] = give->client;
-          open.erase(give->client);
-        } else if (const auto* deny = std::get_if<Deny>(&action)) {
-          ASSERT_EQ(open.erase(deny->client), 1u);
-        }
-      }
-    };
-    take(brain.begin());
-    const auto end = [&](std::set<WorkerId>& of) {
-      auto which = std::next(of.begin(), static_cast<long>(rng.below(of.size())));
-      const WorkerId worker = *which;
-      of.erase(which);
-      workers.erase(worker);
-      take(brain.step(WorkerEnded{worker}));
-    };
-    const auto become_ready = [&](WorkerId worker) {
-      starting.erase(worker);
-      ready.insert(worker);
-      take(brain.step(WorkerReady{worker}));
-    };
-    for (int round = 0; round < 200; ++round) {
-      const char* const shapes[] = {"", "CPU-1", "CPU-2", "CPU-3", "gpu"};
-      switch (rng.below(5)) {
-        case 0: {
-          open[next] = shapes[rng.below(5)];
-          const ClientId client = next++;
-          take(brain.step(Arrived{client, open[client]}));
-          break;
-        }
-        case 1:
-          if (!starting.empty()) become_ready(*starting.begin());
-          break;
-        case 2:
-          if (!serving.empty()) end(serving);
-          break;
-        case 3:
-          if (!starting.empty() && rng.below(4) == 0) end(starting);
-          break;
-        default:
-          if (open.empty() || rng.below(3) != 0) break;
-          const ClientId client = open.begin()->first;
-          open.erase(client);
-          take(brain.step(Left{client}));
-      }
-    }
-    for (int round = 0; round < 100 && !open.empty(); ++round) {
-      while (!starting.empty()) become_ready(*starting.begin());
-      if (!serving.empty()) end(serving);
-    }
-    EXPECT_THAT(open, IsEmpty()) << "seed " << seed;
+    History history(seed);
+    for (int round = 0; round < 200; ++round) history.any();
+    EXPECT_TRUE(history.settle()) << "seed " << seed;
+    if (HasFatalFailure()) return;
   }
 }
 

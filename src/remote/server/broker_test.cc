@@ -23,8 +23,6 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
-
 double ms_since(SteadyClock::time_point begun) {
   return std::chrono::duration<double, std::milli>(SteadyClock::now() - begun).count();
 }

@@ -13,7 +13,7 @@
 namespace partita::remote::server {
 namespace {
 
-constexpr std::uint64_t kArena = 0x7000'0000'0000, kGlobals = 0x6000'0000'0000;
+constexpr std::uint64_t kGlobals = 0x6000'0000'0000;
 constexpr std::uint64_t kGranule = 256;
 constexpr std::string_view kImage = "fake";
 
@@ -35,7 +35,7 @@ FakeBackend::FakeBackend(Options options)
     : options_(options), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   device_.name = "Fake";
   device_.backend = "fake";
-  device_.arena = kArena;
+  device_.arena = kFakeArena;
   device_.arena_bytes = std::uint64_t{1} << 40;
   device_.granule = kGranule;
   device_.total_memory = options.memory;
@@ -63,7 +63,7 @@ DeviceBackend::Polled FakeBackend::poll() {
 // ---- memory ----
 
 Answered<void> FakeBackend::allocate(std::uint64_t address, std::uint64_t bytes) {
-  CHECK(address % kGranule == 0 && bytes % kGranule == 0 && bytes > 0 && address >= kArena);
+  CHECK(address % kGranule == 0 && bytes % kGranule == 0 && bytes > 0 && address >= kFakeArena);
   const auto after = memory_.lower_bound(address);
   CHECK(after == memory_.end() || after->first - address >= bytes);
   if (after != memory_.begin()) {

@@ -15,6 +15,8 @@
 
 namespace partita::remote::server {
 
+inline constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
+
 class FakeBackend : public DeviceBackend {
  public:
   struct Options {

@@ -12,8 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kFakeArena = 0x7000'0000'0000;
-
 class SessionTest : public ::testing::Test {
  protected:
   void start(FakeBackend::Options backend = {}, SessionLimits limits = {}, SimOptions net = {}) {

@@ -1,74 +1,30 @@
 #include "remote/trace/recording_proxy.h"
 
-#include <array>
-#include <atomic>
-#include <list>
-#include <thread>
+#include <mutex>
+#include <vector>
 
 namespace partita::remote {
 namespace {
 
-constexpr Nanos kLook = std::chrono::milliseconds(100);  // how soon the end is noticed
 constexpr Nanos kConnect = std::chrono::seconds(10);
-constexpr Nanos kStuck = std::chrono::hours(24);  // whoever waits has a patience of his own
-constexpr std::size_t kPumpBytes = 256 * 1024;
-
-// Bytes of one direction, until either end is gone; then both are.
-void pump(Channel& from, Channel& to, Recorder& recorder, Direction direction) {
-  std::vector<std::byte> buffer(kPumpBytes);
-  for (;;) {
-    const auto size = from.read(buffer, kStuck);
-    if (!size || *size == 0) break;
-    const std::array<Bytes, 1> part{Bytes(buffer).first(*size)};
-    recorder.saw(direction, part[0]);
-    if (!to.write(part, kStuck)) break;
-  }
-  from.shut();
-  to.shut();
-}
-
-struct ProxiedConnection {
-  std::unique_ptr<Channel> client, server;
-  std::shared_ptr<Recorder> recorder;
-  std::thread up, down;
-};
+constexpr Nanos kLastBytes = std::chrono::seconds(1);  // of programs that have ended
 
 }  // namespace
 
-struct RecordingProxy::State {
-  State(Net& its_net, std::unique_ptr<Listener> its_listener)
-      : net(its_net), listener(std::move(its_listener)) {}
-
-  Net& net;
-  std::unique_ptr<Listener> listener;
-  std::string server, file;
+// The recordings so far.
+struct RecordingProxy::Files {
+  std::mutex mutex;
+  std::string file;
   RecorderOptions options;
-  std::atomic<bool> over = false;
-  std::list<ProxiedConnection> connections;  // of the accepting thread, until it has ended
-  std::string trouble;
-  std::thread accepting;
+  std::vector<std::shared_ptr<Recorder>> recorders;
 
-  void accept_all() {
-    while (!over.load()) {
-      auto accepted = listener->accept(kLook);
-      if (!accepted) continue;
-      const std::size_t number = connections.size() + 1;
-      const std::string name = number == 1 ? file : file + "." + std::to_string(number);
-      auto upstream = net.connect(server, kConnect);
-      auto recorder = Recorder::create(name, options);
-      if (!upstream || !recorder) {
-        trouble = to_string(upstream ? recorder.error() : upstream.error());
-        continue;
-      }
-      ProxiedConnection& one = connections.emplace_back();
-      one.client = std::move(accepted->channel);
-      one.server = std::move(*upstream);
-      one.recorder = std::move(*recorder);
-      one.up =
-          std::thread([&one] { pump(*one.client, *one.server, *one.recorder, Direction::up); });
-      one.down =
-          std::thread([&one] { pump(*one.server, *one.client, *one.recorder, Direction::down); });
-    }
+  Result<std::shared_ptr<Recorder>> next() {
+    const std::lock_guard lock(mutex);
+    const std::size_t number = recorders.size() + 1;
+    auto recorder =
+        Recorder::create(number == 1 ? file : file + "." + std::to_string(number), options);
+    if (recorder) recorders.push_back(*recorder);
+    return recorder;
   }
 };
 
@@ -78,30 +34,35 @@ Result<std::unique_ptr<RecordingProxy>> RecordingProxy::start(Net& net, const st
                                                               RecorderOptions options) {
   auto listener = net.listen(address);
   if (!listener) return failed(listener.error());
-  auto state = std::make_unique<State>(net, std::move(*listener));
-  state->server = server;
-  state->file = file;
-  state->options = options;
-  state->accepting = std::thread([raw = state.get()] { raw->accept_all(); });
-  return std::unique_ptr<RecordingProxy>(new RecordingProxy(std::move(state)));
+  auto files = std::make_shared<Files>();
+  files->file = file;
+  files->options = options;
+  auto join = [&net, server, files](Listener::Accepted& accepted) -> Result<ForwardedPair> {
+    auto far = net.connect(server, kConnect);
+    if (!far) return failed(far.error());
+    auto recorder = files->next();
+    if (!recorder) return failed(recorder.error());
+    return ForwardedPair{std::move(accepted.channel),
+                         recording_channel(std::move(*far), *recorder, Direction::up)};
+  };
+  auto proxy = std::unique_ptr<RecordingProxy>(new RecordingProxy(files));
+  proxy->forwarder_ = std::make_unique<Forwarder>(std::move(*listener), join);
+  return proxy;
 }
 
-RecordingProxy::RecordingProxy(std::unique_ptr<State> state) : state_(std::move(state)) {}
-RecordingProxy::~RecordingProxy() { static_cast<void>(finish()); }
+RecordingProxy::RecordingProxy(std::shared_ptr<Files> files) : files_(std::move(files)) {}
+RecordingProxy::~RecordingProxy() = default;
 
-std::string RecordingProxy::address() const { return state_->listener->address(); }
+std::string RecordingProxy::address() const { return forwarder_->address(); }
 
 Result<void> RecordingProxy::finish() {
-  state_->over.store(true);
-  if (state_->accepting.joinable()) state_->accepting.join();
-  for (ProxiedConnection& one : state_->connections) {
-    one.client->shut();
-    one.server->shut();
-    if (one.up.joinable()) one.up.join();
-    if (one.down.joinable()) one.down.join();
-    if (auto done = one.recorder->finish(); !done) state_->trouble = to_string(done.error());
+  forwarder_->wait_for_ends(kLastBytes);
+  forwarder_->end();
+  std::string trouble = forwarder_->trouble();
+  for (const auto& recorder : files_->recorders) {
+    if (auto done = recorder->finish(); !done) trouble = to_string(done.error());
   }
-  if (!state_->trouble.empty()) return environment_error(state_->file, state_->trouble);
+  if (!trouble.empty()) return environment_error(files_->file, trouble);
   return {};
 }
 

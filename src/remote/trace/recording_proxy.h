@@ -1,11 +1,12 @@
 // Stands between clients and a server and records what passes: for `partita remote run --record`.
 // The first connection goes to FILE, others (a program that forks) to FILE.2, FILE.3 ...
-// Thread rule: made and destroyed by one thread; has one thread of its own and two per connection.
+// Thread rule: a Forwarder's.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "remote/net/forwarder.h"
 #include "remote/trace/recorder.h"
 
 namespace partita::remote {
@@ -23,9 +24,10 @@ class RecordingProxy {
   Result<void> finish();
 
  private:
-  struct State;
-  explicit RecordingProxy(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  struct Files;
+  explicit RecordingProxy(std::shared_ptr<Files> files);
+  std::shared_ptr<Files> files_;
+  std::unique_ptr<Forwarder> forwarder_;
 };
 
 }  // namespace partita::remote

@@ -1,7 +1,7 @@
 // The part of CUDA that the programs here use, in three forms, so that one source serves three
 // compilers: nvcc has the toolkit's own headers; clang (-nocudainc -nocudalib) has declarations of
-// ours; any other C++ compiler makes the host's half alone and takes the kernels from PTX that clang
-// made earlier (PARTITA_PROGRAM_PTX names that file). Own declarations of a public interface.
+// ours; any other C++ compiler makes the host's half alone and takes the kernels from PTX that
+// clang made earlier (PARTITA_PROGRAM_PTX names that file). Own declarations of a public interface.
 #pragma once
 
 #if defined(__NVCC__)
@@ -172,8 +172,8 @@ cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t stream) {
 #define DEVICE_VARIABLE(type, name, dimensions) __device__ type name dimensions
 #define CONSTANT_VARIABLE(type, name, dimensions) __constant__ type name dimensions
 #define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
-// SHARED(float, tile, [16][17]);  LLVM 14 moves loads of a static shared array over a barrier, as no
-// function that it sees writes to it in between (our race check found that in softmax); an array
+// SHARED(float, tile, [16][17]);  LLVM 14 moves loads of a static shared array over a barrier, as
+// no function that it sees writes to it in between (our race check found that in softmax); an array
 // whose address goes elsewhere is left alone.
 #if defined(__NVCC__)
 #define SHARED(type, name, dimensions) __shared__ type name dimensions

@@ -1,0 +1,239 @@
+"""partita remote run and doctor: exit statuses, environment, private servers, libraries' names;
+and, where the build made them, CUDA programs on a private server of this machine's cores."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+from harness import PROGRAM, CliTest
+
+LIBRARIES = os.path.join(os.path.dirname(PROGRAM), "remote")
+PROGRAMS = os.path.join(LIBRARIES, "programs")
+NVCC = shutil.which("nvcc")
+
+VECTOR_ADD = """
+#include <cstdio>
+__global__ void add(const float* a, float* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] += a[i];
+}
+int main() {
+  const int n = 1000;
+  float host[n], *a, *b;
+  for (int i = 0; i < n; ++i) host[i] = i;
+  cudaMalloc(&a, sizeof host);
+  cudaMalloc(&b, sizeof host);
+  cudaMemcpy(a, host, sizeof host, cudaMemcpyHostToDevice);
+  cudaMemcpy(b, host, sizeof host, cudaMemcpyHostToDevice);
+  add<<<4, 256>>>(a, b, n);
+  cudaMemcpy(host, b, sizeof host, cudaMemcpyDeviceToHost);
+  for (int i = 0; i < n; ++i) if (host[i] != 2 * i) return 1;
+  cudaDeviceProp p;
+  if (cudaGetDeviceProperties(&p, 0) != 0 || p.warpSize != 32) return 2;
+  std::puts("added");
+}
+"""
+
+# The fields of cudaDeviceProp that the client fills, and where CUDA's own header has them.
+LAYOUT = """
+#include <cstddef>
+#include <cstdio>
+#include <cuda_runtime_api.h>
+int main() {
+  std::printf("%zu", sizeof(cudaDeviceProp));
+#define PLACE(f) std::printf(" %zu", offsetof(cudaDeviceProp, f))
+  PLACE(uuid); PLACE(totalGlobalMem); PLACE(warpSize); PLACE(totalConstMem); PLACE(major);
+  PLACE(multiProcessorCount); PLACE(surfaceAlignment); PLACE(l2CacheSize); PLACE(clusterLaunch);
+  PLACE(sharedMemPerBlockOptin); PLACE(unifiedFunctionPointers);
+  std::printf(" %zu %zu %zu %zu", sizeof(cudaFuncAttributes), sizeof(cudaPointerAttributes),
+              sizeof(cudaLaunchConfig_t), sizeof(cudaMemcpy3DParms));
+}
+"""
+
+
+def remote(*words, cwd=None, environment=None):
+    return subprocess.run([PROGRAM, "remote", *words], cwd=cwd, capture_output=True, text=True,
+                          timeout=120, check=False, env={**os.environ, **(environment or {})})
+
+
+class RunTest(CliTest):
+    def run_words(self, *words, flags=(), **options):
+        return remote("run", *flags, "--", *words, **options)
+
+    def test_exit_status_and_signal_of_the_program_are_passed_on(self):
+        self.assertEqual(self.run_words("sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(self.run_words("sh", "-c", "kill -KILL $$").returncode,
+                         128 + signal.SIGKILL)
+        self.assertEqual(self.run_words("true").returncode, 0)
+
+    def test_what_the_program_finds_in_its_environment(self):
+        result = self.run_words("sh", "-c", 'echo "$PARTITA_REMOTE|$LD_LIBRARY_PATH|$1"', "sh",
+                                "--flag", environment={"LD_LIBRARY_PATH": "/somewhere"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        address, path, word = result.stdout.strip().split("|")
+        self.assertEqual(path, os.path.realpath(LIBRARIES) + ":/somewhere")
+        self.assertEqual(word, "--flag")
+        self.assertRegex(address, "^unix:/")
+        # The private server and its folder went with the program.
+        self.assertFalse(os.path.exists(os.path.dirname(address.removeprefix("unix:"))))
+
+    def test_flags_become_environment(self):
+        result = remote("run", "--server", "tcp:127.0.0.1:1", "--profile", "CPU-2", "--check",
+                        "--stats", "s.json", "--", "sh", "-c",
+                        'echo "$PARTITA_REMOTE $PARTITA_REMOTE_SHAPE $PARTITA_REMOTE_CHECK '
+                        '$PARTITA_REMOTE_STATS"', cwd=self.path("."))
+        self.assertEqual(result.stdout.split()[:3], ["tcp:127.0.0.1:1", "CPU-2", "1"])
+        self.assertTrue(os.path.isabs(result.stdout.split()[3]))
+
+    def test_a_program_that_is_not_there(self):
+        result = self.run_words("no-such-program-here")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no-such-program-here: no such program in PATH", result.stderr)
+        self.assertEqual(remote("run").returncode, 2)
+
+
+class ProgramsTest(CliTest):
+    """The build's own CUDA programs; each checks itself."""
+
+    def setUp(self):
+        super().setUp()
+        wanted = [os.path.join(PROGRAMS, name) for name in ("reduction", "streams")]
+        if not all(os.path.exists(path) for path in wanted):
+            self.skipTest("this build made no CUDA programs")
+
+    def test_a_program_on_a_private_server(self):
+        stats = self.path("stats.json")
+        result = remote("run", "--stats", stats, "--", os.path.join(PROGRAMS, "reduction"))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("right", result.stdout)
+        counts = json.loads(self.read(stats))
+        self.assertEqual(counts["kind"], "RemoteStats")
+        self.assertGreater(counts["kernels"], 0)
+        self.assertEqual(counts["blocking_round_trips"],
+                         sum(counts["blocking_by_cause"].values()))
+        self.assertEqual(counts["blocking_by_cause"]["session"], 1)
+
+    def test_a_recording_is_written(self):
+        result = remote("run", "--record", self.path("r"), "--",
+                        os.path.join(PROGRAMS, "streams"))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertGreater(os.path.getsize(self.path("r")), 1000)
+
+
+class DoctorTest(CliTest):
+    def test_a_program_without_device_code_can_run(self):
+        result = remote("doctor", "sh")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("can run", result.stdout)
+        self.assertIn("no device code", result.stdout)
+
+    def test_what_is_no_executable_is_refused(self):
+        with open(self.path("text"), "w", encoding="utf-8") as file:
+            file.write("hello")
+        result = remote("doctor", self.path("text"))
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("not a 64-bit ELF file", result.stderr)
+
+    def test_imports_of_refused_functions_are_named(self):
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("no C compiler")
+        with open(self.path("p.c"), "w", encoding="utf-8") as file:
+            file.write("int cudaMallocManaged(void**, long, int); int cudaFree(void*);\n"
+                       "int main() { return cudaMallocManaged(0, 1, 1) + cudaFree(0); }\n")
+        subprocess.run([compiler, self.path("p.c"), "-o", self.path("p"), "-fno-lto",
+                        os.path.join(LIBRARIES, "libcudart.so.13"), "-Wl,--allow-shlib-undefined"],
+                       check=True)
+        result = remote("doctor", "--format", "json", self.path("p"))
+        found = json.loads(result.stdout)
+        self.assertEqual((result.returncode, found["can_run"]), (1, False))
+        self.assertEqual(found["unsupported"], ["cudaMallocManaged"])
+        self.assertEqual(found["runtime"], "libcudart.so.13")
+
+
+class LibrariesTest(CliTest):
+    def symbols(self, library):
+        if shutil.which("nm") is None:
+            self.skipTest("no nm")
+        text = subprocess.run(["nm", "-D", "--defined-only", os.path.join(LIBRARIES, library)],
+                              capture_output=True, text=True, check=True).stdout
+        return [line.split()[-1] for line in text.splitlines() if " A " not in line]
+
+    def test_they_show_cudas_names_only_under_cudas_versions(self):
+        for version in ("12", "13"):
+            names = self.symbols(f"libcudart.so.{version}")
+            self.assertIn(f"cudaMalloc@@libcudart.so.{version}", names)
+            wrong = [name for name in names
+                     if not re.fullmatch(rf"(__)?cuda\w+@@libcudart\.so\.{version}", name)]
+            self.assertEqual(wrong, [])
+        wrong = [name for name in self.symbols("libcuda.so.1")
+                 if not re.fullmatch(r"cu[A-Z]\w*", name)]
+        self.assertEqual(wrong, [])
+
+    def test_they_need_nothing_but_libc_and_one_another(self):
+        if shutil.which("readelf") is None:
+            self.skipTest("no readelf")
+        for library in ("libcudart.so.12", "libcudart.so.13", "libcuda.so.1",
+                        "libpartita-remote.so.1"):
+            text = subprocess.run(["readelf", "-d", os.path.join(LIBRARIES, library)],
+                                  capture_output=True, text=True, check=True).stdout
+            needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))
+            self.assertLessEqual(needed, {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2",
+                                          "libpartita-remote.so.1"}, library)
+            self.assertEqual(re.findall(r"SONAME.*\[(.*)\]", text), [library])
+
+
+@unittest.skipUnless(NVCC, "no nvcc")
+class CompilerTest(CliTest):
+    """Programs as nvcc makes them: every form of a fat binary, and layouts against its headers."""
+
+    def compile(self, name, source, *flags):
+        with open(self.path(name + ".cu"), "w", encoding="utf-8") as file:
+            file.write(source)
+        subprocess.run([NVCC, "-o", self.path(name), self.path(name + ".cu"), *flags], check=True,
+                       capture_output=True)
+        return self.path(name)
+
+    def test_every_form_of_a_fat_binary(self):
+        for flags in (["-gencode", "arch=compute_80,code=compute_80"],
+                      ["--no-compress", "-gencode", "arch=compute_80,code=compute_80"],
+                      ["--compress-mode=size", "-gencode",
+                       "arch=compute_80,code=[compute_80,sm_80]"],
+                      ["--compress-mode=speed", "-gencode", "arch=compute_80,code=compute_80"]):
+            program = self.compile("add", VECTOR_ADD, "-cudart", "shared", *flags)
+            self.assertEqual(remote("doctor", program).returncode, 0)
+            result = remote("run", "--", program)
+            self.assertEqual((result.returncode, result.stdout), (0, "added\n"), result.stderr)
+
+    def test_a_static_runtime_is_seen_and_refused(self):
+        program = self.compile("add", VECTOR_ADD, "-gencode", "arch=compute_80,code=compute_80")
+        result = remote("doctor", program)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("relink with `-cudart shared`", result.stdout)
+        result = remote("run", "--", program)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("relink with `-cudart shared`", result.stderr)
+
+    def test_code_for_gpus_only_is_named(self):
+        program = self.compile("add", VECTOR_ADD, "-cudart", "shared", "-gencode",
+                               "arch=compute_80,code=sm_80")
+        self.assertIn("no PTX inside", remote("doctor", program).stdout)
+        result = remote("run", "--", program)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("device code for sm_80 only; the server needs PTX", result.stderr)
+
+    def test_structures_are_laid_out_as_in_cudas_headers(self):
+        told = subprocess.run([self.compile("layout", LAYOUT)], capture_output=True, text=True,
+                              check=True).stdout.split()
+        if int(told[0]) != 1008:
+            self.skipTest("another CUDA than 13")
+        self.assertEqual(told, ["1008", "256", "288", "308", "352", "360", "384", "552", "596",
+                                "748", "672", "752", "144", "88", "56", "160"])
+
+
+if __name__ == "__main__":
+    unittest.main()
