@@ -15,7 +15,7 @@ using testing::SizeIs;
 using Words = std::vector<std::uint32_t>;
 
 // One thread per word: %r1 is its number, %r2 its word of `in`; %r9 goes to `out`.
-std::string kernel(const std::string& body, const std::string& before = "") {
+std::string asking(const std::string& body, const std::string& before = "") {
   return before + R"(
 .visible .entry k(.param .u64 in, .param .u64 out)
 {
@@ -30,12 +30,13 @@ mov.u32 %r9, 0;
          "\nst.global.u32 [%rd5], %r9;\nret;\n}\n";
 }
 
-struct Ran {
+struct Outcome {
   Words out;
   std::vector<Fault> faults;
   std::string printed;
 };
-Ran ran(const std::string& text, const Words& in, Extent grid = {1}, bool cooperative = false) {
+Outcome outcome(const std::string& text, const Words& in, Extent grid = {1},
+                bool cooperative = false) {
   Device device(text);
   const std::uint64_t at = device.upload(in), out = device.upload(Words(in.size()));
   Launch launch = device.launch("k", grid, {static_cast<std::uint32_t>(in.size() / grid.x)},
@@ -71,9 +72,9 @@ TEST(Exchange, ShufflesOfAllModesAndWidths) {
     for (const std::uint32_t width : {32u, 16u, 8u, 4u})
       for (const std::uint32_t by : {0u, 1u, 3u, 7u, 15u, 16u}) {
         const std::uint32_t c = (32 - width) << 8 | (mode == "up" ? 0 : 31);
-        const Ran r = ran(kernel("shfl.sync." + mode + ".b32 %r9|%p1, %r2, " + std::to_string(by) +
-                                 ", " + std::to_string(c) + ", -1;"),
-                          in);
+        const Outcome r = outcome(asking("shfl.sync." + mode + ".b32 %r9|%p1, %r2, " +
+                                         std::to_string(by) + ", " + std::to_string(c) + ", -1;"),
+                                  in);
         for (std::uint32_t lane = 0; lane < 32; ++lane)
           ASSERT_EQ(r.out[lane], in[source_lane(mode, lane, by, c) & 31]) << mode << width << by;
       }
@@ -81,7 +82,7 @@ TEST(Exchange, ShufflesOfAllModesAndWidths) {
 
 TEST(Exchange, MembersComeFromWhereverTheyAre) {
   // Lanes reach one shuffle from two branches of different length; halves exchange on their own.
-  const Ran r = ran(kernel(R"(
+  const Outcome r = outcome(asking(R"(
 setp.lt.u32 %p1, %r1, 11;
 @%p1 bra MEET;
 mov.u32 %r10, 50;
@@ -94,7 +95,7 @@ vote.sync.ballot.b32 %r11, %p1, 0xffff0000; add.u32 %r9, %r9, %r11; bra END;
 LOW: redux.sync.add.u32 %r11, %r1, 0xffff; add.u32 %r9, %r9, %r11;
 END:
 )"),
-                    Words(32));
+                            Words(32));
   EXPECT_THAT(r.faults, IsEmpty());
   for (std::uint32_t lane = 0; lane < 32; ++lane)
     EXPECT_EQ(r.out[lane], 31 - lane + (lane < 16 ? 120u : 0u)) << lane;
@@ -104,7 +105,7 @@ TEST(Exchange, VotesMatchesAndReductions) {
   const Words in = numbers(32);
   const auto check = [&](const std::string& body,
                          const std::function<std::uint32_t(std::uint32_t)>& f) {
-    const Ran r = ran(kernel(body), in);
+    const Outcome r = outcome(asking(body), in);
     for (std::uint32_t lane = 0; lane < 32; ++lane) ASSERT_EQ(r.out[lane], f(lane)) << body;
   };
   std::uint32_t ballot = 0, least = ~0u, all = ~0u;
@@ -156,28 +157,31 @@ TEST(Atomics, AllKindsLeaveWhatOrderAllows) {
   for (const Row& row : rows)
     for (const std::string space : {"global", "shared", ""}) {
       const std::string at = space == "shared" ? "[cell]" : space.empty() ? "[%rd9]" : "[cells]";
-      const Ran r = ran(kernel("mov.u64 %rd8, cell; cvta.shared.u64 %rd9, %rd8; mov.u32 %r10, " +
-                                   std::to_string(row.start) +
-                                   "; st.shared.u32 [cell], %r10; "
-                                   "st.global.u32 [cells], %r10; bar.sync 0; atom." +
-                                   space + (space.empty() ? "" : ".") + row.op + " %r11, " + at +
-                                   ", %r2; bar.sync 0; " +
-                                   (space == "global" ? "ld.global.u32 %r9, [cells];"
-                                                      : "ld.shared.u32 %r9, [cell];"),
-                               ".global .u32 cells; .shared .u32 cell;\n"),
-                        in);
+      const Outcome r =
+          outcome(asking("mov.u64 %rd8, cell; cvta.shared.u64 %rd9, %rd8; mov.u32 %r10, " +
+                             std::to_string(row.start) +
+                             "; st.shared.u32 [cell], %r10; "
+                             "st.global.u32 [cells], %r10; bar.sync 0; atom." +
+                             space + (space.empty() ? "" : ".") + row.op + " %r11, " + at +
+                             ", %r2; bar.sync 0; " +
+                             (space == "global" ? "ld.global.u32 %r9, [cells];"
+                                                : "ld.shared.u32 %r9, [cell];"),
+                         ".global .u32 cells; .shared .u32 cell;\n"),
+                  in);
       EXPECT_THAT(r.faults, IsEmpty());
       for (const std::uint32_t got : r.out) ASSERT_EQ(got, row.end) << row.op << " " << space;
     }
   // inc and dec wrap; every thread sees another old value.
-  const Ran inc = ran(kernel("atom.global.inc.u32 %r9, [cells], 63;", ".global .u32 cells;\n"), in);
+  const Outcome inc =
+      outcome(asking("atom.global.inc.u32 %r9, [cells], 63;", ".global .u32 cells;\n"), in);
   Words seen = inc.out;
   std::sort(seen.begin(), seen.end());
   for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(seen[i], i);
-  const Ran sum = ran(kernel("atom.global.add.f64 %fd1, [cells], 0d3FE0000000000000; bar.sync 0; "
-                             "ld.global.f64 %fd2, [cells]; cvt.rzi.u32.f64 %r9, %fd2;",
-                             ".global .f64 cells;\n"),
-                      in);
+  const Outcome sum =
+      outcome(asking("atom.global.add.f64 %fd1, [cells], 0d3FE0000000000000; bar.sync 0; "
+                     "ld.global.f64 %fd2, [cells]; cvt.rzi.u32.f64 %r9, %fd2;",
+                     ".global .f64 cells;\n"),
+              in);
   for (const std::uint32_t got : sum.out) EXPECT_EQ(got, 32U);
 }
 
@@ -189,7 +193,8 @@ TEST(Calls, ByNameAndByAddressWithDivergence) {
 { .reg .b32 %r<9>; .reg .pred %p<2>; .reg .b32 t;
   ld.param.u32 %r1, [a];
   setp.gt.u32 %p1, %r1, 500; @%p1 bra BIG;
-  { .param .b32 x; st.param.b32 [x], %r1; .param .b32 y; call (y), twice, (x); ld.param.b32 %r2, [y]; }
+  { .param .b32 x; st.param.b32 [x], %r1; .param .b32 y;
+    call (y), twice, (x); ld.param.b32 %r2, [y]; }
   add.u32 %r2, %r2, 1; st.param.b32 [r], %r2; ret;
 BIG: mov.u32 %r2, 17; st.param.b32 [r], %r2; ret; }
 .global .align 8 .u64 table[2] = {twice, plus};
@@ -197,35 +202,35 @@ BIG: mov.u32 %r2, 17; st.param.b32 [r], %r2; ret; }
   const auto twice = [](std::uint32_t a) { return 2 * a; };
   const auto plus = [](std::uint32_t a) { return a > 500 ? 17 : 2 * a + 1; };
   const Words in = numbers(64);
-  const Ran direct =
-      ran(kernel("{ .param .b32 p; st.param.b32 [p], %r2; .param .b32 q; call (q), plus, (p); "
-                 "ld.param.b32 %r9, [q]; }",
-                 functions),
-          in);
-  const Ran indirect = ran(kernel(R"(
+  const Outcome direct =
+      outcome(asking("{ .param .b32 p; st.param.b32 [p], %r2; .param .b32 q; call (q), plus, (p); "
+                     "ld.param.b32 %r9, [q]; }",
+                     functions),
+              in);
+  const Outcome indirect = outcome(asking(R"(
 and.b32 %r10, %r1, 1; mul.wide.u32 %rd9, %r10, 8; mov.u64 %rd10, table; add.u64 %rd10, %rd10, %rd9;
 ld.global.u64 %rd11, [%rd10];
 { .param .b32 p; st.param.b32 [p], %r2; .param .b32 q;
   proto: .callprototype (.param .b32 _) _ (.param .b32 _);
   call (q), %rd11, (p), proto; ld.param.b32 %r9, [q]; }
 )",
-                                  functions),
-                           in);
+                                          functions),
+                                   in);
   EXPECT_THAT(direct.faults, IsEmpty());
   EXPECT_THAT(indirect.faults, IsEmpty());
   for (std::uint32_t i = 0; i < 64; ++i) {
     EXPECT_EQ(direct.out[i], plus(in[i]));
     EXPECT_EQ(indirect.out[i], i % 2 == 0 ? twice(in[i]) : plus(in[i]));
   }
-  const Ran nowhere = ran(
-      kernel("mov.u64 %rd11, 5; { proto: .callprototype _ (); call %rd11, (), proto; }", functions),
+  const Outcome nowhere = outcome(
+      asking("mov.u64 %rd11, 5; { proto: .callprototype _ (); call %rd11, (), proto; }", functions),
       in);
   ASSERT_THAT(nowhere.faults, SizeIs(1));
   EXPECT_EQ(nowhere.faults[0].kind, FaultKind::illegal);
 }
 
 TEST(Calls, BranchesThroughATable) {
-  const Ran r = ran(kernel(R"(
+  const Outcome r = outcome(asking(R"(
 and.b32 %r10, %r1, 3;
 ts: .branchtargets A, B, C, A;
 brx.idx %r10, ts;
@@ -234,7 +239,7 @@ B: add.u32 %r9, %r9, 20;
 C: add.u32 %r9, %r9, 30;
 END:
 )"),
-                    numbers(32));
+                            numbers(32));
   for (std::uint32_t i = 0; i < 32; ++i) {
     const std::uint32_t want[] = {10, 50, 30, 10};
     EXPECT_EQ(r.out[i], want[i & 3]);
@@ -246,10 +251,11 @@ TEST(Calls, PrintsAndAllocates) {
 .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
 .extern .func (.param .b64 r) malloc(.param .b64 n);
 .extern .func free(.param .b64 p);
-.global .align 1 .b8 text[32] = {37, 51, 100, 124, 37, 46, 50, 102, 124, 37, 115, 124, 37, 108, 108, 120, 37, 37, 10, 0};
+.global .align 1 .b8 text[32] = {37, 51, 100, 124, 37, 46, 50, 102, 124, 37,
+  115, 124, 37, 108, 108, 120, 37, 37, 10, 0};
 .global .align 1 .b8 word[4] = {104, 105, 33, 0};
 )";  // "%3d|%.2f|%s|%llx%%\n", "hi!"
-  const Ran printed = ran(kernel(R"(
+  const Outcome printed = outcome(asking(R"(
 setp.ne.u32 %p1, %r1, 1; @%p1 bra END;
 mov.u64 %rd9, stack; cvta.local.u64 %rd10, %rd9;
 mov.u32 %r10, -7; st.local.u32 [stack], %r10;
@@ -261,21 +267,22 @@ mov.u64 %rd13, text;
   call (c), vprintf, (a, b); ld.param.b32 %r9, [c]; }
 END:
 )",
-                                 declared),
-                          Words(4));
+                                         declared),
+                                  Words(4));
   EXPECT_THAT(printed.faults, IsEmpty());
   EXPECT_EQ(printed.printed, " -7|3.14|hi!|abcdef0123%\n");
   EXPECT_EQ(printed.out, (Words{0, 4, 0, 0}));
   const std::string allocate = R"(
 mov.u64 %rd9, 16;
-{ .param .b64 n; .param .b64 p; st.param.b64 [n], %rd9; call (p), malloc, (n); ld.param.b64 %rd10, [p]; }
+{ .param .b64 n; .param .b64 p; st.param.b64 [n], %rd9; call (p), malloc, (n);
+  ld.param.b64 %rd10, [p]; }
 st.u32 [%rd10+12], %r1; ld.u32 %r9, [%rd10+12];
 { .param .b64 p; st.param.b64 [p], %rd10; call free, (p); }
 )";
-  const Ran fine = ran(kernel(allocate, declared), Words(40));
+  const Outcome fine = outcome(asking(allocate, declared), Words(40));
   EXPECT_THAT(fine.faults, IsEmpty());
   for (std::uint32_t i = 0; i < 40; ++i) EXPECT_EQ(fine.out[i], i);
-  const Ran late = ran(kernel(allocate + "ld.u32 %r9, [%rd10];", declared), Words(40));
+  const Outcome late = outcome(asking(allocate + "ld.u32 %r9, [%rd10];", declared), Words(40));
   ASSERT_THAT(late.faults, SizeIs(1));
   EXPECT_EQ(late.faults[0].kind, FaultKind::use_after_free);
 }
@@ -285,11 +292,12 @@ TEST(Grid, BlocksOfACooperativeLaunchWaitForEachOther) {
   const std::string body = R"(
 setp.ne.u32 %p1, %r4, 0; @%p1 bra WAITED;
 red.global.add.u32 [count], 1;
-SPIN: ld.acquire.gpu.global.u32 %r10, [count]; mov.u32 %r11, %nctaid.x; setp.ne.u32 %p2, %r10, %r11; @%p2 bra SPIN;
+SPIN: ld.acquire.gpu.global.u32 %r10, [count]; mov.u32 %r11, %nctaid.x;
+setp.ne.u32 %p2, %r10, %r11; @%p2 bra SPIN;
 WAITED: bar.sync 0;
 ld.global.u32 %r9, [count];
 )";
-  const Ran r = ran(kernel(body, ".global .u32 count;\n"), Words(12 * 40), {12}, true);
+  const Outcome r = outcome(asking(body, ".global .u32 count;\n"), Words(12 * 40), {12}, true);
   EXPECT_THAT(r.faults, IsEmpty());
   for (const std::uint32_t got : r.out) EXPECT_EQ(got, 12U);
 }

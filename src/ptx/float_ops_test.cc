@@ -142,7 +142,7 @@ TEST(FloatOps, NansAreCanonical) {
 }
 
 template <class T>
-void add_comparisons(std::vector<OpCase>& cases) {
+void add_float_comparisons(std::vector<OpCase>& cases) {
   const auto add = [&](const std::string& how, auto f) {
     OpCase made = op_case<u32, T, T>("", [f](T a, T b) { return f(a, b) ? 1u : 0u; });
     made.is_float = false;
@@ -183,8 +183,8 @@ void add_comparisons(std::vector<OpCase>& cases) {
 
 TEST(FloatOps, ComparisonsAndClasses) {
   std::vector<OpCase> cases;
-  add_comparisons<float>(cases);
-  add_comparisons<double>(cases);
+  add_float_comparisons<float>(cases);
+  add_float_comparisons<double>(cases);
   check_cases(cases);
 }
 

@@ -104,8 +104,8 @@ struct Warp {
   std::uint32_t index = 0;
   Block* block = nullptr;
   RaceShadow race = {};
-  Group waiting[kLanes];  // highest pc first: the last one is next
-  Parked parked[kLanes];
+  Group waiting[kLanes] = {};  // highest pc first: the last one is next
+  Parked parked[kLanes] = {};
 };
 
 // What fills a register before a warp starts.
