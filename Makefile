@@ -11,6 +11,9 @@ demo: build  ## plan, judge and simulate a fleet, and explain every step
 	build/release/partita demo
 	tools/get_onnxruntime
 	build/release/partita demo serve || test $$? -eq 1  # 1: too busy a machine for its objectives; it has said so
+	@echo; echo 'A CUDA program on a machine without a GPU, and one with a missing barrier under --check (exit status 1: it is wrong)'
+	build/release/partita remote run -- build/release/remote/programs/hotspot
+	build/release/partita remote run --check -- build/release/remote/programs/faulty race || test $$? -eq 1
 
 test: packages  ## every test
 	tools/run_tests release
@@ -20,7 +23,8 @@ sanitize: packages  ## the tests under address, undefined-behaviour and thread s
 
 build: packages  ## the program, at build/release/partita
 	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	cmake --build --preset release --target partita nvidia_ml_sim
+	cmake --build --preset release --target partita nvidia_ml_sim cudart_shim_12 cudart_shim_13 cuda_shim \
+	  cuda_program_hotspot cuda_program_faulty
 
 plain: packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain
