@@ -16,8 +16,9 @@
 
 namespace partita::ptx {
 
-inline constexpr std::int32_t kSliceBranches = 128;  // then stop and fairness are looked at
-inline constexpr std::int32_t kSlicesOfWarp = 4;    // then another warp has its turn
+inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness are looked at
+inline constexpr std::uint32_t kFairSlice = 4;    // of so many, one goes to any group of the warp
+inline constexpr std::int32_t kSlicesOfWarp = 4;  // then another warp has its turn
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;

@@ -127,8 +127,8 @@ const Op* slice_end(Warp& w, std::uint32_t pc) {
 
 const Op* resume_group(Warp& w) {
   const auto slices = static_cast<std::uint32_t>(w.block->slices[w.index] & 0xffff);
-  if (w.waiting_count < 2 || slices % 2 == 0) return next_group(w);
-  const std::uint32_t pick = slices / 2 % w.waiting_count;
+  if (w.waiting_count < 2 || slices % kFairSlice != 1) return next_group(w);
+  const std::uint32_t pick = slices / kFairSlice % w.waiting_count;
   const Group group = w.waiting[pick];
   for (std::uint32_t i = pick + 1; i < w.waiting_count; ++i) w.waiting[i - 1] = w.waiting[i];
   --w.waiting_count;

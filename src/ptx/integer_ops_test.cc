@@ -14,6 +14,7 @@ using s16 = std::int16_t;
 using s32 = std::int32_t;
 using s64 = std::int64_t;
 __extension__ typedef __int128 wide;
+__extension__ typedef unsigned __int128 huge;  // whose sums and products wrap
 
 template <class T>
 wide clamp_to(wide value) {
@@ -30,10 +31,9 @@ void add_plain(std::vector<OpCase>& cases) {
   };
   binary("add", [](wide a, wide b) { return a + b; });
   binary("sub", [](wide a, wide b) { return a - b; });
-  binary("mul.lo", [](wide a, wide b) { return a * b; });
+  binary("mul.lo", [](wide a, wide b) { return static_cast<huge>(a) * static_cast<huge>(b); });
   binary("mul.hi", [](wide a, wide b) {
     if constexpr (sizeof(T) == 8 && std::is_unsigned_v<T>) {
-      __extension__ typedef unsigned __int128 huge;
       return static_cast<wide>((static_cast<huge>(a) * static_cast<huge>(b)) >> 64);
     }
     return (a * b) >> bits;
@@ -47,8 +47,10 @@ void add_plain(std::vector<OpCase>& cases) {
     return static_cast<T>(b == 0 ? static_cast<wide>(a)
                                  : static_cast<wide>(a) % static_cast<wide>(b));
   }));
-  cases.push_back(op_case<T, T, T, T>(
-      "mad.lo" + t, [](T a, T b, T c) { return static_cast<T>(static_cast<wide>(a) * b + c); }));
+  cases.push_back(op_case<T, T, T, T>("mad.lo" + t, [](T a, T b, T c) {
+    const wide x = a, y = b, z = c;
+    return static_cast<T>(static_cast<huge>(x) * static_cast<huge>(y) + static_cast<huge>(z));
+  }));
   cases.push_back(op_case<T, T, T, T>("sad" + t, [](T a, T b, T c) {
     const wide apart = static_cast<wide>(a) - static_cast<wide>(b);
     return static_cast<T>((apart < 0 ? -apart : apart) + c);
