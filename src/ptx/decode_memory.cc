@@ -124,6 +124,8 @@ void Decoder::finish_access(Op& op, const Address& where, std::uint32_t size, bo
   op.a = where.slot;
   op.imm = where.offset;
   op.size = size;
+  if (size < 4 && (where.space == Space::shared || where.is_generic))
+    program_.accesses_bytes = true;
   op.span = program_.spans++;
   const bool is_static = where.is_static && where.offset >= 0 && where.offset % size == 0 &&
                          static_cast<std::uint64_t>(where.offset) + size <= next_local_;

@@ -214,13 +214,14 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
   block.started.assign(run.warps, 0);
   block.slices.assign(run.warps, 0);
   if (run.program->barriers != 0) block.barriers.fill({});
+  const std::uint32_t shift = run.program->accesses_bytes ? 0 : 2;
   if (run.launch.checks.races) {
-    const std::size_t words = (run.shared_bytes + 3) / 4;
-    block.writers.resize(words);
-    block.readers.resize(words);
+    const std::size_t cells = (run.shared_bytes >> shift) + 1;
+    block.writers.resize(std::max(cells, block.writers.size()));
+    block.readers.resize(block.writers.size());
     if (++block.epoch > 0xffff'0000u) {
-      block.writers.assign(words, 0);
-      block.readers.assign(words, 0);
+      std::ranges::fill(block.writers, 0);
+      std::ranges::fill(block.readers, 0);
       block.epoch = 1;
     }
   }
@@ -234,7 +235,7 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.shared_bytes = run.shared_bytes;
     w.local_bytes = run.program->local_bytes;
     w.check_races = run.launch.checks.races;
-    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0};
+    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, shift};
     w.sticky = false;
     w.spans = worker.spans.data();
     const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);

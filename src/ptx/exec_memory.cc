@@ -289,7 +289,8 @@ void note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     const std::uint64_t now = base | (w.index * kLanes + lane);
     Conflict conflict;
-    for (std::uint32_t word = offset[lane] / 4; word <= (offset[lane] + op->size - 1) / 4; ++word) {
+    const std::uint32_t last = (offset[lane] + op->size - 1) >> w.race.shift;
+    for (std::uint32_t word = offset[lane] >> w.race.shift; word <= last; ++word) {
       const Conflict one = note_word(block.writers[word], block.readers[word], now, write);
       if (one.found) conflict = one;
     }

@@ -11,6 +11,8 @@
 namespace partita::ptx {
 namespace {
 
+// Nobody's memory behind what allocate() gives, so that reaching over its end shows.
+constexpr std::uint64_t kGapBehind = kAllocationAlignment;
 constexpr std::size_t kMaxWrittenRanges = 64;  // of an allocation, then the shadow
 constexpr std::uint64_t kGiveBackBytes = std::uint64_t{1} << 20;
 
@@ -80,12 +82,12 @@ Result<std::uint64_t> Arena::allocate(std::uint64_t bytes, bool read_only) {
   std::uint64_t at = kGlobalBase + first_gap_;
   auto next = entries_.lower_bound(at);
   if (bytes > bytes_) next = entries_.end(), at = kGlobalBase + bytes_;
-  for (; next != entries_.end() && next->first - at < bytes; ++next)
-    at = up(next->first + next->second.bytes);
+  for (; next != entries_.end() && next->first - at < bytes + kGapBehind; ++next)
+    at = up(next->first + next->second.bytes + kGapBehind);
   if (at - kGlobalBase > bytes_ || bytes_ - (at - kGlobalBase) < bytes)
     return tl::unexpected(
         Error{ErrorCode::no_room, fmt::format("no {} bytes of device memory are free", bytes), {}});
-  if (at == kGlobalBase + first_gap_) first_gap_ = up(at + bytes) - kGlobalBase;
+  if (at == kGlobalBase + first_gap_) first_gap_ = up(at + bytes + kGapBehind) - kGlobalBase;
   const auto inserted = insert(at, bytes, read_only);
   if (!inserted) return failed(inserted.error());
   return at;

@@ -281,10 +281,11 @@ __attribute__((noinline)) bool note_writes(const Warp& w, const u32* word) {
 }
 template <unsigned Size>
 inline bool races_known(const Warp& w, const u32* offset, bool write) {
-  if (Size < 4 || w.mask != kAllLanes) return false;
-  for (unsigned n = 0; n < Size / 4; ++n) {
+  if (w.mask != kAllLanes) return false;
+  const unsigned shift = w.race.shift;
+  for (unsigned n = 0; n < Size >> shift; ++n) {
     alignas(64) u32 word[kLanes];
-    for (unsigned i = 0; i < kLanes; ++i) word[i] = offset[i] / 4 + n;
+    for (unsigned i = 0; i < kLanes; ++i) word[i] = (offset[i] >> shift) + n;
     if (!(write ? note_writes(w, word) : note_reads(w, word))) return false;
   }
   return true;

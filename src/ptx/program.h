@@ -73,8 +73,9 @@ struct Parked {
 
 struct Block;
 
-// Race check of shared memory, per 4-byte word: the last writer and the last reader, as epoch of
-// the block << 32 | epoch of the warp << 11 | thread. Ids from kSeveralOfWarp on: several readers.
+// Race check of shared memory, per 4-byte word or, in kernels that access single bytes and halves,
+// per byte: the last writer and the last reader, as epoch of the block << 32 | epoch of the warp
+// << 11 | thread. Ids from kSeveralOfWarp on: several readers.
 inline constexpr std::uint64_t kThreadBits = 2047;
 inline constexpr std::uint64_t kSeveralReaders = 2047, kSeveralOfWarp = 1024;
 inline constexpr std::uint64_t kSyncBits = (std::uint64_t{1} << 21) - 1;
@@ -82,7 +83,8 @@ struct RaceShadow {
   std::uint64_t* writer = nullptr;
   std::uint64_t* reader = nullptr;
   const std::uint32_t* epoch = nullptr;
-  std::uint32_t sync = 0;  // exchanges and barriers of the warp so far
+  std::uint32_t sync = 0;   // exchanges and barriers of the warp so far
+  std::uint32_t shift = 2;  // of an offset, for the index of its word or byte
 };
 
 struct Warp {
@@ -198,7 +200,8 @@ struct Program {
   std::uint32_t shared_bytes = 0, local_bytes = 0;
   std::uint32_t register_count = 0;
   std::uint32_t spans = 0;
-  std::uint32_t barriers = 0;  // 1: has barriers
+  std::uint32_t barriers = 0;   // 1: has barriers
+  bool accesses_bytes = false;  // or halves, maybe of shared memory
 };
 
 }  // namespace partita::ptx
