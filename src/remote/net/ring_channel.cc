@@ -79,7 +79,9 @@ Result<RingMapping> map_rings(int memory) {
 }
 
 // How long to look before sleeping. Looking that helped is done again, for twice as long as it
-// took; looking in vain is halved down to nothing, and tried again now and then. Where the core,
+// took and long enough for a sleeper to wake (45 us on a virtual machine: two sides that each look
+// for less find one another asleep for ever); looking in vain is halved down to nothing, and tried
+// again now and then. Where the core,
 // once offered, went to somebody else for long, it is tried again more rarely.
 class Spin {
  public:
@@ -93,7 +95,7 @@ class Spin {
     const Deadline look(budget_);
     for (int i = 0; look.left() > Nanos(0); ++i) {
       if (ready()) {
-        budget_ = std::min(kMostSpin, 2 * look.waited() + kLeastSpin);
+        budget_ = std::clamp(2 * look.waited(), kMostSpin / 2, kMostSpin);
         rest_ = kTryAgain;
         return true;
       }

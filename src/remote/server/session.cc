@@ -154,7 +154,7 @@ void Session::Core::accept(const Frame& frame) {
 }
 
 Session::Step Session::Core::step(Nanos patience) {
-  poll();
+  bool progressed = poll();
   if (!waiters_.empty()) patience = Nanos(0);
   int left = kFramesPerStep;
   while (!ended_ && left-- > 0) {
@@ -163,9 +163,11 @@ Session::Step Session::Core::step(Nanos patience) {
     } else if (!read_frame(std::exchange(patience, Nanos(0)))) {
       break;
     }
+    progressed = true;
   }
   flush();
   Step step;
+  step.progressed = progressed;
   step.ended = ended_;
   step.busy = left < 0;
   step.idle = waiters_.empty();
@@ -241,10 +243,12 @@ void Session::Core::fence(std::function<void()> then) {
   one();
 }
 
-void Session::Core::poll() {
-  if (!backend_ || ended_) return;
+// Whether something had ended.
+bool Session::Core::poll() {
+  if (!backend_ || ended_) return false;
   DeviceBackend::Polled polled = backend_->poll();
   again_ = polled.again;
+  const bool some = !polled.completed.empty();
   queued_ = polled.queued;
   if (queued_ > limits_.queued) again_ = std::min(again_.value_or(kThrottle), kThrottle);
   for (Completed& completed : polled.completed) arrived_.push_back(std::move(completed));
@@ -253,6 +257,7 @@ void Session::Core::poll() {
     arrived_.pop_front();
     complete(first);
   }
+  return some;
 }
 
 void Session::Core::complete(Completed& completed) {

@@ -60,6 +60,7 @@ class Session {
   struct Step {
     bool ended = false;
     bool busy = false;                // there is more to do now
+    bool progressed = false;          // something was read, or something ended
     bool idle = false;                // nothing is unfinished: only the client can go on
     std::optional<Nanos> again = {};  // step again after so long
   };

@@ -138,7 +138,7 @@ class Session::Core {
   void broken(const Error& error);
   void refused(std::string_view operation, const Refused& why);
   void say(bool to_error, std::string_view text);
-  void poll();
+  bool poll();
   void complete(Completed& completed);
   std::uint64_t wait_for(std::function<void(Completed&)> run, bool often = false);
   void watch(ObjectKind kind, Id id, std::function<void()> then);
