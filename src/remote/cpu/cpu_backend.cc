@@ -298,11 +298,13 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
   if (auto* out = std::get_if<server::CopyOutWork>(&work)) {
     const auto from = machine_->readable(out->from, out->bytes);
     if (!from) return refused(from.error());
-    return Item(Task{[shared = shared_, from = *from, tag = out->tag](std::int64_t) {
-      Completed copied{.kind = Completed::Kind::copied, .tag = tag};
-      if (!shared->skips()) copied.bytes.assign(from.begin(), from.end());
-      shared->notify(std::move(copied));
-    }});
+    const auto copied =
+        std::make_shared<Completed>(Completed{.kind = Completed::Kind::copied, .tag = out->tag});
+    return Item(Task{.run =
+                         [shared = shared_, from = *from, copied](std::int64_t) {
+                           if (!shared->skips()) copied->bytes.assign(from.begin(), from.end());
+                         },
+                     .then = [shared = shared_, copied] { shared->notify(std::move(*copied)); }});
   }
   if (auto* copy = std::get_if<server::CopyWork>(&work)) {
     if (copy->rows == 0 || copy->width == 0) return task([] {});
@@ -409,14 +411,15 @@ void CpuBackend::pump() {
 }
 
 // Runs on the stream's lane, then counts as finished.
-void CpuBackend::launch(Stream& stream, std::function<void(std::int64_t)> run,
-                        std::int64_t groups) {
+void CpuBackend::launch(Stream& stream, Task task) {
+  const std::int64_t groups = task.groups;
   const auto left = std::make_shared<std::atomic<std::int64_t>>(groups);
   auto counted = [shared = shared_, counters = stream.counters, left,
-                  run = std::move(run)](std::int64_t group) {
-    if (run) run(group);
+                  task = std::move(task)](std::int64_t group) {
+    if (task.run) task.run(group);
     if (--*left > 0) return;
     --counters->unfinished;
+    if (task.then) task.then();
     if (--counters->pushed == kMaxPushed / 2 && shared->starving) shared->wake_up();
   };
   ++stream.counters->pushed;
@@ -435,24 +438,22 @@ bool CpuBackend::pump(Stream& stream) {
     }
     Item& item = stream.pending.front();
     if (auto* task = std::get_if<Task>(&item)) {
-      launch(stream, std::move(task->run), task->groups);
+      launch(stream, std::move(*task));
     } else if (auto* wait = std::get_if<Wait>(&item)) {
       if (wait->on != nullptr && !wait->on->finished) {
         if (!wait->on->pushed) return any;
         CHECK(driver_->wait_event(stream.lane, wait->on->lane_event).has_value());
       }
-      launch(stream, {}, 1);
+      launch(stream, {});
     } else if (auto* record = std::get_if<Record>(&item)) {
       push_record(stream, record->here);
     } else {
       stream.held = next_hold_++;
-      launch(
-          stream,
-          [shared = shared_, tag = std::get<Hold>(item).tag, hold = stream.held](std::int64_t) {
-            shared->notify({.kind = Completed::Kind::held, .tag = tag, .hold = hold});
-          },
-          1);
       ++stream.counters->unfinished;  // until resume()
+      launch(stream,
+             {.then = [shared = shared_, tag = std::get<Hold>(item).tag, hold = stream.held] {
+               shared->notify({.kind = Completed::Kind::held, .tag = tag, .hold = hold});
+             }});
     }
     stream.pending.pop_front();
     any = true;
@@ -461,20 +462,17 @@ bool CpuBackend::pump(Stream& stream) {
 }
 
 void CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
-  launch(
-      stream,
-      [shared = shared_, here](std::int64_t) {
-        here->nanoseconds = now_ns();
-        std::vector<std::uint64_t> watched;
-        {
-          const std::lock_guard lock(shared->mutex);
-          here->finished = true;
-          watched = std::exchange(here->watched, {});
-        }
-        for (const std::uint64_t tag : watched)
-          shared->notify({.kind = Completed::Kind::reached, .tag = tag});
-      },
-      1);
+  launch(stream, {.then = [shared = shared_, here] {
+           here->nanoseconds = now_ns();
+           std::vector<std::uint64_t> watched;
+           {
+             const std::lock_guard lock(shared->mutex);
+             here->finished = true;
+             watched = std::exchange(here->watched, {});
+           }
+           for (const std::uint64_t tag : watched)
+             shared->notify({.kind = Completed::Kind::reached, .tag = tag});
+         }});
   sweep();
   const auto event = driver_->record_event(stream.lane);
   CHECK(event.has_value());
@@ -505,7 +503,7 @@ void CpuBackend::resume(std::uint64_t hold) {
 
 void CpuBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
   if (kind == ObjectKind::stream) {
-    push(id, Task{[shared = shared_, tag](std::int64_t) {
+    push(id, Task{.then = [shared = shared_, tag] {
            shared->notify({.kind = Completed::Kind::reached, .tag = tag});
          }});
     return;

@@ -62,6 +62,7 @@ class CpuBackend final : public server::DeviceBackend {
   struct Task {     // runs on the units
     std::function<void(std::int64_t)> run = {};
     std::int64_t groups = 1;
+    std::function<void()> then = {};  // says so, once the stream knows that it is finished
   };
   struct Wait {
     std::shared_ptr<Recorded> on;
@@ -97,7 +98,7 @@ class CpuBackend final : public server::DeviceBackend {
   void wait_here(Stream& stream, Stream& other);
   void pump();
   bool pump(Stream& stream);
-  void launch(Stream& stream, std::function<void(std::int64_t)> run, std::int64_t groups);
+  void launch(Stream& stream, Task task);
   void push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   void sweep();
   server::Answered<Item> item_of(server::StreamWork work);
