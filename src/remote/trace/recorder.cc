@@ -117,7 +117,7 @@ void Recorder::write(Way& way) {
 }
 
 void Recorder::write(Bytes bytes) {
-  if (out_ == nullptr) return;
+  if (out_ == nullptr || bytes.empty()) return;
   if (written_ + bytes.size() > options_.most_bytes) {
     trouble_ = "the file has reached its limit; nothing behind it is recorded";
   } else if (std::fwrite(bytes.data(), 1, bytes.size(), out_) != bytes.size()) {
