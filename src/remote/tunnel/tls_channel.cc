@@ -87,7 +87,7 @@ class TlsChannel final : public Channel {
         part = part.subspan(now.size());
       }
     }
-    return {};
+    return send_ordered(patience);
   }
 
   Result<std::size_t> read(std::span<std::byte> into, Nanos patience) override {
@@ -128,8 +128,10 @@ class TlsChannel final : public Channel {
       const std::lock_guard lock(state_);
       if (BIO_ctrl_pending(out_) == 0) return {};
     }
-    const std::lock_guard order(sending_);
-    return send_ordered(patience);
+    // Whoever writes takes it along. A reader that waited for him would not read, and if the other
+    // side's reader did the same, nobody would.
+    const std::unique_lock order(sending_, std::try_to_lock);
+    return order ? send_ordered(patience) : Result<void>();
   }
 
   Result<void> send_ordered(Nanos patience) {
