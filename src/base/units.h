@@ -31,5 +31,9 @@ using Millis = Quantity<struct MillisTag>;    // durations and latencies, millis
 using Seconds = Quantity<struct SecondsTag>;  // long durations, seconds
 using Rps = Quantity<struct RpsTag>;          // request rates, requests per second
 using Mib = Quantity<struct MibTag>;          // memory, 2^20 bytes
+using Watts = Quantity<struct WattsTag>;      // power
+using Joules = Quantity<struct JoulesTag>;    // energy
+using Celsius = Quantity<struct CelsiusTag>;  // temperatures of devices; thermal models use kelvin
+using Mhz = Quantity<struct MhzTag>;          // clocks
 
 }  // namespace partita
