@@ -7,9 +7,12 @@ namespace partita::plan {
 
 const char* to_string(Gating gating) {
   switch (gating) {
-    case Gating::group: return "group";
-    case Gating::unit: return "unit";
-    case Gating::none: break;
+    case Gating::group:
+      return "group";
+    case Gating::unit:
+      return "unit";
+    case Gating::none:
+      break;
   }
   return "none";
 }
