@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/index.h"
@@ -21,6 +22,7 @@ namespace {
 using plan::PowerProblem;
 
 constexpr double kCovered = 1e-7;  // of a rate: what is left over then is rounding
+constexpr double kHeat = 0.0005;   // of the bound: how much worse the search lets pass at first
 constexpr double kMissing = 1e5;   // watts for a service that no pattern carries
 
 // What the linear programme tells: prices per service, the bound, what it could not carry.
@@ -114,7 +116,11 @@ class FleetSearch {
       : problem_(problem),
         pricing_(pricing),
         prices_(prices),
-        unused_(unused_power(problem).value) {}
+        unused_(unused_power(problem).value) {
+    std::set<std::size_t> clocks;
+    for (const auto& [value, pattern] : prices.used) clocks.insert(pattern.clock);
+    clocks_.assign(clocks.begin(), clocks.end());
+  }
 
   // The best cover found; none if nothing that was found carries everything.
   std::optional<Cover> run(const FleetOptions& options) {
@@ -127,12 +133,17 @@ class FleetSearch {
       }
     for (const double eager : {1.0, 1.1, 1.5}) {
       for (const double finish : {0.0, 0.1, 0.3, 1.0}) {
-        Cover cover = fill({scaled(eager, 0), all, finish}, problem_.gpus);
+        Cover cover = fill({scaled(eager, 0), all, finish, clocks_}, problem_.gpus);
         if (best.gpus.empty() || better(cover, best)) best = std::move(cover);
       }
     }
-    for (int round = 0; round < options.rounds && !good_enough(best, options); ++round)
-      improve(best, round);
+    Cover now = best;
+    for (int round = 0; round < options.rounds && !good_enough(best, options); ++round) {
+      // At first a little worse is let pass, so that the search leaves where it began.
+      const double heat = 1 - static_cast<double>(round) / options.rounds;
+      improve(now, round, kHeat * heat * heat * prices_.bound);
+      if (better(now, best)) best = now;
+    }
     if (best.missing() > kCovered) return std::nullopt;
     return best;
   }
@@ -168,7 +179,7 @@ class FleetSearch {
         take(cover, pattern);
     }
     const int room = problem_.gpus - static_cast<int>(cover.gpus.size());
-    Cover rest = fill({prices_.prices, cover.left, finish}, room);
+    Cover rest = fill({prices_.prices, cover.left, finish, clocks_}, room);
     rest.watts += cover.watts;
     rest.gpus.insert(rest.gpus.begin(), cover.gpus.begin(), cover.gpus.end());
     return rest;
@@ -196,6 +207,12 @@ class FleetSearch {
     cover.gpus.push_back(pattern);
   }
 
+  double watts_of(const Cover& cover) const {
+    double watts = 0;
+    for (const Pattern& pattern : cover.gpus) watts += pattern.watts - unused_;
+    return watts;
+  }
+
   // What a GPU takes beyond what its shares are worth.
   double waste(const Pattern& pattern) const {
     double waste = pattern.watts;
@@ -205,7 +222,7 @@ class FleetSearch {
   }
 
   // Empties a few GPUs, wasteful ones more often, and fills as many anew.
-  void improve(Cover& best, int round) {
+  void improve(Cover& best, int round, double worse) {
     constexpr double kEager[] = {1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.5};
     constexpr double kFinish[] = {0, 0.1, 0.3, 1};
     std::vector<std::size_t> order(best.gpus.size());
@@ -225,9 +242,12 @@ class FleetSearch {
     }
     const int room = problem_.gpus - static_cast<int>(best.gpus.size() - emptied);
     const double finish = kFinish[rng_.below(4)];
-    Cover fresh = fill({scaled(kEager[rng_.below(7)], 0.1), left, finish}, room);
+    Cover fresh = fill({scaled(kEager[rng_.below(7)], 0.1), left, finish, clocks_}, room);
     fresh.watts += watts;
-    if (!better(fresh, best)) return;
+    fresh.watts -= worse * rng_.uniform();
+    const bool pass = better(fresh, best);
+    fresh.watts = watts_of(fresh) + watts;
+    if (!pass) return;
     std::vector<Pattern> gpus;
     for (std::size_t g = 0; g < best.gpus.size(); ++g)
       if (!std::ranges::binary_search(order, g)) gpus.push_back(std::move(best.gpus[g]));
@@ -239,6 +259,7 @@ class FleetSearch {
   const PatternPricing& pricing_;
   const FleetPrices& prices_;
   const double unused_;
+  std::vector<std::size_t> clocks_;  // that the linear programme uses
   Rng rng_{0x90e5};
 };
 

@@ -14,7 +14,7 @@
 namespace partita::power {
 
 struct FleetOptions {
-  int rounds = 4000;   // of the search: GPUs emptied and filled anew
+  int rounds = 1500;   // of the search: GPUs emptied and filled anew
   double gap = 0.001;  // the search stops there
   int column_rounds = 400;
 };

@@ -138,7 +138,10 @@ bool PatternPricing::within_cap(const Pattern& pattern) const {
 
 PatternPricing::Priced PatternPricing::best(const Wanted& wanted) const {
   Priced priced;
-  for (std::size_t c = 0; c < problem_.table.clocks.size(); ++c) {
+  std::vector<std::size_t> clocks = wanted.clocks;
+  for (std::size_t c = 0; wanted.clocks.empty() && c < problem_.table.clocks.size(); ++c)
+    clocks.push_back(c);
+  for (const std::size_t c : clocks) {
     const Sack sack = fill(c, wanted);
     if (sack.columns.empty()) continue;
     std::vector<std::pair<double, std::size_t>> order;  // worth, units

@@ -35,6 +35,7 @@ class PatternPricing {
     std::vector<double> prices;
     std::vector<double> left;  // the most of each service's rate that it may carry
     double finish = 0;
+    std::vector<std::size_t> clocks = {};  // of the table; none: all of them
   };
   struct Priced {
     std::vector<Pattern> patterns;  // per clock that has any
