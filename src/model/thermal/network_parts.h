@@ -4,6 +4,7 @@
 // under it, of the sink's rim; then of substrate, solder, board under it, board's rim.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,5 +60,9 @@ struct Network::Parts {
   }
   std::size_t nodes() const { return layers.size() * cells() + package_capacity.size(); }
 };
+
+// A block's temperature by the network's map mode, from its layer's cells.
+double block_temperature(const Network::Parts& parts, std::span<const double> map,
+                         const BlockCells& cells);
 
 }  // namespace partita::thermal
