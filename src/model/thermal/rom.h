@@ -64,7 +64,7 @@ class ReducedModel {
 
 // The reduced model of a network for steps of `interval`. Refused: an interval that is not in
 // (0, 1e4] seconds, and a network too large to be held (kMostReducedNumbers).
-inline constexpr double kMostReducedNumbers = 1.5e8;  // nodes x states
+inline constexpr double kMostReducedNumbers = 8e7;  // nodes x states
 Result<ReducedModel> reduce(const Network& network, Seconds interval,
                             const ReduceOptions& options = {});
 
