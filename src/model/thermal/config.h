@@ -38,4 +38,29 @@ struct PackageConfig {
   bool operator==(const PackageConfig&) const = default;
 };
 
+// What a material is made of, from a materials file.
+struct Material {
+  bool fluid = false;
+  double conductivity = 0, capacity = 0, viscosity = 0;
+  bool operator==(const Material&) const = default;
+};
+using Materials = std::map<std::string, Material>;
+
+// HotSpot's materials: name, solid or fluid, conductivity, capacity and, of fluids, viscosity, a
+// line each. Refused with FILE:LINE.
+Result<Materials> read_materials(const std::string& file, std::string_view text);
+
+// `-key value` a line; `(null)` is nothing. Keys that only HotSpot's other models know are let
+// pass. Refused with FILE:LINE: unknown keys, keys that stand twice, numbers that physics does not
+// allow (millimetres given as metres, degrees Celsius as kelvin), and what we do not model when it
+// is switched on: leakage, natural convection, microchannels.
+Result<PackageConfig> read_config(const std::string& file, std::string_view text);
+// One more `key value`, of the command line; `where` names it in refusals.
+Result<void> set_config(PackageConfig& config, const std::string& where, std::string_view key,
+                        std::string_view value);
+// material_chip and the like in the place of k_chip and p_chip. Refused: unknown ones, fluids.
+Result<void> use_materials(PackageConfig& config, const Materials& materials);
+// As HotSpot's -d writes it.
+std::string write_config(const PackageConfig& config);
+
 }  // namespace partita::thermal

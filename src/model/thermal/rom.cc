@@ -22,10 +22,10 @@ using Eigen::VectorXd;
 constexpr double kDeflated = 1e-7;      // of a direction's first length: it adds nothing
 constexpr double kSilentWatts = 1e-9;   // K/W; modes that show less are left out
 constexpr double kSilentKelvin = 1e-7;  // of a start of 1 K
-constexpr double kSlowestRate = 0.02;   // 1/s
-constexpr double kFastestRate = 30;     // per interval
+constexpr double kSlowestRate = 0.01;   // 1/s
+constexpr double kFastestRate = 100;    // per interval
 constexpr double kLongestInterval = 1e4;
-constexpr int kRates = 7;
+constexpr int kRates = 8;
 
 std::vector<double> default_rates(double interval) {
   const double fastest = std::max(kFastestRate / interval, 10 * kSlowestRate);

@@ -38,7 +38,7 @@ double worst_transient(const Network& network, double interval, double start) {
   Result<ReducedModel> model = reduce(network, Seconds{interval});
   EXPECT_TRUE(model);
   model->start_uniform(start);
-  Integrator integrator(network, Seconds{interval});
+  Integrator integrator(network, Seconds{interval}, {12, 10});
   integrator.start(std::vector<double>(network.nodes(), start));
   double worst = 0;
   for (int sample = 0; sample < 6; ++sample) {
