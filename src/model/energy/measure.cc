@@ -1,0 +1,139 @@
+#include "model/energy/measure.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/median.h"
+#include "model/energy/counters.h"
+
+namespace partita::energy {
+namespace {
+
+using telemetry::GpuSample;
+using telemetry::Log;
+
+// Where a board stands in the log.
+struct Sighting {
+  std::size_t sample = 0, gpu = 0;
+};
+
+struct Curve {
+  std::vector<std::pair<double, double>> points;  // seconds, watts; ascending
+
+  double at(double time) const {
+    const auto above =
+        std::ranges::upper_bound(points, time, {}, &std::pair<double, double>::first);
+    if (above == points.begin()) return points.front().second;
+    if (above == points.end()) return points.back().second;
+    const auto below = std::prev(above);
+    const double part = (time - below->first) / (above->first - below->first);
+    return below->second + part * (above->second - below->second);
+  }
+
+  double integral(double from, double to) const {
+    double sum = 0, time = from, value = at(from);
+    auto next = std::ranges::upper_bound(points, from, {}, &std::pair<double, double>::first);
+    for (; next != points.end() && next->first < to; ++next) {
+      sum += (next->first - time) * (value + next->second) / 2;
+      std::tie(time, value) = *next;
+    }
+    return sum + (to - time) * (value + at(to)) / 2;
+  }
+};
+
+// Of mean power where the board tells it, else of power as it was.
+Curve curve_of(const Log& log, const std::vector<Sighting>& seen) {
+  bool average = false;
+  for (const Sighting& s : seen) average |= log[s.sample].gpus[s.gpu].power_average.has_value();
+  const double shift = average ? kAveragingWindow.value / 2 : 0;
+  Curve curve;
+  for (const Sighting& s : seen) {
+    const GpuSample& gpu = log[s.sample].gpus[s.gpu];
+    const auto& power = average ? gpu.power_average : gpu.power;
+    if (power) curve.points.emplace_back(log[s.sample].at.value - shift, power->value);
+  }
+  return curve;
+}
+
+bool has_power(const GpuSample& gpu) { return gpu.power || gpu.power_average; }
+
+// By the counter; nothing where it is missing, fell, or grew faster than any board can draw.
+std::optional<double> counted(const GpuSample& before, const GpuSample& now, double length) {
+  if (!before.energy || !now.energy) return std::nullopt;
+  const double joules = now.energy->value - before.energy->value;
+  if (joules < 0 || joules > kMaxBoardWatts * length) return std::nullopt;
+  return joules;
+}
+
+Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest) {
+  const GpuSample& last = log[seen.back().sample].gpus[seen.back().gpu];
+  Board board;
+  board.uuid = last.uuid;
+  board.model = last.model;
+  board.index = last.index;
+  const Curve curve = curve_of(log, seen);
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    const GpuSample& before = log[seen[i - 1].sample].gpus[seen[i - 1].gpu];
+    const GpuSample& now = log[seen[i].sample].gpus[seen[i].gpu];
+    Interval interval;
+    interval.sample = seen[i].sample;
+    interval.gpu = seen[i].gpu;
+    interval.from = log[seen[i - 1].sample].at;
+    interval.length = log[seen[i].sample].at - interval.from;
+    if (interval.length.value <= 0) continue;
+    interval.gap = interval.length.value > longest;
+    if (const auto joules = counted(before, now, interval.length.value)) {
+      interval.joules = *joules;
+      interval.source = EnergySource::counter;
+      board.counted += interval.length;
+    } else if (!interval.gap && has_power(before) && has_power(now) && !curve.points.empty()) {
+      interval.joules =
+          curve.integral(interval.from.value, interval.from.value + interval.length.value);
+      interval.source = EnergySource::power;
+      board.integrated += interval.length;
+    } else {
+      board.unmeasured += interval.length;
+    }
+    if (before.energy && now.energy && now.energy->value < before.energy->value) ++board.resets;
+    if (interval.gap) board.gaps += interval.length;
+    board.intervals.push_back(interval);
+  }
+  return board;
+}
+
+double longest_of(const Log& log, const MeasureOptions& options) {
+  if (options.longest) return options.longest->value;
+  std::vector<double> lengths;
+  for (std::size_t i = 1; i < log.size(); ++i)
+    lengths.push_back(log[i].at.value - log[i - 1].at.value);
+  if (lengths.empty()) return kLeastGap.value;
+  return std::max(kLeastGap.value, kGapFactor * median(lengths));
+}
+
+}  // namespace
+
+double Board::joules() const {
+  double sum = 0;
+  for (const Interval& interval : intervals) sum += interval.joules;
+  return sum;
+}
+
+std::vector<Board> measure(const Log& log, const MeasureOptions& options) {
+  // A board is its UUID: indices change when one falls off the bus.
+  std::map<std::pair<std::string, int>, std::vector<Sighting>> seen;
+  for (std::size_t s = 0; s < log.size(); ++s)
+    for (std::size_t g = 0; g < log[s].gpus.size(); ++g) {
+      const GpuSample& gpu = log[s].gpus[g];
+      seen[{gpu.uuid, gpu.uuid.empty() ? gpu.index : 0}].push_back({s, g});
+    }
+  const double longest = longest_of(log, options);
+  std::vector<Board> boards;
+  for (const auto& [key, sightings] : seen) boards.push_back(board_of(log, sightings, longest));
+  std::ranges::sort(boards, [](const Board& a, const Board& b) {
+    return std::pair(a.index, a.uuid) < std::pair(b.index, b.uuid);
+  });
+  return boards;
+}
+
+}  // namespace partita::energy

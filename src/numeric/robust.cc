@@ -1,0 +1,230 @@
+#include "numeric/robust.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/check.h"
+
+namespace partita::numeric {
+namespace {
+
+constexpr double kHuber = 1.345, kBisquare = 4.685, kNormal = 0.6745;
+constexpr double kLeastScale = 1e-9;  // of residuals: an exact fit has none
+constexpr double kStill = 1e-9;       // a step, relative to the coefficients
+constexpr int kMostIterations = 200;
+constexpr double kSingular = 1e-14;  // of the largest eigenvalue
+
+double weight_of(Loss loss, double u) {
+  u = std::abs(u);
+  if (loss == Loss::squares) return 1;
+  if (loss == Loss::huber) return u <= kHuber ? 1 : kHuber / u;
+  const double rest = 1 - u * u / (kBisquare * kBisquare);
+  return u < kBisquare ? rest * rest : 0;
+}
+
+// d(u weight)/du.
+double slope_of(Loss loss, double u) {
+  u = std::abs(u);
+  if (loss == Loss::squares) return 1;
+  if (loss == Loss::huber) return u <= kHuber ? 1 : 0;
+  const double q = u * u / (kBisquare * kBisquare);
+  return u < kBisquare ? (1 - q) * (1 - 5 * q) : 0;
+}
+
+// The problem with rows divided by y and columns of length 1, so that coefficients compare.
+struct Problem {
+  DenseRows x;
+  std::vector<double> y, lengths;
+  std::vector<Belief> beliefs;  // in scaled coefficients
+
+  std::size_t rows() const { return y.size(); }
+
+  std::vector<double> residuals(std::span<const double> b) const {
+    std::vector<double> r = product(x, b);
+    for (std::size_t i = 0; i < r.size(); ++i) r[i] = y[i] - r[i];
+    return r;
+  }
+};
+
+Problem problem_of(const DenseRows& x, std::span<const double> y, const RobustOptions& options) {
+  Problem p{x, {y.begin(), y.end()}, std::vector<double>(static_cast<std::size_t>(x.columns)), {}};
+  for (int i = 0; i < x.rows; ++i) {
+    double& value = p.y[static_cast<std::size_t>(i)];
+    CHECK(!options.relative || value > 0);
+    for (int c = 0; c < x.columns; ++c) {
+      if (options.relative) p.x.at(i, c) /= value;
+      p.lengths[static_cast<std::size_t>(c)] += p.x.at(i, c) * p.x.at(i, c);
+    }
+    if (options.relative) value = 1;
+  }
+  for (int c = 0; c < x.columns; ++c) {
+    double& length = p.lengths[static_cast<std::size_t>(c)];
+    length = length > 0 ? std::sqrt(length) : 1;
+    for (int i = 0; i < x.rows; ++i) p.x.at(i, c) /= length;
+    if (options.beliefs.empty()) continue;
+    const Belief& belief = options.beliefs[static_cast<std::size_t>(c)];
+    p.beliefs.push_back({belief.mean * length, belief.deviation * length});
+  }
+  return p;
+}
+
+std::vector<double> solve(const Problem& p, std::span<const double> weights, double scale) {
+  const int more = static_cast<int>(p.beliefs.size());
+  DenseRows a = dense_rows(p.x.rows + more, p.x.columns);
+  std::vector<double> b(static_cast<std::size_t>(a.rows));
+  for (int i = 0; i < p.x.rows; ++i) {
+    const double root = std::sqrt(weights[static_cast<std::size_t>(i)]);
+    for (int c = 0; c < p.x.columns; ++c) a.at(i, c) = root * p.x.at(i, c);
+    b[static_cast<std::size_t>(i)] = root * p.y[static_cast<std::size_t>(i)];
+  }
+  for (int c = 0; c < more; ++c) {
+    const Belief& belief = p.beliefs[static_cast<std::size_t>(c)];
+    a.at(p.x.rows + c, c) = scale / belief.deviation;
+    b[static_cast<std::size_t>(p.x.rows + c)] = scale * belief.mean / belief.deviation;
+  }
+  return nnls(a, b);
+}
+
+// Of the normal equations with what is believed: leverages of the rows, and variances of the
+// coefficients for residuals of variance 1.
+struct Spread {
+  std::vector<double> leverages, variances;
+};
+
+Spread spread_of(const Problem& p, double scale) {
+  const int n = p.x.columns;
+  const Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> x(
+      p.x.values.data(), p.x.rows, n);
+  Eigen::MatrixXd normal = x.transpose() * x;
+  for (std::size_t c = 0; c < p.beliefs.size(); ++c)
+    normal(static_cast<int>(c), static_cast<int>(c)) += std::pow(scale / p.beliefs[c].deviation, 2);
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(normal);
+  Spread spread{std::vector<double>(p.rows()), std::vector<double>(static_cast<std::size_t>(n))};
+  for (int k = 0; k < n; ++k) {
+    const double value = solver.eigenvalues()[k];
+    if (value <= kSingular * solver.eigenvalues()[n - 1]) continue;
+    const Eigen::VectorXd vector = solver.eigenvectors().col(k), along = x * vector;
+    for (std::size_t i = 0; i < p.rows(); ++i)
+      spread.leverages[i] += std::pow(along[static_cast<int>(i)], 2) / value;
+    for (int c = 0; c < n; ++c)
+      spread.variances[static_cast<std::size_t>(c)] += vector[c] * vector[c] / value;
+  }
+  for (double& h : spread.leverages) h = std::min(h, 0.9999);
+  return spread;
+}
+
+// Residuals / sqrt(1 - h).
+std::vector<double> adjusted(std::vector<double> residuals, const Spread& spread) {
+  for (std::size_t i = 0; i < residuals.size(); ++i)
+    residuals[i] /= std::sqrt(1 - spread.leverages[i]);
+  return residuals;
+}
+
+// As many residuals as the rows leave no freedom to are small of themselves, and left out.
+double scale_of(std::vector<double> residuals, double freedom_lost) {
+  for (double& r : residuals) r = std::abs(r);
+  std::ranges::sort(residuals);
+  const std::size_t lost =
+      std::min(residuals.size() - 1, static_cast<std::size_t>(std::max(freedom_lost - 1, 0.0)));
+  const std::size_t left = residuals.size() - lost, middle = lost + left / 2;
+  const double mid =
+      left % 2 == 1 ? residuals[middle] : (residuals[middle - 1] + residuals[middle]) / 2;
+  return std::max(mid / kNormal, kLeastScale);
+}
+
+struct State {
+  std::vector<double> b, weights;
+  double scale = 0.1;
+  int iterations = 0;
+  bool converged = false;
+};
+
+double freedom_lost(const Spread& spread) {
+  double sum = 0;
+  for (const double h : spread.leverages) sum += h;
+  return sum;
+}
+
+void reweigh(const Problem& p, Loss loss, State& state) {
+  for (int i = 0; i < kMostIterations; ++i) {
+    const Spread spread = spread_of(p, state.scale);
+    const std::vector<double> r = adjusted(p.residuals(state.b), spread);
+    state.scale = scale_of(r, freedom_lost(spread));
+    for (std::size_t k = 0; k < r.size(); ++k)
+      state.weights[k] = weight_of(loss, r[k] / state.scale);
+    const std::vector<double> next = solve(p, state.weights, state.scale);
+    double moved = 0, size = 1e-30;
+    for (std::size_t c = 0; c < next.size(); ++c) {
+      moved = std::max(moved, std::abs(next[c] - state.b[c]));
+      size = std::max(size, std::abs(next[c]));
+    }
+    state.b = next;
+    ++state.iterations;
+    state.converged = moved <= kStill * size;
+    if (state.converged) return;
+  }
+}
+
+// Variance of a residual, after Street, Carroll and Ruppert (1988), as robustfit has it.
+double variance_of(const Problem& p, Loss loss, const State& state, const Spread& spread) {
+  const std::vector<double> r = adjusted(p.residuals(state.b), spread);
+  const double n = static_cast<double>(r.size());
+  double squares = 0, slope = 0, slopes = 0;
+  for (const double value : r) {
+    const double u = value / state.scale;
+    squares += std::pow(u * weight_of(loss, u), 2);
+    slope += slope_of(loss, u) / n;
+    slopes += std::pow(slope_of(loss, u), 2) / n;
+  }
+  const double free = std::max(1.0, n - freedom_lost(spread));
+  slope = std::max(slope, 0.1);
+  const double correction = 1 + (n - free) / n * (slopes - slope * slope) / (slope * slope);
+  return std::max(0.0, correction * correction * squares / free) * state.scale * state.scale /
+         (slope * slope);
+}
+
+}  // namespace
+
+std::vector<double> product(const DenseRows& x, std::span<const double> b) {
+  CHECK(static_cast<int>(b.size()) == x.columns);
+  std::vector<double> y(static_cast<std::size_t>(x.rows));
+  for (int i = 0; i < x.rows; ++i)
+    for (int c = 0; c < x.columns; ++c)
+      y[static_cast<std::size_t>(i)] += x.at(i, c) * b[static_cast<std::size_t>(c)];
+  return y;
+}
+
+RobustFit robust_fit(const DenseRows& x, std::span<const double> y, const RobustOptions& options) {
+  CHECK(static_cast<int>(y.size()) == x.rows && x.rows >= 1 && x.columns >= 1);
+  CHECK(options.beliefs.empty() || static_cast<int>(options.beliefs.size()) == x.columns);
+  CHECK(x.rows > x.columns || !options.beliefs.empty());
+  const Problem p = problem_of(x, y, options);
+  State state;
+  state.weights.assign(p.rows(), 1);
+  state.b = solve(p, state.weights, state.scale);
+  if (options.loss == Loss::squares) {
+    reweigh(p, Loss::squares, state);
+  } else {
+    reweigh(p, Loss::huber, state);
+  }
+  if (options.loss == Loss::bisquare) reweigh(p, Loss::bisquare, state);
+
+  const Spread spread = spread_of(p, state.scale);
+  const double variance = variance_of(p, options.loss, state, spread);
+  RobustFit fit;
+  fit.scale = options.loss == Loss::squares ? std::sqrt(variance) : state.scale;
+  for (std::size_t c = 0; c < state.b.size(); ++c) {
+    fit.coefficients.push_back(state.b[c] / p.lengths[c]);
+    fit.standard_errors.push_back(std::sqrt(variance * spread.variances[c]) / p.lengths[c]);
+  }
+  fit.residuals = p.residuals(state.b);
+  fit.weights = state.weights;
+  fit.condition = condition(p.x);
+  fit.iterations = state.iterations;
+  fit.converged = state.converged;
+  return fit;
+}
+
+}  // namespace partita::numeric
