@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "figures.h"
+#include "drivers/sim/figures.h"
 #include "library.h"
 
 namespace partita::nvml_sim {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "figures.h"
+#include "drivers/sim/figures.h"
 #include "library.h"
 
 namespace partita::nvml_sim {
@@ -90,7 +90,7 @@ Return create(Device device, unsigned id, bool arguments, const abi::Place* plac
     if (!profile) return Return::invalid_argument;
     const int size = target.gpu.model->profiles[static_cast<std::size_t>(*profile)].size;
     return place != nullptr && place->size != whole(size) ? Return::invalid_argument
-                                                           : Return::success;
+                                                          : Return::success;
   });
   if (ready != Return::success) return ready;
   return change("create_instance", [&](Machine& machine) -> Result<std::int64_t> {

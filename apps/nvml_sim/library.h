@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "drivers/nvml_mig/nvml_functions.h"
+#include "drivers/sim/figures.h"
 #include "drivers/sim/shared_machine.h"
 #include "handles.h"
 
@@ -24,10 +25,16 @@ using abi::ComputeInstance;
 using abi::Device;
 using abi::GpuInstance;
 using abi::Return;
+using drivers::sim::Figures;
+using drivers::sim::figures_of;
+using drivers::sim::kDriverVersion;
 using drivers::sim::Machine;
+using drivers::sim::memory_mib;
+using drivers::sim::multiprocessors;
 using drivers::sim::SimComputeInstance;
 using drivers::sim::SimGpu;
 using drivers::sim::SimInstance;
+using drivers::sim::total_mib;
 
 // The library in this process.
 class Library {

@@ -2,7 +2,7 @@
 // settings that monitors make sure of. Nothing runs on the machine, so sessions are none, errors 0.
 #include <algorithm>
 
-#include "figures.h"
+#include "drivers/sim/figures.h"
 #include "library.h"
 
 namespace partita::nvml_sim {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "figures.h"
+#include "drivers/sim/figures.h"
 #include "library.h"
 
 namespace partita::nvml_sim {

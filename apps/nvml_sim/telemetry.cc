@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "figures.h"
+#include "drivers/sim/figures.h"
 #include "library.h"
 
 namespace partita::nvml_sim {

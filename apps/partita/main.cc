@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <cstdlib>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -16,20 +15,16 @@
 #include "base/nearest.h"
 #include "commands.h"
 #include "help/docs.h"
+#include "places.h"
 
 namespace partita::cli {
 namespace {
 
 constexpr int kLeastWidth = 40, kMostWidth = 500;
 
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // $COLUMNS, else what the terminal says, else `standard`.
 int width_of(int fd, int standard) {
-  const std::string_view said = environment("COLUMNS");
+  const std::string said = environment_variable("COLUMNS");
   int columns = 0;
   std::from_chars(said.data(), said.data() + said.size(), columns);
   winsize size{};
@@ -39,8 +34,8 @@ int width_of(int fd, int standard) {
 
 Context real_context(Files& files, Clock& clock) {
   Context context{files, clock};
-  const bool dumb = environment("TERM") == "dumb";
-  context.colour = !dumb && isatty(STDOUT_FILENO) == 1 && environment("NO_COLOR").empty();
+  const bool dumb = environment_variable("TERM") == "dumb";
+  context.colour = !dumb && isatty(STDOUT_FILENO) == 1 && environment_variable("NO_COLOR").empty();
   context.progress = !dumb && isatty(STDERR_FILENO) == 1;
   context.width = width_of(STDOUT_FILENO, context.width);
   context.err_width = width_of(STDERR_FILENO, context.err_width);

@@ -62,6 +62,13 @@ Result<void> FaultyDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
                  [&] { return inner_.destroy_compute(gpu, gi_id, ci_id); });
 }
 
+Result<telemetry::GpuSample> FaultyDriver::telemetry(int gpu) { return inner_.telemetry(gpu); }
+Result<PowerState> FaultyDriver::power_settings(int gpu) { return inner_.power_settings(gpu); }
+Result<void> FaultyDriver::set_power_settings(int gpu, const PowerSettings& settings) {
+  return changed(power_call(gpu, settings),
+                 [&] { return inner_.set_power_settings(gpu, settings); });
+}
+
 // ---- limits ----
 
 LimitedDriver::LimitedDriver(NodeDriver& inner, Limits limits)
@@ -104,6 +111,13 @@ Result<void> LimitedDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
   const auto ok = allowed({Method::destroy_compute, {gpu, gi_id, ci_id}}, gpu);
   if (!ok) return failed(ok.error());
   return inner_.destroy_compute(gpu, gi_id, ci_id);
+}
+Result<telemetry::GpuSample> LimitedDriver::telemetry(int gpu) { return inner_.telemetry(gpu); }
+Result<PowerState> LimitedDriver::power_settings(int gpu) { return inner_.power_settings(gpu); }
+Result<void> LimitedDriver::set_power_settings(int gpu, const PowerSettings& settings) {
+  const auto ok = allowed(power_call(gpu, settings), gpu);
+  if (!ok) return failed(ok.error());
+  return inner_.set_power_settings(gpu, settings);
 }
 
 }  // namespace partita::device

@@ -42,6 +42,9 @@ class FaultyDriver final : public NodeDriver {
   Result<void> destroy_instance(int gpu, int gi_id) override;
   Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+  Result<telemetry::GpuSample> telemetry(int gpu) override;
+  Result<PowerState> power_settings(int gpu) override;
+  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
 
  private:
   const Fault* fault_of(const Call& call);
@@ -71,6 +74,9 @@ class LimitedDriver final : public NodeDriver {
   Result<void> destroy_instance(int gpu, int gi_id) override;
   Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+  Result<telemetry::GpuSample> telemetry(int gpu) override;
+  Result<PowerState> power_settings(int gpu) override;
+  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
 
  private:
   Result<void> allowed(const Call& call, int gpu) const;
@@ -93,6 +99,9 @@ class RecordingDriver final : public NodeDriver {
   Result<void> destroy_instance(int gpu, int gi_id) override;
   Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
+  Result<telemetry::GpuSample> telemetry(int gpu) override;
+  Result<PowerState> power_settings(int gpu) override;
+  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
   // The recording so far.
   std::string json() const;
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/check.h"
 
 namespace partita::device {
@@ -14,6 +17,10 @@ std::string_view name_of(Method method) {
       return "read";
     case Method::profiles:
       return "profiles";
+    case Method::telemetry:
+      return "telemetry";
+    case Method::power_settings:
+      return "power_settings";
     case Method::set_mig_mode:
       return "set_mig_mode";
     case Method::create_instance:
@@ -24,6 +31,8 @@ std::string_view name_of(Method method) {
       return "create_compute";
     case Method::destroy_compute:
       return "destroy_compute";
+    case Method::set_power_settings:
+      return "set_power_settings";
   }
   CHECK(false);
 }
@@ -34,6 +43,8 @@ std::vector<std::string_view> argument_names(Method method) {
       return {};
     case Method::read:
     case Method::profiles:
+    case Method::telemetry:
+    case Method::power_settings:
       return {"gpu"};
     case Method::set_mig_mode:
       return {"gpu", "enabled"};
@@ -44,8 +55,21 @@ std::vector<std::string_view> argument_names(Method method) {
       return {"gpu", "gi_id"};
     case Method::destroy_compute:
       return {"gpu", "gi_id", "ci_id"};
+    case Method::set_power_settings:
+      return {"gpu", "limit_mw", "low_mhz", "high_mhz"};
   }
   CHECK(false);
+}
+
+Call power_call(int gpu, const PowerSettings& settings) {
+  const auto whole = [](double value) {
+    return static_cast<int>(std::llround(std::clamp(value, -1.0, 1e9)));
+  };
+  const bool locked = settings.clocks.has_value();
+  return {Method::set_power_settings,
+          {gpu, settings.limit ? whole(settings.limit->value * 1000) : -1,
+           locked ? whole(settings.clocks->low.value) : -1,
+           locked ? whole(settings.clocks->high.value) : -1}};
 }
 
 bool changes(Method method) { return method >= Method::set_mig_mode; }

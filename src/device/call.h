@@ -14,20 +14,26 @@ enum class Method {
   info,
   read,
   profiles,
+  telemetry,
+  power_settings,
   set_mig_mode,
   create_instance,
   destroy_instance,
   create_compute,
-  destroy_compute
+  destroy_compute,
+  set_power_settings
 };
 inline constexpr std::array kMethods{Method::info,
                                      Method::read,
                                      Method::profiles,
+                                     Method::telemetry,
+                                     Method::power_settings,
                                      Method::set_mig_mode,
                                      Method::create_instance,
                                      Method::destroy_instance,
                                      Method::create_compute,
-                                     Method::destroy_compute};
+                                     Method::destroy_compute,
+                                     Method::set_power_settings};
 
 // As the door names them: "create_instance" with "gpu", "nvml_enum", "start".
 std::string_view name_of(Method method);
@@ -40,6 +46,9 @@ struct Call {
   std::vector<int> arguments = {};  // as many as it has names; a flag is 0 or 1
   bool operator==(const Call&) const = default;
 };
+
+// The call of set_power_settings: watts in milliwatts, what is empty as -1.
+Call power_call(int gpu, const PowerSettings& settings);
 
 // "create_instance(gpu 0, nvml_enum 2, start 4)"
 std::string to_string(const Call& call);

@@ -10,6 +10,7 @@
 #include "base/error_code.h"
 #include "device/recognise.h"
 #include "hw/layout.h"
+#include "telemetry/physics.h"
 
 namespace partita::device {
 namespace {
@@ -58,6 +59,8 @@ class Suite {
     unknown_instances();
     remaining_counts();
     if (subject_.hold) holders();
+    telemetry();
+    power();
     mig_mode();
     expect_empty("after the suite");
     if (subject_.lose) lost_gpu();
@@ -65,6 +68,51 @@ class Suite {
   }
 
  private:
+  // Settings take, are read back, are refused out of range, and are as before in the end.
+  void power() {
+    const auto before = driver_.power_settings(gpu_);
+    if (!before && before.error().code == ErrorCode::not_supported) return;
+    answers(before, "ok", "power_settings");
+    if (!before) return;
+    const PowerState& board = *before;
+    const bool limits = board.least_limit && board.most_limit && board.default_limit;
+    wrong_.expect(!limits || (board.now.limit && *board.least_limit <= *board.now.limit &&
+                              *board.now.limit <= *board.most_limit),
+                  "power_settings: the limit lies in what is possible");
+    wrong_.expect(std::ranges::is_sorted(board.clocks, std::less_equal{}),
+                  "power_settings: clocks ascend");
+    PowerSettings wanted;
+    if (limits) wanted.limit = *board.least_limit;
+    if (board.clocks.size() > 1) wanted.clocks = {board.clocks[0], board.clocks[1]};
+    const auto set = driver_.set_power_settings(gpu_, wanted);
+    if (!set && set.error().code == ErrorCode::denied) return;
+    answers(set, "ok", "set_power_settings in range");
+    read_back(wanted, "what was set");
+    if (limits)
+      answers(driver_.set_power_settings(gpu_, {*board.most_limit * 2, {}}), "invalid_argument",
+              "set_power_settings to twice the most");
+    answers(driver_.set_power_settings(gpu_, {}), "ok", "set_power_settings to the defaults");
+    read_back({board.default_limit, {}}, "the defaults");
+    answers(driver_.set_power_settings(gpu_, board.now), "ok", "set_power_settings as before");
+    read_back(board.now, "what was before");
+  }
+
+  void read_back(const PowerSettings& wanted, const std::string& what) {
+    const auto now = driver_.power_settings(gpu_);
+    wrong_.expect(now && now->now.limit == wanted.limit &&
+                      (!now->clocks_told || now->now.clocks == wanted.clocks),
+                  fmt::format("power_settings: tells otherwise than {}", what));
+  }
+
+  // Readings grow and agree with read().
+  void telemetry() {
+    const auto first = driver_.telemetry(gpu_), second = driver_.telemetry(gpu_);
+    answers(first, "ok", "telemetry");
+    if (!first || !second) return;
+    wrong_.expect(!first->energy || (second->energy && *first->energy <= *second->energy),
+                  "telemetry: the energy counter falls");
+  }
+
   // `result` must be `want` ("ok" or a code); an error must name the call and the GPU.
   template <class T>
   bool answers(const Result<T>& result, std::string_view want, std::string_view call) {
@@ -138,6 +186,9 @@ class Suite {
       answers(driver_.read(gpu), "not_found", "read: unknown GPU");
       answers(driver_.profiles(gpu), "not_found", "profiles: unknown GPU");
       answers(driver_.set_mig_mode(gpu, true), "not_found", "set_mig_mode: unknown GPU");
+      answers(driver_.telemetry(gpu), "not_found", "telemetry: unknown GPU");
+      answers(driver_.power_settings(gpu), "not_found", "power_settings: unknown GPU");
+      answers(driver_.set_power_settings(gpu, {}), "not_found", "set_power_settings: unknown GPU");
       const Placement place{board_.front().nvml_enum, board_.front().starts.front()};
       answers(driver_.create_instance(gpu, place), "not_found", "create_instance: unknown GPU");
       answers(driver_.destroy_instance(gpu, 1), "not_found", "destroy_instance: unknown GPU");
@@ -355,6 +406,9 @@ class Suite {
     wrong_.expect(now && now->lost && now->instances.empty(), "read: does not show the lost GPU");
     answers(driver_.profiles(gpu_), "lost", "profiles: lost GPU");
     answers(driver_.set_mig_mode(gpu_, true), "lost", "set_mig_mode: lost GPU");
+    answers(driver_.telemetry(gpu_), "lost", "telemetry: lost GPU");
+    answers(driver_.power_settings(gpu_), "lost", "power_settings: lost GPU");
+    answers(driver_.set_power_settings(gpu_, {}), "lost", "set_power_settings: lost GPU");
     const Placement place{board_.front().nvml_enum, board_.front().starts.front()};
     answers(driver_.create_instance(gpu_, place), "lost", "create_instance: lost GPU");
     answers(driver_.destroy_instance(gpu_, 1), "lost", "destroy_instance: lost GPU");
@@ -413,6 +467,23 @@ class Reading {
     profiles(where, *state, *board);
     instances(where, *state, *board);
     layout(where, *state);
+    telemetry(where, *state);
+  }
+
+  void telemetry(const std::string& where, const GpuState& state) {
+    const auto sample = driver_.telemetry(state.index);
+    const bool gone = !sample && sample.error().code == ErrorCode::lost;
+    expect(sample.has_value() || gone, where, "does not tell its telemetry");
+    if (!sample) return;
+    const std::string fault = telemetry::fault_of({Seconds{}, {*sample}});
+    expect(fault.empty(), where, "says what cannot be: " + fault);
+    expect(sample->index == state.index && sample->uuid == state.uuid, where,
+           "has telemetry of another GPU");
+    for (const telemetry::InstanceSample& instance : sample->instances) {
+      const auto of = std::ranges::find(state.instances, instance.gi_id, &Instance::gi_id);
+      expect(of == state.instances.end() || of->gpcs == instance.compute_slices, where,
+             "has telemetry of an instance of another size");
+    }
   }
 
   void by_pid(const std::string& where, const std::vector<Holder>& holders) {

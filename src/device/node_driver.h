@@ -1,5 +1,6 @@
-// NodeDriver: the door to what persists on a node and can be read back -- MIG mode and MIG
-// instances. Calls block for as long as the driver takes (creating an instance: 0.1 to 0.5 s) and
+// NodeDriver: the door to what persists on a node and can be read back -- MIG mode, MIG instances,
+// power limits and locked clocks -- and to what its GPUs say of themselves. Calls block for as long
+// as the driver takes (creating an instance: 0.1 to 0.5 s) and
 // happen one after another. Implementations: drivers/sim, drivers/nvml_mig; adaptors.h wraps any of
 // them; conformance.h is the suite that all of them pass. A driver keeps no state of the device.
 // Thread rule: one call at a time per object.
@@ -15,6 +16,8 @@
 
 #include "base/result.h"
 #include "device/node_state.h"
+#include "device/power_settings.h"
+#include "telemetry/sample.h"
 
 namespace partita::device {
 
@@ -55,6 +58,15 @@ class NodeDriver {
   virtual Result<ComputeInstance> create_compute(int gpu, int gi_id) = 0;
   // Destroys a compute instance; in_use while a process holds it.
   virtual Result<void> destroy_compute(int gpu, int gi_id, int ci_id) = 0;
+
+  // What the GPU says of itself now; what physics does not allow is left out (telemetry/physics.h).
+  // Activities are since the reading before of the same driver object. lost as an error.
+  virtual Result<telemetry::GpuSample> telemetry(int gpu) = 0;
+  // Power limit and locked clocks; needs no rights.
+  virtual Result<PowerState> power_settings(int gpu) = 0;
+  // Makes the settings so, whatever they were; they outlive this process. denied without rights,
+  // invalid_argument out of what the board can. An error may leave one of the two set.
+  virtual Result<void> set_power_settings(int gpu, const PowerSettings& settings) = 0;
 };
 
 // read() of every GPU. The first GPU that answers with an error ends it.

@@ -58,6 +58,15 @@ Result<void> RecordingDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
   return notes_->keep({Method::destroy_compute, {gpu, gi_id, ci_id}},
                       inner_.destroy_compute(gpu, gi_id, ci_id));
 }
+Result<telemetry::GpuSample> RecordingDriver::telemetry(int gpu) {
+  return notes_->keep({Method::telemetry, {gpu}}, inner_.telemetry(gpu));
+}
+Result<PowerState> RecordingDriver::power_settings(int gpu) {
+  return notes_->keep({Method::power_settings, {gpu}}, inner_.power_settings(gpu));
+}
+Result<void> RecordingDriver::set_power_settings(int gpu, const PowerSettings& settings) {
+  return notes_->keep(power_call(gpu, settings), inner_.set_power_settings(gpu, settings));
+}
 std::string RecordingDriver::json() const { return recording_json(notes_->calls); }
 
 // ---- replay ----
@@ -89,6 +98,15 @@ class ReplayDriver final : public NodeDriver {
   }
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override {
     return done({Method::destroy_compute, {gpu, gi_id, ci_id}});
+  }
+  Result<telemetry::GpuSample> telemetry(int gpu) override {
+    return answer<telemetry::GpuSample>({Method::telemetry, {gpu}});
+  }
+  Result<PowerState> power_settings(int gpu) override {
+    return answer<PowerState>({Method::power_settings, {gpu}});
+  }
+  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override {
+    return done(power_call(gpu, settings));
   }
 
  private:

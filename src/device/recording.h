@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxRecordedCalls = 1'000'000;
 
 // What a call answered; monostate where it answers nothing but that it is done.
 using Answer = std::variant<Error, std::monostate, DriverInfo, GpuState, std::vector<ProfileInfo>,
-                            ModeChange, int, ComputeInstance>;
+                            ModeChange, int, ComputeInstance, telemetry::GpuSample, PowerState>;
 
 struct RecordedCall {
   Call call;

@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "device/gpu_json.h"
 #include "device/recording.h"
+#include "telemetry/forms.h"
 
 namespace partita::device {
 namespace {
@@ -29,6 +30,51 @@ void write_profile(JsonWriter& out, const ProfileInfo& profile) {
   out.raw(", \"max_instances\": ").number(long{profile.max_instances});
   out.raw(", \"remaining\": ").number(long{profile.remaining});
   out.raw(fmt::format(", \"starts\": [{}]}}", fmt::join(profile.starts, ", ")));
+}
+
+void describe(Form& f, ClockRange& range) {
+  constexpr Range kClocks{.high = 1e6};
+  f.number("low_mhz", range.low.value, kClocks, "");
+  f.number("high_mhz", range.high.value, kClocks, "");
+}
+
+template <class Unit>
+void quantity(Form& f, std::string_view key, std::optional<Unit>& value) {
+  std::optional<double> number;
+  if (value) number = value->value;
+  f.number(key, number, kNumbers, "");
+  if (f.reading() != nullptr && number) value = Unit{*number};
+}
+
+void describe(Form& f, PowerState& state) {
+  quantity(f, "limit_w", state.now.limit);
+  f.object("locked_clocks", state.now.clocks, describe, "");
+  f.boolean("clocks_told", state.clocks_told, "");
+  quantity(f, "default_limit_w", state.default_limit);
+  quantity(f, "least_limit_w", state.least_limit);
+  quantity(f, "most_limit_w", state.most_limit);
+  std::vector<int> clocks;
+  for (const Mhz clock : state.clocks) clocks.push_back(static_cast<int>(clock.value));
+  f.integers("clocks_mhz", clocks, {.high = 1e6}, {.most = kMaxProfiles}, "");
+  if (f.reading() == nullptr) return;
+  state.clocks.clear();
+  for (const int clock : clocks) state.clocks.push_back(Mhz{static_cast<double>(clock)});
+}
+
+// As one line.
+template <class T>
+std::string line_of(const T& value, void (*how)(Form&, T&)) {
+  std::string text = write_form(value, how);
+  text.pop_back();
+  return text;
+}
+
+template <class T>
+T read_object(Fields in, void (*how)(Form&, T&)) {
+  T value;
+  Form::Item<T> item{&value, nullptr, how};
+  if (!in.error()) Form::read(in, {&item, &Form::Item<T>::walk});
+  return value;
 }
 
 struct AnswerWriter {
@@ -56,6 +102,10 @@ struct AnswerWriter {
   void operator()(ModeChange change) const {
     out.string(change == ModeChange::done ? "done" : "pending_reset");
   }
+  void operator()(const telemetry::GpuSample& sample) const {
+    out.raw(line_of(sample, telemetry::describe_gpu));
+  }
+  void operator()(const PowerState& state) const { out.raw(line_of<PowerState>(state, describe)); }
   void operator()(int gi_id) const { out.number(long{gi_id}); }
   void operator()(const ComputeInstance& compute) const {
     out.raw("{\"ci_id\": ").number(long{compute.ci_id});
@@ -159,8 +209,13 @@ Answer read_answer(Fields& in, Method method) {
       return in.integer("answer", kNumbers);
     case Method::create_compute:
       return read_compute(in.object("answer"));
+    case Method::telemetry:
+      return read_object<telemetry::GpuSample>(in.object("answer"), telemetry::describe_gpu);
+    case Method::power_settings:
+      return read_object<PowerState>(in.object("answer"), describe);
     case Method::destroy_instance:
     case Method::destroy_compute:
+    case Method::set_power_settings:
       if (in.known("answer")) in.refuse("answer", "this call answers nothing");
   }
   return std::monostate{};

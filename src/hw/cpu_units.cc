@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/parse_number.h"
@@ -57,13 +58,18 @@ const GpuModel* cpu_units(std::string_view name) {
       made.at(static_cast<std::size_t>(units - 1)) = model_of(units);
     return made;
   }();
+  const int units = cpu_unit_count(name);
+  if (units < 1 || units > kMaxSlices) return nullptr;
+  return &models.at(static_cast<std::size_t>(units - 1));
+}
+
+int cpu_unit_count(std::string_view name) {
   constexpr std::string_view kPrefix = "cpu-";
-  if (name.size() > kPrefix.size() + 2) return nullptr;
+  constexpr std::size_t kMostDigits = 6;
+  if (name.size() > kPrefix.size() + kMostDigits) return 0;
   const std::string lower = lower_case(name);
-  if (!lower.starts_with(kPrefix)) return nullptr;
-  const auto units = parse_number<int>(std::string_view(lower).substr(kPrefix.size()));
-  if (!units || *units < 1 || *units > kMaxSlices) return nullptr;
-  return &models.at(static_cast<std::size_t>(*units - 1));
+  if (!lower.starts_with(kPrefix)) return 0;
+  return std::max(parse_number<int>(std::string_view(lower).substr(kPrefix.size())).value_or(0), 0);
 }
 
 }  // namespace partita::hw

@@ -13,4 +13,7 @@ namespace partita::hw {
 // "CPU-1" .. "CPU-16" (kMaxSlices), whatever the case of its letters; null for every other name.
 const GpuModel* cpu_units(std::string_view name);
 
+// The units of such a name, also of more than a model has; 0 of every other name.
+int cpu_unit_count(std::string_view name);
+
 }  // namespace partita::hw

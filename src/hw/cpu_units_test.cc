@@ -19,6 +19,13 @@ TEST(CpuUnits, AreKnownByName) {
   }
 }
 
+TEST(CpuUnits, AreCountedBeyondTheModels) {
+  EXPECT_EQ(cpu_unit_count("CPU-12"), 12);
+  EXPECT_EQ(cpu_unit_count("cpu-96"), 96);
+  for (const char* name : {"CPU-0", "CPU-4x", "CPU--4", "CPU-", "4", "CPU-99999999999"})
+    EXPECT_EQ(cpu_unit_count(name), 0) << name;
+}
+
 TEST(CpuUnits, PartsMayBeCutAnywhere) {
   for (int units = 1; units <= 4; ++units) {
     const GpuModel& model = *cpu_units("CPU-" + std::to_string(units));

@@ -169,6 +169,14 @@ class FleetWorld::DriverDoor final : public device::NodeDriver {
     return around(fmt::format("destroy_compute gpu {} gi {} ci {}", gpu, gi_id, ci_id),
                   [&] { return world_.inner_->destroy_compute(gpu, gi_id, ci_id); });
   }
+  Result<telemetry::GpuSample> telemetry(int gpu) override { return world_.inner_->telemetry(gpu); }
+  Result<device::PowerState> power_settings(int gpu) override {
+    return world_.inner_->power_settings(gpu);
+  }
+  Result<void> set_power_settings(int gpu, const device::PowerSettings& settings) override {
+    return around(fmt::format("set_power_settings gpu {}", gpu),
+                  [&] { return world_.inner_->set_power_settings(gpu, settings); });
+  }
 
  private:
   void before_destroy(int gpu, int gi_id) {

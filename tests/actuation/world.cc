@@ -109,6 +109,14 @@ class World::DriverDoor final : public device::NodeDriver {
       return done;
     });
   }
+  Result<telemetry::GpuSample> telemetry(int gpu) override { return world_.inner_->telemetry(gpu); }
+  Result<device::PowerState> power_settings(int gpu) override {
+    return world_.inner_->power_settings(gpu);
+  }
+  Result<void> set_power_settings(int gpu, const device::PowerSettings& settings) override {
+    return around("set_power_settings",
+                  [&] { return world_.inner_->set_power_settings(gpu, settings); });
+  }
 
  private:
   void watch(const sim_driver::Machine& before, int gpu, int gi_id, int ci_id) {

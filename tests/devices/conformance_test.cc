@@ -148,6 +148,11 @@ class FlawedDriver final : public NodeDriver {
   Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override {
     return inner_.destroy_compute(gpu, gi_id, ci_id);
   }
+  Result<telemetry::GpuSample> telemetry(int gpu) override { return inner_.telemetry(gpu); }
+  Result<PowerState> power_settings(int gpu) override { return inner_.power_settings(gpu); }
+  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override {
+    return inner_.set_power_settings(gpu, settings);
+  }
 
  private:
   void rename(ComputeInstance& compute) const {

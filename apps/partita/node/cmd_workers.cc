@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <tuple>
@@ -19,6 +18,7 @@
 #include "node/log_rotation.h"
 #include "node/mps_workers.h"
 #include "node/state_dir.h"
+#include "places.h"
 #include "stop_request.h"
 
 namespace partita::cli {
@@ -239,8 +239,8 @@ std::function<std::optional<actuate::GatewayState>()> gateway_hook(const MpsWork
   const std::string directory = std::filesystem::path(paths.state).parent_path().string();
   return [&context = world.context, &processes = world.processes, directory,
           said = std::string()]() mutable -> std::optional<actuate::GatewayState> {
-    auto state = actuate::read_gateway({processes, context.files, directory},
-                                       context.clock.now_ns());
+    auto state =
+        actuate::read_gateway({processes, context.files, directory}, context.clock.now_ns());
     if (state) return *std::move(state);
     const std::string complaint = to_string(state.error());
     if (complaint != said) complain(context, complaint);
@@ -350,8 +350,7 @@ void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
                   "http://127.0.0.1:{port}/PATH; with the placeholders of --command. One that does "
                   "not answer is replaced")
       ->type_name("TEMPLATE|URL");
-  command
-      .add_option("--probe-timeout", flags.probe_timeout, "What takes longer has not answered")
+  command.add_option("--probe-timeout", flags.probe_timeout, "What takes longer has not answered")
       ->type_name("DURATION")
       ->capture_default_str();
   command.add_option("--probe-period", flags.probe_period, "Time between two probes of a worker")

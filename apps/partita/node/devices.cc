@@ -2,14 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdlib>
-
 #include "actuate/apply.h"
 #include "actuate/assignment.h"
 #include "decide/input.h"
 #include "drivers/nvml_mig/nvml_driver.h"
 #include "drivers/sim/sim_driver.h"
 #include "flags.h"
+#include "places.h"
 
 namespace partita::cli {
 namespace {
@@ -21,8 +20,7 @@ struct Description {
 
 Description description_of(const DeviceFlags& flags) {
   if (!flags.machine.empty()) return {flags.machine, "--machine"};
-  const char* named = std::getenv("PARTITA_SIM");
-  return {named == nullptr ? "" : named, "PARTITA_SIM"};
+  return {environment_variable("PARTITA_SIM"), "PARTITA_SIM"};
 }
 
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
@@ -95,8 +93,7 @@ device::Occupants load_occupants(Context& context, const std::string& state_dire
 
 std::optional<device::Unfinished> load_unfinished(Context& context,
                                                   const std::string& state_directory) {
-  const auto journal =
-      actuate::read_journal(context.files, actuate::journal_path(state_directory));
+  const auto journal = actuate::read_journal(context.files, actuate::journal_path(state_directory));
   if (!journal) complain(context, to_string(journal.error()));
   if (!journal || !journal->pending()) return std::nullopt;
   const actuate::BeginRecord& last = *journal->last;

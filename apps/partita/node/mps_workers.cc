@@ -1,10 +1,8 @@
 #include "node/mps_workers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "base/parse_number.h"
@@ -118,13 +116,6 @@ Result<void> release(const mps::Doors& doors, const MpsFlags& flags,
 }
 
 }  // namespace
-
-std::string default_runtime_directory() {
-  if (::geteuid() == 0) return "/run/partita";
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime != '\0') return std::string(runtime) + "/partita";
-  return fmt::format("/tmp/partita-{}", ::geteuid());
-}
 
 Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags) {
   std::vector<ShareRule> rules;

@@ -30,9 +30,6 @@ struct ShareRule {
 // The rules of the flags, those of one service first. Refuses shares that no segment could have.
 Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags);
 
-// $XDG_RUNTIME_DIR/partita, /run/partita (root) or /tmp/partita-UID: short, as sockets need it.
-std::string default_runtime_directory();
-
 // What the hooks of mps_hooks() need. `processes` must be their own door; all must outlive them.
 struct MpsWorkers {
   Context& context;

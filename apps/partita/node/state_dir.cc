@@ -1,32 +1,19 @@
 #include "node/state_dir.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdlib>
-
 #include "base/hash.h"
+#include "places.h"
 
 namespace partita::cli {
 namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string{} : std::string(value);
-}
-
-std::string home() {
-  if (::geteuid() == 0) return "/var/lib/partita";
-  const std::string state = environment("XDG_STATE_HOME");
-  return (state.empty() ? environment("HOME") + "/.local/state" : state) + "/partita";
-}
 
 // A name for the node: a hash of the UUIDs of its GPUs.
 std::string node_path(const device::NodeState& node) {
   std::string gpus;
   for (const device::GpuState& gpu : node.gpus) gpus += gpu.uuid + "\n";
-  return fmt::format("{}/node-{:016x}", home(), text_hash(gpus));
+  return fmt::format("{}/node-{:016x}", state_home(), text_hash(gpus));
 }
 
 }  // namespace
@@ -42,14 +29,14 @@ void add_state_dir(CLI::App& command, std::string& directory) {
 
 std::string state_directory(const std::string& flag, const device::NodeState& node) {
   if (!flag.empty()) return flag;
-  if (const std::string set = environment("PARTITA_STATE_DIR"); !set.empty()) return set;
+  if (const std::string set = environment_variable("PARTITA_STATE_DIR"); !set.empty()) return set;
   return node_path(node);
 }
 
 Result<std::string> found_state_directory(Context& context, const DeviceFlags& device,
                                           const std::string& flag) {
   if (!flag.empty()) return flag;
-  if (std::string set = environment("PARTITA_STATE_DIR"); !set.empty()) return set;
+  if (std::string set = environment_variable("PARTITA_STATE_DIR"); !set.empty()) return set;
   const Result<OpenDriver> opened = open_driver(context, device);
   if (!opened) return failed(opened.error());
   const Result<device::NodeState> node = device::read_node(*opened->driver);
@@ -63,7 +50,7 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open,
   if (open.machine != nullptr) {
     if (open.machine->shared_file().empty()) return FileLock();
     path = open.machine->shared_file() + ".node.lock";
-  } else if (auto made = context.files.make_directories(home()); !made) {
+  } else if (auto made = context.files.make_directories(state_home()); !made) {
     return failed(made.error());
   }
   Result<FileLock> lock = context.files.lock(path);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "places.h"
 #include "remote/launch_program.h"
 #include "remote/net/channel.h"
 #include "remote/remote_commands.h"

@@ -13,6 +13,7 @@
 #include "base/descriptor.h"
 #include "flags.h"
 #include "hw/topology.h"
+#include "remote/net/system_net.h"
 #include "remote/remote_commands.h"
 #include "remote/server/broker.h"
 #include "remote/server_places.h"
@@ -103,11 +104,7 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
 
 // Others than this host's users may only come with a token.
 Result<void> check_address(const RemoteServeFlags& flags) {
-  const bool local = flags.listen.starts_with("unix:") || flags.listen.starts_with("socket:") ||
-                     flags.listen.find("127.0.0.1:") != std::string::npos ||
-                     flags.listen.find("[::1]:") != std::string::npos ||
-                     flags.listen.find("localhost:") != std::string::npos;
-  if (local || !flags.token_file.empty()) return {};
+  if (remote::only_this_host(flags.listen) || !flags.token_file.empty()) return {};
   return bad_input("--listen", fmt::format("{} can be reached from other hosts: give a "
                                            "--token-file, too",
                                            flags.listen));

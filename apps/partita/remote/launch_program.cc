@@ -12,13 +12,13 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "places.h"
 #include "remote/net/channel.h"
 #include "remote/server_places.h"
 
@@ -146,18 +146,6 @@ Environment library_environment(const std::string& libraries,
   }
   if (!preload.empty()) added["LD_PRELOAD"] = in_front(preload, environment_variable("LD_PRELOAD"));
   return added;
-}
-
-Result<PrivateFolder> PrivateFolder::make() {
-  const std::string base = environment_variable("TMPDIR");
-  std::string path = (base.empty() ? "/tmp" : base) + "/partita-remote-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) return environment_error(path, std::strerror(errno));
-  return PrivateFolder(path);
-}
-
-PrivateFolder::~PrivateFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
 Result<PrivateServer> PrivateServer::start(const std::string& folder) {

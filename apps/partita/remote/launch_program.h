@@ -28,21 +28,6 @@ Result<std::string> read_program_file(const std::string& path);
 Environment library_environment(const std::string& libraries,
                                 const std::optional<remote::image::Program>& program);
 
-// A folder that goes with this object.
-class PrivateFolder {
- public:
-  static Result<PrivateFolder> make();
-  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
-  ~PrivateFolder();
-  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::move(other.path_)) {
-    other.path_.clear();
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // A server of ours: ends with this object, and with this process however it ends.
 class PrivateServer {
  public:

@@ -1,33 +1,17 @@
 #include "remote/server_places.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-
 #include "base/processes.h"
+#include "places.h"
 
 namespace partita::cli {
 
-std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 std::string default_remote_address() {
-  if (const std::string said = environment_variable("PARTITA_REMOTE"); !said.empty()) return said;
-  if (::getuid() == 0) return "unix:/run/partita/remote.sock";
-  if (const std::string run = environment_variable("XDG_RUNTIME_DIR"); !run.empty())
-    return "unix:" + run + "/partita/remote.sock";
-  return fmt::format("unix:/tmp/partita-{}/remote.sock", ::getuid());
+  const std::string said = environment_variable("PARTITA_REMOTE");
+  return said.empty() ? "unix:" + default_runtime_directory() + "/remote.sock" : said;
 }
 
 std::string remote_state_directory(const std::string& flag) {
-  if (!flag.empty()) return flag;
-  if (::getuid() == 0) return "/var/lib/partita/remote";
-  if (const std::string home = environment_variable("XDG_STATE_HOME"); !home.empty())
-    return home + "/partita/remote";
-  return environment_variable("HOME") + "/.local/state/partita/remote";
+  return flag.empty() ? state_home() + "/remote" : flag;
 }
 
 std::vector<remote::server::ServerState> living_servers(Files& files,

@@ -9,14 +9,9 @@
 
 namespace partita::cli {
 
-// Its value, empty where it is not set.
-std::string environment_variable(const char* name);
-
-// $PARTITA_REMOTE, else a socket in /run/partita (root) or $XDG_RUNTIME_DIR/partita, else in
-// /tmp/partita-UID.
+// $PARTITA_REMOTE, else a socket in the runtime directory.
 std::string default_remote_address();
-// `flag`, else /var/lib/partita/remote (root), $XDG_STATE_HOME/partita/remote or
-// ~/.local/state/partita/remote.
+// `flag`, else "remote" in the state home.
 std::string remote_state_directory(const std::string& flag);
 
 // The state files of servers that live, sorted by pid; those of dead ones are removed.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "hw/cpu_units.h"
 #include "remote/cpu/cpu_backend.h"
 #include "remote/cuda/cuda_backend.h"
 
@@ -22,7 +23,7 @@ Result<std::vector<Part>> cpu_parts(const PartFlags& flags) {
     shapes.assign(static_cast<std::size_t>(flags.sessions), fmt::format("CPU-{}", all));
   std::vector<Part> parts;
   for (const std::string& shape : shapes) {
-    const int units = remote::server::cpu_units(shape);
+    const int units = hw::cpu_unit_count(shape);
     if (units < 1 || units > hw::kMaxUnits)
       return bad_input("--shape", fmt::format("'{}': shapes of the CPU are CPU-1 to CPU-{}", shape,
                                               hw::kMaxUnits));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -13,6 +12,7 @@
 #include "flags.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
+#include "places.h"
 #include "serve/wire/frames.h"
 #include "serve/worker/cpu_list.h"
 #include "serve/worker/forward_engine.h"
@@ -34,11 +34,6 @@ struct WorkerFlags {
   double batch_us = 0, item_us = 0;
   std::string timeout = "60s";
 };
-
-std::string environment_of(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Where the gateway listens: --link, else beside the supervisor's state file, else in the state
 // directory.
@@ -159,7 +154,7 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
   const Result<int> threads = pin(flags);
   if (!threads) return failed(threads.error());
   flags.threads = *threads;
-  const std::string place = environment_of("PARTITA_WORKER");
+  const std::string place = environment_variable("PARTITA_WORKER");
   const serve::LoopOptions loop{
       .seat = {.link = link_of(flags, place), .place = place, .service = service},
       .leave_fd = leave->get(),

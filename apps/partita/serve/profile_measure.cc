@@ -1,7 +1,6 @@
 #include "serve/profile_measure.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "base/parse_number.h"
 #include "base/processes.h"
 #include "flags.h"
+#include "places.h"
 #include "profile/readers.h"
 #include "progress.h"
 #include "serve/measure/bench.h"
@@ -36,24 +36,6 @@ struct MeasureFlags {
   std::vector<std::string> shapes, worker_flags;
 };
 
-// A directory that goes with everything in it.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "partita-measure-XXXXXX";
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // The highest memory that a process ever had, in KiB; 0 when it is not told.
 double peak_kib(Context& context, Pid pid) {
   const Result<std::string> text = context.files.read(fmt::format("/proc/{}/status", pid));
@@ -67,7 +49,7 @@ double peak_kib(Context& context, Pid pid) {
 // The workers of one instance size and number of processes, and their bench.
 class Team {
  public:
-  Team(Context& context, const ScratchFolder& scratch, StopRequest& stop)
+  Team(Context& context, const PrivateFolder& scratch, StopRequest& stop)
       : context_(context), scratch_(scratch), stop_(stop) {}
   ~Team() { end(); }
   Team(const Team&) = delete;
@@ -152,7 +134,7 @@ class Team {
   }
 
   Context& context_;
-  const ScratchFolder& scratch_;
+  const PrivateFolder& scratch_;
   StopRequest& stop_;
   RealProcesses doors_;
   std::vector<Pid> pids_;
@@ -164,17 +146,17 @@ class Team {
 class Measurement {
  public:
   Measurement(Context& context, const MeasureFlags& flags, serve::MeasureGrid grid,
-              serve::BenchLimits limits, std::vector<int> cpus)
+              serve::BenchLimits limits, std::vector<int> cpus, PrivateFolder scratch)
       : context_(context),
         flags_(flags),
         grid_(std::move(grid)),
         limits_(limits),
         cpus_(std::move(cpus)),
+        scratch_(std::move(scratch)),
         team_(context, scratch_, stop_),
         progress_(context) {}
 
   Result<Exit> run() {
-    if (scratch_.path().empty()) return environment_error("", "no directory for temporary files");
     if (auto read = read_what_is_there(); !read) return failed(read.error());
     const std::int64_t begin = context_.clock.now_ns();
     int done = 0;
@@ -273,7 +255,7 @@ class Measurement {
   serve::BenchLimits limits_;
   std::vector<int> cpus_;
   StopRequest stop_;
-  ScratchFolder scratch_;
+  PrivateFolder scratch_;
   Team team_;
   Progress progress_;
   profile::WorkloadProfile profile_;
@@ -319,7 +301,10 @@ Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
   const serve::BenchLimits limits{
       .most_ns = static_cast<std::int64_t>(point_time->value * kSecondNs),
       .precision = flags.precision / 100};
-  return Measurement(context, flags, std::move(grid), limits, std::move(cpus)).run();
+  Result<PrivateFolder> scratch = PrivateFolder::make();
+  if (!scratch) return failed(scratch.error());
+  return Measurement(context, flags, std::move(grid), limits, std::move(cpus), *std::move(scratch))
+      .run();
 }
 
 }  // namespace

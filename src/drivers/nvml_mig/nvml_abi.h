@@ -137,6 +137,64 @@ struct GpmSupport {
 };
 static_assert(sizeof(GpmSupport) == 8);
 
+// Of performance monitoring. A sample is opaque; the list of metrics is as long as `count` says,
+// whatever a version of NVML has room for.
+struct GpmSampleTag;
+using GpmSample = GpmSampleTag*;
+struct GpmMetric {
+  unsigned metric;
+  Return result;
+  double value;  // per cent, of those below
+  const char *short_name, *long_name, *unit;
+};
+static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, result) == 4 &&
+              offsetof(GpmMetric, value) == 8 && offsetof(GpmMetric, short_name) == 16);
+struct GpmMetricsHead {
+  unsigned version, count;
+  GpmSample first, second;
+};
+static_assert(sizeof(GpmMetricsHead) == 24 && offsetof(GpmMetricsHead, first) == 8 &&
+              offsetof(GpmMetricsHead, second) == 16);
+inline constexpr unsigned kGpmVersion = 1;  // of metrics and of GpmSupport
+inline constexpr unsigned kGpmMostMetrics = 16;
+struct GpmMetrics : GpmMetricsHead {
+  GpmMetric metrics[kGpmMostMetrics];
+};
+enum class GpmMetricId : unsigned {
+  graphics = 1,
+  sm = 2,
+  occupancy = 3,
+  integer = 4,
+  any_tensor = 5,
+  dram = 10,
+  fp64 = 11,
+  fp32 = 12,
+  fp16 = 13,
+};
+
+// Fields of nvmlDeviceGetFieldValues, and types of their values.
+inline constexpr unsigned kFieldMemoryTemperature = 82;  // degrees Celsius
+inline constexpr unsigned kFieldEnergy = 83;             // millijoules
+inline constexpr unsigned kFieldPowerAverage = 185;      // milliwatts, of the last second
+inline constexpr unsigned kFieldPowerInstant = 186;
+enum class ValueType : unsigned {
+  real = 0,
+  word = 1,
+  wide = 2,
+  huge = 3,
+  signed_huge = 4,
+  signed_word = 5
+};
+inline constexpr unsigned kClockSm = 1, kClockMemory = 2;
+inline constexpr unsigned long long kNotAvailable = ~0ULL;  // of a process's memory
+
+// Reasons to be slow: bits.
+inline constexpr unsigned long long kReasonIdle = 0x1, kReasonApplication = 0x2,
+                                    kReasonPowerCap = 0x4, kReasonHardware = 0x8,
+                                    kReasonSyncBoost = 0x10, kReasonSoftwareHeat = 0x20,
+                                    kReasonHardwareHeat = 0x40, kReasonPowerBrake = 0x80,
+                                    kReasonDisplay = 0x100;
+
 struct ProcessInfoV1 {
   unsigned pid;
   unsigned long long used_memory;
@@ -175,6 +233,7 @@ static_assert(sizeof(ViolationTime) == 16 && offsetof(ViolationTime, violation_n
 
 union Value {
   double real;
+  int signed_word;
   unsigned word;
   unsigned long wide;
   unsigned long long huge;

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "device/call.h"
 #include "drivers/nvml_mig/nvml_reader.h"
+#include "drivers/nvml_mig/nvml_telemetry.h"
 
 namespace partita::drivers::nvml_mig {
 namespace {
@@ -34,7 +36,11 @@ Result<T> in_call(Result<T> result, const std::string& call) {
 class NvmlDriver final : public device::NodeDriver {
  public:
   NvmlDriver(const hw::Catalogue& catalogue, std::unique_ptr<NvmlLibrary> library)
-      : library_(std::move(library)), api_(library_->api()), reader_(catalogue, *library_) {}
+      : catalogue_(catalogue),
+        library_(std::move(library)),
+        api_(library_->api()),
+        reader_(catalogue, *library_),
+        telemetry_(*library_, reader_) {}
 
   Result<device::DriverInfo> info() override;
   Result<GpuState> read(int gpu) override {
@@ -64,8 +70,21 @@ class NvmlDriver final : public device::NodeDriver {
     return in_call(try_destroy_compute(gpu, gi_id, ci_id),
                    fmt::format("destroy_compute(gpu {}, gi {}, ci {})", gpu, gi_id, ci_id));
   }
+  Result<telemetry::GpuSample> telemetry(int gpu) override {
+    return in_call(try_telemetry(gpu), fmt::format("telemetry(gpu {})", gpu));
+  }
+  Result<device::PowerState> power_settings(int gpu) override {
+    return in_call(try_power_settings(gpu), fmt::format("power_settings(gpu {})", gpu));
+  }
+  Result<void> set_power_settings(int gpu, const device::PowerSettings& settings) override {
+    return in_call(try_set_power_settings(gpu, settings),
+                   to_string(device::power_call(gpu, settings)));
+  }
 
  private:
+  Result<telemetry::GpuSample> try_telemetry(int gpu);
+  Result<device::PowerState> try_power_settings(int gpu);
+  Result<void> try_set_power_settings(int gpu, const device::PowerSettings& settings);
   Result<GpuState> try_read(int gpu);
   Result<std::vector<device::ProfileInfo>> try_profiles(int gpu);
   Result<ModeChange> try_set_mig_mode(int gpu, bool enabled);
@@ -77,9 +96,11 @@ class NvmlDriver final : public device::NodeDriver {
   Result<abi::Place> place_of(abi::Device device, unsigned profile_id, int start);
   Result<abi::ComputeInstanceProfile> widest(abi::GpuInstance handle);
 
+  const hw::Catalogue& catalogue_;
   std::unique_ptr<NvmlLibrary> library_;
   const NvmlApi& api_;
   NvmlReader reader_;
+  NvmlTelemetry telemetry_;
 };
 
 Result<device::DriverInfo> NvmlDriver::info() {
@@ -222,6 +243,29 @@ Result<void> NvmlDriver::try_destroy_compute(int gpu, int gi_id, int ci_id) {
                                  *handle, static_cast<unsigned>(ci_id), &compute);
   if (!ok) return failed(no_such(ok.error()));
   return library_->call("nvmlComputeInstanceDestroy", api_.destroy_compute, compute);
+}
+
+Result<telemetry::GpuSample> NvmlDriver::try_telemetry(int gpu) {
+  const Result<GpuState> state = try_read(gpu);
+  if (!state) return failed(state.error());
+  if (state->lost) return failed({ErrorCode::lost, "the GPU fell off the bus", {}});
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  const hw::GpuModel* model = state->model.empty() ? nullptr : catalogue_.find(state->model);
+  const bool slices = model != nullptr && state->mig_capable;
+  return telemetry_.sample(*device, *state, slices ? model->compute_slices : 0);
+}
+
+Result<device::PowerState> NvmlDriver::try_power_settings(int gpu) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  return telemetry_.settings(*device);
+}
+
+Result<void> NvmlDriver::try_set_power_settings(int gpu, const device::PowerSettings& settings) {
+  const Result<abi::Device> device = reader_.find(gpu);
+  if (!device) return failed(device.error());
+  return telemetry_.set(*device, settings);
 }
 
 }  // namespace

@@ -158,6 +158,16 @@ Return nvmlDeviceGetGspFirmwareVersion(Device, char* text);  // room for kVersio
 Return nvmlDeviceGetGspFirmwareMode(Device, unsigned* on, unsigned* by_default);
 Return nvmlDeviceValidateInforom(Device);
 Return nvmlGpmQueryDeviceSupport(Device, GpmSupport*);
+Return nvmlGpmSampleAlloc(GpmSample*);
+Return nvmlGpmSampleFree(GpmSample);
+Return nvmlGpmSampleGet(Device, GpmSample);
+Return nvmlGpmMigSampleGet(Device, unsigned gi_id, GpmSample);
+Return nvmlGpmMetricsGet(GpmMetricsHead*);  // of a GpmMetrics
+
+// Power limits and clocks that stay until somebody else sets them; need root.
+Return nvmlDeviceSetPowerManagementLimit(Device, unsigned milliwatts);
+Return nvmlDeviceSetGpuLockedClocks(Device, unsigned low, unsigned high);
+Return nvmlDeviceResetGpuLockedClocks(Device);
 
 // Settings: what is so already may be set again, nothing else.
 Return nvmlDeviceSetPersistenceMode(Device, unsigned on);

@@ -53,7 +53,7 @@ const char* sentence(Return code) {
     case Return::function_not_found:
       return "the installed driver is too old for this call";
     case Return::no_permission:
-      return "missing rights; MIG is read and changed as root";
+      return "missing rights; MIG, clocks and power limits are changed as root";
     case Return::insufficient_resources:
       return "the placement or the capacity is taken";
     case Return::in_use:
@@ -81,15 +81,44 @@ Error NvmlLibrary::error(Return code, std::string call) const {
   return {code_of(code), std::move(message), std::move(call)};
 }
 
-void NvmlLibrary::bind() {
-  const auto find = [this](auto& function, std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      if (void* symbol = dlsym(handle_, name)) {
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-        return;
-      }
+// The first of the names that the library has.
+template <class Function>
+void NvmlLibrary::find(Function& function, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (void* symbol = dlsym(handle_, name)) {
+      function = reinterpret_cast<Function>(symbol);
+      return;
     }
-  };
+  }
+}
+
+void NvmlLibrary::bind_power() {
+  find(api_.field_values, {"nvmlDeviceGetFieldValues"});
+  find(api_.power, {"nvmlDeviceGetPowerUsage"});
+  find(api_.energy, {"nvmlDeviceGetTotalEnergyConsumption"});
+  find(api_.temperature, {"nvmlDeviceGetTemperature"});
+  find(api_.clock, {"nvmlDeviceGetClockInfo"});
+  find(api_.throttle_reasons,
+       {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  find(api_.enforced_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
+  find(api_.limit, {"nvmlDeviceGetPowerManagementLimit"});
+  find(api_.default_limit, {"nvmlDeviceGetPowerManagementDefaultLimit"});
+  find(api_.limit_range, {"nvmlDeviceGetPowerManagementLimitConstraints"});
+  find(api_.memory_clocks, {"nvmlDeviceGetSupportedMemoryClocks"});
+  find(api_.graphics_clocks, {"nvmlDeviceGetSupportedGraphicsClocks"});
+  find(api_.set_limit, {"nvmlDeviceSetPowerManagementLimit"});
+  find(api_.lock_clocks, {"nvmlDeviceSetGpuLockedClocks"});
+  find(api_.unlock_clocks, {"nvmlDeviceResetGpuLockedClocks"});
+  find(api_.gpm_support, {"nvmlGpmQueryDeviceSupport"});
+  find(api_.gpm_alloc, {"nvmlGpmSampleAlloc"});
+  find(api_.gpm_free, {"nvmlGpmSampleFree"});
+  find(api_.gpm_sample, {"nvmlGpmSampleGet"});
+  find(api_.gpm_mig_sample, {"nvmlGpmMigSampleGet"});
+  find(api_.gpm_metrics, {"nvmlGpmMetricsGet"});
+}
+
+void NvmlLibrary::bind() {
+  bind_power();
   find(api_.shutdown, {"nvmlShutdown"});
   find(api_.init_with_flags, {"nvmlInitWithFlags"});
   find(api_.init, {"nvmlInit_v2", "nvmlInit"});

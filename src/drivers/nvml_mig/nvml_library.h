@@ -4,6 +4,7 @@
 // Thread rule: as NVML, any thread.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -51,6 +52,28 @@ struct NvmlApi {
   decltype(&abi::nvmlDeviceGetMigDeviceHandleByIndex) mig_device = nullptr;
   decltype(&abi::nvmlDeviceGetGpuInstanceId) gpu_instance_id = nullptr;
   decltype(&abi::nvmlDeviceGetComputeInstanceId) compute_instance_id = nullptr;
+
+  decltype(&abi::nvmlDeviceGetFieldValues) field_values = nullptr;
+  decltype(&abi::nvmlDeviceGetPowerUsage) power = nullptr;
+  decltype(&abi::nvmlDeviceGetTotalEnergyConsumption) energy = nullptr;
+  decltype(&abi::nvmlDeviceGetTemperature) temperature = nullptr;
+  decltype(&abi::nvmlDeviceGetClockInfo) clock = nullptr;
+  decltype(&abi::nvmlDeviceGetCurrentClocksEventReasons) throttle_reasons = nullptr;
+  decltype(&abi::nvmlDeviceGetEnforcedPowerLimit) enforced_limit = nullptr;
+  decltype(&abi::nvmlDeviceGetPowerManagementLimit) limit = nullptr;
+  decltype(&abi::nvmlDeviceGetPowerManagementDefaultLimit) default_limit = nullptr;
+  decltype(&abi::nvmlDeviceGetPowerManagementLimitConstraints) limit_range = nullptr;
+  decltype(&abi::nvmlDeviceGetSupportedMemoryClocks) memory_clocks = nullptr;
+  decltype(&abi::nvmlDeviceGetSupportedGraphicsClocks) graphics_clocks = nullptr;
+  decltype(&abi::nvmlDeviceSetPowerManagementLimit) set_limit = nullptr;
+  decltype(&abi::nvmlDeviceSetGpuLockedClocks) lock_clocks = nullptr;
+  decltype(&abi::nvmlDeviceResetGpuLockedClocks) unlock_clocks = nullptr;
+  decltype(&abi::nvmlGpmQueryDeviceSupport) gpm_support = nullptr;
+  decltype(&abi::nvmlGpmSampleAlloc) gpm_alloc = nullptr;
+  decltype(&abi::nvmlGpmSampleFree) gpm_free = nullptr;
+  decltype(&abi::nvmlGpmSampleGet) gpm_sample = nullptr;
+  decltype(&abi::nvmlGpmMigSampleGet) gpm_mig_sample = nullptr;
+  decltype(&abi::nvmlGpmMetricsGet) gpm_metrics = nullptr;
 };
 
 class NvmlLibrary {
@@ -79,6 +102,9 @@ class NvmlLibrary {
  private:
   explicit NvmlLibrary(void* handle) : handle_(handle) {}
   void bind();
+  void bind_power();
+  template <class Function>
+  void find(Function& function, std::initializer_list<const char*> names);
 
   void* handle_;
   NvmlApi api_;

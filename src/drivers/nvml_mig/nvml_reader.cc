@@ -251,7 +251,6 @@ Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device) const
   return found;
 }
 
-// Compute and graphics processes; none where the driver does not tell.
 Result<std::vector<abi::ProcessInfo>> NvmlReader::processes(abi::Device device) const {
   std::vector<abi::ProcessInfo> all;
   for (const auto list : {api_.compute_processes, api_.graphics_processes}) {

@@ -54,6 +54,8 @@ class NvmlReader {
   Result<std::vector<abi::Place>> placements(abi::Device device, unsigned profile_id) const;
   Result<std::vector<device::ProfileInfo>> profiles(abi::Device device) const;
   Result<MigDevices> mig_devices(abi::Device device) const;
+  // Compute and graphics processes; none where the driver does not tell.
+  Result<std::vector<abi::ProcessInfo>> processes(abi::Device device) const;
 
  private:
   Result<void> identify(abi::Device device, device::GpuState& gpu) const;
@@ -64,7 +66,6 @@ class NvmlReader {
   Result<device::Instance> instance(abi::GpuInstance handle, const Profile& profile,
                                     const MigDevices& devices) const;
   Result<std::vector<device::ComputeInstance>> computes(abi::GpuInstance handle) const;
-  Result<std::vector<abi::ProcessInfo>> processes(abi::Device device) const;
   device::Holder holder(unsigned pid) const;
 
   const hw::Catalogue& catalogue_;

@@ -52,7 +52,7 @@ Result<std::shared_ptr<void>> wait_for_lock(const std::string& path) {
 class FileMachine final : public SharedMachine {
  public:
   FileMachine(MachineDescription description, Clock& clock, const hw::Catalogue& catalogue)
-      : SharedMachine(clock, description.speed, description.faults),
+      : SharedMachine(clock, description.speed, description.faults, description.power_rights),
         description_(std::move(description)),
         path_(description_.state),
         catalogue_(catalogue) {}
@@ -66,7 +66,9 @@ class FileMachine final : public SharedMachine {
     if (!stored) return failed(stored.error());
     Machine machine = **stored;
     machine.observe(user_processes());
+    machine.settle(now_ns());
     use(machine);
+    machine.settle(now_ns());
     machine.observe({});
     if (machine == **stored && there()) return {};
     return store(machine.text());
@@ -167,7 +169,7 @@ Result<std::unique_ptr<SharedMachine>> described_machine(const std::string& path
   if (!description) return failed(description.error());
   if (description->state.empty())
     return own_machine(make_machine(*description, path), clock, description->speed,
-                       description->faults);
+                       description->faults, description->power_rights);
   const auto beside = std::filesystem::absolute(path).parent_path() / description->state;
   description->state = beside.lexically_normal().string();
   auto machine = std::make_unique<FileMachine>(*std::move(description), clock, catalogue);

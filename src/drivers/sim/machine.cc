@@ -349,6 +349,7 @@ Result<void> Machine::reset(int gpu) {
   if (!it.processes.empty())
     return refused(ErrorCode::in_use, fmt::format("{} processes are there", it.processes.size()));
   it.mig = it.mig_pending;
+  it.power.settings = {};
   forget_instances(it);
   return {};
 }
@@ -358,6 +359,7 @@ void Machine::reboot() {
     gpu.mig = gpu.mig_pending;
     gpu.lost = false;
     gpu.processes.clear();
+    gpu.power.settings = {};
     forget_instances(gpu);
   }
 }

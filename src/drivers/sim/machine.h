@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "device/power_settings.h"
+#include "drivers/sim/power_model.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
 
@@ -21,8 +23,9 @@ namespace partita::drivers::sim {
 struct SimProcess {
   std::int64_t pid = 0;
   std::string name;
-  int gi_id = -1, ci_id = -1;  // -1, -1: on the GPU outside any instance
-  bool observed = false;       // put there by observe()
+  int gi_id = -1, ci_id = -1;           // -1, -1: on the GPU outside any instance
+  bool observed = false;                // put there by observe()
+  std::optional<double> activity = {};  // how busy it keeps its instance; empty: made up from it
   bool operator==(const SimProcess&) const = default;
 };
 
@@ -57,6 +60,7 @@ struct SimGpu {
   std::vector<SimInstance> instances;  // by gi_id
   std::vector<SimProcess> processes;   // by pid, gi_id, ci_id
   std::vector<int> free_gi_ids;        // in the order in which they are handed out
+  SimPower power = {};
   bool operator==(const SimGpu&) const = default;
 
   const SimInstance* find(int gi_id) const;  // null when there is none
@@ -127,6 +131,19 @@ class Machine {
   void lose(int gpu);
   // A lost GPU is back, as after a reset; nothing happens to one that is not lost.
   void regain(int gpu);
+
+  // ---- power
+  // What runs since now runs from `now_ns` on; nothing happens until somebody looked at the power.
+  void settle(std::int64_t now_ns);
+  // The board's power at `now_ns`, which from now on is kept up by settle(); lost, not_found.
+  Result<SimPower> power_at(int gpu, std::int64_t now_ns);
+  // The same without keeping anything: of a board that somebody looked at.
+  std::optional<SimPower> power_glance(int gpu, std::int64_t now_ns) const;
+  // Makes the settings so from `now_ns` on; invalid_argument out of what the board can,
+  // not_supported where nobody knows that.
+  Result<void> set_power(int gpu, const device::PowerSettings& settings, std::int64_t now_ns);
+  // The air that cools the boards.
+  void set_ambient(Celsius ambient);
 
   // Counts one more changing call of `method`; the numbers that it has.
   CallCount count_call(std::string_view method);

@@ -23,8 +23,8 @@ constexpr Range kCalls{.low = 1, .high = 1e9};
 constexpr Range kPids{.low = 1, .high = 2'147'483'647};
 constexpr std::size_t kMaxFaults = 10'000;
 constexpr std::size_t kMaxProcesses = 10'000;
-const std::vector<std::string> kChanges{"set_mig_mode", "create_instance", "destroy_instance",
-                                        "create_compute", "destroy_compute"};
+const std::vector<std::string> kChanges{"set_mig_mode",   "create_instance", "destroy_instance",
+                                        "create_compute", "destroy_compute", "set_power_settings"};
 
 std::string names_of(const std::vector<hw::MigProfile>& profiles) {
   std::string names;
@@ -38,7 +38,8 @@ class DescriptionReader {
   DescriptionReader(Fields& in, const hw::Catalogue& catalogue) : in_(in), catalogue_(catalogue) {}
 
   MachineDescription read() {
-    in_.only({"api_version", "kind", "gpus", "state", "speed", "faults", "instances", "processes"});
+    in_.only({"api_version", "kind", "gpus", "state", "speed", "faults", "instances", "processes",
+              "ambient_c", "power_rights"});
     if (in_.has("api_version")) in_.exactly("api_version", "partita/v1");
     if (in_.has("kind")) in_.exactly("kind", "Machine");
     each("gpus", kMaxSimGpus, [&](Fields& fields) { read_gpus(fields); });
@@ -52,10 +53,22 @@ class DescriptionReader {
            [&](Fields& fields) { read_instance(fields); });
     if (in_.has("processes"))
       each("processes", kMaxProcesses, [&](Fields& fields) { read_process(fields); });
+    if (in_.has("ambient_c"))
+      out_.ambient = Celsius{in_.number("ambient_c", {.low = -40, .high = 80})};
+    if (in_.has("power_rights")) out_.power_rights = rights();
     return std::move(out_);
   }
 
  private:
+  PowerRights rights() {
+    const std::string word = in_.text("power_rights");
+    if (word == "root") return PowerRights::root;
+    if (word == "nobody") return PowerRights::nobody;
+    if (word != "anybody")
+      in_.refuse("power_rights", "'power_rights' must be anybody, root or nobody");
+    return PowerRights::anybody;
+  }
+
   template <class Read>
   void each(std::string_view key, std::size_t most, Read read_one) {
     for (const Node& node : in_.list(key, most)) {
@@ -137,12 +150,13 @@ class DescriptionReader {
   }
 
   void read_process(Fields& fields) {
-    fields.only({"gpu", "start", "pid", "name"});
+    fields.only({"gpu", "start", "pid", "name", "activity"});
     Attached process;
     process.gpu = gpu_index(fields);
     if (fields.has("start")) process.start = fields.integer("start", {.high = hw::kMaxSlices});
     process.pid = fields.integer("pid", kPids);
     if (fields.has("name")) process.name = fields.name("name");
+    if (fields.has("activity")) process.activity = fields.number("activity", {.high = 1});
     const auto on = std::ranges::find_if(out_.instances, [&](const Present& present) {
       return present.gpu == process.gpu && present.start == process.start && present.whole;
     });
@@ -184,9 +198,12 @@ Machine make_machine(const MachineDescription& description, std::string_view ide
   for (const Attached& process : description.processes) {
     const bool outside = process.start < 0;
     const int gi_id = outside ? -1 : gi_ids.at({process.gpu, process.start});
-    CHECK(machine.attach(process.gpu, {process.pid, process.name, gi_id, outside ? -1 : 0})
+    CHECK(machine
+              .attach(process.gpu,
+                      {process.pid, process.name, gi_id, outside ? -1 : 0, false, process.activity})
               .has_value());
   }
+  machine.set_ambient(description.ambient);
   return machine;
 }
 

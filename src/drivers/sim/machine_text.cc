@@ -34,6 +34,30 @@ void write(JsonWriter& out, const SimProcess& process) {
   out.raw(fmt::format(R"({{"pid": {}, "gi_id": {}, "ci_id": {})", process.pid, process.gi_id,
                       process.ci_id));
   if (!process.name.empty()) out.raw(R"(, "name": )").string(process.name);
+  if (process.activity) out.raw(R"(, "activity": )").number(*process.activity);
+  out.raw("}");
+}
+
+void write(JsonWriter& out, const SimLoad& load) {
+  out.raw(fmt::format(R"({{"gi_id": {}, "seed": "{:016x}", "share": )", load.gi_id, load.seed));
+  out.number(load.share).raw(R"(, "level": )").number(load.level);
+  out.raw(R"(, "busy_s": )").number(load.busy_s).raw("}");
+}
+
+void write(JsonWriter& out, const SimPower& power) {
+  out.raw(R"({"ambient_c": )").number(power.ambient_c);
+  if (power.settings.limit) out.raw(R"(, "limit_w": )").number(power.settings.limit->value);
+  if (power.settings.clocks) {
+    out.raw(R"(, "low_mhz": )").number(power.settings.clocks->low.value);
+    out.raw(R"(, "high_mhz": )").number(power.settings.clocks->high.value);
+  }
+  if (power.at_ns >= 0) {
+    out.raw(fmt::format(R"(, "at_ns": "{}", "energy_j": )", power.at_ns)).number(power.energy_j);
+    out.raw(R"(, "average_w": )").number(power.average_w);
+    out.raw(R"(, "chip_c": )").number(power.chip_c);
+    out.raw(R"(, "memory_c": )").number(power.memory_c).raw(R"(, "loads": )");
+    out.list(power.loads, "       ", [&](const SimLoad& load) { write(out, load); });
+  }
   out.raw("}");
 }
 
@@ -50,6 +74,10 @@ void write(JsonWriter& out, const SimGpu& gpu) {
   out.list(gpu.instances, "       ", [&](const auto& instance) { write(out, gpu, instance); });
   out.raw(",\n     \"processes\": ");
   out.list(attached, "       ", [&](const auto& process) { write(out, process); });
+  if (gpu.power != SimPower{}) {
+    out.raw(",\n     \"power\": ");
+    write(out, gpu.power);
+  }
   out.raw("}");
 }
 
@@ -108,10 +136,11 @@ struct MachineReader {
   }
 
   static SimProcess process(Fields fields, const SimGpu& gpu) {
-    fields.only({"pid", "name", "gi_id", "ci_id"});
+    fields.only({"pid", "name", "gi_id", "ci_id", "activity"});
     SimProcess process;
     process.pid = fields.integer("pid", kStoredPids);
     if (fields.has("name")) process.name = fields.name("name");
+    if (fields.has("activity")) process.activity = fields.number("activity", {.high = 1});
     process.gi_id = fields.integer("gi_id", {.low = -1});
     process.ci_id = fields.integer("ci_id", {.low = -1});
     const SimInstance* on = gpu.find(process.gi_id);
@@ -157,7 +186,7 @@ struct MachineReader {
 
   SimGpu gpu(Fields fields) const {
     fields.only({"model", "uuid", "serial", "pci_bus_id", "mig", "mig_pending", "lost",
-                 "free_gi_ids", "instances", "processes"});
+                 "free_gi_ids", "instances", "processes", "power"});
     SimGpu gpu;
     const std::string model = fields.text("model");
     gpu.model = catalogue.find(model);
@@ -179,15 +208,57 @@ struct MachineReader {
       gpu.processes.push_back(process({fields, node}, gpu));
       if (fields.error()) return gpu;
     }
+    if (fields.has("power")) gpu.power = power(fields.object("power"), gpu);
     judge(fields, gpu);
     return gpu;
+  }
+
+  static SimLoad load(Fields fields) {
+    fields.only({"gi_id", "seed", "share", "level", "busy_s"});
+    SimLoad load;
+    load.gi_id = fields.integer("gi_id", {.low = -1, .high = 4.0 * hw::kMaxSlices});
+    load.seed = seed(fields);
+    load.share = fields.number("share", {.high = 1});
+    load.level = fields.number("level", {.high = 1});
+    load.busy_s = fields.number("busy_s", kNotNegative);
+    return load;
+  }
+
+  static SimPower power(Fields fields, const SimGpu& gpu) {
+    constexpr Range kDegrees{.low = -100, .high = 200};
+    constexpr Range kSet{.high = 1e5};
+    constexpr std::size_t kMaxLoads = hw::kMaxSlices + 1;
+    fields.only({"ambient_c", "limit_w", "low_mhz", "high_mhz", "at_ns", "energy_j", "average_w",
+                 "chip_c", "memory_c", "loads"});
+    SimPower power;
+    power.ambient_c = fields.number("ambient_c", kDegrees);
+    if (fields.has("limit_w")) power.settings.limit = Watts{fields.number("limit_w", kSet)};
+    if (fields.has("low_mhz"))
+      power.settings.clocks = {Mhz{fields.number("low_mhz", kSet)},
+                               Mhz{fields.number("high_mhz", kSet)}};
+    if (fields.error()) return power;
+    if (const std::string fault = settings_fault(power.settings, figures_of(*gpu.model));
+        !fault.empty())
+      fields.refuse("ambient_c", fault);
+    if (!fields.has("at_ns")) return power;
+    const auto at = parse_number<long>(fields.text("at_ns"));
+    if (!at || *at < 0) fields.refuse("at_ns", "'at_ns' must be nanoseconds");
+    power.at_ns = at.value_or(0);
+    power.energy_j = fields.number("energy_j", kNotNegative);
+    power.average_w = fields.number("average_w", kSet);
+    power.chip_c = fields.number("chip_c", kDegrees);
+    power.memory_c = fields.number("memory_c", kDegrees);
+    for (const Node& node : fields.list("loads", kMaxLoads)) {
+      if (fields.error()) break;
+      power.loads.push_back(load({fields, node}));
+    }
+    return power;
   }
 
   static std::uint64_t seed(Fields& fields) {
     const std::string text = fields.text("seed");
     const auto seed = parse_number<std::uint64_t>(text, 16);
-    if (!seed || text.size() != 16)
-      fields.refuse("seed", "'seed' must be 16 hexadecimal digits");
+    if (!seed || text.size() != 16) fields.refuse("seed", "'seed' must be 16 hexadecimal digits");
     return seed.value_or(0);
   }
 

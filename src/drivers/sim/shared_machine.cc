@@ -35,17 +35,21 @@ Result<void> struck(const Fault& fault) {
 
 class OwnMachine final : public SharedMachine {
  public:
-  OwnMachine(Machine machine, Clock& clock, double speed, std::vector<Fault> faults)
-      : SharedMachine(clock, speed, std::move(faults)), machine_(std::move(machine)) {}
+  OwnMachine(Machine machine, Clock& clock, double speed, std::vector<Fault> faults,
+             PowerRights rights)
+      : SharedMachine(clock, speed, std::move(faults), rights), machine_(std::move(machine)) {}
 
   Result<void> with(const std::function<void(Machine&)>& use) override {
     const std::lock_guard guard(mutex_);
     use(machine_);
+    machine_.settle(now_ns());
     return {};
   }
 
   Result<void> glance(const std::function<void(const Machine&)>& use) override {
-    return with([&](const Machine& machine) { use(machine); });
+    const std::lock_guard guard(mutex_);
+    use(machine_);
+    return {};
   }
 
  protected:
@@ -93,9 +97,21 @@ Result<void> SharedMachine::spend(std::int64_t duration_ns) {
   return {};
 }
 
+Result<void> SharedMachine::set_power(int gpu, const device::PowerSettings& settings) {
+  const bool may = power_rights_ == PowerRights::anybody ||
+                   (power_rights_ == PowerRights::root && ::geteuid() == 0);
+  if (!may) return failed({ErrorCode::denied, "power limits and clocks are set by root", {}});
+  return change("set_power_settings", [&](Machine& machine) -> Result<std::int64_t> {
+    const auto set = machine.set_power(gpu, settings, now_ns());
+    if (!set) return failed(set.error());
+    return 0;
+  });
+}
+
 std::unique_ptr<SharedMachine> own_machine(Machine machine, Clock& clock, double speed,
-                                           std::vector<Fault> faults) {
-  return std::make_unique<OwnMachine>(std::move(machine), clock, speed, std::move(faults));
+                                           std::vector<Fault> faults, PowerRights power_rights) {
+  return std::make_unique<OwnMachine>(std::move(machine), clock, speed, std::move(faults),
+                                      power_rights);
 }
 
 }  // namespace partita::drivers::sim

@@ -20,6 +20,9 @@ namespace partita::drivers::sim {
 
 inline constexpr int kMaxSimGpus = 64;
 
+// Who may set power limits and clocks; everybody else is denied, as NVML does.
+enum class PowerRights { anybody, root, nobody };
+
 // The file that PARTITA_SIM names; docs/formats.md has every key.
 struct MachineDescription {
   std::vector<Machine::Gpus> gpus;
@@ -38,9 +41,12 @@ struct MachineDescription {
     int gpu = 0, start = -1;  // start of the instance; -1: outside any instance
     std::int64_t pid = 0;
     std::string name;
+    std::optional<double> activity = {};  // see SimProcess
     bool operator==(const Attached&) const = default;
   };
   std::vector<Attached> processes;
+  Celsius ambient{30};
+  PowerRights power_rights = PowerRights::anybody;
   bool operator==(const MachineDescription&) const = default;
 };
 
@@ -54,8 +60,9 @@ Machine make_machine(const MachineDescription& description, std::string_view ide
 class SharedMachine {
  public:
   // `faults`: what goes wrong with changes, see change().
-  SharedMachine(Clock& clock, double speed, std::vector<device::Fault> faults)
-      : clock_(clock), speed_(speed), faults_(std::move(faults)) {}
+  SharedMachine(Clock& clock, double speed, std::vector<device::Fault> faults,
+                PowerRights power_rights = PowerRights::anybody)
+      : clock_(clock), speed_(speed), faults_(std::move(faults)), power_rights_(power_rights) {}
   virtual ~SharedMachine() = default;
   // The file that other processes share the machine by; empty: nobody else can see it.
   virtual std::string shared_file() const { return {}; }
@@ -74,6 +81,11 @@ class SharedMachine {
   Result<void> change(std::string_view method,
                       const std::function<Result<std::int64_t>(Machine&)>& effect);
 
+  // The time that boards go by: nanoseconds of the clock, which processes of one computer share.
+  std::int64_t now_ns() { return clock_.now_ns(); }
+  // As Machine::set_power, now; denied by the description's rights.
+  Result<void> set_power(int gpu, const device::PowerSettings& settings);
+
   // Lets `duration_ns` (times the speed) pass as a reconfiguration does: one at a time per node.
   Result<void> spend(std::int64_t duration_ns);
 
@@ -85,11 +97,13 @@ class SharedMachine {
   Clock& clock_;
   double speed_;
   std::vector<device::Fault> faults_;
+  PowerRights power_rights_;
 };
 
 // In memory.
 std::unique_ptr<SharedMachine> own_machine(Machine machine, Clock& clock, double speed,
-                                           std::vector<device::Fault> faults = {});
+                                           std::vector<device::Fault> faults = {},
+                                           PowerRights power_rights = PowerRights::anybody);
 // By its description; `path` empty: the default machine. Refused with FILE:LINE.
 Result<std::unique_ptr<SharedMachine>> open_machine(const std::string& path, Clock& clock,
                                                     const hw::Catalogue& catalogue);

@@ -303,5 +303,32 @@ TEST(SharedMachineTest, RealProcessesHoldTheDevicesThatTheySee) {
   EXPECT_EQ(status_of(user), 128 + SIGKILL);
 }
 
+TEST(SharedMachineTest, ProcessesSeeTheSamePowerAndSettings) {
+  const Folder folder(
+      "instances: [{gpu: 0, profile: 3g.40gb, start: 4}]\n"
+      "processes: [{gpu: 0, start: 4, pid: 4711, name: train.py, activity: 0.8}]\n");
+  ManualClock clock;
+  clock.now = 1'000'000 * kMs;
+  const auto one = folder.open(clock), other = folder.open(clock);
+  SimDriver mine(*one), theirs(*other);
+  Joules before;
+  for (int i = 0; i < 30; ++i) {
+    clock.now += 1'777 * kMs * (i % 5 + 1);
+    if (i == 10) ASSERT_TRUE(theirs.set_power_settings(0, {Watts{200}, {}}));
+    if (i == 20) ASSERT_TRUE(mine.set_power_settings(0, {{}, {{Mhz{600}, Mhz{900}}}}));
+    const auto seen = mine.telemetry(0), again = theirs.telemetry(0);
+    ASSERT_TRUE(seen && again);
+    EXPECT_EQ(seen->energy, again->energy);
+    EXPECT_EQ(seen->power, again->power);
+    EXPECT_EQ(seen->temperature, again->temperature);
+    EXPECT_EQ(seen->sm_clock, again->sm_clock);
+    EXPECT_EQ(mine.power_settings(0)->now, theirs.power_settings(0)->now);
+    EXPECT_GT(*seen->energy, before);
+    before = *seen->energy;
+    if (i >= 20) EXPECT_EQ(seen->sm_clock, Mhz{900});
+    if (i >= 10 && i < 20) EXPECT_LE(*seen->power, Watts{200});
+  }
+}
+
 }  // namespace
 }  // namespace partita::drivers::sim

@@ -16,6 +16,7 @@ struct Block {
 struct Floorplan {
   std::vector<Block> blocks;     // in the file's order; names are unique
   double width = 0, height = 0;  // extents; blocks start at 0, 0
+  bool own_materials = false;    // some block states its own capacity or resistivity
   bool operator==(const Floorplan&) const = default;
 };
 

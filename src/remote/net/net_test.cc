@@ -133,6 +133,15 @@ void expect_all(Channel& channel, const std::vector<SentFrame>& frames, Rng rng)
   }
 }
 
+TEST(SystemNet, KnowsWhichAddressesOnlyThisHostReaches) {
+  for (const char* local : {"unix:/tmp/a", "socket:/tmp/a", "127.0.0.1:7070", "tcp:localhost:7070",
+                            "[::1]:7070", "slow:25:127.0.0.1:7070"})
+    EXPECT_TRUE(only_this_host(local)) << local;
+  for (const char* open : {"notlocalhost:7070", "0.0.0.0:7070", "a127.0.0.1:7070", "[::]:7070",
+                           "localhost:7070.example:80", "slow:25:example.org:7070", "nothing"})
+    EXPECT_FALSE(only_this_host(open)) << open;
+}
+
 TEST_P(OnTransport, RandomFramesComeOutEqualInBothDirectionsAtOnce) {
   auto [server, client] = connected(GetParam());
   for (int seed = 0; seed < test_rounds(4); ++seed) {

@@ -117,6 +117,18 @@ Net& system_net() {
   return net;
 }
 
+bool only_this_host(std::string_view address) {
+  if (address.starts_with(kSlow)) {
+    const auto slow = parse_slow(address);
+    return slow && only_this_host(slow->address);
+  }
+  const auto where = parse_address(address);
+  if (!where) return false;
+  if (where->kind != SystemAddress::Kind::tcp) return true;
+  const std::string& host = where->host.host;
+  return host == "127.0.0.1" || host == "::1" || host == "localhost";
+}
+
 Result<std::unique_ptr<Channel>> adopt(std::vector<Descriptor> descriptors) {
   if (descriptors.size() == 1) return socket_channel(std::move(descriptors[0]));
   if (descriptors.size() != 3)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -14,5 +15,9 @@ namespace partita::remote {
 // it goes on where that process stopped, which must not use its own copy any more. A FrameReader
 // there must hold nothing that was read ahead.
 Result<std::unique_ptr<Channel>> adopt(std::vector<Descriptor> descriptors);
+
+// Whether who listens there is reached from this host only: a socket in the file system, or the
+// loopback by number or as "localhost". False for what is no address.
+bool only_this_host(std::string_view address);
 
 }  // namespace partita::remote

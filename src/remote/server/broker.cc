@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "base/processes.h"
+#include "hw/cpu_units.h"
 
 namespace partita::remote::server {
 namespace {
@@ -253,7 +254,7 @@ void Broker::act(const broker::Give& give) {
   message.session = next_session_++;
   message.request = client.request;
   message.flags = client.wanted.flags;
-  const int wanted = cpu_units(client.wanted.shape);
+  const int wanted = hw::cpu_unit_count(client.wanted.shape);
   message.units = wanted > 0 ? std::min(wanted, part.units) : part.units;
   if (!send_message(worker.control.get(), message, client.from.channel->descriptors()))
     refuse(client, kInvalidDevice, "the session's process is gone");
@@ -281,7 +282,8 @@ void Broker::act(const broker::Deny& deny) {
   if (found == clients_.end()) return;
   ++totals_.denied;
   refuse(found->second, kInvalidDevice,
-         problem_.empty() ? deny.reason : fmt::format("{} ({})", deny.reason, problem_));
+         deny.worker_failed && !problem_.empty() ? fmt::format("{} ({})", deny.reason, problem_)
+                                                 : deny.reason);
   clients_.erase(found);
 }
 

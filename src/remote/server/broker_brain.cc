@@ -3,25 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <tuple>
+
+#include "hw/cpu_units.h"
 
 namespace partita::remote::server {
 
 using broker::Action;
 
-int cpu_units(const std::string& shape) {
-  constexpr std::string_view kPrefix = "CPU-";
-  int units = 0;
-  if (!shape.starts_with(kPrefix)) return 0;
-  const char* const end = shape.data() + shape.size();
-  const auto read = std::from_chars(shape.data() + kPrefix.size(), end, units);
-  return read.ec == std::errc() && read.ptr == end && units > 0 ? units : 0;
-}
-
 bool fits(const Part& part, const std::string& shape) {
   if (shape.empty() || shape == part.shape) return true;
-  const int wanted = cpu_units(shape);
+  const int wanted = hw::cpu_unit_count(shape);
   return wanted > 0 && wanted <= part.units;
 }
 
@@ -119,7 +111,7 @@ void BrokerBrain::match(std::vector<Action>& actions) {
       if (best == seats_.size() || rank(part) < rank(best)) best = part;
     }
     if (!hope) {
-      actions.push_back(broker::Deny{waiting.client, "workers on such parts do not start"});
+      actions.push_back(broker::Deny{waiting.client, "workers on such parts do not start", true});
       waiting.client = 0;
       continue;
     }

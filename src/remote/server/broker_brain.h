@@ -32,8 +32,6 @@ using WorkerId = std::uint64_t;
 // Whether a part can serve who asks for this shape; empty: any. "CPU-2" is also served by "CPU-4",
 // on 2 of its units.
 bool fits(const Part& part, const std::string& shape);
-// The units of "CPU-4"; 0 of others.
-int cpu_units(const std::string& shape);
 
 namespace broker {
 
@@ -71,6 +69,7 @@ struct Place {
 struct Deny {
   ClientId client = 0;
   std::string reason = {};
+  bool worker_failed = false;  // what the last worker said belongs beside the reason
   bool operator==(const Deny&) const = default;
 };
 struct Stop {  // the worker, with its session if it has one

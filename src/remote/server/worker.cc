@@ -26,9 +26,16 @@ constexpr Nanos kTell = std::chrono::milliseconds(500);  // between counts told 
 constexpr Nanos kSpin = std::chrono::microseconds(200);
 constexpr Nanos kNap = std::chrono::milliseconds(100);  // at most, to look at limits
 
+constexpr Nanos kLook = std::chrono::milliseconds(10);  // between looks at who may stop us
+
 timespec as_timespec(Nanos time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
+}
+
+bool any_readable(const std::array<int, 2>& descriptors) {
+  std::array<pollfd, 2> ready{pollfd{descriptors[0], POLLIN, 0}, pollfd{descriptors[1], POLLIN, 0}};
+  return ::poll(ready.data(), ready.size(), 0) > 0;
 }
 
 void tell(int control, WorkerMessage::Kind kind, const SessionCounts& counts,
@@ -44,7 +51,7 @@ void serve_session(Channel& channel, Session& session, const WorkerOptions& opti
                    std::array<int, 2> stops,
                    const std::function<void(const SessionCounts&)>& tell_counts) {
   const Clock::time_point begun = Clock::now();
-  Clock::time_point told = begun, used = begun, moved = begun;
+  Clock::time_point told = begun, used = begun, moved = begun, looked = begun;
   std::uint64_t operations = 0;
   for (;;) {
     const Session::Step step = session.step(kSpin);
@@ -63,6 +70,10 @@ void serve_session(Channel& channel, Session& session, const WorkerOptions& opti
     if (options.wall_limit.count() > 0 && now - begun >= options.wall_limit)
       return session.end("the session's time is over (the server's --wall-limit)");
     if (step.progressed) moved = now;
+    if (now - looked >= kLook) {  // a client that always has more must not outlive a stop
+      looked = now;
+      if (any_readable(stops)) return session.end("it was stopped");
+    }
     if (step.busy || step.progressed) continue;
     if (!step.idle && now - moved < kSpin) {  // something runs that may end at once
       ::sched_yield();

@@ -1,11 +1,11 @@
-// Figures that the simulated machine does not have: clocks, power, capability. Made up per
+// Figures that the catalogue does not have: clocks, power, capability. Made up per
 // architecture to be plausible for an idle data-centre board (docs/drivers.md says so); what the
 // catalogue knows (memory, SMs) is used where it knows it.
 #pragma once
 
 #include "hw/gpu_model.h"
 
-namespace partita::nvml_sim {
+namespace partita::drivers::sim {
 
 inline constexpr const char* kDriverVersion = "580.00.00";
 
@@ -14,7 +14,7 @@ struct Figures {
   int major, minor;                  // CUDA compute capability
   unsigned cores_per_sm, bus_bits;   // bus_bits: of the memory
   unsigned sm_idle, sm_max, memory;  // clocks, MHz
-  unsigned idle_w, low_w, limit_w;   // power: now, least limit, default and highest limit
+  unsigned idle_w, low_w, limit_w;   // power: idle, least limit, default and highest limit
   unsigned pcie;                     // generation
   unsigned sms_per_slice;            // where the catalogue knows no SMs
 };
@@ -31,4 +31,4 @@ unsigned multiprocessors(const hw::GpuModel& model, const hw::MigProfile& profil
 // SMs of a compute instance of `gpcs` slices in an instance of this profile.
 unsigned multiprocessors(const hw::GpuModel& model, const hw::MigProfile& profile, int gpcs);
 
-}  // namespace partita::nvml_sim
+}  // namespace partita::drivers::sim

@@ -1,11 +1,11 @@
-#include "figures.h"
+#include "drivers/sim/figures.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "base/parse_number.h"
 
-namespace partita::nvml_sim {
+namespace partita::drivers::sim {
 namespace {
 
 constexpr unsigned long long kMibPerGigabyte = 1024;  // as names count
@@ -81,4 +81,4 @@ unsigned multiprocessors(const hw::GpuModel& model, const hw::MigProfile& profil
   return std::min(all, of_one * static_cast<unsigned>(gpcs));
 }
 
-}  // namespace partita::nvml_sim
+}  // namespace partita::drivers::sim

@@ -1,0 +1,43 @@
+#include "places.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace partita::cli {
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string state_home() {
+  if (::geteuid() == 0) return "/var/lib/partita";
+  const std::string state = environment_variable("XDG_STATE_HOME");
+  return (state.empty() ? environment_variable("HOME") + "/.local/state" : state) + "/partita";
+}
+
+std::string default_runtime_directory() {
+  if (::geteuid() == 0) return "/run/partita";
+  const std::string runtime = environment_variable("XDG_RUNTIME_DIR");
+  return runtime.empty() ? fmt::format("/tmp/partita-{}", ::geteuid()) : runtime + "/partita";
+}
+
+Result<PrivateFolder> PrivateFolder::make() {
+  std::error_code error;
+  std::string path = std::filesystem::temp_directory_path(error) / "partita-XXXXXX";
+  if (error || ::mkdtemp(path.data()) == nullptr)
+    return environment_error(path, error ? error.message() : std::strerror(errno));
+  return PrivateFolder(path);
+}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace partita::cli
