@@ -36,9 +36,9 @@ struct MicroSuite {
   std::vector<double> joules;  // measured per instruction
 };
 
-// Micro-benchmarks of one instruction, or of two in turn: decoded, some operands from registers, one
-// unit; moves and branches have none; loads reach as far as their level. `noise` is relative; a share of
-// `outliers` of the rows is off by a factor between 1.5 and 4, either way.
+// Micro-benchmarks of one instruction, or of two in turn: decoded, operands from registers, one
+// unit; moves and branches have none; loads reach as far as their level. `noise` is relative; a
+// share of `outliers` of the rows is off by a factor between 1.5 and 4, either way.
 inline MicroSuite micro_suite(std::uint64_t seed, int rows, double noise, double outliers) {
   constexpr int kDecode = 0, kRf = 6, kL1 = 7, kShared = 8, kL2 = 9, kDram = 10, kCount = 11;
   const auto use = [](numeric::DenseRows& x, int r, int kind) {
@@ -72,6 +72,17 @@ inline MicroSuite micro_suite(std::uint64_t seed, int rows, double noise, double
     suite.joules[static_cast<std::size_t>(r)] *=
         factor[static_cast<std::size_t>(r)] * std::max(0.2, 1 + noise * gaussian(rng));
   return suite;
+}
+
+// What another GPU's table may say: energies off by up to a factor of 2, believed +-100 %.
+inline std::vector<numeric::Belief> other_table(std::uint64_t seed) {
+  Rng rng = Rng(seed).split(1);
+  std::vector<numeric::Belief> beliefs;
+  for (const double joules : table51()) {
+    const double other = joules * std::exp2(2 * rng.uniform() - 1);
+    beliefs.push_back({other, other});
+  }
+  return beliefs;
 }
 
 // Largest relative error of a coefficient.
