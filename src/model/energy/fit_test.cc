@@ -2,6 +2,7 @@
 // boards; what cannot be told from the rows is refused by name.
 #include "model/energy/fit.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +130,7 @@ TEST(EnergyModelForm, RefusesWithItsLine) {
       "\"watts\": "
       "true, \"rows\": 3, \"residual_scale\": 0.1, \"condition\": null, \"r2\": 1, \"mape\": 0,\n";
   EXPECT_THAT(refusal(head + "\"components\": [{\"name\": \"sm\", \"joules_per_access\": -1}]}"),
-              HasSubstr("m.json:2: joules_per_access"));
+              HasSubstr("m.json:2: 'joules_per_access' is -1"));
   EXPECT_THAT(refusal(head + "\"components\": []}"), HasSubstr("m.json:2: no component"));
   EXPECT_EQ(refusal(head + "\"components\": [{\"name\": \"sm\", \"joules_per_access\": 1}]}"), "");
 }
