@@ -22,6 +22,7 @@ Command add_batch(CLI::App& app);
 Command add_mask(CLI::App& app);
 Command add_kernels(CLI::App& app);
 Command add_graph(CLI::App& app);
+Command add_energy(CLI::App& app);
 Command add_probe(CLI::App& app);
 Command add_status(CLI::App& app);
 Command add_apply(CLI::App& app);
