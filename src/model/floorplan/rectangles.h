@@ -23,8 +23,8 @@ std::vector<PixelBox> strongest_patches(const raster::Grid& power, const PixelBo
 struct RectangleFit {
   std::vector<std::vector<PixelBox>> boxes;  // per component, per block
   SlabGuess slab;
-  double misfit = 0;                            // mean square of the weighted residual; about 1
-  std::vector<std::vector<double>> counters;    // per capture and component: what to multiply by
+  double misfit = 0;                          // mean square of the weighted residual; about 1
+  std::vector<std::vector<double>> counters;  // per capture and component: what to multiply by
   int steps = 0;
 };
 struct RectangleOptions {
