@@ -8,6 +8,7 @@
 #include "decide/infrared.h"
 #include "decide/input.h"
 #include "flags.h"
+#include "heat/thermal_flags.h"
 #include "model/floorplan/simulate.h"
 #include "model/thermal/flp.h"
 #include "raster/heat_map.h"
@@ -22,15 +23,6 @@ struct RecoverFlags {
   double variation = 1, counter_error = 5;
   Output output;
 };
-
-std::vector<raster::Outline> outlines_of(const thermal::Floorplan& plan) {
-  std::vector<raster::Outline> outlines;
-  for (const thermal::Block& block : plan.blocks)
-    outlines.push_back({block.name, block.left / plan.width,
-                        1 - (block.bottom + block.height) / plan.height, block.width / plan.width,
-                        block.height / plan.height});
-  return outlines;
-}
 
 // The components' maps of power, each of the same strength.
 raster::Grid all_power(const floorplan::MethodMaps& maps) {

@@ -1,6 +1,6 @@
 // Blocks as rectangles, fitted to all pictures at once: edges, how components share their power
-// among their blocks, how wrong each counter was, and what is not known of the slab. The pictures of
-// rectangles are closed forms in cosine modes, so a step costs milliseconds.
+// among their blocks, how wrong each counter was, and what is not known of the slab. Rectangles are
+// closed forms in cosine modes, so a step costs milliseconds.
 #pragma once
 
 #include <string>
