@@ -39,6 +39,7 @@ Command add_thermal(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);
+Command add_floorplan(CLI::App& app);
 Command add_demo(CLI::App& app);
 
 // Commands about the program itself; but for the first they read the tree that they are part of.

@@ -86,8 +86,8 @@ Result<Calibration> calibrated(const std::vector<EvenPicture>& even, const std::
 raster::Grid corrected(const raster::Grid& reading, const Calibration& calibration) {
   raster::Grid kelvin = reading;
   for (std::size_t i = 0; i < kelvin.values.size(); ++i)
-    kelvin.values[i] = (reading.values[i] - calibration.offset.values[i]) /
-                       calibration.gain.values[i];
+    kelvin.values[i] =
+        (reading.values[i] - calibration.offset.values[i]) / calibration.gain.values[i];
   return kelvin;
 }
 

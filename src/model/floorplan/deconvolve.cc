@@ -86,8 +86,7 @@ raster::Grid wiener(const raster::Grid& kelvin_per_watt, const Trust& trust) {
   const double error = trust.model_error * trust.model_error;
   for (std::size_t m = 0; m < power.values.size(); ++m) {
     const double k = trust.kernel[m];
-    power.values[m] *=
-        k / ((1 + error) * k * k + trust.noise * trust.noise / trust.expected[m]);
+    power.values[m] *= k / ((1 + error) * k * k + trust.noise * trust.noise / trust.expected[m]);
   }
   transform.inverse(power.values);
   return power;
@@ -150,9 +149,9 @@ raster::Grid gaussian(const raster::Grid& grid, double sigma_px) {
 
 raster::Grid negative_laplacian(const raster::Grid& grid) {
   raster::Grid result(grid.rows, grid.cols);
-  result.values = with_divergence(std::move(result.values),
-                                  slopes_of(grid.values, grid.rows, grid.cols), grid.rows,
-                                  grid.cols, 1);
+  result.values =
+      with_divergence(std::move(result.values), slopes_of(grid.values, grid.rows, grid.cols),
+                      grid.rows, grid.cols, 1);
   return result;
 }
 

@@ -23,7 +23,7 @@ Trust trust_of(const SlabGuess& slab, const Session& session, double noise);
 raster::Grid wiener(const raster::Grid& kelvin_per_watt, const Trust& trust);
 
 struct TotalVariation {
-  double weight = 1;     // times what the noise asks for
+  double weight = 1;  // times what the noise asks for
   int iterations = 120;
 };
 // The answer that is nowhere negative and has the least total variation for how well it explains

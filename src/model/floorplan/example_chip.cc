@@ -78,12 +78,9 @@ ExampleChip example_chip(std::uint64_t seed) {
 
 std::vector<Component> example_components(int sm) {
   const auto named = [&](const char* block) { return fmt::format("SM{}_{}", sm, block); };
-  return {{"DECODE", {named("I_CACHE")}, true},
-          {"EXE", {named("EXE_T"), named("EXE_B")}, true},
-          {"RF", {named("REG_FILE")}, true},
-          {"L1", {named("MEM_T"), named("MEM_B")}, true},
-          {"SHRD", {named("SHD_MEM")}, true},
-          {"L2", {"L2"}, false}};
+  return {{"DECODE", {named("I_CACHE")}, true}, {"EXE", {named("EXE_T"), named("EXE_B")}, true},
+          {"RF", {named("REG_FILE")}, true},    {"L1", {named("MEM_T"), named("MEM_B")}, true},
+          {"SHRD", {named("SHD_MEM")}, true},   {"L2", {"L2"}, false}};
 }
 
 // Instructions per second of the threads of one SM, and accesses per instruction.

@@ -60,11 +60,12 @@ Result<Unmixed> unmixed(const Session& session, const std::vector<raster::Grid>&
   const Eigen::JacobiSVD<Eigen::MatrixXd> svd(even, Eigen::ComputeThinU | Eigen::ComputeThinV);
   const auto& values = svd.singularValues();
   if (!(values(values.size() - 1) * kWorstCondition > values(0)))
-    return bad_input(name, "the captures' watts do not tell the components apart: some always run "
-                           "in the same proportion");
+    return bad_input(name,
+                     "the captures' watts do not tell the components apart: some always run "
+                     "in the same proportion");
   const Eigen::MatrixXd inverse = scale.cwiseInverse().asDiagonal() * svd.matrixV() *
-                                  values.cwiseInverse().asDiagonal() *
-                                  svd.matrixU().transpose() * root.asDiagonal();
+                                  values.cwiseInverse().asDiagonal() * svd.matrixU().transpose() *
+                                  root.asDiagonal();
   Unmixed result;
   for (Eigen::Index c = 0; c < components; ++c) {
     raster::Grid grid(session.rows(), session.cols());

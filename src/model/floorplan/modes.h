@@ -13,11 +13,11 @@ namespace partita::floorplan {
 
 // What is not known well of the slab, and is fitted.
 struct SlabGuess {
-  double conductivity = 130;   // W/mK
+  double conductivity = 130;  // W/mK
   double thickness_m = 0.7e-3;
-  double bottom = 2000;        // W/m2K below, for even heating
-  double contact = 20000;      // W/m2K between silicon and substrate
-  double sheet = 0.01;         // W/K across substrate and board, conductivity times thickness
+  double bottom = 2000;    // W/m2K below, for even heating
+  double contact = 20000;  // W/m2K between silicon and substrate
+  double sheet = 0.01;     // W/K across substrate and board, conductivity times thickness
 };
 
 // Kelvin of the picture per watt per pixel, of each mode (rows x cols, row by row).

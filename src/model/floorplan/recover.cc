@@ -66,8 +66,7 @@ MethodMaps method(const Session& session, std::string name, std::string about, G
   MethodMaps made{std::move(name), std::move(about), std::move(maps), {}};
   for (std::size_t c = 0; c < session.components.size(); ++c) {
     made.maps[c] = seen_by(session, session.components[c], std::move(made.maps[c]));
-    made.masks.push_back(
-        mask_over_half(made.maps[c], place_of(session, session.components[c])));
+    made.masks.push_back(mask_over_half(made.maps[c], place_of(session, session.components[c])));
   }
   return made;
 }
@@ -148,6 +147,36 @@ SlabGuess slab_from(const Session& session, const Unmixed& unmixed) {
   return slab;
 }
 
+// Moves edges of blocks that overlap to the middle of what both cover: the fit knows nothing of
+// neighbours, HotSpot allows no overlap.
+thermal::Floorplan apart(thermal::Floorplan plan) {
+  for (int round = 0; round < 8; ++round)
+    for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+      for (std::size_t k = i + 1; k < plan.blocks.size(); ++k) {
+        thermal::Block &a = plan.blocks[i], &b = plan.blocks[k];
+        const double x = std::max(a.left, b.left), y = std::max(a.bottom, b.bottom);
+        const double x_end = std::min(a.left + a.width, b.left + b.width);
+        const double y_end = std::min(a.bottom + a.height, b.bottom + b.height);
+        if (x_end <= x || y_end <= y) continue;
+        if (x_end - x < y_end - y) {
+          thermal::Block &left = a.left + a.width / 2 < b.left + b.width / 2 ? a : b,
+                         &right = &left == &a ? b : a;
+          const double end = right.left + right.width, middle = (x + x_end) / 2;
+          left.width = middle - left.left;
+          right.left = middle;
+          right.width = end - middle;
+        } else {
+          thermal::Block &low = a.bottom + a.height / 2 < b.bottom + b.height / 2 ? a : b,
+                         &high = &low == &a ? b : a;
+          const double end = high.bottom + high.height, middle = (y + y_end) / 2;
+          low.height = middle - low.bottom;
+          high.bottom = middle;
+          high.height = end - middle;
+        }
+      }
+  return plan;
+}
+
 thermal::Floorplan plan_of(const Session& session, const RectangleFit& fit) {
   thermal::Floorplan plan;
   const double pixel = session.pixel_m;
@@ -160,7 +189,7 @@ thermal::Floorplan plan_of(const Session& session, const RectangleFit& fit) {
                              (box.bottom - box.top) * pixel, box.left * pixel,
                              (session.rows() - box.bottom) * pixel});
     }
-  return plan;
+  return apart(std::move(plan));
 }
 
 double span_in_window(const Session& session, const Grids& pictures) {
@@ -172,7 +201,8 @@ double span_in_window(const Session& session, const Grids& pictures) {
     double low = 1e300, high = -1e300;
     for (int r = 0; r < map.rows; ++r)
       for (int c = 0; c < map.cols; ++c)
-        if (in_box(window, r, c)) low = std::min(low, map.at(r, c)), high = std::max(high, map.at(r, c));
+        if (in_box(window, r, c))
+          low = std::min(low, map.at(r, c)), high = std::max(high, map.at(r, c));
     span = std::max(span, high - low);
   }
   return span;
@@ -219,8 +249,7 @@ Result<Recovery> recover(const Session& session, const RecoverOptions& options,
   for (std::size_t c = 0; c < session.components.size(); ++c) {
     const Trust trust = trust_of(slab, session, components->noise[c]);
     linear.push_back(wiener(components->kelvin_per_watt[c], trust));
-    smooth.push_back(
-        smooth_power(components->kelvin_per_watt[c], trust, {options.variation, 120}));
+    smooth.push_back(smooth_power(components->kelvin_per_watt[c], trust, {options.variation, 120}));
   }
   recovery.methods.push_back(
       method(session, "wiener", "inverted, weighted by noise and model error", std::move(linear)));
@@ -246,8 +275,8 @@ Result<std::vector<MethodScore>> scores(const Session& session, const Recovery& 
       const auto at = std::find_if(truth.blocks.begin(), truth.blocks.end(),
                                    [&](const thermal::Block& b) { return b.name == block; });
       if (at == truth.blocks.end())
-        return bad_input(name, fmt::format("no block '{}', which component {} is in", block,
-                                           component.name));
+        return bad_input(
+            name, fmt::format("no block '{}', which component {} is in", block, component.name));
       true_blocks.back().push_back(*at);
     }
   }
@@ -296,16 +325,18 @@ Result<void> check_session(const Session& session, const std::string& name) {
   if (rows < 8 || cols < 8) return refuse("pictures of less than 8 x 8 pixels show no blocks");
   for (const double side : {rows * session.pixel_m, cols * session.pixel_m})
     if (!(side >= 1e-4 && side <= 0.1))
-      return refuse(fmt::format("the die would be {:.3g} mm long; 0.1 to 100 mm can be: see "
-                                "pixel_um",
-                                1e3 * side));
+      return refuse(
+          fmt::format("the die would be {:.3g} mm long; 0.1 to 100 mm can be: see "
+                      "pixel_um",
+                      1e3 * side));
   std::set<std::string> names;
   for (const Component& component : session.components) {
     if (component.blocks.empty() || component.blocks.size() > 8)
       return refuse(fmt::format("component {} has {} blocks; 1 to 8 can be", component.name,
                                 component.blocks.size()));
     for (const std::string& block : component.blocks)
-      if (!names.insert(block).second) return refuse(fmt::format("block {} is in two components", block));
+      if (!names.insert(block).second)
+        return refuse(fmt::format("block {} is in two components", block));
   }
   const auto check = [&](const raster::Grid& grid, const std::string& what) -> Result<void> {
     if (grid.rows != rows || grid.cols != cols)
@@ -313,7 +344,8 @@ Result<void> check_session(const Session& session, const std::string& name) {
                                 grid.rows, cols, rows));
     for (const double value : grid.values)
       if (!(value >= 200 && value <= 500))
-        return refuse(fmt::format("{} shows {:.4g} K; a chip at work has 200 to 500 K", what, value));
+        return refuse(
+            fmt::format("{} shows {:.4g} K; a chip at work has 200 to 500 K", what, value));
     return {};
   };
   for (const Capture& capture : session.captures) {

@@ -18,7 +18,7 @@ struct MethodMaps {
 };
 
 struct RecoverOptions {
-  double variation = 1;    // times the weight of the total variation
+  double variation = 1;  // times the weight of the total variation
   double counter_error = 0.05;
   bool dissertation = true;  // M0 and M1 too
 };
@@ -26,8 +26,8 @@ struct RecoverOptions {
 struct Recovery {
   std::vector<MethodMaps> methods;  // simplest first; the rectangles are not among them
   RectangleFit fit;
-  thermal::Floorplan plan;          // the rectangles, metres; the picture's lower left is 0, 0
-  double kelvin_span = 0;  // largest difference of a capture from the captures' mean in the window
+  thermal::Floorplan plan;  // the rectangles, metres; the picture's lower left is 0, 0
+  double kelvin_span = 0;   // largest difference of a capture from the captures' mean in the window
 };
 
 // Refused with `name` before the message: what cannot be (see check_session).

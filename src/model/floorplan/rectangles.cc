@@ -13,7 +13,7 @@
 namespace partita::floorplan {
 namespace {
 
-constexpr double kLeastSide = 2;          // pixels
+constexpr double kLeastSide = 2;            // pixels
 constexpr double kLeastInformation = 1e-3;  // modes that say less are left out
 constexpr int kMostModes = 12000;
 constexpr double kLongestStep = 8;  // pixels an edge may move at once
@@ -67,8 +67,8 @@ Interval interval(double from, double to, int cells) {
 
 class Fit {
  public:
-  Fit(const Session& session, const std::vector<raster::Grid>& pictures,
-      const RectangleFit& start, const RectangleOptions& options)
+  Fit(const Session& session, const std::vector<raster::Grid>& pictures, const RectangleFit& start,
+      const RectangleOptions& options)
       : session_(session), options_(options), start_(start) {
     captures_ = static_cast<Index>(session.captures.size());
     components_ = static_cast<Index>(session.components.size());
@@ -296,8 +296,7 @@ class Fit {
     const auto before = logarithms(start_.slab);
     for (int k = 0; k < kPhysics; ++k) {
       const auto at = static_cast<std::size_t>(k);
-      add(shape + captures_ * components_ + k, guess.physics[at] - before[at],
-          kPhysicsSpread[at]);
+      add(shape + captures_ * components_ + k, guess.physics[at] - before[at], kPhysicsSpread[at]);
     }
     // A weak pull to stay: keeps what no picture shows from wandering.
     for (Index k = 0; k < shape; ++k) step.normal(k, k) += 1e-6;
@@ -335,8 +334,8 @@ class Fit {
     RectangleFit fit;
     fit.boxes = guess.boxes;
     fit.slab = slab_of(guess.physics);
-    fit.misfit = step.cost / (static_cast<double>(modes_.size()) *
-                              static_cast<double>(captures_ - 1));
+    fit.misfit =
+        step.cost / (static_cast<double>(modes_.size()) * static_cast<double>(captures_ - 1));
     for (Index b = 0; b < captures_; ++b) {
       fit.counters.emplace_back();
       for (Index c = 0; c < components_; ++c) fit.counters.back().push_back(1 + guess.errors(b, c));
@@ -366,8 +365,8 @@ std::vector<Patch> patches_over(const raster::Grid& power, const PixelBox& windo
   raster::Grid seen(power.rows, power.cols);
   std::vector<Patch> patches;
   const auto inside = [&](int r, int c) {
-    return r >= window.top && r < window.bottom && c >= window.left && c < window.right &&
-           r >= 0 && c >= 0 && r < power.rows && c < power.cols;
+    return r >= window.top && r < window.bottom && c >= window.left && c < window.right && r >= 0 &&
+           c >= 0 && r < power.rows && c < power.cols;
   };
   for (int row = 0; row < power.rows; ++row)
     for (int col = 0; col < power.cols; ++col) {
@@ -414,8 +413,7 @@ std::vector<Patch> halved(const Patch& patch, const raster::Grid& power) {
   const bool tall = box.bottom - box.top > box.right - box.left;
   std::vector<Patch> halves(2);
   for (const auto& [r, c] : patch.cells) {
-    const bool second =
-        tall ? 2 * r + 1 > box.top + box.bottom : 2 * c + 1 > box.left + box.right;
+    const bool second = tall ? 2 * r + 1 > box.top + box.bottom : 2 * c + 1 > box.left + box.right;
     Patch& half = halves[second ? 1 : 0];
     half.mass += power.at(r, c);
     half.cells.emplace_back(r, c);
@@ -455,8 +453,10 @@ std::vector<PixelBox> strongest_patches(const raster::Grid& power, const PixelBo
   // Along the direction in which they lie apart.
   double least_x = 1e300, most_x = -1e300, least_y = 1e300, most_y = -1e300;
   for (const PixelBox& box : boxes) {
-    least_x = std::min(least_x, box.left + box.right), most_x = std::max(most_x, box.left + box.right);
-    least_y = std::min(least_y, box.top + box.bottom), most_y = std::max(most_y, box.top + box.bottom);
+    least_x = std::min(least_x, box.left + box.right),
+    most_x = std::max(most_x, box.left + box.right);
+    least_y = std::min(least_y, box.top + box.bottom),
+    most_y = std::max(most_y, box.top + box.bottom);
   }
   const bool stacked = most_y - least_y >= most_x - least_x;
   std::stable_sort(boxes.begin(), boxes.end(), [&](const PixelBox& a, const PixelBox& b) {

@@ -1,6 +1,6 @@
 // Blocks as rectangles, fitted to all pictures at once: edges, how components share their power
-// among their blocks, how wrong each counter was, and what is not known of the slab. The pictures of
-// rectangles are closed forms in cosine modes, so a step costs milliseconds.
+// among their blocks, how wrong each counter was, and what is not known of the slab. Rectangles are
+// closed forms in cosine modes, so a step costs milliseconds.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ std::vector<PixelBox> strongest_patches(const raster::Grid& power, const PixelBo
 struct RectangleFit {
   std::vector<std::vector<PixelBox>> boxes;  // per component, per block
   SlabGuess slab;
-  double misfit = 0;                            // mean square of the weighted residual; about 1
-  std::vector<std::vector<double>> counters;    // per capture and component: what to multiply by
+  double misfit = 0;                          // mean square of the weighted residual; about 1
+  std::vector<std::vector<double>> counters;  // per capture and component: what to multiply by
   int steps = 0;
 };
 struct RectangleOptions {

@@ -66,9 +66,9 @@ raster::Grid cover_of(const thermal::Block& block, int rows, int cols, double pi
         overlap(below, below + pixel_m, block.bottom, block.bottom + block.height) / pixel_m;
     if (tall <= 0) continue;
     for (int c = 0; c < cols; ++c)
-      cover.at(r, c) = tall / pixel_m *
-                       overlap(c * pixel_m, (c + 1) * pixel_m, block.left,
-                               block.left + block.width);
+      cover.at(r, c) =
+          tall / pixel_m *
+          overlap(c * pixel_m, (c + 1) * pixel_m, block.left, block.left + block.width);
   }
   return cover;
 }

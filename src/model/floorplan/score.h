@@ -18,8 +18,7 @@ double intersection_over_union(const raster::Grid& a, const raster::Grid& b);
 double centroid_distance(const raster::Grid& a, const raster::Grid& b, double pixel_m);
 
 // The cells that lie mostly in one of these blocks: 1, others 0. Row 0 is the top.
-raster::Grid mask_of(const std::vector<thermal::Block>& blocks, int rows, int cols,
-                     double pixel_m);
+raster::Grid mask_of(const std::vector<thermal::Block>& blocks, int rows, int cols, double pixel_m);
 // The share of each cell that lies in the block: 0..1.
 raster::Grid cover_of(const thermal::Block& block, int rows, int cols, double pixel_m);
 

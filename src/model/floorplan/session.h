@@ -35,13 +35,13 @@ struct EvenPicture {
 
 struct Session {
   double pixel_m = 50e-6;
-  double noise_k = 0.05;          // of one frame (NETD)
-  double thickness_m = 0.7e-3;    // of the silicon, as far as known
-  double conductivity = 130;      // of the silicon, W/mK
-  double blur_px = 0.8;           // of the optics
+  double noise_k = 0.05;        // of one frame (NETD)
+  double thickness_m = 0.7e-3;  // of the silicon, as far as known
+  double conductivity = 130;    // of the silicon, W/mK
+  double blur_px = 0.8;         // of the optics
   std::vector<Component> components;
-  std::vector<Capture> captures;  // one of them idle, at best
-  std::vector<EvenPicture> even;  // none, or at least two temperatures
+  std::vector<Capture> captures;         // one of them idle, at best
+  std::vector<EvenPicture> even;         // none, or at least two temperatures
   std::optional<thermal::Block> window;  // where to look; the whole chip without
 
   int rows() const { return captures.front().kelvin.rows; }

@@ -196,12 +196,13 @@ Session simulated_session(const ExampleChip& chip, const SimulatedSetUp& set_up)
   programs.insert(programs.begin(), {"IDLE", std::vector<double>(session.components.size(), 0)});
   for (Program& program : programs) {
     for (double& watts : program.watts) watts *= set_up.power;
-    raster::Grid kelvin =
-        top_rise(slab, program_watts(chip, session.components, program.watts, idle, set_up.pixel_m));
+    raster::Grid kelvin = top_rise(
+        slab, program_watts(chip, session.components, program.watts, idle, set_up.pixel_m));
     for (double& value : kelvin.values) value += kCooler;
     for (double& watts : program.watts)
       watts *= std::max(0.0, 1 + set_up.counter_error * normal(counters));
-    session.captures.push_back({program.name, program.watts, set_up.frames, camera.picture(kelvin)});
+    session.captures.push_back(
+        {program.name, program.watts, set_up.frames, camera.picture(kelvin)});
   }
   for (const double kelvin : {313.15, 333.15})
     session.even.push_back(

@@ -14,11 +14,11 @@ namespace partita::floorplan {
 
 struct SimulatedSetUp {
   int sm = 1;
-  int frames = 600;        // per picture; the noise of their mean is that of one over their root
+  int frames = 600;  // per picture; the noise of their mean is that of one over their root
   double pixel_m = 50e-6;
-  double power = 0.15;     // times what the programs use at most (1.6 to 2.4 W)
+  double power = 0.15;  // times what the programs use at most (1.6 to 2.4 W)
   bool etched = true;
-  double noise_k = 0.05;   // of a frame
+  double noise_k = 0.05;  // of a frame
   double pattern_k = 0.01;
   double counter_error = 0.05;
   double silicon_m = 0.7e-3;

@@ -17,9 +17,9 @@ struct SlabLayer {
 
 struct Slab {
   double cell_m = 0;
-  std::vector<SlabLayer> layers;  // top to bottom
-  int heated = 0;                 // the layer in which power is made
-  double top_conductance = 0;     // W/m2K to the surroundings
+  std::vector<SlabLayer> layers;    // top to bottom
+  int heated = 0;                   // the layer in which power is made
+  double top_conductance = 0;       // W/m2K to the surroundings
   raster::Grid bottom_conductance;  // W/m2K of every cell to the cooler
 };
 
