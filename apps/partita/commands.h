@@ -22,8 +22,10 @@ Command add_batch(CLI::App& app);
 Command add_mask(CLI::App& app);
 Command add_kernels(CLI::App& app);
 Command add_graph(CLI::App& app);
+Command add_energy(CLI::App& app);
 Command add_probe(CLI::App& app);
 Command add_status(CLI::App& app);
+Command add_observe(CLI::App& app);
 Command add_apply(CLI::App& app);
 Command add_rollback(CLI::App& app);
 Command add_drain(CLI::App& app);
@@ -38,6 +40,7 @@ Command add_thermal(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);
+Command add_floorplan(CLI::App& app);
 Command add_demo(CLI::App& app);
 
 // Commands about the program itself; but for the first they read the tree that they are part of.

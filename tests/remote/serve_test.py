@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pwd
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import time
 import unittest
 
 PARTITA = os.environ.get("PARTITA", "")
+PROGRAMS = pathlib.Path(PARTITA).parent / "remote" / "programs"
 PATIENCE = 60
 
 
@@ -100,6 +102,77 @@ class Serve(unittest.TestCase):
         self.server.stdout.close()
         self.server.stderr.close()
         self.start("--warm", "1")  # on the same address
+
+    def program(self, *words, environment=None):
+        """`launches` under this server."""
+        if not (PROGRAMS / "launches").exists():
+            self.skipTest("the CUDA programs are not built here")
+        running = subprocess.Popen(
+            [PARTITA, "remote", "run", "--server", f"unix:{self.path}/sock", "--",
+             str(PROGRAMS / "launches"), *words], stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+        self.addCleanup(running.stderr.close)
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        return running
+
+    def in_session(self, *words):
+        """`launches` that has a session, and what the server says of it."""
+        running = self.program(*words)
+        found = []
+
+        def has_one():
+            servers = self.sessions()
+            found[:] = servers[0]["sessions"] if servers else []
+            return bool(found)
+        self.assertTrue(self.until(has_one))
+        return running, found[0]
+
+    def test_a_client_that_always_has_more_is_stopped(self):
+        self.start("--shape", "CPU-1")
+        running, session = self.in_session("forever")
+        time.sleep(0.2)
+        self.assertEqual(running.poll(), None)
+        stopped = run("stop", str(session["session"]), "--state-dir", str(self.path / "state"))
+        self.assertEqual(stopped.returncode, 0, stopped.stderr)
+        self.assertNotEqual(running.wait(PATIENCE), 0)
+        self.assertTrue(self.until(lambda: not self.sessions()[0]["sessions"]))
+
+    def test_limits_of_time_end_sessions(self):
+        self.start("--shape", "CPU-1", "--shape", "CPU-1", "--idle-limit", "300ms", "--wall-limit",
+                   "1s")
+        begin = time.monotonic()
+        idle, session = self.in_session("idle")
+        self.assertTrue(self.until(lambda: not self.sessions()[0]["sessions"]))
+        idle_end = time.monotonic() - begin
+        self.assertGreaterEqual(idle_end, 0.3)
+        busy = self.program("forever")  # never idle, so only the other limit ends it
+        begin = time.monotonic()
+        self.assertNotEqual(busy.wait(PATIENCE), 0)
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "another user's process needs root")
+    def test_sessions_are_of_the_user_that_was_named(self):
+        self.start("--shape", "CPU-1", "--user", "nobody")
+        running, session = self.in_session("forever")
+        status = pathlib.Path(f"/proc/{session['worker_pid']}/status").read_text()
+        uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
+        self.assertEqual(set(uids), {str(pwd.getpwnam("nobody").pw_uid)})
+        self.assertIn("NoNewPrivs:\t1", status)
+        running.kill()
+
+    def test_images_are_kept_under_their_digest(self):
+        kept = self.path / "images"
+        self.start("--shape", "CPU-1", "--images", str(kept))
+        program = self.program()
+        self.assertEqual(program.wait(PATIENCE), 0, program.stderr.read())
+        names = [file.name for file in kept.iterdir()]
+        self.assertEqual(len(names), 1)
+        self.assertRegex(names[0], "^[0-9a-f]{64}$")
+        # Who changes a file on the disk changes no session: what is not its name is not taken.
+        (kept / names[0]).write_bytes(b"something else")
+        program = self.program()
+        self.assertEqual(program.wait(PATIENCE), 0, program.stderr.read())
 
     def test_the_back_end_on_a_driver(self):
         driver = pathlib.Path(PARTITA).parent / "src/remote/cuda/libremote_cuda_sim.so"

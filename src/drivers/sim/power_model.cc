@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t kTickNs = 100'000'000;  // activities and clocks change this often
 constexpr std::int64_t kCoarseTickNs = 100 * kTickNs;
 constexpr std::int64_t kFineNs = 60'000'000'000;  // the last minute of a long time is told finely
+constexpr std::int64_t kBackNs = 10'000'000'000;
 constexpr double kStepMhz = 15;
 
 // Shares of the power between idle and limit.
@@ -58,16 +59,16 @@ double watts_at(double mhz, const Demand& demand, const Figures& board) {
   return board.idle_w + span * active * switching(mhz, board);
 }
 
-struct Clock {
+struct Pace {
   double mhz = 0;
   unsigned reasons = 0;
 };
 
 // The highest clock that locks, heat and the limit allow.
-Clock clock_of(const SimPower& power, const Demand& demand, const Figures& board) {
+Pace clock_of(const SimPower& power, const Demand& demand, const Figures& board) {
   const auto& lock = power.settings.clocks;
   const double low = lock ? lock->low.value : board.sm_idle;
-  Clock clock{lock ? lock->high.value : board.sm_max, 0};
+  Pace clock{lock ? lock->high.value : board.sm_max, 0};
   if (!demand.any) return {low, static_cast<unsigned>(Throttle::idle)};
   if (power.chip_c >= kSlowC) {
     const double kept = std::max(0.3, 1 - kSlowdownPerDegree * (power.chip_c - kSlowC + 1));
@@ -134,7 +135,8 @@ SimPower evolved(const SimPower& power, const Figures& board, std::int64_t now_n
     then.memory_c = then.ambient_c + kMemoryRiseC * of_limit;
     then.at_ns = now_ns;
   }
-  if (now_ns < then.at_ns) then.at_ns = now_ns;  // this computer started anew
+  // A little back: another process looked in between. A lot: this computer started anew.
+  if (now_ns < then.at_ns - kBackNs) then.at_ns = now_ns;
   while (then.at_ns < now_ns) {
     const std::int64_t step = now_ns - then.at_ns > kFineNs ? kCoarseTickNs : kTickNs;
     const std::int64_t end = (then.at_ns / step + 1) * step;
@@ -146,7 +148,7 @@ SimPower evolved(const SimPower& power, const Figures& board, std::int64_t now_n
 PowerReading reading_of(const SimPower& power, const Figures& board) {
   const std::int64_t tick = std::max<std::int64_t>(power.at_ns, 0) / kTickNs;
   const Demand demand = demand_at(power, tick);
-  const Clock clock = clock_of(power, demand, board);
+  const Pace clock = clock_of(power, demand, board);
   PowerReading reading{.watts = watts_at(clock.mhz, demand, board),
                        .sm_mhz = clock.mhz,
                        .reasons = clock.reasons,

@@ -1,6 +1,13 @@
 // Many small launches without a wait between them, with parameters of every kind: bytes, shorts,
 // a large structure, an array of more than 4 KB in one parameter's neighbourhood.
+//     launches          some, checked
+//     launches forever  until somebody ends it; fails when the device is gone
+//     launches idle     one, then nothing for an hour; fails when the device is gone by then
 #include "program.h"
+
+#include <unistd.h>
+
+#include <string>
 
 struct Large {
   double values[40];
@@ -20,9 +27,20 @@ KERNEL(launches_mixed, (char a, short b, double c, Large large, float4 v, unsign
   if (at == large.count) out[at] = large.mark;
 }
 
-int main() {
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "";
   const int launches = 2000;
   int* sum = to_device(std::vector<int>(1, 0));
+  while (how == "forever") {
+    LAUNCH(launches_add, 1, 32, 0, nullptr, sum, 1);
+    MUST(cudaGetLastError());
+  }
+  if (how == "idle") {
+    LAUNCH(launches_add, 1, 32, 0, nullptr, sum, 1);
+    MUST(cudaDeviceSynchronize());
+    sleep(3600);
+    MUST(cudaDeviceSynchronize());
+  }
   long long want = 0;
   for (int at = 0; at < launches; ++at) {
     LAUNCH(launches_add, 1, 32, 0, nullptr, sum, at % 7);
