@@ -159,4 +159,32 @@ std::string digest(const KernelProblem& problem) {
   return out.text();
 }
 
+std::string digest(const PowerProblem& problem) {
+  Digester out;
+  out.add(std::string_view("power")).add(problem.table.idle.value);
+  for (const int units : problem.table.units_in) out.add(units);
+  for (const ClockIdle& clock : problem.table.clocks)
+    out.add(clock.clock.value).add(clock.active_idle.value);
+  std::vector<std::string> models;
+  for (const PowerService* service : sorted_by(
+           problem.services, [](const PowerService& s) -> const auto& { return s.name; })) {
+    out.add(std::string_view(service->name)).add(std::string_view(service->model));
+    out.add(service->rate.value).add(service->slo.value).add(service->percentile);
+    models.push_back(service->model);
+  }
+  std::ranges::sort(models);
+  models.erase(std::unique(models.begin(), models.end()), models.end());
+  for (const std::string& name : models) {
+    const ModelResponse* model = problem.table.find(name);
+    if (!model) continue;
+    out.add(std::string_view(name)).add(std::uint64_t{model->points.size()});
+    for (const PowerPoint& point : model->points) {
+      out.add(point.clock.value).add(point.units).add(point.batch);
+      out.add(point.p95.value).add(point.max_rate.value).add(point.power.value);
+    }
+  }
+  out.add(std::string_view(to_string(problem.gating)));
+  return out.add(std::string_view(to_string(problem.promise))).text();
+}
+
 }  // namespace partita::plan

@@ -8,6 +8,7 @@
 
 #include "plan/batch.h"
 #include "plan/kernels.h"
+#include "plan/power.h"
 #include "plan/serving.h"
 
 namespace partita::plan {
@@ -24,5 +25,9 @@ std::string digest(const BatchProblem& problem);
 
 // Of all of it; workers and options are known by their place.
 std::string digest(const KernelProblem& problem);
+
+// Of the services, the points of their models, the powers of the idle board, gating and promise.
+// How many GPUs there are, their cap and what unused ones take do not count.
+std::string digest(const PowerProblem& problem);
 
 }  // namespace partita::plan

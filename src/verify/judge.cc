@@ -7,6 +7,7 @@
 #include "plan/digest.h"
 #include "verify/batch.h"
 #include "verify/kernels.h"
+#include "verify/power.h"
 #include "verify/serving.h"
 
 namespace partita::verify {
@@ -72,6 +73,19 @@ Verdict<plan::PlannedKernels> judge(const plan::KernelProblem& problem,
   if (violations.empty()) violations = verify(problem, planned.plan, planned.lanes, topology);
   std::vector<Reason> reasons = other_problem(planned.problem_digest, digest);
   return pass(std::move(planned), digest, std::move(reasons), violations);
+}
+
+Verdict<plan::PowerPlan> judge(const plan::PowerProblem& problem, plan::PowerPlan plan) {
+  const std::string digest = plan::digest(problem);
+  const std::vector<Reason> violations = verify(problem, plan);
+  std::vector<Reason> reasons = other_problem(plan.problem_digest, digest);
+  return pass(std::move(plan), digest, std::move(reasons), violations);
+}
+
+Verdict<plan::PowerSchedule> judge(const plan::PowerProblem& problem, const plan::PowerTrace& trace,
+                                   const plan::TransitionCost& cost, plan::PowerSchedule schedule) {
+  std::vector<Reason> violations = verify(problem, trace, cost, schedule);
+  return Judge::pass(std::move(schedule), plan::digest(problem), std::move(violations));
 }
 
 Verdict<plan::ServingPlan> judge_alone(const hw::Catalogue& catalogue, plan::ServingPlan plan) {

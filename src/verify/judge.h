@@ -11,6 +11,7 @@
 #include "plan/batch.h"
 #include "plan/judged.h"
 #include "plan/kernels.h"
+#include "plan/power.h"
 #include "plan/reason.h"
 #include "plan/serving.h"
 
@@ -32,6 +33,10 @@ Verdict<plan::ServingPlan> judge(const plan::ServingProblem& problem, plan::Serv
 Verdict<plan::BatchSchedule> judge(const plan::BatchProblem& problem, plan::BatchSchedule schedule);
 Verdict<plan::PlannedKernels> judge(const plan::KernelProblem& problem,
                                     const hw::Topology& topology, plan::PlannedKernels planned);
+Verdict<plan::PowerPlan> judge(const plan::PowerProblem& problem, plan::PowerPlan plan);
+// A schedule has no digest: it is judged against the trace that it was made for.
+Verdict<plan::PowerSchedule> judge(const plan::PowerProblem& problem, const plan::PowerTrace& trace,
+                                   const plan::TransitionCost& cost, plan::PowerSchedule schedule);
 
 // A plan whose services nobody has at hand: what the document says must hold together. Placements
 // are legal, every instance carries something and its service has a row, every row has an instance,

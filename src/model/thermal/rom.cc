@@ -20,20 +20,14 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kDeflated = 1e-7;      // of a direction's first length: it adds nothing
-constexpr double kSilentWatts = 1e-9;   // K/W; modes that show less are left out
+constexpr double kSilentWatts = 1e-7;   // K/W; modes that show less are left out
 constexpr double kSilentKelvin = 1e-7;  // of a start of 1 K
 constexpr double kSlowestRate = 0.01;   // 1/s
 constexpr double kFastestRate = 100;    // per interval
 constexpr double kLongestInterval = 1e4;
-constexpr int kRates = 8;
-
-std::vector<double> default_rates(double interval) {
-  const double fastest = std::max(kFastestRate / interval, 10 * kSlowestRate);
-  std::vector<double> rates;
-  for (int i = 0; i < kRates; ++i)
-    rates.push_back(kSlowestRate * std::pow(fastest / kSlowestRate, i / (kRates - 1.0)));
-  return rates;
-}
+constexpr int kCoarseRates = 5;
+constexpr int kMostHalvings = 4;
+constexpr int kExpectedRates = 12;
 
 // sum over j of columns[j] * factors[j], four columns at a time.
 void combine(std::span<const double> columns, std::span<const double> factors,
@@ -72,8 +66,9 @@ void add_weights(std::span<double> map, const Network::Parts& parts, const Block
 // capacities, so that their product is the plain one.
 class Projection {
  public:
-  explicit Projection(const Network& network)
+  Projection(const Network& network, double tolerance)
       : network_(network),
+        tolerance_(tolerance),
         transform_(network.rows(), network.cols()),
         root_(to_vector(node_capacities(network)).cwiseSqrt()) {
     const Network::Parts& parts = network.parts();
@@ -106,12 +101,14 @@ class Projection {
   }
   const MatrixXd& basis() const { return basis_; }
 
-  // Adds the states to the basis, but for what it holds already.
-  void add(MatrixXd states) {
+  // Adds the states to the basis, but for what it holds already. Returns what blocks saw of it.
+  double add(MatrixXd states) {
     const VectorXd lengths = states.colwise().norm();
     const Index old = basis_.cols();
     for (int pass = 0; pass < 2 && old > 0; ++pass)
       states.noalias() -= basis_ * (basis_.transpose() * states).eval();
+    const double news =
+        ((root_.cwiseInverse().asDiagonal() * seen_).transpose() * states).cwiseAbs().maxCoeff();
     std::vector<Index> left;
     for (Index j = 0; j < states.cols(); ++j) left.push_back(j);
     std::vector<Index> taken;
@@ -133,10 +130,11 @@ class Projection {
     basis_.conservativeResize(root_.size(), old + static_cast<Index>(taken.size()));
     for (std::size_t i = 0; i < taken.size(); ++i)
       basis_.col(old + static_cast<Index>(i)) = states.col(taken[i]);
+    return news;
   }
 
   // The answers to all blocks' heat, and to the stored heat of `starts`, at one rate.
-  void add_rate(double rate, const MatrixXd& starts) {
+  double add_rate(double rate, const MatrixXd& starts) {
     const SpectralSolver solver(network_, rate);
     MatrixXd states(root_.size(), heat_.cols() + starts.cols());
     for (Index j = 0; j < states.cols(); ++j) {
@@ -145,7 +143,26 @@ class Projection {
                                  : starts.col(j - heat_.cols()).cwiseProduct(root_).eval();
       states.col(j) = to_vector(solver.solve(span_of(right))).cwiseProduct(root_);
     }
-    add(std::move(states));
+    return add(std::move(states));
+  }
+
+  // The same at rates between `slow` and `fast`, where there is still something to see.
+  void add_between(double slow, double fast, const MatrixXd& starts, int halvings) {
+    if (halvings == 0) return;
+    const double middle = std::sqrt(slow * fast);
+    const double news = add_rate(middle, starts);
+    if (news < tolerance_) return;
+    add_between(slow, middle, starts, halvings - 1);
+    add_between(middle, fast, starts, halvings - 1);
+  }
+  void add_decades(double interval, const MatrixXd& starts) {
+    const double fastest = std::max(kFastestRate / interval, 10 * kSlowestRate);
+    std::vector<double> rates;
+    for (int i = 0; i < kCoarseRates; ++i)
+      rates.push_back(kSlowestRate * std::pow(fastest / kSlowestRate, i / (kCoarseRates - 1.0)));
+    for (const double rate : rates) add_rate(rate, starts);
+    for (std::size_t i = 1; i < rates.size(); ++i)
+      add_between(rates[i - 1], rates[i], starts, kMostHalvings);
   }
 
   // The projected network; symmetric.
@@ -189,6 +206,7 @@ class Projection {
   }
 
   Network network_;
+  double tolerance_;
   numeric::CosineTransform transform_;
   VectorXd root_;
   MatrixXd heat_, seen_, basis_;
@@ -225,7 +243,8 @@ Result<void> check_request(const Network& network, Seconds interval, const Reduc
                      "cells (grid_map_mode)");
   for (const double rate : options.rates)
     if (!(rate > 0)) return bad_input("", fmt::format("a rate of {} 1/s", rate));
-  const double rates = options.rates.empty() ? kRates : static_cast<double>(options.rates.size());
+  const double rates =
+      options.rates.empty() ? kExpectedRates : static_cast<double>(options.rates.size());
   const double states = (rates + 1) * static_cast<double>(network.block_names().size() + 2);
   if (states * static_cast<double>(network.nodes()) > kMostReducedNumbers)
     return bad_input("", fmt::format("{} nodes and {} blocks are too many for a reduced model; "
@@ -254,7 +273,7 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
                             const ReduceOptions& options) {
   if (auto checked = check_request(network, interval, options); !checked)
     return failed(checked.error());
-  Projection projection(network);
+  Projection projection(network, options.tolerance);
   const std::size_t count = options.initial.empty() ? 1 : 2;
   MatrixXd starts(static_cast<Index>(network.nodes()), static_cast<Index>(count));
   starts.col(0) = projection.scaled(std::vector<double>(network.nodes(), 1.0));
@@ -266,8 +285,8 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
   }
   projection.add(starts);
   projection.add_rate(0, starts);
-  for (const double rate : options.rates.empty() ? default_rates(interval.value) : options.rates)
-    projection.add_rate(rate, starts);
+  for (const double rate : options.rates) projection.add_rate(rate, starts);
+  if (options.rates.empty()) projection.add_decades(interval.value, starts);
 
   const Eigen::SelfAdjointEigenSolver<MatrixXd> modes(projection.conductances());
   CHECK(modes.info() == Eigen::Success && modes.eigenvalues()(0) > 0);
