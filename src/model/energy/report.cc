@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMicro = 1e6;
 constexpr double kJoulesPerKwh = 3.6e6;
+constexpr double kMostUnits = 9e15;  // that doubles count exactly
 
 double joules(Microjoules energy) { return static_cast<double>(energy) / kMicro; }
 
@@ -144,6 +145,10 @@ class Digits {
     for (const double part : parts) sum += part;
     const double unit = std::pow(10, decimals_);
     std::vector<std::string> out;
+    if (sum * unit > kMostUnits) {  // parts that are not those of the total
+      for (const double part : parts) out.push_back(of(part));
+      return out;
+    }
     for (const std::int64_t part : apportion(parts, std::llround(sum * unit)))
       out.push_back(fmt::format("{:.{}f}", static_cast<double>(part) / unit, decimals_));
     return out;
