@@ -104,6 +104,15 @@ Return Library::initialise() {
   });
 }
 
+bool Library::looked_lately() {
+  constexpr std::int64_t kLatelyNs = 100'000'000;
+  const std::lock_guard guard(mutex_);
+  const std::int64_t now = clock.now_ns();
+  if (looked_ns_ >= 0 && now - looked_ns_ < kLatelyNs) return true;
+  looked_ns_ = now;
+  return false;
+}
+
 Return Library::shut_down() {
   const std::lock_guard guard(mutex_);
   if (users_ == 0) return Return::uninitialized;
@@ -177,6 +186,51 @@ Return on_used_device(Device device, bool arguments, const Use& use) {
 
 Return on_gpu(Device device, bool arguments, const Use& use) {
   return on_entity(device, arguments, is_gpu, unless_lost(use));
+}
+
+Return on_power(Device device, bool arguments, const PowerUse& use) {
+  return guarded([&] {
+    const auto machine = Library::here().machine();
+    if (!machine) return Return::uninitialized;
+    if (!arguments) return Return::invalid_argument;
+    const std::int64_t now_ns = machine->now_ns();
+    std::optional<Return> result;
+    if (Library::here().looked_lately()) {
+      const auto ran = machine->glance([&](const Machine& now) {
+        result = on_entity_of(now, device, is_gpu, unless_lost([&](const Target& target) {
+                                const auto power = now.power_glance(target.index, now_ns);
+                                return power ? use(target, *power) : Return::not_ready;
+                              }));
+      });
+      if (!ran) return code_of(ran.error());
+      if (*result != Return::not_ready) return *result;
+    }
+    const auto ran = machine->with([&](Machine& now) {
+      result = on_entity_of(now, device, is_gpu, unless_lost([&](const Target& target) {
+                              const auto power = now.power_at(target.index, now_ns);
+                              return power ? use(target, *power) : code_of(power.error());
+                            }));
+    });
+    return ran ? *result : code_of(ran.error());
+  });
+}
+
+Return set_power(Device device, const std::function<void(device::PowerSettings&)>& change_one) {
+  device::PowerSettings settings;
+  int gpu = -1;
+  const Return found = on_gpu(device, true, [&](const Target& target) {
+    gpu = target.index;
+    settings = target.gpu.power.settings;
+    return Return::success;
+  });
+  if (found != Return::success) return found;
+  change_one(settings);
+  return guarded([&] {
+    const auto machine = Library::here().machine();
+    if (!machine) return Return::uninitialized;
+    const auto done = machine->set_power(gpu, settings);
+    return done ? Return::success : code_of(done.error());
+  });
 }
 
 Return on_mig_device(Device device, bool arguments, const Use& use) {

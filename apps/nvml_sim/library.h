@@ -16,6 +16,7 @@
 #include "drivers/nvml_mig/nvml_functions.h"
 #include "drivers/sim/figures.h"
 #include "drivers/sim/shared_machine.h"
+#include "gpm_samples.h"
 #include "handles.h"
 
 namespace partita::nvml_sim {
@@ -52,6 +53,11 @@ class Library {
 
   Handles handles;
   RealClock clock;
+  GpmSamples gpm;
+
+  // Whether this process looked at the processes of this computer a moment ago; if not, it is
+  // about to.
+  bool looked_lately();
 
  private:
   std::mutex mutex_;
@@ -59,6 +65,7 @@ class Library {
   std::shared_ptr<drivers::sim::SharedMachine> machine_;
   std::shared_ptr<Machine> boards_;
   std::string opened_;  // description that machine_ came from
+  std::int64_t looked_ns_ = -1;
 };
 
 // What a handle stands for, on the present machine.
@@ -98,6 +105,11 @@ Return on_any_device(Device device, bool arguments, const Use& use);
 Return on_board(Device device, bool arguments, const Use& use);
 // ... on a GPU; a MIG device is not_supported.
 Return on_gpu(Device device, bool arguments, const Use& use);
+// ... on a GPU with its power at this moment; a MIG device is not_supported.
+using PowerUse = std::function<Return(const Target&, const drivers::sim::SimPower&)>;
+Return on_power(Device device, bool arguments, const PowerUse& use);
+// Changes the GPU's power settings: `change_one` gets those of now.
+Return set_power(Device device, const std::function<void(device::PowerSettings&)>& change_one);
 // ... on a MIG device; a GPU is invalid_argument.
 Return on_mig_device(Device device, bool arguments, const Use& use);
 // ... on a GPU in MIG mode; without it not_supported, a MIG device is invalid_argument.

@@ -14,7 +14,6 @@ constexpr std::size_t kMostStates = 16;
 constexpr unsigned kAccountedProcesses = 4000;
 constexpr unsigned kBanksWithAllSpareRows = 640;
 constexpr unsigned kMegabitsOfThirdGeneration = 8000;
-constexpr unsigned kGpmSupportVersion = 1;
 
 // A list that is empty.
 Return none(Device device, unsigned* count) {
@@ -116,14 +115,6 @@ Return nvmlDeviceGetGspFirmwareMode(Device device, unsigned* on, unsigned* by_de
 }
 Return nvmlDeviceValidateInforom(Device device) {
   return on_gpu(device, true, [](const Target&) { return Return::success; });
-}
-
-// The board has no performance monitor; the other functions of it are not_supported.
-Return nvmlGpmQueryDeviceSupport(Device device, abi::GpmSupport* support) {
-  return on_gpu(device, given(support), [&](const Target&) {
-    if (support->version != kGpmSupportVersion) return Return::argument_version_mismatch;
-    return answer(&support->supported, 0);
-  });
 }
 
 Return nvmlDeviceSetPersistenceMode(Device device, unsigned on) { return keep(device, on, 1, 1); }

@@ -1,6 +1,8 @@
-// What a GPU does: memory, clocks, power, temperatures, errors. The machine runs no kernels, so the
-// figures are those of an idle board; only energy moves, with the time since this computer started.
+// What a GPU does: memory, clocks, power, temperatures, errors. Power, heat and clocks are those of
+// the simulated machine (drivers/sim/power_model.h); the machine runs no kernels.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "drivers/sim/figures.h"
@@ -11,11 +13,10 @@ namespace {
 
 constexpr unsigned long long kBytesPerMib = 1ULL << 20;
 constexpr unsigned kClockSm = 1, kClockMemory = 2, kClockVideo = 3, kClocks = 4;
-constexpr unsigned kTemperature = 32, kThresholds = 8;
+constexpr unsigned kThresholds = 8;
 constexpr unsigned kPState0 = 0;
-constexpr unsigned long long kThrottleIdle = 1, kThrottleKnown = 0x1FF;
-constexpr unsigned kUnsigned = 1, kUnsignedLongLong = 3;  // types of field values
-constexpr unsigned kFieldEcc = 1, kFieldEccPending = 2, kFieldEnergy = 83;
+constexpr unsigned long long kThrottleKnown = 0x1FF;
+constexpr unsigned kFieldEcc = 1, kFieldEccPending = 2;
 constexpr unsigned kFieldRemapped = 142, kFieldRemappedLast = 145;
 
 struct Bytes {
@@ -32,9 +33,29 @@ Bytes memory_of(const Target& target) {
   return {total * kBytesPerMib, most > 0 && most < total ? (total - most) * kBytesPerMib : 0};
 }
 
-unsigned long long energy_mj(const Target& target) {
-  const auto since_ms = static_cast<unsigned long long>(Library::here().clock.now_ns() / 1'000'000);
-  return since_ms * figures_of(*target.gpu.model).idle_w;
+using drivers::sim::PowerReading;
+using drivers::sim::reading_of;
+using drivers::sim::SimPower;
+
+unsigned long long rounded(double value) {
+  return static_cast<unsigned long long>(std::max(0.0, std::floor(value)));
+}
+
+unsigned limit_mw(const Target& target, const SimPower& power) {
+  const unsigned usual = figures_of(*target.gpu.model).limit_w;
+  return static_cast<unsigned>(
+      rounded(power.settings.limit.value_or(Watts{1.0 * usual}).value * 1000));
+}
+
+// What the board does at this moment, as a whole number.
+template <class Answer>
+Return moment(Device device, Answer* out,
+              const std::function<double(const SimPower&, const PowerReading&)>& of) {
+  return on_power(device, given(out), [&](const Target& target, const SimPower& power) {
+    const Figures& figures = figures_of(*target.gpu.model);
+    if (figures.limit_w == 0) return Return::not_supported;
+    return answer(out, rounded(of(power, reading_of(power, figures))));
+  });
 }
 
 // One number of the figures, times `unit`.
@@ -56,10 +77,15 @@ Return not_there(Device device, bool arguments) {
   return on_gpu(device, arguments, [](const Target&) { return Return::not_supported; });
 }
 
-Return clock_of(Device device, unsigned clock, unsigned* out, bool highest) {
+Return highest_clock(Device device, unsigned clock, unsigned* out) {
   if (clock >= kClocks) return on_gpu(device, false, [](const Target&) { return Return::unknown; });
   if (clock == kClockMemory) return figure(device, out, &Figures::memory);
-  return figure(device, out, highest ? &Figures::sm_max : &Figures::sm_idle);
+  return figure(device, out, &Figures::sm_max);
+}
+
+Return present_clock(Device device, unsigned clock, unsigned* out) {
+  if (clock >= kClocks || clock == kClockMemory) return highest_clock(device, clock, out);
+  return moment(device, out, [](const SimPower&, const PowerReading& now) { return now.sm_mhz; });
 }
 
 // Not told of a GPU in MIG mode, nor of MIG devices; else nothing runs.
@@ -71,17 +97,46 @@ Return engine_use(Device device, unsigned* percent, unsigned* period_us) {
   });
 }
 
-void fill(const Target& target, abi::FieldValue& value) {
+// Milliwatts, millijoules or degrees of a field that moves.
+std::optional<double> moving(const Target& target, const SimPower& power, unsigned field) {
+  const Figures& figures = figures_of(*target.gpu.model);
+  constexpr unsigned kLeastLimit = 187, kMostLimit = 188, kDefaultLimit = 189, kLimit = 190;
+  switch (field) {
+    case abi::kFieldMemoryTemperature:
+      return power.memory_c;
+    case abi::kFieldEnergy:
+      return power.energy_j * 1000;
+    case abi::kFieldPowerAverage:
+      return power.average_w * 1000;
+    case abi::kFieldPowerInstant:
+      return reading_of(power, figures).watts * 1000;
+    case kLeastLimit:
+      return figures.low_w * 1000.0;
+    case kMostLimit:
+    case kDefaultLimit:
+      return figures.limit_w * 1000.0;
+    case kLimit:
+      return limit_mw(target, power);
+    default:
+      return std::nullopt;
+  }
+}
+
+void fill(const Target& target, const SimPower& power, abi::FieldValue& value) {
   value.time_us = Library::here().clock.now_ns() / 1000;
   value.latency_us = 0;
   value.result = Return::success;
-  value.value_type = kUnsigned;
+  value.value_type = static_cast<unsigned>(abi::ValueType::word);
   value.value.huge = 0;
-  if (value.field == kFieldEcc || value.field == kFieldEccPending) {
+  if (const auto now = moving(target, power, value.field)) {
+    if (value.field == abi::kFieldEnergy) {
+      value.value_type = static_cast<unsigned>(abi::ValueType::huge);
+      value.value.huge = rounded(*now);
+    } else {
+      value.value.word = static_cast<unsigned>(rounded(*now));
+    }
+  } else if (value.field == kFieldEcc || value.field == kFieldEccPending) {
     value.value.word = 1;
-  } else if (value.field == kFieldEnergy) {
-    value.value_type = kUnsignedLongLong;
-    value.value.huge = energy_mj(target);
   } else if (value.field < kFieldRemapped || value.field > kFieldRemappedLast) {
     value.result = Return::not_supported;
   }
@@ -125,9 +180,13 @@ Return nvmlDeviceGetBAR1MemoryInfo(Device device, abi::Bar1Memory* memory) {
 }
 
 Return nvmlDeviceGetUtilizationRates(Device device, abi::Utilization* use) {
-  return on_gpu(device, given(use), [&](const Target& target) {
+  return on_power(device, given(use), [&](const Target& target, const SimPower& power) {
     if (target.gpu.mig) return Return::not_supported;
-    *use = {0, 0};
+    const PowerReading now = reading_of(power, figures_of(*target.gpu.model));
+    const auto& load = power.loads.front();  // without MIG all run outside instances
+    const telemetry::Activity activity = drivers::sim::activity_of(load, now.activities.front());
+    *use = {static_cast<unsigned>(rounded(100 * *activity.graphics_engine)),
+            static_cast<unsigned>(rounded(100 * *activity.dram))};
     return Return::success;
   });
 }
@@ -153,14 +212,15 @@ Return nvmlDeviceGetProcessUtilization(Device device, abi::ProcessSample*, unsig
 }
 
 Return nvmlDeviceGetTemperature(Device device, unsigned sensor, unsigned* celsius) {
-  return number(device, sensor == 0 ? celsius : nullptr, kTemperature);
+  return moment(device, sensor == 0 ? celsius : nullptr,
+                [](const SimPower& power, const PowerReading&) { return power.chip_c; });
 }
 Return nvmlDeviceGetTemperatureV(Device device, abi::Temperature* temperature) {
-  return on_gpu(device, given(temperature), [&](const Target&) {
+  return on_power(device, given(temperature), [&](const Target&, const SimPower& power) {
     if (temperature->version != abi::version_word<abi::Temperature>(1))
       return Return::argument_version_mismatch;
     if (temperature->sensor != 0) return Return::invalid_argument;
-    return answer(&temperature->celsius, kTemperature);
+    return answer(&temperature->celsius, rounded(power.chip_c));
   });
 }
 Return nvmlDeviceGetTemperatureThreshold(Device device, unsigned threshold, unsigned* celsius) {
@@ -180,22 +240,23 @@ Return nvmlDeviceGetFanSpeed_v2(Device device, unsigned, unsigned* percent) {
 Return nvmlDeviceGetNumFans(Device device, unsigned* fans) { return number(device, fans, 0); }
 
 Return nvmlDeviceGetClockInfo(Device device, unsigned clock, unsigned* mhz) {
-  return clock_of(device, clock, mhz, false);
+  return present_clock(device, clock, mhz);
 }
 Return nvmlDeviceGetMaxClockInfo(Device device, unsigned clock, unsigned* mhz) {
-  return clock_of(device, clock, mhz, true);
+  return highest_clock(device, clock, mhz);
 }
 Return nvmlDeviceGetApplicationsClock(Device device, unsigned clock, unsigned* mhz) {
-  return clock_of(device, clock, mhz, true);
+  return highest_clock(device, clock, mhz);
 }
 Return nvmlDeviceGetDefaultApplicationsClock(Device device, unsigned clock, unsigned* mhz) {
-  return clock_of(device, clock, mhz, true);
+  return highest_clock(device, clock, mhz);
 }
 Return nvmlDeviceGetMaxCustomerBoostClock(Device device, unsigned clock, unsigned* mhz) {
-  return clock_of(device, clock, mhz, true);
+  return highest_clock(device, clock, mhz);
 }
 Return nvmlDeviceGetClock(Device device, unsigned clock, unsigned which, unsigned* mhz) {
-  return clock_of(device, which < 4 ? clock : kClocks, mhz, which != 0);
+  if (which == 0) return present_clock(device, clock, mhz);
+  return highest_clock(device, which < 4 ? clock : kClocks, mhz);
 }
 Return nvmlDeviceGetSupportedMemoryClocks(Device device, unsigned* count, unsigned* mhz) {
   return on_gpu(device, given(count), [&](const Target& target) {
@@ -215,10 +276,12 @@ Return nvmlDeviceGetSupportedGraphicsClocks(Device device, unsigned memory, unsi
 }
 
 Return nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* reasons) {
-  return number(device, reasons, kThrottleIdle);
+  return moment(device, reasons,
+                [](const SimPower&, const PowerReading& now) { return 1.0 * now.reasons; });
 }
 Return nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long* reasons) {
-  return number(device, reasons, kThrottleIdle);
+  return moment(device, reasons,
+                [](const SimPower&, const PowerReading& now) { return 1.0 * now.reasons; });
 }
 Return nvmlDeviceGetSupportedClocksThrottleReasons(Device device, unsigned long long* reasons) {
   return number(device, reasons, kThrottleKnown);
@@ -228,13 +291,17 @@ Return nvmlDeviceGetSupportedClocksEventReasons(Device device, unsigned long lon
 }
 
 Return nvmlDeviceGetPowerUsage(Device device, unsigned* milliwatts) {
-  return figure(device, milliwatts, &Figures::idle_w, 1000);
+  return moment(device, milliwatts,
+                [](const SimPower&, const PowerReading& now) { return now.watts * 1000; });
 }
 Return nvmlDeviceGetPowerManagementMode(Device device, unsigned* on) {
   return number(device, on, 1);
 }
 Return nvmlDeviceGetPowerManagementLimit(Device device, unsigned* milliwatts) {
-  return figure(device, milliwatts, &Figures::limit_w, 1000);
+  return on_power(device, given(milliwatts), [&](const Target& target, const SimPower& power) {
+    if (figures_of(*target.gpu.model).limit_w == 0) return Return::not_supported;
+    return answer(milliwatts, limit_mw(target, power));
+  });
 }
 Return nvmlDeviceGetPowerManagementLimitConstraints(Device device, unsigned* low, unsigned* high) {
   return on_gpu(device, given(low, high), [&](const Target& target) {
@@ -247,11 +314,28 @@ Return nvmlDeviceGetPowerManagementDefaultLimit(Device device, unsigned* milliwa
   return figure(device, milliwatts, &Figures::limit_w, 1000);
 }
 Return nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned* milliwatts) {
-  return figure(device, milliwatts, &Figures::limit_w, 1000);
+  return on_power(device, given(milliwatts), [&](const Target& target, const SimPower& power) {
+    if (figures_of(*target.gpu.model).limit_w == 0) return Return::not_supported;
+    return answer(milliwatts, limit_mw(target, power));
+  });
 }
 Return nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long* millijoules) {
-  return on_gpu(device, given(millijoules),
-                [&](const Target& target) { return answer(millijoules, energy_mj(target)); });
+  return moment(device, millijoules,
+                [](const SimPower& power, const PowerReading&) { return power.energy_j * 1000; });
+}
+
+Return nvmlDeviceSetPowerManagementLimit(Device device, unsigned milliwatts) {
+  return set_power(device, [&](device::PowerSettings& settings) {
+    settings.limit = Watts{milliwatts / 1000.0};
+  });
+}
+Return nvmlDeviceSetGpuLockedClocks(Device device, unsigned low, unsigned high) {
+  return set_power(device, [&](device::PowerSettings& settings) {
+    settings.clocks = {Mhz{1.0 * low}, Mhz{1.0 * high}};
+  });
+}
+Return nvmlDeviceResetGpuLockedClocks(Device device) {
+  return set_power(device, [](device::PowerSettings& settings) { settings.clocks.reset(); });
 }
 Return nvmlDeviceGetPerformanceState(Device device, unsigned* state) {
   return number(device, state, kPState0);
@@ -302,10 +386,11 @@ Return nvmlDeviceGetViolationStatus(Device device, unsigned, abi::ViolationTime*
 }
 
 Return nvmlDeviceGetFieldValues(Device device, int count, abi::FieldValue* values) {
-  return on_gpu(device, count > 0 && given(values), [&](const Target& target) {
-    for (int i = 0; i < count; ++i) fill(target, values[i]);
-    return Return::success;
-  });
+  return on_power(device, count > 0 && given(values),
+                  [&](const Target& target, const SimPower& power) {
+                    for (int i = 0; i < count; ++i) fill(target, power, values[i]);
+                    return Return::success;
+                  });
 }
 
 }  // extern "C"

@@ -22,8 +22,10 @@ Command add_batch(CLI::App& app);
 Command add_mask(CLI::App& app);
 Command add_kernels(CLI::App& app);
 Command add_graph(CLI::App& app);
+Command add_energy(CLI::App& app);
 Command add_probe(CLI::App& app);
 Command add_status(CLI::App& app);
+Command add_observe(CLI::App& app);
 Command add_apply(CLI::App& app);
 Command add_rollback(CLI::App& app);
 Command add_drain(CLI::App& app);
@@ -34,10 +36,12 @@ Command add_worker(CLI::App& app);
 Command add_gateway(CLI::App& app);
 Command add_remote(CLI::App& app);
 Command add_ptx(CLI::App& app);
+Command add_thermal(CLI::App& app);
 Command add_power(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);
+Command add_floorplan(CLI::App& app);
 Command add_demo(CLI::App& app);
 
 // Commands about the program itself; but for the first they read the tree that they are part of.

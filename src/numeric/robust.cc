@@ -3,18 +3,25 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/rng.h"
 
 namespace partita::numeric {
 namespace {
 
 constexpr double kHuber = 1.345, kBisquare = 4.685, kNormal = 0.6745;
 constexpr double kLeastScale = 1e-9;  // of residuals: an exact fit has none
+constexpr double kMeasured = 1e-4;    // of a row: rows that agree better do not outweigh beliefs
 constexpr double kStill = 1e-9;       // a step, relative to the coefficients
 constexpr int kMostIterations = 200;
 constexpr double kSingular = 1e-14;  // of the largest eigenvalue
+constexpr double kPart = 0.7;        // of the rows; so many are fitted from random starts
+constexpr int kStarts = 100, kConcentrations = 4;
 
 double weight_of(Loss loss, double u) {
   u = std::abs(u);
@@ -38,6 +45,7 @@ struct Problem {
   DenseRows x;
   std::vector<double> y, lengths;
   std::vector<Belief> beliefs;  // in scaled coefficients
+  double least = 0;             // no row is measured better than this
 
   std::size_t rows() const { return y.size(); }
 
@@ -49,7 +57,8 @@ struct Problem {
 };
 
 Problem problem_of(const DenseRows& x, std::span<const double> y, const RobustOptions& options) {
-  Problem p{x, {y.begin(), y.end()}, std::vector<double>(static_cast<std::size_t>(x.columns)), {}};
+  Problem p{
+      x, {y.begin(), y.end()}, std::vector<double>(static_cast<std::size_t>(x.columns)), {}, 0};
   for (int i = 0; i < x.rows; ++i) {
     double& value = p.y[static_cast<std::size_t>(i)];
     CHECK(!options.relative || value > 0);
@@ -67,11 +76,14 @@ Problem problem_of(const DenseRows& x, std::span<const double> y, const RobustOp
     const Belief& belief = options.beliefs[static_cast<std::size_t>(c)];
     p.beliefs.push_back({belief.mean * length, belief.deviation * length});
   }
+  for (const double value : p.y) p.least += value * value / static_cast<double>(p.y.size());
+  p.least = kMeasured * std::sqrt(p.least);
   return p;
 }
 
 std::vector<double> solve(const Problem& p, std::span<const double> weights, double scale) {
   const int more = static_cast<int>(p.beliefs.size());
+  scale = std::max(scale, p.least);
   DenseRows a = dense_rows(p.x.rows + more, p.x.columns);
   std::vector<double> b(static_cast<std::size_t>(a.rows));
   for (int i = 0; i < p.x.rows; ++i) {
@@ -99,7 +111,8 @@ Spread spread_of(const Problem& p, double scale) {
       p.x.values.data(), p.x.rows, n);
   Eigen::MatrixXd normal = x.transpose() * x;
   for (std::size_t c = 0; c < p.beliefs.size(); ++c)
-    normal(static_cast<int>(c), static_cast<int>(c)) += std::pow(scale / p.beliefs[c].deviation, 2);
+    normal(static_cast<int>(c), static_cast<int>(c)) +=
+        std::pow(std::max(scale, p.least) / p.beliefs[c].deviation, 2);
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(normal);
   Spread spread{std::vector<double>(p.rows()), std::vector<double>(static_cast<std::size_t>(n))};
   for (int k = 0; k < n; ++k) {
@@ -167,6 +180,72 @@ void reweigh(const Problem& p, Loss loss, State& state) {
   }
 }
 
+double rho(double u) {  // whose derivative is u times the weight of bisquare; at most 1
+  const double rest = 1 - u * u / (kBisquare * kBisquare);
+  return std::abs(u) < kBisquare ? 1 - rest * rest * rest : 1;
+}
+
+// The fit to kPart of the rows that fits them best, from a guess: rows that fit worst are dropped,
+// the rest is fitted again. The sum of squares of those kept.
+double concentrate(const Problem& p, std::vector<double>& b, double scale) {
+  const std::size_t kept =
+      static_cast<std::size_t>(std::ceil(kPart * static_cast<double>(p.rows())));
+  double sum = 0;
+  for (int step = 0; step < kConcentrations; ++step) {
+    const std::vector<double> r = p.residuals(b);
+    std::vector<std::size_t> order(r.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(
+        order, [&](std::size_t i, std::size_t j) { return std::abs(r[i]) < std::abs(r[j]); });
+    std::vector<double> weights(r.size());
+    sum = 0;
+    for (std::size_t k = 0; k < kept; ++k) {
+      weights[order[k]] = 1;
+      sum += r[order[k]] * r[order[k]];
+    }
+    if (step + 1 < kConcentrations) b = solve(p, weights, scale);
+  }
+  return sum;
+}
+
+// Least trimmed squares from fits to random rows (Rousseeuw and Van Driessen 2006): where outliers
+// are many, some of these rows have none, and Huber's fit may be too far off to come back from.
+State trimmed(const Problem& p) {
+  Rng rng(1);
+  State best;
+  double least = std::numeric_limits<double>::infinity();
+  const std::size_t size = std::min(p.rows(), static_cast<std::size_t>(p.x.columns) + 1);
+  for (int start = 0; start < kStarts; ++start) {
+    std::vector<double> weights(p.rows());
+    for (std::size_t left = size; left > 0;) {
+      double& one = weights[rng.below(p.rows())];
+      if (one != 0) continue;
+      one = 1;
+      --left;
+    }
+    std::vector<double> b = solve(p, weights, best.scale);
+    const double sum = concentrate(p, b, best.scale);
+    if (sum >= least) continue;
+    least = sum;
+    best.b = std::move(b);
+  }
+  best.weights.assign(p.rows(), 1);
+  return best;
+}
+
+// Of two fits the one whose residuals are smaller, outliers counted as far off, on one scale.
+bool better(const Problem& p, const State& a, const State& b) {
+  const double scale = std::min(a.scale, b.scale);
+  const std::vector<double> first = adjusted(p.residuals(a.b), spread_of(p, a.scale));
+  const std::vector<double> second = adjusted(p.residuals(b.b), spread_of(p, b.scale));
+  double left = 0, right = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    left += rho(first[i] / scale);
+    right += rho(second[i] / scale);
+  }
+  return left < right;
+}
+
 // Variance of a residual, after Street, Carroll and Ruppert (1988), as robustfit has it.
 double variance_of(const Problem& p, Loss loss, const State& state, const Spread& spread) {
   const std::vector<double> r = adjusted(p.residuals(state.b), spread);
@@ -209,7 +288,12 @@ RobustFit robust_fit(const DenseRows& x, std::span<const double> y, const Robust
   } else {
     reweigh(p, Loss::huber, state);
   }
-  if (options.loss == Loss::bisquare) reweigh(p, Loss::bisquare, state);
+  if (options.loss == Loss::bisquare) {
+    reweigh(p, Loss::bisquare, state);
+    State other = trimmed(p);
+    reweigh(p, Loss::bisquare, other);
+    if (better(p, other, state)) state = other;
+  }
 
   const Spread spread = spread_of(p, state.scale);
   const double variance = variance_of(p, options.loss, state, spread);

@@ -34,7 +34,6 @@ const Op* pred_select(const Op* op, Warp& w);  // c ? a : b
 // Barriers: barrier a (u32 register), threads b (where flags has kCounted).
 inline constexpr std::uint32_t kCounted = 1, kArrive = 2, kReduce = 4;
 inline constexpr std::uint32_t kReducePopc = 8, kReduceAnd = 16, kReduceOr = 32;
-inline constexpr std::uint32_t kNegatedInput = 64;
 const Op* bar(const Op* op, Warp& w);
 const Op* bar_warp(const Op* op, Warp& w);
 

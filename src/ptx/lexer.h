@@ -24,7 +24,6 @@ struct Token {
   int line = 0;
 
   bool is(char sign) const { return kind == Kind::sign && text.size() == 1 && text[0] == sign; }
-  bool is_sign(std::string_view sign) const { return kind == Kind::sign && text == sign; }
   bool is_dot(std::string_view word) const { return kind == Kind::dot && text == word; }
   bool is_name(std::string_view word) const { return kind == Kind::name && text == word; }
   bool operator==(const Token&) const = default;

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "decide/kernel_inputs.h"
 #include "energy/power_commands.h"
+#include "energy/power_control.h"
 #include "flags.h"
 #include "forms/power_forms.h"
 #include "planners/power/modelled.h"
@@ -155,8 +156,10 @@ Command add_power(CLI::App& app) {
   CLI::App* power = app.add_subcommand(
       "power", "Plan clocks, caps and shares of GPUs for the least watts within the SLOs");
   power->require_subcommand(1);
-  const std::vector<Command> commands = {add_power_table(*power), add_power_plan(*power),
-                                         add_power_verify(*power), add_power_simulate(*power)};
+  const std::vector<Command> commands = {add_power_table(*power),  add_power_plan(*power),
+                                         add_power_verify(*power), add_power_simulate(*power),
+                                         add_power_run(*power),    add_power_set(*power),
+                                         add_power_restore(*power)};
   return {power, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands)
               if (command.app->parsed()) return command.run(context);

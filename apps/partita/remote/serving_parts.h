@@ -15,7 +15,7 @@ struct PartFlags {
   std::vector<std::string> shapes;  // a part each; empty: `sessions` times all units
   int sessions = 8;
   std::uint64_t memory = std::uint64_t{4} << 30;
-  std::string library = "libcuda.so.1";  // of back end cuda
+  std::string vendor_library = "libcuda.so.1";  // of back end cuda
 };
 
 // bad_input for shapes that this machine does not have.

@@ -1,6 +1,6 @@
 // Power of the machine: what of machine.h concerns it.
 #include <algorithm>
-#include <map>
+#include <cstdlib>
 
 #include "base/hash.h"
 #include "drivers/sim/machine.h"
@@ -49,7 +49,7 @@ void settle_gpu(SimGpu& gpu, std::int64_t now_ns) {
   if (gpu.power.at_ns < 0 || gpu.lost) return;
   std::vector<SimLoad> loads = loads_of(gpu);
   const bool same = std::ranges::equal(loads, gpu.power.loads, &SimLoad::same_work);
-  const bool near = now_ns >= gpu.power.at_ns && now_ns - gpu.power.at_ns < kAnchorNs;
+  const bool near = std::abs(now_ns - gpu.power.at_ns) < kAnchorNs;
   if (same && near) return;
   gpu.power = evolved(gpu.power, figures_of(*gpu.model), now_ns);
   gpu.power.loads = continued(std::move(loads), gpu.power.loads);

@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t kTickNs = 100'000'000;  // activities and clocks change this often
 constexpr std::int64_t kCoarseTickNs = 100 * kTickNs;
 constexpr std::int64_t kFineNs = 60'000'000'000;  // the last minute of a long time is told finely
+constexpr std::int64_t kBackNs = 10'000'000'000;
 constexpr double kStepMhz = 15;
 
 // Shares of the power between idle and limit.
@@ -134,7 +135,8 @@ SimPower evolved(const SimPower& power, const Figures& board, std::int64_t now_n
     then.memory_c = then.ambient_c + kMemoryRiseC * of_limit;
     then.at_ns = now_ns;
   }
-  if (now_ns < then.at_ns) then.at_ns = now_ns;  // this computer started anew
+  // A little back: another process looked in between. A lot: this computer started anew.
+  if (now_ns < then.at_ns - kBackNs) then.at_ns = now_ns;
   while (then.at_ns < now_ns) {
     const std::int64_t step = now_ns - then.at_ns > kFineNs ? kCoarseTickNs : kTickNs;
     const std::int64_t end = (then.at_ns / step + 1) * step;

@@ -311,11 +311,15 @@ TEST(SharedMachineTest, ProcessesSeeTheSamePowerAndSettings) {
   clock.now = 1'000'000 * kMs;
   const auto one = folder.open(clock), other = folder.open(clock);
   SimDriver mine(*one), theirs(*other);
-  Joules before;
+  Joules before{-1};
   for (int i = 0; i < 30; ++i) {
     clock.now += 1'777 * kMs * (i % 5 + 1);
-    if (i == 10) ASSERT_TRUE(theirs.set_power_settings(0, {Watts{200}, {}}));
-    if (i == 20) ASSERT_TRUE(mine.set_power_settings(0, {{}, {{Mhz{600}, Mhz{900}}}}));
+    if (i == 10) {
+      ASSERT_TRUE(theirs.set_power_settings(0, {Watts{200}, {}}));
+    }
+    if (i == 20) {
+      ASSERT_TRUE(mine.set_power_settings(0, {{}, {{Mhz{600}, Mhz{900}}}}));
+    }
     const auto seen = mine.telemetry(0), again = theirs.telemetry(0);
     ASSERT_TRUE(seen && again);
     EXPECT_EQ(seen->energy, again->energy);
@@ -325,8 +329,8 @@ TEST(SharedMachineTest, ProcessesSeeTheSamePowerAndSettings) {
     EXPECT_EQ(mine.power_settings(0)->now, theirs.power_settings(0)->now);
     EXPECT_GT(*seen->energy, before);
     before = *seen->energy;
-    if (i >= 20) EXPECT_EQ(seen->sm_clock, Mhz{900});
-    if (i >= 10 && i < 20) EXPECT_LE(*seen->power, Watts{200});
+    EXPECT_LE(*seen->power, i >= 10 && i < 20 ? Watts{200} : Watts{400});
+    EXPECT_LE(*seen->sm_clock, i >= 20 ? Mhz{900} : Mhz{1410});
   }
 }
 

@@ -34,7 +34,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const DriverLibrary> library)
     : library_(std::move(library)), api_(library_->api()) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
-  auto library = DriverLibrary::open(options.library);
+  auto library = DriverLibrary::open(options.vendor_library);
   if (!library) return failed(library.error());
   std::unique_ptr<CudaBackend> backend(new CudaBackend(*std::move(library)));
   if (auto started = backend->start(options); !started) return failed(started.error());

@@ -23,7 +23,7 @@ inline constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;  // a buffer
 inline constexpr std::size_t kMaxHolds = 1024;
 
 struct CudaOptions {
-  std::string library = "libcuda.so.1";
+  std::string vendor_library = "libcuda.so.1";
   int device = 0;
   std::uint64_t memory = 0;      // that a session may allocate; 0: what the device has
   std::size_t pinned_ahead = 8;  // buffers made at the start

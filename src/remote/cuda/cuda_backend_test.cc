@@ -26,7 +26,7 @@ class CudaBackendTest : public ::testing::Test {
     return count == 0 ? "" : last;
   }
   static std::unique_ptr<CudaBackend> open() {
-    auto backend = CudaBackend::open({.library = PARTITA_CUDA_SIM, .pinned_ahead = 2});
+    auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .pinned_ahead = 2});
     EXPECT_TRUE(backend) << to_string(backend.error());
     return *std::move(backend);
   }

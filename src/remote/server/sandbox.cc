@@ -181,8 +181,7 @@ Result<void> confine(const SandboxOptions& options) {
     const rlimit wanted{most, most};
     return ::setrlimit(what, &wanted) == 0;
   };
-  if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kMaxFiles) ||
-      (options.most_memory != 0 && !limit(RLIMIT_AS, options.most_memory)))
+  if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kMaxFiles))
     return environment_error("setrlimit", std::strerror(errno));
   if (::getuid() == 0 && options.uid >= 0) {
     const auto uid = static_cast<uid_t>(options.uid);

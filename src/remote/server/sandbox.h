@@ -16,8 +16,7 @@ enum class Confinement { none, strict, driver };
 
 struct SandboxOptions {
   Confinement confinement = Confinement::strict;
-  std::uint64_t most_memory = 0;  // RLIMIT_AS, bytes; 0: as it is
-  long uid = -1, gid = -1;        // where root: who to be; -1: as it is
+  long uid = -1, gid = -1;  // where root: who to be; -1: as it is
 };
 
 // For good. environment where the system does not let us.

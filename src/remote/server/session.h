@@ -44,7 +44,7 @@ std::optional<Refused> refusal_of(const Hello& hello, std::string_view token);
 
 struct SessionCounts {
   std::uint64_t operations = 0, launches = 0, refused = 0, bytes_in = 0, bytes_out = 0;
-  std::uint64_t memory = 0, most_memory = 0;
+  std::uint64_t memory = 0;
 };
 
 class Session {

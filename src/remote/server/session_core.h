@@ -96,7 +96,7 @@ class Session::Core {
     Graph graph = {};
   };
   struct Arriving {  // the bulk of the frame at hand
-    enum class Kind : std::uint8_t { none, drop, direct, chunks, image };
+    enum class Kind : std::uint8_t { none, drop, chunks, image };
     Kind kind = Kind::none;
     std::uint64_t left = 0, to = 0;
     StreamHandle stream = {};
@@ -165,7 +165,6 @@ class Session::Core {
   Done on(const Set& op);
 
   // session_modules.cc
-  void image_arrived();
   Answered<LaunchWork> checked(const Launch& op) const;
   Reply<ModuleHave> on(const ModuleHave& op);
   Done on(const ModulePut& op);

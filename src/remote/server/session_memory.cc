@@ -48,7 +48,6 @@ Done Session::Core::on(const Alloc& op) {
   if (Done done = backend_->allocate(at, op.bytes); !done) return done;
   allocations_.add(at, op.bytes);
   counts_.memory += op.bytes;
-  counts_.most_memory = std::max(counts_.most_memory, counts_.memory);
   return {};
 }
 
