@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/rng.h"
 #include "base/source_text.h"
 #include "decide/power.h"
 #include "planners/power/fleet.h"
@@ -64,7 +65,9 @@ TEST(PowerPolicies, StandInTheOrderOfTheDissertationAndKeepTheSlo) {
       sum[outcome.policy] += std::log(outcome.run.energy / outcomes->front().run.energy) / 9;
     }
     EXPECT_LE(outcomes->at(6).run.energy, outcomes->at(5).run.energy) << model;
-    if (how.known) EXPECT_LE(outcomes->at(6).known->energy, outcomes->at(5).known->energy) << model;
+    if (how.known) {
+      EXPECT_LE(outcomes->at(6).known->energy, outcomes->at(5).known->energy) << model;
+    }
   }
   for (auto& [policy, value] : sum) value = std::exp(value);
   // Fig. 4.9: rs-se and fs alike, then cofris-se, rs-cu, cofris-cu.
