@@ -104,10 +104,12 @@ TEST(PowerFleet, IsJudgedAndNearItsBound) {
   Rng rng(1);
   for (int s = 0; s < 20; ++s) {
     const std::string model = kModels[rng.below(9)];
-    const plan::PowerPoint& whole = problem.table.find(model)->points.back();
+    const auto& points = problem.table.find(model)->points;
+    const plan::PowerPoint& whole = points[points.size() - 4];  // batch 1 on all units
+    ASSERT_EQ(whole.batch, 1);
     problem.services.push_back({"s" + std::to_string(s), model,
-                                whole.max_rate * (0.08 * rng.uniform() + 0.001),
-                                whole.p95 / whole.batch * (4.0 + 4.0 * rng.uniform()), 95});
+                                whole.max_rate * (0.1 * rng.uniform() + 0.001),
+                                whole.p95 * (3 + 3 * rng.uniform()), 95});
   }
   const power::FleetOutcome outcome = power::plan_fleet(problem, {});
   ASSERT_TRUE(outcome.plan);
