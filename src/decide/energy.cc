@@ -13,12 +13,15 @@
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
 #include "profile/csv.h"
+#include "telemetry/dcgm.h"
 
 namespace partita::decide {
 namespace {
 
 using energy::Tenancy;
 using energy::Tenure;
+
+constexpr std::size_t kSniffed = 4096;  // of a log, to tell whose it is
 
 // ---- who is where
 
@@ -183,6 +186,10 @@ Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
                                       const std::string& path) {
   const auto text = read_input(files, flag, path);
   if (!text) return failed(text.error());
+  const std::string_view start = std::string_view(*text).substr(0, kSniffed);
+  if (start.find("#Entity") != start.npos) return telemetry::read_dcgm_dmon(*text, path, {});
+  if (start.find("DCGM_FI_") != start.npos)
+    return telemetry::read_dcgm_text(*text, path, Seconds{0});
   return telemetry::read_log(*text, path);
 }
 

@@ -16,6 +16,7 @@
 
 namespace partita::decide {
 
+// JSON lines, or what DCGM's exporter or `dcgmi dmon` (every second) wrote.
 Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
                                       const std::string& path);
 Result<energy::EnergyModel> load_energy_model(Files& files, const std::string& flag,
