@@ -1,8 +1,8 @@
 // How many joules boards took between the samples of a telemetry log. The energy counter of a board
-// says it exactly, also between readings that repeat themselves (where it moves in steps longer
-// than an interval, power says how a step is spread); where there is none, or it was reset, power is
-// integrated: a mean over the last second belongs to the middle of that second, so
-// readings are taken half a window earlier and joined by straight lines.
+// says it exactly, also between readings that repeat themselves; where it moves in steps longer
+// than an interval, power says how a step is spread. Where there is none, or it was reset, power is
+// integrated: a mean over the last second belongs to the middle of that second, so readings are
+// taken half a window earlier and joined by straight lines.
 #pragma once
 
 #include <optional>
