@@ -307,7 +307,12 @@ Result<energy::Prediction> predict_energy(Files& files, const std::string& model
 Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion& question) {
   const auto log = load_telemetry(files, "--telemetry", question.telemetry);
   if (!log) return failed(log.error());
-  if (log->size() < 2)
+  return attribute_energy(files, *log, question);
+}
+
+Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log& log,
+                                              const EnergyQuestion& question) {
+  if (log.size() < 2)
     return bad_input(question.telemetry, "energy is between samples: two are needed");
   energy::LedgerOptions options;
   options.facts = board_facts();
@@ -321,13 +326,13 @@ Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion
   } else if (question.rule == energy::SplitRule::model) {
     return bad_input("--rule", "model needs --model");
   }
-  const Seconds from = log->front().at, to = log->back().at;
+  const Seconds from = log.front().at, to = log.back().at;
   const auto tenancy = load_tenancy(files, question, from);
   if (!tenancy) return failed(tenancy.error());
   auto requests = load_requests(files, question.requests, from, to);
   if (!requests) return failed(requests.error());
-  const std::vector<energy::Board> boards = energy::measure(*log, {question.longest_gap});
-  const energy::TelemetryLedger ledger = energy::ledger_of(*log, boards, *tenancy, options);
+  const std::vector<energy::Board> boards = energy::measure(log, {question.longest_gap});
+  const energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
   energy::ReportOptions wanted;
   wanted.has_model = options.model.has_value();
   wanted.rule = question.rule.value_or(wanted.has_model ? energy::SplitRule::model
