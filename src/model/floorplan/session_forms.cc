@@ -8,7 +8,7 @@
 namespace partita::floorplan {
 namespace {
 
-constexpr double kMm = 1e-3, kUm = 1e-6;
+constexpr double kMillimetre = 1e-3, kMicrometre = 1e-6;
 constexpr Range kFrames{.low = 1, .high = 1e7};
 constexpr Range kMillimetres{.high = 100};
 constexpr Range kSide{.high = 100, .above = true};
@@ -154,15 +154,15 @@ std::string session_json(const StatedSession& session) { return write_form(sessi
 
 Session session_of(const StatedSession& stated) {
   Session session;
-  session.pixel_m = stated.pixel_um * kUm;
+  session.pixel_m = stated.pixel_um * kMicrometre;
   session.noise_k = stated.noise_mk / 1000;
-  session.thickness_m = stated.silicon_um * kUm;
+  session.thickness_m = stated.silicon_um * kMicrometre;
   session.conductivity = stated.conductivity;
   session.blur_px = stated.blur_px;
   if (stated.window)
-    session.window =
-        thermal::Block{"", stated.window->width_mm * kMm, stated.window->height_mm * kMm,
-                       stated.window->left_mm * kMm, stated.window->bottom_mm * kMm};
+    session.window = thermal::Block{
+        "", stated.window->width_mm * kMillimetre, stated.window->height_mm * kMillimetre,
+        stated.window->left_mm * kMillimetre, stated.window->bottom_mm * kMillimetre};
   for (const StatedComponent& one : stated.components)
     session.components.push_back({one.name, one.blocks, one.inside});
   for (const StatedCapture& one : stated.captures) {
@@ -178,14 +178,15 @@ Session session_of(const StatedSession& stated) {
 
 StatedSession stated_session(const Session& session) {
   StatedSession stated;
-  stated.pixel_um = session.pixel_m / kUm;
+  stated.pixel_um = session.pixel_m / kMicrometre;
   stated.noise_mk = session.noise_k * 1000;
-  stated.silicon_um = session.thickness_m / kUm;
+  stated.silicon_um = session.thickness_m / kMicrometre;
   stated.conductivity = session.conductivity;
   stated.blur_px = session.blur_px;
   if (session.window)
-    stated.window = StatedWindow{session.window->left / kMm, session.window->bottom / kMm,
-                                 session.window->width / kMm, session.window->height / kMm};
+    stated.window =
+        StatedWindow{session.window->left / kMillimetre, session.window->bottom / kMillimetre,
+                     session.window->width / kMillimetre, session.window->height / kMillimetre};
   for (const Component& one : session.components)
     stated.components.push_back({one.name, one.blocks, one.inside});
   for (const Capture& one : session.captures) {
@@ -206,10 +207,10 @@ StatedRecovery stated_recovery(const Recovery& recovery, const std::vector<Metho
   stated.misfit = recovery.fit.misfit;
   for (const thermal::Block& block : recovery.plan.blocks) {
     StatedBlock one{block.name,
-                    block.left / kMm,
-                    block.bottom / kMm,
-                    block.width / kMm,
-                    block.height / kMm,
+                    block.left / kMillimetre,
+                    block.bottom / kMillimetre,
+                    block.width / kMillimetre,
+                    block.height / kMillimetre,
                     {},
                     {},
                     {}};
@@ -217,13 +218,14 @@ StatedRecovery stated_recovery(const Recovery& recovery, const std::vector<Metho
       for (const BlockScore& score : scores.back().blocks)
         if (score.block == block.name) {
           one.iou = score.iou;
-          one.centroid_um = score.centroid_m / kUm;
-          one.edge_um = score.edge_m / kUm;
+          one.centroid_um = score.centroid_m / kMicrometre;
+          one.edge_um = score.edge_m / kMicrometre;
         }
     stated.blocks.push_back(std::move(one));
   }
   for (const MethodScore& score : scores)
-    stated.methods.push_back({score.method, score.iou, std::min(1e9, score.centroid_m / kUm)});
+    stated.methods.push_back(
+        {score.method, score.iou, std::min(1e9, score.centroid_m / kMicrometre)});
   return stated;
 }
 
