@@ -79,6 +79,20 @@ std::vector<double> nnls(const DenseRows& a, std::span<const double> b) {
   const Eigen::MatrixXd m = scaled(a, lengths);
   const Eigen::VectorXd y = Eigen::Map<const Eigen::VectorXd>(b.data(), a.rows);
   Eigen::VectorXd x = Eigen::VectorXd::Zero(a.columns);
+  const auto out_of = [&] {
+    std::vector<double> out(static_cast<std::size_t>(a.columns));
+    for (int c = 0; c < a.columns; ++c)
+      out[static_cast<std::size_t>(c)] = lengths[c] > 0 ? x[c] / lengths[c] : 0;
+    return out;
+  };
+  if (a.rows >= a.columns && a.columns > 0) {  // mostly no coefficient wants to be negative
+    const Eigen::ColPivHouseholderQR<Eigen::MatrixXd> all(m);
+    if (all.rank() == a.columns) {
+      x = all.solve(y);
+      if (x.minCoeff() > 0) return out_of();
+      x.setZero();
+    }
+  }
   Passive passive;
   std::vector<bool> barred(static_cast<std::size_t>(a.columns));
   for (int round = 0; round < 10 * a.columns; ++round) {
@@ -99,10 +113,7 @@ std::vector<double> nnls(const DenseRows& a, std::span<const double> b) {
     barred.assign(barred.size(), false);
     while (!step(x, aim, passive.columns) && !passive.columns.empty()) aim = passive.solve(m, y);
   }
-  std::vector<double> out(static_cast<std::size_t>(a.columns));
-  for (int c = 0; c < a.columns; ++c)
-    out[static_cast<std::size_t>(c)] = lengths[c] > 0 ? x[c] / lengths[c] : 0;
-  return out;
+  return out_of();
 }
 
 std::optional<Dependence> dependence(const DenseRows& a) {

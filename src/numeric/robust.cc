@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kHuber = 1.345, kBisquare = 4.685, kNormal = 0.6745;
 constexpr double kLeastScale = 1e-9;  // of residuals: an exact fit has none
+constexpr double kMeasured = 1e-4;    // of a row: rows that agree better do not outweigh beliefs
 constexpr double kStill = 1e-9;       // a step, relative to the coefficients
 constexpr int kMostIterations = 200;
 constexpr double kSingular = 1e-14;  // of the largest eigenvalue
@@ -44,6 +45,7 @@ struct Problem {
   DenseRows x;
   std::vector<double> y, lengths;
   std::vector<Belief> beliefs;  // in scaled coefficients
+  double least = 0;             // no row is measured better than this
 
   std::size_t rows() const { return y.size(); }
 
@@ -55,7 +57,8 @@ struct Problem {
 };
 
 Problem problem_of(const DenseRows& x, std::span<const double> y, const RobustOptions& options) {
-  Problem p{x, {y.begin(), y.end()}, std::vector<double>(static_cast<std::size_t>(x.columns)), {}};
+  Problem p{
+      x, {y.begin(), y.end()}, std::vector<double>(static_cast<std::size_t>(x.columns)), {}, 0};
   for (int i = 0; i < x.rows; ++i) {
     double& value = p.y[static_cast<std::size_t>(i)];
     CHECK(!options.relative || value > 0);
@@ -73,11 +76,14 @@ Problem problem_of(const DenseRows& x, std::span<const double> y, const RobustOp
     const Belief& belief = options.beliefs[static_cast<std::size_t>(c)];
     p.beliefs.push_back({belief.mean * length, belief.deviation * length});
   }
+  for (const double value : p.y) p.least += value * value / static_cast<double>(p.y.size());
+  p.least = kMeasured * std::sqrt(p.least);
   return p;
 }
 
 std::vector<double> solve(const Problem& p, std::span<const double> weights, double scale) {
   const int more = static_cast<int>(p.beliefs.size());
+  scale = std::max(scale, p.least);
   DenseRows a = dense_rows(p.x.rows + more, p.x.columns);
   std::vector<double> b(static_cast<std::size_t>(a.rows));
   for (int i = 0; i < p.x.rows; ++i) {
@@ -105,7 +111,8 @@ Spread spread_of(const Problem& p, double scale) {
       p.x.values.data(), p.x.rows, n);
   Eigen::MatrixXd normal = x.transpose() * x;
   for (std::size_t c = 0; c < p.beliefs.size(); ++c)
-    normal(static_cast<int>(c), static_cast<int>(c)) += std::pow(scale / p.beliefs[c].deviation, 2);
+    normal(static_cast<int>(c), static_cast<int>(c)) +=
+        std::pow(std::max(scale, p.least) / p.beliefs[c].deviation, 2);
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(normal);
   Spread spread{std::vector<double>(p.rows()), std::vector<double>(static_cast<std::size_t>(n))};
   for (int k = 0; k < n; ++k) {

@@ -205,8 +205,7 @@ Command add_thermal_transient(CLI::App& thermal) {
                              "rom: how much of a watt's rise may stay unseen; smaller is more "
                              "accurate and slower"),
          1e-9, 1)
-      ->type_name("K/W")
-      ->default_str("2e-5");
+      ->type_name("K/W");
   within(command->add_option("--steps", flags->steps,
                              "integrate: steps per doubling of the time since a sample began"),
          1, 1000)

@@ -10,7 +10,7 @@
 namespace partita::energy {
 namespace {
 
-constexpr double kMicro = 1e6;
+constexpr double kMicrojoules = 1e6;
 
 double weight_of(const InstanceUse& use, SplitRule rule) {
   switch (rule) {
@@ -161,7 +161,7 @@ Attribution Booking::close() const {
   out.accounts.resize(ledger_.accounts.size());
   out.tenants.resize(static_cast<std::size_t>(ledger_.tenants));
   for (std::size_t board = 0; board < ledger_.boards.size(); ++board) {
-    const auto total = static_cast<Microjoules>(std::llround(sums_.measured[board] * kMicro));
+    const auto total = static_cast<Microjoules>(std::llround(sums_.measured[board] * kMicrojoules));
     std::vector<std::size_t> here;
     std::vector<double> parts;
     for (std::size_t a = 0; a < ledger_.accounts.size(); ++a) {
@@ -173,7 +173,7 @@ Attribution Booking::close() const {
     const std::vector<Microjoules> whole = apportion(parts, total);
     for (std::size_t i = 0; i < here.size(); ++i) {
       const std::size_t a = here[i];
-      const auto idle = static_cast<Microjoules>(std::llround(sums_.idle[a] * kMicro));
+      const auto idle = static_cast<Microjoules>(std::llround(sums_.idle[a] * kMicrojoules));
       out.accounts[a] = {whole[i], std::clamp<Microjoules>(idle, 0, whole[i]), sums_.seconds[a]};
       out.tenants[static_cast<std::size_t>(ledger_.accounts[a].tenant)] += whole[i];
     }

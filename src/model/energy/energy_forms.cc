@@ -6,7 +6,7 @@ namespace partita::energy {
 namespace {
 
 constexpr Range kShare{.high = 1e6};
-constexpr Range kJoules{.high = 1e18};
+constexpr Range kJoules{.high = 1e12};
 constexpr ListForm kLines{.indent = "    "};
 
 void describe(Form& f, ComponentCost& cost) {
@@ -68,7 +68,8 @@ void describe(Form& f, Prediction::Row& row) {
   f.number("predicted", row.predicted, kNotNegative, "joules, or watts");
   f.number("standard_error", row.error, kNotNegative, "of it, by those of the coefficients");
   f.number("measured", row.measured, kNotNegative, "where the row has it");
-  f.number("epi_j", row.epi_j, kNotNegative, "joules per instruction (Eq. 5.3)");
+  f.number("epi_j", row.epi_j, kNotNegative, "joules per instruction, predicted (Eq. 5.3)");
+  f.number("measured_epi_j", row.measured_epi_j, kNotNegative, "the same of the measurement");
 }
 
 void describe(Form& f, Prediction& prediction) {

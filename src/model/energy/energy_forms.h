@@ -23,7 +23,8 @@ struct Prediction {
     std::string name;
     double predicted = 0, error = 0;  // J or W; standard error of the coefficients
     std::optional<double> measured = {};
-    std::optional<double> epi_j = {};  // Eq. 5.3, of the prediction
+    // Joules per instruction (Eq. 5.3), where instructions are counted.
+    std::optional<double> epi_j = {}, measured_epi_j = {};
     bool operator==(const Row&) const = default;
   };
   bool watts = false;

@@ -8,7 +8,7 @@
 namespace partita::floorplan {
 namespace {
 
-constexpr double kMillimetre = 1e-3, kMicrometre = 1e-6;
+constexpr double kMetresPerMm = 1e-3, kMetresPerUm = 1e-6;
 constexpr Range kFrames{.low = 1, .high = 1e7};
 constexpr Range kMillimetres{.high = 100};
 constexpr Range kSide{.high = 100, .above = true};
@@ -154,15 +154,15 @@ std::string session_json(const StatedSession& session) { return write_form(sessi
 
 Session session_of(const StatedSession& stated) {
   Session session;
-  session.pixel_m = stated.pixel_um * kMicrometre;
+  session.pixel_m = stated.pixel_um * kMetresPerUm;
   session.noise_k = stated.noise_mk / 1000;
-  session.thickness_m = stated.silicon_um * kMicrometre;
+  session.thickness_m = stated.silicon_um * kMetresPerUm;
   session.conductivity = stated.conductivity;
   session.blur_px = stated.blur_px;
   if (stated.window)
     session.window = thermal::Block{
-        "", stated.window->width_mm * kMillimetre, stated.window->height_mm * kMillimetre,
-        stated.window->left_mm * kMillimetre, stated.window->bottom_mm * kMillimetre};
+        "", stated.window->width_mm * kMetresPerMm, stated.window->height_mm * kMetresPerMm,
+        stated.window->left_mm * kMetresPerMm, stated.window->bottom_mm * kMetresPerMm};
   for (const StatedComponent& one : stated.components)
     session.components.push_back({one.name, one.blocks, one.inside});
   for (const StatedCapture& one : stated.captures) {
@@ -178,15 +178,15 @@ Session session_of(const StatedSession& stated) {
 
 StatedSession stated_session(const Session& session) {
   StatedSession stated;
-  stated.pixel_um = session.pixel_m / kMicrometre;
+  stated.pixel_um = session.pixel_m / kMetresPerUm;
   stated.noise_mk = session.noise_k * 1000;
-  stated.silicon_um = session.thickness_m / kMicrometre;
+  stated.silicon_um = session.thickness_m / kMetresPerUm;
   stated.conductivity = session.conductivity;
   stated.blur_px = session.blur_px;
   if (session.window)
     stated.window =
-        StatedWindow{session.window->left / kMillimetre, session.window->bottom / kMillimetre,
-                     session.window->width / kMillimetre, session.window->height / kMillimetre};
+        StatedWindow{session.window->left / kMetresPerMm, session.window->bottom / kMetresPerMm,
+                     session.window->width / kMetresPerMm, session.window->height / kMetresPerMm};
   for (const Component& one : session.components)
     stated.components.push_back({one.name, one.blocks, one.inside});
   for (const Capture& one : session.captures) {
@@ -207,10 +207,10 @@ StatedRecovery stated_recovery(const Recovery& recovery, const std::vector<Metho
   stated.misfit = recovery.fit.misfit;
   for (const thermal::Block& block : recovery.plan.blocks) {
     StatedBlock one{block.name,
-                    block.left / kMillimetre,
-                    block.bottom / kMillimetre,
-                    block.width / kMillimetre,
-                    block.height / kMillimetre,
+                    block.left / kMetresPerMm,
+                    block.bottom / kMetresPerMm,
+                    block.width / kMetresPerMm,
+                    block.height / kMetresPerMm,
                     {},
                     {},
                     {}};
@@ -218,14 +218,14 @@ StatedRecovery stated_recovery(const Recovery& recovery, const std::vector<Metho
       for (const BlockScore& score : scores.back().blocks)
         if (score.block == block.name) {
           one.iou = score.iou;
-          one.centroid_um = score.centroid_m / kMicrometre;
-          one.edge_um = score.edge_m / kMicrometre;
+          one.centroid_um = score.centroid_m / kMetresPerUm;
+          one.edge_um = score.edge_m / kMetresPerUm;
         }
     stated.blocks.push_back(std::move(one));
   }
   for (const MethodScore& score : scores)
     stated.methods.push_back(
-        {score.method, score.iou, std::min(1e9, score.centroid_m / kMicrometre)});
+        {score.method, score.iou, std::min(1e9, score.centroid_m / kMetresPerUm)});
   return stated;
 }
 

@@ -5,6 +5,7 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/index.h"
@@ -25,6 +26,8 @@ constexpr double kSilentKelvin = 1e-7;  // of a start of 1 K
 constexpr double kSlowestRate = 0.01;   // 1/s
 constexpr double kFastestRate = 100;    // per interval
 constexpr double kLongestInterval = 1e4;
+constexpr std::size_t kFewBlocks = 40;
+constexpr double kFineTolerance = 2e-5, kCoarseTolerance = 3e-4;  // K/W
 constexpr int kCoarseRates = 5;
 constexpr int kMostHalvings = 4;
 constexpr int kExpectedRates = 12;
@@ -89,6 +92,7 @@ class Projection {
         ++block;
       }
     }
+    looked_ = root_.cwiseInverse().asDiagonal() * seen_;
   }
 
   VectorXd spectral(std::vector<double> nodes) const {
@@ -101,56 +105,41 @@ class Projection {
   }
   const MatrixXd& basis() const { return basis_; }
 
-  // Adds the states to the basis, but for what it holds already. Returns what blocks saw of it.
-  double add(MatrixXd states) {
+  // Adds the states to the basis, but for what it holds already.
+  void add(MatrixXd states) {
     const VectorXd lengths = states.colwise().norm();
-    const Index old = basis_.cols();
-    for (int pass = 0; pass < 2 && old > 0; ++pass)
-      states.noalias() -= basis_ * (basis_.transpose() * states).eval();
-    const double news =
-        ((root_.cwiseInverse().asDiagonal() * seen_).transpose() * states).cwiseAbs().maxCoeff();
-    std::vector<Index> left;
-    for (Index j = 0; j < states.cols(); ++j) left.push_back(j);
-    std::vector<Index> taken;
-    while (!left.empty()) {
-      auto longest = left.begin();
-      const auto rest = [&](Index j) { return states.col(j).norm() / lengths(j); };
-      for (auto j = left.begin(); j != left.end(); ++j)
-        if (rest(*j) > rest(*longest)) longest = j;
-      const Index pivot = *longest;
-      if (!(rest(pivot) > kDeflated)) break;
-      left.erase(longest);
-      for (const Index other : taken)
-        states.col(pivot) -= states.col(other) * states.col(other).dot(states.col(pivot));
-      states.col(pivot).normalize();
-      for (const Index other : left)
-        states.col(other) -= states.col(pivot) * states.col(pivot).dot(states.col(other));
-      taken.push_back(pivot);
-    }
-    basis_.conservativeResize(root_.size(), old + static_cast<Index>(taken.size()));
-    for (std::size_t i = 0; i < taken.size(); ++i)
-      basis_.col(old + static_cast<Index>(i)) = states.col(taken[i]);
-    return news;
+    take_away_basis(states);
+    add_new(std::move(states), lengths);
   }
 
-  // The answers to all blocks' heat, and to the stored heat of `starts`, at one rate.
-  double add_rate(double rate, const MatrixXd& starts) {
+  // The answers to all blocks' heat, and to the stored heat of `starts`, at one rate; returns what
+  // the basis did not hold of what blocks see, K/W. Where that is less than the tolerance, and the
+  // rate is not `wanted` anyhow, the answers to heat are left out.
+  double add_rate(double rate, const MatrixXd& starts, bool wanted) {
     const SpectralSolver solver(network_, rate);
-    MatrixXd states(root_.size(), heat_.cols() + starts.cols());
+    const Index heats = heat_.cols();
+    MatrixXd states(root_.size(), heats + starts.cols());
     for (Index j = 0; j < states.cols(); ++j) {
-      const VectorXd right = j < heat_.cols()
-                                 ? VectorXd(heat_.col(j))
-                                 : starts.col(j - heat_.cols()).cwiseProduct(root_).eval();
+      const VectorXd right =
+          j < heats ? VectorXd(heat_.col(j)) : starts.col(j - heats).cwiseProduct(root_).eval();
       states.col(j) = to_vector(solver.solve(span_of(right))).cwiseProduct(root_);
     }
-    return add(std::move(states));
+    VectorXd lengths = states.colwise().norm();
+    take_away_basis(states);
+    const double news = (looked_.transpose() * states.leftCols(heats)).cwiseAbs().maxCoeff();
+    if (!wanted && news < tolerance_) {
+      states = states.rightCols(starts.cols()).eval();
+      lengths = lengths.tail(starts.cols()).eval();
+    }
+    add_new(std::move(states), lengths);
+    return news;
   }
 
   // The same at rates between `slow` and `fast`, where there is still something to see.
   void add_between(double slow, double fast, const MatrixXd& starts, int halvings) {
     if (halvings == 0) return;
     const double middle = std::sqrt(slow * fast);
-    const double news = add_rate(middle, starts);
+    const double news = add_rate(middle, starts, false);
     if (news < tolerance_) return;
     add_between(slow, middle, starts, halvings - 1);
     add_between(middle, fast, starts, halvings - 1);
@@ -160,7 +149,7 @@ class Projection {
     std::vector<double> rates;
     for (int i = 0; i < kCoarseRates; ++i)
       rates.push_back(kSlowestRate * std::pow(fastest / kSlowestRate, i / (kCoarseRates - 1.0)));
-    for (const double rate : rates) add_rate(rate, starts);
+    for (const double rate : rates) add_rate(rate, starts, true);
     for (std::size_t i = 1; i < rates.size(); ++i)
       add_between(rates[i - 1], rates[i], starts, kMostHalvings);
   }
@@ -184,9 +173,7 @@ class Projection {
   MatrixXd inputs() const {
     return basis_.transpose() * (root_.cwiseInverse().asDiagonal() * heat_);
   }
-  MatrixXd outputs() const {
-    return (root_.cwiseInverse().asDiagonal() * seen_).transpose() * basis_;
-  }
+  MatrixXd outputs() const { return looked_.transpose() * basis_; }
   // The cells of a layer as the basis' vectors have them.
   MatrixXd layer_cells(int layer) const {
     const Index cells = static_cast<Index>(network_.parts().cells());
@@ -198,6 +185,42 @@ class Projection {
   }
 
  private:
+  void take_away_basis(MatrixXd& states) const {
+    if (basis_.cols() > 0) states.noalias() -= basis_ * (basis_.transpose() * states).eval();
+  }
+
+  // Orthonormal directions of the states, the longest first, as long as they are not rounding
+  // errors of `lengths`; what of the basis has come back into them is taken away again.
+  void add_new(MatrixXd states, const VectorXd& lengths) {
+    VectorXd squares = states.colwise().squaredNorm();
+    std::vector<Index> left(static_cast<std::size_t>(states.cols())), taken;
+    std::iota(left.begin(), left.end(), Index{0});
+    while (!left.empty()) {
+      const auto longest = std::ranges::max_element(left, {}, [&](Index j) {
+        return lengths(j) > 0 ? squares(j) / (lengths(j) * lengths(j)) : 0;
+      });
+      const Index pivot = *longest;
+      left.erase(longest);
+      for (const Index other : taken)
+        states.col(pivot) -= states.col(other) * states.col(other).dot(states.col(pivot));
+      const double length = states.col(pivot).norm();
+      if (!(length > kDeflated * lengths(pivot))) continue;
+      states.col(pivot) /= length;
+      taken.push_back(pivot);
+      for (const Index other : left) {
+        const double part = states.col(pivot).dot(states.col(other));
+        states.col(other) -= states.col(pivot) * part;
+        squares(other) -= part * part;
+      }
+    }
+    MatrixXd added = states(Eigen::all, taken);
+    take_away_basis(added);
+    added.colwise().normalize();
+    const Index old = basis_.cols();
+    basis_.conservativeResize(root_.size(), old + added.cols());
+    basis_.rightCols(added.cols()) = added;
+  }
+
   static VectorXd to_vector(const std::vector<double>& values) {
     return Eigen::Map<const VectorXd>(values.data(), static_cast<Index>(values.size()));
   }
@@ -209,7 +232,7 @@ class Projection {
   double tolerance_;
   numeric::CosineTransform transform_;
   VectorXd root_;
-  MatrixXd heat_, seen_, basis_;
+  MatrixXd heat_, seen_, looked_, basis_;
 };
 
 std::vector<double> numbers_of(const MatrixXd& matrix) {  // column by column
@@ -273,7 +296,10 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
                             const ReduceOptions& options) {
   if (auto checked = check_request(network, interval, options); !checked)
     return failed(checked.error());
-  Projection projection(network, options.tolerance);
+  const bool few = network.block_names().size() <= kFewBlocks;
+  Projection projection(network, options.tolerance > 0 ? options.tolerance
+                                 : few                 ? kFineTolerance
+                                                       : kCoarseTolerance);
   const std::size_t count = options.initial.empty() ? 1 : 2;
   MatrixXd starts(static_cast<Index>(network.nodes()), static_cast<Index>(count));
   starts.col(0) = projection.scaled(std::vector<double>(network.nodes(), 1.0));
@@ -281,11 +307,10 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
     std::vector<double> rise = options.initial;
     for (double& kelvin : rise) kelvin -= network.ambient();
     starts.col(1) = projection.scaled(rise);
-    if (starts.col(1).norm() == 0) starts.col(1) = starts.col(0);
   }
   projection.add(starts);
-  projection.add_rate(0, starts);
-  for (const double rate : options.rates) projection.add_rate(rate, starts);
+  projection.add_rate(0, starts, true);
+  for (const double rate : options.rates) projection.add_rate(rate, starts, true);
   if (options.rates.empty()) projection.add_decades(interval.value, starts);
 
   const Eigen::SelfAdjointEigenSolver<MatrixXd> modes(projection.conductances());

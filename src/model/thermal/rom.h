@@ -22,9 +22,9 @@ struct ReduceOptions {
   // Rates (1/s) at which the space holds the network's answer, besides the steady state. Empty:
   // decades that fit the interval.
   std::vector<double> rates;
-  // Without rates of one's own: no more are taken once what blocks see of the next is less, K/W.
-  // Errors of temperatures are then some microkelvin per watt.
-  double tolerance = 2e-5;
+  // Without rates of one's own: no more are taken once what blocks see of the next is less, K/W;
+  // errors of temperatures are then some microkelvin per watt. 0: as fits the number of blocks.
+  double tolerance = 0;
   // A state to begin from besides ambient, kelvin: of every node, as Solution::kelvin holds them.
   // The space then holds how it decays. Empty: none.
   std::vector<double> initial;

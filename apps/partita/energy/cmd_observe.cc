@@ -1,0 +1,234 @@
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "commands.h"
+#include "flags.h"
+#include "node/devices.h"
+#include "observe/energy_steps.h"
+#include "observe/sample_text.h"
+#include "observe/sampler.h"
+#include "observe/view.h"
+#include "places.h"
+#include "stop_request.h"
+#include "telemetry/log.h"
+
+namespace partita::cli {
+namespace {
+
+using telemetry::Log;
+using telemetry::Sample;
+
+struct ObserveFlags {
+  DeviceFlags device;
+  bool watch = false;
+  std::string record, replay, interval = "1s", format = "text";
+  int count = 0;
+};
+
+// The terminal as it was, whatever ends the picture.
+class Screen {
+ public:
+  explicit Screen(std::FILE* out) : out_(out) { put("\x1b[?1049h\x1b[?25l\x1b[2J"); }
+  ~Screen() { put("\x1b[?25h\x1b[?1049l"); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  int height() const {
+    winsize size{};
+    return ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+  }
+  void draw(const std::string& frame) {
+    std::string text = "\x1b[H";
+    for (const char c : frame) {
+      if (c == '\n') text += "\x1b[K";
+      text += c;
+    }
+    put(text + "\x1b[J");
+  }
+
+ private:
+  void put(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), out_);
+    std::fflush(out_);
+  }
+  std::FILE* out_;
+};
+
+bool is_terminal(const Context& context) {
+  return ::isatty(::fileno(context.out)) == 1 && environment_variable("TERM") != "dumb";
+}
+
+// Seconds since the epoch that grow even when the wall clock is set back.
+class WallTime {
+ public:
+  explicit WallTime(Clock& clock)
+      : clock_(clock),
+        start_ns_(clock.now_ns()),
+        epoch_s_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+                     .count()) {}
+  Seconds now() {
+    return Seconds{epoch_s_ + static_cast<double>(clock_.now_ns() - start_ns_) * 1e-9};
+  }
+
+ private:
+  Clock& clock_;
+  std::int64_t start_ns_;
+  double epoch_s_;
+};
+
+// What is shown of samples, one after another.
+class Shown {
+ public:
+  Shown(Context& context, const ObserveFlags& flags) : context_(context), flags_(flags) {
+    if (flags.watch && flags.format == "text" && is_terminal(context)) screen_.emplace(context.out);
+  }
+
+  void show(const Sample& sample) {
+    recent_.push_back(sample);
+    if (recent_.size() > kRecent) recent_.erase(recent_.begin());
+    if (flags_.format == "json") return say(context_, telemetry::write_line(sample));
+    if (flags_.format == "prometheus") return say(context_, observe::prometheus_text(sample));
+    if (!screen_) return say(context_, text(sample));
+    view_.add(sample);
+    screen_->draw(view_.frame(
+        {.colour = context_.colour, .width = context_.width, .height = screen_->height()}));
+  }
+
+ private:
+  static constexpr std::size_t kRecent = 600;
+
+  std::string text(const Sample& sample) const {
+    observe::MeanPowers means;
+    for (const telemetry::GpuSample& gpu : sample.gpus) {
+      const auto steps = observe::energy_steps(recent_, gpu.index);
+      const bool known = !steps.empty() && steps.back().source != observe::EnergySource::none;
+      means.push_back(known ? std::optional(steps.back().mean()) : std::nullopt);
+    }
+    return observe::sample_text(sample, means) + (flags_.watch ? "\n" : "");
+  }
+
+  Context& context_;
+  const ObserveFlags& flags_;
+  std::optional<Screen> screen_;
+  observe::View view_;
+  Log recent_;
+};
+
+// Joules of a recording, for people.
+std::string summary_of(const Log& log) {
+  std::string text;
+  for (const telemetry::GpuSample& gpu : log.back().gpus) {
+    double joules = 0, seconds = 0;
+    const char* source = "";
+    for (const observe::EnergyStep& step : observe::energy_steps(log, gpu.index)) {
+      joules += step.energy.value;
+      seconds += (step.to - step.from).value;
+      source = observe::to_string(step.source);
+    }
+    if (seconds > 0)
+      text += fmt::format("GPU {}: {:.1f} J in {:.1f} s, {:.1f} W on average (by {})\n", gpu.index,
+                          joules, seconds, joules / seconds, source);
+  }
+  return text;
+}
+
+Result<Exit> replay(Context& context, const ObserveFlags& flags) {
+  const auto text = context.files.read(flags.replay);
+  if (!text) return failed(text.error());
+  const auto log = telemetry::read_log(*text, flags.replay);
+  if (!log) return failed(log.error());
+  StopRequest stop;
+  Shown shown(context, flags);
+  if (flags.format == "text" && !flags.watch) {
+    say(context, observe::sample_text(log->back()) + "\n" + summary_of(*log));
+    return Exit::done;
+  }
+  for (std::size_t i = 0; i < log->size(); ++i) {
+    const double pause = i == 0 ? 0 : ((*log)[i].at - (*log)[i - 1].at).value;
+    const auto ns = static_cast<std::int64_t>(std::min(pause, 60.0) * 1e9);
+    if (flags.watch && stop.within(ns)) break;
+    shown.show((*log)[i]);
+  }
+  return Exit::done;
+}
+
+Result<Exit> live(Context& context, const ObserveFlags& flags, Seconds interval) {
+  const Result<OpenDriver> opened = open_driver(context, flags.device);
+  if (!opened) return failed(opened.error());
+  if (!flags.record.empty() && context.files.exists(flags.record))
+    return bad_input("--record", flags.record + " exists already");
+  const bool endless = flags.watch || !flags.record.empty();
+  const int count = flags.count > 0 ? flags.count : endless ? 0 : 1;
+  const auto interval_ns = static_cast<std::int64_t>(interval.value * 1e9);
+  StopRequest stop;
+  WallTime time(context.clock);
+  Shown shown(context, flags);
+  // Activities are since the reading before: the first is for that alone.
+  if (const auto first = observe::take_sample(*opened->driver, time.now()); !first)
+    return failed(first.error());
+  std::int64_t due = context.clock.now_ns();
+  for (int taken = 0; count == 0 || taken < count; ++taken) {
+    due += interval_ns;
+    if (stop.within(std::max<std::int64_t>(0, due - context.clock.now_ns()))) break;
+    due = std::max(due, context.clock.now_ns() - interval_ns);  // slow readings are not made up for
+    const auto sample = observe::take_sample(*opened->driver, time.now());
+    if (!sample) return failed(sample.error());
+    if (!flags.record.empty())
+      if (const auto ok = context.files.append(flags.record, telemetry::write_line(*sample)); !ok)
+        return failed(ok.error());
+    if (flags.record.empty() || flags.watch) shown.show(*sample);
+  }
+  return Exit::done;
+}
+
+Result<Exit> run_observe(Context& context, const ObserveFlags& flags) {
+  const auto interval = parse_duration("--interval", flags.interval);
+  if (!interval) return failed(interval.error());
+  if (*interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
+  if (!flags.replay.empty() && !flags.record.empty())
+    return bad_input("--replay", "what was recorded is not recorded again");
+  return flags.replay.empty() ? live(context, flags, *interval) : replay(context, flags);
+}
+
+}  // namespace
+
+Command add_observe(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "observe", "Watch power, heat, clocks and activity of this node's GPUs and their instances");
+  auto flags = std::make_shared<ObserveFlags>();
+  add_device_flags(*command, flags->device);
+  command->add_flag("--watch", flags->watch,
+                    "Again every --interval, until a signal; on a terminal a picture");
+  command
+      ->add_option("--record", flags->record,
+                   "Add every sample to this new file as a line of JSON, until a signal or --count")
+      ->type_name("FILE");
+  command
+      ->add_option("--replay", flags->replay,
+                   "Show what --record wrote instead of GPUs; with --watch at its own pace")
+      ->type_name("FILE");
+  command->add_option("--interval", flags->interval, "Time between samples, 10ms or more")
+      ->type_name("TIME")
+      ->default_str(flags->interval);
+  within(command->add_option("--count", flags->count, "End after so many samples"), 1, 1e9)
+      ->type_name("N");
+  one_of(command->add_option("--format", flags->format,
+                             "text: tables or a picture; json: a line per sample, as --record; "
+                             "prometheus: metrics"),
+         {"text", "json", "prometheus"})
+      ->default_str(flags->format);
+  command->footer(
+      "partita observe\n"
+      "partita observe --watch --driver sim --machine machine.yaml\n"
+      "partita observe --record day.jsonl --interval 1s\n"
+      "partita observe --replay day.jsonl");
+  return {command, [flags](Context& context) { return run_observe(context, *flags); }};
+}
+
+}  // namespace partita::cli

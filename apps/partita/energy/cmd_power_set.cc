@@ -1,0 +1,246 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "actuate/power_guard.h"
+#include "base/parse_number.h"
+#include "base/split.h"
+#include "energy/power_control.h"
+#include "energy/power_keeper.h"
+#include "flags.h"
+#include "node/devices.h"
+#include "node/state_dir.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+struct SetFlags {
+  DeviceFlags device;
+  std::string state_directory, gpus = "all", clocks, hold;
+  double limit = 0;
+  bool dry_run = false;
+};
+
+struct RestoreFlags {
+  DeviceFlags device;
+  std::string state_directory;
+  bool dry_run = false, after_stdin = false;
+};
+
+Result<std::optional<device::ClockRange>> clocks_of(const std::string& text) {
+  if (text.empty()) return std::optional<device::ClockRange>{};
+  const std::vector<std::string> words = split(text, ',');
+  const auto low = parse_number<double>(words.front());
+  const auto high = parse_number<double>(words.back());
+  if (words.size() > 2 || !low || !high || !(*low > 0 && *low <= *high && *high <= 20'000))
+    return bad_input("--clocks", fmt::format("'{}' is not MHZ or LOWEST,HIGHEST in MHz", text));
+  return std::optional(device::ClockRange{Mhz{*low}, Mhz{*high}});
+}
+
+Result<std::vector<int>> gpus_of(const std::string& text, int count) {
+  std::vector<int> gpus;
+  if (text == "all") {
+    for (int gpu = 0; gpu < count; ++gpu) gpus.push_back(gpu);
+    return gpus;
+  }
+  for (const std::string& word : split(text, ',')) {
+    const auto gpu = parse_number<int>(word);
+    if (!gpu || *gpu < 0 || *gpu >= count)
+      return bad_input("--gpus", fmt::format("'{}': this node has GPUs 0 to {}", word, count - 1));
+    gpus.push_back(*gpu);
+  }
+  return gpus;
+}
+
+std::string settings_text(const device::PowerSettings& settings) {
+  const std::string limit = settings.limit ? fmt::format("limit {:g} W", settings.limit->value)
+                                           : std::string("default limit");
+  if (!settings.clocks) return limit + ", clocks free";
+  const auto [low, high] = *settings.clocks;
+  return low == high ? fmt::format("{}, clocks {:g} MHz", limit, low.value)
+                     : fmt::format("{}, clocks {:g} to {:g} MHz", limit, low.value, high.value);
+}
+
+Result<std::string> journal_of(Context& context, const DeviceFlags& device,
+                               const std::string& flag) {
+  const auto directory = found_state_directory(context, device, flag);
+  if (!directory) return failed(directory.error());
+  if (const auto made = context.files.make_directories(*directory); !made)
+    return failed(made.error());
+  return actuate::power_journal_path(*directory);
+}
+
+// What the flags ask of this GPU: what they do not name stays as it is.
+Result<device::PowerSettings> wanted_of(device::NodeDriver& driver, int gpu,
+                                        const SetFlags& flags) {
+  const auto board = driver.power_settings(gpu);
+  if (!board) return failed(board.error());
+  const auto clocks = clocks_of(flags.clocks);
+  if (!clocks) return failed(clocks.error());
+  device::PowerSettings wanted = board->now;
+  if (flags.limit > 0) wanted.limit = Watts{flags.limit};
+  if (*clocks) wanted.clocks = *clocks;
+  const bool limited = wanted.limit && board->least_limit && board->most_limit;
+  if (limited && (*wanted.limit < *board->least_limit || *wanted.limit > *board->most_limit))
+    return bad_input("--limit", fmt::format("GPU {} can be limited to {:g} to {:g} W", gpu,
+                                            board->least_limit->value, board->most_limit->value));
+  if (wanted.clocks && !board->clocks.empty() &&
+      (wanted.clocks->low < board->clocks.front() || wanted.clocks->high > board->clocks.back()))
+    return bad_input(
+        "--clocks", fmt::format("GPU {} runs at {:g} to {:g} MHz", gpu, board->clocks.front().value,
+                                board->clocks.back().value));
+  return wanted;
+}
+
+using Wanted = std::vector<std::pair<int, device::PowerSettings>>;
+
+Result<Wanted> all_wanted(device::NodeDriver& driver, const SetFlags& flags) {
+  const auto info = driver.info();
+  if (!info) return failed(info.error());
+  const auto gpus = gpus_of(flags.gpus, info->gpus);
+  if (!gpus) return failed(gpus.error());
+  Wanted all;
+  for (const int gpu : *gpus) {
+    auto wanted = wanted_of(driver, gpu, flags);
+    if (!wanted) return failed(wanted.error());
+    all.emplace_back(gpu, *std::move(wanted));
+  }
+  return all;
+}
+
+void tell(Context& context, const Wanted& all, std::string_view how) {
+  for (const auto& [gpu, settings] : all)
+    say(context, fmt::format("{}GPU {}: {}\n", how, gpu, settings_text(settings)));
+}
+
+// Sets all or nothing. denied where rights are missing.
+Result<void> set_all(actuate::PowerGuard& guard, const Wanted& all) {
+  for (const auto& [gpu, settings] : all) {
+    auto set = guard.set(gpu, settings);
+    if (set) continue;
+    if (set.error().code != ErrorCode::denied)
+      if (const auto back = guard.restore(); !back) return back;
+    return set;
+  }
+  return {};
+}
+
+Result<Exit> run_set(Context& context, const SetFlags& flags) {
+  if (flags.limit == 0 && flags.clocks.empty())
+    return bad_input("power set", "wants --limit, --clocks or both");
+  std::optional<Seconds> hold;
+  if (!flags.hold.empty()) {
+    const auto time = parse_duration("--hold", flags.hold);
+    if (!time) return failed(time.error());
+    hold = *time;
+  }
+  const Result<OpenDriver> opened = open_driver(context, flags.device);
+  if (!opened) return failed(opened.error());
+  const auto wanted = all_wanted(*opened->driver, flags);
+  if (!wanted) return failed(wanted.error());
+  if (flags.dry_run) {
+    tell(context, *wanted, "dry run: ");
+    return Exit::done;
+  }
+  const auto journal = journal_of(context, flags.device, flags.state_directory);
+  if (!journal) return failed(journal.error());
+  StopRequest stop;
+  std::optional<PowerKeeper> keeper;
+  auto guard = actuate::PowerGuard::open(context.files, *journal, *opened->driver);
+  if (!guard) return failed(guard.error());
+  if (hold) keeper.emplace(flags.device, flags.state_directory);
+  const auto set = set_all(*guard, *wanted);
+  if (!set && set.error().code == ErrorCode::denied) {
+    complain(context, to_string(set.error()) + "; nothing was changed");
+    tell(context, *wanted, "dry run: ");
+    return Exit::done;
+  }
+  if (!set) return failed(set.error());
+  tell(context, *wanted, "");
+  if (!hold) {
+    note(context, "it stays so until 'partita power restore' or a reset\n");
+    return Exit::done;
+  }
+  stop.within(static_cast<std::int64_t>(hold->value * 1e9));
+  if (const auto back = guard->restore(); !back) return failed(back.error());
+  say(context, "restored\n");
+  return Exit::done;
+}
+
+Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
+  const auto journal = journal_of(context, flags.device, flags.state_directory);
+  if (!journal) return failed(journal.error());
+  if (flags.after_stdin) wait_for_end_of_input();
+  if (flags.dry_run) {
+    const auto changed = actuate::read_power_journal(context.files, *journal);
+    if (!changed) return failed(changed.error());
+    for (const actuate::PowerBefore& before : *changed)
+      say(context, fmt::format("dry run: GPU {} ({}): {}\n", before.gpu, before.uuid,
+                               settings_text(before.settings)));
+    if (changed->empty()) say(context, "nothing is changed\n");
+    return Exit::done;
+  }
+  const Result<OpenDriver> opened = open_driver(context, flags.device);
+  if (!opened) return failed(opened.error());
+  auto guard = actuate::PowerGuard::open(context.files, *journal, *opened->driver);
+  // Who ended a moment ago may still hold the journal.
+  for (int i = 0; i < 50 && flags.after_stdin && !guard; ++i) {
+    context.clock.sleep_ns(100'000'000);
+    guard = actuate::PowerGuard::open(context.files, *journal, *opened->driver);
+  }
+  if (!guard) return failed(guard.error());
+  const std::vector<actuate::PowerBefore> changed = guard->changed();
+  const auto restored = guard->restore();
+  if (!restored) return failed(restored.error());
+  for (const actuate::PowerBefore& before : changed)
+    say(context, fmt::format("GPU {}: {}\n", before.gpu, settings_text(before.settings)));
+  if (changed.empty() && !flags.after_stdin) say(context, "nothing is changed\n");
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_power_set(CLI::App& power) {
+  CLI::App* command = power.add_subcommand(
+      "set", "Set power limit and clocks of GPUs; what was before is kept for 'restore'");
+  auto flags = std::make_shared<SetFlags>();
+  add_device_flags(*command, flags->device);
+  add_state_dir(*command, flags->state_directory);
+  command->add_option("--gpus", flags->gpus, "Which GPUs: all, or numbers separated by commas")
+      ->type_name("GPUS")
+      ->default_str(flags->gpus);
+  within(command->add_option("--limit", flags->limit, "Power limit of the board"), 1, 5'000)
+      ->type_name("W");
+  command->add_option("--clocks", flags->clocks, "Keep the SM clock at this, or in this range")
+      ->type_name("MHZ|MHZ,MHZ");
+  command
+      ->add_option("--hold", flags->hold,
+                   "Stay for so long, or until a signal, and put everything back then, even if "
+                   "this program is killed")
+      ->type_name("TIME");
+  command->add_flag("--dry-run", flags->dry_run,
+                    "Only say what would be set (so it is done where rights are missing)");
+  command->footer(
+      "partita power set --limit 300 --gpus 0\n"
+      "partita power set --clocks 1200 --hold 1h --driver sim --machine machine.yaml");
+  return {command, [flags](Context& context) { return run_set(context, *flags); }};
+}
+
+Command add_power_restore(CLI::App& power) {
+  CLI::App* command = power.add_subcommand(
+      "restore", "Put power limits and clocks back to what they were before 'set' or 'run'");
+  auto flags = std::make_shared<RestoreFlags>();
+  add_device_flags(*command, flags->device);
+  add_state_dir(*command, flags->state_directory);
+  command->add_flag("--dry-run", flags->dry_run, "Only say what would be put back");
+  command->add_flag("--after-input", flags->after_stdin,
+                    "Wait for the end of standard input first: how 'set --hold' and 'run' make "
+                    "sure of it");
+  command->footer("partita power restore");
+  return {command, [flags](Context& context) { return run_restore(context, *flags); }};
+}
+
+}  // namespace partita::cli
