@@ -79,7 +79,7 @@ std::string time_plot_svg(const TimePlot& plot) {
   const Scale y = scale_of(low, high);
   const Scale x = scale_of(plot.seconds.front(), plot.seconds.back());
   SvgPage page;
-  const int width = kPlotLeft + kPlotWidth + kPageMargin;
+  const int width = kPlotLeft + kPlotWidth + 2 * kPageMargin;
   const int top = page.head(plot.title, plot.subtitle, width) + 10;
   const auto across = [&](double t) {
     return kPlotLeft + (t - x.low) / (x.high - x.low) * kPlotWidth;

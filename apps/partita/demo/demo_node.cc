@@ -23,6 +23,7 @@ using JudgedPlan = plan::Judged<plan::ServingPlan>;
 constexpr char kState[] = "state", kAssignment[] = "state/assignment.json";
 constexpr char kTelemetry[] = "telemetry.jsonl";
 constexpr int kWatched = 60;  // seconds
+constexpr std::int64_t kOneSecondNs = 1'000'000'000;
 
 // The MIG devices of a node. Their UUIDs are new at every creation.
 Result<std::set<std::string>> devices_of(device::NodeDriver& driver) {
@@ -142,10 +143,10 @@ Result<void> DemoNode::show_energy(Context& context) {
   std::string log;
   for (int second = 0; second <= kWatched; ++second) {
     const auto sample =
-        observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kSecondNs});
+        observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kOneSecondNs});
     if (!sample) return failed(sample.error());
     log += telemetry::write_line(*sample);
-    clock_.sleep_ns(kSecondNs);
+    clock_.sleep_ns(kOneSecondNs);
   }
   if (auto written = disk_.write_atomic(kTelemetry, log); !written) return written;
   decide::EnergyQuestion question;

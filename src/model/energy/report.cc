@@ -161,8 +161,10 @@ class Digits {
 
 std::string tenants_table(const EnergyReport& report, const Digits& digits) {
   Table table{{"TENANT", "JOULES", "SHARE %", "MEAN W", "+- J", "OF IT IDLE"}, {}};
-  const bool co2 = std::ranges::any_of(report.tenants, [](const auto& t) { return t.co2_g.has_value(); });
-  const bool cost = std::ranges::any_of(report.tenants, [](const auto& t) { return t.cost.has_value(); });
+  const bool co2 =
+      std::ranges::any_of(report.tenants, [](const auto& t) { return t.co2_g.has_value(); });
+  const bool cost =
+      std::ranges::any_of(report.tenants, [](const auto& t) { return t.cost.has_value(); });
   if (co2) table.header.emplace_back("gCO2");
   if (cost) table.header.emplace_back("COST");
   std::vector<double> parts;

@@ -38,8 +38,12 @@ std::vector<double> shares(int from, int to, double low, double high, bool hotsp
     all.push_back(share);
     sum += share;
   }
-  if (!hotspot && sum > 0)  // what the tolerance cut off is not lost
+  if (hotspot || all.empty()) return all;
+  if (sum > 0) {  // what the tolerance cut off is not lost
     for (double& share : all) share *= (high - low) / sum;
+  } else {
+    all.front() = high - low;
+  }
   return all;
 }
 

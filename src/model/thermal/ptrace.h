@@ -19,7 +19,8 @@ struct PowerTrace {
   std::vector<std::vector<double>> rows;  // watts, in the order of `names`; at least one
 };
 
-// Refused with FILE:LINE: rows of another length than the header, what is no number, negative watts.
+// Refused with FILE:LINE: rows of another length than the header, what is no number, negative
+// watts.
 Result<PowerTrace> read_ptrace(const std::string& file, std::string_view text);
 
 // Where in the trace the blocks of a floorplan stand: entry i is the column of blocks[i].

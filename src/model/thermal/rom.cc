@@ -196,8 +196,9 @@ class Projection {
     std::vector<Index> left(static_cast<std::size_t>(states.cols())), taken;
     std::iota(left.begin(), left.end(), Index{0});
     while (!left.empty()) {
-      const auto longest = std::ranges::max_element(
-          left, {}, [&](Index j) { return squares(j) / (lengths(j) * lengths(j)); });
+      const auto longest = std::ranges::max_element(left, {}, [&](Index j) {
+        return lengths(j) > 0 ? squares(j) / (lengths(j) * lengths(j)) : 0;
+      });
       const Index pivot = *longest;
       left.erase(longest);
       for (const Index other : taken)
@@ -306,7 +307,6 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
     std::vector<double> rise = options.initial;
     for (double& kelvin : rise) kelvin -= network.ambient();
     starts.col(1) = projection.scaled(rise);
-    if (starts.col(1).norm() == 0) starts.col(1) = starts.col(0);
   }
   projection.add(starts);
   projection.add_rate(0, starts, true);

@@ -144,6 +144,16 @@ TEST(rom, a_start_of_ones_own_decays_as_the_network_says) {
   }
 }
 
+TEST(rom, a_start_at_ambient_is_a_start) {
+  const Network network = network_of(test_chip(), 4, 4);
+  const std::vector<double> start(network.nodes(), network.ambient());
+  Result<ReducedModel> model = reduce(network, Seconds{1e-3}, {{}, 0, start, false});
+  ASSERT_TRUE(model);
+  model->start_initial();
+  for (const double kelvin : model->block_temperatures())
+    EXPECT_NEAR(kelvin, network.ambient(), 1e-9);
+}
+
 TEST(rom, hotspot_starts_gaps_cold) {
   Chip chip = test_chip();
   Floorplan plan;  // 16 x 16 mm, a micrometre between two blocks; cells of 0.25 mm

@@ -43,6 +43,7 @@ class Chooser {
   // infeasible, with the reason, when no setting of the policy carries the problem's rates.
   static Result<Chooser> make(const plan::PowerProblem& problem, const Policy& policy);
   Chooser(Chooser&&) = default;
+  Chooser& operator=(Chooser&&) = default;
 
   const Policy& policy() const { return policy_; }
   const plan::PowerProblem& problem() const { return *problem_; }
