@@ -37,6 +37,7 @@ Command add_gateway(CLI::App& app);
 Command add_remote(CLI::App& app);
 Command add_ptx(CLI::App& app);
 Command add_thermal(CLI::App& app);
+Command add_power(CLI::App& app);
 Command add_export(CLI::App& app);
 Command add_import(CLI::App& app);
 Command add_load(CLI::App& app);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "actuate/power_loop.h"
 #include "base/rng.h"
-#include "device/adaptors.h"
 
 namespace partita::actuate {
 namespace {
@@ -43,6 +43,9 @@ class Boards final : public device::NodeDriver {
   Result<PowerState> power_settings(int gpu) override {
     PowerState state;
     state.now = at(gpu);
+    state.least_limit = Watts{100};
+    state.most_limit = Watts{400};
+    for (double mhz = 300; mhz <= 1500; mhz += 300) state.clocks.push_back(Mhz{mhz});
     return state;
   }
   Result<void> set_power_settings(int gpu, const PowerSettings& settings) override {
@@ -59,7 +62,13 @@ class Boards final : public device::NodeDriver {
     at(gpu).clocks = settings.clocks;
     return {};
   }
-  Result<telemetry::GpuSample> telemetry(int) override { return failed(none()); }
+  Result<telemetry::GpuSample> telemetry(int gpu) override {
+    telemetry::GpuSample sample;
+    sample.index = gpu;
+    sample.power = Watts{at(gpu).clocks ? at(gpu).clocks->high.value / 10 : 200};
+    sample.energy = Joules{100.0 * ++looks_};
+    return sample;
+  }
   Result<std::vector<device::ProfileInfo>> profiles(int) override { return failed(none()); }
   Result<device::ModeChange> set_mig_mode(int, bool) override { return failed(none()); }
   Result<int> create_instance(int, const device::Placement&) override { return failed(none()); }
@@ -75,6 +84,7 @@ class Boards final : public device::NodeDriver {
   PowerSettings& at(int gpu) { return settings_[static_cast<std::size_t>(gpu)]; }
   std::vector<PowerSettings> settings_;
   Doom& doom_;
+  int looks_ = 0;
 };
 
 // A disk on which writes are cut short when the process dies.
@@ -245,6 +255,97 @@ TEST(PowerGuard, DamagedJournalsAreRefusedWithTheirLine) {
     ASSERT_FALSE(guard) << record;
     EXPECT_EQ(guard.error().context, std::string(kPath) + ":2") << record;
   }
+}
+
+// As many MHz as requests per second; what it is asked goes to `asked`.
+PowerPolicy follower(std::vector<plan::Observation>& asked) {
+  return {.poll = Seconds{0.5},
+          .start = {.clock = Mhz{1500}},
+          .decide = [&asked](const plan::Observation& seen) {
+            asked.push_back(seen);
+            return plan::Setting{.clock = Mhz{seen.services.at(0).rate.value}, .cap = Watts{250}};
+          }};
+}
+
+TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
+  Doom doom;
+  const std::vector<PowerSettings> before{{Watts{300}, {}}};
+  Boards boards(before, doom);
+  Disk disk(doom);
+  ManualClock clock;
+  auto guard = PowerGuard::open(disk, kPath, boards);
+  std::vector<plan::Observation> asked;
+  std::vector<PowerStep> steps;
+  const std::vector<double> rates{250, 700, 700, -1, 5000};  // -1: nobody knows
+  const PowerLoop loop{.gpu = 0,
+                       .policy = follower(asked),
+                       .services = [&](Seconds at) -> Result<std::vector<plan::ServiceSeen>> {
+                         const double rate =
+                             rates.at(static_cast<std::size_t>(at.value / 0.5 + 0.1) - 1);
+                         if (rate < 0) return environment_error("gateway", "gone");
+                         return std::vector<plan::ServiceSeen>{{.rate = Rps{rate}}};
+                       },
+                       .stopped =
+                           [&](std::int64_t ns) {
+                             clock.sleep_ns(ns);
+                             return clock.now > 2'600'000'000;
+                           },
+                       .tell = [&](const PowerStep& step) { steps.push_back(step); }};
+  const auto report = run_power_loop(loop, boards, &*guard, clock);
+  ASSERT_TRUE(report) << to_string(report.error());
+  EXPECT_EQ(report->polls, 5);
+  EXPECT_EQ(report->blind, 1);
+  EXPECT_EQ(report->energy, Joules{400});
+  std::vector<double> clocks;
+  for (const PowerStep& step : steps) clocks.push_back(step.settings.clocks->high.value);
+  // The start; the next clock up; blind: the start; above all: the highest.
+  EXPECT_EQ(clocks, (std::vector<double>{1500, 300, 900, 900, 1500, 1500}));
+  EXPECT_EQ(report->changes, 5) << "start, down, up, blind, capped again";
+  EXPECT_EQ(asked.size(), 4u);
+  EXPECT_EQ(asked[1].at, Seconds{1});
+  EXPECT_EQ(asked[1].power, Watts{30});
+  EXPECT_EQ(boards.settings()[0].limit, Watts{250});
+  EXPECT_TRUE(guard->restore());
+  EXPECT_EQ(boards.settings(), before);
+}
+
+TEST(PowerLoop, DryRunSetsNothing) {
+  Doom doom;
+  const std::vector<PowerSettings> before{{Watts{300}, {}}};
+  Boards boards(before, doom);
+  ManualClock clock;
+  std::vector<plan::Observation> asked;
+  int told = 0;
+  const PowerLoop loop{.gpu = 0,
+                       .policy = follower(asked),
+                       .services = [](Seconds) -> Result<std::vector<plan::ServiceSeen>> {
+                         return std::vector<plan::ServiceSeen>{{.rate = Rps{400}}};
+                       },
+                       .stopped =
+                           [&](std::int64_t ns) {
+                             clock.sleep_ns(ns);
+                             return clock.now > 10'000'000'000;
+                           },
+                       .tell = [&](const PowerStep&) { ++told; }};
+  const auto report = run_power_loop(loop, boards, nullptr, clock);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->polls, 20);
+  EXPECT_EQ(told, 21);
+  EXPECT_EQ(boards.settings(), before);
+}
+
+TEST(PowerLoop, SettingsAreMovedIntoWhatTheBoardCan) {
+  device::PowerState board;
+  board.now.limit = Watts{300};
+  board.least_limit = Watts{100};
+  board.most_limit = Watts{400};
+  board.clocks = {Mhz{300}, Mhz{600}};
+  EXPECT_EQ(on_board({.clock = Mhz{301}, .cap = Watts{50}}, board),
+            (PowerSettings{Watts{100}, ClockRange{Mhz{600}, Mhz{600}}}));
+  EXPECT_EQ(on_board({.clock = Mhz{9000}, .cap = Watts{900}}, board),
+            (PowerSettings{Watts{400}, ClockRange{Mhz{600}, Mhz{600}}}));
+  EXPECT_EQ(on_board({.clock = Mhz{100}}, board),
+            (PowerSettings{Watts{300}, ClockRange{Mhz{300}, Mhz{300}}}));
 }
 
 }  // namespace

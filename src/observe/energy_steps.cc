@@ -6,9 +6,14 @@
 namespace partita::observe {
 namespace {
 
+// The counter moves in steps and is read between them: over so long the part of a step that a
+// reading misses is small. Powers of the moment place the energy better than that within it.
+constexpr Seconds kWindow{2};
+
 struct Seen {
   Seconds at;
   std::optional<Watts> power;
+  bool instant = false;  // `power` is of that moment, not a mean
   std::optional<Joules> counter;
 };
 
@@ -18,7 +23,8 @@ std::vector<Seen> seen_of(const telemetry::Log& log, int gpu) {
   for (const telemetry::Sample& sample : log)
     for (const telemetry::GpuSample& one : sample.gpus)
       if (one.index == gpu)
-        all.push_back({sample.at, one.power ? one.power : one.power_average, one.energy});
+        all.push_back({sample.at, one.power ? one.power : one.power_average, one.power.has_value(),
+                       one.energy});
   return all;
 }
 
@@ -81,7 +87,9 @@ std::vector<EnergyStep> energy_steps(const telemetry::Log& log, int gpu) {
       continue;
     }
     const double grown = (*seen[i].counter - *seen[*base].counter).value;
-    if (grown == 0 && i + 1 < seen.size()) continue;
+    const bool last = i + 1 == seen.size();
+    if (grown == 0 && !last) continue;
+    if (seen[i].instant && seen[i].at - seen[*base].at < kWindow && grown > 0 && !last) continue;
     const double energy = grown < 0 ? seen[i].counter->value : grown;  // it started anew
     spread(steps, *base, i, energy);
     base = i;

@@ -6,6 +6,7 @@ import json
 import os
 import unittest
 
+import energy_test
 import harness
 from oip_server import serving
 
@@ -84,6 +85,23 @@ class SchemaTest(harness.CliTest):
         self.assertEqual(lines[0].split()[0], "KIND")
         return [line.split()[0] for line in lines[1:]]
 
+    def energy_documents(self):
+        text, _ = energy_test.log(20)
+        self.write("log.jsonl", text)
+        self.write("assignment.json", json.dumps(energy_test.ASSIGNMENT))
+        self.write("requests.csv", "service,requests\nchat,10\n")
+        self.write("runs.csv", "name,A,B,energy_j,instructions\na,1,2,5,9\nb,2,1,4,9\nc,3,5,13,9\n")
+        self.write("model.json", self.ok("energy", "fit", "runs.csv", "--format", "json"))
+        attribute = ("energy", "attribute", "--telemetry", "log.jsonl")
+        return {
+            "EnergyModel": [json.loads(self.read("model.json"))],
+            "EnergyPrediction": [self.json("energy", "predict", "model.json", "runs.csv")],
+            "EnergyValidation": [self.json("energy", "validate", "runs.csv", "--prior", "1")],
+            "EnergyReport": [self.json(*attribute),
+                             self.json(*attribute, "--plan", "assignment.json", "--compare",
+                                       "--requests", "requests.csv", "--carbon", "1", "--price",
+                                       "1")]}
+
     def documents(self):
         """A few documents of each kind, as the commands write them."""
         self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
@@ -117,6 +135,7 @@ class SchemaTest(harness.CliTest):
                                   "--day")],
             "GraphRun": [self.json(*run), self.json(*run, "--compare")],
         }
+        documents.update(self.energy_documents())
         with serving() as (url, _):
             load = ("load", "--url", url, "--duration", "300ms")
             documents["LoadReport"] = [

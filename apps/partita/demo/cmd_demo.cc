@@ -10,6 +10,7 @@
 #include "decide/kernel_inputs.h"
 #include "decide/kernel_planning.h"
 #include "decide/simulate.h"
+#include "demo/demo_heat.h"
 #include "demo/demo_node.h"
 #include "flags.h"
 #include "forms/batch_forms.h"
@@ -85,10 +86,14 @@ std::string services_table(const plan::ServingProblem& problem) {
   return to_string(table);
 }
 
+// Beside the repository's other products when there is a build/.
+std::string place_of_picture(Context& context, const std::string& name) {
+  return context.files.is_directory("build") ? "build/" + name : name;
+}
+
 void write_picture(Context& context, const DemoFlags& flags, const plan::ServingPlan& plan) {
-  const std::string file = !flags.picture.empty()                ? flags.picture
-                           : context.files.is_directory("build") ? "build/demo-plan.svg"
-                                                                 : "demo-plan.svg";
+  const std::string file =
+      flags.picture.empty() ? place_of_picture(context, "demo-plan.svg") : flags.picture;
   const auto written = write_output(file, forms::plan_svg(plan, hw::builtin_catalogue()));
   // The demo goes on without its picture, for instance in a directory that cannot be written.
   if (written) {
@@ -186,7 +191,7 @@ Result<Exit> show_kernels(Context& context) {
 Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   const Result<plan::ServingProblem> problem = demo_problem();
   if (!problem) return failed(problem.error());
-  say(context, fmt::format("Partita in eight steps. No GPU is needed: {} performance laws were "
+  say(context, fmt::format("Partita in ten steps. No GPU is needed: {} performance laws were "
                            "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
                            problem->fleet[0].profiles.size(), kGpu));
@@ -208,9 +213,15 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   headline(context, 7, "Below instances: two models on one MI50, their kernels on masks of CUs");
   if (auto shown = show_kernels(context); !shown) return shown;
   headline(context, 8, "The plan applied to eight simulated GPUs, then more traffic");
-  if (auto shown = show_node(context, *problem, *plan, kNodeGpus); !shown) {
+  const Result<const hw::GpuModel*> model = hw::builtin_catalogue().get(kGpu);
+  if (!model) return failed(model.error());
+  DemoNode node(**model, kNodeGpus);
+  if (auto shown = node.show_change(context, *problem, *plan); !shown) return failed(shown.error());
+  headline(context, 9, "What each service costs: a minute of these GPUs, in joules");
+  if (auto shown = node.show_energy(context); !shown) return failed(shown.error());
+  headline(context, 10, "Where the heat goes: a chip whose SMs work in turns");
+  if (auto shown = show_heat(context, place_of_picture(context, "demo-heat.svg")); !shown)
     return failed(shown.error());
-  }
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
 }
@@ -220,7 +231,8 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
 Command add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo",
                                          "Show it all on an example: plan, proof, check, traffic, "
-                                         "a queue of jobs, a change of a node");
+                                         "a queue of jobs, a change of a node, "
+                                         "joules and heat");
   auto flags = std::make_shared<DemoFlags>();
   command
       ->add_option("-o,--output", flags->picture,

@@ -2,20 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "actuate/apply.h"
+#include "actuate/assignment.h"
 #include "actuate/change_forms.h"
-#include "base/check.h"
+#include "decide/energy.h"
 #include "decide/serving.h"
-#include "drivers/sim/shared_machine.h"
-#include "drivers/sim/sim_driver.h"
+#include "observe/sampler.h"
 #include "progress.h"
 
 namespace partita::cli {
 namespace {
 
 using JudgedPlan = plan::Judged<plan::ServingPlan>;
+
+constexpr char kState[] = "state", kAssignment[] = "state/assignment.json";
+constexpr char kTelemetry[] = "telemetry.jsonl";
+constexpr int kWatched = 60;  // seconds
+constexpr std::int64_t kOneSecondNs = 1'000'000'000;
 
 // The MIG devices of a node. Their UUIDs are new at every creation.
 Result<std::set<std::string>> devices_of(device::NodeDriver& driver) {
@@ -47,17 +55,30 @@ Result<JudgedPlan> next_plan(Context& context, const plan::ServingProblem& probl
   return *std::move(next->made.plan);
 }
 
+struct DevicePlace {
+  int gpu = 0, gi_id = 0, ci_id = 0;
+};
+
+// Where the MIG device with this UUID is.
+std::optional<DevicePlace> place_of(const drivers::sim::Machine& machine, const std::string& uuid) {
+  for (std::size_t gpu = 0; gpu < machine.gpus().size(); ++gpu)
+    for (const drivers::sim::SimInstance& instance : machine.gpus()[gpu].instances)
+      for (const drivers::sim::SimComputeInstance& compute : instance.compute)
+        if (compute.uuid == uuid)
+          return DevicePlace{static_cast<int>(gpu), instance.gi_id, compute.ci_id};
+  return std::nullopt;
+}
+
 }  // namespace
 
-Result<void> show_node(Context& context, const plan::ServingProblem& problem,
-                       const plan::Judged<plan::ServingPlan>& plan, int gpus) {
-  const Result<const hw::GpuModel*> model = hw::builtin_catalogue().get(plan->gpu_model);
-  if (!model) return failed(model.error());
-  const auto machine = drivers::sim::own_machine(
-      drivers::sim::Machine({{*model, gpus, true}}, "demo"), context.clock, 0);
-  drivers::sim::SimDriver driver(*machine);
-  MemoryFiles disk;
-  const actuate::Doors doors{driver, disk, context.clock, hw::builtin_catalogue(), "state"};
+DemoNode::DemoNode(const hw::GpuModel& model, int gpus)
+    : machine_(drivers::sim::own_machine(drivers::sim::Machine({{&model, gpus, true}}, "demo"),
+                                         clock_, 0)),
+      driver_(*machine_) {}
+
+Result<void> DemoNode::show_change(Context& context, const plan::ServingProblem& problem,
+                                   const plan::Judged<plan::ServingPlan>& plan) {
+  const actuate::Doors doors{driver_, disk_, clock_, hw::builtin_catalogue(), kState};
   const auto apply = [&](const JudgedPlan& wanted) {
     return actuate::apply(doors, actuate::wanted_of(wanted), {}, [](const auto&) {});
   };
@@ -68,11 +89,11 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
       fmt::format("{} instances created in {} steps; NVIDIA's driver would take {:.1f} s\n",
                   first->change.create.size(), first->change.steps.size(),
                   first->change.predicted.value));
-  const auto before = devices_of(driver);
+  const auto before = devices_of(driver_);
   if (!before) return failed(before.error());
 
-  const plan::ServingProblem grown = with_more_traffic(problem);
-  const Result<JudgedPlan> next = next_plan(context, grown, *plan);
+  problem_ = with_more_traffic(problem);
+  const Result<JudgedPlan> next = next_plan(context, problem_, *plan);
   if (!next) return failed(next.error());
   const auto change = actuate::preview(doors, actuate::wanted_of(*next), {});
   if (!change) return failed(change.error());
@@ -84,12 +105,56 @@ Result<void> show_node(Context& context, const plan::ServingProblem& problem,
           change->predicted.value, change->temporary.size(),
           actuate::affected_text(change->affected)));
   if (const auto second = apply(*next); !second) return failed(second.error());
-  const auto after = devices_of(driver);
+  const auto after = devices_of(driver_);
   if (!after) return failed(after.error());
   const auto stayed = std::count_if(before->begin(), before->end(),
                                     [&](const std::string& uuid) { return after->contains(uuid); });
   say(context,
       fmt::format("Done: {} of {} instances were never touched.\n", stayed, before->size()));
+  return {};
+}
+
+// On every assigned device a process that is as busy as the service's rate asks for.
+Result<void> DemoNode::start_workers() {
+  const auto text = disk_.read(kAssignment);
+  if (!text) return failed(text.error());
+  const auto assignment = actuate::parse_assignment(kAssignment, *text);
+  if (!assignment) return failed(assignment.error());
+  std::map<std::string, double> rates, capacities;
+  for (const plan::Service& service : problem_.services) rates[service.name] = service.rate.value;
+  for (const actuate::AssignedSegment& one : assignment->segments)
+    capacities[one.service] += one.throughput_rps;
+  Result<void> attached;
+  const auto attach = [&](drivers::sim::Machine& machine) {
+    std::int64_t pid = 1000;
+    for (const actuate::AssignedSegment& one : assignment->segments)
+      if (const auto place = place_of(machine, one.device); place && attached)
+        attached = machine.attach(
+            place->gpu,
+            {++pid, one.service, place->gi_id, place->ci_id, false,
+             std::min(1.0, rates[one.service] / std::max(capacities[one.service], 1.0))});
+  };
+  if (auto done = machine_->with(attach); !done) return done;
+  return attached;
+}
+
+Result<void> DemoNode::show_energy(Context& context) {
+  if (auto started = start_workers(); !started) return started;
+  std::string log;
+  for (int second = 0; second <= kWatched; ++second) {
+    const auto sample =
+        observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kOneSecondNs});
+    if (!sample) return failed(sample.error());
+    log += telemetry::write_line(*sample);
+    clock_.sleep_ns(kOneSecondNs);
+  }
+  if (auto written = disk_.write_atomic(kTelemetry, log); !written) return written;
+  decide::EnergyQuestion question;
+  question.telemetry = kTelemetry;
+  question.plan = kAssignment;
+  const auto report = decide::attribute_energy(disk_, question);
+  if (!report) return failed(report.error());
+  say(context, energy::report_text(*report));
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SimDriver: the NodeDriver door on a simulated machine. Refers to the machine, which must outlive
-// it, and keeps no state but what activities are measured from. Thread rule: one call at a time per object, as of every driver.
+// it, and keeps no state but what activities are measured from.
+// Thread rule: one call at a time per object, as of every driver.
 #pragma once
 
 #include <map>

@@ -128,7 +128,7 @@ TEST(Apportion, KeepsTheTotal) {
 TEST(Attribution, CoLocatedKernelsAreChargedRightly) {
   const CounterTable kernels = accelwattch("volta-sass.csv");
   const auto found = [&](SplitRule rule) {
-    return misattribution(kernels, rule, BoardIdle::constant, 60);
+    return misattribution(kernels, rule, BoardIdle::constant, 40);
   };
   const Misattribution model = found(SplitRule::model), activity = found(SplitRule::activity);
   EXPECT_LT(model.share, 0.10);

@@ -6,7 +6,7 @@ namespace partita::energy {
 namespace {
 
 constexpr Range kShare{.high = 1e6};
-constexpr Range kJoules{.high = 1e18};
+constexpr Range kJoules{.high = 1e12};
 constexpr ListForm kLines{.indent = "    "};
 
 void describe(Form& f, ComponentCost& cost) {

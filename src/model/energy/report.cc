@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMicro = 1e6;
 constexpr double kJoulesPerKwh = 3.6e6;
+constexpr double kMostUnits = 9e15;  // that doubles count exactly
 
 double joules(Microjoules energy) { return static_cast<double>(energy) / kMicro; }
 
@@ -144,6 +145,10 @@ class Digits {
     for (const double part : parts) sum += part;
     const double unit = std::pow(10, decimals_);
     std::vector<std::string> out;
+    if (sum * unit > kMostUnits) {  // parts that are not those of the total
+      for (const double part : parts) out.push_back(of(part));
+      return out;
+    }
     for (const std::int64_t part : apportion(parts, std::llround(sum * unit)))
       out.push_back(fmt::format("{:.{}f}", static_cast<double>(part) / unit, decimals_));
     return out;
@@ -156,8 +161,10 @@ class Digits {
 
 std::string tenants_table(const EnergyReport& report, const Digits& digits) {
   Table table{{"TENANT", "JOULES", "SHARE %", "MEAN W", "+- J", "OF IT IDLE"}, {}};
-  const bool co2 = std::ranges::any_of(report.tenants, [](const auto& t) { return t.co2_g.has_value(); });
-  const bool cost = std::ranges::any_of(report.tenants, [](const auto& t) { return t.cost.has_value(); });
+  const bool co2 =
+      std::ranges::any_of(report.tenants, [](const auto& t) { return t.co2_g.has_value(); });
+  const bool cost =
+      std::ranges::any_of(report.tenants, [](const auto& t) { return t.cost.has_value(); });
   if (co2) table.header.emplace_back("gCO2");
   if (cost) table.header.emplace_back("COST");
   std::vector<double> parts;

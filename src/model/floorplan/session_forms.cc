@@ -8,7 +8,7 @@
 namespace partita::floorplan {
 namespace {
 
-constexpr double kMm = 1e-3, kUm = 1e-6;
+constexpr double kMetresPerMm = 1e-3, kMetresPerUm = 1e-6;
 constexpr Range kFrames{.low = 1, .high = 1e7};
 constexpr Range kMillimetres{.high = 100};
 constexpr Range kSide{.high = 100, .above = true};
@@ -154,15 +154,15 @@ std::string session_json(const StatedSession& session) { return write_form(sessi
 
 Session session_of(const StatedSession& stated) {
   Session session;
-  session.pixel_m = stated.pixel_um * kUm;
+  session.pixel_m = stated.pixel_um * kMetresPerUm;
   session.noise_k = stated.noise_mk / 1000;
-  session.thickness_m = stated.silicon_um * kUm;
+  session.thickness_m = stated.silicon_um * kMetresPerUm;
   session.conductivity = stated.conductivity;
   session.blur_px = stated.blur_px;
   if (stated.window)
-    session.window =
-        thermal::Block{"", stated.window->width_mm * kMm, stated.window->height_mm * kMm,
-                       stated.window->left_mm * kMm, stated.window->bottom_mm * kMm};
+    session.window = thermal::Block{
+        "", stated.window->width_mm * kMetresPerMm, stated.window->height_mm * kMetresPerMm,
+        stated.window->left_mm * kMetresPerMm, stated.window->bottom_mm * kMetresPerMm};
   for (const StatedComponent& one : stated.components)
     session.components.push_back({one.name, one.blocks, one.inside});
   for (const StatedCapture& one : stated.captures) {
@@ -178,14 +178,15 @@ Session session_of(const StatedSession& stated) {
 
 StatedSession stated_session(const Session& session) {
   StatedSession stated;
-  stated.pixel_um = session.pixel_m / kUm;
+  stated.pixel_um = session.pixel_m / kMetresPerUm;
   stated.noise_mk = session.noise_k * 1000;
-  stated.silicon_um = session.thickness_m / kUm;
+  stated.silicon_um = session.thickness_m / kMetresPerUm;
   stated.conductivity = session.conductivity;
   stated.blur_px = session.blur_px;
   if (session.window)
-    stated.window = StatedWindow{session.window->left / kMm, session.window->bottom / kMm,
-                                 session.window->width / kMm, session.window->height / kMm};
+    stated.window =
+        StatedWindow{session.window->left / kMetresPerMm, session.window->bottom / kMetresPerMm,
+                     session.window->width / kMetresPerMm, session.window->height / kMetresPerMm};
   for (const Component& one : session.components)
     stated.components.push_back({one.name, one.blocks, one.inside});
   for (const Capture& one : session.captures) {
@@ -206,10 +207,10 @@ StatedRecovery stated_recovery(const Recovery& recovery, const std::vector<Metho
   stated.misfit = recovery.fit.misfit;
   for (const thermal::Block& block : recovery.plan.blocks) {
     StatedBlock one{block.name,
-                    block.left / kMm,
-                    block.bottom / kMm,
-                    block.width / kMm,
-                    block.height / kMm,
+                    block.left / kMetresPerMm,
+                    block.bottom / kMetresPerMm,
+                    block.width / kMetresPerMm,
+                    block.height / kMetresPerMm,
                     {},
                     {},
                     {}};
@@ -217,13 +218,14 @@ StatedRecovery stated_recovery(const Recovery& recovery, const std::vector<Metho
       for (const BlockScore& score : scores.back().blocks)
         if (score.block == block.name) {
           one.iou = score.iou;
-          one.centroid_um = score.centroid_m / kUm;
-          one.edge_um = score.edge_m / kUm;
+          one.centroid_um = score.centroid_m / kMetresPerUm;
+          one.edge_um = score.edge_m / kMetresPerUm;
         }
     stated.blocks.push_back(std::move(one));
   }
   for (const MethodScore& score : scores)
-    stated.methods.push_back({score.method, score.iou, std::min(1e9, score.centroid_m / kUm)});
+    stated.methods.push_back(
+        {score.method, score.iou, std::min(1e9, score.centroid_m / kMetresPerUm)});
   return stated;
 }
 

@@ -12,14 +12,14 @@ namespace {
 // What one service is expected to ask for until the next poll.
 class Forecast {
  public:
-  Forecast(const ControlOptions& options, Rps most) : options_(options), most_(most) {}
+  explicit Forecast(const ControlOptions& options) : options_(options) {}
 
   Rps next(const ServiceSeen& seen) {
     const double poll = options_.poll.value;
     const double count = std::max(0.0, seen.rate.value) * poll;
     double rate = (count + options_.guard * std::sqrt(count)) / poll;
     if (options_.memory.value > 0) rate = std::max({rate, ahead(count) / poll, remembered(rate)});
-    return {std::min(rate, most_.value)};
+    return {rate};
   }
 
  private:
@@ -47,8 +47,7 @@ class Forecast {
     return *std::ranges::max_element(past_);
   }
 
-  const ControlOptions options_;
-  const Rps most_;
+  ControlOptions options_;
   std::vector<double> past_;
   bool begun_ = false;
   double level_ = 0, trend_ = 0, squares_ = 0;
@@ -58,8 +57,7 @@ class PolicyController final : public Controller {
  public:
   PolicyController(Chooser chooser, const ControlOptions& options)
       : chooser_(std::move(chooser)), options_(options), now_(chooser_.most()) {
-    for (std::size_t s = 0; s < chooser_.problem().services.size(); ++s)
-      forecasts_.emplace_back(options, chooser_.most().options[s]->capacity);
+    forecasts_.assign(chooser_.problem().services.size(), Forecast(options));
   }
 
   Seconds poll() const override { return options_.poll; }
@@ -93,12 +91,20 @@ class PolicyController final : public Controller {
     return power_at(table, gating, next, rates) < power_at(table, gating, now_, rates);
   }
 
-  // Whether requests are late, or those that wait would be under the next setting.
-  bool in_need(const Observation& seen, const GpuSetting& next) const {
+  // Whether requests have been late for some polls, or those that wait would be under the next
+  // setting. A few dozen requests tell little of their p95: one poll above the SLO is chance.
+  bool in_need(const Observation& seen, const GpuSetting& next) {
+    constexpr int kLatePolls = 3;
+    const auto late = [&](std::size_t s) {
+      return seen.services[s].p95 && *seen.services[s].p95 > chooser_.problem().services[s].slo;
+    };
+    bool any = false;
+    for (std::size_t s = 0; s < seen.services.size(); ++s) any = any || late(s);
+    late_polls_ = any ? late_polls_ + 1 : 0;
+    if (late_polls_ >= kLatePolls) return true;
     for (std::size_t s = 0; s < seen.services.size(); ++s) {
       const ServiceSeen& one = seen.services[s];
       const plan::PowerService& service = chooser_.problem().services[s];
-      if (one.p95 && *one.p95 > service.slo) return true;
       const double full = next.options[s]->busy.steps.back().rate.value;
       if (one.waiting && *one.waiting > full * service.slo.value * 1e-3) return true;
     }
@@ -109,6 +115,7 @@ class PolicyController final : public Controller {
   const ControlOptions options_;
   std::vector<Forecast> forecasts_;
   GpuSetting now_;
+  int late_polls_ = 0;
   int calm_ = 0;  // polls in a row for which less would have done
 };
 

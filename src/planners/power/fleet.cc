@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -21,9 +22,10 @@ namespace {
 
 using plan::PowerProblem;
 
-constexpr double kCovered = 1e-7;  // of a rate: what is left over then is rounding
-constexpr double kHeat = 0.0005;   // of the bound: how much worse the search lets pass at first
-constexpr double kMissing = 1e5;   // watts for a service that no pattern carries
+constexpr double kCovered = 1e-7;       // of a rate: what is left over then is rounding
+constexpr std::size_t kFewPairs = 300;  // of services and GPUs: whole services are tried as well
+constexpr double kHeat = 0.0005;  // of the bound: how much worse the search lets pass at first
+constexpr double kMissing = 1e5;  // watts for a service that no pattern carries
 
 // What the linear programme tells: prices per service, the bound, what it could not carry.
 struct FleetPrices {
@@ -207,12 +209,6 @@ class FleetSearch {
     cover.gpus.push_back(pattern);
   }
 
-  double watts_of(const Cover& cover) const {
-    double watts = 0;
-    for (const Pattern& pattern : cover.gpus) watts += pattern.watts - unused_;
-    return watts;
-  }
-
   // What a GPU takes beyond what its shares are worth.
   double waste(const Pattern& pattern) const {
     double waste = pattern.watts;
@@ -243,10 +239,10 @@ class FleetSearch {
     const int room = problem_.gpus - static_cast<int>(best.gpus.size() - emptied);
     const double finish = kFinish[rng_.below(4)];
     Cover fresh = fill({scaled(kEager[rng_.below(7)], 0.1), left, finish, clocks_}, room);
-    fresh.watts += watts;
-    fresh.watts -= worse * rng_.uniform();
+    const double surplus = fresh.watts + watts;
+    fresh.watts = surplus - worse * rng_.uniform();
     const bool pass = better(fresh, best);
-    fresh.watts = watts_of(fresh) + watts;
+    fresh.watts = surplus;
     if (!pass) return;
     std::vector<Pattern> gpus;
     for (std::size_t g = 0; g < best.gpus.size(); ++g)
@@ -306,19 +302,143 @@ void spread_rest(const PowerProblem& problem, std::vector<Pattern>& patterns) {
     }
 }
 
+// Whole services on one GPU, solved exactly; they ascend.
 std::optional<Pattern> one_gpu(const PowerProblem& problem,
-                               const std::vector<ServiceOptions>& options) {
+                               const std::vector<ServiceOptions>& options,
+                               const std::vector<std::size_t>& services) {
   std::vector<const ServiceOptions*> views;
   std::vector<Rps> rates;
-  for (const ServiceOptions& one : options) views.push_back(&one);
-  for (const plan::PowerService& service : problem.services) rates.push_back(service.rate);
+  for (const std::size_t s : services) {
+    views.push_back(&options[s]);
+    rates.push_back(problem.services[s].rate);
+  }
   const auto best =
       best_setting({problem.table, views}, rates, {0, {}, problem.gating, true, problem.cap});
   if (!best) return std::nullopt;
   Pattern pattern{best->clock, {}, best->power.value, 0};
   for (std::size_t s = 0; s < best->options.size(); ++s)
-    pattern.shares.push_back({s, best->options[s], 1});
+    pattern.shares.push_back({services[s], best->options[s], 1});
   return pattern;
+}
+
+// Plans that split no service, for few services: dealt where each adds least power, those that need
+// most units first, then moved and swapped for as long as that saves power.
+class UnsplitSearch {
+ public:
+  UnsplitSearch(const PowerProblem& problem, const std::vector<ServiceOptions>& options)
+      : problem_(problem), options_(options), gpus_(at(problem.gpus)) {}
+
+  std::optional<std::vector<Pattern>> run() {
+    std::vector<std::pair<int, std::size_t>> order;  // less units, service
+    for (std::size_t s = 0; s < options_.size(); ++s) {
+      const std::optional<Pattern>& alone = best_of({s});
+      if (!alone) return std::nullopt;
+      order.emplace_back(-alone->shares[0].option->units, s);
+    }
+    std::ranges::sort(order);
+    std::optional<std::vector<Pattern>> best;
+    for (int start = 0; start < kStarts; ++start) {
+      if (auto found = descend(order); found && (!best || sum_of(*found) < sum_of(*best)))
+        best = std::move(found);
+      for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[rng_.below(i + 1)]);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr int kStarts = 16;
+
+  double sum_of(const std::vector<Pattern>& patterns) const {
+    double sum = 0;
+    for (const Pattern& pattern : patterns) sum += pattern.watts - unused_power(problem_).value;
+    return sum;
+  }
+
+  std::optional<std::vector<Pattern>> descend(
+      const std::vector<std::pair<int, std::size_t>>& order) {
+    std::ranges::fill(gpus_, std::vector<std::size_t>{});
+    for (const auto& [units, s] : order)
+      if (!deal(s)) return std::nullopt;
+    while (move_one() || swap_two()) {
+    }
+    std::vector<Pattern> patterns;
+    for (const std::vector<std::size_t>& gpu : gpus_)
+      if (!gpu.empty()) patterns.push_back(*best_of(gpu));
+    return patterns;
+  }
+
+  static constexpr double kTooMuch = 1e12;
+
+  const std::optional<Pattern>& best_of(const std::vector<std::size_t>& services) {
+    const auto known = known_.find(services);
+    if (known != known_.end()) return known->second;
+    return known_.emplace(services, one_gpu(problem_, options_, services)).first->second;
+  }
+  double watts(const std::vector<std::size_t>& services) {
+    if (services.empty()) return unused_power(problem_).value;
+    const std::optional<Pattern>& best = best_of(services);
+    return best ? best->watts : kTooMuch;
+  }
+  static std::vector<std::size_t> with(std::vector<std::size_t> services, std::size_t s) {
+    services.insert(std::ranges::upper_bound(services, s), s);
+    return services;
+  }
+  static std::vector<std::size_t> without(std::vector<std::size_t> services, std::size_t s) {
+    std::erase(services, s);
+    return services;
+  }
+
+  bool deal(std::size_t s) {
+    double least = kTooMuch;
+    std::size_t where = 0;
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      const double more = watts(with(gpus_[g], s)) - watts(gpus_[g]);
+      if (more < least) least = more, where = g;
+      if (gpus_[g].empty()) break;  // the other empty ones are the same
+    }
+    if (least > kTooMuch / 2) return false;
+    gpus_[where] = with(gpus_[where], s);
+    return true;
+  }
+
+  bool adopt(std::size_t a, std::size_t b, std::vector<std::size_t> on_a,
+             std::vector<std::size_t> on_b) {
+    const double before = watts(gpus_[a]) + watts(gpus_[b]);
+    if (watts(on_a) + watts(on_b) > before - 1e-9) return false;
+    gpus_[a] = std::move(on_a);
+    gpus_[b] = std::move(on_b);
+    return true;
+  }
+
+  bool move_one() {
+    for (std::size_t a = 0; a < gpus_.size(); ++a)
+      for (const std::size_t s : gpus_[a])
+        for (std::size_t b = 0; b < gpus_.size(); ++b)
+          if (a != b && adopt(a, b, without(gpus_[a], s), with(gpus_[b], s))) return true;
+    return false;
+  }
+
+  bool swap_two() {
+    for (std::size_t a = 0; a < gpus_.size(); ++a)
+      for (std::size_t b = a + 1; b < gpus_.size(); ++b)
+        for (const std::size_t s : gpus_[a])
+          for (const std::size_t t : gpus_[b])
+            if (adopt(a, b, with(without(gpus_[a], s), t), with(without(gpus_[b], t), s)))
+              return true;
+    return false;
+  }
+
+  const PowerProblem& problem_;
+  const std::vector<ServiceOptions>& options_;
+  std::vector<std::vector<std::size_t>> gpus_;  // services, ascending
+  std::map<std::vector<std::size_t>, std::optional<Pattern>> known_;
+  Rng rng_{0x5117};
+};
+
+double watts_of(const std::vector<Pattern>& patterns, double unused) {
+  double watts = 0;
+  for (const Pattern& pattern : patterns) watts += pattern.watts - unused;
+  return watts;
 }
 
 plan::Reason too_much(const std::string& what) { return {"power_fleet", "plan", 0, 0, what}; }
@@ -341,7 +461,9 @@ FleetOutcome plan_fleet(const PowerProblem& problem, const FleetOptions& options
     return outcome;
   }
   if (problem.gpus == 1) {
-    const auto pattern = one_gpu(problem, service_options);
+    std::vector<std::size_t> all(problem.services.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    const auto pattern = one_gpu(problem, service_options, all);
     if (!pattern) return refuse();
     outcome.plan = plan_of(problem, {*pattern}, problem.cap ? 0 : pattern->watts);
     return outcome;
@@ -349,15 +471,22 @@ FleetOutcome plan_fleet(const PowerProblem& problem, const FleetOptions& options
   const PatternPricing pricing(problem, service_options);
   const FleetPrices prices = PatternMaster(problem, pricing).solve(options);
   if (prices.missing > 1e-4) return refuse();
+  const double unused = unused_power(problem).value;
   auto cover = FleetSearch(problem, pricing, prices).run(options);
-  if (!cover) {
+  std::optional<std::vector<Pattern>> patterns;
+  if (cover) patterns = std::move(cover->gpus);
+  if (at(problem.gpus) * service_options.size() <= kFewPairs)
+    if (auto whole = UnsplitSearch(problem, service_options).run();
+        whole && (!patterns || watts_of(*whole, unused) < watts_of(*patterns, unused)))
+      patterns = std::move(whole);
+  if (!patterns) {
     outcome.refusals.push_back(too_much(fmt::format(
         "no plan was found on {} GPUs, though shares could fit if GPUs could be cut at will",
         problem.gpus)));
     return outcome;
   }
-  spread_rest(problem, cover->gpus);
-  outcome.plan = plan_of(problem, cover->gpus, prices.bound);
+  spread_rest(problem, *patterns);
+  outcome.plan = plan_of(problem, *patterns, prices.bound);
   return outcome;
 }
 

@@ -41,7 +41,8 @@ std::string why_none(const plan::PowerProblem& problem, const plan::PowerService
       service.name, service.slo.value, service.percentile, least.value);
 }
 
-// Gives away the units that are left, each time to the service with the least room.
+// Gives away the units that are left, each time to the service with the least room, and allows the
+// batches that carry the most.
 void widen(const GpuSearch& search, const std::vector<Rps>& rates, GpuSetting& setting) {
   int free = search.table.units();
   for (const ServiceOption* option : setting.options) free -= option->units;
@@ -60,10 +61,15 @@ void widen(const GpuSearch& search, const std::vector<Rps>& rates, GpuSetting& s
           next = &option;
       if (next && next->units - now.units <= free) best = next, who = s, least_room = room;
     }
-    if (!best) return;
+    if (!best) break;
     free -= best->units - setting.options[who]->units;
     setting.options[who] = best;
   }
+  for (std::size_t s = 0; s < setting.options.size(); ++s)
+    for (const ServiceOption& option : (*search.services[s])[setting.clock])
+      if (option.units == setting.options[s]->units &&
+          option.capacity > setting.options[s]->capacity)
+        setting.options[s] = &option;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Who chooses the setting of one GPU for given rates: the dissertation's six policies (Quach, ch. 4,
-// CoFRIS) and `exact`.
+// Who chooses the setting of one GPU for given rates: the dissertation's six policies (Quach, ch.
+// 4, CoFRIS) and `exact`.
 //   baseline   highest clock, all units
 //   fs         clocks vary; all units
 //   rs-se      units vary, whole clusters that nobody uses are gated; highest clock
@@ -43,6 +43,7 @@ class Chooser {
   // infeasible, with the reason, when no setting of the policy carries the problem's rates.
   static Result<Chooser> make(const plan::PowerProblem& problem, const Policy& policy);
   Chooser(Chooser&&) = default;
+  Chooser& operator=(Chooser&&) = default;
 
   const Policy& policy() const { return policy_; }
   const plan::PowerProblem& problem() const { return *problem_; }

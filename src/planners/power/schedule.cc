@@ -316,7 +316,7 @@ class SeveralServices {
 
 Result<plan::PowerSchedule> plan_schedule(const Chooser& chooser, const plan::PowerTrace& trace,
                                           const plan::TransitionCost& cost) {
-  if (chooser.policy().exact)
+  if (chooser.policy().exact && !trace.rates.empty())
     return chooser.search().services.size() == 1 ? exact_one(chooser, trace, cost)
                                                  : SeveralServices(chooser, trace, cost).plan();
   Account account(chooser, trace, cost);

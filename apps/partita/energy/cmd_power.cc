@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/parse_number.h"
+#include "base/split.h"
+#include "commands.h"
+#include "decide/kernel_inputs.h"
+#include "energy/power_commands.h"
+#include "energy/power_control.h"
+#include "flags.h"
+#include "forms/power_forms.h"
+#include "planners/power/modelled.h"
+
+namespace partita::cli {
+namespace {
+
+struct TableFlags {
+  decide::KernelNames kernels;
+  power::ClockModel model;
+  double idle = 15, unit_idle = 1, unit_busy = 2;
+  std::string clocks, output;
+};
+
+Result<std::vector<Mhz>> clocks_of(const std::string& text, const std::vector<Mhz>& standard) {
+  if (text.empty()) return standard;
+  std::vector<Mhz> clocks;
+  for (const std::string& word : split(text, ',')) {
+    const auto value = parse_number<double>(word);
+    if (!value || !(*value >= 50 && *value <= 10'000) ||
+        (!clocks.empty() && *value <= clocks.back().value))
+      return bad_input("--clocks", fmt::format("'{}' is not a list of ascending MHz, 50 to 10000, "
+                                               "separated by commas",
+                                               text));
+    clocks.push_back({*value});
+  }
+  if (clocks.size() > plan::kMaxClocks)
+    return bad_input("--clocks", fmt::format("at most {} clocks", plan::kMaxClocks));
+  return clocks;
+}
+
+Result<Exit> run_table(Context& context, const TableFlags& flags) {
+  const auto topology = decide::load_topology(flags.kernels.gpu);
+  if (!topology) return failed(topology.error());
+  auto models = decide::load_kernels(context.files, flags.kernels, *topology);
+  if (!models) return failed(models.error());
+  power::ClockModel model = flags.model;
+  auto clocks = clocks_of(flags.clocks, model.clocks);
+  if (!clocks) return failed(clocks.error());
+  model.clocks = *std::move(clocks);
+  model.idle = {flags.idle};
+  model.unit_idle = {flags.unit_idle};
+  model.unit_busy = {flags.unit_busy};
+  const plan::ResponseTable table =
+      power::modelled_table(topology->name, topology->units_in, *models, model);
+  if (auto written = deliver(context, {flags.output, "csv"}, forms::power_table_csv(table));
+      !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+CLI::Option* add_watts(CLI::App& command, const char* flag, double& value, const char* help) {
+  return within(command.add_option(flag, value, help), 0, 5'000)
+      ->type_name("W")
+      ->default_str(fmt::format("{:g}", value));
+}
+
+}  // namespace
+
+Command add_power_table(CLI::App& power) {
+  CLI::App* command = power.add_subcommand(
+      "table",
+      "Model a response table from kernel times: what clocks and units do to latency, "
+      "rate and power. Modelled, not measured, and the file says so");
+  auto flags = std::make_shared<TableFlags>();
+  command->add_option("--models", flags->kernels.workers, "The models, separated by commas")
+      ->required()
+      ->type_name("NAMES");
+  command
+      ->add_option("--profiles", flags->kernels.profiles,
+                   "Directory with NAME.csv (kernel,units,time_us and optional index), measured at "
+                   "the highest clock")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--gpu", flags->kernels.gpu, "Its topology: MI50, H100, CLUSTERSxUNITS ...")
+      ->type_name("TOPOLOGY")
+      ->default_str(flags->kernels.gpu);
+  command
+      ->add_option("--clocks", flags->clocks,
+                   "Clocks in MHz, ascending (default: nine from 925 to 1725, an MI50's range)")
+      ->type_name("MHZ,MHZ,...");
+  within(command->add_option("--memory-share", flags->model.memory_share,
+                             "Share of a kernel's time that the clock does not change"),
+         0, 1)
+      ->type_name("SHARE")
+      ->default_str("0.2");
+  add_watts(*command, "--idle", flags->idle, "The board at rest");
+  add_watts(*command, "--unit-idle", flags->unit_idle,
+            "A unit that is clocked and has no work, highest clock");
+  add_watts(*command, "--unit-busy", flags->unit_busy, "What a busy unit takes more");
+  within(command->add_option("--unit-step", flags->model.unit_step,
+                             "Numbers of units: 1, 1 + N, 1 + 2 N ... and all"),
+         1, 512)
+      ->type_name("N")
+      ->default_str("1");
+  add_output_file(*command, flags->output);
+  command->footer(
+      "partita power table --models vgg,bert --profiles data/published/reef --gpu MI50 -o "
+      "mi50.csv");
+  return {command, [flags](Context& context) { return run_table(context, *flags); }};
+}
+
+void add_power_flags(CLI::App& command, PowerFlags& flags) {
+  command
+      .add_option("--services", flags.files.services,
+                  "Services with model, rate_rps, slo_ms and percentile (YAML or JSON)")
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("--table", flags.files.table,
+                  "Response table: model,clock_mhz,units,batch,p95_ms,max_rps,power_w")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--gpu", flags.files.gpu, "Topology of the GPU that the table is of")
+      ->type_name("TOPOLOGY")
+      ->default_str(flags.files.gpu);
+  one_of(command.add_option("--gating", flags.gating,
+                            "What happens to units that no service has, under policy exact. none: "
+                            "they stay clocked, as on every GPU that is sold; group: whole "
+                            "clusters are gated; unit: each one. The other policies bring theirs"),
+         {"none", "group", "unit"})
+      ->default_str(flags.gating);
+  one_of(command.add_option("--promise", flags.promise,
+                            "What keeping an SLO means. queueing: waiting counts, arrivals are "
+                            "Poisson; execution: the table's p95 alone, as in CoFRIS"),
+         {"queueing", "execution"})
+      ->default_str(flags.promise);
+  within(command.add_option("--cap", flags.cap, "No GPU may be able to take more than this"), 1,
+         5'000)
+      ->type_name("W");
+}
+
+Result<plan::PowerProblem> load_power(Context& context, const PowerFlags& flags) {
+  auto problem = decide::load_power_problem(context.files, flags.files);
+  if (!problem) return problem;
+  problem->gating = flags.gating == "unit"    ? plan::Gating::unit
+                    : flags.gating == "group" ? plan::Gating::group
+                                              : plan::Gating::none;
+  problem->promise =
+      flags.promise == "execution" ? plan::PowerPromise::execution : plan::PowerPromise::queueing;
+  if (flags.cap > 0) problem->cap = Watts{flags.cap};
+  return problem;
+}
+
+Command add_power(CLI::App& app) {
+  CLI::App* power = app.add_subcommand(
+      "power", "Plan clocks, caps and shares of GPUs for the least watts within the SLOs");
+  power->require_subcommand(1);
+  const std::vector<Command> commands = {add_power_table(*power),  add_power_plan(*power),
+                                         add_power_verify(*power), add_power_simulate(*power),
+                                         add_power_run(*power),    add_power_set(*power),
+                                         add_power_restore(*power)};
+  return {power, [commands](Context& context) -> Result<Exit> {
+            for (const Command& command : commands)
+              if (command.app->parsed()) return command.run(context);
+            return Exit::bad_input;
+          }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/table.h"
+#include "decide/input.h"
+#include "energy/power_commands.h"
+#include "flags.h"
+#include "forms/power_forms.h"
+#include "reasons.h"
+#include "verify/judge.h"
+
+namespace partita::cli {
+namespace {
+
+struct PowerPlanFlags {
+  PowerFlags power;
+  std::string policy = "exact";
+  int gpus = 1;
+  double unused = -1;
+  Output output;
+};
+
+void add_fleet_flags(CLI::App& command, int& gpus, double& unused) {
+  within(command.add_option("--gpus", gpus, "GPUs of the fleet"), 1, plan::kMaxPowerGpus)
+      ->type_name("N")
+      ->default_str("1");
+  within(command.add_option("--unused", unused,
+                            "What a GPU without work takes (default: the table's board at rest; 0: "
+                            "such GPUs are switched off)"),
+         0, 5'000)
+      ->type_name("W");
+}
+
+std::string power_plan_text(const plan::PowerProblem& problem, const plan::PowerPlan& plan) {
+  Table table{{"GPU", "MHz", "CAP W", "W", "SERVICE", "UNITS", "BATCH", "RPS"}, {}};
+  for (std::size_t g = 0; g < plan.gpus.size(); ++g) {
+    const plan::PowerGpu& gpu = plan.gpus[g];
+    for (std::size_t s = 0; s < gpu.shares.size(); ++s) {
+      const plan::PowerShare& share = gpu.shares[s];
+      std::vector<std::string> row{"", "", "", ""};
+      if (s == 0)
+        row = {fmt::format("{}", g), fmt::format("{:g}", gpu.clock.value),
+               fmt::format("{:g}", gpu.cap.value), fmt::format("{:.1f}", gpu.power.value)};
+      row.insert(row.end(),
+                 {share.service, fmt::format("{}", share.units), fmt::format("{}", share.batch),
+                  fmt::format("{:.6g}", share.rate.value)});
+      table.rows.push_back(std::move(row));
+    }
+  }
+  std::string text = to_string(table);
+  text +=
+      fmt::format("\n{} of {} GPUs have work; {:.1f} W", plan.gpus.size(),
+                  plan.gpus.size() + static_cast<std::size_t>(plan.unused_gpus), plan.power.value);
+  if (plan.unused_gpus > 0) text += fmt::format(", the {} others included", plan.unused_gpus);
+  if (plan.optimal) {
+    text += "; proven least";
+  } else if (plan.bound.value > 0) {
+    text += fmt::format("; no plan takes less than {:.1f} W ({:.2f} % off)", plan.bound.value,
+                        100 * (plan.power / plan.bound - 1));
+  }
+  text += fmt::format("\npolicy {}, gating {}, promise {}\n", plan.policy, to_string(plan.gating),
+                      to_string(plan.promise));
+  if (plan.gating != plan::Gating::none)
+    text += "No GPU that is sold lets users gate units: these watts are what it would take.\n";
+  if (problem.table.modelled) text += "The table was " + problem.table.source + "\n";
+  return text;
+}
+
+Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
+  auto problem = load_power(context, flags.power);
+  if (!problem) return failed(problem.error());
+  problem->gpus = flags.gpus;
+  if (flags.unused >= 0) problem->unused = Watts{flags.unused};
+  const auto made = decide::make_power_plan(*problem, flags.policy);
+  if (!made) return failed(made.error());
+  if (!made->plan) return refuse(context, flags.output, "plan", made->refusals);
+  const std::string content = flags.output.format == "json"
+                                  ? forms::power_plan_json(**made->plan)
+                                  : power_plan_text(*problem, **made->plan);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+struct PowerVerifyFlags {
+  PowerFlags power;
+  std::string plan;
+  int gpus = 1;
+  double unused = -1;
+  Output output;
+};
+
+Result<Exit> run_power_verify(Context& context, const PowerVerifyFlags& flags) {
+  auto problem = load_power(context, flags.power);
+  if (!problem) return failed(problem.error());
+  const auto text = decide::read_input(context.files, "PLAN", flags.plan);
+  if (!text) return failed(text.error());
+  const auto plan = forms::parse_power_plan(flags.plan, *text);
+  if (!plan) return failed(plan.error());
+  problem->gpus = flags.gpus;
+  if (flags.unused >= 0) problem->unused = Watts{flags.unused};
+  const auto verdict = verify::judge(*problem, *plan);
+  const std::string ok = fmt::format(
+      "{}: every share is in the table, keeps its SLO and the watts "
+      "add up",
+      flags.plan);
+  return say_verdict(context, flags.output, flags.plan, ok,
+                     verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
+}
+
+}  // namespace
+
+Command add_power_plan(CLI::App& power) {
+  CLI::App* command = power.add_subcommand(
+      "plan", "Choose which GPUs are on, their clocks and caps, and who has which share of them");
+  auto flags = std::make_shared<PowerPlanFlags>();
+  add_power_flags(*command, flags->power);
+  add_fleet_flags(*command, flags->gpus, flags->unused);
+  one_of(command->add_option("--policy", flags->policy,
+                             "exact: the least power, proven or with a bound; the others are "
+                             "CoFRIS's, for one GPU"),
+         power::policy_names())
+      ->default_str(flags->policy);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita power plan --services services.yaml --table mi50.csv --gpu MI50 --gpus 4\n"
+      "partita power plan --services one.yaml --table mi50.csv --policy cofris-cu --format json");
+  return {command, [flags](Context& context) { return run_power_plan(context, *flags); }};
+}
+
+Command add_power_verify(CLI::App& power) {
+  CLI::App* command =
+      power.add_subcommand("verify", "Judge a power plan: units, clocks, SLOs, rates, watts");
+  auto flags = std::make_shared<PowerVerifyFlags>();
+  command->add_option("PLAN", flags->plan, "The plan, of kind PowerPlan")
+      ->required()
+      ->type_name("FILE");
+  add_power_flags(*command, flags->power);
+  add_fleet_flags(*command, flags->gpus, flags->unused);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita power verify plan.json --services services.yaml --table mi50.csv --gpus 4");
+  return {command, [flags](Context& context) { return run_power_verify(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "actuate/power_loop.h"
+#include "base/form.h"
+#include "decide/power.h"
+#include "energy/power_control.h"
+#include "energy/power_keeper.h"
+#include "flags.h"
+#include "node/devices.h"
+#include "node/state_dir.h"
+#include "planners/power/controller.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+struct FollowFlags {
+  DeviceFlags device;
+  std::string state_directory, seen, trace, duration = "15m", poll = "500ms";
+  decide::PowerFiles files;
+  power::ControlOptions control;
+  int gpu = 0;
+  bool dry_run = false;
+};
+
+// What --seen holds: written by whoever counts requests, whole and at once.
+struct SeenService {
+  std::string name;
+  double rate_rps = 0;
+  std::optional<double> p95_ms, waiting;
+};
+
+void describe(Form& f, SeenService& s) {
+  f.name("name", s.name, "of the service");
+  f.number("rate_rps", s.rate_rps, kNotNegative, "requests that came since it was written before");
+  f.number("p95_ms", s.p95_ms, kNotNegative, "latency");
+  f.number("waiting", s.waiting, kNotNegative, "requests in the queue");
+  f.closed();
+}
+
+void describe(Form& f, std::vector<SeenService>& all) { f.list("services", all, describe, {}, ""); }
+
+using Services = std::vector<plan::ServiceSeen>;
+
+Result<Services> read_seen(Files& files, const std::string& path,
+                           const plan::PowerProblem& problem) {
+  const auto text = files.read(path);
+  if (!text) return failed(text.error());
+  const auto all = read_form<std::vector<SeenService>>(path, *text, describe);
+  if (!all) return failed(all.error());
+  Services seen;
+  for (const plan::PowerService& service : problem.services) {
+    const auto at = std::ranges::find(*all, service.name, &SeenService::name);
+    if (at == all->end()) return bad_input(path, "does not tell of service " + service.name);
+    seen.push_back({.rate = Rps{at->rate_rps}, .waiting = at->waiting});
+    if (at->p95_ms) seen.back().p95 = Millis{*at->p95_ms};
+  }
+  return seen;
+}
+
+// Where the loop sees the services: a file that changes, or a trace played in real time.
+Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
+                                                             const FollowFlags& flags,
+                                                             const plan::PowerProblem& problem) {
+  if (flags.seen.empty() == flags.trace.empty())
+    return bad_input("power run", "wants --seen or --trace");
+  if (!flags.seen.empty())
+    return [&context, path = flags.seen, problem](Seconds) {
+      return read_seen(context.files, path, problem);
+    };
+  const auto duration = parse_duration("--duration", flags.duration);
+  if (!duration) return failed(duration.error());
+  const auto trace = decide::load_power_trace(
+      context.files, {.file = flags.trace, .duration = *duration}, problem.services);
+  if (!trace) return failed(trace.error());
+  return [trace = *trace](Seconds at) -> Result<Services> {
+    const auto step = static_cast<std::size_t>(at.value / trace.step.value);
+    if (step >= trace.rates.size()) return bad_input("--trace", "it has ended");
+    Services seen;
+    for (const Rps rate : trace.rates[step]) seen.push_back({.rate = rate});
+    return seen;
+  };
+}
+
+void tell_step(Context& context, const actuate::PowerStep& step) {
+  if (!step.changed) return;
+  std::string rates;
+  for (const plan::ServiceSeen& seen : step.seen.services)
+    rates += fmt::format("{}{:.0f}", rates.empty() ? "" : ", ", seen.rate.value);
+  say(context,
+      fmt::format(
+          "{:8.1f} s  {} req/s  {} W  ->  {:g} MHz{}\n", step.seen.at.value,
+          step.blind      ? "?"
+          : rates.empty() ? "-"
+                          : rates,
+          step.seen.power ? fmt::format("{:.0f}", step.seen.power->value) : "-",
+          step.settings.clocks->high.value,
+          step.settings.limit ? fmt::format(", at most {:g} W", step.settings.limit->value) : ""));
+}
+
+// Whether this process may set the GPU: tried by setting what is set.
+Result<bool> may_set(actuate::PowerGuard& guard, device::NodeDriver& driver, int gpu) {
+  const auto now = driver.power_settings(gpu);
+  if (!now) return failed(now.error());
+  const auto set = guard.set(gpu, now->now);
+  if (set) return true;
+  if (set.error().code == ErrorCode::denied) return false;
+  return failed(set.error());
+}
+
+Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate::PowerLoop& loop,
+                      device::NodeDriver& driver) {
+  std::optional<PowerKeeper> keeper;
+  std::optional<actuate::PowerGuard> guard;
+  if (!flags.dry_run) {
+    const auto directory = found_state_directory(context, flags.device, flags.state_directory);
+    if (!directory) return failed(directory.error());
+    if (const auto made = context.files.make_directories(*directory); !made)
+      return failed(made.error());
+    auto opened =
+        actuate::PowerGuard::open(context.files, actuate::power_journal_path(*directory), driver);
+    if (!opened) return failed(opened.error());
+    const auto may = may_set(*opened, driver, flags.gpu);
+    if (!may) return failed(may.error());
+    if (*may) {
+      keeper.emplace(flags.device, flags.state_directory);
+      guard.emplace(*std::move(opened));
+    } else {
+      complain(context, "no rights to set clocks and limits: a dry run");
+    }
+  }
+  const auto report =
+      actuate::run_power_loop(loop, driver, guard ? &*guard : nullptr, context.clock);
+  if (guard)
+    if (const auto back = guard->restore(); !back) return failed(back.error());
+  if (!report) return failed(report.error());
+  say(context, fmt::format("{}: {} polls, {} changes, {} without sight; {:.0f} J in {:.1f} s\n",
+                           guard ? "restored" : "dry run", report->polls, report->changes,
+                           report->blind, report->energy.value, report->time.value));
+  return Exit::done;
+}
+
+Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
+  const auto poll = parse_duration("--poll", flags.poll);
+  if (!poll) return failed(poll.error());
+  if (*poll < Seconds{0.05}) return bad_input("--poll", "must be 50ms or more");
+  const auto problem = decide::load_power_problem(context.files, flags.files);
+  if (!problem) return failed(problem.error());
+  power::ControlOptions control = flags.control;
+  control.poll = *poll;
+  auto controller = power::make_controller(*problem, control);
+  if (!controller) return failed(controller.error());
+  const auto services = services_of(context, flags, *problem);
+  if (!services) return failed(services.error());
+  const Result<OpenDriver> opened = open_driver(context, flags.device);
+  if (!opened) return failed(opened.error());
+  StopRequest stop;
+  const auto end_ns = [&]() -> std::int64_t {
+    if (flags.trace.empty()) return std::numeric_limits<std::int64_t>::max();
+    const auto duration = parse_duration("--duration", flags.duration);
+    return context.clock.now_ns() + static_cast<std::int64_t>(duration->value * 1e9);
+  }();
+  power::Controller& chosen = **controller;
+  const actuate::PowerLoop loop{
+      .gpu = flags.gpu,
+      .policy = {.poll = *poll,
+                 .start = chosen.start(),
+                 .decide = [&](const plan::Observation& seen) { return chosen.decide(seen); }},
+      .services = *services,
+      .stopped =
+          [&](std::int64_t ns) { return stop.within(ns) || context.clock.now_ns() >= end_ns; },
+      .tell = [&](const actuate::PowerStep& step) { tell_step(context, step); }};
+  return run_loop(context, flags, loop, *opened->driver);
+}
+
+}  // namespace
+
+Command add_power_run(CLI::App& power) {
+  CLI::App* command = power.add_subcommand(
+      "run", "Follow a controller on a real GPU: clock and limit every poll, put back at the end");
+  auto flags = std::make_shared<FollowFlags>();
+  add_device_flags(*command, flags->device);
+  add_state_dir(*command, flags->state_directory);
+  within(command->add_option("--gpu", flags->gpu, "Which GPU of the node"), 0, 1e6)
+      ->type_name("INDEX")
+      ->default_str("0");
+  command
+      ->add_option("--services", flags->files.services,
+                   "Services with model, rate_rps, slo_ms and percentile (YAML or JSON)")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--table", flags->files.table,
+                   "Response table: model,clock_mhz,units,batch,p95_ms,max_rps,power_w")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--topology", flags->files.gpu, "Topology of the GPU that the table is of")
+      ->type_name("TOPOLOGY")
+      ->default_str(flags->files.gpu);
+  one_of(command->add_option("--policy", flags->control.policy, "The controller"),
+         power::policy_names())
+      ->default_str(flags->control.policy);
+  command->add_option("--poll", flags->poll, "Time between decisions, 50ms or more")
+      ->type_name("TIME")
+      ->default_str(flags->poll);
+  command
+      ->add_option("--seen", flags->seen,
+                   "JSON that is read at every poll: services: [{name, rate_rps, p95_ms, waiting}]")
+      ->type_name("FILE");
+  command
+      ->add_option("--trace", flags->trace,
+                   "Rehearsal: a recording of arrivals, squeezed into --duration, instead of "
+                   "--seen")
+      ->type_name("FILE");
+  command->add_option("--duration", flags->duration, "How long a --trace is played")
+      ->type_name("TIME")
+      ->default_str(flags->duration);
+  command->add_flag("--dry-run", flags->dry_run,
+                    "Only say what would be set (so it is done where rights are missing)");
+  command->footer(
+      "partita power run --services services.yaml --table table.csv --seen /run/rates.json");
+  return {command, [flags](Context& context) { return run_power_run(context, *flags); }};
+}
+
+}  // namespace partita::cli

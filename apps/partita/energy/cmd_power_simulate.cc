@@ -1,0 +1,327 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/json_writer.h"
+#include "base/split.h"
+#include "base/table.h"
+#include "energy/power_commands.h"
+#include "flags.h"
+#include "forms/power_picture.h"
+
+namespace partita::cli {
+namespace {
+
+using decide::PowerOutcome;
+
+struct PowerSimulateFlags {
+  PowerFlags power;
+  std::string trace, bin = "10s", duration = "15m", policies, controller = "table";
+  std::string poll = "500ms", memory, delay = "0", arrivals = "poisson";
+  double guard = 2, clock_cost = 0, unit_cost = 0;
+  int hysteresis = 1;
+  std::uint64_t seed = 1;
+  bool alone = false, at_most = false, require = false;
+  Output output;
+};
+
+// A service alone, or all together.
+struct PowerCase {
+  std::string name;
+  plan::PowerProblem problem;
+  plan::PowerTrace trace;
+  std::vector<PowerOutcome> outcomes;
+};
+
+Result<Seconds> duration_or_zero(const std::string& flag, const std::string& text) {
+  if (text == "0" || text.empty()) return Seconds{0};
+  return parse_duration(flag, text);
+}
+
+Result<decide::PowerComparison> comparison_of(const PowerSimulateFlags& flags) {
+  decide::PowerComparison how;
+  how.policies = flags.policies.empty() ? power::policy_names() : split(flags.policies, ',');
+  const auto poll = parse_duration("--poll", flags.poll);
+  if (!poll) return failed(poll.error());
+  const auto memory = duration_or_zero("--memory", flags.memory);
+  if (!memory) return failed(memory.error());
+  const auto delay = duration_or_zero("--delay", flags.delay);
+  if (!delay) return failed(delay.error());
+  how.control.poll = *poll;
+  how.control.memory = *memory;
+  if (flags.controller == "predictive" && flags.memory.empty()) how.control.memory = {10};
+  if (flags.controller == "table" && memory->value > 0)
+    return bad_input("--memory", "it is for --controller predictive");
+  how.control.guard = flags.guard;
+  how.control.rescue = flags.guard > 0;
+  how.control.hysteresis = flags.hysteresis;
+  how.run.even = flags.arrivals == "even";
+  how.run.seed = flags.seed;
+  how.run.delay = *delay;
+  how.run.cost = {Joules{flags.clock_cost}, Joules{flags.unit_cost}};
+  return how;
+}
+
+Result<std::vector<PowerCase>> cases_of(Context& context, const PowerSimulateFlags& flags) {
+  auto problem = load_power(context, flags.power);
+  if (!problem) return failed(problem.error());
+  if (flags.at_most) {
+    if (problem->services.size() > 1 && !flags.alone)
+      return bad_input("--at-most",
+                       "services that share a GPU cannot each have all of it: add "
+                       "--alone");
+    if (auto most = decide::to_most(*problem); !most) return failed(most.error());
+  }
+  const auto duration = parse_duration("--duration", flags.duration);
+  if (!duration) return failed(duration.error());
+  const auto bin = parse_duration("--bin", flags.bin);
+  if (!bin) return failed(bin.error());
+  std::vector<PowerCase> cases;
+  if (!flags.alone) cases.push_back({"all", *problem, {}, {}});
+  for (const plan::PowerService& service : problem->services) {
+    if (!flags.alone) break;
+    cases.push_back({service.name, *problem, {}, {}});
+    cases.back().problem.services = {service};
+  }
+  for (PowerCase& one : cases) {
+    if (flags.trace.empty()) {
+      one.trace = decide::steady_trace(*duration, one.problem.services);
+      continue;
+    }
+    auto trace = decide::load_power_trace(context.files, {flags.trace, *duration, *bin},
+                                          one.problem.services);
+    if (!trace) return failed(trace.error());
+    one.trace = *std::move(trace);
+  }
+  return cases;
+}
+
+// Watts of a policy relative to the first one, as a geometric mean over the cases.
+struct PolicySum {
+  double watts = 0, relative = 0, attained = 1, known = 0;
+  bool held = true, all_known = true;
+};
+
+std::vector<PolicySum> sums_of(const std::vector<PowerCase>& cases) {
+  std::vector<PolicySum> sums(cases.front().outcomes.size());
+  const auto count = static_cast<double>(cases.size());
+  for (const PowerCase& one : cases)
+    for (std::size_t p = 0; p < sums.size(); ++p) {
+      const PowerOutcome& outcome = one.outcomes[p];
+      sums[p].watts += outcome.run.mean_power().value / count;
+      sums[p].relative += std::log(outcome.run.energy / one.outcomes.front().run.energy) / count;
+      for (const sim::PowerRunService& service : outcome.run.services) {
+        sums[p].attained = std::min(sums[p].attained, service.attained());
+        sums[p].held = sums[p].held && service.held();
+      }
+      if (outcome.known)
+        sums[p].known += outcome.known->energy.value / outcome.run.time.value / count;
+      sums[p].all_known = sums[p].all_known && outcome.known;
+    }
+  for (PolicySum& sum : sums) sum.relative = std::exp(sum.relative);
+  return sums;
+}
+
+std::string simulate_text(const PowerSimulateFlags& flags, const std::vector<PowerCase>& cases) {
+  Table table{{"SERVICE", "POLICY", "W", "OF FIRST", "KNOWN W", "p ms", "SLO ms", "WITHIN",
+               "CLOCK CHANGES", "UNIT CHANGES"},
+              {}};
+  for (const PowerCase& one : cases)
+    for (const PowerOutcome& outcome : one.outcomes)
+      for (std::size_t s = 0; s < outcome.run.services.size(); ++s) {
+        const sim::PowerRunService& service = outcome.run.services[s];
+        const bool first = s == 0;
+        table.rows.push_back(
+            {service.name, outcome.policy,
+             first ? fmt::format("{:.1f}", outcome.run.mean_power().value) : "",
+             first ? fmt::format("{:.3f}", outcome.run.energy / one.outcomes.front().run.energy)
+                   : "",
+             first && outcome.known
+                 ? fmt::format("{:.1f}", outcome.known->energy.value / outcome.run.time.value)
+                 : (first ? "-" : ""),
+             fmt::format("{:.2f}", service.latency.value), fmt::format("{:.2f}", service.slo.value),
+             fmt::format("{:.2f} %{}", 100 * service.attained(), service.held() ? "" : " MISSED"),
+             first ? fmt::format("{}", outcome.run.clock_changes) : "",
+             first ? fmt::format("{}", outcome.run.unit_changes) : ""});
+      }
+  std::string text = to_string(table);
+  if (cases.size() > 1) {
+    Table all{{"POLICY", "MEAN W", "OF FIRST (geomean)", "KNOWN W", "WORST WITHIN", "SLOs"}, {}};
+    const std::vector<PolicySum> sums = sums_of(cases);
+    for (std::size_t p = 0; p < sums.size(); ++p)
+      all.rows.push_back({cases.front().outcomes[p].policy, fmt::format("{:.1f}", sums[p].watts),
+                          fmt::format("{:.3f}", sums[p].relative),
+                          sums[p].all_known ? fmt::format("{:.1f}", sums[p].known) : "-",
+                          fmt::format("{:.2f} %", 100 * sums[p].attained),
+                          sums[p].held ? "held" : "MISSED"});
+    text += "\n" + to_string(all);
+  }
+  text += fmt::format(
+      "\nKNOWN: the same policy if it knew the rates beforehand. Arrivals {}, poll {}, guard {:g}, "
+      "seed {}; promise {}.\n",
+      flags.arrivals, flags.poll, flags.guard, flags.seed, flags.power.promise);
+  const plan::ResponseTable& response = cases.front().problem.table;
+  if (response.modelled) text += "The table was " + response.source + "\n";
+  return text;
+}
+
+void write_outcome(JsonWriter& out, const PowerCase& one, const PowerOutcome& outcome) {
+  out.raw("{\"case\": ").string(one.name).raw(", \"policy\": ").string(outcome.policy);
+  out.raw(", \"gating\": ").string(to_string(outcome.gating));
+  out.raw(", \"energy_j\": ").number(outcome.run.energy.value);
+  out.raw(", \"mean_w\": ").number(outcome.run.mean_power().value);
+  out.raw(", \"of_first\": ").number(outcome.run.energy / one.outcomes.front().run.energy);
+  if (outcome.known) {
+    out.raw(", \"known_j\": ").number(outcome.known->energy.value);
+    if (outcome.known->bound.value > 0)
+      out.raw(", \"known_bound_j\": ").number(outcome.known->bound.value);
+  }
+  out.raw(", \"clock_changes\": ").number(long{outcome.run.clock_changes});
+  out.raw(", \"unit_changes\": ").number(long{outcome.run.unit_changes});
+  out.raw(",\n     \"services\": ");
+  out.list(outcome.run.services, "      ", [&](const sim::PowerRunService& service) {
+    out.raw("{\"name\": ").string(service.name);
+    out.raw(", \"requests\": ").number(service.requests);
+    out.raw(", \"late\": ").number(service.late);
+    out.raw(", \"latency_ms\": ").number(service.latency.value);
+    out.raw(", \"slo_ms\": ").number(service.slo.value);
+    out.raw(", \"percentile\": ").number(service.percentile);
+    out.raw(", \"held\": ").boolean(service.held()).raw("}");
+  });
+  out.raw("}");
+}
+
+std::string simulate_json(const PowerSimulateFlags& flags, const std::vector<PowerCase>& cases) {
+  std::vector<std::pair<const PowerCase*, const PowerOutcome*>> all;
+  for (const PowerCase& one : cases)
+    for (const PowerOutcome& outcome : one.outcomes) all.emplace_back(&one, &outcome);
+  JsonWriter out;
+  out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"PowerSimulation\",\n  \"seed\": ");
+  out.number(static_cast<double>(flags.seed)).raw(", \"promise\": ").string(flags.power.promise);
+  out.raw(", \"table_modelled\": ").boolean(cases.front().problem.table.modelled);
+  out.raw(",\n  \"runs\": ");
+  out.list(all, "    ", [&](const auto& one) { write_outcome(out, *one.first, *one.second); });
+  return out.raw("}\n").take();
+}
+
+std::string simulate_svg(const PowerSimulateFlags& flags, const PowerCase& one) {
+  forms::PowerPicture picture;
+  picture.title = "Power over time: " + one.name;
+  picture.subtitle = fmt::format("{}, {} arrivals{}", one.problem.table.gpu, flags.arrivals,
+                                 one.problem.table.modelled ? "; modelled, not measured" : "");
+  for (const PowerOutcome& outcome : one.outcomes) {
+    forms::PowerCurve curve{
+        fmt::format("{}: {:.1f} W", outcome.policy, outcome.run.mean_power().value), {}};
+    for (const sim::PowerRunBin& bin : outcome.run.bins) curve.watts.push_back(bin.power.value);
+    picture.curves.push_back(std::move(curve));
+  }
+  for (const sim::PowerRunBin& bin : one.outcomes.front().run.bins)
+    picture.rps.push_back(bin.rate.value);
+  return forms::power_svg(picture);
+}
+
+Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flags) {
+  auto cases = cases_of(context, flags);
+  if (!cases) return failed(cases.error());
+  if (flags.output.format == "svg" && cases->size() > 1)
+    return bad_input("--format", "svg draws one case: leave --alone out, or give one service");
+  auto how = comparison_of(flags);
+  if (!how) return failed(how.error());
+  bool held = true;
+  for (PowerCase& one : *cases) {
+    how->run.trace = one.trace;
+    auto outcomes = decide::compare_power(one.problem, *how);
+    if (!outcomes) return failed(outcomes.error());
+    one.outcomes = *std::move(outcomes);
+    for (const PowerOutcome& outcome : one.outcomes)
+      for (const sim::PowerRunService& service : outcome.run.services)
+        held = held && service.held();
+  }
+  const std::string content = flags.output.format == "json"  ? simulate_json(flags, *cases)
+                              : flags.output.format == "svg" ? simulate_svg(flags, cases->front())
+                                                             : simulate_text(flags, *cases);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return flags.require && !held ? Exit::no : Exit::done;
+}
+
+void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {
+  command
+      .add_option("--trace", flags.trace,
+                  "Recorded times of requests; the recording is squeezed into --duration, its "
+                  "fullest bin is each service's rate. Without it the rates stay")
+      ->type_name("FILE");
+  command.add_option("--bin", flags.bin, "Width of the bins that smooth the trace")
+      ->type_name("DURATION")
+      ->default_str(flags.bin);
+  command.add_option("--duration", flags.duration, "Simulated time")
+      ->type_name("DURATION")
+      ->default_str(flags.duration);
+  one_of(command.add_option("--arrivals", flags.arrivals, "Within the rates of the moment"),
+         {"poisson", "even"})
+      ->default_str(flags.arrivals);
+  command.add_flag("--alone", flags.alone, "Every service alone on a GPU of its own");
+  command.add_flag("--at-most", flags.at_most,
+                   "Load 1 is what a whole GPU carries at its highest clock, not rate_rps");
+  add_seed(command, flags.seed);
+}
+
+void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
+  command
+      .add_option("--policies", flags.policies,
+                  "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,"
+                  "exact)")
+      ->type_name("NAMES");
+  one_of(command.add_option("--controller", flags.controller,
+                            "table: looks up the rate seen last; predictive: the highest of "
+                            "--memory and of a forecast"),
+         {"table", "predictive"})
+      ->default_str(flags.controller);
+  command.add_option("--memory", flags.memory, "Of the predictive controller (default: 10s)")
+      ->type_name("DURATION");
+  command.add_option("--poll", flags.poll, "Between two decisions")
+      ->type_name("DURATION")
+      ->default_str(flags.poll);
+  command.add_option("--delay", flags.delay, "Until a decision takes effect")
+      ->type_name("DURATION")
+      ->default_str(flags.delay);
+  within(command.add_option("--guard", flags.guard,
+                            "Standard deviations above what was seen; 0: none, and no rescue when "
+                            "requests pile up (the dissertation's controller)"),
+         0, 20)
+      ->type_name("N")
+      ->default_str("2");
+  within(command.add_option("--hysteresis", flags.hysteresis,
+                            "Polls in a row for which less must do before it is chosen"),
+         1, 10'000)
+      ->type_name("N")
+      ->default_str("1");
+  within(command.add_option("--clock-cost", flags.clock_cost, "Energy of a change of the clock"), 0,
+         1e6)
+      ->type_name("J");
+  within(command.add_option("--unit-cost", flags.unit_cost, "Energy of a change of units"), 0, 1e6)
+      ->type_name("J");
+}
+
+}  // namespace
+
+Command add_power_simulate(CLI::App& power) {
+  CLI::App* command =
+      power.add_subcommand("simulate",
+                           "Run policies of power against arrivals in virtual time: watts, real "
+                           "percentiles, share within the SLO");
+  auto flags = std::make_shared<PowerSimulateFlags>();
+  add_power_flags(*command, flags->power);
+  add_trace_flags(*command, *flags);
+  add_control_flags(*command, *flags);
+  command->add_flag("--require", flags->require, "Exit 1 if a policy misses an SLO");
+  add_output(*command, flags->output, {"text", "json", "svg"});
+  command->footer(
+      "partita power simulate --services mi50.yaml --table mi50.csv --gpu MI50 --alone --at-most "
+      "--trace data/published/swim/fb09-0.csv");
+  return {command, [flags](Context& context) { return run_power_simulate(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,22 @@
+// DCGM's records: samples that physics allows, or a refusal with its line. The first byte chooses
+// the form.
+#include <string_view>
+
+#include "base/check.h"
+#include "telemetry/dcgm.h"
+#include "telemetry/physics.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string_view text(reinterpret_cast<const char*>(data), size);
+  const bool dmon = text.starts_with('d');
+  if (!text.empty()) text.remove_prefix(1);
+  const auto log = dmon ? partita::telemetry::read_dcgm_dmon(text, "fuzz.txt", {})
+                        : partita::telemetry::read_dcgm_text(text, "fuzz.txt", {});
+  if (!log) {
+    CHECK(log.error().context.starts_with("fuzz.txt"));
+    return 0;
+  }
+  partita::telemetry::Continuity continuity;
+  for (const partita::telemetry::Sample& sample : *log) CHECK(continuity.fault_of(sample).empty());
+  return 0;
+}

@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+
+#include "plan/random_power.h"
+#include "planners/power/controller.h"
+#include "planners/power/modelled.h"
+#include "planners/power/policies.h"
+
+namespace partita::power {
+namespace {
+
+// Half serial kernels: 100 us on one unit, 40 on four.
+plan::PowerProblem modelled_problem() {
+  profile::ModelKernels model{"net", 4, {}};
+  for (int k = 0; k < 10; ++k)
+    model.kernels.push_back({"k" + std::to_string(k), {1000, 600, 466, 400}});
+  plan::PowerProblem problem;
+  problem.table = modelled_table("2x2", {2, 2}, {model}, {});
+  problem.gating = plan::Gating::unit;
+  problem.services = {{"net", "net", Rps{100}, Millis{20}, 95}};
+  return problem;
+}
+
+// By hand: at 1725 MHz a request takes 4 ms on all units; at half the clock 0.2 of what is above
+// the floor stays and 0.8 doubles.
+TEST(Modelled, TimesAndPowersAreThoseOfTheStatedModel) {
+  profile::ModelKernels model{"net", 2, {{"k", {2010, 1010}}}};
+  ClockModel how;
+  how.clocks = {{500}, {1000}};
+  how.low_volts = 0.5;
+  how.high_volts = 1;
+  how.batches = {1, 2};
+  const plan::ResponseTable table = modelled_table("1x2", {2}, {model}, how);
+  ASSERT_EQ(table.models[0].points.size(), 2u * 2 * 2);
+  const plan::PowerPoint& slow = table.models[0].points[2];  // 500 MHz, 2 units, batch 1
+  EXPECT_EQ(slow.units, 2);
+  EXPECT_NEAR(slow.p95.value, (10 + 1000 * (0.2 + 0.8 * 2)) * 1e-3, 1e-9);
+  const double idle = 15 + 2 * (0.35 * 0.5 + 0.65 * 0.5 * 0.25);
+  EXPECT_NEAR(table.clocks[0].active_idle.value, idle, 1e-9);
+  const double joules = 2 * 2010e-6 * (0.8 * 0.25 + 0.2);
+  EXPECT_NEAR(slow.power.value, idle + joules / (slow.p95.value * 1e-3), 1e-9);
+  EXPECT_NEAR(table.models[0].points[7].p95.value, 2.01, 1e-9);  // batch 2 on 2 units: as 1 on 1
+  EXPECT_TRUE(table.modelled);
+}
+
+TEST(Controller, FollowsTheRate) {
+  const plan::PowerProblem problem = modelled_problem();
+  const auto controller = make_controller(problem, {.policy = "exact"});
+  ASSERT_TRUE(controller) << to_string(controller.error());
+  const Setting start = (*controller)->start();
+  EXPECT_EQ(start.clock, Mhz{1725});
+  EXPECT_EQ(start.units, std::vector<int>{4});
+  const Setting idle = (*controller)->decide({{0.5}, {{Rps{0}}}});
+  EXPECT_EQ(idle.units, std::vector<int>{1});
+  EXPECT_LT(idle.clock, start.clock);
+  const Setting busy = (*controller)->decide({{1.0}, {{Rps{1e5}}}});
+  EXPECT_EQ(busy, start);
+}
+
+TEST(Controller, ComesToTheRescue) {
+  const plan::PowerProblem problem = modelled_problem();
+  const auto controller = make_controller(problem, {.policy = "cofris-cu"});
+  ASSERT_TRUE(controller);
+  const Setting calm = (*controller)->decide({{0.5}, {{Rps{4}, Millis{5}, 0.0}}});
+  EXPECT_NE(calm, (*controller)->start());
+  EXPECT_EQ((*controller)->decide({{1.0}, {{Rps{4}, Millis{5}, 1000.0}}}), (*controller)->start());
+  const auto paper = make_controller(problem, {.policy = "cofris-cu", .guard = 0, .rescue = false});
+  EXPECT_NE((*paper)->decide({{1.0}, {{Rps{4}, Millis{500}, 1000.0}}}), (*paper)->start());
+}
+
+TEST(Controller, WaitsBeforeItTakesLess) {
+  const plan::PowerProblem problem = modelled_problem();
+  const auto controller = make_controller(problem, {.policy = "exact", .hysteresis = 3});
+  ASSERT_TRUE(controller);
+  const plan::Observation quiet{{0.5}, {{Rps{0}}}};
+  EXPECT_EQ((*controller)->decide(quiet), (*controller)->start());
+  EXPECT_EQ((*controller)->decide(quiet), (*controller)->start());
+  EXPECT_NE((*controller)->decide(quiet), (*controller)->start());
+}
+
+// With a memory the setting of the last burst stays for so long.
+TEST(Controller, RemembersBursts) {
+  const plan::PowerProblem problem = modelled_problem();
+  const auto controller = make_controller(problem, {.policy = "exact", .memory = {2}});
+  ASSERT_TRUE(controller);
+  const Setting burst = (*controller)->decide({{0.5}, {{Rps{100}}}});
+  for (int poll = 2; poll <= 4; ++poll)
+    EXPECT_EQ((*controller)->decide({{0.5 * poll}, {{Rps{0}}}}).clock, burst.clock);
+  Setting last = burst;
+  for (int poll = 5; poll <= 100; ++poll) last = (*controller)->decide({{0.5 * poll}, {{Rps{0}}}});
+  EXPECT_LT(last.units[0] * last.clock.value, burst.units[0] * burst.clock.value);
+}
+
+TEST(Controller, RefusesWhatItCannotCarry) {
+  plan::PowerProblem problem = modelled_problem();
+  problem.services[0].rate = Rps{1e6};
+  const auto controller = make_controller(problem, {});
+  ASSERT_FALSE(controller);
+  EXPECT_EQ(controller.error().code, ErrorCode::infeasible);
+  EXPECT_FALSE(make_controller(problem, {.policy = "best"}));
+}
+
+}  // namespace
+}  // namespace partita::power

@@ -1,0 +1,287 @@
+#include "sim/dtm/dtm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+
+namespace partita::dtm {
+namespace {
+
+constexpr double kZeroCelsius = 273.15;
+constexpr double kMostWatts = 1e4;  // of one block
+
+double hottest(const std::vector<double>& kelvin) {
+  return *std::max_element(kelvin.begin(), kelvin.end());
+}
+
+// How work and powers go at one clock.
+struct Pace {
+  double rate = 1, dynamic = 1, idle = 1;
+};
+Pace pace_of(const DtmCase& dtm, const HotWork& work, int clock) {
+  const double top = dtm.clocks.mhz.back(), mhz = dtm.clocks.mhz[static_cast<std::size_t>(clock)];
+  const double volts = std::pow(
+      dtm.clocks.volts(clock) / dtm.clocks.volts(static_cast<int>(dtm.clocks.mhz.size()) - 1), 2);
+  Pace pace;
+  pace.rate = 1 / (work.memory_share + (1 - work.memory_share) * top / mhz);
+  pace.dynamic = pace.rate * volts;
+  pace.idle = 1 - dtm.idle_clocked + dtm.idle_clocked * mhz / top * volts;
+  return pace;
+}
+
+// What the hottest block will be at the end of an epoch for every clock: the free decay plus what a
+// unit of idle and of each row's power add, which is linear.
+class Prediction {
+ public:
+  Prediction(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
+             const std::vector<Pace>& paces)
+      : paces_(paces), error_(1 + dtm.power_error), zero_(dtm.idle_watts.size(), 0) {
+    idle_ = added(model, dtm.idle_watts);
+    for (const std::vector<double>& row : work.rows) rows_.push_back(added(model, row));
+    kelvin_.resize(paces.size());
+  }
+
+  std::span<const double> at(const thermal::ReducedModel& model, std::size_t row) {
+    thermal::ReducedModel free = model;
+    free.step(zero_);
+    const std::vector<double> base = free.block_temperatures();
+    for (std::size_t f = 0; f < paces_.size(); ++f) {
+      double most = 0;
+      for (std::size_t b = 0; b < base.size(); ++b)
+        most = std::max(most, base[b] + error_ * (paces_[f].idle * idle_[b] +
+                                                  paces_[f].dynamic * rows_[row][b]));
+      kelvin_[f] = most;
+    }
+    return kelvin_;
+  }
+
+ private:
+  static std::vector<double> added(thermal::ReducedModel model, const std::vector<double>& watts) {
+    model.start_uniform(model.ambient());
+    model.step(watts);
+    std::vector<double> rise = model.block_temperatures();
+    for (double& value : rise) value -= model.ambient();
+    return rise;
+  }
+
+  const std::vector<Pace>& paces_;
+  double error_;
+  std::vector<double> zero_, idle_;
+  std::vector<std::vector<double>> rows_;
+  std::vector<double> kelvin_;
+};
+
+// Every tenant's own heat in a model of its own: temperatures add up, so the parts are exact.
+class Blame {
+ public:
+  Blame(const thermal::ReducedModel& model, const DtmCase& dtm) : dtm_(dtm) {
+    for (const HotTenant& tenant : dtm.tenants) {
+      models_.push_back(model);
+      models_.back().start_uniform(model.ambient());
+      heat_.push_back({tenant.name, 0, 0});
+      lost_.push_back(0);
+    }
+  }
+
+  // An epoch in which `lost` seconds of work were not done because of the clock; the dynamic
+  // powers, and which block was the hottest.
+  void epoch(const std::vector<double>& dynamic, double lost, std::size_t hot, double seconds) {
+    std::vector<double> rises(models_.size(), 0);
+    for (std::size_t t = 0; t < models_.size(); ++t) {
+      std::vector<double> own(dynamic.size(), 0);
+      for (const int b : dtm_.tenants[t].blocks) {
+        const auto at = static_cast<std::size_t>(b);
+        own[at] = dynamic[at];
+        heat_[t].energy_j += dynamic[at] * seconds;
+      }
+      models_[t].step(own);
+      if (lost > 0)
+        rises[t] = std::max(0.0, models_[t].block_temperatures()[hot] - models_[t].ambient());
+    }
+    const double all = std::accumulate(rises.begin(), rises.end(), 0.0);
+    if (all <= 0) return;
+    for (std::size_t t = 0; t < rises.size(); ++t) lost_[t] += lost * rises[t] / all;
+  }
+
+  std::vector<TenantHeat> heat() {
+    const double all = std::accumulate(lost_.begin(), lost_.end(), 0.0);
+    for (std::size_t t = 0; t < heat_.size(); ++t)
+      heat_[t].throttle_share = all > 0 ? lost_[t] / all : 0;
+    return heat_;
+  }
+
+ private:
+  const DtmCase& dtm_;
+  std::vector<thermal::ReducedModel> models_;
+  std::vector<TenantHeat> heat_;
+  std::vector<double> lost_;
+};
+
+std::vector<double> powers(const DtmCase& dtm, const std::vector<double>& row, const Pace& pace) {
+  std::vector<double> watts(row.size());
+  for (std::size_t b = 0; b < row.size(); ++b)
+    watts[b] = pace.idle * dtm.idle_watts[b] + pace.dynamic * row[b];
+  return watts;
+}
+
+// One epoch after another.
+class Simulation {
+ public:
+  Simulation(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
+             double cap)
+      : dtm_(dtm), work_(work), cap_(cap), model_(model), blame_(model, dtm) {
+    for (int f = 0; f < static_cast<int>(dtm.clocks.mhz.size()); ++f)
+      paces_.push_back(pace_of(dtm, work, f));
+    model_.settle(powers(dtm, std::vector<double>(dtm.idle_watts.size(), 0), paces_.back()));
+    now_ = hottest(model_.block_temperatures());
+    run_.clock_share.assign(paces_.size(), 0);
+  }
+
+  DtmRun run(Governor& governor, bool predicting) {
+    std::unique_ptr<Prediction> prediction;
+    if (predicting) prediction = std::make_unique<Prediction>(model_, dtm_, work_, paces_);
+    const double epoch = model_.interval().value;
+    while (run_.work_s < work_.work.value * (1 - 1e-9) && run_.epochs < kMostEpochs) {
+      const auto row =
+          static_cast<std::size_t>(run_.work_s / work_.row.value + 1e-9) % work_.rows.size();
+      EpochView view;
+      view.sensed = dtm_.sensor_step_k > 0
+                        ? std::floor(now_ / dtm_.sensor_step_k) * dtm_.sensor_step_k
+                        : now_;
+      if (prediction) view.predicted = prediction->at(model_, row);
+      step(governor.next(view), row, epoch);
+    }
+    run_.finished = run_.work_s >= work_.work.value * (1 - 1e-9);
+    run_.mean_k /= std::max(run_.seconds, 1e-300);
+    for (double& share : run_.clock_share) share /= std::max(run_.seconds, 1e-300);
+    run_.tenants = blame_.heat();
+    return run_;
+  }
+
+ private:
+  void step(int clock, std::size_t row, double epoch) {
+    const Pace& pace = paces_[static_cast<std::size_t>(clock)];
+    // The last epoch ends with the work.
+    const double share = std::min(1.0, (work_.work.value - run_.work_s) / (pace.rate * epoch));
+    const double seconds = share * epoch;
+    const std::vector<double> watts = powers(dtm_, work_.rows[row], pace);
+    model_.step(watts);
+    const std::vector<double> kelvin = model_.block_temperatures();
+    const auto hot = std::max_element(kelvin.begin(), kelvin.end());
+    now_ = *hot;
+    run_.work_s += pace.rate * seconds;
+    run_.seconds += seconds;
+    run_.energy_j += seconds * std::accumulate(watts.begin(), watts.end(), 0.0);
+    if (now_ > cap_) {
+      run_.over_cap_s += seconds;
+      run_.worst_over_k = std::max(run_.worst_over_k, now_ - cap_);
+    }
+    run_.max_k = std::max(run_.max_k, now_);
+    run_.mean_k += now_ * seconds;
+    run_.clock_share[static_cast<std::size_t>(clock)] += seconds;
+    ++run_.epochs;
+    if (dtm_.tenants.empty()) return;
+    std::vector<double> dynamic = work_.rows[row];
+    for (double& value : dynamic) value *= pace.dynamic;
+    blame_.epoch(dynamic, (1 - pace.rate) * seconds, static_cast<std::size_t>(hot - kelvin.begin()),
+                 seconds);
+  }
+
+  const DtmCase& dtm_;
+  const HotWork& work_;
+  double cap_;
+  thermal::ReducedModel model_;
+  Blame blame_;
+  std::vector<Pace> paces_;
+  DtmRun run_;
+  double now_ = 0;
+};
+
+std::vector<double> mean_row(const HotWork& work) {
+  std::vector<double> mean(work.rows.front().size(), 0);
+  for (const std::vector<double>& row : work.rows)
+    for (std::size_t b = 0; b < mean.size(); ++b)
+      mean[b] += row[b] / static_cast<double>(work.rows.size());
+  return mean;
+}
+
+}  // namespace
+
+double ClockTable::volts(int clock) const {
+  const double span = mhz.back() - mhz.front();
+  const double share = span > 0 ? (mhz[static_cast<std::size_t>(clock)] - mhz.front()) / span : 1;
+  return low_volts + share * (high_volts - low_volts);
+}
+
+ClockTable pascal_clocks() {
+  ClockTable table;
+  table.mhz.push_back(131);
+  for (int mhz = 200; mhz <= 1700; mhz += 100) table.mhz.push_back(mhz);
+  return table;
+}
+
+DtmRun run_dtm(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
+               double cap, Governing governing, const GovernorOptions& options) {
+  const auto governor = make_governor(governing, options, dtm.clocks.mhz, cap, model.interval());
+  return Simulation(model, dtm, work, cap).run(*governor, governing == Governing::predictive);
+}
+
+double settled_hottest(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
+                       int clock) {
+  thermal::ReducedModel settled = model;
+  settled.settle(powers(dtm, mean_row(work), pace_of(dtm, work, clock)));
+  return hottest(settled.block_temperatures());
+}
+
+double idle_hottest(const thermal::ReducedModel& model, const DtmCase& dtm) {
+  HotWork none;
+  none.rows = {std::vector<double>(dtm.idle_watts.size(), 0)};
+  return settled_hottest(model, dtm, none, 0);
+}
+
+double cap_of_own_maximum(double max_k, double percent) {
+  return kZeroCelsius + (max_k - kZeroCelsius) * (1 - percent / 100);
+}
+
+double cap_of_rise(double max_k, double ambient_k, double percent) {
+  return ambient_k + (max_k - ambient_k) * (1 - percent / 100);
+}
+
+Result<void> check_dtm(const thermal::ReducedModel& model, const DtmCase& dtm,
+                       const HotWork& work) {
+  const auto refuse = [&](std::string why) { return bad_input(work.name, std::move(why)); };
+  const auto blocks = static_cast<std::size_t>(model.blocks());
+  const auto good = [](double watts) { return watts >= 0 && watts <= kMostWatts; };
+  if (dtm.idle_watts.size() != blocks || !std::ranges::all_of(dtm.idle_watts, good))
+    return refuse(
+        fmt::format("idle power is 0 to {} W for each of the {} blocks", kMostWatts, blocks));
+  if (work.rows.empty()) return refuse("no row of power");
+  for (const std::vector<double>& row : work.rows)
+    if (row.size() != blocks || !std::ranges::all_of(row, good))
+      return refuse(
+          fmt::format("power is 0 to {} W for each of the {} blocks", kMostWatts, blocks));
+  if (!(work.row.value > 0) || !(work.work.value >= model.interval().value))
+    return refuse("rows last longer than nothing, and the work at least an epoch");
+  if (!(work.memory_share >= 0 && work.memory_share <= 1))
+    return refuse("the memory's share is 0 to 1");
+  if (work.work.value / model.interval().value > static_cast<double>(kMostEpochs))
+    return refuse(fmt::format("more than {} epochs", kMostEpochs));
+  const std::vector<double>& mhz = dtm.clocks.mhz;
+  if (mhz.empty() || mhz.front() <= 0 ||
+      std::ranges::adjacent_find(mhz, std::greater_equal<>()) != mhz.end())
+    return refuse("clocks are positive and ascend");
+  std::set<int> owned;
+  for (const HotTenant& tenant : dtm.tenants)
+    for (const int block : tenant.blocks)
+      if (block < 0 || block >= model.blocks() || !owned.insert(block).second)
+        return refuse(
+            fmt::format("tenant {}: a block is not there or another tenant's", tenant.name));
+  return {};
+}
+
+}  // namespace partita::dtm
