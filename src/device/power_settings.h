@@ -1,4 +1,4 @@
-// What a GPU may draw and how fast it may run: the settings that a node keeps until somebody changes
+// What a GPU may draw and how fast it may run: settings that a node keeps until somebody changes
 // them or the driver is loaded anew, whoever set them. Plain data.
 #pragma once
 

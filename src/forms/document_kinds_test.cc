@@ -16,6 +16,7 @@
 #include "forms/day_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
+#include "forms/power_forms.h"
 #include "forms/reason_forms.h"
 #include "forms/serving_forms.h"
 
@@ -214,6 +215,30 @@ void round_trip(const T& value, Write write, Parse parse) {
     if (read.error().context != "d.json:" + std::to_string(one.line))
       RC_FAIL(one.path + " in line " + std::to_string(one.line) + ": " + to_string(read.error()));
   }
+}
+
+plan::PowerPlan some_power_plan() {
+  plan::PowerPlan plan{some_name(),
+                       static_cast<plan::Gating>(below(3)),
+                       static_cast<plan::PowerPromise>(below(2)),
+                       {},
+                       below(9),
+                       {1e3 * below(100)},
+                       {0.5 * below(99)},
+                       coin(),
+                       coin() ? "" : some_name()};
+  plan.gpus = several(3, [] {
+    plan::PowerGpu gpu{{1.0 + below(9999)}, {0.25 * below(9000)}, {1.0 * below(5000)}, {}};
+    gpu.shares = several(2, [] {
+      return plan::PowerShare{some_name(), 1 + below(60), 1 + below(8), {0.5 + below(1000)}};
+    });
+    gpu.shares.push_back({some_name(), 1 + below(60), 1, {0.1}});
+    return gpu;
+  });
+  return plan;
+}
+RC_GTEST_PROP(DocumentKinds, PowerPlan, ()) {
+  round_trip(some_power_plan(), power_plan_json, parse_power_plan);
 }
 
 RC_GTEST_PROP(DocumentKinds, KernelPlan, ()) {

@@ -6,6 +6,7 @@
 #include "forms/day_forms.h"
 #include "forms/graph_forms.h"
 #include "forms/kernel_forms.h"
+#include "forms/power_forms.h"
 #include "forms/serving_forms.h"
 #include "forms/traffic_forms.h"
 #include "profile/readers.h"
@@ -130,6 +131,17 @@ TEST(FormatsDoc, KernelPlanExampleIsReadAndWrittenAsItStands) {
   ASSERT_TRUE(plan) << to_string(plan.error());
   EXPECT_EQ(plan->workers.at(1).predicted_us, 28);
   EXPECT_EQ(forms::kernel_plan_json(*plan), text);
+}
+
+TEST(FormatsDoc, PowerExamplesAreReadAndWrittenAsTheyStand) {
+  const auto table = parse_power_table("formats.md", example("Power", "csv"), {"MI50", {30, 30}});
+  ASSERT_TRUE(table) << to_string(table.error());
+  EXPECT_EQ(power_table_csv(*table), example("Power", "csv"));
+  EXPECT_TRUE(table->modelled);
+  const std::string text = example("Power", "json");
+  const auto plan = parse_power_plan("formats.md", text);
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_EQ(power_plan_json(*plan), text);
 }
 
 TEST(FormatsDoc, TaskGraphExampleIsRead) {

@@ -225,14 +225,13 @@ std::string power_table_csv(const ResponseTable& table) {
   std::string out;
   if (!table.source.empty()) out += fmt::format("# {}\n", table.source);
   out += "model,clock_mhz,units,batch,p95_ms,max_rps,power_w\n";
-  out += fmt::format("-,0,0,0,0,0,{:.7g}\n", table.idle.value);
+  out += fmt::format("-,0,0,0,0,0,{}\n", table.idle.value);
   for (const plan::ClockIdle& clock : table.clocks)
-    out += fmt::format("-,{:.7g},0,0,0,0,{:.7g}\n", clock.clock.value, clock.active_idle.value);
+    out += fmt::format("-,{},0,0,0,0,{}\n", clock.clock.value, clock.active_idle.value);
   for (const plan::ModelResponse& model : table.models)
     for (const PowerPoint& p : model.points)
-      out += fmt::format("{},{:.7g},{},{},{:.7g},{:.7g},{:.7g}\n", profile::csv_cell(model.model),
-                         p.clock.value, p.units, p.batch, p.p95.value, p.max_rate.value,
-                         p.power.value);
+      out += fmt::format("{},{},{},{},{},{},{}\n", profile::csv_cell(model.model), p.clock.value,
+                         p.units, p.batch, p.p95.value, p.max_rate.value, p.power.value);
   return out;
 }
 

@@ -44,19 +44,19 @@ TEST(Published, NoFileIsLeftOut) {
   const std::filesystem::path root = std::filesystem::path(PARTITA_SOURCE_DIR) / kFolder;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
     if (entry.path().extension() == ".csv") found.insert(entry.path().lexically_relative(root));
-  EXPECT_THAT(found,
-              testing::ElementsAre("accelwattch/pascal-ptx.csv", "accelwattch/pascal-sass.csv",
-                                   "accelwattch/turing-ptx.csv", "accelwattch/turing-sass.csv",
-                                   "accelwattch/volta-board.csv", "accelwattch/volta-counters.csv",
-                                   "accelwattch/volta-hw.csv", "accelwattch/volta-hybrid.csv",
-                                   "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
-                                   "gpuless/calls.csv", "gpuless/times.csv", "gpulet/a100-mps.csv",
-                                   "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv",
-                                   "igniter/v100-models.csv", "parvagpu/a100-80gb.csv",
-                                   "parvagpu/scenarios.csv", "reef/alexnet.csv", "reef/bert.csv",
-                                   "reef/densenet.csv", "reef/inception.csv", "reef/mobilenet.csv",
-                                   "reef/resnet.csv", "reef/resnet152.csv", "reef/resnet18.csv",
-                                   "reef/vgg.csv", "reef/waves.csv", "rodinia/far-table3.csv"));
+  EXPECT_THAT(
+      found,
+      testing::ElementsAre(
+          "accelwattch/pascal-ptx.csv", "accelwattch/pascal-sass.csv", "accelwattch/turing-ptx.csv",
+          "accelwattch/turing-sass.csv", "accelwattch/volta-board.csv",
+          "accelwattch/volta-counters.csv", "accelwattch/volta-hw.csv",
+          "accelwattch/volta-hybrid.csv", "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
+          "gpuless/calls.csv", "gpuless/times.csv", "gpulet/a100-mps.csv",
+          "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv", "igniter/v100-models.csv",
+          "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv", "reef/alexnet.csv", "reef/bert.csv",
+          "reef/densenet.csv", "reef/inception.csv", "reef/mobilenet.csv", "reef/resnet.csv",
+          "reef/resnet152.csv", "reef/resnet18.csv", "reef/vgg.csv", "reef/waves.csv",
+          "rodinia/far-table3.csv", "swim/fb09-0.csv", "swim/fb09-1.csv", "swim/fb10-0.csv"));
 }
 
 // Eleven models, six shares, seven batches. Most convolutional models do on all of it what
@@ -117,6 +117,23 @@ constexpr PowerTable kPower[] = {{"volta-sass", 26, 9.2, 0, 0},
                                  {"pascal-ptx", 20, 10.8, 0, 0},
                                  {"turing-sass", 26, 12.9, 22.89, 22.91},
                                  {"turing-ptx", 21, 14.3, 12, 32}};
+
+// As many jobs as SWIM's samples have, over about a day, in order.
+TEST(Published, SwimsJobsComeInOrderOverADay) {
+  const std::map<std::string, std::size_t> jobs = {
+      {"swim/fb09-0.csv", 5894}, {"swim/fb09-1.csv", 6638}, {"swim/fb10-0.csv", 24442}};
+  for (const auto& [name, count] : jobs) {
+    const Csv csv = table_of(name);
+    EXPECT_EQ(csv.rows.size(), count) << name;
+    double before = 0;
+    for (const CsvRow& row : csv.rows) {
+      const auto at = csv_number(csv, row, csv.column("at_s"), {before, 87'000});
+      ASSERT_TRUE(at) << to_string(at.error());
+      before = *at;
+    }
+    EXPECT_GT(before, 85'000) << name;
+  }
+}
 
 TEST(Published, AccelWattchsComponentsAddUpAndMissTheBoardByWhatWasPublished) {
   std::map<std::string, double> board;  // by GPU and kernel: the same in every table

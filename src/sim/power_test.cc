@@ -54,7 +54,7 @@ TEST(PowerRun, EnergyIsThatOfTheBoardAndOfTheRequests) {
   PowerRunOptions options = options_of(40, 200);
   const PowerRun run = simulate_power(problem, plan::Gating::none, kWhole, kStay, options);
   const auto& service = run.services[0];
-  EXPECT_NEAR(service.requests, 8000, 4 * std::sqrt(8000.0));
+  EXPECT_NEAR(static_cast<double>(service.requests), 8000, 4 * std::sqrt(8000.0));
   EXPECT_NEAR(run.energy.value, 30 * 200 + 0.2 * static_cast<double>(service.requests), 1);
   double sum = 0, requests = 0;
   for (const PowerRunBin& bin : run.bins) {

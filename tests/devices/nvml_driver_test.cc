@@ -12,6 +12,9 @@
 #include <fstream>
 #include <thread>
 
+#include "actuate/power_guard.h"
+#include "base/rng.h"
+#include "device/adaptors.h"
 #include "device/conformance.h"
 #include "device/recognise.h"
 #include "drivers/nvml_mig/nvml_reader.h"
@@ -238,6 +241,131 @@ TEST(NvmlDriverTest, ComputesTheNamesOfProfiles) {
     }
   }
   EXPECT_GT(known, 50);
+}
+
+// ---- power
+
+constexpr const char* kBusy =
+    "gpus: [{model: H100-80GB-SXM5}]\n"
+    "instances: [{gpu: 0, profile: 3g.40gb, start: 4}, {gpu: 0, profile: 1g.10gb, start: 0}]\n"
+    "processes: [{gpu: 0, start: 4, pid: 4711, name: train.py, activity: 0.7}]\n";
+
+TEST(NvmlTelemetryTest, TellsWhatTheMachineDoes) {
+  SimulatedNode node(kBusy);
+  ASSERT_TRUE(node.driver);
+  const auto first = node.driver->telemetry(0);
+  ASSERT_TRUE(first) << to_string(first.error());
+  EXPECT_FALSE(first->instances.at(0).activity.graphics_engine) << "nothing to compare with yet";
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto sample = node.driver->telemetry(0);
+  ASSERT_TRUE(sample) << to_string(sample.error());
+  EXPECT_EQ(sample->model, "H100-80GB-SXM5");
+  EXPECT_GT(*sample->power, Watts{90}) << "idle are 75";
+  EXPECT_LT(*sample->power, Watts{700});
+  EXPECT_GT(*sample->energy, *first->energy);
+  const double mean = (*sample->energy - *first->energy).value / 0.3;
+  EXPECT_GT(mean, 75) << "at least 0.3 s at idle power";
+  EXPECT_EQ(sample->power_limit, Watts{700});
+  EXPECT_GT(*sample->memory_temperature, Celsius{29});
+  ASSERT_EQ(sample->instances.size(), 2u);
+  const auto busy =
+      std::ranges::find(sample->instances, "3g.40gb", &telemetry::InstanceSample::profile);
+  EXPECT_NEAR(*busy->activity.graphics_engine, 0.7, 0.15);
+  EXPECT_LT(*busy->activity.tensor, *busy->activity.graphics_engine);
+  EXPECT_NEAR(*sample->activity.graphics_engine, 0.7 * 3 / 7, 0.07);
+  const auto idle =
+      std::ranges::find(sample->instances, "1g.10gb", &telemetry::InstanceSample::profile);
+  EXPECT_EQ(idle->activity.graphics_engine, 0);
+  ASSERT_EQ(sample->processes.size(), 1u);
+  EXPECT_EQ(sample->processes[0].pid, 4711);
+  EXPECT_EQ(sample->processes[0].gi_id, busy->gi_id);
+}
+
+TEST(NvmlTelemetryTest, AmpereHasNoPerformanceMonitor) {
+  SimulatedNode node(
+      "gpus: [{model: A100-80GB}]\n"
+      "instances: [{gpu: 0, profile: 3g.40gb, start: 4}]\n");
+  ASSERT_TRUE(node.driver && node.driver->telemetry(0));
+  EXPECT_EQ(node.driver->telemetry(0)->instances.at(0).activity, telemetry::Activity{});
+}
+
+TEST(NvmlTelemetryTest, SettingsReachTheBoard) {
+  SimulatedNode node(kBusy);
+  ASSERT_TRUE(node.driver && node.shared);
+  const auto board = node.driver->power_settings(0);
+  ASSERT_TRUE(board) << to_string(board.error());
+  EXPECT_FALSE(board->clocks_told);
+  EXPECT_EQ(board->most_limit, Watts{700});
+  EXPECT_EQ(board->clocks.back(), Mhz{1980});
+  ASSERT_TRUE(
+      node.driver->set_power_settings(0, {Watts{300}, device::ClockRange{Mhz{600}, Mhz{900}}}));
+  const auto settings = [&] {
+    device::PowerSettings now;
+    node.change([&](Machine& machine) { now = machine.find(0)->power.settings; });
+    return now;
+  };
+  EXPECT_EQ(settings(), (device::PowerSettings{Watts{300}, {{Mhz{600}, Mhz{900}}}}));
+  EXPECT_EQ(node.driver->telemetry(0)->sm_clock, Mhz{900});
+  EXPECT_EQ(node.driver->set_power_settings(0, {Watts{99}, {}}).error().code,
+            ErrorCode::invalid_argument);
+  ASSERT_TRUE(node.driver->set_power_settings(0, {}));
+  EXPECT_EQ(settings(), device::PowerSettings{});
+}
+
+TEST(NvmlTelemetryTest, WithoutRightsSettingIsDenied) {
+  SimulatedNode node(std::string(kBusy) + "power_rights: nobody\n");
+  ASSERT_TRUE(node.driver);
+  EXPECT_EQ(node.driver->set_power_settings(0, {Watts{300}, {}}).error().code, ErrorCode::denied);
+  EXPECT_TRUE(node.driver->telemetry(0)) << "reading needs none";
+}
+
+// The process that sets power dies at a random call, before or after its effect: whoever opens the
+// journal next puts everything back.
+TEST(NvmlTelemetryTest, AThousandCrashesLeaveNoBoardChanged) {
+  struct Died {};
+  SimulatedNode node("gpus: [{model: A100-80GB, count: 2}]\n", Shared::no);
+  ASSERT_TRUE(node.driver);
+  MemoryFiles files;
+  ManualClock clock;
+  constexpr const char* kJournal = "power.journal";
+  // Limits, and clocks, which on an idle board are the lowest that it may have.
+  const auto settings = [&] {
+    std::vector<std::pair<Watts, Mhz>> all;
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      const auto sample = node.driver->telemetry(gpu);
+      EXPECT_TRUE(sample);
+      all.emplace_back(*sample->power_limit, *sample->sm_clock);
+    }
+    return all;
+  };
+  ASSERT_TRUE(node.driver->set_power_settings(1, {Watts{350}, {}}));
+  const auto before = settings();
+  int changed = 0;
+  Rng rng(15);
+  for (int crash = 0; crash < 1000; ++crash) {
+    const int calls = 1 + static_cast<int>(rng.below(4));
+    const device::Fault fault{.method = "set_power_settings",
+                              .call = 1 + static_cast<int>(rng.below(3)) % calls,
+                              .after_effect = rng.below(2) == 0,
+                              .dies = true};
+    device::FaultyDriver dying(*node.driver, clock, {fault}, [] { throw Died{}; });
+    EXPECT_THROW(
+        {
+          auto guard = actuate::PowerGuard::open(files, kJournal, dying);
+          for (int i = 0; guard && i < calls; ++i) {
+            const double high = 600 + 15 * static_cast<double>(rng.below(50));
+            (void)guard->set(static_cast<int>(rng.below(2)),
+                             {Watts{100.0 + static_cast<double>(rng.below(300))},
+                              device::ClockRange{Mhz{300}, Mhz{high}}});
+          }
+        },
+        Died);
+    changed += settings() != before;
+    auto guard = actuate::PowerGuard::open(files, kJournal, *node.driver);
+    ASSERT_TRUE(guard && guard->restore());
+    ASSERT_EQ(settings(), before) << "crash " << crash;
+  }
+  EXPECT_GT(changed, 400) << "the crashes came when something was at stake";
 }
 
 TEST(NvmlDriverTest, ReadsARealGpu) {

@@ -1,7 +1,7 @@
-// What a simulated board draws, how hot it gets and how fast it runs: idle power, watts of what runs
-// on its instances, clocks that give way to the power limit and to heat, an energy counter that is
-// the integral of the power. A value and functions of it: no clock, no randomness; the same board
-// at the same time draws the same in every process. Formulas and constants: docs/drivers.md.
+// What a simulated board draws, how hot it gets and how fast it runs: idle power, watts of what
+// runs on its instances, clocks that give way to the power limit and to heat, an energy counter
+// that is the integral of the power. A value and functions of it: no clock, no randomness; the same
+// board at the same time draws the same in every process. Formulas: docs/drivers.md.
 #pragma once
 
 #include <cstdint>

@@ -66,6 +66,30 @@ std::optional<double> counted(const GpuSample& before, const GpuSample& now, dou
   return joules;
 }
 
+// A counter that moves in steps longer than an interval stands still in some and makes up for it in
+// the next: what it grew by is of all of them, in proportion to their power.
+void spread_steps(const Curve& curve, std::vector<Interval>& intervals) {
+  const auto part = [&](const Interval& one) {
+    const double watts = curve.points.empty() ? 1 : curve.at(one.from.value + one.length.value / 2);
+    return std::max(watts, 1e-9) * one.length.value;
+  };
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    const Interval& now = intervals[i];
+    if (now.source != MeterSource::counter || now.gap) {
+      first = i + 1;
+      continue;
+    }
+    if (now.joules <= 0) continue;
+    double all = 0;
+    const double joules = now.joules;
+    for (std::size_t k = first; k <= i; ++k) all += part(intervals[k]);
+    for (std::size_t k = first; k <= i; ++k)
+      intervals[k].joules = joules * part(intervals[k]) / all;
+    first = i + 1;
+  }
+}
+
 Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest) {
   const GpuSample& last = log[seen.back().sample].gpus[seen.back().gpu];
   Board board;
@@ -85,12 +109,12 @@ Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest
     interval.gap = interval.length.value > longest;
     if (const auto joules = counted(before, now, interval.length.value)) {
       interval.joules = *joules;
-      interval.source = EnergySource::counter;
+      interval.source = MeterSource::counter;
       board.counted += interval.length;
     } else if (!interval.gap && has_power(before) && has_power(now) && !curve.points.empty()) {
       interval.joules =
           curve.integral(interval.from.value, interval.from.value + interval.length.value);
-      interval.source = EnergySource::power;
+      interval.source = MeterSource::power;
       board.integrated += interval.length;
     } else {
       board.unmeasured += interval.length;
@@ -99,6 +123,7 @@ Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest
     if (interval.gap) board.gaps += interval.length;
     board.intervals.push_back(interval);
   }
+  spread_steps(curve, board.intervals);
   return board;
 }
 

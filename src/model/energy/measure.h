@@ -1,7 +1,8 @@
 // How many joules boards took between the samples of a telemetry log. The energy counter of a board
-// says it exactly, also between readings that repeat themselves; where there is none, or it was
-// reset, power is integrated: a mean over the last second belongs to the middle of that second, so
-// readings are taken half a window earlier and joined by straight lines.
+// says it exactly, also between readings that repeat themselves; where it moves in steps longer
+// than an interval, power says how a step is spread. Where there is none, or it was reset, power is
+// integrated: a mean over the last second belongs to the middle of that second, so readings are
+// taken half a window earlier and joined by straight lines.
 #pragma once
 
 #include <optional>
@@ -14,14 +15,14 @@ namespace partita::energy {
 
 inline constexpr Seconds kAveragingWindow{1};  // of GpuSample::power_average
 
-enum class EnergySource { counter, power, nothing };
+enum class MeterSource { counter, power, nothing };
 
 // Between a sample that shows a board and the next that does.
 struct Interval {
   std::size_t sample = 0, gpu = 0;  // the later one: log[sample].gpus[gpu]
   Seconds from, length;
   double joules = 0;  // 0: nothing told
-  EnergySource source = EnergySource::nothing;
+  MeterSource source = MeterSource::nothing;
   bool gap = false;  // longer than what the recording's rhythm explains: nobody watched
 };
 

@@ -1,0 +1,159 @@
+"""observe, power set, power restore: watching and setting GPUs, on simulated machines."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+
+MACHINE = """gpus:
+  - {model: H100-80GB-SXM5, count: 1}
+state: node.state
+instances:
+  - {gpu: 0, profile: 3g.40gb, start: 4}
+  - {gpu: 0, profile: 1g.10gb, start: 0}
+processes:
+  - {gpu: 0, start: 4, pid: 4242, name: trainer, activity: 0.8}
+"""
+
+
+class PowerTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("machine.yaml", MACHINE)
+
+    def sim(self, *words):
+        return (*words, "--driver", "sim", "--machine", "machine.yaml")
+
+    def power(self, *words):
+        return self.sim("power", *words, "--state-dir", "state")
+
+    def start(self, *words, **more):
+        return subprocess.Popen([harness.PROGRAM, *words], cwd=self.folder,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+    def settings(self):
+        """Limit and clocks as the machine has them."""
+        power = json.loads(self.read("node.state"))["gpus"][0].get("power", {})
+        return {key: power[key] for key in ("limit_w", "low_mhz", "high_mhz") if key in power}
+
+    def wait_for(self, wanted):
+        for _ in range(200):
+            try:
+                if self.settings() == wanted:
+                    return
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.05)
+        self.fail(f"{self.settings()} instead of {wanted}")
+
+
+class ObserveTest(PowerTest):
+    def test_recording_replays_exactly(self):
+        done = self.run_partita(*self.sim("observe", "--record", "log.jsonl", "--interval", "50ms",
+                                          "--count", "5"))
+        self.assertEqual((done.returncode, done.stdout), (0, b""), done.stderr)
+        log = self.read("log.jsonl")
+        again = self.run_partita("observe", "--replay", "log.jsonl", "--format", "json")
+        self.assertEqual(again.stdout.decode(), log)
+        samples = [json.loads(line) for line in log.splitlines()]
+        self.assertEqual(len(samples), 5)
+        gpus = [sample["gpus"][0] for sample in samples]
+        self.assertEqual(gpus, sorted(gpus, key=lambda gpu: gpu["energy_j"]))
+        self.assertLess(gpus[0]["energy_j"], gpus[-1]["energy_j"])
+        busy = [i for i in gpus[-1]["instances"] if i["profile"] == "3g.40gb"][0]
+        self.assertAlmostEqual(busy["activity"]["graphics_engine"], 0.8, delta=0.2)
+        text = self.run_partita("observe", "--replay", "log.jsonl").stdout.decode()
+        self.assertIn("W on average (by counter)", text)
+        refused = self.run_partita(*self.sim("observe", "--record", "log.jsonl", "--count", "1"))
+        self.assertEqual(refused.returncode, 2)
+
+    def test_damaged_recordings_are_refused_with_their_line(self):
+        self.write("bad.jsonl", '{"at_s": 1, "gpus": []}\n{"at_s": 1, "gpus": []}\n')
+        done = self.run_partita("observe", "--replay", "bad.jsonl")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("bad.jsonl:2", done.stderr.decode())
+
+    def test_tables_and_metrics(self):
+        text = self.run_partita(*self.sim("observe", "--interval", "50ms")).stdout.decode()
+        self.assertIn("3g.40gb", text)
+        self.assertNotIn("\x1b", text)
+        metrics = self.run_partita(*self.sim("observe", "--interval", "50ms", "--format",
+                                             "prometheus")).stdout.decode()
+        self.assertRegex(metrics, r'partita_gpu_power_watts\{gpu="0",UUID="GPU-[^"]+",'
+                                  r'modelName="H100-80GB-SXM5"\} [0-9.]+\n')
+        self.assertRegex(metrics, r'GPU_I_ID="\d+",GPU_I_PROFILE="3g.40gb"\} 0\.')
+
+    def test_picture_leaves_the_terminal_as_it_was(self):
+        main, other = pty.openpty()
+        child = subprocess.Popen([harness.PROGRAM, *self.sim("observe", "--watch", "--interval",
+                                                             "50ms")],
+                                 cwd=self.folder, stdin=other, stdout=other, stderr=other,
+                                 env={**os.environ, "TERM": "xterm", "COLUMNS": "90"})
+        os.close(other)
+        seen = b""
+        while seen.count(b"3g.40gb") < 3:
+            if not select.select([main], [], [], 30)[0]:
+                self.fail("no picture")
+            seen += os.read(main, 65536)
+        child.send_signal(signal.SIGTERM)
+        while True:
+            try:
+                more = os.read(main, 65536)
+            except OSError:
+                break
+            if not more:
+                break
+            seen += more
+        os.close(main)
+        self.assertEqual(child.wait(30), 0)
+        self.assertTrue(seen.startswith(b"\x1b[?1049h"))
+        self.assertTrue(seen.endswith(b"\x1b[?25h\x1b[?1049l"), seen[-40:])
+
+
+class SetTest(PowerTest):
+    def test_set_stays_and_restore_puts_back(self):
+        done = self.run_partita(*self.power("set", "--limit", "300", "--clocks", "900,1200"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.settings(), {"limit_w": 300, "low_mhz": 900, "high_mhz": 1200})
+        self.assertEqual(self.run_partita(*self.power("set", "--limit", "400")).returncode, 0)
+        dry = self.run_partita(*self.power("restore", "--dry-run")).stdout.decode()
+        self.assertIn("700 W, clocks free", dry)
+        self.assertEqual(self.run_partita(*self.power("restore")).returncode, 0)
+        self.assertEqual(self.settings(), {})
+        again = self.run_partita(*self.power("restore"))
+        self.assertEqual(again.stdout, b"nothing is changed\n")
+
+    def test_what_the_board_cannot_is_refused(self):
+        for words, flag in ((("--limit", "4000"), "--limit"), (("--clocks", "9000"), "--clocks"),
+                            (("--clocks", "900,300"), "--clocks"), ((), "--limit"),
+                            (("--limit", "300", "--gpus", "4"), "--gpus")):
+            done = self.run_partita(*self.power("set", *words))
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(flag, done.stderr.decode())
+        self.assertEqual(self.settings(), {})
+
+    def test_without_rights_it_is_a_dry_run(self):
+        self.write("machine.yaml", MACHINE + "power_rights: nobody\n")
+        done = self.run_partita(*self.power("set", "--limit", "300"))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("dry run: GPU 0: limit 300 W", done.stdout.decode())
+        self.assertIn("nothing was changed", done.stderr.decode())
+        self.assertEqual(self.settings(), {})
+
+    def test_hold_puts_back_at_a_signal_and_when_killed(self):
+        for sent in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
+            child = self.start(*self.power("set", "--limit", "300", "--hold", "1h"))
+            self.wait_for({"limit_w": 300})
+            child.send_signal(sent)
+            child.communicate(timeout=60)
+            self.wait_for({})
+
+
+if __name__ == "__main__":
+    unittest.main()
