@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/rng.h"
 #include "base/source_text.h"
 #include "decide/power.h"
 #include "planners/power/fleet.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/rng.h"
 #include "base/source_text.h"
 #include "decide/power.h"
 #include "planners/power/fleet.h"
@@ -64,7 +65,9 @@ TEST(PowerPolicies, StandInTheOrderOfTheDissertationAndKeepTheSlo) {
       sum[outcome.policy] += std::log(outcome.run.energy / outcomes->front().run.energy) / 9;
     }
     EXPECT_LE(outcomes->at(6).run.energy, outcomes->at(5).run.energy) << model;
-    if (how.known) EXPECT_LE(outcomes->at(6).known->energy, outcomes->at(5).known->energy) << model;
+    if (how.known) {
+      EXPECT_LE(outcomes->at(6).known->energy, outcomes->at(5).known->energy) << model;
+    }
   }
   for (auto& [policy, value] : sum) value = std::exp(value);
   // Fig. 4.9: rs-se and fs alike, then cofris-se, rs-cu, cofris-cu.
@@ -101,10 +104,12 @@ TEST(PowerFleet, IsJudgedAndNearItsBound) {
   Rng rng(1);
   for (int s = 0; s < 20; ++s) {
     const std::string model = kModels[rng.below(9)];
-    const plan::PowerPoint& whole = problem.table.find(model)->points.back();
+    const auto& points = problem.table.find(model)->points;
+    const plan::PowerPoint& whole = points[points.size() - 4];  // batch 1 on all units
+    ASSERT_EQ(whole.batch, 1);
     problem.services.push_back({"s" + std::to_string(s), model,
-                                whole.max_rate * (0.08 * rng.uniform() + 0.001),
-                                whole.p95 / whole.batch * (4.0 + 4.0 * rng.uniform()), 95});
+                                whole.max_rate * (0.1 * rng.uniform() + 0.001),
+                                whole.p95 * (3 + 3 * rng.uniform()), 95});
   }
   const power::FleetOutcome outcome = power::plan_fleet(problem, {});
   ASSERT_TRUE(outcome.plan);
