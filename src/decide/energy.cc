@@ -13,12 +13,15 @@
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
 #include "profile/csv.h"
+#include "telemetry/dcgm.h"
 
 namespace partita::decide {
 namespace {
 
 using energy::Tenancy;
 using energy::Tenure;
+
+constexpr std::size_t kSniffed = 4096;  // of a log, to tell whose it is
 
 // ---- who is where
 
@@ -183,6 +186,10 @@ Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
                                       const std::string& path) {
   const auto text = read_input(files, flag, path);
   if (!text) return failed(text.error());
+  const std::string_view start = std::string_view(*text).substr(0, kSniffed);
+  if (start.find("#Entity") != start.npos) return telemetry::read_dcgm_dmon(*text, path, {});
+  if (start.find("DCGM_FI_") != start.npos)
+    return telemetry::read_dcgm_text(*text, path, Seconds{0});
   return telemetry::read_log(*text, path);
 }
 
@@ -199,7 +206,7 @@ Result<energy::CounterTable> load_counters(Files& files, const CounterNames& nam
     if (!log) return failed(log.error());
     energy::LedgerOptions options;
     options.facts = board_facts();
-    return energy::counters_of(names.telemetry, *log, energy::measure(*log, {}), options,
+    return energy::counters_of(names.telemetry, *log, telemetry::measure(*log, {}), options,
                                names.window);
   }
   energy::CounterColumns columns{{}, names.measured, names.idle_w, true};
@@ -300,7 +307,12 @@ Result<energy::Prediction> predict_energy(Files& files, const std::string& model
 Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion& question) {
   const auto log = load_telemetry(files, "--telemetry", question.telemetry);
   if (!log) return failed(log.error());
-  if (log->size() < 2)
+  return attribute_energy(files, *log, question);
+}
+
+Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log& log,
+                                              const EnergyQuestion& question) {
+  if (log.size() < 2)
     return bad_input(question.telemetry, "energy is between samples: two are needed");
   energy::LedgerOptions options;
   options.facts = board_facts();
@@ -314,13 +326,13 @@ Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion
   } else if (question.rule == energy::SplitRule::model) {
     return bad_input("--rule", "model needs --model");
   }
-  const Seconds from = log->front().at, to = log->back().at;
+  const Seconds from = log.front().at, to = log.back().at;
   const auto tenancy = load_tenancy(files, question, from);
   if (!tenancy) return failed(tenancy.error());
   auto requests = load_requests(files, question.requests, from, to);
   if (!requests) return failed(requests.error());
-  const std::vector<energy::Board> boards = energy::measure(*log, {question.longest_gap});
-  const energy::TelemetryLedger ledger = energy::ledger_of(*log, boards, *tenancy, options);
+  const std::vector<telemetry::Board> boards = telemetry::measure(log, {question.longest_gap});
+  const energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
   energy::ReportOptions wanted;
   wanted.has_model = options.model.has_value();
   wanted.rule = question.rule.value_or(wanted.has_model ? energy::SplitRule::model

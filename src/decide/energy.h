@@ -16,6 +16,7 @@
 
 namespace partita::decide {
 
+// JSON lines, or what DCGM's exporter or `dcgmi dmon` (every second) wrote.
 Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
                                       const std::string& path);
 Result<energy::EnergyModel> load_energy_model(Files& files, const std::string& flag,
@@ -64,6 +65,9 @@ struct EnergyQuestion {
   std::optional<double> co2_g_per_kwh, price_per_kwh;
 };
 Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion& question);
+// The same of a log that is at hand; question.telemetry is what refusals call it.
+Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log& log,
+                                              const EnergyQuestion& question);
 
 // Completed requests by service, of a CSV `service,requests[,from_s,to_s]` (times on the log's
 // clock; what lies outside the log is left out in proportion), or of the gateway's metrics text.

@@ -1,6 +1,6 @@
-// The judge of power: looks every share up in the response table, asks its own queue (paced_queue.h)
-// whether the SLO holds, and adds up power and energy by itself. Shares nothing with the planners.
-// Pure.
+// The judge of power: looks every share up in the response table, asks its own queue
+// (paced_queue.h) whether the SLO holds, and adds up power and energy by itself. Shares nothing
+// with the planners. Pure.
 #pragma once
 
 #include <vector>

@@ -8,11 +8,13 @@
 #include "base/unicode.h"
 #include "decide/energy.h"
 #include "energy/energy_commands.h"
+#include "energy/live_log.h"
 #include "flags.h"
 
 namespace partita::cli {
 namespace {
 
+constexpr const char* kLive = "live";
 constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
 
 struct AttributionFlags {
@@ -20,6 +22,8 @@ struct AttributionFlags {
   std::string rule = "auto", idle = "slice", longest_gap;
   double idle_w = kUnset, batch_start = kUnset, carbon = kUnset, price = kUnset;
   std::vector<std::string> tenants;
+  DeviceFlags device;  // of --telemetry live
+  std::string duration = "60s", interval = "1s";
   Output output;
 };
 
@@ -64,10 +68,22 @@ Result<decide::EnergyQuestion> question_of(const AttributionFlags& flags) {
   return question;
 }
 
+Result<energy::EnergyReport> attributed(Context& context, const AttributionFlags& flags,
+                                        const decide::EnergyQuestion& question) {
+  if (question.telemetry != kLive) return decide::attribute_energy(context.files, question);
+  const auto duration = parse_duration("--duration", flags.duration);
+  if (!duration) return failed(duration.error());
+  const auto interval = parse_duration("--interval", flags.interval);
+  if (!interval) return failed(interval.error());
+  const auto log = take_log(context, flags.device, *duration, *interval);
+  if (!log) return failed(log.error());
+  return decide::attribute_energy(context.files, *log, question);
+}
+
 Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flags) {
   const auto question = question_of(flags);
   if (!question) return failed(question.error());
-  const auto report = decide::attribute_energy(context.files, *question);
+  const auto report = attributed(context, flags, *question);
   if (!report) return failed(report.error());
   const std::string content = flags.output.format == "json"         ? energy::report_json(*report)
                               : flags.output.format == "prometheus" ? report_prometheus(*report)
@@ -146,10 +162,12 @@ Command add_energy_attribute(CLI::App& energy) {
       "attribute", "Tell how many joules each tenant, service, task and request took");
   auto flags = std::make_shared<AttributionFlags>();
   add_inputs(*command, *flags);
+  add_device_flags(*command, flags->device);
   add_rules(*command, *flags);
   add_output(*command, flags->output, {"text", "json", "prometheus"});
   command->footer(
-      "partita energy attribute --telemetry log.jsonl --plan plan.json --carbon 380 --price 0.30");
+      "partita energy attribute --telemetry log.jsonl --plan plan.json --carbon 380 --price 0.30\n"
+      "partita energy attribute --telemetry live --duration 5m --plan state/assignment.json");
   return {command, [flags](Context& context) { return run_energy_attribute(context, *flags); }};
 }
 

@@ -214,8 +214,8 @@ Command add_thermal(CLI::App& app) {
       "thermal", "Temperatures of chips from the power of their blocks, and of boards from logs");
   thermal->require_subcommand(1);
   const std::vector<Command> commands = {
-      add_thermal_steady(*thermal), add_thermal_transient(*thermal), add_thermal_map(*thermal),
-      add_thermal_compare(*thermal), add_thermal_forecast(*thermal)};
+      add_thermal_steady(*thermal),  add_thermal_transient(*thermal), add_thermal_map(*thermal),
+      add_thermal_compare(*thermal), add_thermal_forecast(*thermal),  add_thermal_dtm(*thermal)};
   thermal->footer(
       "partita thermal steady --flp data/thermal/gp107.flp --power data/thermal/gp107.ptrace");
   return {thermal, [commands](Context& context) -> Result<Exit> {

@@ -24,5 +24,6 @@ std::vector<raster::Outline> outlines_of(const thermal::Floorplan& plan);
 Command add_thermal_transient(CLI::App& thermal);
 Command add_thermal_compare(CLI::App& thermal);
 Command add_thermal_forecast(CLI::App& thermal);
+Command add_thermal_dtm(CLI::App& thermal);
 
 }  // namespace partita::cli

@@ -11,6 +11,7 @@
 #include "model/energy/energy_forms.h"
 #include "model/floorplan/session_forms.h"
 #include "serve/load/load_report.h"
+#include "sim/dtm/dtm_forms.h"
 #include "sim/report_forms.h"
 
 namespace partita::cli {
@@ -22,6 +23,7 @@ std::vector<DocumentKind> all_kinds() {
   for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : energy::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : floorplan::document_kinds()) kinds.push_back(kind);
+  kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);

@@ -139,7 +139,9 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
          {"cpu", "cuda"})
       ->type_name("cpu|cuda")
       ->default_str("cpu");
-  command.add_option("--library", flags.parts.vendor_library, "With --backend cuda: the driver's library")
+  command
+      .add_option("--library", flags.parts.vendor_library,
+                  "With --backend cuda: the driver's library")
       ->type_name("FILE")
       ->default_str("libcuda.so.1");
   within(command.add_option("--units", flags.parts.units,

@@ -63,7 +63,8 @@ decltype(remote::server::WorkerOptions::open) opener_of(const PartFlags& flags) 
         return failed({ErrorCode::not_supported, "--check needs the back end cpu", ""});
       // The driver shows the process this one device.
       if (part.name != "gpu") ::setenv("CUDA_VISIBLE_DEVICES", part.name.c_str(), 1);
-      return remote::cuda::CudaBackend::open({.vendor_library = flags.vendor_library, .memory = flags.memory});
+      return remote::cuda::CudaBackend::open(
+          {.vendor_library = flags.vendor_library, .memory = flags.memory});
     };
   }
   return [memory = flags.memory](const Part&, int units, std::uint32_t checks) -> Opened {

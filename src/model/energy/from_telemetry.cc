@@ -303,7 +303,7 @@ void Builder::set_errors(BoardLedger& board) const {
 void Builder::add(const Board& board) {
   BoardLedger ledger;
   for (const Interval& interval : board.intervals) {
-    if (interval.source == EnergySource::nothing) continue;
+    if (interval.source == MeterSource::nothing) continue;
     BoardInterval out{interval.joules, interval.length, !interval.gap, {}};
     if (out.watched) add_uses(board, interval, out);
     ledger.intervals.push_back(std::move(out));
@@ -403,7 +403,7 @@ Result<CounterTable> counters_of(const std::string& file, const Log& log,
   for (const Board& board : boards) {
     Window window;
     for (const Interval& interval : board.intervals) {
-      if (interval.source == EnergySource::nothing || interval.gap) {
+      if (interval.source == MeterSource::nothing || interval.gap) {
         window = {};  // rows do not reach across what nobody saw
         continue;
       }

@@ -160,6 +160,36 @@ TEST(Measured, AveragedReadingsBelongToTheMiddleOfTheirSecond) {
   EXPECT_NEAR(inner, 16 * 100 + 10 * (18 * 18 - 2 * 2) / 2.0, 1e-6);
 }
 
+// A counter that is updated every fourth reading: the joules are those of the intervals in which
+// power was drawn, and their sum is the counter's.
+TEST(Measured, ACounterOfCoarseSteps) {
+  Log log;
+  double energy = 100, shown = 100;
+  std::vector<double> truth;
+  for (int t = 0; t <= 40; ++t) {
+    GpuSample gpu;
+    gpu.uuid = "GPU-x";
+    const double watts = t % 6 < 3 ? 300 : 60;
+    if (t > 0) truth.push_back(watts * 0.1);
+    energy += watts * 0.1;
+    if (t % 4 == 0) shown = energy;
+    gpu.energy = Joules{shown};
+    // Power was the same all through each interval: readings are at its end.
+    gpu.power = Watts{watts};
+    log.push_back({{t * 0.1}, {gpu}});
+  }
+  const Board board = measure(log, {})[0];
+  ASSERT_EQ(board.intervals.size(), truth.size());
+  double apart = 0, all = 0, flat = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    apart += std::abs(board.intervals[i].joules - truth[i]);
+    flat += std::abs(i % 4 == 3 ? truth[i - 3] + truth[i - 2] + truth[i - 1] : truth[i]);
+    all += truth[i];
+  }
+  EXPECT_NEAR(board.joules(), all, 1e-9);
+  EXPECT_LT(apart, 0.25 * flat);  // what differences of the counter alone would be off by
+}
+
 TEST(Measured, AGapIsNobodysAndWithoutCounterInNoFigure) {
   Board7 board;
   Log log;

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numbers>
 
+#include "base/source_text.h"
 #include "model/floorplan/clean.h"
 #include "model/floorplan/deconvolve.h"
 #include "model/floorplan/score.h"
@@ -238,6 +240,19 @@ TEST(SessionForms, ComeBackAsWritten) {
   const auto unknown = parse_session("s.json", text);
   ASSERT_FALSE(unknown);
   EXPECT_NE(to_string(unknown.error()).find("'EXO' is unknown"), std::string::npos);
+}
+
+TEST(SessionForms, TheExampleOfTheDocumentationIsRead) {
+  const std::string text = source_text("docs/formats.md");
+  const auto begin = text.find("```yaml\n", text.find("\n## Infrared session\n")) + 8;
+  const auto read =
+      parse_session("formats.yaml", text.substr(begin, text.find("```\n", begin) - begin));
+  ASSERT_TRUE(read) << to_string(read.error());
+  const Session session = session_of(*read);
+  EXPECT_EQ(session.components.at(2).inside, false);
+  EXPECT_EQ(session.captures.at(1).watts, (std::vector<double>{0.9, 0.5, 0}));
+  EXPECT_EQ(session.even.at(1).kelvin, 333.15);
+  EXPECT_NEAR(session.thickness_m, 700e-6, 1e-12);
 }
 
 TEST(RecoveryForms, ComeBackAsWritten) {

@@ -20,8 +20,8 @@ plan::PowerProblem modelled_problem() {
   return problem;
 }
 
-// By hand: at 1725 MHz a request takes 4 ms on all units; at half the clock 0.2 of what is above the
-// floor stays and 0.8 doubles.
+// By hand: at 1725 MHz a request takes 4 ms on all units; at half the clock 0.2 of what is above
+// the floor stays and 0.8 doubles.
 TEST(Modelled, TimesAndPowersAreThoseOfTheStatedModel) {
   profile::ModelKernels model{"net", 2, {{"k", {2010, 1010}}}};
   ClockModel how;

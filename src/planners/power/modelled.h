@@ -3,8 +3,8 @@
 // whose clocks one may not touch, and to compare policies. Every table says that it is modelled.
 //
 // Time: a kernel's part above the launch floor takes m + (1 - m) fmax / f of its time at fmax, m
-// being the share bound by memory, whose clock stays. A batch of b on u units takes what one request
-// takes on u / b (as many work-groups per unit), interpolated in 1 / units.
+// being the share bound by memory, whose clock stays. A batch of b on u units takes what one
+// request takes on u / b (as many work-groups per unit), interpolated in 1 / units.
 // Power: board = idle + units x unit idle(f) + energy of a batch / time of a batch, with
 //   unit idle(f) = unit_idle x (leak V/Vmax + (1 - leak) f/fmax (V/Vmax)^2), V linear in f
 //   energy = unit_busy x work x ((1 - m) (V/Vmax)^2 + m), work in unit-seconds at fmax.

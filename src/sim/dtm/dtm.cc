@@ -88,8 +88,8 @@ class Blame {
     }
   }
 
-  // An epoch in which `lost` seconds of work were not done because of the clock; the dynamic powers,
-  // and which block was the hottest.
+  // An epoch in which `lost` seconds of work were not done because of the clock; the dynamic
+  // powers, and which block was the hottest.
   void epoch(const std::vector<double>& dynamic, double lost, std::size_t hot, double seconds) {
     std::vector<double> rises(models_.size(), 0);
     for (std::size_t t = 0; t < models_.size(); ++t) {

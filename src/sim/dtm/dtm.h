@@ -1,8 +1,8 @@
-// Dynamic thermal management simulated: work is done at the rate that the clock allows, power follows
-// clock and voltage, the reduced thermal model follows power, a governor sets the clock. A run is a
-// pure function of its inputs.
+// Dynamic thermal management simulated: work is done at the rate that the clock allows, power
+// follows clock and voltage, the reduced thermal model follows power, a governor sets the clock. A
+// run is a pure function of its inputs.
 //
-//   rate of work  = 1 / (memory + (1 - memory) * top / clock)      memory: share that no clock helps
+//   rate of work  = 1 / (memory + (1 - memory) * top / clock)   memory: share that no clock helps
 //   dynamic power = trace * rate * (V / V_top)^2
 //   idle power    = idle * (1 - clocked + clocked * clock / top * (V / V_top)^2)
 #pragma once
@@ -75,19 +75,19 @@ struct DtmRun {
 DtmRun run_dtm(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
                double cap, Governing governing, const GovernorOptions& options = {});
 
-// The hottest block's steady temperature under the work's mean power at a clock, and with idle power
-// alone: no governor comes below the lowest clock's for long.
+// The hottest block's steady temperature under the work's mean power at a clock, and with idle
+// power alone: no governor comes below the lowest clock's for long.
 double settled_hottest(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
                        int clock);
 double idle_hottest(const thermal::ReducedModel& model, const DtmCase& dtm);
 
-// Caps. `percent` less of the run's own maximum, counted in degrees Celsius as the dissertation does;
-// and of its rise above the surroundings.
+// Caps. `percent` less of the run's own maximum, counted in degrees Celsius as the dissertation
+// does; and of its rise above the surroundings.
 double cap_of_own_maximum(double max_k, double percent);
 double cap_of_rise(double max_k, double ambient_k, double percent);
 
-// Refused: sizes that do not fit the model, powers that no block has, an epoch longer than the work,
-// clocks that do not ascend, tenants that share a block.
+// Refused: sizes that do not fit the model, powers that no block has, an epoch longer than the
+// work, clocks that do not ascend, tenants that share a block.
 Result<void> check_dtm(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work);
 
 }  // namespace partita::dtm

@@ -1,6 +1,6 @@
-// A chip of the size of a GTX 1050's with 66 blocks, its package, and eight workloads that differ in
-// what they heat and in how much they wait for memory. Invented, but for the sizes, the 17.4 W of
-// idle power and the kinds of blocks.
+// A chip of the size of a GTX 1050's with 66 blocks, its package, and eight workloads that differ
+// in what they heat and in how much they wait for memory. Invented, but for the sizes, the 17.4 W
+// of idle power and the kinds of blocks.
 #pragma once
 
 #include <vector>

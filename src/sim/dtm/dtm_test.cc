@@ -8,6 +8,7 @@
 #include "model/thermal/network.h"
 #include "model/thermal/rom.h"
 #include "sim/dtm/dtm_example.h"
+#include "sim/dtm/dtm_forms.h"
 
 namespace partita::dtm {
 namespace {
@@ -172,6 +173,22 @@ TEST(Example, Has66BlocksAndTheIdlePowerOfTheDissertation) {
   const std::vector<double> idle = example_idle(plan);
   EXPECT_NEAR(std::accumulate(idle.begin(), idle.end(), 0.0), 17.4, 1e-9);
   EXPECT_EQ(example_workloads(plan).size(), 8u);
+}
+
+TEST(DtmForms, ComeBackAsWritten) {
+  StatedDtm study{"celsius", 45, 52.5, 1, 0, 66, 267, 1000, {{"w", 0.1, 4, 230, 77, 53}}, {}};
+  StatedDtmRun run;
+  run.workload = "w";
+  run.governor = "step";
+  run.percent = 20;
+  run.cap_c = 61.6;
+  run.slowdown = 1.9;
+  run.clocks = {{800, 0.25}, {900, 0.75}};
+  run.tenants = {{"a", 12, 0.6}, {"b", 8, 0.4}};
+  study.runs = {run};
+  const auto again = parse_dtm("d.json", dtm_json(study));
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(*again, study);
 }
 
 }  // namespace
