@@ -14,9 +14,6 @@ demo: build  ## plan, judge and simulate a fleet, and explain every step
 	@echo; echo 'A CUDA program on a machine without a GPU, and one with a missing barrier under --check (exit status 1: it is wrong)'
 	build/release/partita remote run -- build/release/remote/programs/hotspot
 	build/release/partita remote run --check -- build/release/remote/programs/faulty race || test $$? -eq 1
-	@echo; echo 'How hot a chip gets, block by block; build/heat.svg shows where'
-	build/release/partita thermal steady --flp data/thermal/gp107.flp --config data/thermal/gp107.config --power data/thermal/gp107.ptrace | head -12
-	build/release/partita thermal map --flp data/thermal/gp107.flp --config data/thermal/gp107.config --power data/thermal/gp107.ptrace -o build/heat.svg
 
 test: packages  ## every test
 	tools/run_tests release

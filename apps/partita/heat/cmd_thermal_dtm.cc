@@ -25,6 +25,7 @@ std::string verdict_of(const dtm::StatedDtm& study, const dtm::StatedDtmRun& run
   if (!run.can_be_met)
     return run.cap_c < study.idle_c ? "no clock can: idle is hotter" : "no clock can";
   if (run.over_cap_s <= 0) return "met";
+  if (run.worst_over_k < 0.1) return "met within 0.1 K";
   return fmt::format("over {:.0f} % of the time, {:.1f} K", 100 * run.over_cap_s / run.seconds,
                      run.worst_over_k);
 }

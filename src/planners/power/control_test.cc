@@ -8,7 +8,7 @@
 namespace partita::power {
 namespace {
 
-// Half serial kernels: 100 us on one unit, 40 on four.
+// Half serial kernels: 1 ms on one unit, 0.4 on four.
 plan::PowerProblem modelled_problem() {
   profile::ModelKernels model{"net", 4, {}};
   for (int k = 0; k < 10; ++k)
@@ -20,8 +20,7 @@ plan::PowerProblem modelled_problem() {
   return problem;
 }
 
-// By hand: at 1725 MHz a request takes 4 ms on all units; at half the clock 0.2 of what is above
-// the floor stays and 0.8 doubles.
+// By hand: at half the clock 0.2 of what is above the floor stays and 0.8 doubles.
 TEST(Modelled, TimesAndPowersAreThoseOfTheStatedModel) {
   profile::ModelKernels model{"net", 2, {{"k", {2010, 1010}}}};
   ClockModel how;

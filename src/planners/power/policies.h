@@ -1,5 +1,5 @@
-// Who chooses the setting of one GPU for given rates: the dissertation's six policies (Quach, ch.
-// 4, CoFRIS) and `exact`.
+// Who chooses the setting of one GPU for given rates: the dissertation's six policies (Quach,
+// ch. 4, CoFRIS) and `exact`.
 //   baseline   highest clock, all units
 //   fs         clocks vary; all units
 //   rs-se      units vary, whole clusters that nobody uses are gated; highest clock

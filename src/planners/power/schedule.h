@@ -1,8 +1,8 @@
 // Settings of one GPU over a trace that is known beforehand: under a policy step by step, or with
 // the least energy including what changes cost. One service: an exact dynamic programme over
 // clocks x units. Several: one over the settings that are best at some clock at some step, and
-// those that the dissertation's table would take; the bound then knows all settings, but changes
-// of units cost it nothing. A trace without steps takes nothing.
+// those that the dissertation's table would take; the bound then knows all settings, but changes of
+// units cost it nothing. A trace without steps takes nothing.
 #pragma once
 
 #include "base/result.h"
