@@ -54,17 +54,16 @@ BENCHMARK(steady)
     ->Args({512, 512})
     ->Unit(benchmark::kMillisecond);
 
-Network small_gpu() {
-  const Result<Floorplan> plan =
-      read_flp("gp107.flp", source_text("data/thermal/gp107.flp"));
+Network small_gpu(int side) {
+  const Result<Floorplan> plan = read_flp("gp107.flp", source_text("data/thermal/gp107.flp"));
   PackageConfig config;
   config.s_spreader = 0.026;
-  return *make_network(one_die(config, *plan), {64, 64, false});
+  return *make_network(one_die(config, *plan), {side, side, false});
 }
 
 void reduced_set_up(benchmark::State& state) {
   const Network network =
-      state.range(0) == 30 ? *make_network(thirty_blocks(), {64, 64, false}) : small_gpu();
+      state.range(0) == 30 ? *make_network(thirty_blocks(), {64, 64, false}) : small_gpu(64);
   int states = 0;
   for (auto _ : state) states = reduce(network, Seconds{0.01})->states();
   state.counters["states"] = states;
@@ -74,7 +73,7 @@ BENCHMARK(reduced_set_up)->Arg(30)->Arg(65)->Unit(benchmark::kMillisecond);
 // A sample of 10 ms, temperatures of all blocks included.
 void reduced_sample(benchmark::State& state) {
   const Network network =
-      state.range(0) == 30 ? *make_network(thirty_blocks(), {64, 64, false}) : small_gpu();
+      state.range(0) == 30 ? *make_network(thirty_blocks(), {64, 64, false}) : small_gpu(64);
   Result<ReducedModel> model = reduce(network, Seconds{0.01});
   const std::vector<double> watts = some_watts(network.block_names().size());
   for (auto _ : state) {
@@ -87,7 +86,7 @@ BENCHMARK(reduced_sample)->Arg(30)->Arg(65)->Unit(benchmark::kMicrosecond);
 
 // The steady temperatures of all blocks for one vector of powers.
 void block_response(benchmark::State& state) {
-  Result<ReducedModel> model = reduce(small_gpu(), Seconds{0.01});
+  Result<ReducedModel> model = reduce(small_gpu(16), Seconds{0.01});
   const std::vector<double> watts = some_watts(model->block_names().size());
   for (auto _ : state) {
     double hottest = 0;

@@ -206,7 +206,7 @@ Result<energy::CounterTable> load_counters(Files& files, const CounterNames& nam
     if (!log) return failed(log.error());
     energy::LedgerOptions options;
     options.facts = board_facts();
-    return energy::counters_of(names.telemetry, *log, energy::measure(*log, {}), options,
+    return energy::counters_of(names.telemetry, *log, telemetry::measure(*log, {}), options,
                                names.window);
   }
   energy::CounterColumns columns{{}, names.measured, names.idle_w, true};
@@ -331,7 +331,7 @@ Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log
   if (!tenancy) return failed(tenancy.error());
   auto requests = load_requests(files, question.requests, from, to);
   if (!requests) return failed(requests.error());
-  const std::vector<energy::Board> boards = energy::measure(log, {question.longest_gap});
+  const std::vector<telemetry::Board> boards = telemetry::measure(log, {question.longest_gap});
   const energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
   energy::ReportOptions wanted;
   wanted.has_model = options.model.has_value();

@@ -80,6 +80,33 @@ class Attribute(harness.CliTest):
         self.assertAlmostEqual(chat["joules_per_request"], chat["energy_j"] / 500, 9)
         self.assertAlmostEqual(tenant["energy_j"] + found["idle_j"], found["measured_j"], 6)
 
+    def test_a_plan_or_a_schedule_says_who_is_where(self):
+        head = {"api_version": "partita/v1", "gpu_model": "H100-80GB-SXM5"}
+        places = (("4g.40gb", 0, "chat"), ("2g.20gb", 4, "search"))
+        self.write("plan.json", json.dumps({
+            **head, "kind": "ServingPlan", "slo_rule": "queueing",
+            "gpus": [{"index": 0, "model": "H100-80GB-SXM5", "instances": [
+                {"profile": profile, "start": start, "service": name, "batch": 1, "processes": 1,
+                 "throughput_rps": 10, "latency_ms": 5} for profile, start, name in places]}],
+            "services": [{"name": name, "rate_rps": 5, "planned_rps": 10, "slo_ms": 50,
+                          "predicted_latency_ms": 20} for _, _, name in places]}))
+        attribute = (*self.inputs[:4], "--idle", "unassigned", "--plan")
+        found = {one["name"]: one for one in self.json(*attribute, "plan.json")["tenants"]}
+        self.assertAlmostEqual(found["chat"]["energy_j"], self.truth[1], 2)
+        self.assertAlmostEqual(found["search"]["energy_j"], self.truth[2], 2)
+        tasks = [{"task": name, "gpu": 0, "profile": profile, "start": start, "begin_s": begin,
+                  "end_s": end} for name, profile, start, begin, end in (
+                      ("early", "4g.40gb", 0, 0, 35), ("late", "4g.40gb", 0, 35, 60),
+                      ("other", "2g.20gb", 4, 0, 60))]
+        self.write("schedule.json", json.dumps({
+            **head, "kind": "BatchSchedule", "gpus": 1, "scheduler": "far", "makespan_s": 60,
+            "tasks": tasks, "reconfigurations": []}))
+        found = {one["name"]: one for one in self.json(*attribute, "schedule.json")["tenants"]}
+        own = FULL_W * 0.5 * 4 / 7  # while it worked, from second 9 to 35 and from there to 60
+        self.assertAlmostEqual(found["early"]["energy_j"], 26 * own, 2)
+        self.assertAlmostEqual(found["late"]["energy_j"], 25 * own, 2)
+        self.assertAlmostEqual(found["other"]["energy_j"], self.truth[2], 2)
+
     def test_prometheus_has_the_labels_of_dcgm(self):
         text = self.ok(*self.inputs, "--format", "prometheus")
         [line] = [line for line in text.splitlines()

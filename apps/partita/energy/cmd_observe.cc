@@ -10,12 +10,12 @@
 #include "commands.h"
 #include "flags.h"
 #include "node/devices.h"
-#include "observe/energy_steps.h"
 #include "observe/sample_text.h"
 #include "observe/sampler.h"
 #include "observe/view.h"
 #include "places.h"
 #include "stop_request.h"
+#include "telemetry/joules.h"
 #include "telemetry/log.h"
 
 namespace partita::cli {
@@ -104,12 +104,13 @@ class Shown {
   static constexpr std::size_t kRecent = 600;
 
   std::string text(const Sample& sample) const {
-    observe::MeanPowers means;
-    for (const telemetry::GpuSample& gpu : sample.gpus) {
-      const auto steps = observe::energy_steps(recent_, gpu.index);
-      const bool known = !steps.empty() && steps.back().source != observe::EnergySource::none;
-      means.push_back(known ? std::optional(steps.back().mean()) : std::nullopt);
-    }
+    observe::MeanPowers means(sample.gpus.size());
+    for (const telemetry::Board& board : telemetry::measure(recent_))
+      for (std::size_t g = 0; g < sample.gpus.size() && !board.intervals.empty(); ++g) {
+        const telemetry::Interval& last = board.intervals.back();
+        if (sample.gpus[g].index == board.index && last.source != telemetry::MeterSource::nothing)
+          means[g] = Watts{last.joules / last.length.value};
+      }
     return observe::sample_text(sample, means) + (flags_.watch ? "\n" : "");
   }
 
@@ -123,17 +124,12 @@ class Shown {
 // Joules of a recording, for people.
 std::string summary_of(const Log& log) {
   std::string text;
-  for (const telemetry::GpuSample& gpu : log.back().gpus) {
-    double joules = 0, seconds = 0;
-    const char* source = "";
-    for (const observe::EnergyStep& step : observe::energy_steps(log, gpu.index)) {
-      joules += step.energy.value;
-      seconds += (step.to - step.from).value;
-      source = observe::to_string(step.source);
-    }
-    if (seconds > 0)
-      text += fmt::format("GPU {}: {:.1f} J in {:.1f} s, {:.1f} W on average (by {})\n", gpu.index,
-                          joules, seconds, joules / seconds, source);
+  for (const telemetry::Board& board : telemetry::measure(log)) {
+    const Seconds told = board.counted + board.integrated;
+    if (told.value <= 0) continue;
+    text += fmt::format("GPU {}: {:.1f} J in {:.1f} s, {:.1f} W on average (by {})\n", board.index,
+                        board.joules(), told.value, board.joules() / told.value,
+                        board.counted > board.integrated ? "counter" : "power");
   }
   return text;
 }

@@ -11,10 +11,14 @@
 #include "base/result.h"
 #include "model/energy/attribution.h"
 #include "model/energy/fit.h"
-#include "model/energy/measure.h"
 #include "model/energy/tenancy.h"
+#include "telemetry/joules.h"
 
 namespace partita::energy {
+
+using telemetry::Board;
+using telemetry::Interval;
+using telemetry::MeterSource;
 
 // Components that telemetry shows, in shares of the most there can be: joules per access are then
 // watts of a whole board at full activity. "idle" is what the board takes without work.

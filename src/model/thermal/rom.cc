@@ -2,23 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/check.h"
 #include "base/index.h"
+#include "model/thermal/dense.h"
 #include "model/thermal/spectral.h"
 #include "model/thermal/steady.h"
 #include "model/thermal/transient.h"
 
 namespace partita::thermal {
 namespace {
-
-using Eigen::Index;
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
 
 constexpr double kDeflated = 1e-7;      // of a direction's first length: it adds nothing
 constexpr double kSilentWatts = 1e-7;   // K/W; modes that show less are left out
@@ -27,7 +23,7 @@ constexpr double kSlowestRate = 0.01;   // 1/s
 constexpr double kFastestRate = 100;    // per interval
 constexpr double kLongestInterval = 1e4;
 constexpr std::size_t kFewBlocks = 40;
-constexpr double kFineTolerance = 2e-5, kCoarseTolerance = 3e-4;  // K/W
+constexpr double kFineTolerance = 5e-6, kCoarseTolerance = 3e-4;  // K/W
 constexpr int kCoarseRates = 5;
 constexpr int kMostHalvings = 4;
 constexpr int kExpectedRates = 12;
@@ -65,6 +61,19 @@ void add_weights(std::span<double> map, const Network::Parts& parts, const Block
       map[at(row * parts.cols + col)] += share;
 }
 
+double largest(std::span<const double> values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+std::vector<double> lengths_of(const Columns& columns) {
+  std::vector<double> lengths;
+  for (std::size_t j = 0; j < columns.count(); ++j)
+    lengths.push_back(std::sqrt(product(columns.col(j), columns.col(j))));
+  return lengths;
+}
+
 // Everything the projection is made from. Vectors are spectral and multiplied by the root of the
 // capacities, so that their product is the plain one.
 class Projection {
@@ -73,70 +82,70 @@ class Projection {
       : network_(network),
         tolerance_(tolerance),
         transform_(network.rows(), network.cols()),
-        root_(to_vector(node_capacities(network)).cwiseSqrt()) {
+        root_(node_capacities(network)),
+        heat_(network.nodes(), 0),
+        basis_(network.nodes(), 0) {
+    for (double& value : root_) value = std::sqrt(value);
+    heat_.rows = looked_.rows = basis_.rows = network.nodes();
     const Network::Parts& parts = network.parts();
-    const Index nodes = static_cast<Index>(parts.nodes());
-    const Index blocks = static_cast<Index>(parts.power_blocks.size());
-    heat_ = MatrixXd::Zero(nodes, blocks);
-    seen_ = MatrixXd::Zero(nodes, blocks);
-    Index block = 0;
+    std::vector<double> watts(parts.power_blocks.size());
+    std::size_t block = 0;
     for (std::size_t n = 0; n < parts.layers.size(); ++n) {
       if (!parts.layers[n].power) continue;
       for (const BlockCells& cells : parts.plans[at(parts.layers[n].plan)]) {
-        std::vector<double> watts(at(static_cast<int>(blocks)));
-        watts[static_cast<std::size_t>(block)] = 1;
-        heat_.col(block) = spectral(node_watts(network, watts));
+        watts[block] = 1;
+        heat_.append(spectral(node_watts(network, watts)));
+        watts[block++] = 0;
         std::vector<double> weights(parts.nodes());
         add_weights(std::span(weights).subspan(n * parts.cells(), parts.cells()), parts, cells);
-        seen_.col(block) = spectral(std::move(weights));
-        ++block;
+        looked_.append(unscaled(spectral(std::move(weights))));
       }
     }
-    looked_ = root_.cwiseInverse().asDiagonal() * seen_;
   }
 
-  VectorXd spectral(std::vector<double> nodes) const {
+  std::vector<double> spectral(std::vector<double> nodes) const {
     to_spectral(network_, transform_, nodes);
-    return to_vector(nodes);
+    return nodes;
   }
-  // What is kept of a state: rises of nodes.
-  VectorXd scaled(const std::vector<double>& rise) const {
-    return spectral(rise).cwiseProduct(root_);
+  std::vector<double> scaled(std::vector<double> values) const {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= root_[i];
+    return values;
   }
-  const MatrixXd& basis() const { return basis_; }
+  std::vector<double> unscaled(std::vector<double> values) const {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] /= root_[i];
+    return values;
+  }
+  const Columns& basis() const { return basis_; }
 
   // Adds the states to the basis, but for what it holds already.
-  void add(MatrixXd states) {
-    const VectorXd lengths = states.colwise().norm();
-    take_away_basis(states);
-    add_new(std::move(states), lengths);
+  void add(Columns states) {
+    const std::vector<double> lengths = lengths_of(states);
+    add_new(without_basis(std::move(states)), lengths);
   }
 
   // The answers to all blocks' heat, and to the stored heat of `starts`, at one rate; returns what
   // the basis did not hold of what blocks see, K/W. Where that is less than the tolerance, and the
   // rate is not `wanted` anyhow, the answers to heat are left out.
-  double add_rate(double rate, const MatrixXd& starts, bool wanted) {
+  double add_rate(double rate, const Columns& starts, bool wanted) {
     const SpectralSolver solver(network_, rate);
-    const Index heats = heat_.cols();
-    MatrixXd states(root_.size(), heats + starts.cols());
-    for (Index j = 0; j < states.cols(); ++j) {
-      const VectorXd right =
-          j < heats ? VectorXd(heat_.col(j)) : starts.col(j - heats).cwiseProduct(root_).eval();
-      states.col(j) = to_vector(solver.solve(span_of(right))).cwiseProduct(root_);
+    Columns answers(heat_.rows, 0), decays(heat_.rows, 0);
+    answers.rows = decays.rows = heat_.rows;
+    for (std::size_t j = 0; j < heat_.count(); ++j)
+      answers.append(scaled(solver.solve(heat_.col(j))));
+    for (std::size_t j = 0; j < starts.count(); ++j) {
+      const auto start = starts.col(j);
+      decays.append(scaled(solver.solve(scaled({start.begin(), start.end()}))));
     }
-    VectorXd lengths = states.colwise().norm();
-    take_away_basis(states);
-    const double news = (looked_.transpose() * states.leftCols(heats)).cwiseAbs().maxCoeff();
-    if (!wanted && news < tolerance_) {
-      states = states.rightCols(starts.cols()).eval();
-      lengths = lengths.tail(starts.cols()).eval();
-    }
-    add_new(std::move(states), lengths);
+    add(std::move(decays));
+    const std::vector<double> lengths = lengths_of(answers);
+    answers = without_basis(std::move(answers));
+    const double news = largest(products(looked_, answers).values);
+    if (wanted || news >= tolerance_) add_new(std::move(answers), lengths);
     return news;
   }
 
   // The same at rates between `slow` and `fast`, where there is still something to see.
-  void add_between(double slow, double fast, const MatrixXd& starts, int halvings) {
+  void add_between(double slow, double fast, const Columns& starts, int halvings) {
     if (halvings == 0) return;
     const double middle = std::sqrt(slow * fast);
     const double news = add_rate(middle, starts, false);
@@ -144,7 +153,7 @@ class Projection {
     add_between(slow, middle, starts, halvings - 1);
     add_between(middle, fast, starts, halvings - 1);
   }
-  void add_decades(double interval, const MatrixXd& starts) {
+  void add_decades(double interval, const Columns& starts) {
     const double fastest = std::max(kFastestRate / interval, 10 * kSlowestRate);
     std::vector<double> rates;
     for (int i = 0; i < kCoarseRates; ++i)
@@ -155,88 +164,112 @@ class Projection {
   }
 
   // The projected network; symmetric.
-  MatrixXd conductances() const {
+  Columns conductances() const {
     const SpectralSolver plain(network_, 0);
-    MatrixXd result(basis_.cols(), basis_.cols());
-    constexpr Index kAtOnce = 32;
-    for (Index from = 0; from < basis_.cols(); from += kAtOnce) {
-      const Index count = std::min(kAtOnce, basis_.cols() - from);
-      MatrixXd images(root_.size(), count);
-      for (Index j = 0; j < count; ++j) {
-        const VectorXd rise = basis_.col(from + j).cwiseQuotient(root_);
-        images.col(j) = to_vector(plain.apply(span_of(rise))).cwiseQuotient(root_);
-      }
-      result.middleCols(from, count).noalias() = basis_.transpose() * images;
+    Columns images(basis_.rows, 0), result;
+    images.rows = basis_.rows;
+    result.rows = basis_.count();
+    constexpr std::size_t kAtOnce = 32;
+    for (std::size_t j = 0; j < basis_.count(); ++j) {
+      const auto state = basis_.col(j);
+      images.append(unscaled(plain.apply(unscaled({state.begin(), state.end()}))));
+      if (images.count() < kAtOnce && j + 1 < basis_.count()) continue;
+      result.append(products(basis_, images).values);
+      images.values.clear();
     }
-    return (result + result.transpose()) / 2;
+    const std::size_t n = result.rows;
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        result.values[i * n + j] = result.values[j * n + i] =
+            (result.values[i * n + j] + result.values[j * n + i]) / 2;
+    return result;
   }
-  MatrixXd inputs() const {
-    return basis_.transpose() * (root_.cwiseInverse().asDiagonal() * heat_);
+  Columns inputs() const {  // states x blocks
+    Columns heat;
+    heat.rows = heat_.rows;
+    for (std::size_t j = 0; j < heat_.count(); ++j) {
+      const auto column = heat_.col(j);
+      heat.append(unscaled({column.begin(), column.end()}));
+    }
+    return products(basis_, heat);
   }
-  MatrixXd outputs() const { return looked_.transpose() * basis_; }
+  Columns outputs() const { return products(looked_, basis_); }  // blocks x states
   // The cells of a layer as the basis' vectors have them.
-  MatrixXd layer_cells(int layer) const {
-    const Index cells = static_cast<Index>(network_.parts().cells());
-    MatrixXd result = root_.segment(layer * cells, cells).cwiseInverse().asDiagonal() *
-                      basis_.middleRows(layer * cells, cells);
-    for (Index j = 0; j < result.cols(); ++j)
-      transform_.inverse({result.col(j).data(), static_cast<std::size_t>(cells)});
+  Columns layer_cells(int layer) const {
+    const std::size_t cells = network_.parts().cells(), from = cells * at(layer);
+    Columns result(cells, basis_.count());
+    for (std::size_t j = 0; j < basis_.count(); ++j) {
+      for (std::size_t i = 0; i < cells; ++i)
+        result.values[j * cells + i] = basis_.at(from + i, j) / root_[from + i];
+      transform_.inverse(result.col(j));
+    }
     return result;
   }
 
  private:
-  void take_away_basis(MatrixXd& states) const {
-    if (basis_.cols() > 0) states.noalias() -= basis_ * (basis_.transpose() * states).eval();
+  Columns without_basis(Columns states) const {
+    const Columns parts = products(basis_, states);
+    return basis_.count() == 0 ? states : less_combination(std::move(states), basis_, parts);
   }
 
   // Orthonormal directions of the states, the longest first, as long as they are not rounding
   // errors of `lengths`; what of the basis has come back into them is taken away again.
-  void add_new(MatrixXd states, const VectorXd& lengths) {
-    VectorXd squares = states.colwise().squaredNorm();
-    std::vector<Index> left(static_cast<std::size_t>(states.cols())), taken;
-    std::iota(left.begin(), left.end(), Index{0});
+  void add_new(Columns states, const std::vector<double>& lengths) {
+    std::vector<double> squares;
+    for (std::size_t j = 0; j < states.count(); ++j)
+      squares.push_back(product(states.col(j), states.col(j)));
+    std::vector<std::size_t> left(states.count()), taken;
+    std::iota(left.begin(), left.end(), std::size_t{0});
     while (!left.empty()) {
-      const auto longest = std::ranges::max_element(left, {}, [&](Index j) {
-        return lengths(j) > 0 ? squares(j) / (lengths(j) * lengths(j)) : 0;
+      const auto longest = std::ranges::max_element(left, {}, [&](std::size_t j) {
+        return lengths[j] > 0 ? squares[j] / (lengths[j] * lengths[j]) : 0;
       });
-      const Index pivot = *longest;
+      const std::size_t pivot = *longest;
       left.erase(longest);
-      for (const Index other : taken)
-        states.col(pivot) -= states.col(other) * states.col(other).dot(states.col(pivot));
-      const double length = states.col(pivot).norm();
-      if (!(length > kDeflated * lengths(pivot))) continue;
-      states.col(pivot) /= length;
+      const auto direction = states.col(pivot);
+      for (const std::size_t other : taken)
+        subtract(direction, states.col(other), product(states.col(other), direction));
+      const double length = std::sqrt(product(direction, direction));
+      if (!(length > kDeflated * lengths[pivot])) continue;
+      for (double& value : direction) value /= length;
       taken.push_back(pivot);
-      for (const Index other : left) {
-        const double part = states.col(pivot).dot(states.col(other));
-        states.col(other) -= states.col(pivot) * part;
-        squares(other) -= part * part;
+      for (const std::size_t other : left) {
+        const double part = product(direction, states.col(other));
+        subtract(states.col(other), direction, part);
+        squares[other] -= part * part;
       }
     }
-    MatrixXd added = states(Eigen::all, taken);
-    take_away_basis(added);
-    added.colwise().normalize();
-    const Index old = basis_.cols();
-    basis_.conservativeResize(root_.size(), old + added.cols());
-    basis_.rightCols(added.cols()) = added;
-  }
-
-  static VectorXd to_vector(const std::vector<double>& values) {
-    return Eigen::Map<const VectorXd>(values.data(), static_cast<Index>(values.size()));
-  }
-  static std::span<const double> span_of(const VectorXd& values) {
-    return {values.data(), static_cast<std::size_t>(values.size())};
+    Columns added;
+    added.rows = states.rows;
+    for (const std::size_t j : taken) added.append(states.col(j));
+    added = without_basis(std::move(added));
+    for (std::size_t j = 0; j < added.count(); ++j) {
+      const double length = std::sqrt(product(added.col(j), added.col(j)));
+      for (double& value : added.col(j)) value /= length;
+      basis_.append(added.col(j));
+    }
   }
 
   Network network_;
   double tolerance_;
   numeric::CosineTransform transform_;
-  VectorXd root_;
-  MatrixXd heat_, seen_, looked_, basis_;
+  std::vector<double> root_;
+  Columns heat_, looked_, basis_;
 };
 
-std::vector<double> numbers_of(const MatrixXd& matrix) {  // column by column
-  return {matrix.data(), matrix.data() + matrix.size()};
+Columns transposed(const Columns& matrix) {
+  Columns result(matrix.count(), matrix.rows);
+  for (std::size_t j = 0; j < matrix.count(); ++j)
+    for (std::size_t i = 0; i < matrix.rows; ++i)
+      result.values[i * result.rows + j] = matrix.at(i, j);
+  return result;
+}
+
+Columns chosen(const Columns& matrix, const std::vector<std::size_t>& columns) {
+  Columns result;
+  result.rows = matrix.rows;
+  for (const std::size_t j : columns) result.append(matrix.col(j));
+  return result;
 }
 
 }  // namespace
@@ -277,17 +310,46 @@ Result<void> check_request(const Network& network, Seconds interval, const Reduc
   return {};
 }
 
+// The projected network in its modes.
+struct Modes {
+  EigenPairs pairs;
+  Columns inputs, starts;  // blocks x modes, starts x modes
+  Columns outputs;         // blocks x modes
+};
+
+Modes modes_of(const Projection& projection, const Columns& starts) {
+  Modes modes;
+  modes.pairs = symmetric_eigen(projection.conductances());
+  CHECK(modes.pairs.values.front() > 0);
+  const Columns& vectors = modes.pairs.vectors;
+  modes.inputs = products(projection.inputs(), vectors);
+  modes.starts = products(products(projection.basis(), starts), vectors);
+  modes.outputs = combination(projection.outputs(), vectors);
+  return modes;
+}
+
 // Modes that outputs can tell from nothing, slowest first.
-std::vector<Index> heard_modes(const VectorXd& rates, const MatrixXd& inputs,
-                               const MatrixXd& outputs, const MatrixXd& starts) {
-  std::vector<Index> kept;
-  for (Index i = 0; i < rates.size(); ++i) {
-    const double loud = outputs.col(i).cwiseAbs().maxCoeff();
-    const double driven = inputs.row(i).cwiseAbs().maxCoeff() / rates(i);
-    if (loud * driven > kSilentWatts || loud * starts.row(i).cwiseAbs().maxCoeff() > kSilentKelvin)
+std::vector<std::size_t> heard_modes(const Modes& modes) {
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < modes.pairs.values.size(); ++i) {
+    const double loud = largest(modes.outputs.col(i));
+    if (loud * largest(modes.inputs.col(i)) / modes.pairs.values[i] > kSilentWatts ||
+        loud * largest(modes.starts.col(i)) > kSilentKelvin)
       kept.push_back(i);
   }
   return kept;
+}
+
+// Row i, column j: sum over modes of output times input over rate.
+std::vector<std::vector<double>> response_of(const Modes& modes) {
+  const std::size_t blocks = modes.inputs.rows;
+  std::vector<std::vector<double>> response(blocks, std::vector<double>(blocks));
+  for (std::size_t mode = 0; mode < modes.pairs.values.size(); ++mode)
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const double seen = modes.outputs.at(i, mode) / modes.pairs.values[mode];
+      for (std::size_t j = 0; j < blocks; ++j) response[i][j] += seen * modes.inputs.at(j, mode);
+    }
+  return response;
 }
 
 }  // namespace
@@ -300,53 +362,42 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
   Projection projection(network, options.tolerance > 0 ? options.tolerance
                                  : few                 ? kFineTolerance
                                                        : kCoarseTolerance);
-  const std::size_t count = options.initial.empty() ? 1 : 2;
-  MatrixXd starts(static_cast<Index>(network.nodes()), static_cast<Index>(count));
-  starts.col(0) = projection.scaled(std::vector<double>(network.nodes(), 1.0));
-  if (count == 2) {
+  Columns starts;
+  starts.rows = network.nodes();
+  starts.append(projection.scaled(projection.spectral(std::vector<double>(network.nodes(), 1.0))));
+  if (!options.initial.empty()) {
     std::vector<double> rise = options.initial;
     for (double& kelvin : rise) kelvin -= network.ambient();
-    starts.col(1) = projection.scaled(rise);
+    starts.append(projection.scaled(projection.spectral(std::move(rise))));
   }
   projection.add(starts);
   projection.add_rate(0, starts, true);
   for (const double rate : options.rates) projection.add_rate(rate, starts, true);
   if (options.rates.empty()) projection.add_decades(interval.value, starts);
-
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> modes(projection.conductances());
-  CHECK(modes.info() == Eigen::Success && modes.eigenvalues()(0) > 0);
-  const MatrixXd inputs = modes.eigenvectors().transpose() * projection.inputs();
-  const MatrixXd outputs = projection.outputs() * modes.eigenvectors();
-  const MatrixXd begun =
-      modes.eigenvectors().transpose() * (projection.basis().transpose() * starts);
-  const std::vector<Index> kept = heard_modes(modes.eigenvalues(), inputs, outputs, begun);
+  const Modes modes = modes_of(projection, starts);
+  const std::vector<std::size_t> kept = heard_modes(modes);
 
   auto shared = std::make_shared<ReducedModel::Shared>();
   shared->interval = interval;
   shared->ambient = network.ambient();
   shared->names = network.block_names();
-  for (const Index i : kept) {
-    const double rate = modes.eigenvalues()(i);
+  for (const std::size_t i : kept) {
+    const double rate = modes.pairs.values[i];
     shared->decay.push_back(std::exp(-rate * interval.value));
     shared->gain.push_back(-std::expm1(-rate * interval.value) / rate);
     shared->settled.push_back(1 / rate);
-    shared->uniform.push_back(begun(i, 0));
-    if (count == 2) shared->initial.push_back(begun(i, 1));
+    shared->uniform.push_back(modes.starts.at(0, i));
+    if (starts.count() == 2) shared->initial.push_back(modes.starts.at(1, i));
   }
-  shared->inputs = numbers_of(inputs(kept, Eigen::all));
-  shared->outputs = numbers_of(outputs(Eigen::all, kept));
-  const VectorXd times = modes.eigenvalues().cwiseInverse();
-  const MatrixXd response = outputs * times.asDiagonal() * inputs;
-  for (Index i = 0; i < response.rows(); ++i) {
-    const VectorXd row = response.row(i);
-    shared->response.push_back(numbers_of(row));
-  }
+  shared->inputs = transposed(chosen(modes.inputs, kept)).values;
+  shared->outputs = chosen(modes.outputs, kept).values;
+  shared->response = response_of(modes);
   shared->rows = network.rows();
   shared->cols = network.cols();
   if (options.maps)
     for (const int layer : power_layers(network))
       shared->maps.push_back(
-          numbers_of(projection.layer_cells(layer) * modes.eigenvectors()(Eigen::all, kept)));
+          combination(projection.layer_cells(layer), chosen(modes.pairs.vectors, kept)).values);
   ReducedModel model;
   model.state_.assign(kept.size(), 0);
   model.shared_ = std::move(shared);

@@ -101,7 +101,7 @@ TEST(rom, agrees_with_the_eigenvectors_of_the_whole_network) {
   for (const double interval : {1e-4, 1e-2, 0.3}) {
     Exact exact(network, interval);
     Integrator integrator(network, Seconds{interval}, {12, 12});
-    Result<ReducedModel> model = reduce(network, Seconds{interval}, {{}, 2e-6, {}, true});
+    Result<ReducedModel> model = reduce(network, Seconds{interval}, {{}, 2e-7, {}, true});
     ASSERT_TRUE(model);
     exact.start(std::vector<double>(network.nodes(), 335));
     integrator.start(std::vector<double>(network.nodes(), 335));

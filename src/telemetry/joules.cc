@@ -1,17 +1,16 @@
-#include "model/energy/measure.h"
+#include "telemetry/joules.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "base/median.h"
-#include "model/energy/counters.h"
+#include "telemetry/physics.h"
 
-namespace partita::energy {
+namespace partita::telemetry {
 namespace {
 
-using telemetry::GpuSample;
-using telemetry::Log;
+constexpr Seconds kSpread{1};  // of the counter over readings of the moment
 
 // Where a board stands in the log.
 struct Sighting {
@@ -20,6 +19,7 @@ struct Sighting {
 
 struct Curve {
   std::vector<std::pair<double, double>> points;  // seconds, watts; ascending
+  bool moment = false;                            // readings of the moment, quick ones
 
   double at(double time) const {
     const auto above =
@@ -42,12 +42,24 @@ struct Curve {
   }
 };
 
-// Of mean power where the board tells it, else of power as it was.
+// Between readings, in the middle.
+double usual_interval(const Log& log, const std::vector<Sighting>& seen) {
+  std::vector<double> lengths;
+  for (std::size_t i = 1; i < seen.size(); ++i)
+    lengths.push_back((log[seen[i].sample].at - log[seen[i - 1].sample].at).value);
+  return lengths.empty() ? 0 : median(lengths);
+}
+
 Curve curve_of(const Log& log, const std::vector<Sighting>& seen) {
-  bool average = false;
-  for (const Sighting& s : seen) average |= log[s.sample].gpus[s.gpu].power_average.has_value();
+  bool average = false, moment = false;
+  for (const Sighting& s : seen) {
+    average |= log[s.sample].gpus[s.gpu].power_average.has_value();
+    moment |= log[s.sample].gpus[s.gpu].power.has_value();
+  }
+  if (moment && usual_interval(log, seen) < kQuick.value) average = false;
   const double shift = average ? kAveragingWindow.value / 2 : 0;
   Curve curve;
+  curve.moment = moment && !average;
   for (const Sighting& s : seen) {
     const GpuSample& gpu = log[s.sample].gpus[s.gpu];
     const auto& power = average ? gpu.power_average : gpu.power;
@@ -58,16 +70,19 @@ Curve curve_of(const Log& log, const std::vector<Sighting>& seen) {
 
 bool has_power(const GpuSample& gpu) { return gpu.power || gpu.power_average; }
 
-// By the counter; nothing where it is missing, fell, or grew faster than any board can draw.
-std::optional<double> counted(const GpuSample& before, const GpuSample& now, double length) {
+// By the counter; nothing where it is missing, fell, or grew by more than any board can draw since
+// it moved last, so many seconds ago.
+std::optional<double> counted(const GpuSample& before, const GpuSample& now, double since) {
   if (!before.energy || !now.energy) return std::nullopt;
   const double joules = now.energy->value - before.energy->value;
-  if (joules < 0 || joules > kMaxBoardWatts * length) return std::nullopt;
+  if (joules < 0 || joules > kMostPower.value * since) return std::nullopt;
   return joules;
 }
 
 // A counter that moves in steps longer than an interval stands still in some and makes up for it in
-// the next: what it grew by is of all of them, in proportion to their power.
+// the next: what it grew by is of all of them, in proportion to their power. Its steps begin and
+// end somewhere within intervals; where power is known by the moment it tells better when, and the
+// counter only how much there was over a longer time.
 void spread_steps(const Curve& curve, std::vector<Interval>& intervals) {
   const auto part = [&](const Interval& one) {
     const double watts = curve.points.empty() ? 1 : curve.at(one.from.value + one.length.value / 2);
@@ -80,10 +95,15 @@ void spread_steps(const Curve& curve, std::vector<Interval>& intervals) {
       first = i + 1;
       continue;
     }
-    if (now.joules <= 0) continue;
-    double all = 0;
-    const double joules = now.joules;
-    for (std::size_t k = first; k <= i; ++k) all += part(intervals[k]);
+    const bool last = i + 1 == intervals.size() || intervals[i + 1].gap ||
+                      intervals[i + 1].source != MeterSource::counter;
+    const double length = (now.from + now.length - intervals[first].from).value;
+    if (!last && (now.joules <= 0 || (curve.moment && length < kSpread.value))) continue;
+    double all = 0, joules = 0;
+    for (std::size_t k = first; k <= i; ++k) {
+      all += part(intervals[k]);
+      joules += intervals[k].joules;
+    }
     for (std::size_t k = first; k <= i; ++k)
       intervals[k].joules = joules * part(intervals[k]) / all;
     first = i + 1;
@@ -97,6 +117,7 @@ Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest
   board.model = last.model;
   board.index = last.index;
   const Curve curve = curve_of(log, seen);
+  Seconds moved = log[seen.front().sample].at - kAveragingWindow;  // the counter, before the log
   for (std::size_t i = 1; i < seen.size(); ++i) {
     const GpuSample& before = log[seen[i - 1].sample].gpus[seen[i - 1].gpu];
     const GpuSample& now = log[seen[i].sample].gpus[seen[i].gpu];
@@ -107,7 +128,9 @@ Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest
     interval.length = log[seen[i].sample].at - interval.from;
     if (interval.length.value <= 0) continue;
     interval.gap = interval.length.value > longest;
-    if (const auto joules = counted(before, now, interval.length.value)) {
+    const Seconds end = interval.from + interval.length;
+    if (const auto joules = counted(before, now, (end - moved).value)) {
+      if (*joules > 0) moved = end;
       interval.joules = *joules;
       interval.source = MeterSource::counter;
       board.counted += interval.length;
@@ -116,6 +139,10 @@ Board board_of(const Log& log, const std::vector<Sighting>& seen, double longest
           curve.integral(interval.from.value, interval.from.value + interval.length.value);
       interval.source = MeterSource::power;
       board.integrated += interval.length;
+    } else if (now.energy && before.energy && now.energy->value < before.energy->value) {
+      interval.joules = now.energy->value;  // since it started anew, which is at least that
+      interval.source = MeterSource::counter;
+      board.counted += interval.length;
     } else {
       board.unmeasured += interval.length;
     }
@@ -137,6 +164,18 @@ double longest_of(const Log& log, const MeasureOptions& options) {
 }
 
 }  // namespace
+
+const char* to_string(MeterSource source) {
+  switch (source) {
+    case MeterSource::counter:
+      return "counter";
+    case MeterSource::power:
+      return "power";
+    case MeterSource::nothing:
+      break;
+  }
+  return "nothing";
+}
 
 double Board::joules() const {
   double sum = 0;
@@ -161,4 +200,4 @@ std::vector<Board> measure(const Log& log, const MeasureOptions& options) {
   return boards;
 }
 
-}  // namespace partita::energy
+}  // namespace partita::telemetry

@@ -1,8 +1,8 @@
 // How many joules boards took between the samples of a telemetry log. The energy counter of a board
 // says it exactly, also between readings that repeat themselves; where it moves in steps longer
 // than an interval, power says how a step is spread. Where there is none, or it was reset, power is
-// integrated: a mean over the last second belongs to the middle of that second, so readings are
-// taken half a window earlier and joined by straight lines.
+// integrated, readings joined by straight lines: those of the moment where they come quicker than
+// kQuick, else means over the last second, which belong to the middle of that second.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,17 @@
 
 #include "telemetry/log.h"
 
-namespace partita::energy {
+namespace partita::telemetry {
 
 inline constexpr Seconds kAveragingWindow{1};  // of GpuSample::power_average
 
-enum class MeterSource { counter, power, nothing };
+inline constexpr Seconds kQuick{0.5};  // between readings of the moment that tell all
 
-// Between a sample that shows a board and the next that does.
+enum class MeterSource { counter, power, nothing };
+const char* to_string(MeterSource source);
+
+// Between a sample that shows a board and the next that does. The joules of a board's intervals
+// that the counter told add up to what it grew by.
 struct Interval {
   std::size_t sample = 0, gpu = 0;  // the later one: log[sample].gpus[gpu]
   Seconds from, length;
@@ -43,6 +47,6 @@ inline constexpr double kGapFactor = 10;
 inline constexpr Seconds kLeastGap{3};  // without `longest`
 
 // In order of index, then uuid.
-std::vector<Board> measure(const telemetry::Log& log, const MeasureOptions& options);
+std::vector<Board> measure(const Log& log, const MeasureOptions& options = {});
 
-}  // namespace partita::energy
+}  // namespace partita::telemetry
