@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <set>
 
@@ -49,15 +50,23 @@ class Prediction {
   std::span<const double> at(const thermal::ReducedModel& model, std::size_t row) {
     thermal::ReducedModel free = model;
     free.step(zero_);
-    const std::vector<double> base = free.block_temperatures();
+    base_ = free.block_temperatures();
     for (std::size_t f = 0; f < paces_.size(); ++f) {
       double most = 0;
-      for (std::size_t b = 0; b < base.size(); ++b)
-        most = std::max(most, base[b] + error_ * (paces_[f].idle * idle_[b] +
-                                                  paces_[f].dynamic * rows_[row][b]));
+      for (std::size_t b = 0; b < base_.size(); ++b)
+        most = std::max(most, base_[b] + error_ * (paces_[f].idle * idle_[b] +
+                                                   paces_[f].dynamic * rows_[row][b]));
       kelvin_[f] = most;
     }
     return kelvin_;
+  }
+
+  // What the epoch that at() looked at ends with, without the error: cheaper than asking the model.
+  std::vector<double> end(const Pace& pace, std::size_t row) const {
+    std::vector<double> kelvin = base_;
+    for (std::size_t b = 0; b < kelvin.size(); ++b)
+      kelvin[b] += pace.idle * idle_[b] + pace.dynamic * rows_[row][b];
+    return kelvin;
   }
 
  private:
@@ -71,7 +80,7 @@ class Prediction {
 
   const std::vector<Pace>& paces_;
   double error_;
-  std::vector<double> zero_, idle_;
+  std::vector<double> zero_, idle_, base_;
   std::vector<std::vector<double>> rows_;
   std::vector<double> kelvin_;
 };
@@ -143,8 +152,7 @@ class Simulation {
   }
 
   DtmRun run(Governor& governor, bool predicting) {
-    std::unique_ptr<Prediction> prediction;
-    if (predicting) prediction = std::make_unique<Prediction>(model_, dtm_, work_, paces_);
+    if (predicting) prediction_ = std::make_unique<Prediction>(model_, dtm_, work_, paces_);
     const double epoch = model_.interval().value;
     while (run_.work_s < work_.work.value * (1 - 1e-9) && run_.epochs < kMostEpochs) {
       const auto row =
@@ -153,7 +161,7 @@ class Simulation {
       view.sensed = dtm_.sensor_step_k > 0
                         ? std::floor(now_ / dtm_.sensor_step_k) * dtm_.sensor_step_k
                         : now_;
-      if (prediction) view.predicted = prediction->at(model_, row);
+      if (prediction_) view.predicted = prediction_->at(model_, row);
       step(governor.next(view), row, epoch);
     }
     run_.finished = run_.work_s >= work_.work.value * (1 - 1e-9);
@@ -171,7 +179,8 @@ class Simulation {
     const double seconds = share * epoch;
     const std::vector<double> watts = powers(dtm_, work_.rows[row], pace);
     model_.step(watts);
-    const std::vector<double> kelvin = model_.block_temperatures();
+    const std::vector<double> kelvin =
+        prediction_ ? prediction_->end(pace, row) : model_.block_temperatures();
     const auto hot = std::max_element(kelvin.begin(), kelvin.end());
     now_ = *hot;
     run_.work_s += pace.rate * seconds;
@@ -198,6 +207,7 @@ class Simulation {
   thermal::ReducedModel model_;
   Blame blame_;
   std::vector<Pace> paces_;
+  std::unique_ptr<Prediction> prediction_;
   DtmRun run_;
   double now_ = 0;
 };

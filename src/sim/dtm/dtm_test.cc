@@ -112,6 +112,15 @@ TEST(Dtm, EveryGovernorMeetsACapThatCanBeMetAndThePredictiveOneNeverPassesIt) {
   EXPECT_GT(run_dtm(model, wrong, work, cap, Governing::predictive).over_cap_s, 0);
 }
 
+// The predictive run adds up responses where the others ask the model: the same temperatures.
+TEST(Dtm, PredictedTemperaturesAreTheModels) {
+  const auto model = small_model();
+  const DtmRun asked = run_dtm(model, small_case(), small_work(0.2), 1e9, Governing::none);
+  const DtmRun added = run_dtm(model, small_case(), small_work(0.2), 1e9, Governing::predictive);
+  EXPECT_NEAR(added.max_k, asked.max_k, 1e-9);
+  EXPECT_NEAR(added.mean_k, asked.mean_k, 1e-9);
+}
+
 TEST(Dtm, MemoryBoundWorkLosesLessTimeAndSavesEnergy) {
   const auto model = small_model();
   DtmCase dtm = small_case();
