@@ -17,7 +17,7 @@ struct Picture {
 };
 
 // Frames of the camera in all.
-int times(int each, int count) {
+int frames_in_all(int each, int count) {
   return static_cast<int>(std::min(1e9, static_cast<double>(each) * count));
 }
 
@@ -55,13 +55,13 @@ Result<floorplan::Session> load_session(Files& files, const std::string& path) {
     auto picture = load_picture(files, beside(path, stated->captures[b].file), *stated);
     if (!picture) return failed(picture.error());
     session.captures[b].kelvin = std::move(picture->kelvin);
-    session.captures[b].frames = times(session.captures[b].frames, picture->frames);
+    session.captures[b].frames = frames_in_all(session.captures[b].frames, picture->frames);
   }
   for (std::size_t e = 0; e < session.even.size(); ++e) {
     auto picture = load_picture(files, beside(path, stated->even[e].file), *stated);
     if (!picture) return failed(picture.error());
     session.even[e].reading = std::move(picture->kelvin);
-    session.even[e].frames = times(session.even[e].frames, picture->frames);
+    session.even[e].frames = frames_in_all(session.even[e].frames, picture->frames);
   }
   if (auto fine = floorplan::check_session(session, path); !fine) return failed(fine.error());
   return session;
