@@ -89,8 +89,11 @@ class Shown {
     if (flags.watch && flags.format == "text" && is_terminal(context)) screen_.emplace(context.out);
   }
 
+  // Means of the next sample are since this one.
+  void remember(const Sample& sample) { recent_.push_back(sample); }
+
   void show(const Sample& sample) {
-    recent_.push_back(sample);
+    remember(sample);
     if (recent_.size() > kRecent) recent_.erase(recent_.begin());
     if (flags_.format == "json") return say(context_, telemetry::write_line(sample));
     if (flags_.format == "prometheus") return say(context_, observe::prometheus_text(sample));
@@ -166,8 +169,9 @@ Result<Exit> live(Context& context, const ObserveFlags& flags, Seconds interval)
   WallTime time(context.clock);
   Shown shown(context, flags);
   // Activities are since the reading before: the first is for that alone.
-  if (const auto first = observe::take_sample(*opened->driver, time.now()); !first)
-    return failed(first.error());
+  const auto first = observe::take_sample(*opened->driver, time.now());
+  if (!first) return failed(first.error());
+  shown.remember(*first);
   std::int64_t due = context.clock.now_ns();
   for (int taken = 0; count == 0 || taken < count; ++taken) {
     due += interval_ns;
