@@ -22,7 +22,7 @@ using JudgedPlan = plan::Judged<plan::ServingPlan>;
 
 constexpr char kState[] = "state", kAssignment[] = "state/assignment.json";
 constexpr char kTelemetry[] = "telemetry.jsonl";
-constexpr int kWatched = 60;  // seconds
+constexpr int kQuiet = 5, kWatched = 60;  // seconds
 constexpr std::int64_t kOneSecondNs = 1'000'000'000;
 
 // The MIG devices of a node. Their UUIDs are new at every creation.
@@ -138,16 +138,26 @@ Result<void> DemoNode::start_workers() {
   return attached;
 }
 
-Result<void> DemoNode::show_energy(Context& context) {
-  if (auto started = start_workers(); !started) return started;
+// A line per second of what the boards say.
+Result<std::string> DemoNode::watch(int seconds) {
   std::string log;
-  for (int second = 0; second <= kWatched; ++second) {
+  for (int second = 0; second < seconds; ++second) {
     const auto sample =
         observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kOneSecondNs});
     if (!sample) return failed(sample.error());
     log += telemetry::write_line(*sample);
     clock_.sleep_ns(kOneSecondNs);
   }
+  return log;
+}
+
+Result<void> DemoNode::show_energy(Context& context) {
+  const auto quiet = watch(kQuiet);  // what the boards take without work
+  if (!quiet) return failed(quiet.error());
+  if (auto started = start_workers(); !started) return started;
+  const auto busy = watch(kWatched);
+  if (!busy) return failed(busy.error());
+  const std::string log = *quiet + *busy;
   if (auto written = disk_.write_atomic(kTelemetry, log); !written) return written;
   decide::EnergyQuestion question;
   question.telemetry = kTelemetry;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "context.h"
 #include "drivers/sim/shared_machine.h"
@@ -26,6 +27,7 @@ class DemoNode {
 
  private:
   Result<void> start_workers();
+  Result<std::string> watch(int seconds);
 
   ManualClock clock_;
   MemoryFiles disk_;
