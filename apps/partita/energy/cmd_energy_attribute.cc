@@ -95,11 +95,17 @@ Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flag
 
 void add_inputs(CLI::App& command, AttributionFlags& flags) {
   command
-      .add_option(
-          "--telemetry", flags.question.telemetry,
-          "A log of what the GPUs did (JSON lines), as `partita observe --record` writes it")
+      .add_option("--telemetry", flags.question.telemetry,
+                  "A log of what the GPUs did, as `partita observe --record` writes it (or DCGM: "
+                  "the exporter's text, rows of dcgmi dmon); live: watch this node now")
       ->type_name("FILE")
       ->required();
+  command.add_option("--duration", flags.duration, "How long to watch, live")
+      ->type_name("TIME")
+      ->default_str(flags.duration);
+  command.add_option("--interval", flags.interval, "Time between samples, live")
+      ->type_name("TIME")
+      ->default_str(flags.interval);
   command
       .add_option("--plan", flags.question.plan,
                   "Who is where: the Assignment of a state directory (exact), a ServingPlan, or a "
