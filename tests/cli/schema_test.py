@@ -102,6 +102,26 @@ class SchemaTest(harness.CliTest):
                                        "--requests", "requests.csv", "--carbon", "1", "--price",
                                        "1")]}
 
+    def heat_documents(self):
+        self.ok("floorplan", "simulate", "--dir", "ir", "--pixel-um", "100", "--frames", "60")
+        dtm = ("thermal", "dtm", "--grid", "8,8", "--workload", "stencil", "--work-s", "0.2")
+        return {
+            "InfraredSession": [json.loads(self.read("ir/session.json"))],
+            "FloorplanRecovery": [self.json("floorplan", "recover", "--session", "ir/session.json",
+                                            "--truth", "ir/truth.flp")],
+            "DtmReport": [self.json(*dtm, "--caps", "10"),
+                          self.json(*dtm, "--caps", "10", "--governor", "all", "--tenant",
+                                    "all=SM")]}
+
+    def power_documents(self):
+        profiles = os.path.join(SOURCE, "data/published/reef")
+        self.ok("power", "table", "--models", "bert,vgg", "--profiles", profiles, "-o", "mi50.csv")
+        self.write("power.yaml", "services:\n"
+                   "  - {name: b, model: bert, rate_rps: 13.6, slo_ms: 14.71, percentile: 95}\n"
+                   "  - {name: v, model: vgg, rate_rps: 19.1, slo_ms: 10.47, percentile: 95}\n")
+        return {"PowerPlan": [self.json("power", "plan", "--services", "power.yaml", "--table",
+                                        "mi50.csv", "--gpus", "2")]}
+
     def documents(self):
         """A few documents of each kind, as the commands write them."""
         self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
@@ -136,6 +156,8 @@ class SchemaTest(harness.CliTest):
             "GraphRun": [self.json(*run), self.json(*run, "--compare")],
         }
         documents.update(self.energy_documents())
+        documents.update(self.heat_documents())
+        documents.update(self.power_documents())
         with serving() as (url, _):
             load = ("load", "--url", url, "--duration", "300ms")
             documents["LoadReport"] = [
