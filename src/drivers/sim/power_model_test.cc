@@ -10,14 +10,14 @@
 namespace partita::drivers::sim {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000, kS = 1'000 * kMs;
+constexpr std::int64_t kMilli = 1'000'000, kWhole = 1'000 * kMilli;
 
 const hw::GpuModel& model_of(const char* name) { return *hw::builtin_catalogue().find(name); }
 const Figures& a100() { return figures_of(model_of("A100-80GB")); }
 
 SimPower busy(double level) {
   SimPower power;
-  power = evolved(power, a100(), 1000 * kS);
+  power = evolved(power, a100(), 1000 * kWhole);
   power.loads = {{.gi_id = -1},
                  {.gi_id = 1, .seed = 77, .share = 3.0 / 7, .level = level},
                  {.gi_id = 2, .seed = 99, .share = 4.0 / 7, .level = level}};
@@ -30,8 +30,9 @@ TEST(SimPower, CounterIsTheIntegralOfThePower) {
   Rng rng(7);
   // Power is constant within a tenth of a second: steps that never cross one.
   for (int i = 0; i < 4000; ++i) {
-    const std::int64_t left = 100 * kMs - power.at_ns % (100 * kMs);
-    const std::int64_t step = std::min(left, static_cast<std::int64_t>(rng.below(90)) * kMs + kMs);
+    const std::int64_t left = 100 * kMilli - power.at_ns % (100 * kMilli);
+    const std::int64_t step =
+        std::min(left, static_cast<std::int64_t>(rng.below(90)) * kMilli + kMilli);
     const double watts = reading_of(power, a100()).watts;
     EXPECT_GT(watts, a100().idle_w);
     integral += watts * static_cast<double>(step) * 1e-9;
@@ -47,8 +48,8 @@ TEST(SimPower, LookingInBetweenChangesNothing) {
   Rng rng(3);
   SimPower often = start;
   std::int64_t now = start.at_ns;
-  while (now < start.at_ns + 50 * kS) {
-    now += static_cast<std::int64_t>(rng.below(700)) * kMs;
+  while (now < start.at_ns + 50 * kWhole) {
+    now += static_cast<std::int64_t>(rng.below(700)) * kMilli;
     often = evolved(often, a100(), now);
   }
   const SimPower once = evolved(start, a100(), now);
@@ -59,7 +60,7 @@ TEST(SimPower, LookingInBetweenChangesNothing) {
 }
 
 TEST(SimPower, IdleBoardDrawsItsIdlePowerAndStaysCool) {
-  const SimPower later = evolved(evolved({}, a100(), kS), a100(), 1001 * kS);
+  const SimPower later = evolved(evolved({}, a100(), kWhole), a100(), 1001 * kWhole);
   EXPECT_NEAR(later.energy_j, 1000.0 * a100().idle_w, 1e-6);
   EXPECT_NEAR(later.chip_c, 30 + 44.0 * a100().idle_w / a100().limit_w, 1e-9);
   const PowerReading reading = reading_of(later, a100());
@@ -69,7 +70,7 @@ TEST(SimPower, IdleBoardDrawsItsIdlePowerAndStaysCool) {
 
 TEST(SimPower, MeanActivityIsTheLevel) {
   const SimPower start = busy(0.7);
-  const SimPower later = evolved(start, a100(), start.at_ns + 59 * kS);
+  const SimPower later = evolved(start, a100(), start.at_ns + 59 * kWhole);
   EXPECT_NEAR(later.loads[1].busy_s / 59, 0.7, 0.03);
 }
 
@@ -79,7 +80,7 @@ TEST(SimPower, LimitHoldsAndClocksGiveWay) {
     power.settings.limit = Watts{limit};
     double fastest = 0;
     for (int i = 0; i < 100; ++i) {
-      power = evolved(power, a100(), power.at_ns + 100 * kMs);
+      power = evolved(power, a100(), power.at_ns + 100 * kMilli);
       const PowerReading reading = reading_of(power, a100());
       EXPECT_LE(reading.watts, limit + 1e-9);
       EXPECT_GT(reading.watts, limit - 12) << "no slower than it must be";
@@ -103,7 +104,7 @@ TEST(SimPower, LockedClocksAreKept) {
 TEST(SimPower, HeatSlowsDownAndIsBounded) {
   SimPower power = busy(1.0);
   power.ambient_c = 60;
-  power = evolved(power, a100(), power.at_ns + 120 * kS);
+  power = evolved(power, a100(), power.at_ns + 120 * kWhole);
   EXPECT_GT(power.chip_c, 85);
   EXPECT_LT(power.chip_c, 95);
   EXPECT_NE(reading_of(power, a100()).reasons & static_cast<unsigned>(Throttle::software_heat), 0u);
@@ -122,11 +123,11 @@ Machine working(double activity) {
 
 TEST(SimPower, DriverTellsActivityOfTheInstanceSinceTheReadingBefore) {
   ManualClock clock;
-  clock.now = 50 * kS;
+  clock.now = 50 * kWhole;
   const auto shared = own_machine(working(0.6), clock, 1);
   SimDriver driver(*shared);
   ASSERT_TRUE(driver.telemetry(0));
-  clock.now += 40 * kS;
+  clock.now += 40 * kWhole;
   const auto sample = driver.telemetry(0);
   ASSERT_TRUE(sample);
   ASSERT_EQ(sample->instances.size(), 1u);
@@ -140,15 +141,15 @@ TEST(SimPower, DriverTellsActivityOfTheInstanceSinceTheReadingBefore) {
 
 TEST(SimPower, EnergyIsOfWhatRanWhenItRan) {
   ManualClock clock;
-  clock.now = 50 * kS;
+  clock.now = 50 * kWhole;
   const auto shared = own_machine(working(0.6), clock, 1);
   SimDriver driver(*shared);
   const double idle_w = figures_of(model_of("H100-80GB-SXM5")).idle_w;
   const double start = driver.telemetry(0)->energy->value;
-  clock.now += 10 * kS;
+  clock.now += 10 * kWhole;
   EXPECT_TRUE(shared->with([](Machine& machine) { machine.detach(4711); }));
   const double at_end = driver.telemetry(0)->energy->value;
-  clock.now += 10 * kS;
+  clock.now += 10 * kWhole;
   const double after = driver.telemetry(0)->energy->value;
   EXPECT_NEAR(after - at_end, 10 * idle_w, 1e-6);
   EXPECT_GT(at_end - start, 12 * idle_w);
@@ -156,9 +157,10 @@ TEST(SimPower, EnergyIsOfWhatRanWhenItRan) {
 
 TEST(SimPower, MachineTextKeepsPowerAndSettings) {
   Machine machine = working(0.25);
-  ASSERT_TRUE(machine.set_power(0, {Watts{333}, device::ClockRange{Mhz{600}, Mhz{1005}}}, 5 * kS));
-  ASSERT_TRUE(machine.power_at(0, 77 * kS + 123));
-  machine.settle(977 * kS);
+  ASSERT_TRUE(
+      machine.set_power(0, {Watts{333}, device::ClockRange{Mhz{600}, Mhz{1005}}}, 5 * kWhole));
+  ASSERT_TRUE(machine.power_at(0, 77 * kWhole + 123));
+  machine.settle(977 * kWhole);
   const auto again = Machine::from_text("f", machine.text(), hw::builtin_catalogue());
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, machine);
@@ -168,7 +170,7 @@ TEST(SimPower, MachineTextKeepsPowerAndSettings) {
 TEST(SimPower, SettingsOutOfRangeAreRefused) {
   Machine machine = working(0.25);
   const auto refused = [&](const device::PowerSettings& settings) {
-    const auto set = machine.set_power(0, settings, kS);
+    const auto set = machine.set_power(0, settings, kWhole);
     return !set && set.error().code == ErrorCode::invalid_argument;
   };
   EXPECT_TRUE(refused({Watts{701}, {}}));
