@@ -10,14 +10,14 @@
 namespace partita::drivers::sim {
 namespace {
 
-constexpr std::int64_t kMilli = 1'000'000, kWhole = 1'000 * kMilli;
+constexpr std::int64_t kMilli = 1'000'000, kSecond = 1'000 * kMilli;
 
 const hw::GpuModel& model_of(const char* name) { return *hw::builtin_catalogue().find(name); }
 const Figures& a100() { return figures_of(model_of("A100-80GB")); }
 
 SimPower busy(double level) {
   SimPower power;
-  power = evolved(power, a100(), 1000 * kWhole);
+  power = evolved(power, a100(), 1000 * kSecond);
   power.loads = {{.gi_id = -1},
                  {.gi_id = 1, .seed = 77, .share = 3.0 / 7, .level = level},
                  {.gi_id = 2, .seed = 99, .share = 4.0 / 7, .level = level}};
@@ -48,7 +48,7 @@ TEST(SimPower, LookingInBetweenChangesNothing) {
   Rng rng(3);
   SimPower often = start;
   std::int64_t now = start.at_ns;
-  while (now < start.at_ns + 50 * kWhole) {
+  while (now < start.at_ns + 50 * kSecond) {
     now += static_cast<std::int64_t>(rng.below(700)) * kMilli;
     often = evolved(often, a100(), now);
   }
@@ -60,7 +60,7 @@ TEST(SimPower, LookingInBetweenChangesNothing) {
 }
 
 TEST(SimPower, IdleBoardDrawsItsIdlePowerAndStaysCool) {
-  const SimPower later = evolved(evolved({}, a100(), kWhole), a100(), 1001 * kWhole);
+  const SimPower later = evolved(evolved({}, a100(), kSecond), a100(), 1001 * kSecond);
   EXPECT_NEAR(later.energy_j, 1000.0 * a100().idle_w, 1e-6);
   EXPECT_NEAR(later.chip_c, 30 + 44.0 * a100().idle_w / a100().limit_w, 1e-9);
   const PowerReading reading = reading_of(later, a100());
@@ -70,7 +70,7 @@ TEST(SimPower, IdleBoardDrawsItsIdlePowerAndStaysCool) {
 
 TEST(SimPower, MeanActivityIsTheLevel) {
   const SimPower start = busy(0.7);
-  const SimPower later = evolved(start, a100(), start.at_ns + 59 * kWhole);
+  const SimPower later = evolved(start, a100(), start.at_ns + 59 * kSecond);
   EXPECT_NEAR(later.loads[1].busy_s / 59, 0.7, 0.03);
 }
 
@@ -104,7 +104,7 @@ TEST(SimPower, LockedClocksAreKept) {
 TEST(SimPower, HeatSlowsDownAndIsBounded) {
   SimPower power = busy(1.0);
   power.ambient_c = 60;
-  power = evolved(power, a100(), power.at_ns + 120 * kWhole);
+  power = evolved(power, a100(), power.at_ns + 120 * kSecond);
   EXPECT_GT(power.chip_c, 85);
   EXPECT_LT(power.chip_c, 95);
   EXPECT_NE(reading_of(power, a100()).reasons & static_cast<unsigned>(Throttle::software_heat), 0u);
@@ -123,11 +123,11 @@ Machine working(double activity) {
 
 TEST(SimPower, DriverTellsActivityOfTheInstanceSinceTheReadingBefore) {
   ManualClock clock;
-  clock.now = 50 * kWhole;
+  clock.now = 50 * kSecond;
   const auto shared = own_machine(working(0.6), clock, 1);
   SimDriver driver(*shared);
   ASSERT_TRUE(driver.telemetry(0));
-  clock.now += 40 * kWhole;
+  clock.now += 40 * kSecond;
   const auto sample = driver.telemetry(0);
   ASSERT_TRUE(sample);
   ASSERT_EQ(sample->instances.size(), 1u);
@@ -141,15 +141,15 @@ TEST(SimPower, DriverTellsActivityOfTheInstanceSinceTheReadingBefore) {
 
 TEST(SimPower, EnergyIsOfWhatRanWhenItRan) {
   ManualClock clock;
-  clock.now = 50 * kWhole;
+  clock.now = 50 * kSecond;
   const auto shared = own_machine(working(0.6), clock, 1);
   SimDriver driver(*shared);
   const double idle_w = figures_of(model_of("H100-80GB-SXM5")).idle_w;
   const double start = driver.telemetry(0)->energy->value;
-  clock.now += 10 * kWhole;
+  clock.now += 10 * kSecond;
   EXPECT_TRUE(shared->with([](Machine& machine) { machine.detach(4711); }));
   const double at_end = driver.telemetry(0)->energy->value;
-  clock.now += 10 * kWhole;
+  clock.now += 10 * kSecond;
   const double after = driver.telemetry(0)->energy->value;
   EXPECT_NEAR(after - at_end, 10 * idle_w, 1e-6);
   EXPECT_GT(at_end - start, 12 * idle_w);
@@ -158,9 +158,9 @@ TEST(SimPower, EnergyIsOfWhatRanWhenItRan) {
 TEST(SimPower, MachineTextKeepsPowerAndSettings) {
   Machine machine = working(0.25);
   ASSERT_TRUE(
-      machine.set_power(0, {Watts{333}, device::ClockRange{Mhz{600}, Mhz{1005}}}, 5 * kWhole));
-  ASSERT_TRUE(machine.power_at(0, 77 * kWhole + 123));
-  machine.settle(977 * kWhole);
+      machine.set_power(0, {Watts{333}, device::ClockRange{Mhz{600}, Mhz{1005}}}, 5 * kSecond));
+  ASSERT_TRUE(machine.power_at(0, 77 * kSecond + 123));
+  machine.settle(977 * kSecond);
   const auto again = Machine::from_text("f", machine.text(), hw::builtin_catalogue());
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, machine);
@@ -170,7 +170,7 @@ TEST(SimPower, MachineTextKeepsPowerAndSettings) {
 TEST(SimPower, SettingsOutOfRangeAreRefused) {
   Machine machine = working(0.25);
   const auto refused = [&](const device::PowerSettings& settings) {
-    const auto set = machine.set_power(0, settings, kWhole);
+    const auto set = machine.set_power(0, settings, kSecond);
     return !set && set.error().code == ErrorCode::invalid_argument;
   };
   EXPECT_TRUE(refused({Watts{701}, {}}));
