@@ -70,8 +70,7 @@ CLI::Option* add_watts(CLI::App& command, const char* flag, double& value, const
 Command add_power_table(CLI::App& power) {
   CLI::App* command = power.add_subcommand(
       "table",
-      "Model a response table from kernel times: what clocks and units do to latency, "
-      "rate and power. Modelled, not measured, and the file says so");
+      "Model a response table from kernel times: latency, rate and power by clock and units");
   auto flags = std::make_shared<TableFlags>();
   command->add_option("--models", flags->kernels.workers, "The models, separated by commas")
       ->required()

@@ -308,10 +308,8 @@ void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
 }  // namespace
 
 Command add_power_simulate(CLI::App& power) {
-  CLI::App* command =
-      power.add_subcommand("simulate",
-                           "Run policies of power against arrivals in virtual time: watts, real "
-                           "percentiles, share within the SLO");
+  CLI::App* command = power.add_subcommand(
+      "simulate", "Run policies of power against arrivals: watts, percentiles, SLOs");
   auto flags = std::make_shared<PowerSimulateFlags>();
   add_power_flags(*command, flags->power);
   add_trace_flags(*command, *flags);
