@@ -138,7 +138,8 @@ void describe(Form& f, EnergyReport::OfGpu& gpu) {
   f.number("measured_j", gpu.measured_j, kJoules, "by its counter, or by its power");
   f.number("idle_j", gpu.idle_j, kJoules, "of it: charged to nobody");
   f.number("idle_w", gpu.idle_w, kNotNegative, "taken for its power without work");
-  f.note("idle_from", gpu.idle_from, "given, model, quiet (seen) or lowest (an upper bound)");
+  f.note("idle_from", gpu.idle_from,
+         "given, model, quiet (seen), line (through power and work) or lowest (an upper bound)");
   f.number("counter_s", gpu.counter_s, kNotNegative, "measured by the energy counter");
   f.number("power_s", gpu.power_s, kNotNegative, "measured by integrating power");
   f.number("unmeasured_s", gpu.unmeasured_s, kNotNegative, "in no figure");

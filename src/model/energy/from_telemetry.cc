@@ -21,6 +21,10 @@ using telemetry::Log;
 constexpr double kQuiet = 0.01;       // activity of an instance that does nothing
 constexpr double kQuietError = 0.02;  // of idle power that was seen
 constexpr double kLowestError = 0.2;  // of the lowest power, where nothing was quiet
+constexpr double kLineError = 0.1;    // of idle power by a line, at least
+constexpr std::size_t kLeastPoints = 10;
+constexpr double kLeastSpread = 0.2;     // between the least and the most busy
+constexpr double kMostIdleError = 0.15;  // of the mean power
 constexpr double kLeastWatts = 1e-9;
 constexpr const char* kIdle = "idle";
 
@@ -256,7 +260,39 @@ void Builder::add_uses(const Board& board, const Interval& interval, BoardInterv
   }
 }
 
-// Mean power while nothing worked; else the lowest there was.
+// Power over the busy share of the board as a straight line: where it meets no work, and how sure
+// that is. Nothing where too little was seen, the board was always as busy, or power does not grow.
+std::optional<std::pair<Watts, Watts>> idle_by_line(const BoardLedger& board) {
+  std::vector<std::pair<double, double>> points;  // busy share, watts
+  double busy = 0, watts = 0;
+  for (const BoardInterval& interval : board.intervals) {
+    if (!interval.watched || interval.joules <= 0) continue;
+    double share = 0;
+    for (const InstanceUse& use : interval.uses) share += use.share * use.duty;
+    points.emplace_back(share, interval.joules / interval.length.value);
+    busy += share;
+    watts += points.back().second;
+  }
+  if (points.size() < kLeastPoints) return std::nullopt;
+  const double spread = std::ranges::max(points).first - std::ranges::min(points).first;
+  const auto n = static_cast<double>(points.size());
+  busy /= n;
+  watts /= n;
+  double xx = 0, xy = 0, rest = 0;
+  for (const auto& [x, y] : points) {
+    xx += (x - busy) * (x - busy);
+    xy += (x - busy) * (y - watts);
+  }
+  if (spread < kLeastSpread || !(xy > 0)) return std::nullopt;
+  const double slope = xy / xx, idle = watts - slope * busy;
+  for (const auto& [x, y] : points) rest += std::pow(y - idle - slope * x, 2);
+  const double error = std::sqrt(rest / (n - 2) * (1 / n + busy * busy / xx));
+  if (!(idle > 0) || error > kMostIdleError * watts) return std::nullopt;
+  return std::pair(Watts{idle}, Watts{error});
+}
+
+// Mean power while nothing worked; else where a line through power and work says it is; else the
+// lowest there was.
 void Builder::set_idle(BoardLedger& board) {
   IdleSource source = IdleSource::given;
   if (options_.idle) {
@@ -284,6 +320,12 @@ void Builder::set_idle(BoardLedger& board) {
     source = seconds > 0 ? IdleSource::quiet : IdleSource::lowest;
     board.idle = {seconds > 0 ? joules / seconds : lowest};
     board.idle_error = board.idle * (seconds > 0 ? kQuietError : kLowestError);
+    const auto line = seconds > 0 ? std::nullopt : idle_by_line(board);
+    if (line && line->first < board.idle) {
+      source = IdleSource::line;
+      board.idle = line->first;
+      board.idle_error = std::max(line->second, line->first * kLineError);
+    }
   }
   out_.idle_sources.push_back(source);
 }
@@ -314,6 +356,11 @@ void Builder::add(const Board& board) {
     notes_.insert(
         fmt::format("GPU {} was never quiet: its lowest power, {:.0f} W, stands for idle "
                     "power, which is at most that; --idle-w or a model knows better",
+                    board.index, ledger.idle.value));
+  if (out_.idle_sources.back() == IdleSource::line)
+    notes_.insert(
+        fmt::format("GPU {} was never quiet: its idle power, {:.0f} W, is where a line through "
+                    "power and work ends; --idle-w or a model knows better",
                     board.index, ledger.idle.value));
   out_.ledger.boards.push_back(std::move(ledger));
 }
@@ -381,6 +428,8 @@ const char* to_string(IdleSource source) {
       return "model";
     case IdleSource::quiet:
       return "quiet";
+    case IdleSource::line:
+      return "line";
     case IdleSource::lowest:
       return "lowest";
   }

@@ -38,7 +38,7 @@ struct LedgerOptions {
 };
 
 // Where the idle power of a board is from.
-enum class IdleSource { given, model, quiet, lowest };
+enum class IdleSource { given, model, quiet, line, lowest };
 const char* to_string(IdleSource source);
 
 struct AccountFacts {

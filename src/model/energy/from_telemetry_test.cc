@@ -121,6 +121,24 @@ TEST(Attributed, IdlePowerIsFoundWhereNothingWorked) {
 }
 
 // A board whose counter starts anew, and one that has none but a mean over the last second.
+TEST(Attributed, IdlePowerOfABoardThatIsNeverQuiet) {
+  Rng rng(4);
+  for (const bool varies : {true, false}) {
+    Board7 board;
+    Log log;
+    for (int t = 0; t <= 60; ++t) {
+      const double busy = varies ? 0.3 + 0.7 * rng.uniform() : 0.8 + 0.02 * rng.uniform();
+      log.push_back({{double(t)}, {board.second({instance(1, 4, busy), instance(2, 3, 0.5)})}});
+    }
+    const EnergyReport report = report_for(log, {});
+    EXPECT_EQ(report.gpus[0].idle_from, varies ? "line" : "lowest");
+    if (varies) {
+      EXPECT_NEAR(report.gpus[0].idle_w, 50, 0.5);
+    }
+    EXPECT_NEAR(sum(report), report.measured_j, 1e-6);
+  }
+}
+
 TEST(Measured, CounterResetAndMeanPower) {
   Board7 board;
   Log log;

@@ -41,7 +41,7 @@ struct EnergyReport {
     std::string uuid, model;
     double measured_j = 0, idle_j = 0;  // idle_j: of nobody
     double idle_w = 0;
-    std::string idle_from;  // given, model, quiet, lowest
+    std::string idle_from;  // given, model, quiet, line, lowest
     double counter_s = 0, power_s = 0, unmeasured_s = 0, gap_s = 0;
     int resets = 0;
     bool operator==(const OfGpu&) const = default;
