@@ -36,4 +36,6 @@ using Joules = Quantity<struct JoulesTag>;    // energy
 using Celsius = Quantity<struct CelsiusTag>;  // temperatures of devices; thermal models use kelvin
 using Mhz = Quantity<struct MhzTag>;          // clocks
 
+inline constexpr double kZeroCelsius = 273.15;  // in kelvin
+
 }  // namespace partita

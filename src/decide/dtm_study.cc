@@ -13,7 +13,6 @@
 namespace partita::decide {
 namespace {
 
-constexpr double kZeroC = 273.15;
 constexpr std::size_t kMostCaps = 64;
 // Three rates besides the steady state hold a chip of tens of blocks within millikelvins.
 const std::vector<double> kDtmRates = {0.3, 10, 300};
@@ -38,18 +37,16 @@ Result<std::vector<double>> numbers(const std::string& flag, const std::string& 
   return all;
 }
 
-Result<DtmSubject> example(const DtmNames& names) {
-  thermal::PackageConfig config = dtm::example_package();
-  for (const std::string& setting : names.thermal.settings) {
-    const auto equals = setting.find('=');
-    if (equals == setting.npos) return bad_input("--set", "KEY=VALUE is wanted");
-    if (auto set = thermal::set_config(config, "--set", setting.substr(0, equals),
-                                       setting.substr(equals + 1));
-        !set)
-      return failed(set.error());
-  }
+Result<DtmSubject> example(Files& files, const DtmNames& names) {
+  if (!names.thermal.power.empty() || !names.thermal.materials.empty())
+    return bad_input(names.thermal.power.empty() ? "--materials" : "--power",
+                     "the example has its own; with --flp or --lcf it is yours");
+  const auto config = load_thermal_config(files, names.thermal, dtm::example_package());
+  if (!config) return failed(config.error());
   const thermal::Floorplan plan = dtm::example_plan();
-  auto network = thermal::make_network(thermal::one_die(config, plan), {64, 64, false});
+  auto network =
+      thermal::make_network(thermal::one_die(*config, plan),
+                            {config->grid_rows, config->grid_cols, names.thermal.hotspot_compat});
   if (!network) return failed(network.error());
   DtmSubject subject{plan, *std::move(network), {}};
   std::string known;
@@ -154,8 +151,8 @@ dtm::StatedDtmRun stated(const dtm::DtmCase& dtm, const dtm::DtmRun& run, const 
   said.energy_ratio = run.energy_j / free.energy_j;
   said.over_cap_s = run.over_cap_s;
   said.worst_over_k = run.worst_over_k;
-  said.max_c = run.max_k - kZeroC;
-  said.mean_c = run.mean_k - kZeroC;
+  said.max_c = run.max_k - kZeroCelsius;
+  said.mean_c = run.mean_k - kZeroCelsius;
   said.finished = run.finished;
   for (std::size_t f = 0; f < run.clock_share.size(); ++f)
     if (run.clock_share[f] > 0) said.clocks.push_back({dtm.clocks.mhz[f], run.clock_share[f]});
@@ -172,7 +169,7 @@ void add_workload(dtm::StatedDtm& study, const thermal::ReducedModel& model,
   study.epochs += free.epochs;
   const double lowest = dtm::settled_hottest(model, dtm, work, 0);
   study.workloads.push_back({work.name, work.memory_share, free.seconds, free.energy_j,
-                             free.max_k - kZeroC, lowest - kZeroC});
+                             free.max_k - kZeroCelsius, lowest - kZeroCelsius});
   dtm::GovernorOptions options;
   options.hysteresis_k = names.hysteresis_k;
   options.margin_k = names.margin_k;
@@ -186,7 +183,7 @@ void add_workload(dtm::StatedDtm& study, const thermal::ReducedModel& model,
       said.workload = work.name;
       said.governor = dtm::kGoverningWords[static_cast<std::size_t>(governing)];
       said.percent = percent;
-      said.cap_c = cap - kZeroC;
+      said.cap_c = cap - kZeroCelsius;
       said.can_be_met = cap >= lowest;
       study.runs.push_back(std::move(said));
     }
@@ -196,7 +193,7 @@ void add_workload(dtm::StatedDtm& study, const thermal::ReducedModel& model,
 
 Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names) {
   const bool own = !names.thermal.flp.empty() || !names.thermal.lcf.empty();
-  const auto subject = own ? from_files(files, names) : example(names);
+  const auto subject = own ? from_files(files, names) : example(files, names);
   if (!subject) return failed(subject.error());
   const auto caps = numbers("--caps", names.caps, 0, 99);
   if (!caps) return failed(caps.error());
@@ -208,8 +205,8 @@ Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names) {
   if (!model) return failed(model.error());
   dtm::StatedDtm study;
   study.caps_of = names.celsius ? "celsius" : "rise";
-  study.ambient_c = model->ambient() - kZeroC;
-  study.idle_c = dtm::idle_hottest(*model, *dtm) - kZeroC;
+  study.ambient_c = model->ambient() - kZeroCelsius;
+  study.idle_c = dtm::idle_hottest(*model, *dtm) - kZeroCelsius;
   study.epoch_ms = names.epoch_ms;
   study.blocks = model->blocks();
   study.states = model->states();

@@ -27,33 +27,6 @@ Result<thermal::Floorplan> load_flp(Files& files, const std::string& flag,
   return thermal::read_flp(path, *text);
 }
 
-Result<thermal::PackageConfig> load_config(Files& files, const ThermalNames& names) {
-  thermal::PackageConfig config;
-  if (!names.config.empty()) {
-    const Result<std::string> text = read_input(files, "--config", names.config);
-    if (!text) return failed(text.error());
-    Result<thermal::PackageConfig> read = thermal::read_config(names.config, *text);
-    if (!read) return failed(read.error());
-    config = *std::move(read);
-  }
-  for (const std::string& setting : names.settings) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return bad_input("--set", fmt::format("'{}'; KEY=VALUE is wanted", setting));
-    if (auto set = thermal::set_config(config, "--set", setting.substr(0, equals),
-                                       setting.substr(equals + 1));
-        !set)
-      return failed(set.error());
-  }
-  if (!names.grid.empty()) {
-    const Result<GridSize> size = parse_grid_size("--grid", names.grid);
-    if (!size) return failed(size.error());
-    config.grid_rows = size->rows;
-    config.grid_cols = size->cols;
-  }
-  return config;
-}
-
 Result<thermal::Materials> load_materials(Files& files, const ThermalNames& names,
                                           const thermal::PackageConfig& config) {
   std::string path = names.materials;
@@ -156,8 +129,35 @@ Result<GridSize> parse_grid_size(const std::string& flag, const std::string& tex
   return size;
 }
 
+Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNames& names,
+                                                   thermal::PackageConfig config) {
+  if (!names.config.empty()) {
+    const Result<std::string> text = read_input(files, "--config", names.config);
+    if (!text) return failed(text.error());
+    Result<thermal::PackageConfig> read = thermal::read_config(names.config, *text);
+    if (!read) return failed(read.error());
+    config = *std::move(read);
+  }
+  for (const std::string& setting : names.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return bad_input("--set", fmt::format("'{}'; KEY=VALUE is wanted", setting));
+    if (auto set = thermal::set_config(config, "--set", setting.substr(0, equals),
+                                       setting.substr(equals + 1));
+        !set)
+      return failed(set.error());
+  }
+  if (!names.grid.empty()) {
+    const Result<GridSize> size = parse_grid_size("--grid", names.grid);
+    if (!size) return failed(size.error());
+    config.grid_rows = size->rows;
+    config.grid_cols = size->cols;
+  }
+  return config;
+}
+
 Result<ThermalChip> load_thermal_chip(Files& files, const ThermalNames& names) {
-  Result<thermal::PackageConfig> config = load_config(files, names);
+  Result<thermal::PackageConfig> config = load_thermal_config(files, names, {});
   if (!config) return failed(config.error());
   const Result<thermal::Materials> materials = load_materials(files, names, *config);
   if (!materials) return failed(materials.error());

@@ -26,6 +26,10 @@ struct ThermalChip {
   std::vector<std::string> notes;  // what its owner may not have meant
 };
 
+// --config, or `standard` without it, with what --set and --grid change.
+Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNames& names,
+                                                   thermal::PackageConfig standard);
+
 // Floorplan or layer file, configuration and materials as a network.
 Result<ThermalChip> load_thermal_chip(Files& files, const ThermalNames& names);
 

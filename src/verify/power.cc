@@ -195,28 +195,28 @@ class PowerJudge {
     return gpu;
   }
 
-  double watts_of(const plan::PowerGpu& gpu) {
+  // The board with its shares, each of which takes `busy(its points, it, watts of the idle board)`.
+  template <class Busy>
+  double sum_of(const plan::PowerGpu& gpu, const Busy& busy) {
     const auto idle = active_idle(problem_.table, gpu.clock);
     if (!idle) return 0;
     int used = 0;
     double watts = 0;
     for (const plan::PowerShare& share : gpu.shares) {
       used += share.units;
-      watts += busy_watts(points(gpu.clock, share), share.rate.value, idle->value);
+      watts += busy(points(gpu.clock, share), share, idle->value);
     }
     return watts + board_watts(problem_, problem_.gating, idle->value, used);
   }
-
-  double full_watts(const plan::PowerGpu& gpu) {
-    const auto idle = active_idle(problem_.table, gpu.clock);
-    if (!idle) return 0;
-    int used = 0;
-    double watts = 0;
-    for (const plan::PowerShare& share : gpu.shares) {
-      used += share.units;
-      watts += most_watts(points(gpu.clock, share), idle->value);
-    }
-    return watts + board_watts(problem_, problem_.gating, idle->value, used);
+  double watts_of(const plan::PowerGpu& gpu) {  // at the planned rates
+    return sum_of(gpu, [](const auto& points, const plan::PowerShare& share, double idle) {
+      return busy_watts(points, share.rate.value, idle);
+    });
+  }
+  double full_watts(const plan::PowerGpu& gpu) {  // all shares always busy
+    return sum_of(gpu, [](const auto& points, const plan::PowerShare&, double idle) {
+      return most_watts(points, idle);
+    });
   }
 
   // Looked up once per share's clock, units and batch.

@@ -164,6 +164,15 @@ class ThermalTest(harness.CliTest):
         self.assertIn("--ambient", self.refused("forecast", "--telemetry", "flat.jsonl"))
         self.assertIn("--gpu", self.refused("forecast", "--telemetry", "flat.jsonl", "--gpu", "3"))
 
+    def test_flags_of_the_example_are_heard_or_refused(self):
+        dtm = ("thermal", "dtm", "--workload", "stencil", "--work-s", "0.05", "--caps", "10")
+        coarse = self.json(*dtm, "--grid", "12,12")
+        fine = self.json(*dtm, "--grid", "24,24")
+        self.assertEqual(coarse["blocks"], fine["blocks"])
+        self.assertNotEqual(coarse["idle_c"], fine["idle_c"])
+        self.assertAlmostEqual(coarse["idle_c"], fine["idle_c"], delta=1)
+        self.assertIn("--power", self.refused("dtm", "--power", "data/thermal/gp107.ptrace"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -15,8 +15,6 @@
 namespace partita::cli {
 namespace {
 
-constexpr double kZeroCelsius = 273.15;
-
 struct SteadyFlags {
   decide::ThermalNames names;
   std::string steady_file, grid_steady_file;

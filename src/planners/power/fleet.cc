@@ -321,6 +321,13 @@ std::optional<Pattern> one_gpu(const PowerProblem& problem,
   return pattern;
 }
 
+// Above that of as many unused GPUs.
+double watts_of(const std::vector<Pattern>& patterns, double unused) {
+  double watts = 0;
+  for (const Pattern& pattern : patterns) watts += pattern.watts - unused;
+  return watts;
+}
+
 // Plans that split no service, for few services: dealt where each adds least power, those that need
 // most units first, then moved and swapped for as long as that saves power.
 class UnsplitSearch {
@@ -338,7 +345,9 @@ class UnsplitSearch {
     std::ranges::sort(order);
     std::optional<std::vector<Pattern>> best;
     for (int start = 0; start < kStarts; ++start) {
-      if (auto found = descend(order); found && (!best || sum_of(*found) < sum_of(*best)))
+      const double unused = unused_power(problem_).value;
+      if (auto found = descend(order);
+          found && (!best || watts_of(*found, unused) < watts_of(*best, unused)))
         best = std::move(found);
       for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[rng_.below(i + 1)]);
     }
@@ -347,12 +356,6 @@ class UnsplitSearch {
 
  private:
   static constexpr int kStarts = 16;
-
-  double sum_of(const std::vector<Pattern>& patterns) const {
-    double sum = 0;
-    for (const Pattern& pattern : patterns) sum += pattern.watts - unused_power(problem_).value;
-    return sum;
-  }
 
   std::optional<std::vector<Pattern>> descend(
       const std::vector<std::pair<int, std::size_t>>& order) {
@@ -434,12 +437,6 @@ class UnsplitSearch {
   std::map<std::vector<std::size_t>, std::optional<Pattern>> known_;
   Rng rng_{0x5117};
 };
-
-double watts_of(const std::vector<Pattern>& patterns, double unused) {
-  double watts = 0;
-  for (const Pattern& pattern : patterns) watts += pattern.watts - unused;
-  return watts;
-}
 
 plan::Reason too_much(const std::string& what) { return {"power_fleet", "plan", 0, 0, what}; }
 

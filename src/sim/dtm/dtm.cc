@@ -13,7 +13,6 @@
 namespace partita::dtm {
 namespace {
 
-constexpr double kZeroCelsius = 273.15;
 constexpr double kMostWatts = 1e4;  // of one block
 
 double hottest(const std::vector<double>& kelvin) {
