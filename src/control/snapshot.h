@@ -1,6 +1,6 @@
-// Snapshot: what an agent knows and is doing, as one value: made after every step of the loop, never
-// changed, so that any thread may show it. It is the document `kind: AgentState` of the API, which
-// the web page and `partita top` draw.
+// Snapshot: what an agent knows and is doing, as one value: made after every step of the loop,
+// never changed, so that any thread may show it. It is the document `kind: AgentState` of the API,
+// which the web page and `partita top` draw.
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,8 @@ struct Event {
 const char* to_string(EventKind kind);
 const char* to_string(Outcome outcome);
 
-// A number that was measured at a time, kept coarser the older it is. `metric` is one of a few fixed
-// names: "rate_rps", "planned_rps", "p99_ms", "attainment", "watts", "gpus", "instances".
+// A number that was measured at a time, kept coarser the older it is. `metric` is one of a few
+// fixed names: "rate_rps", "planned_rps", "p99_ms", "attainment", "watts", "gpus", "instances".
 struct Measured {
   std::int64_t time_ms = 0;
   std::string metric, subject;  // subject: service, GPU; empty: the node
