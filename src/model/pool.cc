@@ -116,8 +116,8 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
   units_ = &units;
 }
 
-// Counts those that have arrived by `now` into waiting_; when the next one arrives. For whole numbers
-// of nanoseconds trunc(x) <= now is x < now + 1, so nothing is converted but the next one.
+// Counts those that have arrived by `now` into waiting_; when the next one arrives. In whole
+// nanoseconds trunc(x) <= now is x < now + 1, so nothing is converted but the next one.
 Nanos PoolRun::arrived_by(Nanos now) {
   if (!units_) {
     while (recorded(waiting_) <= now) ++waiting_;
