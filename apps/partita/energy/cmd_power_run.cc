@@ -107,8 +107,10 @@ Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
     };
   const auto duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
+  // Bins of 10 s, and some in a short rehearsal, too.
+  const Seconds bin = std::min(Seconds{10}, std::max(Seconds{0.05}, *duration / 10));
   const auto trace = decide::load_power_trace(
-      context.files, {.file = flags.trace, .duration = *duration}, problem.services);
+      context.files, {.file = flags.trace, .duration = *duration, .bin = bin}, problem.services);
   if (!trace) return failed(trace.error());
   return [trace = *trace](Seconds at) -> Result<Services> {
     const auto step = static_cast<std::size_t>(at.value / trace.step.value);
