@@ -8,19 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "api/backend.h"
 #include "base/result.h"
 
 namespace partita::api {
-
-// A file of the web page, linked into the program.
-struct WebFile {
-  std::string_view path, content_type;  // "/", "/app.js"
-  std::string_view gzip;                // its bytes, compressed
-};
 
 struct ServerLimits {
   std::size_t connections = 4096;
@@ -46,7 +39,6 @@ struct ServerOptions {
   std::vector<std::string> hosts = {};  // further names by which browsers may call this server
   std::string access_log = {};          // a file, a line of JSON per call; empty: none
   std::string version = {};             // of the program
-  std::vector<WebFile> web = {};
   ServerLimits limits = {};
 };
 

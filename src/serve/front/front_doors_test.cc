@@ -14,8 +14,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "serve/front/access_log.h"
-#include "serve/front/address.h"
+#include "serve/door/access_log.h"
+#include "serve/door/address.h"
+#include "serve/door/listener.h"
 #include "serve/front/door_fixture.h"
 
 namespace partita::serve {

@@ -1,4 +1,4 @@
-#include "serve/front/front_connection.h"
+#include "serve/door/http_connection.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,8 +6,6 @@
 #include <ctime>
 #include <limits>
 #include <utility>
-
-#include "serve/front/routes.h"
 
 namespace partita::serve {
 
@@ -32,6 +30,10 @@ std::string_view reason_of(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 202:
+      return "Accepted";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -44,6 +46,8 @@ std::string_view reason_of(int status) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 409:
+      return "Conflict";
     case 411:
       return "Length Required";
     case 413:
@@ -96,25 +100,25 @@ void Desk::give_buffer(std::unique_ptr<HeadBuffer> buffer) {
   spare.push_back(std::move(buffer));
 }
 
-FrontConnection::FrontConnection(Desk& desk, int fd, const TlsServer* tls, std::string client)
-    : desk_(desk), transport_(fd, tls), client_(std::move(client)) {
-  const FrontLimits& limits = desk.door.options.limits;
+HttpConnection::HttpConnection(Desk& desk, int fd, const TlsServer* tls, Peer peer)
+    : desk_(desk), transport_(fd, tls), peer_(std::move(peer)) {
+  const DoorLimits& limits = desk.limits;
   deadline_ = Loop::now_ns() + (tls == nullptr ? limits.idle_ns : limits.head_ns);
-  ++desk.door.connections;
+  ++desk.counts.connections;
 }
 
-FrontConnection::~FrontConnection() {
-  --desk_.door.connections;
+HttpConnection::~HttpConnection() {
+  --desk_.counts.connections;
   if (exchange_ != nullptr) exchange_->wake = nullptr;
   watch_.reset();
   desk_.give_buffer(std::move(buffer_));
 }
 
-void FrontConnection::start(Loop& loop) {
+void HttpConnection::start(Loop& loop) {
   watch_ = loop.watch(transport_.fd(), [this](Readiness readiness) { ready(readiness); });
 }
 
-void FrontConnection::ready(Readiness readiness) {
+void HttpConnection::ready(Readiness readiness) {
   if (readiness.readable || readiness.closed) readable_ = true;
   if (readiness.writable || readiness.closed) write_blocked_ = false;
   if (readiness.closed && (stage_ == Stage::backend || stage_ == Stage::stream)) {
@@ -126,27 +130,27 @@ void FrontConnection::ready(Readiness readiness) {
   if (on_change) on_change();
 }
 
-void FrontConnection::expire() {
+void HttpConnection::expire() {
   const bool asking =
       (stage_ == Stage::head && head_begun_) || stage_ == Stage::text || stage_ == Stage::tensors;
   if (!asking) return die();
-  const RequestFacts facts = exchange_ == nullptr ? RequestFacts{} : exchange_->facts();
+  const HeadFacts facts = exchange_ == nullptr ? HeadFacts{} : exchange_->facts();
   const std::string service = exchange_ == nullptr ? "" : exchange_->service;
   const std::string_view what = stage_ == Stage::head ? "the request's head took too long"
                                                       : "the request's body took too long";
-  exchange_ = std::make_shared<PlainExchange>(desk_.door, facts, error_reply(408, what));
+  exchange_ = std::make_shared<AnsweredExchange>(facts, desk_.site.refusal(408, what));
   exchange_->service = service;
   keep_alive_ = false;
   begin_reply();
   advance();
 }
 
-void FrontConnection::close_if_idle() {
+void HttpConnection::close_if_idle() {
   if (idle()) die();
 }
 
 // Everything that can be done now is done.
-void FrontConnection::advance() {
+void HttpConnection::advance() {
   if (std::exchange(advancing_, true)) return;
   while (stage_ != Stage::dead && step()) {
   }
@@ -154,7 +158,7 @@ void FrontConnection::advance() {
   if (stage_ != Stage::dead) want();
 }
 
-void FrontConnection::want() {
+void HttpConnection::want() {
   const bool writing = write_blocked_ && (stage_ == Stage::write || stage_ == Stage::stream);
   // What a client sends while it does not fetch its answer stays in the kernel.
   const bool reading = !read_paused_ && stage_ != Stage::write;
@@ -163,7 +167,7 @@ void FrontConnection::want() {
   watch_.want(true, false);
 }
 
-bool FrontConnection::step() {
+bool HttpConnection::step() {
   switch (stage_) {
     case Stage::head:
       return step_head();
@@ -186,9 +190,9 @@ bool FrontConnection::step() {
   return false;
 }
 
-void FrontConnection::die() {
+void HttpConnection::die() {
   if (exchange_ != nullptr) {
-    ++desk_.door.abandoned;
+    ++desk_.counts.abandoned;
     log(kClientGone);
     exchange_->wake = nullptr;
     exchange_ = nullptr;
@@ -197,7 +201,7 @@ void FrontConnection::die() {
   watch_.reset();
 }
 
-bool FrontConnection::fill(std::span<const iovec> into, std::size_t& got) {
+bool HttpConnection::fill(std::span<const iovec> into, std::size_t& got) {
   if (!readable_) return false;
   const Transport::Moved moved = transport_.read(into);
   got = moved.bytes;
@@ -214,12 +218,12 @@ bool FrontConnection::fill(std::span<const iovec> into, std::size_t& got) {
   return got > 0;
 }
 
-std::string_view FrontConnection::buffered() const {
+std::string_view HttpConnection::buffered() const {
   if (buffer_ == nullptr) return {};
   return {buffer_->bytes.data() + buffer_->begin, buffer_->end - buffer_->begin};
 }
 
-std::size_t FrontConnection::take_buffered(std::span<char> into) {
+std::size_t HttpConnection::take_buffered(std::span<char> into) {
   const std::string_view have = buffered();
   const std::size_t count = std::min(have.size(), into.size());
   if (count == 0) return 0;
@@ -228,16 +232,16 @@ std::size_t FrontConnection::take_buffered(std::span<char> into) {
   return count;
 }
 
-void FrontConnection::body_deadline(std::uint64_t bytes) {
-  const FrontLimits& limits = desk_.door.options.limits;
+void HttpConnection::body_deadline(std::uint64_t bytes) {
+  const DoorLimits& limits = desk_.limits;
   const auto seconds = static_cast<std::int64_t>(bytes) / limits.bytes_per_second;
   deadline_ = Loop::now_ns() + limits.body_grace_ns + seconds * 1'000'000'000;
 }
 
 // ---- the head
 
-bool FrontConnection::step_head() {
-  const FrontLimits& limits = desk_.door.options.limits;
+bool HttpConnection::step_head() {
+  const DoorLimits& limits = desk_.limits;
   while (!buffered().empty() && !head_begun_ && (buffered()[0] == '\r' || buffered()[0] == '\n'))
     ++buffer_->begin;  // empty lines before a request
   if (const std::string_view have = buffered(); !have.empty()) {
@@ -251,8 +255,8 @@ bool FrontConnection::step_head() {
     if (have.size() == kMaxHeadBytes) {
       keep_alive_ = false;
       body_left_ = kDrainBytes + 1;
-      exchange_ = std::make_shared<PlainExchange>(desk_.door, RequestFacts{},
-                                                  error_reply(431, "the head is over 16 KiB"));
+      exchange_ = std::make_shared<AnsweredExchange>(
+          HeadFacts{}, desk_.site.refusal(431, "the head is over 16 KiB"));
       begin_reply();
       return true;
     }
@@ -274,7 +278,7 @@ bool FrontConnection::step_head() {
   return stage_ != Stage::dead;  // once more: what came, or to give the buffer back
 }
 
-void FrontConnection::begin_exchange(std::size_t head_bytes) {
+void HttpConnection::begin_exchange(std::size_t head_bytes) {
   const std::string_view text = buffered().substr(0, head_bytes);
   began_ns_ = Loop::now_ns();
   if (desk_.log != nullptr) began_unix_ns_ = unix_ns();
@@ -286,8 +290,8 @@ void FrontConnection::begin_exchange(std::size_t head_bytes) {
   if (!head) {
     keep_alive_ = expects_continue_ = false;
     body_left_ = kDrainBytes + 1;  // nobody knows what follows
-    exchange_ = std::make_shared<PlainExchange>(desk_.door, RequestFacts{},
-                                                error_reply(400, to_string(head.error())));
+    exchange_ = std::make_shared<AnsweredExchange>(
+        HeadFacts{}, desk_.site.refusal(400, to_string(head.error())));
     buffer_->begin += head_bytes;
     return begin_reply();
   }
@@ -295,7 +299,9 @@ void FrontConnection::begin_exchange(std::size_t head_bytes) {
   http10_ = head->http10;
   expects_continue_ = head->expect_continue && !head->http10;
   body_left_ = head->transfer_encoding ? kDrainBytes + 1 : head->content_length.value_or(0);
-  exchange_ = route(desk_.door, *head);
+  if (transport_.encrypted() && peer_.certificate.empty())
+    peer_.certificate = transport_.certificate_name();
+  exchange_ = desk_.site.route(*head, peer_);
   buffer_->begin += head_bytes;
   exchange_->wake = [this] {
     if (advancing_) return;  // advance() sees it itself
@@ -305,7 +311,7 @@ void FrontConnection::begin_exchange(std::size_t head_bytes) {
   apply(exchange_->begin());
 }
 
-void FrontConnection::apply(Step next) {
+void HttpConnection::apply(Step next) {
   switch (next) {
     case Step::text:
       stage_ = Stage::text;
@@ -329,14 +335,14 @@ void FrontConnection::apply(Step next) {
 // ---- the body
 
 // A client that waits to be asked for its body is asked.
-void FrontConnection::continue_wanted() {
+void HttpConnection::continue_wanted() {
   if (!std::exchange(expects_continue_, false)) return;
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   const iovec text{const_cast<char*>(kContinue.data()), kContinue.size()};
   if (transport_.write({&text, 1}).bytes != kContinue.size()) die();
 }
 
-bool FrontConnection::step_text() {
+bool HttpConnection::step_text() {
   Exchange& exchange = *exchange_;
   const std::size_t wanted = exchange.text_wanted;
   if (text_have_ < wanted) {
@@ -367,7 +373,7 @@ bool FrontConnection::step_text() {
   return true;
 }
 
-bool FrontConnection::step_tensors() {
+bool HttpConnection::step_tensors() {
   std::vector<iovec>& scatter = exchange_->scatter;
   while (scatter_at_ < scatter.size() && !buffered().empty()) {
     const iovec& place = scatter[scatter_at_];
@@ -390,14 +396,14 @@ bool FrontConnection::step_tensors() {
 
 // ---- waiting for the answer; meanwhile the client may leave, or send its next request
 
-bool FrontConnection::step_waiting() {
+bool HttpConnection::step_waiting() {
   if (!exchange_->ended()) return watch_client();
   exchange_->finish();
   begin_reply();
   return true;
 }
 
-bool FrontConnection::watch_client() {
+bool HttpConnection::watch_client() {
   if (!readable_) return false;
   if (buffer_ == nullptr) buffer_ = desk_.take_buffer();
   HeadBuffer& buffer = *buffer_;
@@ -413,7 +419,7 @@ bool FrontConnection::watch_client() {
   return true;
 }
 
-bool FrontConnection::step_stream() {
+bool HttpConnection::step_stream() {
   Exchange& exchange = *exchange_;
   const bool ended = exchange.ended();
   if (ended) {
@@ -450,7 +456,7 @@ bool FrontConnection::step_stream() {
     stage_ = Stage::write;
     return true;
   }
-  if (out_text_.size() > desk_.door.options.limits.stream_bytes) {
+  if (out_text_.size() > desk_.limits.stream_bytes) {
     die();  // a client that does not fetch what it asked for
     return false;
   }
@@ -472,7 +478,7 @@ bool FrontConnection::step_stream() {
 
 // ---- the answer
 
-std::string FrontConnection::reply_head(const Reply& reply, bool with_length) {
+std::string HttpConnection::reply_head(const Reply& reply, bool with_length) {
   std::size_t length = reply.text.size();
   for (const iovec& span : reply.spans) length += span.iov_len;
   if (desk_.closing) keep_alive_ = false;
@@ -484,16 +490,17 @@ std::string FrontConnection::reply_head(const Reply& reply, bool with_length) {
   out += reason_of(reply.status);
   out += "\r\n";
   out += desk_.date;
+  const bool bodiless = reply.status == 204 || reply.status == 304;
   if (length > 0 || !with_length) {
     out += "Content-Type: ";
     out += reply.content_type;
     out += "\r\n";
   }
-  if (with_length) {
+  if (with_length && !bodiless) {
     out += "Content-Length: ";
     out += std::to_string(length);
     out += "\r\n";
-  } else if (chunked_) {
+  } else if (chunked_ && !bodiless) {
     out += "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\n";
   }
   out += reply.headers;
@@ -503,7 +510,7 @@ std::string FrontConnection::reply_head(const Reply& reply, bool with_length) {
   return out;
 }
 
-void FrontConnection::begin_reply() {
+void HttpConnection::begin_reply() {
   Reply& reply = exchange_->reply;
   // A rest that was announced with Expect may never come; a long one is not worth reading.
   if (body_left_ > kDrainBytes || (body_left_ > 0 && expects_continue_)) keep_alive_ = false;
@@ -524,7 +531,7 @@ void FrontConnection::begin_reply() {
   stage_ = Stage::write;
 }
 
-bool FrontConnection::step_write() {
+bool HttpConnection::step_write() {
   if (write_blocked_) return false;
   while (out_at_ < out_.size()) {
     const Transport::Moved moved = transport_.write(some(out_, out_at_));
@@ -543,10 +550,10 @@ bool FrontConnection::step_write() {
   return stage_ != Stage::dead;
 }
 
-void FrontConnection::end_exchange() {
+void HttpConnection::end_exchange() {
   log(exchange_->reply.status);
   const auto hundreds = static_cast<std::size_t>(exchange_->reply.status / 100);
-  if (hundreds < desk_.door.answers.size()) ++desk_.door.answers[hundreds];
+  if (hundreds < desk_.counts.answers.size()) ++desk_.counts.answers[hundreds];
   exchange_->wake = nullptr;
   exchange_->give_back();
   exchange_ = nullptr;
@@ -559,7 +566,7 @@ void FrontConnection::end_exchange() {
   if (keep_alive_) {
     stage_ = unread ? Stage::drain : Stage::head;
     if (unread) return body_deadline(body_left_);
-    deadline_ = Loop::now_ns() + desk_.door.options.limits.idle_ns;
+    deadline_ = Loop::now_ns() + desk_.limits.idle_ns;
     return;
   }
   transport_.end_writing();
@@ -569,7 +576,7 @@ void FrontConnection::end_exchange() {
 
 // A body that nobody wants: to its end when the connection goes on, else until the client has read
 // the answer and closes, since a reset could destroy the answer on its way.
-bool FrontConnection::step_discard() {
+bool HttpConnection::step_discard() {
   const bool lingers = stage_ == Stage::linger;
   const std::size_t have =
       lingers ? buffered().size()
@@ -578,7 +585,7 @@ bool FrontConnection::step_discard() {
   body_left_ -= std::min<std::uint64_t>(body_left_, have);
   if (!lingers && body_left_ == 0) {
     stage_ = Stage::head;
-    deadline_ = Loop::now_ns() + desk_.door.options.limits.idle_ns;
+    deadline_ = Loop::now_ns() + desk_.limits.idle_ns;
     return true;
   }
   std::array<char, 16'384> scrap;
@@ -594,14 +601,14 @@ bool FrontConnection::step_discard() {
   return stage_ != Stage::dead;
 }
 
-void FrontConnection::log(int status) {
+void HttpConnection::log(int status) {
   if (desk_.log == nullptr) return;
   const Exchange& exchange = *exchange_;
   const std::int64_t now = Loop::now_ns();
   const bool queued = exchange.submitted_ns > 0;
   const std::int64_t until = exchange.ended_ns > 0 ? exchange.ended_ns : now;
   desk_.log->add({.unix_ns = began_unix_ns_,
-                  .client = client_,
+                  .client = peer_.address,
                   .method = exchange.facts().method_name,
                   .path = exchange.facts().path,
                   .service = exchange.service,

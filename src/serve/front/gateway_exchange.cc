@@ -1,10 +1,10 @@
-#include "serve/front/exchange.h"
+#include "serve/front/gateway_exchange.h"
 
 #include <charconv>
 #include <utility>
 
 #include "base/check.h"
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 #include "serve/oip/answer.h"
 
 namespace partita::serve {
@@ -97,34 +97,34 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   return facts;
 }
 
-Exchange::~Exchange() {
+GatewayExchange::~GatewayExchange() {
   give_back();
   door_.json_in_flight -= budget_;
 }
 
-Step Exchange::refuse(int status, std::string_view message) {
+Step GatewayExchange::refuse(int status, std::string_view message) {
   give_back();
   reply = error_reply(status, message);
   return Step::answer;
 }
 
-Step Exchange::deny(const Denial& denial) {
+Step GatewayExchange::deny(const Denial& denial) {
   give_back();
   reply = denial_reply(denial);
   return Step::answer;
 }
 
-bool Exchange::permitted() {
+bool GatewayExchange::permitted() {
   if (facts_.token == nullptr || allows(*facts_.token, service)) return true;
   refuse(403, "this token is not for service '" + service + "'");
   return false;
 }
 
-bool Exchange::may_share() const {
+bool GatewayExchange::may_share() const {
   return door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
 }
 
-bool Exchange::take_budget(std::size_t limit) {
+bool GatewayExchange::take_budget(std::size_t limit) {
   if (text_wanted > limit) {
     refuse(413, std::to_string(text_wanted) + " bytes of JSON where " + std::to_string(limit) +
                     " are the limit");
@@ -141,7 +141,7 @@ bool Exchange::take_budget(std::size_t limit) {
   return true;
 }
 
-std::optional<Denial> Exchange::admit(int wanted_items, const RequestHead& extra) {
+std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead& extra) {
   RequestHead head = extra;
   head.service = service;
   head.items = wanted_items;
@@ -157,38 +157,38 @@ std::optional<Denial> Exchange::admit(int wanted_items, const RequestHead& extra
   return std::nullopt;
 }
 
-void Exchange::give_back() {
+void GatewayExchange::give_back() {
   if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
 }
 
-Step Exchange::submit(bool streaming) {
+Step GatewayExchange::submit(bool streaming) {
   CHECK(request_);
   submitted_ns = Loop::now_ns();
   Completion completion;
-  completion.ended = [self = weak_from_this()](std::optional<Denial> why) {
-    if (const auto exchange = self.lock()) exchange->ended(std::move(why));
+  // Who locks the exchange may have this one.
+  completion.ended = [self = weak_from_this(), this](std::optional<Denial> why) {
+    if (const auto exchange = self.lock()) on_end(std::move(why));
   };
   if (streaming) {
-    completion.piece = [self = weak_from_this()](StreamPiece piece) {
+    completion.piece = [self = weak_from_this(), this](StreamPiece piece) {
       const auto exchange = self.lock();
       if (exchange == nullptr) return;
-      exchange->on_piece(std::move(piece));
-      if (exchange->wake) exchange->wake();
+      on_piece(std::move(piece));
+      if (wake) wake();
     };
   }
   door_.backend.submit(*request_, std::move(completion));
   return streaming ? Step::stream : Step::backend;
 }
 
-void Exchange::ended(std::optional<Denial> denial) {
-  if (std::exchange(ended_, true)) return;
-  ended_ns = Loop::now_ns();
+void GatewayExchange::on_end(std::optional<Denial> denial) {
+  if (ended()) return;
   denial_ = std::move(denial);
-  if (wake) wake();
+  end();
 }
 
 PlainExchange::PlainExchange(Door& door, RequestFacts facts, Reply answer)
-    : Exchange(door, std::move(facts)) {
+    : GatewayExchange(door, std::move(facts)) {
   reply = std::move(answer);
 }
 

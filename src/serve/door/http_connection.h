@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "serve/front/access_log.h"
-#include "serve/front/exchange.h"
-#include "serve/front/loop.h"
-#include "serve/front/transport.h"
+#include "serve/door/access_log.h"
+#include "serve/door/exchange.h"
+#include "serve/door/loop.h"
+#include "serve/door/transport.h"
 
 namespace partita::serve {
 
@@ -24,9 +24,11 @@ struct HeadBuffer {
   std::size_t begin = 0, end = 0;
 };
 
-// What connections of a front door share beyond the door.
+// What connections of a door share.
 struct Desk {
-  Door& door;
+  Site& site;
+  const DoorLimits& limits;
+  DoorCounts& counts;
   AccessLog* log = nullptr;
   bool closing = false;   // answers say so and end their connections
   std::string date = {};  // "Date: ...", renewed every second
@@ -36,12 +38,12 @@ struct Desk {
   void give_buffer(std::unique_ptr<HeadBuffer> buffer);
 };
 
-class FrontConnection {
+class HttpConnection {
  public:
-  FrontConnection(Desk& desk, int fd, const TlsServer* tls, std::string client);
-  ~FrontConnection();
-  FrontConnection(const FrontConnection&) = delete;
-  FrontConnection& operator=(const FrontConnection&) = delete;
+  HttpConnection(Desk& desk, int fd, const TlsServer* tls, Peer peer);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
 
   void start(Loop& loop);  // the descriptor is watched from now on
   void ready(Readiness readiness);
@@ -94,7 +96,7 @@ class FrontConnection {
   Desk& desk_;
   Transport transport_;
   Loop::Watch watch_ = {};
-  std::string client_;
+  Peer peer_;
   std::unique_ptr<HeadBuffer> buffer_ = {};
   std::shared_ptr<Exchange> exchange_ = {};
   std::vector<iovec> out_ = {};

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 
 namespace partita::serve::test {
 

@@ -20,8 +20,11 @@ namespace partita::serve {
 class TlsServer {
  public:
   // TLS 1.2 and later. environment or bad_input names the file that cannot be used.
+  // With `client_ca`, clients that show a certificate must show one that it signed; others come in
+  // without a name.
   static Result<std::shared_ptr<TlsServer>> make(const std::string& certificate_file,
-                                                 const std::string& key_file);
+                                                 const std::string& key_file,
+                                                 const std::string& client_ca = {});
   ~TlsServer();
   TlsServer(const TlsServer&) = delete;
   TlsServer& operator=(const TlsServer&) = delete;
@@ -49,6 +52,8 @@ class Transport {
 
   int fd() const { return fd_.get(); }
   bool encrypted() const { return tls_ != nullptr; }
+  // The common name of the client's certificate, once it was checked; empty: none.
+  std::string certificate_name() const;
   Moved read(std::span<const iovec> into);
   Moved write(std::span<const iovec> from);
   // Bytes may wait inside TLS although the descriptor is not readable.

@@ -10,9 +10,14 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
-#include "serve/front/options.h"
 
 namespace partita::serve {
+
+struct AccessLogOptions {
+  std::string file = {};  // none: no log
+  std::size_t rotate_bytes = 64u << 20;
+  int keep = 5;  // FILE.1 to FILE.5
+};
 
 struct AccessRecord {
   std::int64_t unix_ns = 0;  // when the head was there

@@ -1,4 +1,4 @@
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,13 +1,15 @@
-#include "serve/front/transport.h"
+#include "serve/door/transport.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/check.h"
 
@@ -32,7 +34,8 @@ Transport::Moved moved(ssize_t count) {
 }  // namespace
 
 Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificate_file,
-                                                   const std::string& key_file) {
+                                                   const std::string& key_file,
+                                                   const std::string& client_ca) {
   ERR_clear_error();
   SSL_CTX* context = SSL_CTX_new(TLS_server_method());
   if (context == nullptr) return environment_error("", "OpenSSL gives no TLS context");
@@ -49,6 +52,13 @@ Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificat
     return bad_input(key_file, "no private key in PEM form: " + tls_reason());
   if (SSL_CTX_check_private_key(context) != 1)
     return bad_input(key_file, "this is not the key of " + certificate_file);
+  if (client_ca.empty()) return server;
+  if (SSL_CTX_load_verify_locations(context, client_ca.c_str(), nullptr) != 1)
+    return bad_input(client_ca, "no certificates in PEM form: " + tls_reason());
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  constexpr std::string_view kSession = "partita";  // sessions are resumed here alone
+  SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>(kSession.data()),
+                                 static_cast<unsigned>(kSession.size()));
   return server;
 }
 
@@ -106,6 +116,19 @@ Transport::Moved Transport::write(std::span<const iovec> from) {
   }
   const int result = SSL_write_ex(tls_, data, length, &bytes);
   return result == 1 ? Moved{.bytes = bytes} : failed_tls(result);
+}
+
+std::string Transport::certificate_name() const {
+  if (tls_ == nullptr || SSL_get_verify_result(tls_) != X509_V_OK) return {};
+  X509* certificate = SSL_get0_peer_certificate(tls_);
+  if (certificate == nullptr) return {};
+  std::array<char, 256> name{};
+  const int length =
+      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(),
+                                static_cast<int>(name.size()));
+  const std::string_view text(name.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  const bool plain = text.find('\0') == std::string_view::npos;  // no name cut short
+  return plain ? std::string(text) : std::string();
 }
 
 bool Transport::holds_input() const { return tls_ != nullptr && SSL_pending(tls_) > 0; }

@@ -1,14 +1,30 @@
-#include "serve/front/address.h"
+#include "serve/door/address.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 namespace partita::serve {
 
 namespace {
+
+constexpr int kBacklog = 4096;
+
+// Whether somebody listens at a path.
+bool answers(const sockaddr_un& where) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const bool connected =
+      fd >= 0 && (::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0 ||
+                  errno == EAGAIN);
+  if (fd >= 0) ::close(fd);
+  return connected;
+}
 
 bool is_loopback(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
@@ -56,6 +72,44 @@ Result<void> check_exposure(const std::string& listen, const ListenAddress& addr
                                               : "a tokens file";
   return bad_input(listen, "others can reach this address: it needs " + missing +
                                "; without them, listen on 127.0.0.1");
+}
+
+Result<int> listen_on(const std::string& name, const ListenAddress& address) {
+  const int fd = ::socket(address.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return environment_error(name, std::strerror(errno));
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const auto* where = reinterpret_cast<const sockaddr*>(&address.address);
+  if (::bind(fd, where, address.length) != 0 || ::listen(fd, kBacklog) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return environment_error(name, std::string("cannot listen: ") + std::strerror(error));
+  }
+  return fd;
+}
+
+Result<int> listen_on_path(const std::string& path, unsigned mode) {
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof where.sun_path)
+    return bad_input(path, "a path of 1 to 107 bytes is wanted");
+  std::memcpy(where.sun_path, path.data(), path.size());
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) return bad_input(path, "there is something that is no socket");
+    if (answers(where)) return environment_error(path, "somebody listens there already");
+    ::unlink(path.c_str());
+  }
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return environment_error(path, std::strerror(errno));
+  ::fchmod(fd, 0600);  // bind() makes the file with it: nobody comes in before its time
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0 ||
+      ::chmod(path.c_str(), mode) != 0 || ::listen(fd, kBacklog) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return environment_error(path, std::string("cannot listen: ") + std::strerror(error));
+  }
+  return fd;
 }
 
 std::string address_text(const sockaddr_storage& address) {

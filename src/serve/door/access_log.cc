@@ -1,4 +1,4 @@
-#include "serve/front/access_log.h"
+#include "serve/door/access_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <ctime>
 #include <iterator>
 
-#include "serve/oip/json_scan.h"
+#include "base/json_writer.h"
 
 namespace partita::serve {
 
@@ -23,7 +23,7 @@ void append_text(std::string& out, std::string_view name, std::string_view value
   out += ",\"";
   out += name;
   out += "\":";
-  append_json_string(out, value);
+  out += JsonWriter().string(value).take();
 }
 
 }  // namespace

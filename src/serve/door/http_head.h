@@ -1,4 +1,4 @@
-// The head of an HTTP/1.1 request: what the front door looks at, as views into the buffer that
+// The head of an HTTP/1.1 request: what a door looks at, as views into the buffer that
 // holds it. Parsed by Boost.Beast, which only this source includes. Pure.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace partita::serve {
 
 inline constexpr std::size_t kMaxHeadBytes = 16'384;
 
-enum class Method : std::uint8_t { get, head, post, other };
+enum class Method : std::uint8_t { get, head, post, put, other };
 
 struct HttpHead {
   Method method = Method::other;
@@ -27,6 +27,9 @@ struct HttpHead {
   std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length
   std::optional<std::string_view> timeout_ms = {}, priority = {}, idempotent = {};
   std::string_view authorization = {}, content_encoding = {}, trace_parent = {};
+  // Of browsers and of clients with a memory.
+  std::string_view host = {}, origin = {}, fetch_site = {}, content_type = {};
+  std::string_view if_none_match = {}, accept_encoding = {}, last_event_id = {};
 };
 
 // Where the head that begins the text ends, behind its empty line; npos: not yet. `from` is how

@@ -1,4 +1,4 @@
-#include "serve/front/http_head.h"
+#include "serve/door/http_head.h"
 
 #include <utility>
 // asio of Boost 1.74 uses std::exchange without including it
@@ -45,6 +45,7 @@ class Parser final : public http::basic_parser<true> {
     head.method = verb == http::verb::get    ? Method::get
                   : verb == http::verb::post ? Method::post
                   : verb == http::verb::head ? Method::head
+                  : verb == http::verb::put  ? Method::put
                                              : Method::other;
     head.method_name = std_view(name);
     head.target = std_view(target);
@@ -57,6 +58,19 @@ class Parser final : public http::basic_parser<true> {
         return once(head.authorization, value);
       case http::field::content_encoding:
         return once(head.content_encoding, value);
+      case http::field::host:
+        return once(head.host, value);
+      case http::field::origin:
+        return once(head.origin, value);
+      case http::field::content_type:
+        head.content_type = value;
+        return;
+      case http::field::if_none_match:
+        head.if_none_match = value;
+        return;
+      case http::field::accept_encoding:
+        head.accept_encoding = value;
+        return;
       case http::field::transfer_encoding:
         head.transfer_encoding = true;
         return;
@@ -82,6 +96,10 @@ class Parser final : public http::basic_parser<true> {
       head.idempotent = value;
     } else if (same_word(word, "traceparent")) {
       head.trace_parent = value;
+    } else if (same_word(word, "sec-fetch-site")) {
+      head.fetch_site = value;
+    } else if (same_word(word, "last-event-id")) {
+      head.last_event_id = value;
     }
   }
   void once(std::string_view& into, std::string_view value) {
