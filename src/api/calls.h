@@ -60,14 +60,16 @@ struct Call {
   Role role;
   std::string_view name;     // operationId
   std::string_view about;    // a sentence
-  std::string_view request;  // schema of the body: a name of OpenAPI's components, "text": a file
-                             // as text, or empty: none
+  std::string_view request;  // schema of the body: a name of OpenAPI's components, a media type: a file
+                             // as text; empty: none
   std::string_view answer;   // schema, or a media type with a slash
   int status = 200;          // of success
   std::vector<Parameter> query = {};
 };
 
 std::span<const Call> calls();
+
+inline constexpr std::size_t kMaxPartBytes = 256;
 
 // A call that a path means, with what stood for its {part}.
 struct Matched {

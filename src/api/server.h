@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct ServerLimits {
 
 struct ServerOptions {
   std::string socket = "/run/partita/api.sock";  // a Unix socket, mode 0660; empty: none
-  std::string group = {};   // its group: these users have the role operator; empty: unchanged
+  std::optional<unsigned> group = {};  // gid of its group, whose members have the role operator
   std::string listen = {};  // HOST:PORT; empty: none. Others' machines only with TLS and tokens or
                             // client certificates
   std::string tokens_file = {};  // lines NAME:ROLE:SHA256; reread when it changes

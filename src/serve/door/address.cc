@@ -3,12 +3,13 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "base/unix_socket.h"
 
 namespace partita::serve {
 
@@ -17,11 +18,10 @@ namespace {
 constexpr int kBacklog = 4096;
 
 // Whether somebody listens at a path.
-bool answers(const sockaddr_un& where) {
+bool answers(const UnixAddress& where) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const bool connected =
-      fd >= 0 && (::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0 ||
-                  errno == EAGAIN);
+      fd >= 0 && (::connect(fd, where.get(), UnixAddress::size()) == 0 || errno == EAGAIN);
   if (fd >= 0) ::close(fd);
   return connected;
 }
@@ -89,22 +89,18 @@ Result<int> listen_on(const std::string& name, const ListenAddress& address) {
 }
 
 Result<int> listen_on_path(const std::string& path, unsigned mode) {
-  sockaddr_un where{};
-  where.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof where.sun_path)
-    return bad_input(path, "a path of 1 to 107 bytes is wanted");
-  std::memcpy(where.sun_path, path.data(), path.size());
+  const auto where = UnixAddress::of(path);
+  if (!where) return failed(where.error());
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) return bad_input(path, "there is something that is no socket");
-    if (answers(where)) return environment_error(path, "somebody listens there already");
+    if (answers(*where)) return environment_error(path, "somebody listens there already");
     ::unlink(path.c_str());
   }
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return environment_error(path, std::strerror(errno));
   ::fchmod(fd, 0600);  // bind() makes the file with it: nobody comes in before its time
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) != 0 ||
-      ::chmod(path.c_str(), mode) != 0 || ::listen(fd, kBacklog) != 0) {
+  if (::bind(fd, where->get(), UnixAddress::size()) != 0 || ::chmod(path.c_str(), mode) != 0 || ::listen(fd, kBacklog) != 0) {
     const int error = errno;
     ::close(fd);
     return environment_error(path, std::string("cannot listen: ") + std::strerror(error));

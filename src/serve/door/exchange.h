@@ -80,6 +80,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual Step on_text() { return Step::answer; }
   virtual Step on_filled() { return Step::answer; }
   virtual void finish() {}  // fills reply from what came
+  virtual void on_fetched() {}  // unsent was more, and is 0
   // Gives what others hold for it back; spans of the reply end with that.
   virtual void give_back() {}
   bool ended() const { return ended_; }
@@ -93,6 +94,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::string pieces = {};
   bool stream_begun = false;   // reply has its status and content type
   bool stream_broken = false;  // it ended in the middle
+  std::size_t unsent = 0;      // of what was taken: waits for the client to fetch it
 
   // For the access log.
   std::string service = {};

@@ -473,6 +473,8 @@ bool HttpConnection::step_stream() {
     deadline_ = kNoDeadline;
     if (write_blocked_) body_deadline(out_text_.size());
   }
+  if (std::exchange(exchange.unsent, out_text_.size()) > 0 && exchange.unsent == 0)
+    exchange.on_fetched();
   return watch_client();
 }
 

@@ -33,7 +33,7 @@ std::string date_line() {
 }
 
 // Who is at the other end of a Unix socket, from the kernel.
-Peer unix_peer(int fd) {
+Peer local_peer(int fd) {
   ucred who{};
   socklen_t length = sizeof who;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return {.address = "unix"};
@@ -113,7 +113,7 @@ void Listener::Impl::add(int fd, const sockaddr_storage& peer) {
   busy.push_back(
       {.connection = std::make_unique<HttpConnection>(
            desk, fd, tls.get(),
-           peer.ss_family == AF_UNIX ? unix_peer(fd) : Peer{.address = address_text(peer)})});
+           peer.ss_family == AF_UNIX ? local_peer(fd) : Peer{.address = address_text(peer)})});
   const auto entry = std::prev(busy.end());
   entry->connection->on_change = [this, entry] { changed(entry); };
   entry->connection->start(loop);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "serve/front/fake_backend.h"
+#include "serve/front/door_fixture.h"
 
 namespace partita::serve {
 namespace {
