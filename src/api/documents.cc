@@ -51,31 +51,6 @@ void describe_receipt(Form& f, control::Receipt& receipt) {
   f.text("sentence", receipt.sentence, "what happens now");
 }
 
-struct Point {
-  long from_ms = 0, length_ms = 0, count = 0;
-  double mean = 0, least = 0, greatest = 0;
-};
-struct Points {
-  std::string metric, subject;
-  std::vector<Point> buckets;
-};
-
-void describe_point(Form& f, Point& point) {
-  f.whole("from_ms", point.from_ms, kTimes, "since 1970");
-  f.whole("length_ms", point.length_ms, kTimes, "of the time that these numbers are of");
-  f.whole("count", point.count, kNumbers, "measurements in it");
-  f.number("mean", point.mean, kAnyNumber, "of them");
-  f.number("least", point.least, kAnyNumber, "of them");
-  f.number("greatest", point.greatest, kAnyNumber, "of them");
-}
-
-void describe_series(Form& f, Points& points) {
-  f.document("Series");
-  f.text("metric", points.metric, "what was measured");
-  f.note("subject", points.subject, "service or GPU; empty: the node");
-  f.list("buckets", points.buckets, describe_point, kLines, "by time");
-}
-
 struct Newest {
   long time_ms = 0;
   std::string metric, subject;
@@ -210,22 +185,6 @@ constexpr std::string_view kAgentChange = R"({
     "change": {"$ref": "#/components/schemas/Change"}}
 })";
 
-constexpr std::string_view kHistory = R"({
-  "title": "History", "type": "object", "required": ["api_version", "kind", "events"],
-  "properties": {
-    "api_version": {"const": "partita/v1"}, "kind": {"const": "History"},
-    "events": {"type": "array", "maxItems": 1000000, "items": {
-      "type": "object", "required": ["id", "time_ms", "kind", "user"],
-      "properties": {
-        "id": {"type": "integer", "minimum": 0}, "time_ms": {"type": "integer"},
-        "kind": {"type": "string"}, "change": {"type": "integer", "minimum": 0},
-        "user": {"type": "string"}, "cause": {"type": "string"},
-        "subject": {"type": "string"}, "outcome": {"type": "string"},
-        "detail": {"type": "string"}, "documents": {"type": "array", "maxItems": 1000,
-          "items": {"type": "object", "required": ["name", "text"], "properties": {
-            "name": {"type": "string"}, "text": {"type": "string"}}}}}}}}
-})";
-
 }  // namespace
 
 std::string error_json(const ApiError& error) { return write_form(error, describe_error); }
@@ -286,19 +245,6 @@ Result<control::Receipt> parse_receipt(const std::string& file, std::string_view
   return read_form<control::Receipt>(file, text, describe_receipt);
 }
 
-std::string series_json(const history::SeriesQuery& query,
-                        const std::vector<history::Bucket>& buckets) {
-  Points points{.metric = query.metric, .subject = query.subject, .buckets = {}};
-  for (const history::Bucket& bucket : buckets)
-    points.buckets.push_back({.from_ms = static_cast<long>(bucket.from_ms),
-                              .length_ms = static_cast<long>(bucket.length_ms),
-                              .count = bucket.count,
-                              .mean = bucket.mean,
-                              .least = bucket.least,
-                              .greatest = bucket.greatest});
-  return write_form(points, describe_series);
-}
-
 std::string latest_json(const std::vector<history::Measured>& values) {
   std::vector<Newest> all;
   for (const history::Measured& one : values)
@@ -356,21 +302,21 @@ Result<control::Mode> parse_mode_wanted(std::string_view text) {
 }
 
 std::vector<Component> components() {
-  return {
+  std::vector<Component> all = {
       {"AgentState", control::snapshot_kind().schema()},
       {"ServingPlan", forms::plan_kind().schema()},
       {"NodeState", std::string(kNodeState)},
       {"Change", std::string(kChange)},
       {"AgentChange", std::string(kAgentChange)},
-      {"History", std::string(kHistory)},
       {"ApiError", schema_form("ApiError", "Why a call was refused", describe_error)},
       {"Health", schema_form("Health", "Whether the agent answers", describe_health)},
       {"Version", schema_form("Version", "Which program this is", describe_version)},
       {"Receipt", schema_form("Receipt", "What a request leads to", describe_receipt)},
-      {"Series", schema_form("Series", "One metric over time", describe_series)},
       {"Latest", schema_form("Latest", "The newest value of every metric", describe_latest)},
       {"Why", schema_form("Why", "A reason", describe_why)},
       {"ModeWanted", schema_form("ModeWanted", "How changes are to come about", describe_mode)}};
+  for (const DocumentKind& kind : history::document_kinds()) all.push_back({kind.name, kind.schema()});
+  return all;
 }
 
 }  // namespace partita::api

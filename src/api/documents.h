@@ -9,7 +9,6 @@
 #include "control/request.h"
 #include "control/snapshot.h"
 #include "history/event.h"
-#include "history/store/store.h"
 
 namespace partita::api {
 
@@ -29,8 +28,6 @@ std::string health_json(const control::Snapshot& snapshot);
 std::string version_json(const std::string& version);
 std::string receipt_json(const control::Receipt& receipt);
 Result<control::Receipt> parse_receipt(const std::string& file, std::string_view text);
-std::string series_json(const history::SeriesQuery& query,
-                        const std::vector<history::Bucket>& buckets);
 std::string latest_json(const std::vector<history::Measured>& values);
 
 // `kind: AgentChange`: a change with its documents ServingPlan and Change.

@@ -93,13 +93,6 @@ std::string fault_of(const Parameter& parameter, const std::string& value) {
   return {};
 }
 
-std::optional<history::EventKind> kind_of(std::string_view word) {
-  for (int i = 0; i <= static_cast<int>(history::EventKind::access); ++i)
-    if (word == history::to_string(static_cast<history::EventKind>(i)))
-      return static_cast<history::EventKind>(i);
-  return std::nullopt;
-}
-
 }  // namespace
 
 void Postbox::post(std::function<void()> function) {
@@ -427,7 +420,7 @@ serve::Reply ApiSite::events(const Asking& asking) {
   query.from_ms = whole_of(asking.query, "from_ms");
   query.to_ms = whole_of(asking.query, "to_ms");
   query.documents = text_of(asking.query, "documents") != "false";
-  if (const auto kind = kind_of(text_of(asking.query, "kind"))) query.kinds = {*kind};
+  if (const auto kind = history::parse_kind(text_of(asking.query, "kind"))) query.kinds = {*kind};
   const long most = whole_of(asking.query, "most").value_or(query.most);
   query.most = static_cast<int>(std::clamp<long>(most, 1, history::kMaxRows));
   const bool single = asking.call->id == CallId::history_event;
@@ -456,7 +449,7 @@ serve::Reply ApiSite::series(const Asking& asking) {
   query.most = static_cast<int>(std::clamp<long>(most, 1, history::kMaxRows));
   if (query.from_ms > query.to_ms) return refusal(400, "from_ms is after to_ms");
   const auto buckets = backend_.series(query);
-  if (buckets) return json(series_json(query, *buckets), asking);
+  if (buckets) return json(history::series_json({query.metric, query.subject, *buckets}), asking);
   serve::Reply reply = json(error_json(api_error(buckets.error())), asking);
   reply.status = status_of(buckets.error());
   return reply;
