@@ -274,6 +274,20 @@ TEST_F(ServerTest, PathsMethodsAndParametersThatAreNoneAreNamed) {
   EXPECT_EQ(call("GET", "/v1/gpus/a%2Fb/take-out").status, 405);
 }
 
+TEST_F(ServerTest, ThePageNeedsNoTokenAndIsAskedAgainByItsEtag) {
+  start(with_tokens());
+  const auto first = call("GET", "/");
+  EXPECT_EQ(first.status, 200);
+  EXPECT_NE(first.header("Content-Type").find("text/html"), std::string::npos);
+  EXPECT_NE(first.header("Content-Security-Policy"), "");
+  EXPECT_NE(gunzip(first.body).find("<!"), std::string::npos);
+  EXPECT_EQ(call("GET", "/", "If-None-Match: " + first.header("ETag") + "\r\n").status, 304);
+  EXPECT_EQ(call("GET", "/", "Sec-Fetch-Site: cross-site\r\n").status, 200);  // by a link
+  EXPECT_EQ(call("POST", "/").status, 405);
+  EXPECT_EQ(call("GET", "/../etc/passwd").status, 404);
+  EXPECT_EQ(call("GET", "/nothing.js").status, 404);
+}
+
 TEST_F(ServerTest, MetricsAreReadByPrometheus) {
   start(plain());
   call("GET", "/v1/nothing");

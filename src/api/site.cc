@@ -10,6 +10,7 @@
 
 #include "api/exchanges.h"
 #include "api/openapi.h"
+#include "api/page.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
 
@@ -236,8 +237,7 @@ void ApiSite::keep_refusal(const Asking& asking, const std::string& detail) {
        more == 0 ? detail : detail + " (and " + std::to_string(more) + " refusals before)");
 }
 
-std::shared_ptr<serve::Exchange> ApiSite::refuse(const serve::HttpHead& /*head*/,
-                                                 const Asking& asking, int status,
+std::shared_ptr<serve::Exchange> ApiSite::refuse(const Asking& asking, int status,
                                                  const ApiError& error) {
   serve::Reply reply = refusal(status, error.message);
   if (!error.where.empty() || !error.code.empty()) {
@@ -275,32 +275,53 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
     return std::make_shared<serve::AnsweredExchange>(asking.head, std::move(reply));
   }
   if (head.transfer_encoding)
-    return refuse(head, asking, 411,
+    return refuse(asking, 411,
                   {.code = "length_required",
                    .message = "send Content-Length; Transfer-Encoding is not taken"});
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
-    return refuse(head, asking, 415,
+    return refuse(asking, 415,
                   {.code = "unsupported", .message = "send the body without Content-Encoding"});
-  const bool page_file = asking.head.path != "/metrics" && !asking.head.path.starts_with("/v1");
+  const bool of_page = asking.head.path != "/metrics" && !asking.head.path.starts_with("/v1");
   serve::HttpHead judged = head;
-  if (page_file && head.method != serve::Method::post) judged.fetch_site = {};  // a link to it
+  if (of_page && head.method != serve::Method::post) judged.fetch_site = {};  // a link to it
   if (const std::string fault =
           browser_fault(judged, tls && !peer.user, peer.user ? std::vector<std::string>{
                                                                    std::string(head.host)}
                                                              : options_.hosts);
       !fault.empty())
-    return refuse(head, asking, 403, {.code = "wrong_site", .message = fault});
+    return refuse(asking, 403, {.code = "wrong_site", .message = fault});
   asking.if_none_match = head.if_none_match;
   asking.last_event_id = head.last_event_id.substr(0, 64);
   asking.gzip = accepts_gzip(head.accept_encoding);
-  if (page_file) return page(head, std::move(asking.head));
+  if (of_page) return page(asking);
   return admit(head, std::move(asking));
 }
 
-std::shared_ptr<serve::Exchange> ApiSite::page(const serve::HttpHead& /*head*/,
-                                               serve::HeadFacts facts) {
-  return std::make_shared<serve::AnsweredExchange>(std::move(facts),
-                                                   refusal(404, "there is no such path"));
+// A file of the web page: without a token, which the page asks for when it needs one.
+std::shared_ptr<serve::Exchange> ApiSite::page(const Asking& asking) {
+  const auto answer = [&](serve::Reply reply) {
+    return std::make_shared<serve::AnsweredExchange>(asking.head, std::move(reply));
+  };
+  const auto file = page_file(asking.head.path);
+  if (!file) return answer(refusal(404, "there is no such path"));
+  if (asking.head.method != serve::Method::get && asking.head.method != serve::Method::head) {
+    serve::Reply reply = refusal(405, "this path takes GET");
+    reply.headers += "Allow: GET\r\n";
+    return answer(std::move(reply));
+  }
+  serve::Reply reply{.content_type = file->content_type};
+  const auto field = [&](std::string_view name, std::string_view value) {
+    reply.headers += std::string(name) + ": " + std::string(value) + "\r\n";
+  };
+  for (const HeaderField& one : page_headers()) field(one.name, one.value);
+  field("ETag", file->etag);
+  if (asking.if_none_match.find(file->etag) != std::string::npos) {
+    reply.status = 304;
+    return answer(std::move(reply));
+  }
+  field("Content-Encoding", "gzip");
+  reply.text = std::string(file->gzip);
+  return answer(std::move(reply));
 }
 
 // A call of the table by somebody who may make it, or why it is none.
@@ -308,7 +329,7 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
   Lookup lookup = find_call(asking.head.method_name, asking.head.path);
   if (!lookup.found) {
     if (lookup.others.empty())
-      return refuse(head, asking, 404, {.code = {}, .message = "there is no such call"});
+      return refuse(asking, 404, {.code = {}, .message = "there is no such call"});
     std::string allow;
     for (const Verb verb : lookup.others)
       allow += (allow.empty() ? "" : ", ") + std::string(to_string(verb));
@@ -320,7 +341,7 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
   asking.part = std::move(lookup.found->part);
   const Role needed = asking.call->role;
   if (needed != Role::open && asking.caller.bad_token)
-    return refuse(head, asking, 401, {.code = {}, .message = "this token is not known"});
+    return refuse(asking, 401, {.code = {}, .message = "this token is not known"});
   if (asking.caller.role < needed) {
     const bool nobody = asking.caller.role == Role::open && asking.caller.user == "nobody";
     const std::string message =
@@ -328,18 +349,18 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
                : "this needs the role " + std::string(to_string(needed)) + "; " +
                      asking.caller.user + " has " +
                      (asking.caller.role == Role::open ? "none" : to_string(asking.caller.role));
-    return refuse(head, asking, nobody ? 401 : 403, {.code = {}, .message = message});
+    return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message});
   }
   const std::size_t mark = head.target.find('?');
   auto query = read_query(*asking.call,
                           mark == head.target.npos ? "" : head.target.substr(mark + 1));
   if (!query)
-    return refuse(head, asking, 400,
+    return refuse(asking, 400,
                   {.code = {}, .message = query.error().message, .where = query.error().context});
   asking.query = std::move(*query);
   const bool numbered = asking.call->path.find("{uuid}") == std::string_view::npos;
   if (!asking.part.empty() && numbered && whole(asking.part).value_or(0) < 1)
-    return refuse(head, asking, 400,
+    return refuse(asking, 400,
                   {.code = {}, .message = "a number from 1 is wanted", .where = asking.part});
   if (asking.call->id != CallId::events)
     return std::make_shared<CallExchange>(*this, std::move(asking));
@@ -347,7 +368,7 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
       streams_, [&](const EventStream* stream) { return stream->client() == asking.caller.user; });
   if (streams_.size() >= options_.limits.streams ||
       static_cast<std::size_t>(of_one) >= std::max(kStreamsOfOne, options_.limits.streams / 4))
-    return refuse(head, asking, 503, {.code = {}, .message = "too many streams are open"});
+    return refuse(asking, 503, {.code = {}, .message = "too many streams are open"});
   if (head.method == serve::Method::head)
     return std::make_shared<serve::AnsweredExchange>(
         asking.head, serve::Reply{.content_type = "text/event-stream"});

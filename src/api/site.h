@@ -87,9 +87,8 @@ class ApiSite final : public serve::Site {
   };
   const Shown& shown();
 
-  std::shared_ptr<serve::Exchange> refuse(const serve::HttpHead& head, const Asking& asking,
-                                          int status, const ApiError& error);
-  std::shared_ptr<serve::Exchange> page(const serve::HttpHead& head, serve::HeadFacts facts);
+  std::shared_ptr<serve::Exchange> refuse(const Asking& asking, int status, const ApiError& error);
+  std::shared_ptr<serve::Exchange> page(const Asking& asking);
   std::shared_ptr<serve::Exchange> admit(const serve::HttpHead& head, Asking asking);
   std::optional<serve::Reply> answer_now(const Asking& asking);
   serve::Reply state(const Asking& asking);
