@@ -1,4 +1,4 @@
-#include "serve/load/http_stream.h"
+#include "serve/dial/http_stream.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
