@@ -12,7 +12,7 @@
 #include "api/fake_agent.h"
 #include "api/site.h"
 #include "base/check.h"
-#include "serve/door/http_connection.h"
+#include "serve/door/door_connection.h"
 
 namespace {
 
@@ -49,7 +49,7 @@ void talk(serve::Loop& loop, std::string_view text) {
   const auto pattern = static_cast<unsigned char>(text.empty() ? 0 : text[0]);
   int ends[2];
   CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-  serve::HttpConnection connection(desk, ends[0], nullptr, peer_of(pattern, site));
+  serve::DoorConnection connection(desk, ends[0], nullptr, peer_of(pattern, site));
   connection.start(loop);
   const std::size_t piece = pattern / 4 == 0 ? text.size() : std::size_t{pattern} / 4 * 7;
   std::string answer;

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "serve/door/http_connection.h"
+#include "serve/door/door_connection.h"
 #include "serve/front/fake_backend.h"
 #include "serve/front/routes.h"
 
@@ -50,7 +50,7 @@ void talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
   serve::Desk desk{.site = site, .limits = options.limits, .counts = door.counts};
   int ends[2];
   CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-  serve::HttpConnection connection(desk, ends[0], nullptr, {.address = "fuzz"});
+  serve::DoorConnection connection(desk, ends[0], nullptr, {.address = "fuzz"});
   connection.start(loop);
   const auto pattern = static_cast<unsigned char>(text.empty() ? 0 : text[0]);
   const std::size_t piece = pattern % 64 == 0 ? text.size() : pattern % 64 * 7;

@@ -84,8 +84,8 @@ Caller of_token(const std::vector<HashedToken>& tokens, std::string_view secret)
 Caller of_user(const AccessRules& rules, const serve::Peer::User& user) {
   Caller caller{.user = user.uid == 0 ? "root" : "uid " + std::to_string(user.uid),
                 .role = Role::viewer};
-  const bool member = rules.group && std::ranges::find(user.groups, *rules.group) !=
-                                         user.groups.end();
+  const bool member =
+      rules.group && std::ranges::find(user.groups, *rules.group) != user.groups.end();
   if (user.uid == 0 || user.uid == rules.owner)
     caller.role = Role::admin;
   else if (member)
@@ -101,9 +101,9 @@ Result<std::vector<HashedToken>> parse_token_hashes(const std::string& file,
   std::set<std::string_view> names, hashes;
   for (const auto& [context, line] : lines_of(file, text)) {
     const std::size_t last = line.rfind(':');
-    const std::size_t middle = last == line.npos || last == 0 ? line.npos : line.rfind(':', last - 1);
-    if (middle == line.npos || middle == 0)
-      return bad_input(context, "NAME:ROLE:SHA256 is wanted");
+    const std::size_t middle =
+        last == line.npos || last == 0 ? line.npos : line.rfind(':', last - 1);
+    if (middle == line.npos || middle == 0) return bad_input(context, "NAME:ROLE:SHA256 is wanted");
     const std::string_view name = trimmed(line.substr(0, middle));
     const auto role = role_of(trimmed(line.substr(middle + 1, last - middle - 1)));
     const std::string_view hash = trimmed(line.substr(last + 1));
@@ -130,8 +130,7 @@ Result<CertificateRoles> parse_certificate_roles(const std::string& file, std::s
     const std::string_view name = trimmed(line.substr(0, colon));
     if (!role) return bad_input(context, "a role is viewer, operator or admin");
     if (!name_fault(name).empty()) return bad_input(context, "the name is none");
-    if (!roles.emplace(name, *role).second)
-      return bad_input(context, "this name was said before");
+    if (!roles.emplace(name, *role).second) return bad_input(context, "this name was said before");
     if (roles.size() > kMaxTokens) return bad_input(context, "more than 10000 names");
   }
   if (roles.empty()) return bad_input(file, "there is no name in it");
@@ -151,8 +150,7 @@ std::string sha256_hex(std::string_view text) {
   return out;
 }
 
-Caller identify(const AccessRules& rules, const serve::Peer& peer,
-                std::string_view authorization) {
+Caller identify(const AccessRules& rules, const serve::Peer& peer, std::string_view authorization) {
   if (!authorization.empty()) {  // a token counts wherever it is shown
     const std::string_view secret = serve::bearer_of(authorization);
     if (secret.data() == nullptr || secret.empty() || secret.size() > kMostTokenBytes ||
@@ -173,8 +171,9 @@ Caller identify(const AccessRules& rules, const serve::Peer& peer,
 std::string browser_fault(const serve::HttpHead& head, bool tls,
                           const std::vector<std::string>& hosts) {
   const std::string_view host = without_port(head.host);
-  const bool ours = is_address(host) || same_name(host, "localhost") ||
-                    std::ranges::any_of(hosts, [&](const auto& one) { return same_name(host, one); });
+  const bool ours =
+      is_address(host) || same_name(host, "localhost") ||
+      std::ranges::any_of(hosts, [&](const auto& one) { return same_name(host, one); });
   if (head.host.empty() ? !head.http10 : !ours)
     return "this server does not go by the name that the header Host says";
   if (!head.origin.empty()) {
@@ -197,9 +196,8 @@ int RateLimit::wait_s(const std::string& client, std::int64_t now_ns) {
     if (buckets_.size() == kMostBuckets) {  // full ones say nothing; else the fullest
       std::erase_if(buckets_, [&](const auto& one) { return fill(one.second, now_ns) >= burst_; });
       if (buckets_.size() == kMostBuckets)
-        buckets_.erase(std::ranges::max_element(buckets_, {}, [&](const auto& one) {
-          return fill(one.second, now_ns);
-        }));
+        buckets_.erase(std::ranges::max_element(
+            buckets_, {}, [&](const auto& one) { return fill(one.second, now_ns); }));
     }
     found = buckets_.emplace(client, Bucket{burst_, now_ns}).first;
   }

@@ -25,8 +25,7 @@ struct HashedToken {
   bool operator==(const HashedToken&) const = default;
 };
 // bad_input at FILE:LINE: other forms, names or hashes said twice, no token at all.
-Result<std::vector<HashedToken>> parse_token_hashes(const std::string& file,
-                                                    std::string_view text);
+Result<std::vector<HashedToken>> parse_token_hashes(const std::string& file, std::string_view text);
 
 // Lines CN:ROLE of the common names of client certificates. bad_input at FILE:LINE.
 using CertificateRoles = std::map<std::string, Role, std::less<>>;
@@ -37,14 +36,14 @@ std::string sha256_hex(std::string_view text);
 struct AccessRules {
   std::optional<std::vector<HashedToken>> tokens = {};  // none: no token is asked for
   std::optional<CertificateRoles> certificates = {};
-  unsigned owner = 0;                   // admin on the Unix socket, as is root
-  std::optional<unsigned> group = {};   // operators on the Unix socket
+  unsigned owner = 0;                  // admin on the Unix socket, as is root
+  std::optional<unsigned> group = {};  // operators on the Unix socket
 };
 
 struct Caller {
   std::string user;  // "root", "uid 1000", "token ops", "certificate ops", "local"
   Role role = Role::open;
-  bool bad_token = false;    // one was shown that is none
+  bool bad_token = false;  // one was shown that is none
 };
 Caller identify(const AccessRules& rules, const serve::Peer& peer, std::string_view authorization);
 

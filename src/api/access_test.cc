@@ -21,8 +21,9 @@ TEST(AccessTest, TokenFilesAreReadOrRefusedByLine) {
       {"ops:operator", "t:1: NAME:ROLE:SHA256 is wanted"},
       {"ops:king:" + hash, "t:1: a role is viewer, operator or admin"},
       {"\nops:open:" + hash, "t:2: a role is viewer, operator or admin"},
-      {"ops:viewer:" + hash.substr(1), "t:1: a SHA-256 hash has 64 digits of 0-9 and a-f: "
-                                       "printf %s TOKEN | sha256sum"},
+      {"ops:viewer:" + hash.substr(1),
+       "t:1: a SHA-256 hash has 64 digits of 0-9 and a-f: "
+       "printf %s TOKEN | sha256sum"},
       {":viewer:" + hash, "t:1: NAME:ROLE:SHA256 is wanted"},
       {"a:viewer:" + hash + "\nb:admin:" + hash, "t:2: this name or token was said before"}};
   for (const auto& [text, why] : bad) {
@@ -84,11 +85,11 @@ TEST(AccessTest, BrowsersComeFromThisServersOwnPage) {
     head.fetch_site = site;
     return !browser_fault(head, false, {"node1.example"}).empty();
   };
-  for (const char* host : {"127.0.0.1:80", "localhost", "LOCALHOST:1", "[::1]:80", "10.1.2.3",
-                           "node1.example:9"})
+  for (const char* host :
+       {"127.0.0.1:80", "localhost", "LOCALHOST:1", "[::1]:80", "10.1.2.3", "node1.example:9"})
     EXPECT_FALSE(fault(host, "", "")) << host;
-  for (const char* host : {"evil.example", "127.0.0.1.evil.example:80", "localhost.evil", "", "[::1",
-                           "127.0.0.1@evil"})
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example:80", "localhost.evil", "",
+                           "[::1", "127.0.0.1@evil"})
     EXPECT_TRUE(fault(host, "", "")) << host;
   EXPECT_FALSE(fault("localhost:1", "http://localhost:1", "same-origin"));
   EXPECT_TRUE(fault("localhost:1", "https://localhost:1", ""));

@@ -48,8 +48,7 @@ const std::vector<Call>& table() {
   static const std::vector<Call> all = {
       {health, get, "/v1/health", kOpen, "health", "Whether the agent answers", "", "Health"},
       {version, get, "/v1/version", kOpen, "version", "Which program this is", "", "Version"},
-      {openapi, get, "/v1/openapi.json", kOpen, "openapi", "This document", "",
-       "application/json"},
+      {openapi, get, "/v1/openapi.json", kOpen, "openapi", "This document", "", "application/json"},
       {metrics, get, "/metrics", kViewer, "metrics", "Numbers for Prometheus", "",
        "text/plain; version=0.0.4"},
       {state, get, "/v1/state", kViewer, "state", "What the agent knows and is doing", "",

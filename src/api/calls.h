@@ -58,12 +58,13 @@ struct Call {
   Verb verb;
   std::string_view path;  // "/v1/changes/{number}/approve"
   Role role;
-  std::string_view name;     // operationId
-  std::string_view about;    // a sentence
-  std::string_view request;  // schema of the body: a name of OpenAPI's components, a media type: a file
-                             // as text; empty: none
-  std::string_view answer;   // schema, or a media type with a slash
-  int status = 200;          // of success
+  std::string_view name;   // operationId
+  std::string_view about;  // a sentence
+  std::string_view
+      request;  // schema of the body: a name of OpenAPI's components, a media type: a file
+                // as text; empty: none
+  std::string_view answer;  // schema, or a media type with a slash
+  int status = 200;         // of success
   std::vector<Parameter> query = {};
 };
 

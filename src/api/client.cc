@@ -83,9 +83,8 @@ Result<Client> Client::to(const ServerPlace& place, ClientOptions options, Clock
   if (!url->tls && !options.token.empty() && url->host != "localhost" && url->host != "::1" &&
       !url->host.starts_with("127."))
     return bad_input(name, "a token is not sent over a network in the clear: use https://");
-  auto dialer = serve::HttpDialer::to(*url, {.ca_file = options.ca_file,
-                                             .certificate = options.certificate,
-                                             .key = options.key});
+  auto dialer = serve::HttpDialer::to(
+      *url, {.ca_file = options.ca_file, .certificate = options.certificate, .key = options.key});
   if (!dialer) return failed(dialer.error());
   return Client(std::unique_ptr<Impl>(new Impl{std::move(*dialer), std::move(options),
                                                authority_of(*url), url->path, name, clock}));
@@ -106,8 +105,8 @@ Result<std::string> Client::call(CallId id, const std::string& part, const std::
     request += "Content-Type: " + media_type_of(call) +
                "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
   request += "\r\n" + body;
-  const auto answer = serve::fetch(impl_->dialer, request, impl_->clock,
-                                   impl_->options.patience_ns, kMaxAnswer);
+  const auto answer =
+      serve::fetch(impl_->dialer, request, impl_->clock, impl_->options.patience_ns, kMaxAnswer);
   if (!answer) return environment_error(impl_->name, answer.error().message);
   if (answer->status >= 200 && answer->status < 300) return answer->body;
   return failed(refused(answer->status, answer->body));

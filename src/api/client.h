@@ -22,8 +22,8 @@ struct ServerPlace {
 Result<ServerPlace> parse_server_place(const std::string& context, std::string_view text);
 
 struct ClientOptions {
-  std::string token = {};    // empty: none
-  std::string ca_file = {};  // certificates to trust instead of the system's
+  std::string token = {};                  // empty: none
+  std::string ca_file = {};                // certificates to trust instead of the system's
   std::string certificate = {}, key = {};  // shown to the server; empty: none
   std::int64_t patience_ns = 150'000'000'000;
 };

@@ -38,8 +38,8 @@ TEST_F(ClientTest, CallsGoOverTheSocketAndOverTcp) {
     const auto state = call(where, {.token = "secret-admin"}, CallId::state);
     ASSERT_TRUE(state) << to_string(state.error());
     EXPECT_EQ(control::parse_snapshot("s", *state).value(), *agent.snapshot());
-    const auto done = call(where, {.token = "secret-admin"}, CallId::take_out, "GPU-1/x",
-                           R"({"why": "fan"})");
+    const auto done =
+        call(where, {.token = "secret-admin"}, CallId::take_out, "GPU-1/x", R"({"why": "fan"})");
     ASSERT_TRUE(done) << to_string(done.error());
     EXPECT_EQ(parse_receipt("r", *done).value().change, 3);
   }

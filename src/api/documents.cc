@@ -277,8 +277,8 @@ Result<std::string> agent_change_json(long number, const std::vector<history::Ev
     if (facts.cause.empty()) facts.cause = event->cause;
     if (facts.planned_ms == 0) facts.planned_ms = event->time_ms;
     if (event->kind == history::EventKind::step) ++facts.steps_done;
-    const bool ends = event->kind == history::EventKind::applied ||
-                      event->kind == history::EventKind::rejected;
+    const bool ends =
+        event->kind == history::EventKind::applied || event->kind == history::EventKind::rejected;
     if (ends) facts.ended_ms = event->time_ms;
     if (ends && facts.state == "failed") facts.error = event->detail;
     if (!event->detail.empty()) facts.explanation.push_back(event->detail);
@@ -315,7 +315,8 @@ std::vector<Component> components() {
       {"Latest", schema_form("Latest", "The newest value of every metric", describe_latest)},
       {"Why", schema_form("Why", "A reason", describe_why)},
       {"ModeWanted", schema_form("ModeWanted", "How changes are to come about", describe_mode)}};
-  for (const DocumentKind& kind : history::document_kinds()) all.push_back({kind.name, kind.schema()});
+  for (const DocumentKind& kind : history::document_kinds())
+    all.push_back({kind.name, kind.schema()});
   return all;
 }
 

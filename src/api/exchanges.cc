@@ -22,9 +22,9 @@ Step CallExchange::begin() {
   }
   const std::size_t length = asking_.head.content_length;
   if (length > site_.options_.limits.body_bytes) {
-    reply = site_.refusal(413, "a body of " + std::to_string(length) + " bytes; " +
-                                   std::to_string(site_.options_.limits.body_bytes) +
-                                   " are the limit");
+    reply =
+        site_.refusal(413, "a body of " + std::to_string(length) + " bytes; " +
+                               std::to_string(site_.options_.limits.body_bytes) + " are the limit");
     return Step::answer;
   }
   if (length > site_.options_.limits.bodies_bytes - site_.bodies_) {
@@ -38,9 +38,7 @@ Step CallExchange::begin() {
   return Step::text;
 }
 
-Step CallExchange::on_text() {
-  return asking_.call->id == CallId::preview ? preview() : ask();
-}
+Step CallExchange::on_text() { return asking_.call->id == CallId::preview ? preview() : ask(); }
 
 void CallExchange::wait() {
   submitted_ns = serve::Loop::now_ns();
@@ -64,8 +62,7 @@ Step CallExchange::ask() {
       {.request = std::move(*request), .user = asking_.caller.user},
       [self, site, asking = asking_, box = site_.postbox_](control::Reply given) {
         box->post([self, site, asking, given] {
-          site->keep(asking,
-                     given ? history::Outcome::succeeded : history::Outcome::refused,
+          site->keep(asking, given ? history::Outcome::succeeded : history::Outcome::refused,
                      given ? given->sentence : to_string(given.error()));
           const auto exchange = self.lock();
           if (exchange == nullptr) return;
@@ -82,22 +79,21 @@ Step CallExchange::preview() {
   wait();
   const auto self = std::weak_ptr(std::static_pointer_cast<CallExchange>(shared_from_this()));
   ApiSite* site = &site_;
-  site_.backend_.preview(
-      std::move(text),
-      [self, site, asking = asking_, box = site_.postbox_](Result<control::ChangeNow> given) {
-        auto shared = std::make_shared<Result<control::ChangeNow>>(std::move(given));
-        box->post([self, site, asking, shared] {
-          const Result<control::ChangeNow>& change = *shared;
-          site->keep(asking, change ? history::Outcome::succeeded : history::Outcome::refused,
-                     change ? "a preview" : to_string(change.error()));
-          const auto exchange = self.lock();
-          if (exchange == nullptr) return;
-          serve::Reply answer = site->json(
-              change ? agent_change_json(*change) : error_json(api_error(change.error())), asking);
-          if (!change) answer.status = status_of(change.error());
-          exchange->answered(std::move(answer));
-        });
-      });
+  site_.backend_.preview(std::move(text), [self, site, asking = asking_,
+                                           box = site_.postbox_](Result<control::ChangeNow> given) {
+    auto shared = std::make_shared<Result<control::ChangeNow>>(std::move(given));
+    box->post([self, site, asking, shared] {
+      const Result<control::ChangeNow>& change = *shared;
+      site->keep(asking, change ? history::Outcome::succeeded : history::Outcome::refused,
+                 change ? "a preview" : to_string(change.error()));
+      const auto exchange = self.lock();
+      if (exchange == nullptr) return;
+      serve::Reply answer = site->json(
+          change ? agent_change_json(*change) : error_json(api_error(change.error())), asking);
+      if (!change) answer.status = status_of(change.error());
+      exchange->answered(std::move(answer));
+    });
+  });
   return Step::backend;
 }
 
@@ -109,8 +105,9 @@ void CallExchange::answered(serve::Reply with) {
 }
 
 void CallExchange::too_late() {
-  answered(site_.refusal(504, "the agent has not answered in time; the history will say what came"
-                              " of it"));
+  answered(site_.refusal(504,
+                         "the agent has not answered in time; the history will say what came"
+                         " of it"));
 }
 
 // ---- the stream

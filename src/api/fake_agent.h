@@ -139,21 +139,20 @@ class FakeAgent final : public Backend {
       std::make_shared<const control::Snapshot>(fake_snapshot());
   std::vector<control::Asked> asked_;
   std::vector<std::function<void(control::Reply)>> waiting_;
-  std::vector<history::Event> events_ = {
-      {.id = 1,
-       .time_ms = 1'600'000'000'000,
-       .kind = history::EventKind::proposed,
-       .change = 1,
-       .user = "agent",
-       .cause = "the node is new",
-       .documents = {{"plan", "{\"kind\": \"ServingPlan\"}"}}},
-      {.id = 2,
-       .time_ms = 1'600'000'100'000,
-       .kind = history::EventKind::applied,
-       .change = 1,
-       .user = "agent",
-       .outcome = history::Outcome::succeeded,
-       .detail = "3 steps"}};
+  std::vector<history::Event> events_ = {{.id = 1,
+                                          .time_ms = 1'600'000'000'000,
+                                          .kind = history::EventKind::proposed,
+                                          .change = 1,
+                                          .user = "agent",
+                                          .cause = "the node is new",
+                                          .documents = {{"plan", "{\"kind\": \"ServingPlan\"}"}}},
+                                         {.id = 2,
+                                          .time_ms = 1'600'000'100'000,
+                                          .kind = history::EventKind::applied,
+                                          .change = 1,
+                                          .user = "agent",
+                                          .outcome = history::Outcome::succeeded,
+                                          .detail = "3 steps"}};
   std::function<void()> changed_;
 };
 

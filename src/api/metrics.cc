@@ -106,10 +106,10 @@ void per_service(Exposition& out, const control::Snapshot& is, std::string_view 
 void services(Exposition& out, const control::Snapshot& is) {
   using control::ServiceNow;
   using Maybe = std::optional<double>;
-  const auto field = [&](const char* name, const char* help, Maybe ServiceNow::* what) {
+  const auto field = [&](const char* name, const char* help, Maybe ServiceNow::*what) {
     per_service(out, is, name, help, [&](const ServiceNow& service) { return service.*what; });
   };
-  const auto number = [&](const char* name, const char* help, double ServiceNow::* what) {
+  const auto number = [&](const char* name, const char* help, double ServiceNow::*what) {
     per_service(out, is, name, help,
                 [&](const ServiceNow& service) { return Maybe(service.*what); });
   };

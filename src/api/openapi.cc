@@ -38,8 +38,8 @@ void content(JsonWriter& out, std::string_view name) {
       .raw("}}}");
 }
 
-void parameter(JsonWriter& out, std::string_view name, std::string_view in,
-               std::string_view about, bool required) {
+void parameter(JsonWriter& out, std::string_view name, std::string_view in, std::string_view about,
+               bool required) {
   out.raw("{\"name\": ").string(name).raw(", \"in\": ").string(in).raw(", \"required\": ");
   out.boolean(required).raw(", \"description\": ").string(about).raw(", \"schema\": ");
 }
@@ -52,8 +52,7 @@ void parameters(JsonWriter& out, const Call& call) {
     first = false;
   };
   if (const std::size_t open = call.path.find('{'); open != std::string_view::npos) {
-    const std::string_view name =
-        call.path.substr(open + 1, call.path.find('}') - open - 1);
+    const std::string_view name = call.path.substr(open + 1, call.path.find('}') - open - 1);
     next();
     parameter(out, name, "path", name == "uuid" ? "of a GPU" : "counts from 1", true);
     out.raw(name == "uuid" ? "{\"type\": \"string\", \"minLength\": 1}}"

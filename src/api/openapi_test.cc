@@ -30,24 +30,37 @@ class SchemaCheck {
  public:
   explicit SchemaCheck(const json& document) : document_(document) {}
   std::string fault(const json& value, const json& schema, const std::string& path = "") const {
-    static const std::set<std::string> kKnown = {
-        "$schema",          "$ref",      "title",    "description", "type",       "const",
-        "enum",             "minimum",   "maximum",  "exclusiveMinimum",          "exclusiveMaximum",
-        "minLength",        "minItems",  "maxItems", "items",       "properties", "required",
-        "additionalProperties"};
+    static const std::set<std::string> kKnown = {"$schema",
+                                                 "$ref",
+                                                 "title",
+                                                 "description",
+                                                 "type",
+                                                 "const",
+                                                 "enum",
+                                                 "minimum",
+                                                 "maximum",
+                                                 "exclusiveMinimum",
+                                                 "exclusiveMaximum",
+                                                 "minLength",
+                                                 "minItems",
+                                                 "maxItems",
+                                                 "items",
+                                                 "properties",
+                                                 "required",
+                                                 "additionalProperties"};
     for (const auto& [word, said] : schema.items())
       if (!kKnown.contains(word)) return path + ": the check does not know " + word;
     if (schema.contains("$ref"))
-      return fault(value, document_.at(json::json_pointer(
-                              schema["$ref"].get<std::string>().substr(1))), path);
+      return fault(value,
+                   document_.at(json::json_pointer(schema["$ref"].get<std::string>().substr(1))),
+                   path);
     json types = schema.value("type", json::array());
     if (types.is_string()) types = json::array({types});
     bool typed = types.empty();
     for (const json& word : types) typed = typed || is_type(value, word);
     if (!typed) return path + ": no " + types.dump() + ": " + value.dump().substr(0, 60);
     if (schema.contains("const") && schema["const"] != value) return path + ": another constant";
-    if (schema.contains("enum") &&
-        std::ranges::find(schema["enum"], value) == schema["enum"].end())
+    if (schema.contains("enum") && std::ranges::find(schema["enum"], value) == schema["enum"].end())
       return path + ": another word";
     if (value.is_number()) return number_fault(value.get<double>(), schema, path);
     if (value.is_string() && value.get<std::string>().size() < schema.value("minLength", 0u))
@@ -58,10 +71,10 @@ class SchemaCheck {
 
  private:
   static std::string number_fault(double value, const json& schema, const std::string& path) {
-    const bool inside = value >= schema.value("minimum", value) &&
-                        value <= schema.value("maximum", value) &&
-                        !(schema.contains("exclusiveMinimum") && value <= schema["exclusiveMinimum"]) &&
-                        !(schema.contains("exclusiveMaximum") && value >= schema["exclusiveMaximum"]);
+    const bool inside =
+        value >= schema.value("minimum", value) && value <= schema.value("maximum", value) &&
+        !(schema.contains("exclusiveMinimum") && value <= schema["exclusiveMinimum"]) &&
+        !(schema.contains("exclusiveMaximum") && value >= schema["exclusiveMaximum"]);
     return inside ? "" : path + ": out of range";
   }
   std::string list_fault(const json& value, const json& schema, const std::string& path) const {
@@ -192,8 +205,9 @@ TEST_F(OpenApiTest, ValidRequestsGetWhatTheDocumentPromises) {
     if (one.path == "/v1/events") continue;  // a stream: stream_test.cc
     for (const bool everything : {true, false}) {
       const std::string where =
-          everything ? target(one, fitting) : target(one, fitting).substr(0, target(one, fitting).find('?')) +
-                                                  (one.path == "/v1/series" ? "?metric=watts" : "");
+          everything ? target(one, fitting)
+                     : target(one, fitting).substr(0, target(one, fitting).find('?')) +
+                           (one.path == "/v1/series" ? "?metric=watts" : "");
       if (one.path == "/v1/history/{id}" && where.find("/3") != std::string::npos)
         agent.keep({.kind = history::EventKind::started, .user = "agent"});
       const auto answer = make(one, where, "admin", body_of(one));

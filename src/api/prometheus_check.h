@@ -17,8 +17,9 @@ struct Scraped {
 
 inline bool is_metric_name(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
-  return name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_:") == name.npos;
+  return name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+             "0123456789_:") == name.npos;
 }
 
 // The length of {label="value",...}; npos: not well-formed.
@@ -32,8 +33,8 @@ inline std::size_t labels_end(std::string_view text) {
       return text.npos;
     at = equals + 2;
     while (at < text.size() && text[at] != '"') {
-      if (text[at] == '\\' && (at + 1 == text.size() ||
-                               std::string_view("\\\"n").find(text[at + 1]) == text.npos))
+      if (text[at] == '\\' &&
+          (at + 1 == text.size() || std::string_view("\\\"n").find(text[at + 1]) == text.npos))
         return text.npos;
       at += text[at] == '\\' ? 2 : 1;
     }

@@ -50,8 +50,8 @@ Result<T> read_rules(const std::string& file,
 
 Result<void> give_to_group(const std::string& path, unsigned group) {
   if (::chown(path.c_str(), static_cast<uid_t>(-1), group) == 0) return {};
-  return environment_error(path, std::string("cannot be given to its group: ") +
-                                     std::strerror(errno));
+  return environment_error(path,
+                           std::string("cannot be given to its group: ") + std::strerror(errno));
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ struct Server::Impl {
   ApiSite site;
   std::unique_ptr<serve::AccessLog> log = {};
   serve::Desk desk;
-  std::vector<std::unique_ptr<serve::Listener>> listeners = {};  // end before what they use
+  std::vector<std::unique_ptr<serve::DoorListener>> listeners = {};  // end before what they use
   serve::Loop::Timer reread;
   FileStamp tokens_stamp = {}, roles_stamp = {};
   std::vector<std::string> addresses = {};
@@ -102,10 +102,9 @@ Result<void> Server::Impl::read_files() {
 
 // A file that cannot be read any more leaves what it said before in force.
 void Server::Impl::look_at_files(std::int64_t due_ns) {
-  const bool changed = (!options.tokens_file.empty() &&
-                        !(stamp_of(options.tokens_file) == tokens_stamp)) ||
-                       (!options.client_roles.empty() &&
-                        !(stamp_of(options.client_roles) == roles_stamp));
+  const bool changed =
+      (!options.tokens_file.empty() && !(stamp_of(options.tokens_file) == tokens_stamp)) ||
+      (!options.client_roles.empty() && !(stamp_of(options.client_roles) == roles_stamp));
   if (changed)
     if (const auto read = read_files(); !read) site.keep_fault(to_string(read.error()));
   reread.at(std::max(due_ns + kRereadNs, serve::Loop::now_ns()));
@@ -114,7 +113,7 @@ void Server::Impl::look_at_files(std::int64_t due_ns) {
 Result<void> Server::Impl::listen_on_socket() {
   const auto fd = serve::listen_on_path(options.socket, kSocketMode);
   if (!fd) return failed(fd.error());
-  listeners.push_back(serve::Listener::open(*loop, desk, *fd));
+  listeners.push_back(serve::DoorListener::open(*loop, desk, *fd));
   if (options.group) {
     site.rules.group = *options.group;
     if (auto given = give_to_group(options.socket, *options.group); !given)
@@ -145,7 +144,7 @@ Result<void> Server::Impl::listen_on_tcp() {
   const auto fd = serve::listen_on(options.listen, *address);
   if (!fd) return failed(fd.error());
   site.tls = secure;
-  listeners.push_back(serve::Listener::open(*loop, desk, *fd, std::move(tls)));
+  listeners.push_back(serve::DoorListener::open(*loop, desk, *fd, std::move(tls)));
   const std::string host = options.listen.substr(0, options.listen.rfind(':'));
   addresses.push_back((secure ? "https://" : "http://") + host + ":" +
                       std::to_string(listeners.back()->port()));

@@ -1,6 +1,6 @@
 // Server: the API of a running agent, on a thread of its own: REST with JSON, server-sent events,
 // metrics, the web page. Calls, roles and limits: docs/api.md; the table is calls.h.
-//   auto server = Server::start(backend, options);  ...  (*server)->addresses();  (*server)->stop();
+//   auto server = Server::start(backend, options);  (*server)->addresses();  (*server)->stop();
 // The backend outlives the server and is called from its thread; after stop() it is not called any
 // more, and answers that it still gives are dropped.
 #pragma once
@@ -18,13 +18,13 @@ namespace partita::api {
 
 struct ServerLimits {
   std::size_t connections = 4096;
-  std::size_t body_bytes = 4u << 20;    // of one request
-  std::size_t bodies_bytes = 64u << 20;  // of all requests at once
-  std::size_t streams = 256;            // of server-sent events at once
-  std::size_t stream_bytes = 16u << 20;  // that a slow reader of events may leave lying
+  std::size_t body_bytes = 4u << 20;       // of one request
+  std::size_t bodies_bytes = 64u << 20;    // of all requests at once
+  std::size_t streams = 256;               // of server-sent events at once
+  std::size_t stream_bytes = 16u << 20;    // that a slow reader of events may leave lying
   int calls_per_second = 50, burst = 200;  // of one client: a user, an address
-  int heartbeat_s = 15;                 // between events when there is no news
-  int answer_s = 120;                   // the agent has for one answer
+  int heartbeat_s = 15;                    // between events when there is no news
+  int answer_s = 120;                      // the agent has for one answer
   std::int64_t head_ns = 10'000'000'000, idle_ns = 75'000'000'000;
 };
 
@@ -35,8 +35,8 @@ struct ServerOptions {
                             // client certificates
   std::string tokens_file = {};  // lines NAME:ROLE:SHA256; reread when it changes
   std::string tls_certificate = {}, tls_key = {};
-  std::string client_ca = {};     // certificates signed by it come in; needs client_roles
-  std::string client_roles = {};  // lines CN:ROLE; reread when it changes
+  std::string client_ca = {};           // certificates signed by it come in; needs client_roles
+  std::string client_roles = {};        // lines CN:ROLE; reread when it changes
   std::vector<std::string> hosts = {};  // further names by which browsers may call this server
   std::string access_log = {};          // a file, a line of JSON per call; empty: none
   std::string version = {};             // of the program

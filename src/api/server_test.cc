@@ -84,12 +84,12 @@ TEST_F(ServerTest, EveryCallForEveryRoleIsAsTheDocumentSays) {
       const std::string headers = role.empty() ? "" : bearer(role);
       one.send(row.verb + " " + with_part(row.path) +
                (row.path == "/v1/series" ? "?metric=watts" : "") +
-               " HTTP/1.1\r\nHost: localhost\r\n" + headers + "Content-Length: " +
-               std::to_string(body_of(row.verb, row.path).size()) + "\r\n\r\n" +
-               body_of(row.verb, row.path));
+               " HTTP/1.1\r\nHost: localhost\r\n" + headers +
+               "Content-Length: " + std::to_string(body_of(row.verb, row.path).size()) +
+               "\r\n\r\n" + body_of(row.verb, row.path));
       const bool known = role != "" && role != "wrong";
       const bool may = row.role == "-" || (known && rank(role) >= rank(row.role));
-      const int wanted = may ? (row.verb == "GET" || row.path == "/v1/preview" ? 200 : 202)
+      const int wanted = may     ? (row.verb == "GET" || row.path == "/v1/preview" ? 200 : 202)
                          : known ? 403
                                  : 401;
       const bool stream = may && row.path == "/v1/events";
@@ -303,8 +303,9 @@ TEST_F(ServerTest, BodiesHaveALimit) {
   options.limits.body_bytes = 1000;
   start(options);
   EXPECT_EQ(call("PUT", "/v1/services", bearer("admin"), std::string(1001, 's')).status, 413);
-  EXPECT_EQ(call("PUT", "/v1/services", bearer("admin"), "services:" + std::string(900, ' ')).status,
-            202);
+  EXPECT_EQ(
+      call("PUT", "/v1/services", bearer("admin"), "services:" + std::string(900, ' ')).status,
+      202);
   Caller chunked(address);
   chunked.send("PUT /v1/services HTTP/1.1\r\nHost: localhost\r\n" + bearer("admin") +
                "Transfer-Encoding: chunked\r\n\r\n");

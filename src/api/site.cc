@@ -74,9 +74,7 @@ std::string text_of(const Query& query, std::string_view name) {
 }
 
 // Its address without the port: what tells clients apart that have shown nothing else.
-std::string client_of(const std::string& address) {
-  return address.substr(0, address.rfind(':'));
-}
+std::string client_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 std::string query_value(std::string_view text) {
   std::string spaced(text);
@@ -180,9 +178,7 @@ ApiSite::ApiSite(serve::Loop& loop, Backend& backend, const ServerOptions& optio
   door_limits.head_ns = options.limits.head_ns;
   door_limits.stream_bytes = options.limits.stream_bytes;
   late_.at(serve::Loop::now_ns() + kSecondNs);
-  backend_.watch([this, box = postbox_] {
-    box->post([this] { news(); });
-  });
+  backend_.watch([this, box = postbox_] { box->post([this] { news(); }); });
 }
 
 ApiSite::~ApiSite() { close(); }
@@ -190,10 +186,9 @@ ApiSite::~ApiSite() { close(); }
 void ApiSite::close() { postbox_->close(); }
 
 serve::Reply ApiSite::refusal(int status, std::string_view message) {
-  constexpr std::string_view kCodes[] = {"bad_request",       "unauthorized", "forbidden",
-                                         "not_found",         "method_not_allowed",
-                                         "timeout",           "too_large",    "too_many_requests",
-                                         "not_available",     "no_answer"};
+  constexpr std::string_view kCodes[] = {
+      "bad_request", "unauthorized", "forbidden",         "not_found",     "method_not_allowed",
+      "timeout",     "too_large",    "too_many_requests", "not_available", "no_answer"};
   constexpr int kStatuses[] = {400, 401, 403, 404, 405, 408, 413, 429, 503, 504};
   const auto* const found = std::ranges::find(kStatuses, status);
   const auto index = found == std::end(kStatuses) ? 0 : found - std::begin(kStatuses);
@@ -265,9 +260,8 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
   asking.address = peer.address;
   asking.caller = identify(rules, peer, head.authorization);
   const bool known = asking.caller.role != Role::open;
-  const std::string client = known && asking.caller.user != "local"
-                                 ? asking.caller.user
-                                 : client_of(peer.address);
+  const std::string client =
+      known && asking.caller.user != "local" ? asking.caller.user : client_of(peer.address);
   if (const int wait = rate_limit_.wait_s(client, serve::Loop::now_ns()); wait > 0) {
     ++seen_.limited;
     serve::Reply reply = refusal(429, "too many calls; wait " + std::to_string(wait) + " s");
@@ -284,10 +278,9 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
   const bool of_page = asking.head.path != "/metrics" && !asking.head.path.starts_with("/v1");
   serve::HttpHead judged = head;
   if (of_page && head.method != serve::Method::post) judged.fetch_site = {};  // a link to it
-  if (const std::string fault =
-          browser_fault(judged, tls && !peer.user, peer.user ? std::vector<std::string>{
-                                                                   std::string(head.host)}
-                                                             : options_.hosts);
+  if (const std::string fault = browser_fault(
+          judged, tls && !peer.user,
+          peer.user ? std::vector<std::string>{std::string(head.host)} : options_.hosts);
       !fault.empty())
     return refuse(asking, 403, {.code = "wrong_site", .message = fault});
   asking.if_none_match = head.if_none_match;
@@ -352,8 +345,8 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
     return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message});
   }
   const std::size_t mark = head.target.find('?');
-  auto query = read_query(*asking.call,
-                          mark == head.target.npos ? "" : head.target.substr(mark + 1));
+  auto query =
+      read_query(*asking.call, mark == head.target.npos ? "" : head.target.substr(mark + 1));
   if (!query)
     return refuse(asking, 400,
                   {.code = {}, .message = query.error().message, .where = query.error().context});
@@ -398,11 +391,11 @@ const ApiSite::Shown& ApiSite::shown() {
 
 serve::Reply ApiSite::state(const Asking& asking) {
   shown();
-  serve::Reply reply{.headers = "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"
-                                "Vary: Accept-Encoding\r\nETag: " +
-                                shown_.etag + "\r\n"};
-  if (asking.if_none_match == "*" ||
-      asking.if_none_match.find(shown_.etag) != std::string::npos) {
+  serve::Reply reply{.headers =
+                         "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"
+                         "Vary: Accept-Encoding\r\nETag: " +
+                         shown_.etag + "\r\n"};
+  if (asking.if_none_match == "*" || asking.if_none_match.find(shown_.etag) != std::string::npos) {
     reply.status = 304;
     return reply;
   }
@@ -465,7 +458,8 @@ serve::Reply ApiSite::series(const Asking& asking) {
   history::SeriesQuery query{.metric = text_of(asking.query, "metric"),
                              .subject = text_of(asking.query, "subject")};
   query.to_ms = whole_of(asking.query, "to_ms").value_or(unix_ms());
-  query.from_ms = whole_of(asking.query, "from_ms").value_or(std::max<long>(0, query.to_ms - kDayMs));
+  query.from_ms =
+      whole_of(asking.query, "from_ms").value_or(std::max<long>(0, query.to_ms - kDayMs));
   const long most = whole_of(asking.query, "most").value_or(query.most);
   query.most = static_cast<int>(std::clamp<long>(most, 1, history::kMaxRows));
   if (query.from_ms > query.to_ms) return refusal(400, "from_ms is after to_ms");

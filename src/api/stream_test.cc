@@ -153,7 +153,8 @@ TEST_F(StreamTest, SlowHeadsAndBodiesEndTheirConnections) {
 
 TEST_F(StreamTest, HalfRequestsHarmNobody) {
   start(plain());
-  const std::string whole = "POST /v1/replan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabc";
+  const std::string whole =
+      "POST /v1/replan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabc";
   for (std::size_t length = 1; length <= whole.size(); ++length) {
     Caller one(address);
     one.send(std::string_view(whole).substr(0, length));

@@ -87,8 +87,7 @@ class Caller {
     got.head = input_.substr(0, end);
     got.status = std::atoi(got.head.c_str() + 9);
     input_.erase(0, end);
-    const auto length =
-        static_cast<std::size_t>(std::atoi(got.header("Content-Length").c_str()));
+    const auto length = static_cast<std::size_t>(std::atoi(got.header("Content-Length").c_str()));
     fetch([&] { return input_.size() >= length; }, kPatienceMs);
     got.body = input_.substr(0, length);
     input_.erase(0, length);

@@ -100,7 +100,8 @@ Result<int> listen_on_path(const std::string& path, unsigned mode) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return environment_error(path, std::strerror(errno));
   ::fchmod(fd, 0600);  // bind() makes the file with it: nobody comes in before its time
-  if (::bind(fd, where->get(), UnixAddress::size()) != 0 || ::chmod(path.c_str(), mode) != 0 || ::listen(fd, kBacklog) != 0) {
+  if (::bind(fd, where->get(), UnixAddress::size()) != 0 || ::chmod(path.c_str(), mode) != 0 ||
+      ::listen(fd, kBacklog) != 0) {
     const int error = errno;
     ::close(fd);
     return environment_error(path, std::string("cannot listen: ") + std::strerror(error));

@@ -79,7 +79,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual Step on_part(std::string_view /*beginning*/) { return Step::text; }
   virtual Step on_text() { return Step::answer; }
   virtual Step on_filled() { return Step::answer; }
-  virtual void finish() {}  // fills reply from what came
+  virtual void finish() {}      // fills reply from what came
   virtual void on_fetched() {}  // unsent was more, and is 0
   // Gives what others hold for it back; spans of the reply end with that.
   virtual void give_back() {}

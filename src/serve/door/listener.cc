@@ -49,9 +49,9 @@ Peer local_peer(int fd) {
 
 }  // namespace
 
-struct Listener::Impl {
+struct DoorListener::Impl {
   struct Entry {
-    std::unique_ptr<HttpConnection> connection;
+    std::unique_ptr<DoorConnection> connection;
     bool is_idle = false;
     std::int64_t deadline = 0;  // for which it stands where it stands
   };
@@ -82,7 +82,7 @@ struct Listener::Impl {
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for what is posted
 };
 
-void Listener::Impl::accept_some() {
+void DoorListener::Impl::accept_some() {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     sockaddr_storage peer{};
     socklen_t length = sizeof peer;
@@ -98,7 +98,7 @@ void Listener::Impl::accept_some() {
   }
 }
 
-void Listener::Impl::add(int fd, const sockaddr_storage& peer) {
+void DoorListener::Impl::add(int fd, const sockaddr_storage& peer) {
   const int on = 1;
   if (peer.ss_family != AF_UNIX) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (desk.counts.connections >= desk.limits.connections) {
@@ -111,7 +111,7 @@ void Listener::Impl::add(int fd, const sockaddr_storage& peer) {
     return;
   }
   busy.push_back(
-      {.connection = std::make_unique<HttpConnection>(
+      {.connection = std::make_unique<DoorConnection>(
            desk, fd, tls.get(),
            peer.ss_family == AF_UNIX ? local_peer(fd) : Peer{.address = address_text(peer)})});
   const auto entry = std::prev(busy.end());
@@ -121,8 +121,8 @@ void Listener::Impl::add(int fd, const sockaddr_storage& peer) {
 }
 
 // Called from inside of a connection, which is therefore not destroyed here.
-void Listener::Impl::changed(Entries::iterator entry) {
-  HttpConnection& is = *entry->connection;
+void DoorListener::Impl::changed(Entries::iterator entry) {
+  DoorConnection& is = *entry->connection;
   Entries& home = entry->is_idle ? idle : busy;
   if (is.dead()) {
     if (ended.empty())
@@ -140,7 +140,7 @@ void Listener::Impl::changed(Entries::iterator entry) {
   }
 }
 
-void Listener::Impl::expire(Entries& entries, std::int64_t now, bool sorted) {
+void DoorListener::Impl::expire(Entries& entries, std::int64_t now, bool sorted) {
   for (auto entry = entries.begin(); entry != entries.end();) {
     const auto here = entry++;
     if (here->connection->deadline() > now) {
@@ -152,7 +152,7 @@ void Listener::Impl::expire(Entries& entries, std::int64_t now, bool sorted) {
   }
 }
 
-void Listener::Impl::on_tick(std::int64_t due) {
+void DoorListener::Impl::on_tick(std::int64_t due) {
   const std::int64_t now = Loop::now_ns();
   desk.date = date_line();
   if (desk.log != nullptr) desk.log->flush();
@@ -162,21 +162,21 @@ void Listener::Impl::on_tick(std::int64_t due) {
   tick.at(std::max(due + kTickNs, now));
 }
 
-Listener::Listener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Listener::~Listener() = default;
+DoorListener::DoorListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DoorListener::~DoorListener() = default;
 
-std::unique_ptr<Listener> Listener::open(Loop& loop, Desk& desk, int fd,
-                                         std::shared_ptr<TlsServer> tls) {
+std::unique_ptr<DoorListener> DoorListener::open(Loop& loop, Desk& desk, int fd,
+                                                 std::shared_ptr<TlsServer> tls) {
   std::signal(SIGPIPE, SIG_IGN);
   auto impl = std::make_unique<Impl>(loop, desk, fd, std::move(tls));
   Impl& listener = *impl;
   desk.date = date_line();
   listener.accepting = loop.watch(fd, [&listener](Readiness) { listener.accept_some(); });
   listener.tick.at(Loop::now_ns() + kTickNs);
-  return std::unique_ptr<Listener>(new Listener(std::move(impl)));
+  return std::unique_ptr<DoorListener>(new DoorListener(std::move(impl)));
 }
 
-int Listener::port() const {
+int DoorListener::port() const {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   ::getsockname(impl_->listener.get(), reinterpret_cast<sockaddr*>(&address), &length);
@@ -185,7 +185,7 @@ int Listener::port() const {
   return std::stoi(text.substr(text.rfind(':') + 1));
 }
 
-void Listener::drain() {
+void DoorListener::drain() {
   impl_->accepting.reset();
   impl_->listener.close_now();
   impl_->desk.closing = true;

@@ -29,8 +29,7 @@ inline Certificate make_certificate(const std::filesystem::path& folder,
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, text, -1, -1, 0);
   X509_set_issuer_name(certificate, name);
   X509_sign(certificate, key, EVP_sha256());
-  const Certificate files{folder / (common_name + ".pem"),
-                          folder / (common_name + ".key")};
+  const Certificate files{folder / (common_name + ".pem"), folder / (common_name + ".key")};
   const auto write = [](const std::string& file, auto&& print) {
     BIO* out = BIO_new_file(file.c_str(), "w");
     print(out);

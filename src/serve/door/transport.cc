@@ -123,9 +123,8 @@ std::string Transport::certificate_name() const {
   X509* certificate = SSL_get0_peer_certificate(tls_);
   if (certificate == nullptr) return {};
   std::array<char, 256> name{};
-  const int length =
-      X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.data(),
-                                static_cast<int>(name.size()));
+  const int length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
+                                               name.data(), static_cast<int>(name.size()));
   const std::string_view text(name.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
   const bool plain = text.find('\0') == std::string_view::npos;  // no name cut short
   return plain ? std::string(text) : std::string();

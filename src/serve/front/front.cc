@@ -24,7 +24,7 @@ struct Front::Impl final : Site {
   Door door;
   Desk desk{.site = *this, .limits = options.limits, .counts = door.counts};
   std::unique_ptr<AccessLog> log = {};
-  std::unique_ptr<Listener> listener = {};  // ends before what it uses
+  std::unique_ptr<DoorListener> listener = {};  // ends before what it uses
 };
 
 Front::Front(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOp
   front.log = std::move(log);
   front.desk.log = front.log.get();
   front.door.shared_memory_on = front.options.shared_memory.value_or(address->loopback);
-  front.listener = Listener::open(loop, front.desk, *listener, std::move(tls));
+  front.listener = DoorListener::open(loop, front.desk, *listener, std::move(tls));
   return std::unique_ptr<Front>(new Front(std::move(impl)));
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "serve/front/backend.h"
 #include "serve/door/loop.h"
+#include "serve/front/backend.h"
 #include "serve/front/options.h"
 
 namespace partita::serve {

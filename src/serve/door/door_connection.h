@@ -38,12 +38,12 @@ struct Desk {
   void give_buffer(std::unique_ptr<HeadBuffer> buffer);
 };
 
-class HttpConnection {
+class DoorConnection {
  public:
-  HttpConnection(Desk& desk, int fd, const TlsServer* tls, Peer peer);
-  ~HttpConnection();
-  HttpConnection(const HttpConnection&) = delete;
-  HttpConnection& operator=(const HttpConnection&) = delete;
+  DoorConnection(Desk& desk, int fd, const TlsServer* tls, Peer peer);
+  ~DoorConnection();
+  DoorConnection(const DoorConnection&) = delete;
+  DoorConnection& operator=(const DoorConnection&) = delete;
 
   void start(Loop& loop);  // the descriptor is watched from now on
   void ready(Readiness readiness);

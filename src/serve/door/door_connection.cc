@@ -1,4 +1,4 @@
-#include "serve/door/http_connection.h"
+#include "serve/door/door_connection.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -100,25 +100,25 @@ void Desk::give_buffer(std::unique_ptr<HeadBuffer> buffer) {
   spare.push_back(std::move(buffer));
 }
 
-HttpConnection::HttpConnection(Desk& desk, int fd, const TlsServer* tls, Peer peer)
+DoorConnection::DoorConnection(Desk& desk, int fd, const TlsServer* tls, Peer peer)
     : desk_(desk), transport_(fd, tls), peer_(std::move(peer)) {
   const DoorLimits& limits = desk.limits;
   deadline_ = Loop::now_ns() + (tls == nullptr ? limits.idle_ns : limits.head_ns);
   ++desk.counts.connections;
 }
 
-HttpConnection::~HttpConnection() {
+DoorConnection::~DoorConnection() {
   --desk_.counts.connections;
   if (exchange_ != nullptr) exchange_->wake = nullptr;
   watch_.reset();
   desk_.give_buffer(std::move(buffer_));
 }
 
-void HttpConnection::start(Loop& loop) {
+void DoorConnection::start(Loop& loop) {
   watch_ = loop.watch(transport_.fd(), [this](Readiness readiness) { ready(readiness); });
 }
 
-void HttpConnection::ready(Readiness readiness) {
+void DoorConnection::ready(Readiness readiness) {
   if (readiness.readable || readiness.closed) readable_ = true;
   if (readiness.writable || readiness.closed) write_blocked_ = false;
   if (readiness.closed && (stage_ == Stage::backend || stage_ == Stage::stream)) {
@@ -130,7 +130,7 @@ void HttpConnection::ready(Readiness readiness) {
   if (on_change) on_change();
 }
 
-void HttpConnection::expire() {
+void DoorConnection::expire() {
   const bool asking =
       (stage_ == Stage::head && head_begun_) || stage_ == Stage::text || stage_ == Stage::tensors;
   if (!asking) return die();
@@ -145,12 +145,12 @@ void HttpConnection::expire() {
   advance();
 }
 
-void HttpConnection::close_if_idle() {
+void DoorConnection::close_if_idle() {
   if (idle()) die();
 }
 
 // Everything that can be done now is done.
-void HttpConnection::advance() {
+void DoorConnection::advance() {
   if (std::exchange(advancing_, true)) return;
   while (stage_ != Stage::dead && step()) {
   }
@@ -158,7 +158,7 @@ void HttpConnection::advance() {
   if (stage_ != Stage::dead) want();
 }
 
-void HttpConnection::want() {
+void DoorConnection::want() {
   const bool writing = write_blocked_ && (stage_ == Stage::write || stage_ == Stage::stream);
   // What a client sends while it does not fetch its answer stays in the kernel.
   const bool reading = !read_paused_ && stage_ != Stage::write;
@@ -167,7 +167,7 @@ void HttpConnection::want() {
   watch_.want(true, false);
 }
 
-bool HttpConnection::step() {
+bool DoorConnection::step() {
   switch (stage_) {
     case Stage::head:
       return step_head();
@@ -190,7 +190,7 @@ bool HttpConnection::step() {
   return false;
 }
 
-void HttpConnection::die() {
+void DoorConnection::die() {
   if (exchange_ != nullptr) {
     ++desk_.counts.abandoned;
     log(kClientGone);
@@ -201,7 +201,7 @@ void HttpConnection::die() {
   watch_.reset();
 }
 
-bool HttpConnection::fill(std::span<const iovec> into, std::size_t& got) {
+bool DoorConnection::fill(std::span<const iovec> into, std::size_t& got) {
   if (!readable_) return false;
   const Transport::Moved moved = transport_.read(into);
   got = moved.bytes;
@@ -218,12 +218,12 @@ bool HttpConnection::fill(std::span<const iovec> into, std::size_t& got) {
   return got > 0;
 }
 
-std::string_view HttpConnection::buffered() const {
+std::string_view DoorConnection::buffered() const {
   if (buffer_ == nullptr) return {};
   return {buffer_->bytes.data() + buffer_->begin, buffer_->end - buffer_->begin};
 }
 
-std::size_t HttpConnection::take_buffered(std::span<char> into) {
+std::size_t DoorConnection::take_buffered(std::span<char> into) {
   const std::string_view have = buffered();
   const std::size_t count = std::min(have.size(), into.size());
   if (count == 0) return 0;
@@ -232,7 +232,7 @@ std::size_t HttpConnection::take_buffered(std::span<char> into) {
   return count;
 }
 
-void HttpConnection::body_deadline(std::uint64_t bytes) {
+void DoorConnection::body_deadline(std::uint64_t bytes) {
   const DoorLimits& limits = desk_.limits;
   const auto seconds = static_cast<std::int64_t>(bytes) / limits.bytes_per_second;
   deadline_ = Loop::now_ns() + limits.body_grace_ns + seconds * 1'000'000'000;
@@ -240,7 +240,7 @@ void HttpConnection::body_deadline(std::uint64_t bytes) {
 
 // ---- the head
 
-bool HttpConnection::step_head() {
+bool DoorConnection::step_head() {
   const DoorLimits& limits = desk_.limits;
   while (!buffered().empty() && !head_begun_ && (buffered()[0] == '\r' || buffered()[0] == '\n'))
     ++buffer_->begin;  // empty lines before a request
@@ -278,7 +278,7 @@ bool HttpConnection::step_head() {
   return stage_ != Stage::dead;  // once more: what came, or to give the buffer back
 }
 
-void HttpConnection::begin_exchange(std::size_t head_bytes) {
+void DoorConnection::begin_exchange(std::size_t head_bytes) {
   const std::string_view text = buffered().substr(0, head_bytes);
   began_ns_ = Loop::now_ns();
   if (desk_.log != nullptr) began_unix_ns_ = unix_ns();
@@ -311,7 +311,7 @@ void HttpConnection::begin_exchange(std::size_t head_bytes) {
   apply(exchange_->begin());
 }
 
-void HttpConnection::apply(Step next) {
+void DoorConnection::apply(Step next) {
   switch (next) {
     case Step::text:
       stage_ = Stage::text;
@@ -335,14 +335,14 @@ void HttpConnection::apply(Step next) {
 // ---- the body
 
 // A client that waits to be asked for its body is asked.
-void HttpConnection::continue_wanted() {
+void DoorConnection::continue_wanted() {
   if (!std::exchange(expects_continue_, false)) return;
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   const iovec text{const_cast<char*>(kContinue.data()), kContinue.size()};
   if (transport_.write({&text, 1}).bytes != kContinue.size()) die();
 }
 
-bool HttpConnection::step_text() {
+bool DoorConnection::step_text() {
   Exchange& exchange = *exchange_;
   const std::size_t wanted = exchange.text_wanted;
   if (text_have_ < wanted) {
@@ -373,7 +373,7 @@ bool HttpConnection::step_text() {
   return true;
 }
 
-bool HttpConnection::step_tensors() {
+bool DoorConnection::step_tensors() {
   std::vector<iovec>& scatter = exchange_->scatter;
   while (scatter_at_ < scatter.size() && !buffered().empty()) {
     const iovec& place = scatter[scatter_at_];
@@ -396,14 +396,14 @@ bool HttpConnection::step_tensors() {
 
 // ---- waiting for the answer; meanwhile the client may leave, or send its next request
 
-bool HttpConnection::step_waiting() {
+bool DoorConnection::step_waiting() {
   if (!exchange_->ended()) return watch_client();
   exchange_->finish();
   begin_reply();
   return true;
 }
 
-bool HttpConnection::watch_client() {
+bool DoorConnection::watch_client() {
   if (!readable_) return false;
   if (buffer_ == nullptr) buffer_ = desk_.take_buffer();
   HeadBuffer& buffer = *buffer_;
@@ -419,7 +419,7 @@ bool HttpConnection::watch_client() {
   return true;
 }
 
-bool HttpConnection::step_stream() {
+bool DoorConnection::step_stream() {
   Exchange& exchange = *exchange_;
   const bool ended = exchange.ended();
   if (ended) {
@@ -480,7 +480,7 @@ bool HttpConnection::step_stream() {
 
 // ---- the answer
 
-std::string HttpConnection::reply_head(const Reply& reply, bool with_length) {
+std::string DoorConnection::reply_head(const Reply& reply, bool with_length) {
   std::size_t length = reply.text.size();
   for (const iovec& span : reply.spans) length += span.iov_len;
   if (desk_.closing) keep_alive_ = false;
@@ -512,7 +512,7 @@ std::string HttpConnection::reply_head(const Reply& reply, bool with_length) {
   return out;
 }
 
-void HttpConnection::begin_reply() {
+void DoorConnection::begin_reply() {
   Reply& reply = exchange_->reply;
   // A rest that was announced with Expect may never come; a long one is not worth reading.
   if (body_left_ > kDrainBytes || (body_left_ > 0 && expects_continue_)) keep_alive_ = false;
@@ -533,7 +533,7 @@ void HttpConnection::begin_reply() {
   stage_ = Stage::write;
 }
 
-bool HttpConnection::step_write() {
+bool DoorConnection::step_write() {
   if (write_blocked_) return false;
   while (out_at_ < out_.size()) {
     const Transport::Moved moved = transport_.write(some(out_, out_at_));
@@ -552,7 +552,7 @@ bool HttpConnection::step_write() {
   return stage_ != Stage::dead;
 }
 
-void HttpConnection::end_exchange() {
+void DoorConnection::end_exchange() {
   log(exchange_->reply.status);
   const auto hundreds = static_cast<std::size_t>(exchange_->reply.status / 100);
   if (hundreds < desk_.counts.answers.size()) ++desk_.counts.answers[hundreds];
@@ -578,7 +578,7 @@ void HttpConnection::end_exchange() {
 
 // A body that nobody wants: to its end when the connection goes on, else until the client has read
 // the answer and closes, since a reset could destroy the answer on its way.
-bool HttpConnection::step_discard() {
+bool DoorConnection::step_discard() {
   const bool lingers = stage_ == Stage::linger;
   const std::size_t have =
       lingers ? buffered().size()
@@ -603,7 +603,7 @@ bool HttpConnection::step_discard() {
   return stage_ != Stage::dead;
 }
 
-void HttpConnection::log(int status) {
+void DoorConnection::log(int status) {
   if (desk_.log == nullptr) return;
   const Exchange& exchange = *exchange_;
   const std::int64_t now = Loop::now_ns();
