@@ -68,7 +68,7 @@ function planOf(state, assignment) {
 function tasks(state, now) {
   const begin = Date.now() - 1800000, list = [];
   ["train-a", "train-b", "eval-1", "eval-2", "index", "backfill", "distill"].forEach((name, i) => {
-    const gpu = state.gpus[i % 3 + Math.max(0, state.gpus.length - 4)];
+    const gpu = state.gpus[(i % 3 + Math.max(0, state.gpus.length - 4)) % state.gpus.length];
     list.push({ name, gpu_uuid: gpu.uuid, profile: i % 2 ? "3g.40gb" : "4g.40gb", start: i % 2 ? 4 : 0, begin_ms: begin + Math.floor(i / 3) * 1500000, end_ms: begin + Math.floor(i / 3) * 1500000 + 900000 + i * 80000, state: i < 3 ? "done" : i < 6 ? "running" : "waiting" });
   });
   return { waiting: 1, running: 3, done: 3, ends_ms: Date.now() + 5400000, tasks: list };

@@ -44,17 +44,18 @@ function makeTiles(parent) {
 }
 
 function makeNotices(parent) {
-  const list = el("ul", { class: "notices", "aria-label": "Notices" });
-  parent.append(list);
+  const list = el("ul"), card = el("section", { class: "card notices", "aria-label": "Notices" }, el("h2", {}, "Notices"), list);
+  parent.append(card);
   return ({ notices }) => {
-    show(list, notices.length > 0);
-    keyed(list, notices.slice(0, 4), (one) => (typeof one === "string" ? one : one.text ?? ""), (one) => ({ node: el("li", {}, typeof one === "string" ? one : one.text ?? ""), update() {} }));
+    show(card, notices.length > 0);
+    keyed(list, notices, (one) => one, (one) => ({ node: el("li", {}, one), update() {} }));
   };
 }
 
-const drawBanner = makeBanner(views.now), drawTiles = makeTiles(views.now), drawNotices = makeNotices(views.now);
+const drawTiles = makeTiles(views.now);
 const drawNode = makeNode(views.now.appendChild(el("section", { class: "card", "aria-label": "GPUs" })));
 const drawServices = makeServices(views.now.appendChild(el("section", { class: "card", "aria-label": "Services" })));
+const drawNotices = makeNotices(views.now), drawBanner = makeBanner(views.now);
 const change = makeChange(views.change, say, alarm);
 const drawBatch = makeBatch(views.batch), drawHistory = makeHistory(views.history);
 
@@ -72,6 +73,7 @@ function drawTop(one) {
   text(id("node"), one.node);
   document.title = `${one.current?.state === "proposed" ? "(1) " : ""}Partita · ${one.node}`;
   text(id("doing"), one.doing);
+  text(id("newest"), one.notices.length ? `▲ ${one.notices[0]}` : "");
   text(id("mode"), MODES[one.mode] ?? one.mode);
   const [sign, word, how] = one.current?.state === "proposed" ? ["?", "waits for a yes", "risk"] : one.current ? ["▶", "changing", "busy"] : one.converged ? ["✓", "as planned", "fine"] : ["▲", "not as planned", "risk"];
   text(id("converged"), `${sign} ${word}`);

@@ -98,7 +98,7 @@ export function makeServices(parent) {
   const none = el("p", { class: "faint pad" }, "No service is wanted. `partita agent services FILE` sets them.");
   const heads = ["Service", "Rate", "Load: now, forecast, plan, capacity", "p99 against SLO", "In SLO", "Workers", "State"];
   parent.append(el("div", { class: "head" }, el("h2", {}, "Services"), el("span", { class: "grow" }), filter),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Services" },
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of services" },
       el("table", { class: "services" }, el("thead", {}, el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)))), body)), none);
   let last = null;
   const draw = () => {

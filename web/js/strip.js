@@ -52,7 +52,7 @@ function makeCell(gpu, live, choose) {
       node.className = `cell ${looksOf(cell.service)}${cell.mark ? ` ${cell.mark}` : ""}${cell.broken ? " broken" : ""}${cell.size < 2 ? " thin" : ""}`;
       const word = cell.service || (cell.broken ? "broken" : "idle");
       text(name, cell.size < 2 ? shortened(word, row.gpu.dense ? 4 : 6) : row.gpu.dense && cell.size < 4 ? shortened(word, 8) : word);
-      text(point, `${cell.size < 2 ? shortName(cell.profile) : cell.profile} ${pointOf(cell)}`);
+      text(point, `${cell.size < 4 ? shortName(cell.profile) : cell.profile} ${pointOf(cell)}`);
       attr(node, "aria-label", sentenceOf(cell, row.gpu));
     }
     if (!live) return;
@@ -69,7 +69,7 @@ function makeGpu(live, choose) {
   const title = el("h3"), model = el("span", { class: "faint" });
   const power = el("span", { class: "figure" }), heat = el("span", { class: "figure" });
   const out = el("p", { class: "outwhy" }), holders = el("p", { class: "outwhy held" });
-  const strip = el(live ? "div" : "ul", { class: "strip" });
+  const strip = el(live ? "div" : "ul", { class: "strip", role: live ? "group" : null });
   const node = el("article", { class: "gpu" },
     el("header", {}, title, model, el("span", { class: "grow" }), power, heat), strip, out, holders);
   let of = 0, named = -1, wasOut = false;
