@@ -51,6 +51,9 @@ tidy: packages  ## clang-tidy with the short list of .clang-tidy, where every fi
 install: build  ## program, data, completions and man page under PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)
 
+deb: build  ## a Debian package of the above at build/partita_VERSION_ARCH.deb
+	python3 tools/make_deb.py build/release --output build
+
 clean:  ## remove what the targets above built
 	rm -rf build/release build/plain build/dev build/tsan build/fuzz build/npm
 
@@ -58,4 +61,4 @@ packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt)
 
-.PHONY: help demo test sanitize build plain bench fuzz format tidy install clean packages
+.PHONY: help demo test sanitize build plain bench fuzz format tidy install deb clean packages
