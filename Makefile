@@ -24,7 +24,7 @@ sanitize: packages  ## the tests under address, undefined-behaviour and thread s
 build: packages  ## the program, at build/release/partita
 	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
 	cmake --build --preset release --target partita nvidia_ml_sim cudart_shim_12 cudart_shim_13 cuda_shim \
-	  cuda_program_hotspot cuda_program_faulty
+	  cuda_program_hotspot cuda_program_faulty partita_library
 
 plain: packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain

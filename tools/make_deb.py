@@ -15,14 +15,15 @@ import subprocess
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-TARGETS = ("partita", "partita_remote", "cudart_shim_12", "cudart_shim_13", "cuda_shim")
+TARGETS = ("partita", "partita_remote", "cudart_shim_12", "cudart_shim_13", "cuda_shim",
+           "partita_library")
 CONTROL = """Package: partita
 Version: {version}
 Architecture: {architecture}
-Maintainer: {maintainer}
+Maintainer: Partita <partita@localhost>
 Installed-Size: {size}
 Depends: {depends}
-Recommends: systemd
+Recommends: systemd, python3
 Suggests: libnvidia-ml1
 Section: admin
 Priority: optional
@@ -74,7 +75,9 @@ def depends(root):
         (debian / "control").write_text("Source: partita\n\nPackage: partita\n", encoding="utf-8")
         libraries = sorted((root / "usr/lib/partita/remote").iterdir())
         said = run("dpkg-shlibdeps", "-O", f"-l{root}/usr/lib/partita/remote",
-                   *(f"-e{path}" for path in (root / "usr/bin/partita", *libraries)), cwd=folder)
+                   *(f"-e{path}" for path in (root / "usr/bin/partita",
+                                              *(root / "usr/lib").glob("libpartita.so.?"),
+                                              *libraries)), cwd=folder)
     return said.strip().removeprefix("shlibs:Depends=")
 
 
@@ -94,14 +97,9 @@ def describe(root, version):
     debian = root / "DEBIAN"
     debian.mkdir(exist_ok=True)
     found = files_below(root)
-    try:
-        who = [run("git", "-C", str(SOURCE), "config", key).strip()
-               for key in ("user.name", "user.email")]
-    except (OSError, subprocess.CalledProcessError):
-        who = ["Partita", "root@localhost"]
     (debian / "control").write_text(CONTROL.format(
         version=version, architecture=run("dpkg", "--print-architecture").strip(),
-        maintainer=f"{who[0]} <{who[1]}>", depends=depends(root),
+        depends=depends(root),
         size=sum(path.stat().st_size for path in found) // 1024 + 1), encoding="utf-8")
     settings = sorted((root / "etc").rglob("*.yaml"))
     (debian / "conffiles").write_text(

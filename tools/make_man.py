@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the man pages: one per command, printed by the program, with a part on the formats it reads and writes, and
-partita-formats(5), made of docs/formats.md.
+"""Writes the man pages: one per command, printed by the program, with a part on the formats that it
+reads and writes, and partita-formats(5), made of docs/formats.md.
 
 usage: make_man.py PROGRAM FORMATS.md FOLDER
 """
@@ -41,7 +41,8 @@ def table_roff(rows):
         said = []
         for name, cell in zip(head[1:], row[1:]):
             if cell:
-                said.append(inline(cell) if name == "" or len(head) == 2 else f"{inline(name)}: {inline(cell)}")
+                plain = name == "" or len(head) == 2
+                said.append(inline(cell) if plain else f"{inline(name)}: {inline(cell)}")
         text += f".TP\n{inline(row[0]) or 'value'}\n" + "; ".join(said or ["\\&"]) + ".\n"
     return text
 
@@ -63,10 +64,11 @@ def roff(markdown):
             flush()
             fenced, block = line.startswith("```"), []
             i += fenced
-            while i < len(lines) and (not lines[i].startswith("```") if fenced else lines[i].startswith("    ")):
+            while i < len(lines) and (lines[i][:3] != "```" if fenced else lines[i][:4] == "    "):
                 block.append(lines[i] if fenced else lines[i][4:])
                 i += 1
-            text += ".PP\n.RS 4\n.nf\n" + "".join(escaped(one) + "\n" for one in block) + ".fi\n.RE\n"
+            block = "".join(escaped(one) + "\n" for one in block)
+            text += f".PP\n.RS 4\n.nf\n{block}.fi\n.RE\n"
             i += fenced
             continue
         heading = re.match(r"(#+) (.*)", line)
@@ -89,7 +91,7 @@ def roff(markdown):
             text += f".IP \\(bu 2\n{inline(line[2:])}\n"
         elif line.strip() == "":
             flush()
-        elif text.endswith("\n") and lines[i - 1].strip() and line.startswith("  ") and not paragraph:
+        elif lines[i - 1].strip() and line.startswith("  ") and not paragraph:
             text += inline(line.strip()) + "\n"  # goes on with a point of a list
         else:
             paragraph.append(line.strip())
@@ -99,7 +101,8 @@ def roff(markdown):
 
 
 def formats(markdown):
-    """The rows of the table of formats: file, form, who writes it, who reads it. `the same` is the row above."""
+    """The rows of the table of formats: file, form, who writes it, who reads it. `the same` is as
+    the row above."""
     rows, above = [], None
     for line in markdown.splitlines():
         row = cells(line)
@@ -112,17 +115,29 @@ def formats(markdown):
 
 
 def concerns(cell, command):
-    """Whether a cell names the command: `plan --fleet` is plan, `power plan` is not."""
-    return any(re.match(re.escape(command) + r"( -|$)", word) for word in re.findall(r"`([^`]*)`", cell))
+    """Whether a cell names the command: `plan --fleet` is plan, `power plan` is not, and `run` after
+    `kernels profile` is `kernels run`."""
+    family = ""
+    for said in re.findall(r"`([^`]*)`", cell):
+        words = said.split(" -")[0].split()
+        if len(words) > 1:
+            family = words[0]
+        elif family:
+            words.insert(0, family)
+        if words == command.split():
+            return True
+    return False
 
 
 def formats_part(rows, command):
     text = ""
     for file, form, writer, reader in rows:
-        said = [word for word, cell in (("reads", reader), ("writes", writer)) if concerns(cell, command)]
+        said = [word for word, cell in (("reads", reader), ("writes", writer))
+                if concerns(cell, command)]
         if said:
             text += f".TP\n{inline(file)}\n{inline(form)}; {' and '.join(said)} it.\n"
-    return f'.SH FORMATS\nDescribed in \\fBpartita\\-formats\\fR(5).\n{text}' if text else ""
+    head = ".SH FORMATS\nDescribed in \\fBpartita\\-formats\\fR(5).\n"
+    return head + text if text else ""
 
 
 def main(program, source, folder):
@@ -131,18 +146,18 @@ def main(program, source, folder):
     first, fifth = pathlib.Path(folder, "man1"), pathlib.Path(folder, "man5")
     fifth.mkdir(parents=True, exist_ok=True)
     subprocess.run([program, "man", "--pages", str(first)], check=True)
+    (first / "partita.1").chmod(0o644)
     for page in sorted(first.glob("partita-*.1")):
         page.chmod(0o644)
-        command = page.stem.removeprefix("partita-").replace("-", " ")
-        part = formats_part(rows, command)
+        part = formats_part(rows, page.stem.removeprefix("partita-").replace("-", " "))
         if part:
             text = page.read_text(encoding="utf-8")
-            page.write_text(text.replace(".SH SEE ALSO\n", part + ".SH SEE ALSO\n"), encoding="utf-8")
-    (first / "partita.1").chmod(0o644)
-    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    (fifth / "partita-formats.5").write_text(
-        f'.TH PARTITA\\-FORMATS 5 "" "{escaped(version)}" "File Formats"\n.SH NAME\n'
-        "partita\\-formats \\- what partita reads and writes\n.SH DESCRIPTION\n" + roff(markdown), encoding="utf-8")
+            text = text.replace(".SH SEE ALSO\n", part + ".SH SEE ALSO\n")
+            page.write_text(text, encoding="utf-8")
+    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    head = (f'.TH PARTITA\\-FORMATS 5 "" "{escaped(version.stdout.strip())}" "File Formats"\n'
+            ".SH NAME\npartita\\-formats \\- what partita reads and writes\n.SH DESCRIPTION\n")
+    (fifth / "partita-formats.5").write_text(head + roff(markdown), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -75,11 +75,8 @@ def compiled_in(build, targets, source):
     files = {one for one in inputs if one.endswith(".a") and os.path.isabs(one)}
     wanted = {one for one in inputs if one.endswith(".o")}
     ours = (str(source) + "/", str(build) + "/")
-    mine = False
-    for line in run("ninja", "-C", build, "-t", "deps").splitlines():
-        if not line.startswith(" "):
-            mine = line.split(":")[0] in wanted
-        elif mine:
+    for line in run("ninja", "-C", build, "-t", "deps", *sorted(wanted)).splitlines():
+        if line.startswith(" "):
             path = os.path.normpath(os.path.join(build, line.strip()))
             if not path.startswith(ours):
                 files.add(path)

@@ -16,7 +16,9 @@ bool LoudFiles::exists(const std::string& path) { return path != kStandard && fi
 
 Result<std::string> LoudFiles::read(const std::string& path) {
   Result<std::string> text = files_.read(path);
-  if (text) tell_(fmt::format("read {}, {} bytes", path == kStandard ? "standard input" : path, text->size()));
+  if (text)
+    tell_(fmt::format("read {}, {} bytes", path == kStandard ? "standard input" : path,
+                      text->size()));
   return text;
 }
 

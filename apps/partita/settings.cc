@@ -14,11 +14,22 @@ namespace partita::cli {
 namespace {
 
 // What Partita says to what it starts, and what its libraries hear.
-constexpr std::array kTaken = {
-    "PARTITA_ATTEMPT",      "PARTITA_CONFIG",           "PARTITA_ONNXRUNTIME", "PARTITA_PROFILE",
-    "PARTITA_REMOTE",       "PARTITA_REMOTE_CHECK",     "PARTITA_REMOTE_SHAPE",
-    "PARTITA_REMOTE_STATS", "PARTITA_REMOTE_TIMEOUT_MS", "PARTITA_REMOTE_TOKEN", "PARTITA_ROUNDS",
-    "PARTITA_RUN",          "PARTITA_SIM",              "PARTITA_TASK",        "PARTITA_WORKER"};
+constexpr std::array kTaken = {"PARTITA_ATTEMPT",
+                               "PARTITA_CONFIG",
+                               "PARTITA_LIBRARY",
+                               "PARTITA_ONNXRUNTIME",
+                               "PARTITA_PROFILE",
+                               "PARTITA_REMOTE",
+                               "PARTITA_REMOTE_CHECK",
+                               "PARTITA_REMOTE_SHAPE",
+                               "PARTITA_REMOTE_STATS",
+                               "PARTITA_REMOTE_TOKEN",
+                               "PARTITA_REMOTE_TIMEOUT_MS",
+                               "PARTITA_ROUNDS",
+                               "PARTITA_RUN",
+                               "PARTITA_SIM",
+                               "PARTITA_TASK",
+                               "PARTITA_WORKER"};
 
 // Flags that only the command line says.
 bool spoken(const std::string& flag) {
@@ -100,12 +111,11 @@ Result<void> check_all(const Document& document, const Node& section,
 }
 
 // A section's members: options of `flags` and sections of `children`.
-Result<void> check_command(const Document& document, const Node& section,
-                           const CLI::App& command) {
+Result<void> check_command(const Document& document, const Node& section, const CLI::App& command) {
   if (section.kind == Node::Kind::null) return {};
   if (section.kind != Node::Kind::object)
-    return bad_input(document.at(section), fmt::format("'{}': options with their values are wanted",
-                                                       command.get_name()));
+    return bad_input(document.at(section),
+                     fmt::format("'{}': options with their values are wanted", command.get_name()));
   const bool root = command.get_parent() == nullptr;
   const std::vector<std::string> flags = root ? std::vector<std::string>{} : flags_of(command);
   std::vector<std::string> names = flags;
@@ -185,9 +195,11 @@ void Settings::add_flags(CLI::App& command) {
     }
     CLI::Option* config = command.get_option("--config");
     if (root || config->get_group() == kEverywhere)
-      config->type_name("FILE")->group(kEverywhere)->description(fmt::format(
-          "Take options that are not given from this file (default: $PARTITA_CONFIG, else {})",
-          kSettingsFile));
+      config->type_name("FILE")
+          ->group(kEverywhere)
+          ->description(fmt::format(
+              "Take options that are not given from this file (default: $PARTITA_CONFIG, else {})",
+              kSettingsFile));
     add("--quiet", quiet_, "Say nothing but the result and what ends the command");
     add("--verbose", verbose_, "Also say where options came from, what is read and written, times");
   }

@@ -180,7 +180,8 @@ Result<void> RealFiles::write_atomic(const std::string& path, std::string_view c
 Result<void> write_output(const std::string& path, std::string_view content) {
   if (path == "-") {
     std::fflush(stdout);  // what was said before stands before it
-    if (!write_all(STDOUT_FILENO, content)) return failed(system_error("standard output", "cannot write"));
+    if (!write_all(STDOUT_FILENO, content))
+      return failed(system_error("standard output", "cannot write"));
     return {};
   }
   // Writing "to" a device or pipe (/dev/stdout, a FIFO) must write into it, not replace it.

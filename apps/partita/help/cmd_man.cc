@@ -91,8 +91,9 @@ std::string man_page(const CommandDoc& root) {
   text += fmt::format(".SH NAME\npartita \\- spatial GPU partitioning\n.SH SYNOPSIS\n.B {}\n",
                       roff(usage(root)));
   text += fmt::format(".SH DESCRIPTION\n{}\n.PP\n{}", roff(root.summary), kResults);
-  text += "File formats: \\fBpartita\\-formats\\fR(5). Each command has a page of its own, such as "
-          "\\fBpartita\\-plan\\fR(1).\n.SH COMMANDS\n";
+  text +=
+      "File formats: \\fBpartita\\-formats\\fR(5). Each command has a page of its own, such as "
+      "\\fBpartita\\-plan\\fR(1).\n.SH COMMANDS\n";
   for (const CommandDoc* command : flatten(root)) {
     if (command != &root) text += command_roff(*command);
   }
@@ -127,8 +128,7 @@ std::string command_page(const CommandDoc& command, const CommandDoc& root) {
     for (const std::string& example : command.examples) text += "    " + roff(example) + "\n";
     text += ".fi\n";
   }
-  return text + ending(root) +
-         ".SH SEE ALSO\n\\fBpartita\\fR(1), \\fBpartita\\-formats\\fR(5)\n";
+  return text + ending(root) + ".SH SEE ALSO\n\\fBpartita\\fR(1), \\fBpartita\\-formats\\fR(5)\n";
 }
 
 Result<Exit> run_man(Context& context, const CommandDoc& root, const std::string& folder) {
@@ -154,9 +154,8 @@ Command add_man(CLI::App& app) {
   auto folder = std::make_shared<std::string>();
   command->add_option("--pages", *folder, "Write it to this folder, and one page per command")
       ->type_name("DIR");
-  return {command, [&app, folder](Context& context) {
-            return run_man(context, describe(app), *folder);
-          }};
+  return {command,
+          [&app, folder](Context& context) { return run_man(context, describe(app), *folder); }};
 }
 
 }  // namespace partita::cli

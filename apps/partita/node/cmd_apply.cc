@@ -11,6 +11,7 @@
 #include "decide/serving_inputs.h"
 #include "flags.h"
 #include "node/devices.h"
+#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
 
@@ -133,8 +134,11 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
   }
 }
 
-Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Change& change) {
+Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& node,
+                  const actuate::Change& change) {
   const std::string content = flags.output.format == "json" ? actuate::change_json(change)
+                              : flags.output.format == "svg"
+                                  ? change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
   if (auto written = deliver(context, flags.output, content); !written) {
@@ -156,7 +160,7 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
                         ? std::string("the node already matches; nothing to do")
                         : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
                                       report->took.value, report->change.predicted.value));
-  return show(context, flags, report->change);
+  return show(context, flags, node, report->change);
 }
 
 // What the flags name: a file, or what the journal knows.
@@ -189,7 +193,7 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
   if (flags.dry_run) {
     const auto change = actuate::preview(doors, *wanted, options_of(flags));
     if (!change) return failed(change.error());
-    return show(context, flags, *change);
+    return show(context, flags, *node, *change);
   }
   Result<Exit> exit = carry_out(context, flags, *node, *wanted);
   const auto unfinished = load_unfinished(context, node->state_dir);
@@ -223,7 +227,7 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
                             "its workers to be ready, 0: 300"),
          0, kMaxWait)
       ->type_name("SECONDS");
-  add_output(command, flags.output, {"text", "json"});
+  add_output(command, flags.output, {"text", "json", "svg"});
 }
 
 struct DrainFlags {
@@ -293,6 +297,7 @@ Command add_apply(CLI::App& app) {
   add_flags(*command, *flags);
   command->footer(
       "partita apply plan.json --dry-run\n"
+      "partita apply plan.json --dry-run --format svg -o change.svg\n"
       "partita apply plan.json --min-available 0.8 --format json\n"
       "partita apply plan.json --driver sim --machine machine.yaml\n"
       "partita apply --again");
