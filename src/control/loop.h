@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "actuate/apply.h"
+#include "actuate/journal.h"
 #include "actuate/wanted.h"
 #include "actuate/workers_state.h"
 #include "base/result.h"
@@ -84,8 +85,7 @@ struct Seen {
   // Read now. An error of the driver leaves what depends on the node alone.
   Result<device::NodeState> state = device::NodeState{};
   Result<actuate::Assignment> assignment = actuate::Assignment{};
-  // A change in the journal that is not done, and by its number; none of ours may be among them.
-  bool unfinished = false;
+  Result<actuate::JournalState> journal = actuate::JournalState{};
   std::optional<telemetry::Sample> sample = {};
   bool gateway = false;  // one runs; without it rates are not known
   std::vector<ServiceLoad> loads = {};

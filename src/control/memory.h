@@ -39,6 +39,7 @@ struct Target {
   int survive = 0;
   std::vector<GpuNamed> gpus;  // which GPU of the plan is which
   bool done = false;           // the node has been as this wants it
+  std::string reduced;         // what was left out because there is not enough; empty: nothing
   bool operator==(const Target&) const = default;
 };
 
@@ -46,6 +47,7 @@ struct Target {
 struct OutGpu {
   std::string uuid, why;
   bool by_person = false;
+  bool errors = false;  // until it is reset or given back
   std::int64_t since_ms = 0;
   std::int64_t well_ms = 0;  // since when it seems to be well again; 0: it does not
   bool operator==(const OutGpu&) const = default;

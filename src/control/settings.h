@@ -12,6 +12,7 @@
 #include "base/form.h"
 #include "base/result.h"
 #include "control/request.h"
+#include "plan/serving.h"
 
 namespace partita::control {
 

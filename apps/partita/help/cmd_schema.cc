@@ -7,6 +7,9 @@
 #include "base/nearest.h"
 #include "base/table.h"
 #include "commands.h"
+#include "control/memory.h"
+#include "control/settings.h"
+#include "control/snapshot.h"
 #include "forms/document_kinds.h"
 #include "model/energy/energy_forms.h"
 #include "model/floorplan/session_forms.h"
@@ -26,6 +29,9 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
+  kinds.push_back(control::snapshot_kind());
+  kinds.push_back(control::memory_kind());
+  kinds.push_back(control::settings_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }
