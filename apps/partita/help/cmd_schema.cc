@@ -11,6 +11,7 @@
 #include "control/settings.h"
 #include "control/snapshot.h"
 #include "forms/document_kinds.h"
+#include "history/event.h"
 #include "model/energy/energy_forms.h"
 #include "model/floorplan/session_forms.h"
 #include "serve/load/load_report.h"
@@ -26,6 +27,7 @@ std::vector<DocumentKind> all_kinds() {
   for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : energy::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : floorplan::document_kinds()) kinds.push_back(kind);
+  for (const DocumentKind& kind : history::document_kinds()) kinds.push_back(kind);
   kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
