@@ -54,8 +54,7 @@ Result<void> run_hook(const HookDoors& doors, const Hook& hook,
   const Result<Pid> pid = doors.processes.start(
       {.argv = hook.command, .environment = environment, .log_file = doors.log_file});
   if (!pid) return failed(pid.error());
-  const std::int64_t limit =
-      doors.clock.now_ns() + static_cast<std::int64_t>(hook.timeout_s * 1e9);
+  const std::int64_t limit = doors.clock.now_ns() + static_cast<std::int64_t>(hook.timeout_s * 1e9);
   bool killed = false;
   while (true) {
     const std::optional<int> status = status_of(doors.processes, *pid);

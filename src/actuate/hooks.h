@@ -39,8 +39,8 @@ void describe_hook(Form& f, Hook& hook);
 struct HookDoors {
   Processes& processes;  // for hooks alone: their ends are asked of it
   Clock& clock;
-  std::string log_file = {};              // gets their output; empty: it is thrown away
-  std::function<void()> meanwhile = {};   // called often while one runs
+  std::string log_file = {};             // gets their output; empty: it is thrown away
+  std::function<void()> meanwhile = {};  // called often while one runs
 };
 
 // Runs one hook to its end: timeout, or environment with its status.

@@ -59,10 +59,10 @@ TEST(Hooks, AreReadFromASettingsFileAndRefusedWithTheLine) {
                                  "    command: [systemctl, stop, dcgm-exporter]\n"
                                  "    on_failure: go_on\n");
   ASSERT_TRUE(hooks) << to_string(hooks.error());
-  EXPECT_EQ(*hooks, (std::vector<Hook>{{"stop-exporter",
-                                        {"systemctl", "stop", "dcgm-exporter"},
-                                        30,
-                                        HookFailure::go_on}}));
+  EXPECT_EQ(
+      *hooks,
+      (std::vector<Hook>{
+          {"stop-exporter", {"systemctl", "stop", "dcgm-exporter"}, 30, HookFailure::go_on}}));
   const auto none = parse_hooks("agent.yaml", "policy: {}\n");
   ASSERT_TRUE(none);
   EXPECT_TRUE(none->empty());

@@ -45,9 +45,12 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
 std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
 
 Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long changes) {
-  if (auto made = doors.files.make_directories(doors.state_dir); !made) return failed(made.error());
+  if (!doors.dry_run)
+    if (auto made = doors.files.make_directories(doors.state_dir); !made)
+      return failed(made.error());
   Result<AgentMemory> memory = read_memory(doors.files, memory_path(doors.state_dir));
   if (!memory) return failed(memory.error());
+  if (doors.dry_run) memory->mode_set = false;  // the settings' mode holds, and that is observe
   return std::unique_ptr<Agent>(
       new Agent(std::move(doors), std::move(world), *std::move(memory), changes));
 }
@@ -133,10 +136,12 @@ Seen Agent::look() {
     seen.assignment = *assignment_.value;
   }
   const std::string journal = actuate::journal_path(doors_.state_dir);
-  if (const auto text = text_of(doors_.files, journal); text && *text) {
+  if (const auto text = text_of(doors_.files, journal); !text) {
+    seen.journal = failed(text.error());
+  } else if (*text) {
     if (!journal_.value || journal_.text != **text)
       journal_ = {**text, actuate::read_journal(doors_.files, journal)};
-    seen.unfinished = *journal_.value && (*journal_.value)->pending();
+    seen.journal = *journal_.value;
   }
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   read_gateway(seen);
@@ -158,7 +163,7 @@ Deeds Agent::look_once() { return loop_.step(doors_.wall_ms(), look()); }
 
 void Agent::decide() {
   if (doors_.errands)
-    for (const auto& errand : doors_.errands()) errand();
+    for (const auto& errand : doors_.errands()) errand(*this);
   std::vector<Inquiry> asked = std::exchange(waiting_, {});
   if (doors_.inquiries)
     for (Inquiry& one : doors_.inquiries()) asked.push_back(std::move(one));
@@ -168,6 +173,7 @@ void Agent::decide() {
 }
 
 bool Agent::keep_memory() {
+  if (doors_.dry_run) return true;
   const auto kept =
       doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
   std::string& said = complaints_["memory"];
@@ -199,12 +205,13 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   if (doors_.batch_gpus) doors_.batch_gpus(deeds.batch_gpus);
   if (doors_.batch)
     for (const BatchDeed& batch : deeds.batches) doors_.batch(batch);
+  if (doors_.dry_run) deeds.apply.reset();
   if (deeds.apply && kept) to_apply_ = std::move(deeds.apply);
   if (deeds.apply && !kept)
     ended_.push_back({deeds.apply->change,
                       environment_error(doors_.state_dir, "the agent's memory cannot be kept"), 0});
   next_look_ms_ = ended_.empty() ? deeds.next_look_ms : doors_.wall_ms();
-  if (doors_.publish) doors_.publish(loop_.snapshot());
+  if (doors_.publish) doors_.publish(loop_.snapshot(), loop_.memory());
 }
 
 std::int64_t Agent::step() {
@@ -239,8 +246,13 @@ Result<void> Agent::run_hooks(const std::vector<std::string>& names, const char*
 
 Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
   if (auto ran = run_hooks(deed.hooks_before, "before", deed.change); !ran) return ran;
-  actuate::Doors doors{doors_.driver,    doors_.files,      doors_.clock,     catalogue_,
-                       doors_.state_dir, doors_.processes, [this] { return pump(); }};
+  actuate::Doors doors{doors_.driver,
+                       doors_.files,
+                       doors_.clock,
+                       catalogue_,
+                       doors_.state_dir,
+                       doors_.processes,
+                       [this] { return pump(); }};
   const auto told = [this](const actuate::ApplyEvent& event) {
     using Kind = actuate::ApplyEvent::Kind;
     if (event.kind == Kind::begin || event.kind == Kind::retry) applying_->steps = 0;

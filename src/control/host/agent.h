@@ -34,9 +34,10 @@ struct AgentDoors {
   std::string state_dir;
   std::string services_file = {};  // empty: what is wanted comes by requests alone
   Processes* processes = nullptr;  // see actuate::Doors
+  bool dry_run = false;            // nothing is kept, nothing is changed
   bool telemetry = true;           // reads what GPUs say of themselves at each look
   std::function<std::vector<Inquiry>()> inquiries = {};
-  std::function<std::vector<std::function<void()>>()> errands = {};
+  std::function<std::vector<std::function<void(class Agent&)>>()> errands = {};
   std::function<std::vector<HealthEvent>()> health = {};
   std::function<bool()> ending = {};  // asked often: somebody wants the agent to end
   std::function<BatchNow()> batch_now = {};
@@ -45,7 +46,7 @@ struct AgentDoors {
   std::function<void(const Notice&)> notify = {};
   std::function<void(const BatchDeed&)> batch = {};
   std::function<void(const std::vector<std::string>&)> batch_gpus = {};
-  std::function<void(const Snapshot&)> publish = {};
+  std::function<void(const Snapshot&, const AgentMemory&)> publish = {};
   std::function<void(const std::string&)> say = {};  // a sentence each
   // Runs the hook of that name; `phase` is before or after.
   std::function<Result<void>(const std::string& name, const std::string& phase, long change)> hook =

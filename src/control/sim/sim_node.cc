@@ -210,8 +210,8 @@ SimNode::SimNode(SimNodeOptions options, const hw::Catalogue& catalogue)
   machine_ = drivers::sim::own_machine(std::move(options_.machine), *clock_, 1);
   inner_ = std::make_unique<drivers::sim::SimDriver>(*machine_);
   faulty_ = std::make_unique<device::FaultyDriver>(
-      *inner_, *clock_,
-      fault_script(options_.troubles.driver_faults, Rng(options_.seed).split(8)), [] {});
+      *inner_, *clock_, fault_script(options_.troubles.driver_faults, Rng(options_.seed).split(8)),
+      [] {});
   driver_ = std::make_unique<DriverDoor>(*this);
   processes_ =
       std::make_unique<SimProcesses>(*clock_, [](const ProcessSpec&) { return SimBehaviour{}; });
@@ -303,9 +303,9 @@ double SimNode::most_rps(const actuate::AssignedSegment& segment) const {
     }();
     const auto table = entry.profiles.find(wanted->wanted.model);
     if (profile < 0 || table == entry.profiles.end()) continue;
-    const auto* point =
-        profile::find_point(table->second, entry.gpu.profiles[static_cast<std::size_t>(profile)].gpcs,
-                            segment.batch, segment.processes);
+    const auto* point = profile::find_point(
+        table->second, entry.gpu.profiles[static_cast<std::size_t>(profile)].gpcs, segment.batch,
+        segment.processes);
     if (point != nullptr) return point->throughput.value;
   }
   return segment.throughput_rps;
@@ -376,8 +376,8 @@ void SimNode::follow_assignment() {
   const auto assignment = actuate::parse_assignment(found->first, followed_);
   CHECK(assignment.has_value());
   for (auto& [device, crew] : crews_) {
-    const auto same = std::ranges::find(assignment->segments, device,
-                                        &actuate::AssignedSegment::device);
+    const auto same =
+        std::ranges::find(assignment->segments, device, &actuate::AssignedSegment::device);
     const bool stays = same != assignment->segments.end() && *same == crew.segment;
     if (!stays && !crew.leave_ns)
       crew.leave_ns = now_ + static_cast<std::int64_t>((0.5 + 1.5 * rng_.uniform()) * kNs);
@@ -451,10 +451,10 @@ std::string SimNode::gateway_text() {
     if (crew.pid == 0 || crew.ready_ns > now_) continue;
     if (!crew.leave_ns) capacity[crew.segment.service] += most_.at(device);
     for (int index = 0; index < crew.segment.processes; ++index)
-      state.workers.push_back({device, index, crew.segment.service, crew.pid,
-                               crew.leave_ns ? actuate::WorkerReadiness::leaving
-                                             : actuate::WorkerReadiness::ready,
-                               0.1});
+      state.workers.push_back(
+          {device, index, crew.segment.service, crew.pid,
+           crew.leave_ns ? actuate::WorkerReadiness::leaving : actuate::WorkerReadiness::ready,
+           0.1});
   }
   for (std::size_t s = 0; s < options_.services.size(); ++s) {
     const SimTally& tally = counted_[s];
@@ -471,8 +471,8 @@ std::string SimNode::gateway_text() {
 
 double SimNode::per_day(Trouble kind) const {
   const SimTroubles& t = options_.troubles;
-  const double per_day[] = {t.reboots, t.lost_gpus,     t.xids,            t.ecc,
-                            t.foreign, t.worker_deaths, t.gateway_restarts};
+  const double per_day[] = {t.reboots,       t.lost_gpus,       t.xids, t.ecc, t.foreign,
+                            t.worker_deaths, t.gateway_restarts};
   return per_day[static_cast<std::size_t>(kind)];
 }
 

@@ -153,8 +153,8 @@ class SimNode {
   std::vector<Later> later_;
   std::array<std::int64_t, static_cast<std::size_t>(Trouble::count)> next_{};
   std::vector<HealthEvent> health_;
-  std::vector<SimTally> tallies_;      // by service
-  std::vector<SimTally> counted_;      // since the gateway began
+  std::vector<SimTally> tallies_;       // by service
+  std::vector<SimTally> counted_;       // since the gateway began
   std::map<std::string, double> most_;  // see most_rps
   std::map<std::string, long> events_;
   Pid gateway_ = 0;

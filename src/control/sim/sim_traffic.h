@@ -11,15 +11,15 @@
 namespace partita::control {
 
 struct TrafficShape {
-  double trough = 0.3;          // of a day without rates of its own: lowest rate, share of the file's
-  double weekend = 0.8;         // of Saturday and Sunday
+  double trough = 0.3;   // of a day without rates of its own: lowest rate, share of the file's
+  double weekend = 0.8;  // of Saturday and Sunday
   double shifts_per_day = 0.5;  // the level moves to another one and stays there
   double shift = 0.2;           // by at most so much, up or down
   double bursts_per_day = 2;
-  double burst = 0.5;           // on top, at most
-  double burst_minutes = 20;    // mean
-  double ramp_minutes = 8;      // a burst takes so long to rise and to fall
-  double noise = 0.02;          // standard deviation of a minute
+  double burst = 0.5;         // on top, at most
+  double burst_minutes = 20;  // mean
+  double ramp_minutes = 8;    // a burst takes so long to rise and to fall
+  double noise = 0.02;        // standard deviation of a minute
 };
 
 class SimTraffic {

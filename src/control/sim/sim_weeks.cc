@@ -17,7 +17,8 @@ constexpr int kMostPoints = 1'000;  // of the line
 constexpr std::int64_t kLeastPointNs = 600'000'000'000;
 
 // GPUs of the plan for every service's highest rate; 0 where there is none.
-Result<int> gpus_for_the_peak(const WeeksOptions& options, const std::vector<SimService>& services) {
+Result<int> gpus_for_the_peak(const WeeksOptions& options,
+                              const std::vector<SimService>& services) {
   plan::ServingProblem problem;
   for (const SimService& one : services) {
     problem.services.push_back(one.wanted);
@@ -47,9 +48,9 @@ Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
   std::vector<SimService> services;
   const Rng rng(options.seed);
   for (std::size_t s = 0; s < parsed->services.size(); ++s)
-    services.push_back({parsed->services[s],
-                        SimTraffic(parsed->services[s], options.shape,
-                                   options.days * plan::kMinutesOfDay, rng.split(100 + s))});
+    services.push_back(
+        {parsed->services[s], SimTraffic(parsed->services[s], options.shape,
+                                         options.days * plan::kMinutesOfDay, rng.split(100 + s))});
   std::unique_ptr<SimWeeks> weeks(new SimWeeks(std::move(options)));
   const WeeksOptions& kept = weeks->options_;
   weeks->node_ = std::make_unique<SimNode>(
@@ -78,8 +79,8 @@ void SimWeeks::begin_agent() {
 }
 
 void SimWeeks::note_point() {
-  const std::int64_t every =
-      std::max(kLeastPointNs, options_.days * kDayNanos / kMostPoints / kLeastPointNs * kLeastPointNs);
+  const std::int64_t every = std::max(
+      kLeastPointNs, options_.days * kDayNanos / kMostPoints / kLeastPointNs * kLeastPointNs);
   if (node_->now_ns() < next_point_ns_) return;
   next_point_ns_ = (node_->now_ns() / every + 1) * every;
   WeeksPoint& point = line_.emplace_back();

@@ -16,7 +16,7 @@ namespace partita::control {
 inline constexpr int kMostSimDays = 366;
 
 struct WeeksOptions {
-  World world;                    // profiles: of the machine's models
+  World world;                                  // profiles: of the machine's models
   std::string services_file = "services.yaml";  // its name, for messages
   std::string services_text;
   drivers::sim::Machine machine;

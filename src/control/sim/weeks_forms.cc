@@ -71,8 +71,9 @@ void describe_weeks(Form& f, WeeksReport& report) {
 }
 
 std::string minutes_text(double seconds) {
-  return seconds < 1 ? "0" : fmt::format("{}:{:02}", static_cast<int>(seconds) / 60,
-                                         static_cast<int>(seconds) % 60);
+  return seconds < 1 ? "0"
+                     : fmt::format("{}:{:02}", static_cast<int>(seconds) / 60,
+                                   static_cast<int>(seconds) % 60);
 }
 
 }  // namespace
@@ -87,7 +88,8 @@ std::string weeks_text(const WeeksReport& report) {
                           minutes_text(one.longest_short_s)});
   std::string text = to_string(table);
   text += fmt::format(
-      "\n{} days, {} GPUs, seed {}: {:.1f} GPU-hours, {:.2f} of the {:.1f} that {} GPUs planned for "
+      "\n{} days, {} GPUs, seed {}: {:.1f} GPU-hours, {:.2f} of the {:.1f} that {} GPUs planned "
+      "for "
       "the peak would take\n",
       report.days, report.gpus, report.seed, report.gpu_hours,
       report.peak_gpu_hours > 0 ? report.gpu_hours / report.peak_gpu_hours : 0,
@@ -114,14 +116,15 @@ DocumentKind weeks_kind() {
 }
 
 std::string weeks_svg(const WeeksReport& report) {
-  forms::TimePlot plot{.title = fmt::format("{} days of an agent", report.days),
-                       .subtitle = fmt::format("rates and what was ready for them; {:.1f} GPU-hours "
-                                               "of {:.1f} for the peak",
-                                               report.gpu_hours, report.peak_gpu_hours),
-                       .unit = "req/s",
-                       .seconds = {},
-                       .lines = {},
-                       .levels = {}};
+  forms::TimePlot plot{
+      .title = fmt::format("{} days of an agent", report.days),
+      .subtitle = fmt::format("rates and what was ready for them; {:.1f} GPU-hours "
+                              "of {:.1f} for the peak",
+                              report.gpu_hours, report.peak_gpu_hours),
+      .unit = "req/s",
+      .seconds = {},
+      .lines = {},
+      .levels = {}};
   for (const WeeksPoint& point : report.line) plot.seconds.push_back(point.hour * 3600);
   for (std::size_t s = 0; s < report.services.size(); ++s) {
     forms::TimeLine rate{report.services[s].name, {}}, ready{rate.name + ", ready", {}};
