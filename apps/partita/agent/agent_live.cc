@@ -23,8 +23,8 @@ constexpr std::int64_t kTidyMs = 60'000;
 constexpr std::int64_t kMilli = 1'000'000;
 
 std::int64_t wall_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 // What a live agent owns, from when it has read its settings until it ends.

@@ -357,6 +357,7 @@ void SimNode::account(std::int64_t until_ns) {
       tally->shed += shed;
       tally->missed += lost - shed;
     }
+    if (s < floors_.size() && planned < floors_[s] * (1 - 1e-9)) below_s_[s] += seconds;
     SimTally& tally = tallies_[s];
     const bool is_short = rate_now > planned;
     tally.short_now_s = is_short ? tally.short_now_s + seconds : 0;
@@ -550,6 +551,7 @@ void SimNode::foreign_change() {
     } else if (const auto made = machine.create_instance(gpu, 0, std::nullopt)) {
       const int gpcs = there.model->profiles[0].gpcs;
       CHECK(machine.create_compute(gpu, made->value, gpcs, std::nullopt).has_value());
+      foreign_.insert(there.find(made->value)->compute.front().uuid);
       what = fmt::format("makes gi {} on gpu {}", made->value, gpu);
     }
   });

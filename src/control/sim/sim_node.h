@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,14 @@ class SimNode {
   int gpus_used() const;                        // with instances
   double gpu_seconds() const { return gpu_seconds_; }
   long created() const { return created_; }
+  // From now on: how long each service had less than that ready, in seconds.
+  void watch_floors(std::vector<double> floors) {
+    below_s_.assign(floors.size(), 0);
+    floors_ = std::move(floors);
+  }
+  const std::vector<double>& below_floor_s() const { return below_s_; }
+  // MIG devices that others made.
+  const std::set<std::string>& foreign() const { return foreign_; }
   const std::map<std::string, long>& events() const { return events_; }
   drivers::sim::Machine machine();
   device::NodeState look();
@@ -159,6 +168,8 @@ class SimNode {
   std::map<std::string, long> events_;
   Pid gateway_ = 0;
   std::int64_t next_pid_ = 500'000;
+  std::vector<double> floors_, below_s_;  // by service
+  std::set<std::string> foreign_;
   double gpu_seconds_ = 0;
   long created_ = 0;
   bool reboot_due_ = false, in_advance_ = false;

@@ -70,6 +70,9 @@ void SimWeeks::begin_agent() {
     if (recorded) recorded(event);
     return {};
   };
+  doors.publish = [this](const Snapshot& now, const AgentMemory&) {
+    if (published) published(now);
+  };
   doors.say = [this](const std::string& sentence) {
     if (node_->log) node_->log("agent says: " + sentence);
   };

@@ -1,5 +1,5 @@
-// Simulated weeks of an agent: the real loop, the real apply and the real journal on a SimNode, from
-// look to look in virtual time, and what came of it. Deterministic: the same options give the same
+// Simulated weeks of an agent: the real loop, the real apply and the real journal on a SimNode,
+// from look to look in virtual time, and what came of it. Deterministic: the same options give the same
 // report. `partita agent --simulate` and the fleet of tests/agent run this.
 #pragma once
 
@@ -77,6 +77,8 @@ class SimWeeks {
   const Snapshot* snapshot() const { return agent_ ? &agent_->snapshot() : nullptr; }
   // Hears what the history would be told.
   std::function<void(const history::Event&)> recorded = {};
+  // Hears every snapshot.
+  std::function<void(const Snapshot&)> published = {};
 
   Result<WeeksReport> report();
 
