@@ -42,7 +42,9 @@ const plan::FleetEntry& a100s() {
     const auto laws =
         profile::parse_laws("a100-80gb.json", source_text("data/profiles/a100-80gb.json"));
     CHECK(laws.has_value());
-    return plan::FleetEntry{gpu, profile::table_from_laws(*laws, gpu), {}, 1};
+    auto table = profile::table_from_laws(*laws, gpu);
+    CHECK(table.has_value());
+    return plan::FleetEntry{gpu, *std::move(table), {}, 1};
   }();
   return entry;
 }
