@@ -32,6 +32,7 @@ Command add_rollback(CLI::App& app);
 Command add_drain(CLI::App& app);
 Command add_capture(CLI::App& app);
 Command add_replay(CLI::App& app);
+Command add_agent(CLI::App& app);
 Command add_workers(CLI::App& app);
 Command add_worker(CLI::App& app);
 Command add_gateway(CLI::App& app);
