@@ -122,7 +122,7 @@ TEST(Attribution, OneTenantAloneIsCertainAndErrorsAreThatOfTwo) {
 }
 
 // By hand: halves of a board, equally busy, 80 and 20 W by the model. A model that is sure is taken
-// at its word; one that is as unsure as kernels differ, or more, goes a fifth of the way to 50 : 50.
+// at its word; one that is as unsure as kernels differ, or more, goes a fifth of the way to halves.
 TEST(Attribution, AnUnsureModelIsDrawnTowardsActivity) {
   for (const auto& [error, first] : {std::pair{0.0, 80.0},
                                      {0.25, 74.0},
