@@ -30,7 +30,7 @@ PanelScale panel_scale(double low, double high) {
 }
 
 // The lines as they are drawn: of a whole, sums from the first on.
-std::vector<std::vector<double>> drawn(const TimePanel& panel, std::size_t times) {
+std::vector<std::vector<double>> drawn_lines(const TimePanel& panel, std::size_t times) {
   std::vector<std::vector<double>> values;
   for (const TimeLine& line : panel.lines) {
     CHECK(line.values.size() == times);
@@ -133,7 +133,7 @@ std::string time_panels_svg(const TimePanels& plot) {
   PanelPlace place{top, {}, plot.seconds.front(), plot.seconds.back()};
   int fill = 0;
   for (const TimePanel& panel : plot.panels) {
-    const std::vector<std::vector<double>> values = drawn(panel, plot.seconds.size());
+    const std::vector<std::vector<double>> values = drawn_lines(panel, plot.seconds.size());
     place.top = top;
     place.y = scale_of_panel(panel, values);
     if (panel.stacked) put_areas(page, place, plot, values, fill);
