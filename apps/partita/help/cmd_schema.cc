@@ -7,6 +7,9 @@
 #include "base/nearest.h"
 #include "base/table.h"
 #include "commands.h"
+#include "control/memory.h"
+#include "control/settings.h"
+#include "control/snapshot.h"
 #include "decide/difference.h"
 #include "forms/document_kinds.h"
 #include "history/event.h"
@@ -32,6 +35,9 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
+  kinds.push_back(control::snapshot_kind());
+  kinds.push_back(control::memory_kind());
+  kinds.push_back(control::settings_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }
@@ -64,10 +70,7 @@ Command add_schema(CLI::App& app) {
   auto kind = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
-  command
-      ->add_option("-o,--output", output->file,
-                   "Write the result to FILE, atomically: old or new content, never a mix")
-      ->type_name("FILE");
+  add_output_file(*command, output->file);
   command->footer("partita schema ServingPlan");
   return {command,
           [kind, output](Context& context) { return run_schema(context, *kind, *output); }};

@@ -15,17 +15,17 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/unix_socket.h"
 #include "serve/http/http_response.h"
 
 namespace partita::serve {
 namespace {
 
 using Moved = HttpStream::Moved;
-
-constexpr std::uint64_t kMaxFetched = 1u << 20;  // bytes of a body
 
 struct FreeSsl {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
@@ -44,6 +44,10 @@ Result<SslContext> context_of(const TlsWishes& wishes) {
   if (!context) return environment_error("TLS", ssl_reason());
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  if (!wishes.certificate.empty() &&
+      (SSL_CTX_use_certificate_chain_file(context.get(), wishes.certificate.c_str()) != 1 ||
+       SSL_CTX_use_PrivateKey_file(context.get(), wishes.key.c_str(), SSL_FILETYPE_PEM) != 1))
+    return bad_input(wishes.certificate, "cannot be shown as a certificate: " + ssl_reason());
   if (wishes.insecure) return context;
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   const bool trusted =
@@ -138,6 +142,11 @@ struct HttpDialer::Impl {
   sockaddr_storage address{};
   socklen_t address_size = 0;
   SslContext tls;
+  std::optional<UnixAddress> unix_address;
+
+  const sockaddr* where() const {
+    return unix_address ? unix_address->get() : reinterpret_cast<const sockaddr*>(&address);
+  }
 };
 
 HttpDialer::HttpDialer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -164,15 +173,24 @@ Result<HttpDialer> HttpDialer::to(const Url& url, const TlsWishes& tls) {
   return HttpDialer(std::move(impl));
 }
 
+Result<HttpDialer> HttpDialer::to_socket(const std::string& path) {
+  auto impl = std::make_unique<Impl>();
+  auto address = UnixAddress::of(path);
+  if (!address) return failed(address.error());
+  impl->unix_address = *std::move(address);
+  impl->address.ss_family = AF_UNIX;
+  impl->address_size = UnixAddress::size();
+  return HttpDialer(std::move(impl));
+}
+
 HttpStream HttpDialer::dial() const {
   HttpStream stream;
   auto made = std::make_unique<HttpStream::Impl>(
       ::socket(impl_->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (made->fd.get() < 0) return stream;
   const int on = 1;
-  ::setsockopt(made->fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const auto* address = reinterpret_cast<const sockaddr*>(&impl_->address);
-  const int code = ::connect(made->fd.get(), address, impl_->address_size);
+  if (!impl_->unix_address) ::setsockopt(made->fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const int code = ::connect(made->fd.get(), impl_->where(), impl_->address_size);
   if (code != 0 && errno != EINPROGRESS) return stream;
   made->connecting = code != 0;
   if (impl_->tls) {
@@ -196,8 +214,8 @@ namespace {
 // Both directions of one request, until the answer is there.
 class OneFetch {
  public:
-  OneFetch(HttpStream stream, const std::string& request)
-      : stream_(std::move(stream)), request_(request) {}
+  OneFetch(HttpStream stream, const std::string& request, std::uint64_t most_bytes)
+      : stream_(std::move(stream)), request_(request), answer_(most_bytes) {}
   int descriptor() const { return stream_.descriptor(); }
   bool writes() const { return sent_ < request_.size(); }
   const HttpResponse& answer() const { return answer_; }
@@ -232,18 +250,18 @@ class OneFetch {
   HttpStream stream_;
   const std::string& request_;
   std::size_t sent_ = 0;
-  HttpResponse answer_{kMaxFetched};
+  HttpResponse answer_;
 };
 
 }  // namespace
 
 Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request, Clock& clock,
-                            std::int64_t patience_ns) {
+                            std::int64_t patience_ns, std::uint64_t most_bytes) {
   HttpStream stream = dialer.dial();
   if (!stream.open())
     return environment_error("", std::string("cannot connect: ") + std::strerror(errno));
   const std::int64_t until = clock.now_ns() + patience_ns;
-  OneFetch one(std::move(stream), request);
+  OneFetch one(std::move(stream), request, most_bytes);
   while (one.pump()) {
     const std::int64_t left = until - clock.now_ns();
     if (left <= 0) return environment_error("", "no answer in time");

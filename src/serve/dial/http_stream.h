@@ -19,6 +19,7 @@ namespace partita::serve {
 struct TlsWishes {
   std::string ca_file;    // certificates to trust instead of the system's; empty: the system's
   bool insecure = false;  // any certificate will do
+  std::string certificate = {}, key = {};  // that this client shows; empty: none
 };
 
 class HttpStream {
@@ -51,6 +52,8 @@ class HttpDialer {
  public:
   // Looks the host up once, blocking.
   static Result<HttpDialer> to(const Url& url, const TlsWishes& tls);
+  // A Unix socket of this machine.
+  static Result<HttpDialer> to_socket(const std::string& path);
   HttpDialer(HttpDialer&&) noexcept;
   ~HttpDialer();
 
@@ -67,8 +70,9 @@ struct FetchedAnswer {
   int status = 0;
   std::string body;
 };
+inline constexpr std::uint64_t kMaxFetched = 1u << 20;  // bytes of a body
 // Sends a request on a connection of its own and waits for the answer, at most that long.
 Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request, Clock& clock,
-                            std::int64_t patience_ns);
+                            std::int64_t patience_ns, std::uint64_t most_bytes = kMaxFetched);
 
 }  // namespace partita::serve
