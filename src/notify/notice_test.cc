@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/document.h"
+#include "base/source_text.h"
 
 namespace partita::notify {
 namespace {
@@ -17,6 +17,16 @@ TEST(Notice, IsReadAsItWasWritten) {
   }
   EXPECT_EQ(chat_json({Alarm::gpu_out, 1, "n", "", 0, "GPU 1 is \"out\""}),
             "{\"text\": \"n: GPU 1 is \\\"out\\\"\"}\n");
+}
+
+TEST(Notice, TheDocumentedExampleIsReadAndWrittenAsItStands) {
+  const std::string text = source_text("docs/formats.md");
+  const std::string open = "```json\n";
+  const auto begin = text.find(open, text.find("\n## Notice\n")) + open.size();
+  const std::string example = text.substr(begin, text.find("```\n", begin) - begin);
+  const auto notice = parse_notice("formats.md", example);
+  ASSERT_TRUE(notice) << to_string(notice.error());
+  EXPECT_EQ(notice_json(*notice), example);
 }
 
 TEST(Receivers, AreReadFromTheirKeyAlone) {
