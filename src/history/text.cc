@@ -43,7 +43,7 @@ const char* verb(const Event& event) {
         case Outcome::interrupted:
           return "interrupted";
         default:
-          return "applied";
+          return event.change != 0 ? "applied" : "done";
       }
     case EventKind::repair:
       return "drift";

@@ -102,7 +102,7 @@ void Chronicle::end(const Result<void>& outcome, const std::string& detail,
 }
 
 void Chronicle::keep_drain(const std::vector<std::string>& devices, const Result<void>& drained) {
-  keep({.kind = EventKind::step,
+  keep({.kind = EventKind::applied,
         .subject = devices.size() == 1 ? devices.front() : "",
         .outcome = outcome_of(drained),
         .detail = drained ? fmt::format("drained {}", fmt::join(devices, ", "))

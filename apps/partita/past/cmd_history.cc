@@ -25,7 +25,7 @@ struct HistoryFlags {
   std::vector<std::string> kinds;
   long change = 0;
   int most = 50;
-  bool follow = false;
+  bool follow = false, steps = false;
   Output output;
 };
 
@@ -54,6 +54,12 @@ Result<history::EventQuery> query_of(const HistoryFlags& flags) {
       return bad_input("--kind",
                        fmt::format("'{}' is no kind; there are {}", word, fmt::join(words, ", ")));
     query.kinds.push_back(*kind);
+  }
+  // What people want to read first: steps only of what they ask for.
+  const bool all = flags.steps || flags.output.format == "json" || flags.change > 0;
+  if (query.kinds.empty() && !all) {
+    query.kinds = history::event_kinds();
+    std::erase(query.kinds, history::EventKind::step);
   }
   if (!flags.since.empty()) {
     const auto ago = ago_ms(flags.since);
@@ -123,6 +129,7 @@ Command add_history(CLI::App& app) {
   within(command->add_option("--most", flags->most, "At most so many events"), 1, history::kMaxRows)
       ->type_name("N")
       ->capture_default_str();
+  command->add_flag("--steps", flags->steps, "Show the steps of all changes, too");
   command->add_flag("--follow", flags->follow, "Go on with what happens from now on, a line each");
   add_past(*command, flags->past);
   add_output(*command, flags->output, {"text", "json"});
