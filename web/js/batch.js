@@ -2,7 +2,7 @@
 import { attr, clock, el, joules, keyed, known, num, percent, plural, show, style, text, watts } from "./dom.js";
 import { get } from "./feed.js";
 import { looksOf } from "./model.js";
-import { niceStep } from "./chart.js";
+import { timeTicks } from "./chart.js";
 
 const laneOf = (task) => `${task.gpu_uuid ?? task.gpu ?? "?"} ${task.profile ?? ""} ${task.start ?? ""}`;
 
@@ -15,6 +15,8 @@ export function makeBatch(parent) {
   parent.append(el("div", { class: "card" }, el("h2", {}, "Batch"), counts, gantt, none));
   const power = makePower(parent);
 
+  let from = 0, to = 1;
+  const at = (ms) => (ms - from) / (to - from);
   function draw(model) {
     const batch = model.batch, tasks = (batch.tasks ?? []).filter((one) => known(one.begin_ms) && known(one.end_ms));
     const all = (batch.waiting ?? 0) + (batch.running ?? 0) + (batch.done ?? 0);
@@ -23,9 +25,9 @@ export function makeBatch(parent) {
     show(none, tasks.length === 0);
     text(none, all ? "The agent has not said which task runs where." : "No batch has been handed in. `partita agent tasks FILE` does that.");
     if (!tasks.length) return;
-    const from = Math.min(...tasks.map((one) => one.begin_ms)), to = Math.max(from + 1000, ...tasks.map((one) => one.end_ms));
-    const at = (ms) => (ms - from) / (to - from);
-    drawAxis(from, to);
+    from = Math.min(...tasks.map((one) => one.begin_ms));
+    to = Math.max(from + 1000, ...tasks.map((one) => one.end_ms));
+    drawAxis();
     style(now, "--at", String(Math.max(0, Math.min(1, at(model.time)))));
     show(now, model.time >= from && model.time <= to);
     const names = new Map(model.gpus.map((gpu) => [gpu.key, `GPU ${gpu.index}`]));
@@ -35,10 +37,10 @@ export function makeBatch(parent) {
       if (!groups.has(lane)) groups.set(lane, { lane, name: `${names.get(task.gpu_uuid) ?? `GPU ${task.gpu ?? "?"}`} ${task.profile ?? ""}`, tasks: [] });
       groups.get(lane).tasks.push(task);
     }
-    keyed(lanes, [...groups.values()].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true })), (one) => one.lane, () => makeLane(at));
+    keyed(lanes, [...groups.values()].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true })), (one) => one.lane, makeLane);
   }
 
-  function makeLane(at) {
+  function makeLane() {
     const name = el("span", { class: "lane-name" }), row = el("ul", { class: "lane" });
     return {
       node: el("li", {}, name, row),
@@ -64,12 +66,11 @@ export function makeBatch(parent) {
     };
   }
 
-  function drawAxis(from, to) {
-    const step = Math.max(1000, niceStep(to - from, 8)), ticks = [];
-    for (let at = Math.ceil(from / step) * step; at < to; at += step) ticks.push({ at, share: (at - from) / (to - from) });
-    keyed(axis, ticks, (one) => `${one.at}`, () => {
+  function drawAxis() {
+    const { ticks, label } = timeTicks(from, to);
+    keyed(axis, ticks, (tick) => `${tick}`, () => {
       const node = el("span");
-      return { node, update: (one) => (text(node, clock(one.at)), style(node, "--at", String(one.share))) };
+      return { node, update: (tick) => (text(node, label(tick)), style(node, "--at", String(at(tick)))) };
     });
   }
   return (model) => (draw(model), power(model));
@@ -84,6 +85,8 @@ function makePower(parent) {
   let asked = 0;
   async function ask(services, time) {
     asked = time;
+    const newest = ((await get("/v1/latest").catch(() => null))?.values ?? []).filter((one) => one.metric === "watts");
+    services = services.filter((service) => newest.some((one) => one.subject === service.name));
     for (const service of services) {
       const answer = await get(`/v1/series?metric=watts&subject=${encodeURIComponent(service.name)}&from_ms=${time - 86400000}&to_ms=${time}&most=288`).catch(() => null);
       if (!answer) return;

@@ -7,6 +7,16 @@ import { stillGpu } from "./strip.js";
 const placeOf = (one) => `${one.gpu_uuid ?? one.gpu} ${one.profile} ${one.start}`;
 const where = (one) => `GPU ${one.gpu}, ${one.profile} at ${one.start}`;
 
+// A change of the agent's state says what is restarted and in the way as pairs; `partita apply` says it flat.
+export function flat(change) {
+  return {
+    ...change,
+    reassign: (change.reassign ?? []).map((one) => (one.from
+      ? { gpu: one.from.gpu, gpu_uuid: one.from.gpu_uuid, profile: one.from.profile, start: one.from.start, ...one.to } : one)),
+    blockers: (change.blockers ?? []).map((one) => (one.instance ? { ...one.instance, ...one.holder } : one)),
+  };
+}
+
 // Both sides of every GPU that the change touches.
 export function sidesOf(change, gpus) {
   const byIndex = new Map(gpus.map((gpu) => [gpu.index, gpu]));
@@ -69,7 +79,7 @@ export const STATES = { proposed: "waits for a yes", approved: "approved", apply
 // The diff of one change; also used by the history.
 export function makeDiff() {
   const pairs = el("div", { class: "pairs" }), still = el("p", { class: "faint" });
-  const moves = el("ul", { class: "moves", "aria-label": "What happens to the slices" });
+  const moves = el("ul", { class: "movelist", "aria-label": "What happens to the slices" });
   const body = el("tbody");
   const affected = el("table", { class: "plain" }, el("caption", {}, "Services that the change touches"),
     el("thead", {}, el("tr", {}, ...["Service", "Stays up", "Below its least", "Nothing running"].map((one) => el("th", { scope: "col" }, one)))), body);
@@ -79,7 +89,8 @@ export function makeDiff() {
   const node = el("div", { class: "diff" }, blockers, pairs, still, el("div", { class: "columns" }, el("div", {}, el("h3", {}, "What moves"), moves), el("div", {}, affected, whyBox)));
   return {
     node,
-    update(change, gpus, explanation) {
+    update(given, gpus, explanation) {
+      const change = flat(given);
       const sides = sidesOf(change, gpus);
       keyed(pairs, sides, (one) => `${one.index}`, makePair);
       text(still, sides.length ? `${plural(Math.max(0, gpus.length - sides.length), "other GPU")} ${gpus.length - sides.length === 1 ? "stays" : "stay"} as ${gpus.length - sides.length === 1 ? "it is" : "they are"}.` : "No slice changes.");
@@ -193,14 +204,13 @@ export function makeChange(parent, say, alarm) {
     attr(bar, "aria-valuenow", String(done));
     attr(bar, "aria-valuetext", `${done} of ${list.length} steps`);
     bar.firstChild.style.transform = `scaleX(${list.length ? done / list.length : 0})`;
-    keyed(steps, list, (step) => `${step.op} ${placeOf(step)} ${step.service ?? ""}`, () => {
+    const rows = list.map((step, at) => ({ step, is: at < done ? "done" : at > done ? "later" : running ? "now" : one.state === "failed" ? "failed" : "later" }));
+    keyed(steps, rows, ({ step }) => `${step.op} ${placeOf(step)} ${step.service ?? ""}`, () => {
       const sign = el("span", { class: "sign", "aria-hidden": "true" }), words = el("span", { class: "grow" }), time = el("span", { class: "faint figure" }), how = el("span", { class: "unseen" });
       const node = el("li", {}, sign, words, how, time);
       return {
         node,
-        update(step) {
-          const at = list.indexOf(step);
-          const is = at < done ? "done" : at === done && running ? "now" : at === done && one.state === "failed" ? "failed" : "later";
+        update({ step, is }) {
           attr(node, "class", is);
           attr(node, "aria-current", is === "now" ? "step" : null);
           text(sign, is === "done" ? "✓" : is === "now" ? "▶" : is === "failed" ? "✕" : "○");

@@ -137,19 +137,23 @@ export function makeHistory(parent) {
     const cause = own ?? events.find((one) => one.id <= event.id && one.kind === "applied" && one.outcome === "succeeded" && one.change);
     const found = cause ? await proposed(cause.change).catch(() => null) : null;
     if (chosen !== event) return;
-    const plan = documentOf(found, "plan"), change = documentOf(found, "change");
+    const plan = found?.plan, change = found?.change;
     text(planTitle, plan ? `${own ? "The plan that was proposed" : "The plan in force"}: change ${cause.change}, ${plural(plan.gpus?.length ?? 0, "GPU")}` : "No plan is kept for this moment.");
     const count = plan?.gpus?.length ?? 0;
     attr(strips, "class", count > 24 ? "gpus many" : "gpus small");
     keyed(strips, planGpus(plan), (gpu) => gpu.key, stillGpu);
     show(diffBox, Boolean(change));
-    if (change) diff.update(change, model.gpus, documentOf(found, "explanation") ?? []);
+    if (change) diff.update(change, model.gpus, found.explanation ?? []);
   }
 
+  // As the agent still knows it, else from the documents that its events keep.
   function proposed(change) {
     if (!whole.has(change)) {
-      const asked = get(`/v1/history?change=${change}&most=100`).then((answer) =>
-        (answer.events ?? []).find((one) => documentOf(one, "plan")) ?? null);
+      const asked = get(`/v1/changes/${change}`).catch(async () => {
+        const kept = (await get(`/v1/history?change=${change}&most=100`)).events ?? [];
+        const found = kept.find((one) => documentOf(one, "plan"));
+        return found ? { plan: documentOf(found, "plan"), change: documentOf(found, "change"), explanation: documentOf(found, "explanation")?.lines } : null;
+      });
       asked.catch(() => whole.delete(change));
       whole.set(change, asked);
     }

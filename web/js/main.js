@@ -39,22 +39,23 @@ function makeTiles(parent) {
     { name: "Slices", value: num(totals.running, 0), more: totals.running === totals.instances ? "all serve" : `of ${num(totals.instances, 0)} serve` },
     { name: "Busy", value: percent(totals.busy), more: "mean of the slices" },
     { name: "Power", value: known(totals.power) ? watts(totals.power) : "–", more: known(totals.power) ? "of the boards" : "not measured" },
-    { name: "Workers", value: known(state.given_up_workers) ? num(state.restarts, 0) : "–", more: state.given_up_workers ? `▲ ${num(state.given_up_workers, 0)} given up` : "restarts", bad: state.given_up_workers > 0 },
+    { name: "Restarts", value: num(state.restarts, 0), more: state.given_up_workers ? `▲ ${num(state.given_up_workers, 0)} given up` : "of workers", bad: state.given_up_workers > 0 },
   ], (one) => one.name, tile);
 }
 
 function makeNotices(parent) {
-  const list = el("ul", { class: "notices", "aria-label": "Notices" });
-  parent.append(list);
+  const list = el("ul"), card = el("section", { class: "card notices", "aria-label": "Notices" }, el("h2", {}, "Notices"), list);
+  parent.append(card);
   return ({ notices }) => {
-    show(list, notices.length > 0);
-    keyed(list, notices.slice(0, 4), (one) => (typeof one === "string" ? one : one.text ?? ""), (one) => ({ node: el("li", {}, typeof one === "string" ? one : one.text ?? ""), update() {} }));
+    show(card, notices.length > 0);
+    keyed(list, notices, (one) => one, (one) => ({ node: el("li", {}, one), update() {} }));
   };
 }
 
-const drawBanner = makeBanner(views.now), drawTiles = makeTiles(views.now), drawNotices = makeNotices(views.now);
+const drawTiles = makeTiles(views.now);
 const drawNode = makeNode(views.now.appendChild(el("section", { class: "card", "aria-label": "GPUs" })));
 const drawServices = makeServices(views.now.appendChild(el("section", { class: "card", "aria-label": "Services" })));
+const drawNotices = makeNotices(views.now), drawBanner = makeBanner(views.now);
 const change = makeChange(views.change, say, alarm);
 const drawBatch = makeBatch(views.batch), drawHistory = makeHistory(views.history);
 
@@ -66,13 +67,15 @@ const DRAW = {
 };
 
 // ---- one update
+const MODES = { automatic: "automatic", approve: "asks first", observe: "observes only" };
 let spoken = "";
 function drawTop(one) {
   text(id("node"), one.node);
   document.title = `${one.current?.state === "proposed" ? "(1) " : ""}Partita · ${one.node}`;
   text(id("doing"), one.doing);
-  text(id("mode"), one.mode);
-  const [sign, word, how] = one.current && one.current.state !== "proposed" ? ["▶", "changing", "busy"] : one.converged ? ["✓", "as planned", "fine"] : ["▲", "not as planned", "risk"];
+  text(id("newest"), one.notices.length ? `▲ ${one.notices[0]}` : "");
+  text(id("mode"), MODES[one.mode] ?? one.mode);
+  const [sign, word, how] = one.current?.state === "proposed" ? ["?", "waits for a yes", "risk"] : one.current ? ["▶", "changing", "busy"] : one.converged ? ["✓", "as planned", "fine"] : ["▲", "not as planned", "risk"];
   text(id("converged"), `${sign} ${word}`);
   attr(id("converged"), "class", `chip is-${how}`);
   show(id("badge"), one.current?.state === "proposed");

@@ -98,7 +98,7 @@ export function makeServices(parent) {
   const none = el("p", { class: "faint pad" }, "No service is wanted. `partita agent services FILE` sets them.");
   const heads = ["Service", "Rate", "Load: now, forecast, plan, capacity", "p99 against SLO", "In SLO", "Workers", "State"];
   parent.append(el("div", { class: "head" }, el("h2", {}, "Services"), el("span", { class: "grow" }), filter),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Services" },
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of services" },
       el("table", { class: "services" }, el("thead", {}, el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)))), body)), none);
   let last = null;
   const draw = () => {
@@ -163,19 +163,25 @@ function makeSheet() {
       lines: [{ name: "in SLO", points: points(attainment, 100) }] });
   }
 
+  let model = null;
+  function find() {
+    service = model.services.find((one) => one.name === name) ?? null;
+    text(about, service ? `${service.model ?? ""} · SLO ${num(service.slo_ms, 0)} ms for ${num(service.percentile)} % of the requests · ${clock(time)}` : "It is not wanted any more.");
+  }
   return {
     open(one) {
       name = one;
+      if (model) find();
       text(title, one);
       for (const chart of charts) chart.update({ title: "…", unit: "", from: time - 1, to: time, lines: [] });
       if (!box.open) box.showModal();
       load();
     },
-    update(model) {
+    update(now) {
+      model = now;
       time = model.time ?? Date.now();
       if (!box.open) return;
-      service = model.services.find((one) => one.name === name) ?? null;
-      text(about, service ? `${service.model ?? ""} · SLO ${num(service.slo_ms, 0)} ms for ${num(service.percentile, 1)} % of the requests · ${clock(time)}` : "It is not wanted any more.");
+      find();
       if (time - loaded > 10000) load();
     },
   };

@@ -12,7 +12,17 @@ export function sentenceOf(cell, gpu) {
   return `${mark}${what}${cell.profile} at ${cell.start} on GPU ${gpu.index}${point}${busy}`;
 }
 
+// A name that is told apart in a narrow slice: its begin, and the number at its end.
+export function shortened(name, most) {
+  if (name.length <= most) return name;
+  const end = /\d+[a-z]?$/i.exec(name)?.[0] ?? "";
+  return end.length >= most ? end.slice(-most) : name.slice(0, most - end.length).replace(/[-_.]+$/, "") + end;
+}
+
 const shortName = (profile) => profile.replace(/\..*/, "");
+
+const looksSame = (a, b) => a.service === b.service && a.profile === b.profile && a.start === b.start && a.size === b.size &&
+  a.batch === b.batch && a.processes === b.processes && a.mark === b.mark && a.broken === b.broken;
 
 // One slice. live: a button with a meter.
 function makeCell(gpu, live, choose) {
@@ -29,24 +39,27 @@ function makeCell(gpu, live, choose) {
     node.addEventListener("focus", tell);
     node.addEventListener("pointerenter", tell);
   }
-  let said = "";
+  let slices = 0, dense = false;
   row.update = (cell) => {
+    const last = row.cell;
     row.cell = cell;
-    const still = `${cell.service}|${cell.profile}|${cell.start}|${cell.size}|${cell.batch}|${cell.processes}|${cell.mark}|${cell.broken}|${row.gpu.slices}`;
-    if (still !== said) {
-      said = still;
+    if (!last || slices !== row.gpu.slices || dense !== row.gpu.dense || !looksSame(last, cell)) {
+      slices = row.gpu.slices;
+      if (dense !== row.gpu.dense) row.share = undefined;
+      dense = row.gpu.dense;
       style(node, "--at", String(cell.start / row.gpu.slices));
       style(node, "--size", String(cell.size / row.gpu.slices));
       node.className = `cell ${looksOf(cell.service)}${cell.mark ? ` ${cell.mark}` : ""}${cell.broken ? " broken" : ""}${cell.size < 2 ? " thin" : ""}`;
-      text(name, cell.service || (cell.broken ? "broken" : "idle"));
-      text(point, `${cell.size < 2 ? shortName(cell.profile) : cell.profile} ${pointOf(cell)}`);
+      const word = cell.service || (cell.broken ? "broken" : "idle");
+      text(name, cell.size < 2 ? shortened(word, row.gpu.dense ? 4 : 6) : row.gpu.dense && cell.size < 4 ? shortened(word, 8) : word);
+      text(point, `${cell.size < 4 ? shortName(cell.profile) : cell.profile} ${pointOf(cell)}`);
       attr(node, "aria-label", sentenceOf(cell, row.gpu));
     }
     if (!live) return;
     const share = known(cell.busy) ? Math.round(cell.busy * 100) : -1;
     if (share === row.share) return;
     row.share = share;
-    text(busy, share < 0 ? "" : `${share}%`);
+    if (!dense) text(busy, share < 0 ? "" : `${share}%`);
     fill.style.transform = `scaleX(${Math.max(0, share) / 100})`;
   };
   return row;
@@ -56,10 +69,10 @@ function makeGpu(live, choose) {
   const title = el("h3"), model = el("span", { class: "faint" });
   const power = el("span", { class: "figure" }), heat = el("span", { class: "figure" });
   const out = el("p", { class: "outwhy" }), holders = el("p", { class: "outwhy held" });
-  const strip = el(live ? "div" : "ul", { class: "strip" });
+  const strip = el(live ? "div" : "ul", { class: "strip", role: live ? "group" : null });
   const node = el("article", { class: "gpu" },
     el("header", {}, title, model, el("span", { class: "grow" }), power, heat), strip, out, holders);
-  let of = 0;
+  let of = 0, named = -1, wasOut = false;
   return {
     node,
     update(gpu) {
@@ -80,9 +93,13 @@ function makeGpu(live, choose) {
         of = gpu.slices;
         style(node, "--of", String(of));
       }
-      const rows = keyed(strip, gpu.cells, (cell) => cell.key, () => makeCell(gpu, live, choose));
-      for (const row of rows.values()) row.gpu = gpu;
-      attr(strip, "aria-label", `GPU ${gpu.index}, ${gpu.model}, ${plural(gpu.cells.length, "instance")}${gpu.out ? `, out: ${gpu.why}` : ""}`);
+      for (const row of strip.rowsByKey?.values() ?? []) row.gpu = gpu;
+      keyed(strip, gpu.cells, (cell) => cell.key, () => makeCell(gpu, live, choose));
+            if (named !== gpu.cells.length || gpu.out !== wasOut) {
+        named = gpu.cells.length;
+        wasOut = gpu.out;
+        attr(strip, "aria-label", `GPU ${gpu.index}, ${gpu.model}, ${plural(named, "instance")}${gpu.out ? `, out: ${gpu.why}` : ""}`);
+      }
     },
   };
 }
@@ -126,7 +143,8 @@ export function makeNode(parent) {
   const detail = makeDetail();
   const list = el("div", { class: "gpus", role: "group", "aria-label": "GPUs; arrow keys go from slice to slice, Enter shows one" });
   const legend = el("ul", { class: "legend", "aria-label": "Services by colour and pattern" });
-  parent.append(el("div", { class: "head" }, el("h2", {}, "GPUs"), legend), list);
+  const more = el("span", { class: "faint more" });
+  parent.append(el("div", { class: "head" }, el("h2", {}, "GPUs"), legend, more), list);
   let current = null;
   const enter = (cell) => {
     if (!cell) return;
@@ -144,9 +162,13 @@ export function makeNode(parent) {
   });
   return (model) => {
     attr(list, "class", model.gpus.length > 24 ? "gpus many" : model.gpus.length > 12 ? "gpus some" : "gpus");
+    const dense = model.gpus.length > 24;
+    for (const gpu of model.gpus) gpu.dense = dense;
     keyed(list, model.gpus, (gpu) => gpu.key, () => makeGpu(true, detail.open));
     if (!current?.isConnected) enter(list.querySelector(".cell"));
     const names = model.services.slice(0, 24).map((service) => service.name);
+    show(more, model.services.length > 24);
+    text(more, `and ${model.services.length - 24} more`);
     keyed(legend, names, (name) => name, (name) => ({
       node: el("li", {}, el("i", { class: `swatch ${looksOf(name)}`, "aria-hidden": "true" }), name), update() {} }));
     detail.update();
