@@ -96,7 +96,15 @@ std::string fault_of(const Parameter& parameter, const std::string& value) {
 
 void Postbox::post(std::function<void()> function) {
   const std::lock_guard lock(mutex_);
-  if (loop_ != nullptr) loop_->post(std::move(function));
+  if (loop_ == nullptr) return;
+  loop_->post([self = shared_from_this(), act = std::move(function)] {
+    if (self->is_open()) act();
+  });
+}
+
+bool Postbox::is_open() {
+  const std::lock_guard lock(mutex_);
+  return loop_ != nullptr;
 }
 
 void Postbox::close() {

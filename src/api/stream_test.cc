@@ -104,12 +104,19 @@ TEST_F(StreamTest, NewsComeAtMostFourTimesASecondTheNewestOne) {
 
 TEST_F(StreamTest, ASlowReaderHoldsUpNobodyAndGetsTheNewestOnceItReads) {
   start(plain());
-  next(100, 4000);  // a state of megabytes
+  const auto next_large = [&](long version) {  // more than the system's buffers take
+    control::Snapshot snapshot = test::fake_snapshot();
+    snapshot.version = version;
+    snapshot.doing.assign(12u << 20, 'x');
+    agent.set(snapshot);
+  };
+  next_large(100);
   Caller slow = stream("", 4096);
   Caller quick = stream();
   for (long version = 101; version < 104; ++version) {
-    next(version, 4000);
+    next_large(version);
     ASSERT_TRUE(quick.comes("-" + std::to_string(version) + "\n"));
+    ASSERT_TRUE(quick.comes("xx\"\n"));
     quick.input().clear();
   }
   ASSERT_TRUE(slow.comes("-103\n"));

@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "control/snapshot.h"
 #include "device/node_forms.h"
+#include "flags.h"
 #include "forms/serving_forms.h"
 #include "history/event.h"
 #include "places.h"
@@ -37,6 +38,10 @@ class Said {
   bool given(const std::string& flag) const {
     const CLI::Option* option = command_.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
+  }
+  std::vector<std::string> all(const std::string& flag) const {
+    const CLI::Option* option = command_.get_option_no_throw(flag);
+    return option == nullptr ? std::vector<std::string>() : option->results();
   }
   std::vector<std::string> positionals() const {
     std::vector<std::string> all;
@@ -194,11 +199,21 @@ Result<Exit> remote_drain(const Remote& remote) {
 
 Result<Exit> remote_history(const Remote& remote) {
   std::string query = "documents=false";
-  for (const auto& [flag, name] :
-       {std::pair("--most", "most"), std::pair("--limit", "most"), std::pair("--change", "change"),
-        std::pair("--kind", "kind"), std::pair("--subject", "subject")})
+  for (const char* flag : {"--user", "--follow", "--file"})
+    if (remote.said.given(flag))
+      return bad_input(flag, "not with --server; GET /v1/events follows an agent");
+  if (remote.said.all("--kind").size() > 1)
+    return bad_input("--kind", "one kind at a time with --server");
+  for (const auto& [flag, name] : {std::pair("--most", "most"), std::pair("--change", "change"),
+                                   std::pair("--kind", "kind"), std::pair("--service", "subject")})
     if (remote.said.given(flag))
       query += fmt::format("&{}={}", name, api::percent_encoded(remote.said.text(flag)));
+  if (remote.said.given("--since")) {
+    const auto since = parse_duration("--since", remote.said.text("--since"));
+    if (!since) return failed(since.error());
+    query += fmt::format("&from_ms={:.0f}",
+                         static_cast<double>(std::time(nullptr)) * 1e3 - since->value * 1e3);
+  }
   const auto answer = remote.client.call(CallId::history, "", "", query);
   if (!answer) return failed(answer.error());
   const auto events = history::parse_history("the server's answer", *answer);
