@@ -45,7 +45,7 @@ for (const view of ["now", "change", "batch"]) {
     const it = await open({}, "#main[aria-busy=false]", `#${view}`);
     it.agent.propose();
     await it.page.waitForSelector("#badge:not([hidden])");
-    if (view === "batch") await it.page.waitForSelector(".energy tbody tr td:last-child:not(:text('–'))");
+    if (view === "batch") await it.page.waitForSelector(".energy tbody tr:nth-child(6) td:last-child:has-text('kWh')");
     const tree = `${masked(await it.page.locator("body").ariaSnapshot())}\n`, file = join(here, "expected", `${view}.yaml`);
     if (process.env.UPDATE || !existsSync(file)) writeFileSync(file, tree);
     assert.equal(tree, readFileSync(file, "utf8"));
@@ -90,7 +90,7 @@ test("a change is approved by a click while traffic flows, and is seen to its en
   await it.page.waitForSelector("#approve:not([disabled])");
   assert.match(await words(it.page, "#view-change .cause"), /rose from 410 to 780/);
   assert.equal(await it.page.locator(".movelist li").count(), 3);
-  assert.match(await words(it.page, ".columns table"), /bert-base\s+67 %\s+▲ 3\.1 s/);
+  assert.match(await words(it.page, "#view-change .columns table"), /bert-base\s+67 %\s+▲ 3\.1 s/);
   const before = it.agent.state.version, seen = [];
   await it.page.exposeFunction("saw", (now) => seen.push(now));
   await it.page.evaluate(() => new MutationObserver(() => saw(Number(document.querySelector("[role=progressbar]").getAttribute("aria-valuenow"))))
@@ -102,6 +102,7 @@ test("a change is approved by a click while traffic flows, and is seen to its en
   assert.ok(it.agent.state.version - before > 20, "traffic flowed");
   assert.equal(it.agent.calls.filter((one) => one === "POST /v1/changes/12/approve").length, 1);
   await it.page.keyboard.press("1");
+  await it.page.waitForSelector(".gpu >> nth=0 >> .cell >> nth=2");
   const cells = await it.page.locator(".gpu >> nth=0 >> .cell").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
   assert.deepEqual(cells.map((one) => one.replace(/, batch.*/, "")), ["resnet50, 4g.40gb at 0 on GPU 0", "bert-base, 2g.20gb at 4 on GPU 0", "llama-7b, 1g.10gb at 6 on GPU 0"]);
   assert.ok(await it.page.locator(".banner").isHidden());
@@ -228,7 +229,7 @@ test("1,000 instances: at most 16 ms of script per update, nothing made anew", a
     new MutationObserver((all) => { for (const one of all) made += one.addedNodes.length; }).observe(document.querySelector(".gpus"), { childList: true, subtree: true });
   });
   const times = [];
-  for (let i = 0; i < 40; ++i) {
+  for (let i = 0; i < 30; ++i) {
     const updates = await it.page.evaluate(() => performance.getEntriesByName("partita-update").length);
     const before = await script();
     it.agent.tick();
@@ -236,7 +237,7 @@ test("1,000 instances: at most 16 ms of script per update, nothing made anew", a
     times.push((await script()) - before);
   }
   times.sort((a, b) => a - b);
-  const median = times[20], p95 = times[37];
+  const median = times[15], p95 = times[28];
   console.log(`    script per update, 1,001 instances, all busy shares changing: median ${median.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`);
   assert.ok(median <= 16, `median ${median} ms`);
   assert.equal(await it.page.evaluate(() => made), 0, "elements are kept");

@@ -1,5 +1,5 @@
 // The batch as a Gantt chart, and who takes the watts.
-import { attr, clock, el, joules, keyed, known, num, percent, plural, show, style, text, watts } from "./dom.js";
+import { attr, clock, el, joules, keyed, known, num, percent, show, style, text, watts } from "./dom.js";
 import { get } from "./feed.js";
 import { looksOf } from "./model.js";
 import { timeTicks } from "./chart.js";
@@ -81,20 +81,24 @@ function makePower(parent) {
   const about = el("p", { class: "facts" }), body = el("tbody"), none = el("p", { class: "faint" });
   const table = el("table", { class: "plain energy" }, el("thead", {}, el("tr", {}, ...["Service", "Power", "Share", "Last 24 h"].map((one) => el("th", { scope: "col" }, one)))), body);
   parent.append(el("div", { class: "card" }, el("h2", {}, "Energy by service"), about, table, none));
-  const day = new Map();  // service -> joules of the last 24 h, and when it was asked
+  let day = new Map(), shown = null;  // service -> joules of the last 24 h, and when it was asked
   let asked = 0;
   async function ask(services, time) {
     asked = time;
     const newest = ((await get("/v1/latest").catch(() => null))?.values ?? []).filter((one) => one.metric === "watts");
+    const read = new Map();
     services = services.filter((service) => newest.some((one) => one.subject === service.name));
     for (const service of services) {
       const answer = await get(`/v1/series?metric=watts&subject=${encodeURIComponent(service.name)}&from_ms=${time - 86400000}&to_ms=${time}&most=288`).catch(() => null);
       if (!answer) return;
       const buckets = answer.buckets ?? [];
-      if (buckets.length) day.set(service.name, { joules: buckets.reduce((sum, one) => sum + (one.mean * one.length_ms) / 1000, 0), now: buckets[buckets.length - 1].mean });
+      if (buckets.length) read.set(service.name, { joules: buckets.reduce((sum, one) => sum + (one.mean * one.length_ms) / 1000, 0), now: buckets[buckets.length - 1].mean });
     }
+    day = read;
+    if (shown && !parent.hidden) draw(shown);
   }
-  return (model) => {
+  function draw(model) {
+    shown = model;
     const total = model.totals.power;
     text(about, known(total) ? `The boards draw ${watts(total)} together.` : "No board says what it draws.");
     if (!parent.hidden && model.time - asked > 60000) ask(model.services, model.time);
@@ -120,6 +124,7 @@ function makePower(parent) {
         },
       };
     });
-    attr(table, "aria-label", plural(rows.length, "service"));
-  };
+    attr(table, "aria-label", "Power and energy by service");
+  }
+  return draw;
 }

@@ -114,7 +114,7 @@ function frame(what, x, y, { width, height, bottom, top, step }) {
   for (const at of ticks) parts.push(el("text", { class: "tick", x: x(at), y: height - 6, "text-anchor": "middle" }, label(at)));
   if (what.level) {
     parts.push(el("line", { class: "level", x1: LEFT, x2: width - RIGHT, y1: y(what.level.value), y2: y(what.level.value) }));
-    parts.push(el("text", { class: "tick", x: width - RIGHT - 4, y: y(what.level.value) - 4, "text-anchor": "end" }, what.level.label));
+    parts.push(el("text", { class: "tick", x: width - RIGHT - 4, y: y(what.level.value) + (y(what.level.value) < TOP + 14 ? 13 : -4), "text-anchor": "end" }, what.level.label));
   }
   return parts;
 }
