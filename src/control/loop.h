@@ -82,7 +82,8 @@ struct ApplyEnd {
 };
 
 struct Seen {
-  // Read now. An error of the driver leaves what depends on the node alone.
+  // Read now, after whatever is in `ended` had ended. An error of the driver leaves what depends on
+  // the node alone.
   Result<device::NodeState> state = device::NodeState{};
   Result<actuate::Assignment> assignment = actuate::Assignment{};
   Result<actuate::JournalState> journal = actuate::JournalState{};

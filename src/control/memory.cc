@@ -27,6 +27,7 @@ void describe_target(Form& f, Target& target) {
   f.whole("change", target.change, kNumbers, "its number");
   f.note("cause", target.cause, "why");
   f.whole("planned_ms", target.planned_ms, kTimes, "since 1970");
+  f.note("services", target.services, "digest of the services file that it is for");
   f.list("rates", target.rates, describe_planned_for, {.indent = "      "}, "by service");
   f.integer("survive", target.survive, {.high = plan::kMostLost}, "GPUs that may be lost");
   f.list("gpus", target.gpus, describe_named, {.indent = "      "}, "which GPU is which");

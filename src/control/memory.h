@@ -35,6 +35,7 @@ struct Target {
   std::string cause;  // why, a sentence
   std::int64_t planned_ms = 0;
   plan::ServingPlan plan;
+  std::string services;           // digest of the services file that it is for
   std::vector<PlannedFor> rates;  // by service: what it was judged against
   int survive = 0;
   std::vector<GpuNamed> gpus;  // which GPU of the plan is which
