@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The page in headless Chromium: tests/web/checks.mjs. Skipped, with the reason, where Chromium, node or
-the network that brings playwright-core and axe-core is missing."""
+"""The page in headless Chromium: tests/web/checks.mjs. Skipped, with the reason, where Chromium,
+node or the network that brings playwright-core and axe-core is missing."""
 import os
 import subprocess
 import sys
@@ -17,7 +17,8 @@ def main():
         print(got.stdout, got.stderr)
         return got.returncode
     browser = got.stdout.strip().splitlines()[-1]
-    command = ["node", os.path.join(HERE, "checks.mjs"), os.path.join(tools, "node_modules"), browser]
+    command = ["node", os.path.join(HERE, "checks.mjs"), os.path.join(tools, "node_modules"),
+               browser]
     return subprocess.run(command, timeout=280).returncode
 
 
