@@ -26,6 +26,7 @@ Command add_energy(CLI::App& app);
 Command add_probe(CLI::App& app);
 Command add_status(CLI::App& app);
 Command add_observe(CLI::App& app);
+Command add_top(CLI::App& app);
 Command add_apply(CLI::App& app);
 Command add_rollback(CLI::App& app);
 Command add_drain(CLI::App& app);

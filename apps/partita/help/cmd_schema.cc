@@ -66,10 +66,7 @@ Command add_schema(CLI::App& app) {
   auto kind = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
-  command
-      ->add_option("-o,--output", output->file,
-                   "Write the result to FILE, atomically: old or new content, never a mix")
-      ->type_name("FILE");
+  add_output_file(*command, output->file);
   command->footer("partita schema ServingPlan");
   return {command,
           [kind, output](Context& context) { return run_schema(context, *kind, *output); }};

@@ -11,6 +11,7 @@
 #include "decide/serving_inputs.h"
 #include "flags.h"
 #include "node/devices.h"
+#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
 
@@ -24,7 +25,7 @@ struct ApplyFlags {
   std::string services, profiles;
   DeviceFlags device;
   std::string state_dir;
-  bool dry_run = false, rollback = false, explain = false, keep_foreign = false;
+  bool dry_run = false, rollback = false, again = false, explain = false, keep_foreign = false;
   double min_available = 1, drain_timeout = 60, ready_timeout = 0;
   Output output;
 };
@@ -133,8 +134,11 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
   }
 }
 
-Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Change& change) {
+Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& node,
+                  const actuate::Change& change) {
   const std::string content = flags.output.format == "json" ? actuate::change_json(change)
+                              : flags.output.format == "svg"
+                                  ? change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
   if (auto written = deliver(context, flags.output, content); !written) {
@@ -156,13 +160,23 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
                         ? std::string("the node already matches; nothing to do")
                         : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
                                       report->took.value, report->change.predicted.value));
-  return show(context, flags, report->change);
+  return show(context, flags, node, report->change);
 }
 
-Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
-  if (flags.plan.empty() && !flags.rollback) {
+// What the flags name: a file, or what the journal knows.
+Result<actuate::Wanted> named_target(Context& context, const ApplyFlags& flags,
+                                     const actuate::Doors& doors) {
+  if (flags.again) return actuate::again_target(doors);
+  return flags.rollback ? actuate::rollback_target(doors)
+                        : load_wanted(context, flags, doors.catalogue);
+}
+
+Result<Exit> run_apply(Context& context, ApplyFlags flags) {
+  if (flags.plan.empty() && !flags.rollback && !flags.again) {
     return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
   }
+  if (flags.again && (flags.rollback || !flags.plan.empty()))
+    return bad_input("--again", "is what was applied last: no PLAN, no --rollback");
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
   FileLock lock;
@@ -172,15 +186,14 @@ Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
     lock = *std::move(taken);
   }
   const actuate::Doors doors = node->doors(context);
-  const Result<actuate::Wanted> wanted =
-      flags.rollback ? actuate::rollback_target(doors)
-                     : load_wanted(context, flags, *node->open.catalogue);
+  if (flags.again) flags.rollback = load_unfinished(context, node->state_dir).has_value();
+  const Result<actuate::Wanted> wanted = named_target(context, flags, doors);
   if (!wanted) return failed(wanted.error());
   if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
   if (flags.dry_run) {
     const auto change = actuate::preview(doors, *wanted, options_of(flags));
     if (!change) return failed(change.error());
-    return show(context, flags, *change);
+    return show(context, flags, *node, *change);
   }
   Result<Exit> exit = carry_out(context, flags, *node, *wanted);
   const auto unfinished = load_unfinished(context, node->state_dir);
@@ -214,7 +227,7 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
                             "its workers to be ready, 0: 300"),
          0, kMaxWait)
       ->type_name("SECONDS");
-  add_output(command, flags.output, {"text", "json"});
+  add_output(command, flags.output, {"text", "json", "svg"});
 }
 
 struct DrainFlags {
@@ -271,6 +284,9 @@ Command add_apply(CLI::App& app) {
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
   command->add_flag("--rollback", flags->rollback, "Undo the last apply");
+  command->add_flag("--again", flags->again,
+                    "Apply what was applied last once more, for instance after a reboot, which MIG "
+                    "instances do not survive; a change that was cut short is undone");
   command
       ->add_option("--services", flags->services,
                    "Judge the plan by these services as well, as `partita verify` does; needs "
@@ -281,8 +297,10 @@ Command add_apply(CLI::App& app) {
   add_flags(*command, *flags);
   command->footer(
       "partita apply plan.json --dry-run\n"
+      "partita apply plan.json --dry-run --format svg -o change.svg\n"
       "partita apply plan.json --min-available 0.8 --format json\n"
-      "partita apply plan.json --driver sim --machine machine.yaml");
+      "partita apply plan.json --driver sim --machine machine.yaml\n"
+      "partita apply --again");
   return {command, [flags](Context& context) { return run_apply(context, *flags); }};
 }
 
