@@ -10,11 +10,11 @@
 namespace partita::control {
 namespace {
 
-constexpr Range kShare{.high = 1};
+constexpr Range kPolicyShare{.high = 1};
 constexpr Range kOpenShare{.high = 1, .above = true, .below = true};
 constexpr Range kPause{.low = 1, .high = 86'400};
 constexpr Range kLong{.high = 604'800};
-constexpr Range kIds{.high = 1e6};
+constexpr Range kIndices{.high = 1e6};
 
 const std::vector<std::string>& day_names() {
   static const std::vector<std::string> names{"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
@@ -62,7 +62,7 @@ void describe_forecast_settings(Form& f, ForecastSettings& s) {
                       "of the newest day in the shape of a day");
   f.optional().number("coverage", s.coverage, kOpenShare,
                       "share of the times at which the rate is below the upper end");
-  f.optional().number("floor_share", s.floor_share, kShare,
+  f.optional().number("floor_share", s.floor_share, kPolicyShare,
                       "of the rate in the services file: never planned for less");
   f.optional().number("cap_share", s.cap_share, {.low = 1, .high = 1e6},
                       "of that rate: never planned for more");
@@ -78,7 +78,8 @@ void describe_damping(Form& f, DampingSettings& s) {
                       "of a service and a GPU after a change that touched it");
   f.optional().integer("moves_per_hour", s.moves_per_hour, {.low = 1, .high = 1e6},
                        "instances made; half of them for gain, the rest for shortages");
-  f.optional().number("slack", s.slack, kShare, "shares of rates that are not worth looking at");
+  f.optional().number("slack", s.slack, kPolicyShare,
+                      "shares of rates that are not worth looking at");
   f.closed();
 }
 
@@ -92,7 +93,7 @@ void describe_health(Form& f, HealthSettings& s) {
 }
 
 void describe_batch_settings(Form& f, BatchSettings& s) {
-  f.optional().integers("gpus", s.gpus, kIds, {}, "indices of GPUs that are for batches alone");
+  f.optional().integers("gpus", s.gpus, kIndices, {}, "indices of GPUs that are for batches alone");
   f.optional().boolean("idle", s.idle, "batches also get GPUs that no service needs");
   f.closed();
 }
@@ -127,7 +128,7 @@ void describe_policy(Form& f, Settings& s) {
                     "of services when there is not enough for all; missing: 0");
   f.optional().object("health", s.health, describe_health, "of GPUs");
   f.optional().object("batch", s.batch, describe_batch_settings, "GPUs for batches");
-  f.optional().number("min_available", s.min_available, kShare,
+  f.optional().number("min_available", s.min_available, kPolicyShare,
                       "of a service's capacity that stays up during a change");
   f.optional().boolean("keep_foreign", s.keep_foreign,
                        "instances that others made stay unless they are in the way");

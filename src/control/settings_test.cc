@@ -5,7 +5,7 @@
 namespace partita::control {
 namespace {
 
-constexpr std::int64_t kFirstMonday = 1'767'571'200'000;  // 5 January 2026
+constexpr std::int64_t kWindowMonday = 1'767'571'200'000;  // 5 January 2026
 constexpr std::int64_t kHour = 3'600'000;
 
 TEST(Settings, AFileWithoutAPolicyHasTheDefaults) {
@@ -60,7 +60,7 @@ TEST(Settings, RefusesWhatCannotBeMeantWithItsLine) {
 TEST(Settings, WindowsMayGoOverMidnight) {
   const std::vector<Window> night{{{4}, 22 * 60, 6 * 60}};  // begins on Friday
   const auto at = [&](int day, int hour) {
-    return in_window(night, kFirstMonday + day * 24 * kHour + hour * kHour, 0);
+    return in_window(night, kWindowMonday + day * 24 * kHour + hour * kHour, 0);
   };
   EXPECT_FALSE(at(4, 21));
   EXPECT_TRUE(at(4, 22));
@@ -69,8 +69,8 @@ TEST(Settings, WindowsMayGoOverMidnight) {
   EXPECT_FALSE(at(4, 3));
   EXPECT_FALSE(at(5, 23));
   // Two hours east of Greenwich it is 22:00 at 20:00 UTC.
-  EXPECT_TRUE(in_window(night, kFirstMonday + (4 * 24 + 20) * kHour, 120));
-  EXPECT_FALSE(in_window({}, kFirstMonday, 0));
+  EXPECT_TRUE(in_window(night, kWindowMonday + (4 * 24 + 20) * kHour, 120));
+  EXPECT_FALSE(in_window({}, kWindowMonday, 0));
 }
 
 }  // namespace

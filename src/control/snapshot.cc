@@ -7,10 +7,10 @@
 namespace partita::control {
 namespace {
 
-constexpr Range kTimes{.high = 4e15};  // milliseconds since 1970
+constexpr Range kSnapshotTimes{.high = 4e15};  // milliseconds since 1970
 constexpr Range kPercentiles{.high = 100};
-constexpr Range kShares{.high = 1};
-constexpr Range kCounts{.high = 1e9};
+constexpr Range kAttained{.high = 1};
+constexpr Range kSnapshotCounts{.high = 1e9};
 
 void describe_service_now(Form& f, ServiceNow& s) {
   f.note("name", s.name, "of the service");
@@ -24,16 +24,16 @@ void describe_service_now(Form& f, ServiceNow& s) {
   f.number("forecast_high_rps", s.forecast_high_rps, kNotNegative, "upper end of its interval");
   f.number("planned_rps", s.planned_rps, kNotNegative, "what the plan in force is made for");
   f.number("capacity_rps", s.capacity_rps, kNotNegative, "of its segments that run");
-  f.integer("segments", s.segments, kCounts, "that run");
-  f.integer("ready_workers", s.ready_workers, kCounts, "as the gateway says");
+  f.integer("segments", s.segments, kSnapshotCounts, "that run");
+  f.integer("ready_workers", s.ready_workers, kSnapshotCounts, "as the gateway says");
   f.number("p99_ms", s.p99_ms, kNotNegative, "measured");
-  f.number("attainment", s.attainment, kShares, "share of requests in SLO, measured");
+  f.number("attainment", s.attainment, kAttained, "share of requests in SLO, measured");
   f.boolean("at_risk", s.at_risk, "its objective is at risk");
   f.optional(!s.why.empty()).note("why", s.why, "at risk of what");
 }
 
 void describe_gpu_now(Form& f, GpuNow& gpu) {
-  f.integer("index", gpu.index, kCounts, "the driver's");
+  f.integer("index", gpu.index, kSnapshotCounts, "the driver's");
   f.note("uuid", gpu.uuid, "of the GPU");
   f.note("model", gpu.model, "catalogue name; empty: unknown");
   f.boolean("out", gpu.out, "not used: taken out by a person or by its health, or not usable");
@@ -43,14 +43,14 @@ void describe_gpu_now(Form& f, GpuNow& gpu) {
 
 void describe_change_now(Form& f, ChangeNow& c) {
   f.lines("    ");
-  f.whole("number", c.number, kCounts, "of the change");
+  f.whole("number", c.number, kSnapshotCounts, "of the change");
   f.word("state", c.state, {"proposed", "approved", "applying", "succeeded", "failed", "rejected"},
          "how far it is");
   f.note("cause", c.cause, "why, a sentence");
-  f.whole("planned_ms", c.planned_ms, kTimes, "since 1970");
-  f.whole("ended_ms", c.ended_ms, kTimes, "since 1970; 0: not yet");
+  f.whole("planned_ms", c.planned_ms, kSnapshotTimes, "since 1970");
+  f.whole("ended_ms", c.ended_ms, kSnapshotTimes, "since 1970; 0: not yet");
   long steps = static_cast<long>(c.steps_done);
-  f.whole("steps_done", steps, kCounts, "of change.steps");
+  f.whole("steps_done", steps, kSnapshotCounts, "of change.steps");
   if (f.reading()) c.steps_done = static_cast<std::size_t>(steps);
   f.note("error", c.error, "why it failed; else empty");
   f.notes("explanation", c.explanation, {.indent = "      "}, "sentences");
@@ -59,11 +59,11 @@ void describe_change_now(Form& f, ChangeNow& c) {
 }
 
 void describe_batch(Form& f, BatchNow& batch) {
-  f.integer("waiting", batch.waiting, kCounts, "tasks");
-  f.integer("running", batch.running, kCounts, "tasks");
-  f.integer("done", batch.done, kCounts, "tasks");
+  f.integer("waiting", batch.waiting, kSnapshotCounts, "tasks");
+  f.integer("running", batch.running, kSnapshotCounts, "tasks");
+  f.integer("done", batch.done, kSnapshotCounts, "tasks");
   long ends = static_cast<long>(batch.ends_ms.value_or(0));
-  f.optional(batch.ends_ms.has_value()).whole("ends_ms", ends, kTimes, "as scheduled");
+  f.optional(batch.ends_ms.has_value()).whole("ends_ms", ends, kSnapshotTimes, "as scheduled");
   if (f.reading() && f.reading()->has("ends_ms")) batch.ends_ms = ends;
 }
 
@@ -71,7 +71,7 @@ void describe_snapshot(Form& f, Snapshot& s) {
   f.lines("  ");
   f.document("AgentState");
   f.whole("version", s.version, kNotNegative, "grows with every change of the rest");
-  f.whole("time_ms", s.time_ms, kTimes, "since 1970, UTC");
+  f.whole("time_ms", s.time_ms, kSnapshotTimes, "since 1970, UTC");
   f.note("node", s.node, "host name");
   f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
   f.boolean("converged", s.converged, "the node is as the plan in force wants it");
