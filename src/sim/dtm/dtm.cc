@@ -116,6 +116,14 @@ class Blame {
     for (std::size_t t = 0; t < rises.size(); ++t) lost_[t] += lost * rises[t] / all;
   }
 
+  // Of a block, by each tenant's own heat.
+  std::vector<double> rises(std::size_t block) const {
+    std::vector<double> rises;
+    for (const thermal::ReducedModel& model : models_)
+      rises.push_back(std::max(0.0, model.block_temperatures()[block] - model.ambient()));
+    return rises;
+  }
+
   std::vector<TenantHeat> heat() {
     const double all = std::accumulate(lost_.begin(), lost_.end(), 0.0);
     for (std::size_t t = 0; t < heat_.size(); ++t)
@@ -193,11 +201,24 @@ class Simulation {
     run_.mean_k += now_ * seconds;
     run_.clock_share[static_cast<std::size_t>(clock)] += seconds;
     ++run_.epochs;
-    if (dtm_.tenants.empty()) return;
-    std::vector<double> dynamic = work_.rows[row];
-    for (double& value : dynamic) value *= pace.dynamic;
-    blame_.epoch(dynamic, (1 - pace.rate) * seconds, static_cast<std::size_t>(hot - kelvin.begin()),
-                 seconds);
+    const auto block = static_cast<std::size_t>(hot - kelvin.begin());
+    if (!dtm_.tenants.empty()) {
+      std::vector<double> dynamic = work_.rows[row];
+      for (double& value : dynamic) value *= pace.dynamic;
+      blame_.epoch(dynamic, (1 - pace.rate) * seconds, block, seconds);
+    }
+    if (dtm_.moments > 0 && run_.epochs % stride_ == 0) keep(clock, block);
+  }
+
+  // How long a run is shows at its end: when there are too many moments every other one goes.
+  void keep(int clock, std::size_t block) {
+    run_.moments.push_back({run_.seconds, now_, dtm_.clocks.mhz[static_cast<std::size_t>(clock)],
+                            blame_.rises(block)});
+    if (run_.moments.size() <= dtm_.moments) return;
+    for (std::size_t i = 0; 2 * i + 1 < run_.moments.size(); ++i)
+      run_.moments[i] = std::move(run_.moments[2 * i + 1]);
+    run_.moments.resize(run_.moments.size() / 2);
+    stride_ *= 2;
   }
 
   const DtmCase& dtm_;
@@ -209,6 +230,7 @@ class Simulation {
   std::unique_ptr<Prediction> prediction_;
   DtmRun run_;
   double now_ = 0;
+  long stride_ = 1;  // epochs from one kept moment to the next
 };
 
 std::vector<double> mean_row(const HotWork& work) {
