@@ -14,7 +14,7 @@
 namespace partita::forms {
 namespace {
 
-constexpr int kPanelsWidth = 960, kPanelLeft = 74, kPanelHeight = 170, kPanelGap = 30;
+constexpr int kPanelsWidth = 960, kPanelLeft = 74, kPanelsHeight = 170, kPanelGap = 30;
 constexpr const char* kLevelStroke =
     "stroke=\"#b3261e\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"";
 
@@ -65,7 +65,9 @@ struct PanelPlace {
     const double length = last_s > first_s ? last_s - first_s : 1;
     return kPanelLeft + (at - first_s) / length * (kPanelsWidth - kPanelLeft - kPageMargin);
   }
-  double up(double value) const { return top + (y.high - value) / (y.high - y.low) * kPanelHeight; }
+  double up(double value) const {
+    return top + (y.high - value) / (y.high - y.low) * kPanelsHeight;
+  }
   // Steps: every value holds until the next time.
   std::string steps(const std::vector<double>& seconds, const std::vector<double>& values) const {
     std::string path;
@@ -148,7 +150,7 @@ std::string time_panels_svg(const TimePanels& plot) {
       page.put("<path d=\"M{} {:.1f}H{}\" fill=\"none\" {}/>\n", kPanelLeft, place.up(level.value),
                kPanelsWidth - kPageMargin, kLevelStroke);
     fill += fills_of(panel);
-    top += kPanelHeight + kPanelGap;
+    top += kPanelsHeight + kPanelGap;
   }
   const double foot = top - kPanelGap + 18;
   const PanelScale x = panel_scale(place.first_s, place.last_s);

@@ -4,13 +4,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/form.h"
 #include "base/result.h"
 
 namespace partita::history {
+
+inline constexpr std::size_t kMaxSentenceBytes = 4096;  // cause, detail
+inline constexpr std::size_t kMaxWhoBytes = 256;        // user, subject, names of documents
+inline constexpr std::size_t kMaxDocumentBytes = 1u << 20;
+inline constexpr std::size_t kMaxDocuments = 16;  // of one event
 
 enum class EventKind : std::uint8_t {
   started,  // the agent; stopped: it ended on purpose
@@ -40,7 +47,8 @@ struct Event {
   std::string subject = {};  // a service, a GPU's UUID ...; may be empty
   Outcome outcome = Outcome::none;
   std::string detail = {};  // what, a sentence
-  // Documents as JSON text, by name ("plan", "change", "desired", "verdict"); at most 1 MiB each.
+  // Documents as JSON text, by name ("plan", "change", "desired", "verdict"). What is larger than
+  // the limits above is made to fit when it is stored: see fitted().
   struct Attachment {
     std::string name, text;
     bool operator==(const Attachment&) const = default;
@@ -51,6 +59,14 @@ struct Event {
 
 const char* to_string(EventKind kind);
 const char* to_string(Outcome outcome);
+// All of them, in the order of the enum.
+const std::vector<EventKind>& event_kinds();
+std::optional<EventKind> parse_kind(std::string_view word);
+std::optional<Outcome> parse_outcome(std::string_view word);
+
+// The event within the limits: sentences and names are cut at a character and end in "...", a
+// document that is too large becomes {"left_out_bytes": N}, documents above kMaxDocuments go.
+Event fitted(Event event);
 
 // A number that was measured at a time, kept coarser the older it is. `metric` is one of a few
 // fixed names: "rate_rps", "planned_rps", "p99_ms", "attainment", "watts", "gpus", "instances".
@@ -69,8 +85,21 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
-// The document `kind: History`: events, newest first.
+// The document `kind: History`: events, newest first. parse_history(history_json(e)) == e for valid
+// UTF-8. Refused with FILE:LINE: unknown kinds and outcomes, no user, numbers that do not fall.
 std::string history_json(const std::vector<Event>& events);
 Result<std::vector<Event>> parse_history(const std::string& file, std::string_view text);
+// One event, as it stands in that list, in one line.
+std::string event_json(const Event& event);
+// The document `kind: Series`: the buckets of one metric of one subject, oldest first.
+struct Series {
+  std::string metric, subject;
+  std::vector<Bucket> buckets;
+  bool operator==(const Series&) const = default;
+};
+std::string series_json(const Series& series);
+Result<Series> parse_series(const std::string& file, std::string_view text);
+// The kinds above, for `partita schema`.
+std::vector<DocumentKind> document_kinds();
 
 }  // namespace partita::history

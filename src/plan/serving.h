@@ -3,6 +3,7 @@
 // serving_forms.h.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,13 +71,30 @@ struct Service {
 // The rate that a plan must carry: what arrives, and the headroom.
 Rps planning_rate(const Service& service);
 
+// What a GPU draws: as long as it has an instance, `idle`, and above that every instance what it
+// takes when always busy, times the share of the time in which it is.
+struct GpuPower {
+  Watts idle;    // with its instances, none of them busy
+  Watts busy;    // all its compute slices always busy
+  Watts off{0};  // of one that the fleet counts and the plan leaves out
+  // By model and compute slices: above idle when always busy. Others: (busy - idle) x their share
+  // of the GPU's slices.
+  std::map<std::string, std::map<int, Watts>> measured = {};
+  bool operator==(const GpuPower&) const = default;
+};
+
 // GPUs of one model that a plan may use, with the profiles measured on that model.
 struct FleetEntry {
   hw::GpuModel gpu;
   profile::ProfileTable profiles;
   std::optional<int> count;  // absent: as many as needed
   double price = 1;          // per GPU; the objective is the summed price
+  std::optional<GpuPower> power = {};  // known in every entry where the goal is energy
 };
+
+// What a plan has least of: GPUs, their summed price, or expected watts at the services' rates.
+enum class Goal { gpus, cost, energy };
+inline constexpr const char* kGoalWords[] = {"gpus", "cost", "energy"};
 
 struct ServingProblem {
   std::vector<Service> services;
@@ -87,6 +105,8 @@ struct ServingProblem {
   // GPUs that may be lost, any of them: the others keep every SLO as they are. min_replicas is then
   // not asked of what is left.
   int survive = 0;
+  // None: GPUs of one model, the price of several. Asked for: `cost` and `energy` only.
+  std::optional<Goal> goal = {};
 };
 inline constexpr int kMostLost = 1;
 
@@ -132,7 +152,9 @@ struct Objective {
   int lower_bound_gpus = 0;
   int lower_bound_gpcs = 0;  // given that many GPUs
   double lower_bound_cost = 0;
-  bool optimal = false;  // proven: (gpus or cost) and gpcs both equal their bounds
+  bool optimal = false;  // proven: (gpus or cost) and gpcs both equal their bounds; energy: watts
+  std::optional<Goal> goal = {};  // as the problem's
+  double watts = 0, lower_bound_watts = 0;  // goal energy; else 0: not stated
   bool operator==(const Objective&) const = default;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/index.h"
 #include "planners/serving/apart_plan.h"
+#include "planners/serving/energy.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
 #include "planners/serving/place.h"
@@ -457,12 +458,22 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
   if (problem.services.empty()) {
     plan::ServingPlan nothing;
     nothing.objective.optimal = true;
+    if (problem.goal == plan::Goal::energy) state_watts(problem, kUnbounded, nothing);
     return {nothing, {}};
   }
   auto fleet = make_fleet(problem, modes.front());
   if (!fleet)
     return {std::nullopt, {{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}}};
-  return ExactPlanner(problem, modes, std::move(*fleet), options).plan();
+  double bound = 0;
+  if (problem.goal == plan::Goal::energy) {
+    EnergyOutcome energy = plan_energy(problem, modes, options);
+    if (energy.plan) return {std::move(energy.plan), {}};
+    bound = energy.bound;
+  }
+  Outcome outcome = ExactPlanner(problem, modes, std::move(*fleet), options).plan();
+  if (outcome.plan && problem.goal == plan::Goal::energy)
+    state_watts(problem, bound, *outcome.plan);
+  return outcome;
 }
 
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {

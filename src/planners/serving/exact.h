@@ -9,6 +9,7 @@
 // 3. An integral plan that meets the bound is searched (search.h): rounded master, tabu search,
 //    exhaustive search. Where none exists that is proved, and the next number of GPUs is tried.
 // 4. With the GPUs fixed, the same for the compute slices.
+// Fewest watts (ServingProblem::goal) are another search: energy.h.
 // Limits: Options::node_budget search nodes; when it is reached the gap stands in the objective.
 // Services that must keep apart go another way (apart_plan.h), with patterns of whole GPUs; with
 // more than kMaxApartGroups groups of them they are placed after counting, and a bound may stay

@@ -96,11 +96,12 @@ class Master {
   }
 
   void add(Column column) {
-    double gpcs = 0;
+    double gpcs = 0, own = 0;
     std::vector<double> entries(rows(), 0);
     std::size_t i = static_cast<std::size_t>(column.group);
     for (const Counts& counts : column.covers) {
       const double copies = (*problem_.kinds)[i].copies;
+      own += copies * own_cost(i, counts);
       for (std::size_t k = 0; k < static_cast<std::size_t>(problem_.classes); ++k) {
         if (counts[k] == 0) continue;
         const double n = copies * counts[k];
@@ -111,8 +112,12 @@ class Master {
       i += groups_;
     }
     entries[facets_ + bounded_.size() + static_cast<std::size_t>(column.group)] = 1;
-    column_index_.push_back(simplex_.add(problem_.gpc_price * gpcs, entries));
+    column_index_.push_back(simplex_.add(problem_.gpc_price * gpcs + own, entries));
     columns_.push_back(std::move(column));
+  }
+
+  double own_cost(std::size_t kind, const Counts& counts) const {
+    return problem_.own_cost ? problem_.own_cost(kind, counts) : 0;
   }
 
   // Prices all groups; adds the columns that improve; returns the summed bounds of the covers.
@@ -125,9 +130,12 @@ class Master {
       double group_cost = 0;
       for (std::size_t i = g; i < problem_.kinds->size(); i += groups_) {
         const Kind& kind = (*problem_.kinds)[i];
-        const PricedCover priced = cheapest_cover(kind, prices, problem_.classes);
+        const PricedCover priced = problem_.cheapest
+                                       ? problem_.cheapest(i, prices)
+                                       : cheapest_cover(kind, prices, problem_.classes);
         sum += kind.copies * priced.bound;
-        group_cost += kind.copies * cost(priced.counts, prices, problem_.classes);
+        group_cost += kind.copies * (cost(priced.counts, prices, problem_.classes) +
+                                     own_cost(i, priced.counts));
         column.covers.push_back(priced.counts);
       }
       const double worth =

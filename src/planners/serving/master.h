@@ -42,6 +42,10 @@ struct MasterProblem {
   std::vector<Supply> supply;  // per model
   double gpc_price = 0;
   Prices gpcs{};  // compute slices per class
+  // Where a cover costs something of its own (energy.h): that, and the cover of a kind that is
+  // cheapest with it. Both or none.
+  std::function<double(std::size_t kind, const Counts&)> own_cost = {};
+  std::function<PricedCover(std::size_t kind, const Prices&)> cheapest = {};
 };
 
 // One cover for every kind of a group; small problems have one kind per group.

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "base/index.h"
+#include "planners/serving/energy.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
@@ -434,6 +435,8 @@ class PoolPlanner {
 
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
+    if (problem_.goal == plan::Goal::energy)
+      return state_watts(problem_, plan_energy(problem_, fluid, quietly(options_)).bound, plan);
     if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
     const Outcome relaxed = plan_exact(problem_, fluid, quietly(options_));
     if (!relaxed.plan) return;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "serve/brain/service_brain.h"
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 #include "serve/link/connection.h"
 #include "serve/wire/frames.h"
 
