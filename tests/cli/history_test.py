@@ -221,7 +221,9 @@ class DiffTest(PastTest):
     def test_what_cannot_be_compared_is_refused(self):
         self.ok(*self.on_sim("apply", "one.json"))
         for a, b, word in (("services.yaml", "now", "in common"),
-                           ("nowhere.json", "now", "nowhere"), ("12", "now", "change 12"), ("machine.yaml", "now", "machine.yaml:")):
+                           ("nowhere.json", "now", "nowhere"),
+                           ("12", "now", "change 12"),
+                           ("machine.yaml", "now", "machine.yaml:")):
             done = self.run_partita(*self.on_sim("diff", a, b))
             self.assertEqual((done.returncode, done.stdout), (2, b""), (a, b))
             self.assertIn(word, done.stderr.decode())
