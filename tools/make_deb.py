@@ -107,6 +107,7 @@ def describe(root, version):
     (debian / "md5sums").write_text("".join(
         f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n"
         for path in found if path not in settings), encoding="utf-8")
+    (debian / "triggers").write_text("activate-noawait ldconfig\n", encoding="utf-8")
     for script in (SOURCE / "packaging/deb").iterdir():
         shutil.copy(script, debian / script.name)
 

@@ -41,6 +41,8 @@ const char* to_string(NoticeKind kind) {
       return "slo_risk";
     case NoticeKind::health:
       return "health";
+    case NoticeKind::drift:
+      return "drift";
     case NoticeKind::other:
       return "other";
   }

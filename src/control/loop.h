@@ -114,16 +114,23 @@ struct ApplyDeed {
   bool repair = false;  // the plan in force is made again
 };
 
-enum class NoticeKind : std::uint8_t { failed_change, given_up_worker, slo_risk, health, other };
+enum class NoticeKind : std::uint8_t {
+  failed_change,
+  given_up_worker,
+  slo_risk,
+  health,
+  drift,
+  other,
+};
 const char* to_string(NoticeKind kind);
 
 // Somebody wants to know: webhook, command. Said once, not at every step.
-struct Notice {
+struct LoopNotice {
   NoticeKind kind = NoticeKind::other;
   std::string subject;   // service, GPU; may be empty
   std::string sentence;  // for people
   long change = 0;
-  bool operator==(const Notice&) const = default;
+  bool operator==(const LoopNotice&) const = default;
 };
 
 // A batch for the GPUs of `gpus`, which no service uses from now on.
@@ -141,7 +148,7 @@ struct Deeds {
   std::optional<ApplyDeed> apply;
   std::vector<BatchDeed> batches;
   std::vector<std::string> batch_gpus;  // UUIDs that batches may use from now on
-  std::vector<Notice> notify;
+  std::vector<LoopNotice> notify;
   std::int64_t next_look_ms = 0;  // look again then at the latest, and when something happens
 };
 

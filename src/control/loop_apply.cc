@@ -67,7 +67,10 @@ bool Loop::Work::bring_about() {
   untell("plan_change");
   const bool promised = std::ranges::equal(assignment_.services, wanted.services);
   if (change->empty() && (target.done || promised || verify_)) {
-    if (!target.done) untell("apply");
+    if (told_drift_)
+      tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
+           repair_number_);
+    untell("drift");
     target.done = true;
     verify_ = false;
     told_drift_ = false;

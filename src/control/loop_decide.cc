@@ -204,6 +204,7 @@ void Loop::Work::consider() {
 // Whether a service is short, whatever comes of it.
 bool Loop::Work::consider_shortage() {
   const double horizon = world_.settings.forecast.horizon_s;
+  const double ahead = std::max(world_.settings.damping.lasts_s, horizon);
   bool measured = false;
   std::string about, cause;
   for (const plan::Service& one : services_) {
@@ -231,7 +232,8 @@ bool Loop::Work::consider_shortage() {
   untell("budget");
   const std::optional<int> most =
       memory_.target->reduced.empty() ? std::optional(budget) : std::nullopt;
-  auto planned = plan(want_now(horizon, false), most, false);
+  // A plan that only just holds for the horizon would have to be raised again soon.
+  auto planned = plan(want_now(ahead, false), most, false);
   if (!planned) planned = plan(want_now(horizon, true), most, true);
   if (!planned) {
     tried("shortage", about, kFirstTryPause);

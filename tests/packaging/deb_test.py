@@ -121,10 +121,11 @@ def clean_root(root, packages):
                if one.strip() and one.split("\n", 1)[0].removeprefix("Package: ") in packages]
     (root / "var/lib/dpkg/status").write_text("\n\n".join(stanzas) + "\n\n", encoding="utf-8")
     (root / "var/lib/dpkg/available").write_text("", encoding="utf-8")
-    for name in packages:
-        for path in pathlib.Path("/var/lib/dpkg/info").glob("*.list"):
-            if path.stem.split(":")[0] == name:
-                shutil.copy(path, root / "var/lib/dpkg/info" / path.name)
+    info = root / "var/lib/dpkg/info"
+    for path in pathlib.Path("/var/lib/dpkg/info").iterdir():
+        if path.name == "format" or path.name.rsplit(".", 1)[0].split(":")[0] in packages:
+            shutil.copy(path, info / path.name)
+    (root / "var/lib/dpkg/triggers/ldconfig").write_text("libc-bin\n", encoding="utf-8")
     subprocess.run(["ldconfig", "-r", root], check=True)
 
 
@@ -134,6 +135,8 @@ def tree(root):
     for top in ("etc", "usr", "var/lib/partita", "run"):
         for path in sorted((root / top).rglob("*")):
             name = str(path.relative_to(root))
+            if name == "etc/ld.so.cache":
+                continue
             if path.is_symlink() or path.is_file():
                 found[name] = os.readlink(path) if path.is_symlink() else path.stat().st_size
     return found
@@ -234,17 +237,18 @@ partita status --format json >after.json""").splitlines()
         """What the units of workers, gateway and agent run starts and ends when it is asked to."""
         (self.root / "etc/partita/partita.yaml").write_text(SETTINGS, encoding="utf-8")
         self.inside("""cd /tmp
-for what in workers gateway; do
-  partita $what >$what.log 2>&1 & pid=$!
-  for i in $(seq 100); do
-    kill -0 $pid
-    [ -e /var/lib/partita/node-*/workers.json ] && break
-    grep -q listening $what.log && break
-    sleep 0.1
-  done
-  sleep 0.3; kill -0 $pid; kill $pid; wait $pid
+partita workers >workers.log 2>&1 & pid=$!
+for i in $(seq 200); do
+  kill -0 $pid
+  [ -s /var/lib/partita/node-*/workers.json ] && break
+  sleep 0.1
 done
+[ -s /var/lib/partita/node-*/workers.json ]
+kill $pid; wait $pid
+partita gateway >gateway.log 2>&1 & pid=$!
+for i in $(seq 200); do kill -0 $pid; grep -q listening gateway.log && break; sleep 0.1; done
 grep -q listening gateway.log
+kill $pid; wait $pid
 : >/etc/partita/partita.yaml""")
         if "agent" not in self.inside("partita --help").split():
             return  # a build without the agent

@@ -201,7 +201,7 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
     if (asked[i].answer) asked[i].answer(std::move(deeds.replies[i]));
   if (deeds.stop_apply && applying_) applying_->stop = true;
   if (doors_.notify)
-    for (const Notice& notice : deeds.notify) doors_.notify(notice);
+    for (const LoopNotice& notice : deeds.notify) doors_.notify(notice);
   if (doors_.batch_gpus) doors_.batch_gpus(deeds.batch_gpus);
   if (doors_.batch)
     for (const BatchDeed& batch : deeds.batches) doors_.batch(batch);

@@ -43,7 +43,7 @@ struct AgentDoors {
   std::function<BatchNow()> batch_now = {};
   std::function<Result<void>(const history::Event&)> record = {};
   std::function<Result<void>(const std::vector<history::Measured>&)> measure = {};
-  std::function<void(const Notice&)> notify = {};
+  std::function<void(const LoopNotice&)> notify = {};
   std::function<void(const BatchDeed&)> batch = {};
   std::function<void(const std::vector<std::string>&)> batch_gpus = {};
   std::function<void(const Snapshot&, const AgentMemory&)> publish = {};

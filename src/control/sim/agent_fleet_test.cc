@@ -49,6 +49,12 @@ const plan::FleetEntry& a100s() {
   return entry;
 }
 
+int slices_of(const std::string& profile) {
+  for (const auto& one : a100s().gpu.profiles)
+    if (one.name == profile) return one.gpcs;
+  return 0;
+}
+
 // What a seed's node is asked for: with the bursts it fits with a GPU to spare.
 std::string services_text(Rng rng, int gpus) {
   struct Kind {
@@ -120,7 +126,7 @@ class AgentFleet {
   };
   std::optional<Guarded> guarded_;
   struct Direction {
-    double rps = 0;
+    int gpcs = 0;
     std::int64_t grew_ns = -kHalfDayNs;
     long disturbed = -1;
   };
@@ -194,19 +200,21 @@ void AgentFleet::watch_direction(const Snapshot& now) {
   if (!now.plan || !now.converged) return;
   const std::int64_t at = weeks_->node().now_ns();
   const auto cooldown = static_cast<std::int64_t>(options_.world.settings.damping.cooldown_s * 1e9);
-  for (const plan::PlannedService& service : now.plan->services) {
-    Direction& before = planned_[service.name];
-    const double rps = service.planned.value;
-    if (rps < before.rps * (1 - 1e-6) && at - before.grew_ns < cooldown &&
+  std::map<std::string, int> gpcs;
+  for (const plan::PlannedGpu& gpu : now.plan->gpus)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      gpcs[one.service] += slices_of(one.profile);
+  for (const auto& [service, slices] : gpcs) {
+    Direction& before = planned_[service];
+    if (slices < before.gpcs && at - before.grew_ns < cooldown &&
         before.disturbed == disturbances())
-      violation(fmt::format("{} grew to {:.0f} req/s {:.0f} s ago and shrinks to {:.0f}",
-                            service.name, before.rps,
-                            static_cast<double>(at - before.grew_ns) * 1e-9, rps));
-    if (rps > before.rps * (1 + 1e-6)) {
+      violation(fmt::format("{} grew to {} slices {:.0f} s ago and shrinks to {}", service,
+                            before.gpcs, static_cast<double>(at - before.grew_ns) * 1e-9, slices));
+    if (slices > before.gpcs) {
       before.grew_ns = at;
       before.disturbed = disturbances();
     }
-    before.rps = rps;
+    before.gpcs = slices;
   }
 }
 
@@ -232,7 +240,8 @@ void AgentFleet::check_calm() {
   std::set<std::string> there;
   for (const device::GpuState& gpu : state.gpus)
     for (const device::Instance& one : gpu.instances) {
-      if (!node.foreign().contains(one.uuid())) there.insert(one.uuid());
+      if (!node.foreign().contains(one.uuid()) || assigned.contains(one.uuid()))
+        there.insert(one.uuid());
     }
   for (const std::string& device : assigned)
     if (!there.contains(device)) violation("assigned, and not there: " + device);

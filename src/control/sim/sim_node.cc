@@ -357,7 +357,7 @@ void SimNode::account(std::int64_t until_ns) {
       tally->shed += shed;
       tally->missed += lost - shed;
     }
-    if (s < floors_.size() && planned < floors_[s] * (1 - 1e-9)) below_s_[s] += seconds;
+    if (s < floors_.size() && most < floors_[s] * (1 - 1e-9)) below_s_[s] += seconds;
     SimTally& tally = tallies_[s];
     const bool is_short = rate_now > planned;
     tally.short_now_s = is_short ? tally.short_now_s + seconds : 0;

@@ -87,7 +87,8 @@ class SimNode {
   int gpus_used() const;                        // with instances
   double gpu_seconds() const { return gpu_seconds_; }
   long created() const { return created_; }
-  // From now on: how long each service had less than that ready, in seconds.
+  // From now on: how long each service's ready workers carried less than that at full batches,
+  // which is what a gateway says and apply goes by; in seconds.
   void watch_floors(std::vector<double> floors) {
     below_s_.assign(floors.size(), 0);
     floors_ = std::move(floors);
