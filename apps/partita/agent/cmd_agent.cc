@@ -40,6 +40,13 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
       ->type_name("PATH");
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
+  command
+      .add_option("--listen", flags.listen,
+                  "Also serve API and web page on this address, as 127.0.0.1:8123 (docs/api.md)")
+      ->type_name("HOST:PORT");
+  one_of(command.add_option("--mode", flags.mode,
+                            "How changes come about: at once, when a person approves, never"),
+         {"automatic", "approve", "observe"});
   command.add_flag("--once", flags.once,
                    "Look once, print what is seen and what would be done, and end");
   command.add_flag("--dry-run", flags.dry_run,
