@@ -72,12 +72,19 @@ Command add_agent(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--calm", flags->weeks.calm,
                     "--simulate: nothing breaks; only the traffic changes");
+  within(command->add_option("--pace", flags->weeks.pace_s,
+                             "--simulate: seconds that a day takes, so that people can look on "
+                             "with --listen (0: as fast as it goes)"),
+         0, 86'400)
+      ->type_name("SECONDS");
   add_seed(*command, flags->weeks.seed);
   add_output(*command, flags->live.output, {"text", "json", "svg"});
   command->footer(
       "partita agent --config /etc/partita/agent.yaml\n"
       "partita agent --once --services services.yaml --profiles profiles.csv\n"
-      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv");
+      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv\n"
+      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv --pace 60 "
+      "--listen 127.0.0.1:8123");
   return {command,
           [flags, command](Context& context) { return run_agent(context, *command, *flags); }};
 }
