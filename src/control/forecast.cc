@@ -67,12 +67,13 @@ void close_slot(ServiceForecast& known, const ForecastSettings& settings) {
 }
 
 void score(ServiceForecast& known, double rate, const Forecast& forecast, double coverage) {
+  const double error = (rate - forecast.rate) / scale_of(known, forecast.rate);
   const auto follow = [&](double end, bool missed) {
     const double by = missed ? coverage : coverage - 1;
     return std::clamp(end + kIntervalStep * by, 0.0, kWidestInterval);
   };
-  known.above = follow(known.above, rate > forecast.high);
-  known.below = follow(known.below, rate < forecast.low);
+  known.above = follow(known.above, error > known.above);
+  known.below = follow(known.below, -error > known.below);
 }
 
 }  // namespace

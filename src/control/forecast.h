@@ -8,10 +8,11 @@
 // shape said then, and k is a twentieth of the highest of the shape. Where the shape at t was not
 // learned as that of now was, the forecast is the level.
 //
-// The ends of the interval follow the misses: a rate above the upper end raises it by
-// kStep * coverage of the forecast, any other lowers it by kStep * (1 - coverage). In n minutes the
-// share of misses therefore differs from 1 - coverage by at most (range of the end + delay) / n,
-// whatever the rates are (adaptive conformal inference).
+// The ends of the interval follow the errors of the forecasts made a horizon ago, as shares of the
+// forecast: an error above the upper end raises it by kIntervalStep * coverage, any other lowers it
+// by kIntervalStep * (1 - coverage). While no end of its range is reached, the share of errors
+// above the end differs in n minutes from 1 - coverage by at most (range / step + 1) / n, whatever
+// the rates are (online quantile tracking).
 #pragma once
 
 #include <cstdint>
