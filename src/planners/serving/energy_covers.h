@@ -6,6 +6,7 @@
 // nothing here: GPUs do (energy.h).
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "planners/serving/cover.h"
@@ -13,6 +14,8 @@
 #include "planners/serving/points.h"
 
 namespace partita::planners::serving {
+
+inline constexpr double kNoWatts = std::numeric_limits<double>::infinity();  // of what is not there
 
 // What requests of a kind cost.
 struct Burn {
