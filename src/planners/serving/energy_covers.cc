@@ -61,7 +61,8 @@ class BurnMaker {
     const bool pooled = problem_.rule.kind == plan::SloRule::Kind::pooled;
     double fastest = 0, carries = 0;
     for (const profile::ProfilePoint& point : found->second.points)
-      if (point.gpcs == gpcs && point.processes <= problem_.max_processes)
+      if (point.gpcs == gpcs && point.processes <= problem_.max_processes &&
+          in_time(point, problem_.services[service]))
         fastest = std::max(fastest, point.throughput.value);
     for (std::size_t m = 0; m < modes_.size(); ++m) {
       const auto& best = modes_[m][e].best[service][k];
@@ -72,6 +73,13 @@ class BurnMaker {
     if (fastest <= 0) return;
     burn.least[cls] = watts / fastest;
     burn.most[cls] = pooled ? fastest : carries;
+  }
+
+  // Whether full batches of a point end as the rule asks.
+  bool in_time(const profile::ProfilePoint& point, const plan::Service& service) const {
+    const bool execution = problem_.rule.kind == plan::SloRule::Kind::execution;
+    return execution ? point.latency < problem_.rule.fraction * service.slo
+                     : point.latency <= service.slo;
   }
 
   const plan::ServingProblem& problem_;

@@ -1,7 +1,8 @@
 // Covers (cover.h) and what they burn. The instances of a service share its rate in proportion to
 // their throughputs; a request costs joules by the class that serves it. Two figures per cover:
 //   watts  with the points and shares that a plan would have,
-//   least  that no plan with these instances goes below: shares at will, every point allowed.
+//   least  that no plan with these instances goes below: shares at will, every point allowed whose
+//          full batches end within the SLO.
 // Bounds are made of `least`, plans are chosen by `watts`. Instances that are on and idle cost
 // nothing here: GPUs do (energy.h).
 #pragma once
