@@ -530,6 +530,19 @@ export async function startAgent(options) {
       });
       return;
     }
+    const gpu = /^\/v1\/gpus\/(.+)\/(take-out|give-back)$/.exec(url.pathname);
+    if (gpu && request.method === "POST") {
+      const found = state.gpus.find((one) => one.uuid === decodeURIComponent(gpu[1]));
+      let body = "";
+      request.on("data", (piece) => (body += piece));
+      request.on("end", () => {
+        found.out = gpu[2] === "take-out";
+        found.why = found.out ? JSON.parse(body).why : "";
+        json(response, 202, { kind: "Receipt", sentence: `GPU ${found.index}: ${gpu[2]}` });
+        self.push();
+      });
+      return;
+    }
     if (url.pathname === "/v1/state") return json(response, 200, state);
     if (url.pathname === "/v1/history")
       return json(response, 200, {
