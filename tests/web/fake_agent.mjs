@@ -549,6 +549,8 @@ export async function startAgent(options) {
         kind: "History",
         events: past.filter((one) => one.id < Number(url.searchParams.get("before") ?? 1e9)),
       });
+    for (const [name, value] of url.searchParams)
+      if (value === "") return no(response, 400, "bad_input", `${name} is empty`);
     if (url.pathname === "/v1/series")
       return json(response, 200, { kind: "Series", buckets: series(url.searchParams) });
     if (url.pathname === "/v1/latest")

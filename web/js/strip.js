@@ -185,7 +185,11 @@ function makeDetail(say, alarm) {
     title = id("detail-title"),
     body = el("dl");
   const why = el("input", { type: "text", id: "out-why", maxlength: "400", autocomplete: "off" });
-  const label = el("label", { for: "out-why" }, "To take its GPU out, say why; it is kept in the history.");
+  const label = el(
+    "label",
+    { for: "out-why" },
+    "To take its GPU out, say why; it is kept in the history.",
+  );
   const act = el("button", { type: "button", onclick: () => ask() });
   const acts = el("form", { class: "acts" }, label, why, el("div", { class: "row end" }, act));
   acts.addEventListener("submit", (event) => (event.preventDefault(), ask()));
