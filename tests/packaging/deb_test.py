@@ -284,7 +284,8 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         for name in ("usr/bin/partita", "usr/lib/partita/remote/libcudart.so.12",
                      "usr/lib/partita/remote/libcuda.so.1", "usr/lib/libpartita.so.0",
                      "usr/lib/python3/dist-packages/partita/py.typed",
-                     "usr/share/partita/grafana.json", "usr/share/man/man1/partita-plan.1.gz",
+                     "usr/share/partita/grafana.json", "usr/share/partita/grafana-agent.json",
+                     "usr/share/man/man1/partita-plan.1.gz",
                      "usr/share/man/man5/partita-formats.5.gz",
                      "usr/share/bash-completion/completions/partita",
                      "usr/share/doc/partita/changelog.gz", "usr/share/doc/partita/copyright"):
