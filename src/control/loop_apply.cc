@@ -160,14 +160,20 @@ void Loop::Work::apply(actuate::Wanted wanted, actuate::Change change, const std
     under.shown.explanation = change.explanation;
   }
   under.shown.change = std::move(change);
-  record(history::EventKind::applying,
-         {.change = under.number, .cause = cause, .detail = to_string(under.shown.change.changes)});
+  if (!under.shown.change.empty())  // else only what is promised is written down
+    record(
+        history::EventKind::applying,
+        {.change = under.number, .cause = cause, .detail = to_string(under.shown.change.changes)});
   deeds_.apply = ApplyDeed{under.number,
                            std::move(wanted),
                            apply_options(world_.settings),
                            world_.settings.hooks_before,
                            world_.settings.hooks_after,
                            repair};
+  if (under.shown.change.empty()) {
+    deeds_.apply->hooks_before.clear();
+    deeds_.apply->hooks_after.clear();
+  }
   proposed_.reset();
   under_ = std::move(under);
   doing_ = fmt::format("change {} is made: {}", under_->number, cause);
@@ -192,6 +198,9 @@ void Loop::Work::hear_ends(const Seen& seen) {
 }
 
 void Loop::Work::ended_well() {
+  verify_ = !under_->emptying;
+  untell("apply");
+  if (under_->shown.change.empty()) return;
   last_ = under_->shown;
   last_->state = ChangeState::succeeded;
   last_->ended_ms = now_;
@@ -201,8 +210,6 @@ void Loop::Work::ended_well() {
                                        .outcome = history::Outcome::succeeded,
                                        .detail = to_string(last_->change.changes)});
   ++made_;
-  verify_ = !under_->emptying;
-  untell("apply");
 }
 
 void Loop::Work::ended_badly(const Error& error, bool stopped) {

@@ -18,6 +18,7 @@ constexpr double kLeastSavedGpcs = 2;             // that a look for gain is beg
 constexpr std::int64_t kBudgetMs = 60 * kMinuteMs;
 constexpr double kFirstTryPause = 60, kLongestTryPause = 3600;
 constexpr double kEnough = 1 + 1e-9;
+constexpr int kLazier = 3;  // tries for a plan with fewer moves
 
 double on_grid(double rate) {
   if (rate <= 0) return 0;
@@ -204,7 +205,6 @@ void Loop::Work::consider() {
 // Whether a service is short, whatever comes of it.
 bool Loop::Work::consider_shortage() {
   const double horizon = world_.settings.forecast.horizon_s;
-  const double ahead = std::max(world_.settings.damping.lasts_s, horizon);
   bool measured = false;
   std::string about, cause;
   for (const plan::Service& one : services_) {
@@ -230,15 +230,12 @@ bool Loop::Work::consider_shortage() {
     return true;
   }
   untell("budget");
-  const std::optional<int> most =
-      memory_.target->reduced.empty() ? std::optional(budget) : std::nullopt;
-  // A plan that only just holds for the horizon would have to be raised again soon.
-  auto planned = plan(want_now(ahead, false), most, false);
-  if (!planned) planned = plan(want_now(horizon, true), most, true);
+  const auto planned = plan_shortage(measured);
   if (!planned) {
     tried("shortage", about, kFirstTryPause);
-    tell(NoticeKind::slo_risk, "shortage", "",
-         fmt::format("{}, and there is no plan: {}", cause, to_string(planned.error())));
+    if (measured)
+      tell(NoticeKind::slo_risk, "shortage", "",
+           fmt::format("{}, and there is no plan: {}", cause, to_string(planned.error())));
     return true;
   }
   untell("shortage");
@@ -248,6 +245,49 @@ bool Loop::Work::consider_shortage() {
   });
   if (better) settle_on(*planned, cause, Why::shortage);
   return true;
+}
+
+std::vector<MadeAt> Loop::Work::just_made() const {
+  std::vector<MadeAt> made = memory_.made;
+  const double cooldown_ms = world_.settings.damping.cooldown_s * 1000;
+  std::erase_if(made, [&](const MadeAt& one) {
+    return static_cast<double>(now_ - one.at_ms) >= cooldown_ms;
+  });
+  return made;
+}
+
+// A plan for a service that is short. It takes back nothing that was just made, if there is such a
+// plan; else only where requests are lost already.
+Result<Planned> Loop::Work::plan_shortage(bool measured) const {
+  const double horizon = world_.settings.forecast.horizon_s;
+  const double ahead = std::max(world_.settings.damping.lasts_s, horizon);
+  const bool reduced = !memory_.target->reduced.empty();
+  const std::vector<MadeAt> made = just_made();
+  const auto fine = [&](const Result<Planned>& planned) {
+    return planned && !takes_back(use_, planned->target, made);
+  };
+  std::optional<int> most;
+  if (!reduced) most = budget_left(1);
+  // A plan that only just holds for the horizon would have to be raised again soon.
+  std::optional<Result<Planned>> any;
+  for (const double seconds : {ahead, horizon}) {
+    const Want want = want_now(seconds, false);
+    Result<Planned> planned = plan(want, most, false);
+    for (int lazier = 0; lazier < kLazier && planned && !fine(planned); ++lazier) {
+      const int moves = planned->changes.moved + planned->changes.created;
+      if (moves < 1) break;
+      Result<Planned> other = plan(want, moves - 1, false);
+      if (!other) break;
+      planned = std::move(other);
+    }
+    if (fine(planned)) return planned;
+    if (planned) any = std::move(planned);
+  }
+  if (!measured && !reduced)
+    return failed({ErrorCode::infeasible,
+                   "nothing that was just made is taken back for what is only forecast", ""});
+  if (any) return *std::move(any);
+  return plan(want_now(horizon, true), most, true);
 }
 
 void Loop::Work::consider_gain() {
@@ -291,8 +331,9 @@ bool Loop::Work::worth_it(const Planned& planned) const {
   const DampingSettings& damping = world_.settings.damping;
   const Difference differs = difference(memory_.target, planned.target);
   const int gpus = gpus_in_use(memory_.target->plan) - gpus_in_use(planned.target.plan);
-  if (gpus < 1 || gpus * damping.lasts_s / 3600 < damping.min_gain_gpu_hours * differs.made)
-    return false;
+  const auto made = static_cast<double>(differs.made.size());
+  if (gpus < 1 || gpus * damping.lasts_s / 3600 < damping.min_gain_gpu_hours * made) return false;
+  if (takes_back(use_, planned.target, just_made())) return false;
   return std::ranges::none_of(
              differs.services,
              [&](const std::string& one) { return cooling(memory_.services_touched, one); }) &&
@@ -313,10 +354,14 @@ std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
 
 void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
   Target target = std::move(planned.target);
-  target.change = ++memory_.changes;
-  target.cause = cause;
   target.planned_ms = now_;
   target.services = services_key();
+  const Difference differs = difference(memory_.target, target);
+  const bool same = memory_.target && differs.services.empty() && target.reduced.empty() &&
+                    memory_.target->reduced.empty() && mode() != Mode::observe;
+  if (same && why != Why::person) return rerate(std::move(target));
+  target.change = ++memory_.changes;
+  target.cause = cause;
   ChangeNow shown;
   shown.number = target.change;
   shown.cause = cause;
@@ -324,7 +369,6 @@ void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
   shown.plan = target.plan;
   shown.explanation = target.plan.explanation;
   if (auto change = change_to(target)) shown.change = *std::move(change);
-  const Difference differs = difference(memory_.target, target);
   std::string detail = to_string(planned.changes);
   if (!target.reduced.empty()) detail += "; " + target.reduced;
   record(history::EventKind::proposed,
@@ -336,9 +380,8 @@ void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
   if (!target.reduced.empty())
     tell(NoticeKind::slo_risk, "reduced:" + target.reduced, "", target.reduced, target.change);
   proposed_ = std::move(shown);
-  const bool nothing = memory_.target && differs.services.empty() && why != Why::person;
-  if (mode() == Mode::automatic || (nothing && mode() == Mode::approve)) {
-    adopt(std::move(target), "agent", nothing ? "no instance changes" : "the mode is automatic");
+  if (mode() == Mode::automatic) {
+    adopt(std::move(target), "agent", "the mode is automatic");
     return;
   }
   memory_.proposal = std::move(target);
@@ -346,6 +389,15 @@ void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
     tell(NoticeKind::slo_risk, fmt::format("waits:{}", memory_.proposal->change), "",
          fmt::format("change {} waits for approval: {}", memory_.proposal->change, cause),
          memory_.proposal->change);
+}
+
+// The same instances carry other rates: no change of the node, only what is promised.
+void Loop::Work::rerate(Target target) {
+  target.change = memory_.target->change;
+  target.cause = memory_.target->cause;
+  memory_.target = std::move(target);
+  judged_.reset();
+  judge_says_.clear();
 }
 
 void Loop::Work::adopt(Target target, const std::string& user, const std::string& sentence) {
@@ -364,7 +416,13 @@ void Loop::Work::adopt(Target target, const std::string& user, const std::string
   touch(memory_.services_touched, differs.services);
   touch(memory_.gpus_touched, differs.gpus);
   std::erase_if(memory_.moves, [&](const MovesAt& one) { return now_ - one.at_ms >= kBudgetMs; });
-  if (differs.made > 0 && memory_.target) memory_.moves.push_back({now_, differs.made});
+  if (!differs.made.empty() && memory_.target)
+    memory_.moves.push_back({now_, static_cast<int>(differs.made.size())});
+  memory_.made = just_made();
+  for (MadeAt one : differs.made) {
+    one.at_ms = now_;
+    memory_.made.push_back(std::move(one));
+  }
   record(history::EventKind::approved, {.change = target.change,
                                         .user = user,
                                         .cause = target.cause,

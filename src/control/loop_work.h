@@ -59,6 +59,9 @@ class Loop::Work {
   void replan_because(const std::string& cause);
   void consider();
   bool consider_shortage();
+  Result<Planned> plan_shortage(bool measured) const;
+  void rerate(Target target);
+  std::vector<MadeAt> just_made() const;
   void consider_gain();
   bool worth_it(const Planned& planned) const;
   double need(const plan::Service& service, double ahead_s) const;

@@ -56,6 +56,14 @@ void describe_moves(Form& f, MovesAt& one) {
   f.integer("moves", one.moves, kIds, "instances made");
 }
 
+void describe_made(Form& f, MadeAt& one) {
+  f.note("gpu_uuid", one.gpu_uuid, "of the GPU");
+  f.note("profile", one.profile, "catalogue name");
+  f.integer("start", one.start, {.high = 1023}, "first memory slice");
+  f.note("service", one.service, "that it was made for");
+  f.whole("at_ms", one.at_ms, kTimes, "when");
+}
+
 struct ShapeRate {
   double rate = 0;
 };
@@ -100,6 +108,7 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.list("gpus_touched", m.gpus_touched, describe_touched, {.indent = "    "},
          "when each was changed last");
   f.list("moves", m.moves, describe_moves, {.indent = "    "}, "of the last hour");
+  f.list("made", m.made, describe_made, {.indent = "    "}, "instances made within the cooldown");
   f.list("forecasts", m.forecasts, describe_shape, {.indent = "    "}, "by service");
   f.whole("drifts", m.drifts, kNumbers, "so far");
   f.whole("failed_changes", m.failed_changes, kNumbers, "so far");

@@ -66,6 +66,14 @@ struct MovesAt {
   bool operator==(const MovesAt&) const = default;
 };
 
+// An instance that a change made, until its cooldown is over.
+struct MadeAt {
+  std::string gpu_uuid, profile, service;
+  int start = 0;
+  std::int64_t at_ms = 0;
+  bool operator==(const MadeAt&) const = default;
+};
+
 struct AgentMemory {
   long changes = 0;           // numbers used so far
   std::string services;       // text of the services file that is wanted
@@ -78,6 +86,7 @@ struct AgentMemory {
   std::vector<OutGpu> out;               // by UUID
   std::vector<Touched> services_touched, gpus_touched;
   std::vector<MovesAt> moves;              // of the last hour
+  std::vector<MadeAt> made;                // within the cooldown
   std::vector<ServiceForecast> forecasts;  // by service
   long drifts = 0, failed_changes = 0;
   bool operator==(const AgentMemory&) const = default;

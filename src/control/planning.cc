@@ -308,7 +308,8 @@ Difference difference(const std::optional<Target>& from, const Target& to) {
   };
   for (const PlacedAt& one : after) {
     if (before.contains(one)) continue;
-    ++result.made;
+    result.made.push_back(
+        {std::get<0>(one), std::get<2>(one), std::get<3>(one), std::get<1>(one), 0});
     touch(one);
   }
   for (const PlacedAt& one : before)
@@ -316,6 +317,16 @@ Difference difference(const std::optional<Target>& from, const Target& to) {
   result.services.assign(services.begin(), services.end());
   result.gpus.assign(gpus.begin(), gpus.end());
   return result;
+}
+
+bool takes_back(const GpuUse& use, const Target& target, const std::vector<MadeAt>& made) {
+  const std::set<PlacedAt> places = places_of(target);
+  return std::ranges::any_of(made, [&](const MadeAt& one) {
+    return use.is_usable(one.gpu_uuid) && std::ranges::none_of(places, [&](const PlacedAt& there) {
+             return std::get<0>(there) == one.gpu_uuid && std::get<1>(there) == one.start &&
+                    std::get<2>(there) == one.profile && std::get<3>(there) == one.service;
+           });
+  });
 }
 
 int gpus_in_use(const plan::ServingPlan& plan) {

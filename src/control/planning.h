@@ -77,10 +77,13 @@ actuate::ApplyOptions apply_options(const Settings& settings);
 
 // What differs between two targets: instances made, and subjects touched.
 struct Difference {
-  int made = 0;
+  std::vector<MadeAt> made;                 // without their time
   std::vector<std::string> services, gpus;  // sorted; GPUs by UUID
 };
 Difference difference(const std::optional<Target>& from, const Target& to);
+
+// What a target would take back of what was made: instances at usable GPUs.
+bool takes_back(const GpuUse& use, const Target& target, const std::vector<MadeAt>& made);
 
 int gpus_in_use(const plan::ServingPlan& plan);
 

@@ -204,6 +204,18 @@ test("by keys alone: slices, details, views, a change rejected with a reason", a
   await it.close();
 });
 
+test("a GPU is taken out with a reason, and another one given back", async () => {
+  const it = await open();
+  await it.page.click(".gpu >> nth=3 >> .cell >> nth=0");
+  await it.page.fill("#out-why", "fan is loud");
+  await it.page.keyboard.press("Enter");
+  await until(it.page, ".gpu:nth-child(4) .outwhy", /Out: fan is loud/);
+  await it.page.click(".gpu:nth-child(7) .outwhy");
+  await it.page.getByRole("button", { name: "Give GPU 6 back" }).click();
+  await it.page.waitForSelector(".gpu:nth-child(7):not(.out)");
+  await it.close();
+});
+
 test("history: the slider goes through the events, each with its plan", async () => {
   const it = await open({}, ".events li", "#history");
   await it.page.waitForSelector("#view-history .gpus .cell");
