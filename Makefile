@@ -11,6 +11,7 @@ demo: build  ## plan, judge and simulate a fleet, and explain every step
 	build/release/partita demo
 	tools/get_onnxruntime
 	build/release/partita demo serve || test $$? -eq 1  # 1: too busy a machine for its objectives; it has said so
+	build/release/partita agent --simulate 1 --pace 8 --seed 3 --services data/scenarios/agent.yaml --profiles data/profiles/a100-80gb.json --listen 127.0.0.1:0
 	@echo; echo 'A CUDA program on a machine without a GPU, and one with a missing barrier under --check (exit status 1: it is wrong)'
 	build/release/partita remote run -- build/release/remote/programs/hotspot
 	build/release/partita remote run --check -- build/release/remote/programs/faulty race || test $$? -eq 1

@@ -72,7 +72,8 @@ def depends(root):
     with tempfile.TemporaryDirectory() as folder:
         debian = pathlib.Path(folder, "debian")
         debian.mkdir()
-        (debian / "control").write_text("Source: partita\n\nPackage: partita\n", encoding="utf-8")
+        (debian / "control").write_text("Source: partita\n\nPackage: partita\nArchitecture: any\n",
+                                      encoding="utf-8")
         libraries = sorted((root / "usr/lib/partita/remote").iterdir())
         said = run("dpkg-shlibdeps", "-O", f"-l{root}/usr/lib/partita/remote",
                    *(f"-e{path}" for path in (root / "usr/bin/partita",

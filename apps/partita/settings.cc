@@ -15,6 +15,8 @@ namespace {
 
 // What Partita says to what it starts, and what its libraries hear.
 constexpr std::array kTaken = {"PARTITA_ATTEMPT",
+                               "PARTITA_CHANGE",
+                               "PARTITA_PHASE",
                                "PARTITA_CONFIG",
                                "PARTITA_LIBRARY",
                                "PARTITA_ONNXRUNTIME",

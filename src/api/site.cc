@@ -439,6 +439,7 @@ serve::Reply ApiSite::events(const Asking& asking) {
   query.after = whole_of(asking.query, "after");
   query.change = whole_of(asking.query, "change");
   query.subject = text_of(asking.query, "subject");
+  query.user = text_of(asking.query, "user");
   query.from_ms = whole_of(asking.query, "from_ms");
   query.to_ms = whole_of(asking.query, "to_ms");
   query.documents = text_of(asking.query, "documents") != "false";

@@ -14,19 +14,19 @@
 namespace partita::decide {
 namespace {
 
-constexpr Range kGpus{.high = 1e6};
-constexpr Range kSlices{.high = 64};
-constexpr Range kCounts{.high = 1e9};
+constexpr Range kGpuIndices{.high = 1e6};
+constexpr Range kStarts{.high = 64};
+constexpr Range kInstanceCounts{.high = 1e9};
 
-using Key = std::tuple<int, int, std::string>;  // gpu, start, profile
+using PlaceKey = std::tuple<int, int, std::string>;  // gpu, start, profile
 
 std::string tenant_text(const plan::PlannedInstance& one) {
   if (one.service.empty()) return "nothing";
   return fmt::format("{} b{}x{}", one.service, one.batch, one.processes);
 }
 
-std::map<Key, std::string> tenants_of(const plan::ServingPlan& plan) {
-  std::map<Key, std::string> tenants;
+std::map<PlaceKey, std::string> tenants_of(const plan::ServingPlan& plan) {
+  std::map<PlaceKey, std::string> tenants;
   for (const plan::PlannedGpu& gpu : plan.gpus)
     for (const plan::PlannedInstance& one : gpu.instances)
       tenants[{gpu.index, one.start, one.profile}] = tenant_text(one);
@@ -35,7 +35,7 @@ std::map<Key, std::string> tenants_of(const plan::ServingPlan& plan) {
 
 std::vector<InstanceDifference> compare_instances(const plan::ServingPlan& a,
                                                   const plan::ServingPlan& b) {
-  std::map<Key, std::pair<std::string, std::string>> both;
+  std::map<PlaceKey, std::pair<std::string, std::string>> both;
   for (const auto& [key, text] : tenants_of(a)) both[key].first = text;
   for (const auto& [key, text] : tenants_of(b)) both[key].second = text;
   std::vector<InstanceDifference> differences;
@@ -76,9 +76,9 @@ std::vector<ServiceDifference> compare_services(const std::vector<plan::PlannedS
 }
 
 void describe(Form& f, InstanceDifference& one) {
-  f.integer("gpu", one.gpu, kGpus, "index");
+  f.integer("gpu", one.gpu, kGpuIndices, "index");
   f.name("profile", one.profile, "MIG profile");
-  f.integer("start", one.start, kSlices, "memory slice");
+  f.integer("start", one.start, kStarts, "memory slice");
   f.note("before", one.before, "what runs there in a; empty: no such instance");
   f.note("after", one.after, "the same in b");
 }
@@ -91,11 +91,12 @@ void describe(Form& f, ServiceDifference& one) {
 }
 
 void describe(Form& f, plan::Changes& changes) {
-  f.integer("kept", changes.kept, kCounts, "as they are");
-  f.integer("restarted", changes.restarted, kCounts, "with another batch size or processes");
-  f.integer("moved", changes.moved, kCounts, "made for a service that ran before");
-  f.integer("created", changes.created, kCounts, "made for a new service");
-  f.integer("removed", changes.removed, kCounts, "gone");
+  f.integer("kept", changes.kept, kInstanceCounts, "as they are");
+  f.integer("restarted", changes.restarted, kInstanceCounts,
+            "with another batch size or processes");
+  f.integer("moved", changes.moved, kInstanceCounts, "made for a service that ran before");
+  f.integer("created", changes.created, kInstanceCounts, "made for a new service");
+  f.integer("removed", changes.removed, kInstanceCounts, "gone");
 }
 
 void describe(Form& f, Difference& all) {

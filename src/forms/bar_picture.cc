@@ -13,7 +13,7 @@
 namespace partita::forms {
 namespace {
 
-constexpr int kBarsWidth = 960, kBarsLeft = 190, kBarsRight = 780;
+constexpr int kBarsWidth = 960, kBarsLeft = 210, kBarsRight = 780;
 constexpr int kThick = 20, kThin = 8, kBetweenRows = 16;
 constexpr double kBarTicks = 5;
 

@@ -101,19 +101,26 @@ void put_areas(SvgPage& page, const PanelPlace& place, const TimePanels& plot,
   }
 }
 
+// A line that is alone in its panel is as dark as text; the colours are for telling apart.
+bool alone(const TimePanel& panel) { return panel.lines.size() == 1 && !panel.stacked; }
+
+int fills_of(const TimePanel& panel) {
+  return alone(panel) ? 0 : static_cast<int>(panel.lines.size());
+}
+
 void put_lines(SvgPage& page, const PanelPlace& place, const TimePanels& plot,
                const std::vector<std::vector<double>>& values, int first_fill) {
   for (std::size_t i = 0; i < values.size(); ++i)
     page.put("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n",
              place.steps(plot.seconds, values[i]),
-             hex(fill_of(first_fill + static_cast<int>(i)).colour));
+             first_fill < 0 ? kInk : hex(fill_of(first_fill + static_cast<int>(i)).colour));
 }
 
 void put_legend(SvgPage& page, const TimePanels& plot) {
   int fill = 0;
   for (const TimePanel& panel : plot.panels) {
     for (const TimeLine& line : panel.lines) {
-      const std::string colour = hex(fill_of(fill++).colour);
+      const std::string colour = alone(panel) ? kInk : hex(fill_of(fill++).colour);
       if (panel.stacked) {
         page.chip(colour, colour, line.name);
       } else {
@@ -138,11 +145,11 @@ std::string time_panels_svg(const TimePanels& plot) {
     place.y = scale_of_panel(panel, values);
     if (panel.stacked) put_areas(page, place, plot, values, fill);
     put_grid(page, place, panel.unit);
-    if (!panel.stacked) put_lines(page, place, plot, values, fill);
+    if (!panel.stacked) put_lines(page, place, plot, values, alone(panel) ? -1 : fill);
     for (const TimeLevel& level : panel.levels)
       page.put("<path d=\"M{} {:.1f}H{}\" fill=\"none\" {}/>\n", kPanelLeft, place.up(level.value),
                kPanelsWidth - kPageMargin, kLevelStroke);
-    fill += static_cast<int>(panel.lines.size());
+    fill += fills_of(panel);
     top += kPanelsHeight + kPanelGap;
   }
   const double foot = top - kPanelGap + 18;

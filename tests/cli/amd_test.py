@@ -96,7 +96,8 @@ class AmdTest(harness.CliTest):
         self.as_in_a_clone()
         self.ok("power", "table", "--models", "bert", "--profiles", "data/published/reef", "-o",
                 "mi50.csv")
-        self.write("one.yaml", "services: [{name: b, model: bert, rate_rps: 60, slo_ms: 29}]\n")
+        self.write("one.yaml", "services:\n- {name: b, model: bert, rate_rps: 60, slo_ms: 29, "
+                               "percentile: 95}\n")
         done = self.ok("power", "run", *AMD, *self.state, "--services", "one.yaml", "--table",
                        "mi50.csv", "--poll", "50ms", "--trace", "data/published/swim/fb09-0.csv",
                        "--duration", "1s")

@@ -152,7 +152,7 @@ class HistoryTest(PastTest):
             if not os.path.exists(self.path("state/workers.json")):
                 return 0
             written = json.loads(self.read("state/workers.json"))
-            return min(one["quick_failures"] for one in written["workers"] or [{"quick_failures": 0}])
+            return min((one["quick_failures"] for one in written["workers"]), default=0)
 
         run_until(failures)
         self.assertEqual(self.history("--kind", "health"), [])
@@ -220,8 +220,10 @@ class DiffTest(PastTest):
 
     def test_what_cannot_be_compared_is_refused(self):
         self.ok(*self.on_sim("apply", "one.json"))
-        for a, b, word in (("services.yaml", "now", "in common"), ("nowhere.json", "now", "nowhere"),
-                           ("12", "now", "change 12"), ("machine.yaml", "now", "machine.yaml:")):
+        for a, b, word in (("services.yaml", "now", "in common"),
+                           ("nowhere.json", "now", "nowhere"),
+                           ("12", "now", "change 12"),
+                           ("machine.yaml", "now", "machine.yaml:")):
             done = self.run_partita(*self.on_sim("diff", a, b))
             self.assertEqual((done.returncode, done.stdout), (2, b""), (a, b))
             self.assertIn(word, done.stderr.decode())

@@ -136,7 +136,9 @@ class SchemaTest(harness.CliTest):
         self.write("day.yaml", "rates: [[08:00, 100%], [20:00, 30%]]\n" + harness.SERVICES)
         documents = {
             "ServingPlan": [json.loads(self.read("plan.json")),
-                            self.json(*self.plan_args("--current", "plan.json"))],
+                            self.json(*self.plan_args("--current", "plan.json")),
+                            self.json(*self.plan_args("--objective", "energy")),
+                            self.json(*self.plan_args("--objective", "cost"))],
             "Verdict": [self.json(*self.on_plan("verify", "plan.json")),
                         self.json(*self.on_plan("verify", "wrong.json"), status=1)],
             "ServingReport": [self.json(*self.on_plan("simulate", "plan.json", "--duration",

@@ -89,8 +89,9 @@ class ServerTest(harness.CliTest):
             ("GET", "/v1/node"): self.node,
             ("GET", "/v1/plan"): self.read("plan.json"),
             ("POST", "/v1/preview"): json.dumps(change),
-            ("GET", "/v1/changes/7"): json.dumps(change),
             ("GET", "/v1/history?documents=false"): json.dumps(history),
+            ("GET", "/v1/history?documents=true&most=3"): json.dumps(history),
+            ("GET", "/v1/history?change=7&most=1000"): json.dumps(history),
             ("PUT", "/v1/services"): RECEIPT, ("POST", "/v1/rollback"): RECEIPT}
         uuid = json.loads(self.node)["gpus"][1]["uuid"]
         Agent.documents["POST", f"/v1/gpus/{uuid}/take-out"] = RECEIPT
@@ -130,6 +131,15 @@ class ServerTest(harness.CliTest):
         self.assertEqual(Agent.seen[-1][1], f"/v1/gpus/{self.uuid}/take-out")
         done = self.run_partita(*self.there, "drain", "9")
         self.assertEqual(done.returncode, 2)
+
+    def test_the_past(self):
+        self.assertIn("4 steps", self.ok(*self.there, "history"))
+        document = self.json(*self.there, "history", "--most", "3")
+        self.assertEqual(document["events"][0]["change"], 7)
+        for words in ((), ("7",)):
+            self.assertIn("7", self.ok(*self.there, "explain", *words))
+        self.assertEqual(Agent.seen[-1][1], "/v1/history?change=7&most=1000")
+        self.assertEqual(self.run_partita(*self.there, "history", "--follow").returncode, 2)
 
     def test_refusals(self):
         self.write("wrong.yaml", "nonsense: 1\n")

@@ -104,6 +104,7 @@ def clean_root(root, packages):
     packed = subprocess.Popen(["tar", "-C", "/", "--null", "-T", "-", "-cf", "-"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     unpack = subprocess.Popen(["tar", "-C", root, "-xf", "-"], stdin=packed.stdout)
+    packed.stdout.close()
     packed.stdin.write(listing)
     packed.stdin.close()
     if packed.wait() != 0 or unpack.wait() != 0:
@@ -218,11 +219,11 @@ class DebTest(unittest.TestCase):
         (self.root / "tmp/node.yaml").write_text(NODE, encoding="utf-8")
         said = self.inside(f"""cd /tmp
 export PARTITA_SIM=/tmp/node.yaml PARTITA_DRIVER=sim
-partita apply plan.json 2>/dev/null
+partita apply plan.json >apply.log 2>&1
 partita status --format json >before.json
 rm node.state
 partita status | head -1
-{start} 2>/dev/null
+{start} >again.log 2>&1
 partita status | head -1
 partita status --format json >after.json""").splitlines()
         self.assertIn("0 instances", said[0])
@@ -283,7 +284,8 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         for name in ("usr/bin/partita", "usr/lib/partita/remote/libcudart.so.12",
                      "usr/lib/partita/remote/libcuda.so.1", "usr/lib/libpartita.so.0",
                      "usr/lib/python3/dist-packages/partita/py.typed",
-                     "usr/share/partita/grafana.json", "usr/share/man/man1/partita-plan.1.gz",
+                     "usr/share/partita/grafana.json", "usr/share/partita/grafana-agent.json",
+                     "usr/share/man/man1/partita-plan.1.gz",
                      "usr/share/man/man5/partita-formats.5.gz",
                      "usr/share/bash-completion/completions/partita",
                      "usr/share/doc/partita/changelog.gz", "usr/share/doc/partita/copyright"):
@@ -304,9 +306,9 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
             self.assertEqual((done.returncode, done.stderr), (0, ""), page)
             said[page.name] = re.sub(r".\x08", "", done.stdout)
         plan = said["partita-plan.1.gz"]
-        self.assertRegex(plan, r"FORMATS(.|\n)*services\n +YAML or JSON; reads it")
-        self.assertRegex(plan, r"FORMATS(.|\n)*plan\n +JSON; writes it")
-        self.assertNotRegex(plan, r"\n +energy model\n")
+        self.assertRegex(plan, r"FORMATS(.|\n)*\n +services\s+YAML or JSON; reads it")
+        self.assertRegex(plan, r"FORMATS(.|\n)*\n +plan\s+JSON; writes it")
+        self.assertNotRegex(plan, r"\n +energy model\s")
         self.assertIn("rate_rps", said["partita-formats.5.gz"])
         self.assertNotRegex(said["partita-formats.5.gz"], r"```|\]\(#")
 

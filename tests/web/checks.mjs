@@ -204,6 +204,18 @@ test("by keys alone: slices, details, views, a change rejected with a reason", a
   await it.close();
 });
 
+test("a GPU is taken out with a reason, and another one given back", async () => {
+  const it = await open();
+  await it.page.click(".gpu >> nth=3 >> .cell >> nth=0");
+  await it.page.fill("#out-why", "fan is loud");
+  await it.page.keyboard.press("Enter");
+  await until(it.page, ".gpu:nth-child(4) .outwhy", /Out: fan is loud/);
+  await it.page.click(".gpu:nth-child(7) .outwhy");
+  await it.page.getByRole("button", { name: "Give GPU 6 back" }).click();
+  await it.page.waitForSelector(".gpu:nth-child(7):not(.out)");
+  await it.close();
+});
+
 test("history: the slider goes through the events, each with its plan", async () => {
   const it = await open({}, ".events li", "#history");
   await it.page.waitForSelector("#view-history .gpus .cell");
@@ -303,7 +315,7 @@ test("1,000 instances: at most 16 ms of script per update, nothing made anew", a
     }).observe(document.querySelector(".gpus"), { childList: true, subtree: true });
   });
   const times = [];
-  for (let i = 0; i < 16; ++i) {
+  for (let i = 0; i < 24; ++i) {
     const updates = await it.page.evaluate(
       () => performance.getEntriesByName("partita-update").length,
     );
@@ -317,10 +329,10 @@ test("1,000 instances: at most 16 ms of script per update, nothing made anew", a
     times.push((await script()) - before);
   }
   times.sort((a, b) => a - b);
-  const median = times[8],
-    p95 = times[15];
+  const median = times[12],
+    p95 = times[22];
   console.log(
-    `    script per update, 1,001 instances, all busy shares changing: median ${median.toFixed(1)} ms, most of 16 ${p95.toFixed(1)} ms`,
+    `    script per update, 1,001 instances, all busy shares changing: median ${median.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`,
   );
   // A machine on which parsing that state alone takes longer than 2 ms is given as many times more.
   const parse = await it.page.evaluate((state) => {
@@ -334,7 +346,7 @@ test("1,000 instances: at most 16 ms of script per update, nothing made anew", a
   }, it.agent.state);
   console.log(`    parsing it alone: ${parse.toFixed(1)} ms`);
   const limit = 16 * Math.max(1, parse / 2);
-  assert.ok(median <= limit && p95 <= limit, `median ${median} ms, most ${p95} ms of ${limit}`);
+  assert.ok(median <= limit && p95 <= limit, `median ${median} ms, p95 ${p95} ms of ${limit}`);
   assert.equal(await it.page.evaluate(() => made), 0, "elements are kept");
   await it.close();
 });

@@ -530,12 +530,27 @@ export async function startAgent(options) {
       });
       return;
     }
+    const gpu = /^\/v1\/gpus\/(.+)\/(take-out|give-back)$/.exec(url.pathname);
+    if (gpu && request.method === "POST") {
+      const found = state.gpus.find((one) => one.uuid === decodeURIComponent(gpu[1]));
+      let body = "";
+      request.on("data", (piece) => (body += piece));
+      request.on("end", () => {
+        found.out = gpu[2] === "take-out";
+        found.why = found.out ? JSON.parse(body).why : "";
+        json(response, 202, { kind: "Receipt", sentence: `GPU ${found.index}: ${gpu[2]}` });
+        self.push();
+      });
+      return;
+    }
     if (url.pathname === "/v1/state") return json(response, 200, state);
     if (url.pathname === "/v1/history")
       return json(response, 200, {
         kind: "History",
         events: past.filter((one) => one.id < Number(url.searchParams.get("before") ?? 1e9)),
       });
+    for (const [name, value] of url.searchParams)
+      if (value === "") return no(response, 400, "bad_input", `${name} is empty`);
     if (url.pathname === "/v1/series")
       return json(response, 200, { kind: "Series", buckets: series(url.searchParams) });
     if (url.pathname === "/v1/latest")

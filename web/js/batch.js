@@ -48,7 +48,7 @@ export function makeBatch(parent) {
       none,
       all
         ? "The agent has not said which task runs where."
-        : "No batch has been handed in. `partita agent tasks FILE` does that.",
+        : "No batch has been handed in. POST /v1/batch/tasks does that.",
     );
     if (!tasks.length) return;
     from = Math.min(...tasks.map((one) => one.begin_ms));

@@ -123,7 +123,7 @@ export function linesOf(change) {
 const WORDS = {
   enable_mig: () => "turn MIG on",
   create_instance: (one) => `create ${one.profile} at ${one.start}`,
-  create_compute: (one) => `its compute instance, ${one.profile} at ${one.start}`,
+  create_compute: (one) => `create the compute instance of ${one.profile} at ${one.start}`,
   start: (one) => `start ${one.service}`,
   stop: (one) => `stop ${one.service}`,
   drain: (one) => `wait until nobody holds ${one.profile} at ${one.start}`,

@@ -170,13 +170,14 @@ export function makeHistory(parent) {
       events = [...known.values()].sort((a, b) => b.id - a.id);
       const to = model.time,
         from = to - hours * 3600000;
-      series =
-        (
-          await get(
-            `/v1/series?metric=${METRICS[metric][0]}&subject=&from_ms=${from}&to_ms=${to}&most=400`,
-          )
-        ).buckets ?? [];
-      text(problem, "");
+      let silent = "";
+      const numbers = await get(
+        `/v1/series?metric=${METRICS[metric][0]}&from_ms=${from}&to_ms=${to}&most=400`,
+      ).catch((error) => {
+        silent = `Its numbers cannot be read: ${error.message}`;
+      });
+      series = numbers?.buckets ?? [];
+      text(problem, silent);
       draw(from, to);
       if (!chosen || last || !known.has(chosen.id)) choose(shownEvents().at(-1));
       else choose(known.get(chosen.id));

@@ -115,6 +115,8 @@ function makeNotices(parent) {
 const drawTiles = makeTiles(views.now);
 const drawNode = makeNode(
   views.now.appendChild(el("section", { class: "card", "aria-label": "GPUs" })),
+  say,
+  alarm,
 );
 const drawServices = makeServices(
   views.now.appendChild(el("section", { class: "card", "aria-label": "Services" })),
@@ -306,6 +308,7 @@ const KEYS = [
 ];
 function showKeys() {
   text(id("detail-title"), "Keys");
+  show(document.querySelector("#detail .acts"), false);
   keyed(
     id("detail-body").firstChild,
     KEYS.map(([key, what]) => ({ key, what })),

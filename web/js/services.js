@@ -143,7 +143,7 @@ export function makeServices(parent) {
   const none = el(
     "p",
     { class: "faint pad" },
-    "No service is wanted. `partita agent services FILE` sets them.",
+    "No service is wanted. `partita --server URL apply services.yaml` says which.",
   );
   const heads = [
     "Service",

@@ -13,6 +13,7 @@ import {
   text,
   watts,
 } from "./dom.js";
+import { post } from "./feed.js";
 import { looksOf } from "./model.js";
 
 const pointOf = (cell) => (cell.batch ? `b${cell.batch}×${cell.processes ?? 1}` : "");
@@ -105,8 +106,15 @@ function makeGpu(live, choose) {
     model = el("span", { class: "faint" });
   const power = el("span", { class: "figure" }),
     heat = el("span", { class: "figure" });
-  const out = el("p", { class: "outwhy" }),
-    holders = el("p", { class: "outwhy held" });
+  let now = null;
+  const out = live
+    ? el("button", {
+        type: "button",
+        class: "outwhy",
+        onclick: () => choose({ cell: null, gpu: now }),
+      })
+    : el("p", { class: "outwhy" });
+  const holders = el("p", { class: "outwhy held" });
   const strip = el(live ? "div" : "ul", { class: "strip", role: live ? "group" : null });
   const node = el(
     "article",
@@ -122,6 +130,7 @@ function makeGpu(live, choose) {
   return {
     node,
     update(gpu) {
+      now = gpu;
       text(title, gpu.title ?? `GPU ${gpu.index}`);
       text(model, gpu.model);
       if (live) {
@@ -171,17 +180,46 @@ function makeGpu(live, choose) {
 export const stillGpu = () => makeGpu(false);
 
 // The details of one slice in a box that follows the state.
-function makeDetail() {
+function makeDetail(say, alarm) {
   const box = id("detail"),
     title = id("detail-title"),
     body = el("dl");
-  id("detail-body").append(body);
+  const why = el("input", { type: "text", id: "out-why", maxlength: "400", autocomplete: "off" });
+  const label = el(
+    "label",
+    { for: "out-why" },
+    "To take its GPU out, say why; it is kept in the history.",
+  );
+  const act = el("button", { type: "button", onclick: () => ask() });
+  const acts = el("form", { class: "acts" }, label, why, el("div", { class: "row end" }, act));
+  acts.addEventListener("submit", (event) => (event.preventDefault(), ask()));
+  id("detail-body").append(body, acts);
   let shown = null;
+  async function ask() {
+    const { gpu } = shown,
+      how = gpu.out ? "give-back" : "take-out";
+    act.disabled = true;
+    try {
+      const body = gpu.out ? undefined : { why: why.value.trim() };
+      const receipt = await post(`/v1/gpus/${encodeURIComponent(gpu.key)}/${how}`, body);
+      say(receipt.sentence || `GPU ${gpu.index}: ${how}`);
+      box.close();
+    } catch (problem) {
+      alarm(`The agent did not take it: ${problem.message}`);
+    }
+    act.disabled = false;
+  }
   box.querySelector(".close").addEventListener("click", () => box.close());
   box.addEventListener("close", () => {
     shown = null;
   });
-  const facts = (cell, gpu) => [
+  const facts = (cell, gpu) => (cell ? sliceFacts(cell, gpu) : gpuFacts(gpu));
+  const gpuFacts = (gpu) => [
+    ["GPU", `${gpu.index}, ${gpu.model}`],
+    ["Out", gpu.out ? gpu.why || "no reason was given" : "no"],
+    ["Device", gpu.key],
+  ];
+  const sliceFacts = (cell, gpu) => [
     ["Service", cell.service || "none"],
     ["Slice", `${cell.profile} at ${cell.start} on GPU ${gpu.index} (${gpu.model})`],
     ["Batch × processes", cell.batch ? `${cell.batch} × ${cell.processes}` : "–"],
@@ -196,7 +234,12 @@ function makeDetail() {
     ["Device", cell.uuid || "–"],
   ];
   const draw = () => {
-    text(title, shown.cell.service || "A slice without a service");
+    const { cell, gpu } = shown;
+    text(title, cell ? cell.service || "A slice without a service" : `GPU ${gpu.index}`);
+    text(act, gpu.out ? `Give GPU ${gpu.index} back` : `Take GPU ${gpu.index} out`);
+    show(acts, true);
+    show(why, !gpu.out);
+    show(label, !gpu.out);
     keyed(
       body,
       facts(shown.cell, shown.gpu),
@@ -213,6 +256,7 @@ function makeDetail() {
   return {
     open(row) {
       shown = row;
+      why.value = "";
       draw();
       if (!box.open) box.showModal();
     },
@@ -221,8 +265,8 @@ function makeDetail() {
 }
 
 // All GPUs of the node; arrow keys go from slice to slice.
-export function makeNode(parent) {
-  const detail = makeDetail();
+export function makeNode(parent, say, alarm) {
+  const detail = makeDetail(say, alarm);
   const list = el("div", {
     class: "gpus",
     role: "group",

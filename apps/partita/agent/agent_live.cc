@@ -1,6 +1,7 @@
 #include "agent/agent_live.h"
 
 #include <fmt/format.h>
+#include <grp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,11 +11,15 @@
 
 #include "actuate/change_forms.h"
 #include "agent/agent_desk.h"
+#include "agent/agent_notices.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
+#include "api/server.h"
 #include "base/table.h"
 #include "history/store/store.h"
 #include "node/state_dir.h"
+#include "places.h"
+#include "version.h"
 
 namespace partita::cli {
 namespace {
@@ -49,6 +54,8 @@ Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags
   over(flags.state_dir, file->node.state_dir);
   over(flags.services, file->services);
   over(flags.profiles, file->profiles);
+  over(flags.listen, file->server.listen);
+  if (!flags.mode.empty()) file->policy.mode = *control::parse_mode(flags.mode);
   if (flags.dry_run) file->policy.mode = control::Mode::observe;
   return file;
 }
@@ -121,6 +128,7 @@ class LiveRun {
   void say(const std::string& sentence) { complain(context_, sentence); }
   Result<void> open_history();
   Result<void> begin_agent();
+  Result<void> serve();
   control::AgentDoors doors();
   void publish(const control::Snapshot& now, const control::AgentMemory& memory);
   void keep_events();
@@ -138,6 +146,8 @@ class LiveRun {
   std::unique_ptr<control::Agent> agent_;
   std::string said_;
   std::int64_t tidy_ms_ = 0;
+  std::unique_ptr<AgentNotices> notices_;
+  std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
 };
 
 Result<void> LiveRun::open_history() {
@@ -172,7 +182,10 @@ control::AgentDoors LiveRun::doors() {
   doors.measure = [this](const std::vector<history::Measured>& values) -> Result<void> {
     return store_ ? store_->measure(values) : Result<void>{};
   };
-  doors.notify = [this](const control::Notice& notice) { say("notice: " + notice.sentence); };
+  doors.notify = [this](const control::LoopNotice& notice) {
+    say("notice: " + notice.sentence);
+    if (notices_) notices_->tell(notice, agent_ ? agent_->snapshot().node : "", wall_ms());
+  };
   doors.publish = [this](const control::Snapshot& now, const control::AgentMemory& memory) {
     publish(now, memory);
   };
@@ -196,6 +209,9 @@ void LiveRun::keep_events() {
   if (!store_) return;
   for (const history::Event& event : desk_.take_events())
     if (const auto kept = store_->append(event); !kept) say(to_string(kept.error()));
+  if (notices_)
+    for (const history::Event& event : notices_->told(wall_ms()))
+      if (const auto kept = store_->append(event); !kept) say(to_string(kept.error()));
   const std::int64_t now = wall_ms();
   if (now < tidy_ms_ + kTidyMs) return;
   tidy_ms_ = now;
@@ -238,7 +254,44 @@ Result<void> LiveRun::begin_agent() {
 
 Result<void> LiveRun::begin() {
   if (auto opened = open_history(); !opened) return opened;
-  return begin_agent();
+  if (auto begun = begin_agent(); !begun) return begun;
+  if (flags_.once) return {};
+  if (!flags_.config.empty() && !flags_.dry_run) {
+    auto notices = AgentNotices::read(context_.files, flags_.config);
+    if (!notices) return failed(notices.error());
+    notices_ = *std::move(notices);
+  }
+  return serve();
+}
+
+Result<void> LiveRun::serve() {
+  const control::AgentServer& wanted = node_.file.server;
+  if (!wanted.on) return {};
+  // Without a settings file there may be several agents, each on a machine of its own.
+  const std::string standard =
+      (flags_.config.empty() ? node_.state_dir : default_runtime_directory()) + "/api.sock";
+  api::ServerOptions options{.socket = wanted.socket.empty() ? standard : wanted.socket,
+                             .listen = wanted.listen,
+                             .tokens_file = wanted.tokens_file,
+                             .tls_certificate = wanted.tls_certificate,
+                             .tls_key = wanted.tls_key,
+                             .client_ca = wanted.client_ca,
+                             .client_roles = wanted.client_roles,
+                             .hosts = wanted.hosts,
+                             .access_log = wanted.access_log,
+                             .version = version()};
+  if (!wanted.group.empty()) {
+    const group* found = ::getgrnam(wanted.group.c_str());
+    if (found == nullptr)
+      return bad_input("server", fmt::format("there is no group '{}'", wanted.group));
+    options.group = found->gr_gid;
+  }
+  if (auto made = context_.files.make_directories(node_.state_dir); !made) return made;
+  auto server = api::Server::start(desk_, std::move(options));
+  if (!server) return failed(server.error());
+  server_ = *std::move(server);
+  for (const std::string& address : server_->addresses()) say("its API is at " + address);
+  return {};
 }
 
 // A file that cannot be read leaves everything as it is.
@@ -263,6 +316,14 @@ Result<Exit> LiveRun::run() {
     keep_events();
     if (!signals_.ending()) signals_.wait((next - wall_ms()) * kMilli);
   }
+  if (server_) server_->stop();
+  keep_events();
+  history::Event stopped;
+  stopped.time_ms = wall_ms();
+  stopped.kind = history::EventKind::stopped;
+  stopped.user = "agent";
+  stopped.cause = "it was asked to end";
+  if (store_ && !store_->append(stopped)) say("history is not kept");
   say("ends, as it was asked to; the node stays as it is");
   return Exit::done;
 }

@@ -13,7 +13,7 @@ namespace partita::cli {
 struct LiveFlags {
   std::string config;
   DeviceFlags device;
-  std::string state_dir, services, profiles;
+  std::string state_dir, services, profiles, listen, mode;
   bool once = false, dry_run = false;
   bool driver_said = false;  // the flag, which is stronger than the file
   Output output;

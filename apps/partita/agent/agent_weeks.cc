@@ -1,7 +1,16 @@
 #include "agent/agent_weeks.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "agent/agent_desk.h"
+#include "agent/agent_signals.h"
 #include "agent/agent_world.h"
+#include "api/server.h"
 #include "decide/input.h"
+#include "history/store/store.h"
+#include "places.h"
+#include "version.h"
 
 namespace partita::cli {
 namespace {
@@ -70,6 +79,73 @@ Result<control::WeeksOptions> weeks_options(Context& context, const WeeksFlags& 
       .troubles = flags.calm ? control::SimTroubles{} : control::usual_troubles()};
 }
 
+// Somebody looks on while the days pass: API and page of the simulated agent, its history in a
+// folder that goes with it.
+class Onlooker {
+ public:
+  static Result<std::unique_ptr<Onlooker>> open(control::SimWeeks& weeks, const WeeksFlags& flags);
+  std::vector<std::string> addresses() const { return server_->addresses(); }
+  // Until the real time has come; false when somebody wants it to end.
+  bool keep_pace(Context& context, double pace_s);
+
+ private:
+  explicit Onlooker(control::SimWeeks& weeks, PrivateFolder folder)
+      : weeks_(weeks),
+        folder_(std::move(folder)),
+        desk_(folder_.path() + "/history.db", [this] { signals_.wake(); }) {}
+  void add_doors(control::AgentDoors& doors);
+
+  control::SimWeeks& weeks_;
+  PrivateFolder folder_;
+  AgentSignals signals_;
+  AgentDesk desk_;
+  std::optional<history::Store> store_;
+  std::optional<std::int64_t> began_ns_;
+  std::unique_ptr<api::Server> server_;
+};
+
+Result<std::unique_ptr<Onlooker>> Onlooker::open(control::SimWeeks& weeks,
+                                                 const WeeksFlags& flags) {
+  Result<PrivateFolder> folder = PrivateFolder::make();
+  if (!folder) return failed(folder.error());
+  std::unique_ptr<Onlooker> self(new Onlooker(weeks, *std::move(folder)));
+  auto store = history::Store::open(self->folder_.path() + "/history.db", history::Access::write);
+  if (!store) return failed(store.error());
+  self->store_.emplace(*std::move(store));
+  auto server = api::Server::start(self->desk_, {.socket = self->folder_.path() + "/api.sock",
+                                                 .listen = flags.live.listen,
+                                                 .version = version()});
+  if (!server) return failed(server.error());
+  self->server_ = *std::move(server);
+  weeks.add_doors = [it = self.get()](control::AgentDoors& doors) { it->add_doors(doors); };
+  return self;
+}
+
+void Onlooker::add_doors(control::AgentDoors& doors) {
+  doors.telemetry = true;
+  doors.inquiries = [this] { return desk_.take_inquiries(); };
+  doors.errands = [this] { return desk_.take_errands(); };
+  doors.measure = [this](const auto& values) { return store_->measure(values); };
+  doors.record = [this, counted = doors.record](const history::Event& event) -> Result<void> {
+    if (auto kept = store_->append(event); !kept) return failed(kept.error());
+    return counted(event);
+  };
+  doors.publish = [this](const control::Snapshot& now, const control::AgentMemory& memory) {
+    desk_.publish(now, memory.services);
+  };
+}
+
+bool Onlooker::keep_pace(Context& context, double pace_s) {
+  if (!began_ns_) began_ns_ = context.clock.now_ns();
+  const double days = static_cast<double>(weeks_.node().now_ns()) / 86'400e9;
+  const auto due = *began_ns_ + static_cast<std::int64_t>(days * pace_s * 1e9);
+  for (std::int64_t now = context.clock.now_ns(); now < due; now = context.clock.now_ns()) {
+    if (signals_.ending()) return false;
+    signals_.wait(std::min<std::int64_t>(due - now, 100'000'000));
+  }
+  return !signals_.ending();
+}
+
 }  // namespace
 
 Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
@@ -77,7 +153,16 @@ Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
   if (!options) return failed(options.error());
   auto weeks = control::SimWeeks::begin(*std::move(options));
   if (!weeks) return failed(weeks.error());
-  while ((*weeks)->step()) continue;
+  std::unique_ptr<Onlooker> onlooker;
+  if (!flags.live.listen.empty()) {
+    auto opened = Onlooker::open(**weeks, flags);
+    if (!opened) return failed(opened.error());
+    onlooker = *std::move(opened);
+    for (const std::string& address : onlooker->addresses())
+      if (address.starts_with("http")) complain(context, "look on at " + address);
+  }
+  while ((*weeks)->step())
+    if (onlooker && !onlooker->keep_pace(context, flags.pace_s)) break;
   const auto report = (*weeks)->report();
   if (!report) return failed(report.error());
   const std::string& format = flags.live.output.format;

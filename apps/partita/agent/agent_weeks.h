@@ -14,6 +14,7 @@ struct WeeksFlags {
   int days = 0;  // 0: not simulated
   std::string machine;
   bool calm = false;
+  double pace_s = 0;  // real seconds per simulated day; 0: as fast as it goes
   std::uint64_t seed = 1;
 };
 

@@ -40,6 +40,13 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
       ->type_name("PATH");
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
+  command
+      .add_option("--listen", flags.listen,
+                  "Also serve API and web page on this address, as 127.0.0.1:8123 (docs/api.md)")
+      ->type_name("HOST:PORT");
+  one_of(command.add_option("--mode", flags.mode,
+                            "How changes come about: at once, when a person approves, never"),
+         {"automatic", "approve", "observe"});
   command.add_flag("--once", flags.once,
                    "Look once, print what is seen and what would be done, and end");
   command.add_flag("--dry-run", flags.dry_run,
@@ -65,12 +72,19 @@ Command add_agent(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--calm", flags->weeks.calm,
                     "--simulate: nothing breaks; only the traffic changes");
+  within(command->add_option("--pace", flags->weeks.pace_s,
+                             "--simulate: seconds that a day takes, so that people can look on "
+                             "with --listen (0: as fast as it goes)"),
+         0, 86'400)
+      ->type_name("SECONDS");
   add_seed(*command, flags->weeks.seed);
   add_output(*command, flags->live.output, {"text", "json", "svg"});
   command->footer(
       "partita agent --config /etc/partita/agent.yaml\n"
       "partita agent --once --services services.yaml --profiles profiles.csv\n"
-      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv");
+      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv\n"
+      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv --pace 60 "
+      "--listen 127.0.0.1:8123");
   return {command,
           [flags, command](Context& context) { return run_agent(context, *command, *flags); }};
 }

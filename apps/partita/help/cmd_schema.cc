@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "control/memory.h"
 #include "control/settings.h"
+#include "control/sim/sim_weeks.h"
 #include "control/snapshot.h"
 #include "decide/difference.h"
 #include "forms/document_kinds.h"
@@ -38,6 +39,7 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(control::snapshot_kind());
   kinds.push_back(control::memory_kind());
   kinds.push_back(control::settings_kind());
+  kinds.push_back(control::weeks_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }

@@ -30,7 +30,7 @@ void describe_profiles(Form& f, ModelProfiles& one) {
 
 void describe_server(Form& f, AgentServer& server) {
   f.optional().boolean("on", server.on, "whether there is an API");
-  f.optional().note("socket", server.socket, "a Unix socket; empty: none");
+  f.optional().note("socket", server.socket, "a Unix socket; empty: the usual one");
   f.optional().note("group", server.group, "of the socket; its members have the role operator");
   f.optional().note("listen", server.listen, "HOST:PORT");
   f.optional().note("tokens_file", server.tokens_file, "lines NAME:ROLE:SHA256");
@@ -58,7 +58,7 @@ void describe_file(Form& f, AgentFile& file) {
 Result<void> check_keys(const Document& document) {
   const std::vector<std::string> keys{"api_version", "kind",     "node",          "services",
                                       "profiles",    "slo_rule", "max_processes", "profiles_of",
-                                      "policy",      "hooks",    "server",        "notices"};
+                                      "policy",      "hooks",    "server",        "notify"};
   for (const auto& [name, value] : document.root.members)
     if (std::ranges::find(keys, name) == keys.end())
       return bad_input(document.at(value),

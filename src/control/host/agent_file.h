@@ -1,5 +1,5 @@
 // The settings file of an agent, /etc/partita/agent.yaml: which node, what is wanted, what was
-// measured, hooks, where its API listens; the key `policy` is control/settings.h. Values and a
+// measured, hooks, where its API listens; the key `policy` is control/settings.h, `notify` is notify/notice.h. Values and a
 // pure reader. Paths are as written; whoever reads it takes relative ones from beside the file.
 #pragma once
 
@@ -31,8 +31,8 @@ struct ModelProfiles {
 // Where the API listens, see docs/api.md; `on` false: nowhere.
 struct AgentServer {
   bool on = true;
-  std::string socket = "/run/partita/api.sock";
-  std::string group = {};  // its name; empty: none
+  std::string socket = {};  // a Unix socket; empty: api.sock where this user's sockets are
+  std::string group = {};   // its name; empty: none
   std::string listen = {}, tokens_file = {}, tls_certificate = {}, tls_key = {};
   std::string client_ca = {}, client_roles = {}, access_log = {};
   std::vector<std::string> hosts = {};

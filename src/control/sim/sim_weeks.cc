@@ -76,6 +76,7 @@ void SimWeeks::begin_agent() {
   doors.say = [this](const std::string& sentence) {
     if (node_->log) node_->log("agent says: " + sentence);
   };
+  if (add_doors) add_doors(doors);
   auto agent = Agent::begin(std::move(doors), options_.world, highest_change_);
   CHECK(agent.has_value());
   agent_ = *std::move(agent);

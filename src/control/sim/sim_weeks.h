@@ -79,6 +79,8 @@ class SimWeeks {
   std::function<void(const history::Event&)> recorded = {};
   // Hears every snapshot.
   std::function<void(const Snapshot&)> published = {};
+  // Adds doors to those of every agent before it begins: who asks, who is told.
+  std::function<void(AgentDoors&)> add_doors = {};
 
   Result<WeeksReport> report();
 

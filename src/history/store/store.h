@@ -1,7 +1,7 @@
 // Store: the history of a node in one SQLite file (WAL). Everything that append() has returned is
 // there after a kill and after a crash of the machine; a full disk is an Error and leaves the file
-// whole. Bounded by Keep; older metrics are folded into coarser buckets. A file of an earlier schema
-// is brought up to date when it is opened for writing; one of a later schema is refused.
+// whole. Bounded by Keep; older metrics are folded into coarser buckets. A file of an earlier
+// schema is brought up to date when it is opened for writing; one of a later schema is refused.
 // Thread rule: one call at a time per object; other processes may read, and write in turn.
 #pragma once
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The page in front of a real agent: tests/web/agent_checks.mjs. Skipped, with the reason, where
-Chromium, node or the network that brings playwright-core is missing."""
+"""The page in front of a real agent, by hand: PARTITA=PROGRAM python3 tests/web/agent_page.py runs
+tests/web/agent_checks.mjs. Skipped, with the reason, where
+Chromium, node or the network is missing."""
 import os
 import subprocess
 import sys
