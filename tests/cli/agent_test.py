@@ -43,7 +43,8 @@ class AgentTest(harness.CliTest):
 
     def layout(self):
         state = json.loads(subprocess.run(
-            [harness.PROGRAM, "status", *ON_SIM, "--format", "json"], cwd=self.folder, capture_output=True, check=True).stdout)
+            [harness.PROGRAM, "status", *ON_SIM, "--format", "json"],
+            cwd=self.folder, capture_output=True, check=True).stdout)
         return state
 
     def places(self):
