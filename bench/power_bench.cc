@@ -9,34 +9,17 @@
 #include "base/source_text.h"
 #include "decide/power.h"
 #include "planners/power/fleet.h"
-#include "planners/power/modelled.h"
 #include "planners/power/policies.h"
+#include "planners/power/published_mi50.h"
 #include "planners/power/schedule.h"
 #include "verify/power.h"
 
 namespace partita {
 namespace {
 
-const char* const kModels[] = {"alexnet", "bert",      "densenet", "inception", "mobilenet",
-                               "resnet",  "resnet152", "resnet18", "vgg"};
-
-plan::ResponseTable mi50(int unit_step) {
-  std::vector<profile::ModelKernels> models;
-  for (const std::string model : kModels) {
-    const std::string file = "data/published/reef/" + model + ".csv";
-    auto kernels = profile::parse_kernel_csv(file, source_text(file), 60);
-    CHECK(kernels.has_value());
-    kernels->model = model;
-    models.push_back(*std::move(kernels));
-  }
-  power::ClockModel model;
-  model.unit_step = unit_step;
-  return power::modelled_table("MI50", {15, 15, 15, 15}, models, model);
-}
-
 plan::PowerProblem alone(const char* name) {
   plan::PowerProblem problem;
-  problem.table = mi50(1);
+  problem.table = power::published_mi50(1);
   problem.gating = plan::Gating::unit;
   for (const plan::PowerPoint& point : problem.table.find(name)->points)
     if (point.batch == 1) problem.services = {{name, name, {1}, point.p95 * 2, 95}};
@@ -54,7 +37,7 @@ plan::PowerTrace swim(const plan::PowerProblem& problem, double bin) {
 
 // One policy, one model, 15 minutes with polls of 0.5 s.
 void fifteen_minutes(benchmark::State& state) {
-  const plan::PowerProblem problem = alone(kModels[state.range(0)]);
+  const plan::PowerProblem problem = alone(power::kPublishedModels[state.range(0)]);
   decide::PowerComparison how;
   how.policies = {"exact"};
   how.known = false;
@@ -66,7 +49,7 @@ void fifteen_minutes(benchmark::State& state) {
     requests = outcomes->front().run.services[0].requests;
   }
   state.counters["requests"] = static_cast<double>(requests);
-  state.SetLabel(kModels[state.range(0)]);
+  state.SetLabel(power::kPublishedModels[state.range(0)]);
 }
 BENCHMARK(fifteen_minutes)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 
@@ -83,7 +66,7 @@ BENCHMARK(schedule)->Unit(benchmark::kMillisecond);
 // 100 services on 50 GPUs: per cent of load, gating, units in steps of five; the proven gap.
 void fleet(benchmark::State& state) {
   plan::PowerProblem problem;
-  problem.table = mi50(5);
+  problem.table = power::published_mi50(5);
   problem.gpus = 50;
   problem.gating = static_cast<plan::Gating>(state.range(1));
   Rng rng(static_cast<std::uint64_t>(state.range(2)));

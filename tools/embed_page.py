@@ -2,8 +2,8 @@
 """Writes the files of web/ as one C++ source: compressed bytes, type and ETag of each.
 
 usage: embed_page.py FOLDER OUTPUT
-The same files give the same source, byte for byte. Refused: more than LIMIT bytes altogether, kinds of
-files that the page does not have, and a reference to another host.
+The same files give the same source, byte for byte. Refused: more than LIMIT bytes altogether,
+kinds of files that the page does not have, and a reference to another host.
 """
 import hashlib
 import pathlib

@@ -72,7 +72,8 @@ def depends(root):
     with tempfile.TemporaryDirectory() as folder:
         debian = pathlib.Path(folder, "debian")
         debian.mkdir()
-        (debian / "control").write_text("Source: partita\n\nPackage: partita\n", encoding="utf-8")
+        (debian / "control").write_text("Source: partita\n\nPackage: partita\nArchitecture: any\n",
+                                      encoding="utf-8")
         libraries = sorted((root / "usr/lib/partita/remote").iterdir())
         said = run("dpkg-shlibdeps", "-O", f"-l{root}/usr/lib/partita/remote",
                    *(f"-e{path}" for path in (root / "usr/bin/partita",
@@ -107,6 +108,7 @@ def describe(root, version):
     (debian / "md5sums").write_text("".join(
         f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n"
         for path in found if path not in settings), encoding="utf-8")
+    (debian / "triggers").write_text("activate-noawait ldconfig\n", encoding="utf-8")
     for script in (SOURCE / "packaging/deb").iterdir():
         shutil.copy(script, debian / script.name)
 

@@ -115,8 +115,8 @@ def formats(markdown):
 
 
 def concerns(cell, command):
-    """Whether a cell names the command: `plan --fleet` is plan, `power plan` is not, and `run` after
-    `kernels profile` is `kernels run`."""
+    """Whether a cell names the command: `plan --fleet` is plan, `power plan` is not, and `run`
+    after `kernels profile` is `kernels run`."""
     family = ""
     for said in re.findall(r"`([^`]*)`", cell):
         words = said.split(" -")[0].split()

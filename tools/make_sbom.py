@@ -74,11 +74,12 @@ def compiled_in(build, targets, source):
     inputs = [line for line in inputs if not line.startswith("ninja:")]
     files = {one for one in inputs if one.endswith(".a") and os.path.isabs(one)}
     wanted = {one for one in inputs if one.endswith(".o")}
-    ours = (str(source) + "/", str(build) + "/")
     for line in run("ninja", "-C", build, "-t", "deps", *sorted(wanted)).splitlines():
         if line.startswith(" "):
             path = os.path.normpath(os.path.join(build, line.strip()))
-            if not path.startswith(ours):
+            if path.startswith(build + "/"):  # a copy of an installed header, as cli11.cmake makes
+                path = "/usr/include/" + "/".join(path.split("/")[-2:])
+            if not path.startswith(str(source) + "/"):
                 files.add(path)
     return files
 

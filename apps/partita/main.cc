@@ -166,16 +166,17 @@ int run_main(int argc, char** argv) {
 
 std::vector<Command> add_commands(CLI::App& app) {
   return with_server(app,
-                     {add_demo(app),     add_init(app),     add_gpus(app),       add_layouts(app),
-                      add_planners(app), add_plan(app),     add_verify(app),     add_simulate(app),
-                      add_compare(app),  add_batch(app),    add_mask(app),       add_kernels(app),
-                      add_graph(app),    add_probe(app),    add_status(app),     add_top(app),
-                      add_apply(app),    add_rollback(app), add_drain(app),      add_capture(app),
-                      add_replay(app),   add_agent(app),    add_workers(app),    add_worker(app),
-                      add_gateway(app),  add_load(app),     add_remote(app),     add_observe(app),
-                      add_energy(app),   add_thermal(app),  add_floorplan(app),  add_ptx(app),
-                      add_export(app),   add_import(app),   add_profile(app),    add_power(app),
-                      add_schema(app),   add_help(app),     add_completion(app), add_man(app)});
+                     {add_demo(app),     add_init(app),       add_gpus(app),    add_layouts(app),
+                      add_planners(app), add_plan(app),       add_verify(app),  add_simulate(app),
+                      add_compare(app),  add_batch(app),      add_mask(app),    add_kernels(app),
+                      add_graph(app),    add_probe(app),      add_status(app),  add_top(app),
+                      add_apply(app),    add_rollback(app),   add_drain(app),   add_history(app),
+                      add_explain(app),  add_diff(app),       add_capture(app), add_replay(app),
+                      add_agent(app),    add_workers(app),    add_worker(app),  add_gateway(app),
+                      add_load(app),     add_remote(app),     add_observe(app), add_energy(app),
+                      add_thermal(app),  add_floorplan(app),  add_ptx(app),     add_export(app),
+                      add_import(app),   add_profile(app),    add_power(app),   add_schema(app),
+                      add_help(app),     add_completion(app), add_man(app)});
 }
 
 }  // namespace partita::cli

@@ -31,9 +31,10 @@ constexpr std::array kTaken = {"PARTITA_ATTEMPT",
                                "PARTITA_TASK",
                                "PARTITA_WORKER"};
 
-// Flags that only the command line says.
-bool spoken(const std::string& flag) {
-  return flag == "help" || flag == "version" || flag == "config";
+// Flags that only the command line says. A command may have a --config of its own.
+bool spoken(const CLI::Option& option, const std::string& name) {
+  return name == "help" || name == "version" ||
+         (name == "config" && option.get_group() == kEverywhere);
 }
 
 std::string in_capitals(const std::string& words) {
@@ -48,7 +49,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames())
-      if (!spoken(name)) names.push_back(name);
+      if (!spoken(*option, name)) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }

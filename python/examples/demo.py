@@ -33,7 +33,7 @@ broken["gpus"][0]["instances"].pop()
 verdict = partita.verify(broken, services=services, profiles=profiles)
 print(f"\nwithout one instance: {len(verdict['violations'])} violations")
 for violation in verdict["violations"]:
-    print("  ", violation["message"])
+    print("  ", violation["subject"], violation["constraint"], violation["detail"])
 
 # %% Traffic, simulated; the same seed gives the same report.
 report = partita.simulate(plan, services=services, profiles=profiles, duration_s=20, seed=1)

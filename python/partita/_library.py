@@ -30,7 +30,9 @@ class Infeasible(PartitaError):
     """There is no such plan or schedule. `reasons` are those of the document Refusal."""
 
     def __init__(self, reasons: list[Any]) -> None:
-        said = "; ".join(str(one.get("message", one)) for one in reasons)
+        said = "; ".join(
+            f"{one['subject']}: {one['constraint']}: have {one['have']}, need {one['need']}"
+            + (f" ({one['detail']})" if one["detail"] else "") for one in reasons)
         super().__init__("infeasible", said or "infeasible")
         self.reasons = reasons
 

@@ -190,15 +190,19 @@ double RateLimit::fill(const Bucket& bucket, std::int64_t now_ns) const {
   return std::min(burst_, bucket.tokens + std::max(0.0, seconds) * per_second_);
 }
 
+// The fuller half and whoever is as full: they have called least.
+void RateLimit::forget_some(std::int64_t now_ns) {
+  std::vector<double> fills;
+  for (const auto& [client, bucket] : buckets_) fills.push_back(fill(bucket, now_ns));
+  const auto middle = fills.begin() + static_cast<std::ptrdiff_t>(fills.size() / 2);
+  std::ranges::nth_element(fills, middle);
+  std::erase_if(buckets_, [&](const auto& one) { return fill(one.second, now_ns) >= *middle; });
+}
+
 int RateLimit::wait_s(const std::string& client, std::int64_t now_ns) {
   auto found = buckets_.find(client);
   if (found == buckets_.end()) {
-    if (buckets_.size() == kMostBuckets) {  // full ones say nothing; else the fullest
-      std::erase_if(buckets_, [&](const auto& one) { return fill(one.second, now_ns) >= burst_; });
-      if (buckets_.size() == kMostBuckets)
-        buckets_.erase(std::ranges::max_element(
-            buckets_, {}, [&](const auto& one) { return fill(one.second, now_ns); }));
-    }
+    if (buckets_.size() >= kMostBuckets) forget_some(now_ns);
     found = buckets_.emplace(client, Bucket{burst_, now_ns}).first;
   }
   Bucket& bucket = found->second;

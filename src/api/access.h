@@ -54,7 +54,7 @@ std::string browser_fault(const serve::HttpHead& head, bool tls,
                           const std::vector<std::string>& hosts);
 
 // Calls per second of each client: a bucket of `burst`, filled at `per_second`. Bounded; the
-// fullest bucket is forgotten first.
+// fullest buckets are forgotten first.
 class RateLimit {
  public:
   RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst) {}
@@ -67,6 +67,7 @@ class RateLimit {
     std::int64_t at_ns = 0;
   };
   double fill(const Bucket& bucket, std::int64_t now_ns) const;
+  void forget_some(std::int64_t now_ns);
   double per_second_, burst_;
   std::map<std::string, Bucket, std::less<>> buckets_;
 };

@@ -17,6 +17,7 @@ const std::vector<Parameter>& history_query() {
       {.name = "after", .about = "events newer than this number", .kind = Kind::whole},
       {.name = "change", .about = "events of this change", .kind = Kind::whole},
       {.name = "subject", .about = "events about this service or GPU"},
+      {.name = "user", .about = "what this user did"},
       {.name = "kind",
        .about = "events of this kind",
        .kind = Kind::words,

@@ -11,9 +11,9 @@ namespace {
 
 class ClientTest : public test::ServerFixture {
  protected:
-  Result<std::string> call(const std::string& server, ClientOptions options, CallId id,
+  Result<std::string> call(const std::string& where, ClientOptions options, CallId id,
                            const std::string& part = {}, const std::string& body = {}) {
-    const auto place = parse_server_place("--server", server);
+    const auto place = parse_server_place("--server", where);
     if (!place) return failed(place.error());
     const auto client = Client::to(*place, std::move(options), clock);
     if (!client) return failed(client.error());

@@ -65,7 +65,8 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   control::ServiceNow& service = state.services[0];
   service.forecast_rps = service.forecast_low_rps = service.forecast_high_rps = service.p99_ms = 1;
   state.last = test::fake_change(2);
-  state.assignment.segments = {{.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb"}};
+  state.assignment.segments = {
+      {.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb", .service = "a"}};
   telemetry::InstanceSample instance;
   instance.activity.graphics_engine = 0.5;
   state.gpus[0].sample->instances = {instance};

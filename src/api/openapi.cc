@@ -79,7 +79,8 @@ void operation(JsonWriter& out, const Call& call) {
   out.raw(", \"summary\": ").string(call.about);
   out.raw(", \"x-role\": ").string(to_string(call.role)).raw(",\n      ");
   parameters(out, call);
-  out.raw(",\n      \"security\": ").raw(call.role == Role::open ? "[]" : "[{\"token\": []}, {}]");
+  out.raw(",\n      \"security\": ")
+      .raw(call.role == Role::open ? "[]" : "[{\"token\": []}, {\"certificate\": []}, {}]");
   if (!call.request.empty()) {
     out.raw(",\n      \"requestBody\": {\"required\": ").boolean(call.request != "Why").raw(", ");
     content(out, call.request);
@@ -118,7 +119,9 @@ std::string openapi_json(const std::string& version) {
     out.raw("}");
   }
   out.raw("},\n\"components\": {\"securitySchemes\": {\"token\": {\"type\": \"http\", ");
-  out.raw("\"scheme\": \"bearer\"}},\n\"responses\": {\"Refused\": {\"description\": ");
+  out.raw(
+      "\"scheme\": \"bearer\"}, \"certificate\": {\"type\": \"mutualTLS\"}},\n\"responses\": "
+      "{\"Refused\": {\"description\": ");
   out.raw("\"why not\", ");
   content(out, "ApiError");
   out.raw("}},\n\"schemas\": {");

@@ -14,7 +14,7 @@ namespace partita::api {
 namespace {
 
 using nlohmann::json;
-using test::Caller;
+using test::RawCaller;
 
 bool is_type(const json& value, const std::string& word) {
   if (word == "integer")
@@ -153,12 +153,12 @@ class OpenApiTest : public test::ServerFixture {
     }
     return path + query;
   }
-  Caller::Answer make(const Operation& one, const std::string& where, const std::string& role,
-                      const std::string& body) const {
+  RawCaller::Answer make(const Operation& one, const std::string& where, const std::string& role,
+                         const std::string& body) const {
     return call(one.verb, where, role.empty() ? "" : bearer(role), body);
   }
   // Whether the answer is one of those that the document promises for its status.
-  std::string broken(const Operation& one, const Caller::Answer& answer) const {
+  std::string broken(const Operation& one, const RawCaller::Answer& answer) const {
     const json& responses = one.says["responses"];
     if (!responses.contains(std::to_string(answer.status)))
       return "status " + std::to_string(answer.status) + " is not documented: " + answer.body;

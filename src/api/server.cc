@@ -111,6 +111,12 @@ void Server::Impl::look_at_files(std::int64_t due_ns) {
 }
 
 Result<void> Server::Impl::listen_on_socket() {
+  if (options.socket.front() != '/')
+    return bad_input(options.socket, "the path of a socket begins with /");
+  RealFiles files;
+  if (auto made = files.make_directories(options.socket.substr(0, options.socket.rfind('/')));
+      !made)
+    return failed(made.error());
   const auto fd = serve::listen_on_path(options.socket, kSocketMode);
   if (!fd) return failed(fd.error());
   listeners.push_back(serve::DoorListener::open(*loop, desk, *fd));

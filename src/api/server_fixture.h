@@ -58,9 +58,9 @@ class ServerFixture : public testing::Test {
     server = std::move(*started);
     address = server->addresses().front();
   }
-  Caller::Answer call(const std::string& method, const std::string& target,
-                      const std::string& headers = "", const std::string& body = "") const {
-    return Caller(address).call(method, target, headers, body);
+  RawCaller::Answer call(const std::string& method, const std::string& target,
+                         const std::string& headers = "", const std::string& body = "") const {
+    return RawCaller(address).call(method, target, headers, body);
   }
 
   static inline int made = 0;

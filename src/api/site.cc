@@ -96,7 +96,15 @@ std::string fault_of(const Parameter& parameter, const std::string& value) {
 
 void Postbox::post(std::function<void()> function) {
   const std::lock_guard lock(mutex_);
-  if (loop_ != nullptr) loop_->post(std::move(function));
+  if (loop_ == nullptr) return;
+  loop_->post([self = shared_from_this(), act = std::move(function)] {
+    if (self->is_open()) act();
+  });
+}
+
+bool Postbox::is_open() {
+  const std::lock_guard lock(mutex_);
+  return loop_ != nullptr;
 }
 
 void Postbox::close() {
@@ -431,6 +439,7 @@ serve::Reply ApiSite::events(const Asking& asking) {
   query.after = whole_of(asking.query, "after");
   query.change = whole_of(asking.query, "change");
   query.subject = text_of(asking.query, "subject");
+  query.user = text_of(asking.query, "user");
   query.from_ms = whole_of(asking.query, "from_ms");
   query.to_ms = whole_of(asking.query, "to_ms");
   query.documents = text_of(asking.query, "documents") != "false";

@@ -24,12 +24,13 @@
 
 namespace partita::api {
 
-// Functions for the loop from other threads, until it is closed.
-class Postbox {
+// Functions for the loop from other threads; none of them runs once it is closed (on the loop).
+class Postbox : public std::enable_shared_from_this<Postbox> {
  public:
   explicit Postbox(serve::Loop& loop) : loop_(&loop) {}
   void post(std::function<void()> function);
   void close();
+  bool is_open();
 
  private:
   std::mutex mutex_;

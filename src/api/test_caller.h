@@ -19,7 +19,7 @@ namespace partita::api::test {
 
 inline constexpr int kPatienceMs = 10'000;  // of a test, before it fails
 
-class Caller {
+class RawCaller {
  public:
   struct Answer {
     int status = 0;  // 0: none came
@@ -33,7 +33,7 @@ class Caller {
   };
 
   // "http://127.0.0.1:4711" or "unix:/path".
-  explicit Caller(const std::string& address, int receive_buffer = 0) {
+  explicit RawCaller(const std::string& address, int receive_buffer = 0) {
     if (address.starts_with("unix:")) {
       sockaddr_un where{};
       where.sun_family = AF_UNIX;
@@ -52,12 +52,12 @@ class Caller {
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0;
   }
-  ~Caller() { leave(); }
-  Caller(Caller&& other) noexcept
+  ~RawCaller() { leave(); }
+  RawCaller(RawCaller&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)),
         connected_(other.connected_),
         input_(std::move(other.input_)) {}
-  Caller& operator=(Caller&&) = delete;
+  RawCaller& operator=(RawCaller&&) = delete;
 
   bool connected() const { return connected_; }
   void leave() {

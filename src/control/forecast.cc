@@ -70,7 +70,7 @@ void score(ServiceForecast& known, double rate, const Forecast& forecast, double
   const double error = (rate - forecast.rate) / scale_of(known, forecast.rate);
   const auto follow = [&](double end, bool missed) {
     const double by = missed ? coverage : coverage - 1;
-    return std::clamp(end + kIntervalStep * by, 0.0, kWidestInterval);
+    return std::clamp(end + kIntervalStep * by, kNarrowestInterval, kWidestInterval);
   };
   known.above = follow(known.above, error > known.above);
   known.below = follow(known.below, -error > known.below);
@@ -102,11 +102,12 @@ ServiceForecast learned(ServiceForecast known, const MeasuredRate& measured,
   const double rate = std::clamp(measured.rate_rps, 0.0, kHighestRate);
   const std::int64_t now = std::max(measured.now_ms, known.last_ms);
   if (measured.forecast) score(known, rate, *measured.forecast, settings.coverage);
+  const bool was_learned = known.last_ms > 0 && shaped(known, known.last_ms).learned;
   if (known.last_ms > 0 && slot_of(known.last_ms) != slot_of(now)) close_slot(known, settings);
   const Shaped shape = shaped(known, now);
   if (known.last_ms == 0) {
     known.level = known.expected = shape.rate;
-  } else if (shape.learned != shaped(known, known.last_ms).learned) {
+  } else if (shape.learned != was_learned) {
     known.expected = shape.rate;
   }
   const double passed = known.last_ms == 0 ? static_cast<double>(kMinuteMs)

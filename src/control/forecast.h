@@ -29,7 +29,7 @@ inline constexpr int kDaySlots = 96;  // quarters of an hour
 inline constexpr int kShapes = 2;     // working days; weekends
 inline constexpr std::int64_t kMinuteMs = 60'000;
 inline constexpr double kIntervalStep = 0.05;
-inline constexpr double kWidestInterval = 3;  // times the forecast
+inline constexpr double kNarrowestInterval = 0.03, kWidestInterval = 3;  // times the forecast
 
 // What was learned about a service.
 struct ServiceForecast {

@@ -131,6 +131,18 @@ TEST(Forecast, TheIntervalCoversItsShare) {
   }
 }
 
+// Where the first day ends, what was learned meets what the services file says.
+TEST(Forecast, TheSecondDayBeginsWithoutAJump) {
+  ServiceForecast known = begin_forecast(service_of(5000));
+  for (int minute = 1; minute <= 1500; ++minute) {
+    const std::int64_t now = kFirstMonday + minute * kMinuteMs;
+    known = learned(std::move(known), {now, diurnal(now), {}}, {});
+    if (minute < 60) continue;
+    const std::int64_t later = now + 30 * kMinuteMs;
+    EXPECT_NEAR(forecast_at(known, later).rate / diurnal(later), 1, 0.25) << minute;
+  }
+}
+
 TEST(Forecast, TellsWeekendsFromWorkingDays) {
   const auto rate = [](std::int64_t time) { return weekday(time) >= 5 ? 100.0 : diurnal(time); };
   const Played played = play(14, rate, {}, 1000);

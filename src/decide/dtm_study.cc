@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/named_list.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 #include "forms/time_panels.h"
@@ -94,15 +95,13 @@ Result<std::vector<dtm::HotTenant>> tenants_of(const DtmNames& names,
                                                const thermal::Floorplan& plan) {
   std::vector<dtm::HotTenant> tenants;
   for (const std::string& text : names.tenants) {
-    const auto equals = text.find('=');
-    if (equals == text.npos || equals == 0)
-      return bad_input("--tenant", fmt::format("'{}' is not NAME=PREFIX,PREFIX", text));
-    dtm::HotTenant tenant{text.substr(0, equals), {}};
-    for (const std::string& prefix : split(text.substr(equals + 1), ',')) {
+    const auto named = parse_named_list("--tenant", text, "PREFIX");
+    if (!named) return failed(named.error());
+    dtm::HotTenant tenant{named->name, {}};
+    for (const std::string& prefix : named->items) {
       const std::size_t before = tenant.blocks.size();
       for (std::size_t b = 0; b < plan.blocks.size(); ++b)
-        if (!prefix.empty() && plan.blocks[b].name.starts_with(prefix))
-          tenant.blocks.push_back(static_cast<int>(b));
+        if (plan.blocks[b].name.starts_with(prefix)) tenant.blocks.push_back(static_cast<int>(b));
       if (tenant.blocks.size() == before)
         return bad_input("--tenant", fmt::format("no block begins with '{}'", prefix));
     }

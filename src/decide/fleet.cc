@@ -20,7 +20,8 @@ FleetLine read_line(Fields fields) {
   line.gpu = fields.text("gpu");
   line.profiles = fields.text("profiles");
   if (fields.has("count")) line.count = fields.integer("count", kCounts);
-  if (fields.has("price")) line.price = fields.number("price", kPrices);
+  line.priced = fields.has("price");
+  if (line.priced) line.price = fields.number("price", kPrices);
   return line;
 }
 

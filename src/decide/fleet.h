@@ -18,6 +18,7 @@ struct FleetLine {
   double price = 1;
   std::string profiles;  // path, relative to the fleet file
   int line = 0;
+  bool priced = false;  // it says a price
   bool operator==(const FleetLine&) const = default;
 };
 

@@ -52,10 +52,16 @@ Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue
   return plan::FleetEntry{**gpu, std::move(*profiles), line.count, line.price};
 }
 
-Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFiles& inputs) {
+// The fleet, and where each entry was read.
+struct LoadedFleet {
+  std::vector<plan::FleetEntry> entries;
+  std::vector<FleetSource> sources;
+};
+
+Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs) {
   const Result<hw::Catalogue> catalogue = load_catalogue(files, inputs.catalogue);
   if (!catalogue) return failed(catalogue.error());
-  std::vector<FleetLine> lines{{inputs.gpu, {}, 1, inputs.profiles, 0}};
+  std::vector<FleetLine> lines{{inputs.gpu, {}, 1, inputs.profiles, 0, false}};
   if (!inputs.fleet.empty()) {
     const Result<std::string> text = read_input(files, "--fleet", inputs.fleet);
     if (!text) return failed(text.error());
@@ -64,7 +70,7 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFile
     lines = std::move(*parsed);
     for (FleetLine& line : lines) line.profiles = beside(inputs.fleet, line.profiles);
   }
-  std::vector<plan::FleetEntry> fleet;
+  LoadedFleet fleet;
   for (const FleetLine& line : lines) {
     const std::string where =
         inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
@@ -73,10 +79,11 @@ Result<std::vector<plan::FleetEntry>> load_fleet(Files& files, const ProblemFile
     const auto same = [&entry](const plan::FleetEntry& other) {
       return other.gpu.name == entry->gpu.name;
     };
-    if (std::any_of(fleet.begin(), fleet.end(), same)) {
+    if (std::ranges::any_of(fleet.entries, same)) {
       return bad_input(where, fmt::format("GPU model '{}' is listed twice", entry->gpu.name));
     }
-    fleet.push_back(std::move(*entry));
+    fleet.entries.push_back(std::move(*entry));
+    fleet.sources.push_back({where, line.priced});
   }
   return fleet;
 }
@@ -179,9 +186,11 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
       return bad_input("--at", fmt::format("'{}' is no time from 00:00 to 23:59", inputs.at));
     problem = at_minute(std::move(problem), *minute);
   }
-  Result<std::vector<plan::FleetEntry>> fleet = load_fleet(files, inputs);
+  Result<LoadedFleet> fleet = load_fleet(files, inputs);
   if (!fleet) return failed(fleet.error());
-  problem.fleet = std::move(*fleet);
+  problem.fleet = std::move(fleet->entries);
+  if (auto set = set_objective(files, inputs.objective, fleet->sources, problem); !set)
+    return failed(set.error());
   if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
   if (auto known = check_models(problem, inputs.services); !known) return failed(known.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
@@ -200,6 +209,8 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
     if (asked && plan::fits_its_server(*asked)) inputs.dispatch = plan::to_string(asked->dispatch);
   }
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
+  if (inputs.objective.objective.empty() && plan.objective.goal)
+    inputs.objective.objective = plan::kGoalWords[static_cast<int>(*plan.objective.goal)];
   Result<plan::ServingProblem> problem = load_problem(files, inputs);
   if (!problem) return failed(problem.error());
   if (inputs.survive < 0) problem->survive = std::max(problem->survive, plan.survive);

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "decide/gpu_costs.h"
 #include "decide/input.h"
 #include "plan/serving.h"
 #include "profile/workload_profile.h"
@@ -19,6 +20,7 @@ struct ProblemFiles {
   std::string dispatch;                                   // empty: the rule's
   int max_processes = 0;                                  // 0: the standard one
   int survive = -1;                                       // --survive; -1: the services file's
+  ObjectiveFiles objective;                               // --objective and what it needs
   std::string at;  // --at: a time of day, whose rates are taken; empty: rate_rps
 };
 

@@ -13,7 +13,7 @@
 namespace partita::forms {
 namespace {
 
-constexpr int kBarsWidth = 960, kBarsLeft = 190, kBarsRight = 780;
+constexpr int kBarsWidth = 960, kBarsLeft = 210, kBarsRight = 780;
 constexpr int kThick = 20, kThin = 8, kBetweenRows = 16;
 constexpr double kBarTicks = 5;
 
@@ -23,7 +23,7 @@ double bar_step(double most) {
   return power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 : rough / power > 1 ? 2 : 1);
 }
 
-double largest(const BarPicture& picture) {
+double most_amount(const BarPicture& picture) {
   double most = 0;
   for (const AmountRow& row : picture.rows)
     for (const AmountBar& bar : row.bars) {
@@ -78,8 +78,8 @@ std::string amount_text(double value) {
 std::string bar_svg(const BarPicture& picture) {
   SvgPage page;
   const int top = page.head(picture.title, picture.subtitle, kBarsWidth) + 8;
-  const double step = bar_step(largest(picture));
-  const double most = std::ceil(largest(picture) / step - 1e-9) * step;
+  const double step = bar_step(most_amount(picture));
+  const double most = std::ceil(most_amount(picture) / step - 1e-9) * step;
   const std::size_t rows = std::min(picture.rows.size(), kMostBarRows);
   const auto thin = static_cast<int>(picture.series.empty() ? 0 : picture.series.size() - 1);
   const int row_height = kThick + thin * (kThin + 2) + kBetweenRows;

@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 BarPicture some_bars() {
-  BarPicture picture{.title = "a<b", .subtitle = "s", .unit = "J", .series = {}, .part = "idle"};
+  BarPicture picture{
+      .title = "a<b", .subtitle = "s", .unit = "J", .series = {}, .part = "idle", .rows = {}};
   picture.series = {"by model", "by slice"};
   picture.rows = {{"chat & co", "60 J", {{60, 20, 10}, {30, 0, 0}}},
                   {"search", "30 J", {{30, 0, 0}, {60, 0, 0}}}};
@@ -47,7 +48,8 @@ TEST(BarPicture, BarsAreAsLongAsTheirAmounts) {
 }
 
 TEST(BarPicture, DrawsNothingAndMuch) {
-  BarPicture picture{.title = "t", .subtitle = "", .unit = "J", .series = {"x"}, .part = ""};
+  BarPicture picture{
+      .title = "t", .subtitle = "", .unit = "J", .series = {"x"}, .part = "", .rows = {}};
   EXPECT_EQ(XmlCheck(bar_svg(picture)).run(), "");
   picture.rows = {{"zero", "", {{0, 0, 0}}}};
   EXPECT_EQ(XmlCheck(bar_svg(picture)).run(), "");

@@ -78,12 +78,22 @@ std::string point_text(const PlannedInstance& instance) {
 }
 
 std::string objective_text(const Objective& objective) {
-  const auto part = [](int gpus, int gpcs, double cost) {
+  const char* const unit = objective.goal == plan::Goal::cost ? " per hour" : "";
+  const auto part = [unit](int gpus, int gpcs, double cost) {
     std::string text = count_text(gpus, "GPU");
     if (gpcs > 0) text.append(", ").append(count_text(gpcs, "GPC"));
-    if (cost > 0 && cost != gpus) text += fmt::format(", cost {}", number_text(cost));
+    if (cost > 0 && cost != gpus) text += fmt::format(", cost {}{}", number_text(cost), unit);
     return text;
   };
+  if (objective.goal == plan::Goal::energy) {
+    const double bound = objective.lower_bound_watts;
+    const std::string gap = objective.optimal ? "optimal"
+                            : bound > 0       ? fmt::format("at most {:.2g} % above the least",
+                                                            100 * (objective.watts / bound - 1))
+                                              : "not proven optimal";
+    return fmt::format("{:.5g} W expected at these rates, lower bound {:.5g} W: {}; {}",
+                       objective.watts, bound, gap, part(objective.gpus, objective.gpcs, 0));
+  }
   std::string text = part(objective.gpus, objective.gpcs, objective.cost);
   if (objective.lower_bound_gpus == 0 && !objective.optimal)
     return text + "; no lower bound stated";

@@ -63,6 +63,16 @@ void describe(Form& f, Objective& objective) {
   f.optional().number("lower_bound_cost", objective.lower_bound_cost, kNotNegative,
                       "0: not stated");
   f.boolean("optimal", objective.optimal, "the bounds are met, so no plan is better");
+  plan::Goal goal = objective.goal.value_or(plan::Goal::gpus);
+  f.optional(objective.goal.has_value())
+      .word("least", goal, {"gpus", "cost", "energy"},
+            "what the plan has least of, where that was asked for");
+  if (Fields* const in = f.reading(); in && in->has("least")) objective.goal = goal;
+  const bool watts = objective.goal == plan::Goal::energy;
+  f.optional(watts).number("watts", objective.watts, kNotNegative,
+                           "expected, of all GPUs at the services' rates; with least energy");
+  f.optional(watts).number("lower_bound_watts", objective.lower_bound_watts, kNotNegative,
+                           "no plan takes less; with least energy");
 }
 
 void describe(Form& f, PlanStats& stats) {

@@ -14,7 +14,7 @@
 namespace partita::forms {
 namespace {
 
-constexpr int kPanelsWidth = 960, kPanelLeft = 74, kPanelHeight = 170, kPanelGap = 30;
+constexpr int kPanelsWidth = 960, kPanelLeft = 74, kPanelsHeight = 170, kPanelGap = 30;
 constexpr const char* kLevelStroke =
     "stroke=\"#b3261e\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"";
 
@@ -30,7 +30,7 @@ PanelScale panel_scale(double low, double high) {
 }
 
 // The lines as they are drawn: of a whole, sums from the first on.
-std::vector<std::vector<double>> drawn(const TimePanel& panel, std::size_t times) {
+std::vector<std::vector<double>> drawn_lines(const TimePanel& panel, std::size_t times) {
   std::vector<std::vector<double>> values;
   for (const TimeLine& line : panel.lines) {
     CHECK(line.values.size() == times);
@@ -65,7 +65,9 @@ struct PanelPlace {
     const double length = last_s > first_s ? last_s - first_s : 1;
     return kPanelLeft + (at - first_s) / length * (kPanelsWidth - kPanelLeft - kPageMargin);
   }
-  double up(double value) const { return top + (y.high - value) / (y.high - y.low) * kPanelHeight; }
+  double up(double value) const {
+    return top + (y.high - value) / (y.high - y.low) * kPanelsHeight;
+  }
   // Steps: every value holds until the next time.
   std::string steps(const std::vector<double>& seconds, const std::vector<double>& values) const {
     std::string path;
@@ -99,19 +101,26 @@ void put_areas(SvgPage& page, const PanelPlace& place, const TimePanels& plot,
   }
 }
 
+// A line that is alone in its panel is as dark as text; the colours are for telling apart.
+bool alone(const TimePanel& panel) { return panel.lines.size() == 1 && !panel.stacked; }
+
+int fills_of(const TimePanel& panel) {
+  return alone(panel) ? 0 : static_cast<int>(panel.lines.size());
+}
+
 void put_lines(SvgPage& page, const PanelPlace& place, const TimePanels& plot,
                const std::vector<std::vector<double>>& values, int first_fill) {
   for (std::size_t i = 0; i < values.size(); ++i)
     page.put("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n",
              place.steps(plot.seconds, values[i]),
-             hex(fill_of(first_fill + static_cast<int>(i)).colour));
+             first_fill < 0 ? kInk : hex(fill_of(first_fill + static_cast<int>(i)).colour));
 }
 
 void put_legend(SvgPage& page, const TimePanels& plot) {
   int fill = 0;
   for (const TimePanel& panel : plot.panels) {
     for (const TimeLine& line : panel.lines) {
-      const std::string colour = hex(fill_of(fill++).colour);
+      const std::string colour = alone(panel) ? kInk : hex(fill_of(fill++).colour);
       if (panel.stacked) {
         page.chip(colour, colour, line.name);
       } else {
@@ -131,17 +140,17 @@ std::string time_panels_svg(const TimePanels& plot) {
   PanelPlace place{top, {}, plot.seconds.front(), plot.seconds.back()};
   int fill = 0;
   for (const TimePanel& panel : plot.panels) {
-    const std::vector<std::vector<double>> values = drawn(panel, plot.seconds.size());
+    const std::vector<std::vector<double>> values = drawn_lines(panel, plot.seconds.size());
     place.top = top;
     place.y = scale_of_panel(panel, values);
     if (panel.stacked) put_areas(page, place, plot, values, fill);
     put_grid(page, place, panel.unit);
-    if (!panel.stacked) put_lines(page, place, plot, values, fill);
+    if (!panel.stacked) put_lines(page, place, plot, values, alone(panel) ? -1 : fill);
     for (const TimeLevel& level : panel.levels)
       page.put("<path d=\"M{} {:.1f}H{}\" fill=\"none\" {}/>\n", kPanelLeft, place.up(level.value),
                kPanelsWidth - kPageMargin, kLevelStroke);
-    fill += static_cast<int>(panel.lines.size());
-    top += kPanelHeight + kPanelGap;
+    fill += fills_of(panel);
+    top += kPanelsHeight + kPanelGap;
   }
   const double foot = top - kPanelGap + 18;
   const PanelScale x = panel_scale(place.first_s, place.last_s);

@@ -104,12 +104,19 @@ TEST(Event, IsMadeToFit) {
   EXPECT_EQ(fitted(small), small);
 }
 
-// The example of docs/formats.md.
-TEST(Event, TheDocumentedExampleIsReadAndWrittenAsItStands) {
+// The example below that heading of docs/formats.md.
+std::string example_of(const std::string& heading) {
   const std::string text = source_text("docs/formats.md");
   const std::string open = "```json\n";
-  const auto begin = text.find(open, text.find("\n## History\n")) + open.size();
-  const std::string example = text.substr(begin, text.find("```\n", begin) - begin);
+  const auto begin = text.find(open, text.find("\n## " + heading + "\n")) + open.size();
+  return text.substr(begin, text.find("```\n", begin) - begin);
+}
+
+TEST(Event, TheDocumentedExamplesAreReadAndWrittenAsTheyStand) {
+  const auto series = parse_series("formats.md", example_of("Series"));
+  ASSERT_TRUE(series) << to_string(series.error());
+  EXPECT_EQ(series_json(*series), example_of("Series"));
+  const std::string example = example_of("History");
   const auto events = parse_history("formats.md", example);
   ASSERT_TRUE(events) << to_string(events.error());
   ASSERT_EQ(events->size(), 2U);

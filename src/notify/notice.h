@@ -43,10 +43,10 @@ DocumentKind notice_kind();
 std::string chat_json(const Notice& notice);
 
 struct Webhook {
-  std::string url;         // http:// or https://
-  bool chat = false;       // chat_json instead of notice_json
-  std::string token_file;  // its first line is sent as bearer token; empty: none
-  std::string ca_file;     // certificates to trust; empty: the system's
+  std::string url;              // http:// or https://
+  bool chat = false;            // chat_json instead of notice_json
+  std::string token_file = {};  // its first line is sent as bearer token; empty: none
+  std::string ca_file = {};     // certificates to trust; empty: the system's
   bool operator==(const Webhook&) const = default;
 };
 struct Program {  // gets notice_json on standard input; status 0: it has told

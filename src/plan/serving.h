@@ -87,8 +87,8 @@ struct GpuPower {
 struct FleetEntry {
   hw::GpuModel gpu;
   profile::ProfileTable profiles;
-  std::optional<int> count;  // absent: as many as needed
-  double price = 1;          // per GPU; the objective is the summed price
+  std::optional<int> count;            // absent: as many as needed
+  double price = 1;                    // per GPU; the objective is the summed price
   std::optional<GpuPower> power = {};  // known in every entry where the goal is energy
 };
 
@@ -153,7 +153,7 @@ struct Objective {
   int lower_bound_gpcs = 0;  // given that many GPUs
   double lower_bound_cost = 0;
   bool optimal = false;  // proven: (gpus or cost) and gpcs both equal their bounds; energy: watts
-  std::optional<Goal> goal = {};  // as the problem's
+  std::optional<Goal> goal = {};            // as the problem's
   double watts = 0, lower_bound_watts = 0;  // goal energy; else 0: not stated
   bool operator==(const Objective&) const = default;
 };

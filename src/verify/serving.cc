@@ -188,6 +188,8 @@ class ServingJudge {
     }
     check_number("objective", "cost", plan_.objective.cost);
     check_number("objective", "lower_bound_cost", plan_.objective.lower_bound_cost);
+    check_number("objective", "watts", plan_.objective.watts);
+    check_number("objective", "lower_bound_watts", plan_.objective.lower_bound_watts);
     check_number("plan", "slo_rule", plan_.rule.fraction);
     check_number("stats", "planning_ms", plan_.stats.planning_ms);
     check_number("stats", "capacity_ms", plan_.stats.capacity_ms);
@@ -681,7 +683,49 @@ class ServingJudge {
     check_bound("lower_bound_gpus", stated.lower_bound_gpus, stated.gpus);
     check_bound("lower_bound_gpcs", stated.lower_bound_gpcs, stated.gpcs);
     if (stated.cost != 0) check_bound("lower_bound_cost", stated.lower_bound_cost, stated.cost);
+    if (problem_.goal == plan::Goal::energy) check_watts(stated);
     check_optimal(stated);
+  }
+
+  // A GPU with instances idles; an instance is busy for its part of its service's rate at what was
+  // measured of it; the others of a counted fleet are off.
+  void check_watts(const plan::Objective& stated) {
+    double watts = 0;
+    std::map<const plan::FleetEntry*, int> on;
+    for (const PlannedGpu& gpu : plan_.gpus) {
+      const plan::FleetEntry* entry = fleet_entry(gpu.model);
+      if (!entry || !entry->power) return;  // said elsewhere
+      ++on[entry];
+      watts += entry->power->idle.value;
+    }
+    for (const plan::FleetEntry& entry : problem_.fleet)
+      if (entry.count && entry.power)
+        watts += std::max(0, *entry.count - on[&entry]) * entry.power->off.value;
+    for (std::size_t s = 0; s < placed_of_.size(); ++s) {
+      double weights = 0, busy = 0;
+      for (const Placed& placed : placed_of_[s]) {
+        if (!placed.point) return;
+        weights += placed.weight();
+        busy += placed.weight() * busy_watts(placed) / placed.point->throughput.value;
+      }
+      if (weights > 0) watts += problem_.services[s].rate.value * busy / weights;
+    }
+    check_sum("watts", stated.watts, watts);
+    check_bound("lower_bound_watts", stated.lower_bound_watts, stated.watts);
+  }
+
+  // Above idle, of an instance that is always busy.
+  static double busy_watts(const Placed& placed) {
+    const plan::GpuPower& power = *placed.entry->power;
+    const bool mig = is_mig(*placed.planned);
+    const double share = mig ? 1.0 * placed.shape->gpcs / placed.entry->gpu.compute_slices
+                             : placed.planned->share_percent / 100;
+    if (mig)
+      if (const auto model = power.measured.find(placed.service->model);
+          model != power.measured.end())
+        if (const auto size = model->second.find(placed.shape->gpcs); size != model->second.end())
+          return size->second.value;
+    return (power.busy.value - power.idle.value) * share;
   }
 
   // Sums over something unknown are NaN and say nothing.
@@ -695,6 +739,12 @@ class ServingJudge {
   }
   void check_optimal(const plan::Objective& stated) {
     if (!stated.optimal) return;
+    if (stated.goal == plan::Goal::energy) {
+      if (!close(stated.watts, stated.lower_bound_watts))
+        report("objective", "objective optimal", stated.watts, stated.lower_bound_watts,
+               "claims an optimum above its lower bound on watts");
+      return;
+    }
     const bool fewest = stated.gpus == stated.lower_bound_gpus ||
                         (stated.cost != 0 && close(stated.cost, stated.lower_bound_cost));
     const bool smallest = stated.lower_bound_gpcs == 0 || stated.gpcs == stated.lower_bound_gpcs;

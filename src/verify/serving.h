@@ -59,7 +59,8 @@ inline constexpr double kPredictionFactor = 2;
 // A GPU that is shared counts with all its GPCs. FIELD is the name on the wire. Instances are
 // counted from 0 as their GPU lists them. What an instance carries is what it states, at most what
 // was measured. Numbers are compared with a relative 1e-9. Bounds are checked against the plan
-// only: that they are true is the planner's claim. A cost, or a bound on GPCs, of 0 counts as not
+// only: that they are true is the planner's claim. Watts are counted where the problem's goal is
+// energy. A cost, or a bound on GPCs, of 0 counts as not
 // stated.
 std::vector<plan::Reason> verify(const plan::ServingProblem& problem,
                                  const plan::ServingPlan& plan);

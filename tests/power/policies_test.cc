@@ -11,28 +11,11 @@
 #include "base/source_text.h"
 #include "decide/power.h"
 #include "planners/power/fleet.h"
-#include "planners/power/modelled.h"
+#include "planners/power/published_mi50.h"
 #include "verify/judge.h"
 
 namespace partita {
 namespace {
-
-const char* const kModels[] = {"alexnet", "bert",      "densenet", "inception", "mobilenet",
-                               "resnet",  "resnet152", "resnet18", "vgg"};
-
-plan::ResponseTable mi50(int unit_step) {
-  std::vector<profile::ModelKernels> models;
-  for (const std::string model : kModels) {
-    const std::string file = "data/published/reef/" + model + ".csv";
-    auto kernels = profile::parse_kernel_csv(file, source_text(file), 60);
-    EXPECT_TRUE(kernels) << to_string(kernels.error());
-    kernels->model = model;
-    models.push_back(*std::move(kernels));
-  }
-  power::ClockModel model;
-  model.unit_step = unit_step;
-  return power::modelled_table("MI50", {15, 15, 15, 15}, models, model);
-}
 
 // Alone on a GPU, with an SLO of `times` its p95 on all of it, at the most that this carries.
 plan::PowerProblem alone(const plan::ResponseTable& table, const std::string& model, double times) {
@@ -46,11 +29,11 @@ plan::PowerProblem alone(const plan::ResponseTable& table, const std::string& mo
 }
 
 TEST(PowerPolicies, StandInTheOrderOfTheDissertationAndKeepTheSlo) {
-  const plan::ResponseTable table = mi50(1);
+  const plan::ResponseTable table = power::published_mi50(1);
   MemoryFiles files;
   files.content["t.csv"] = source_text("data/published/swim/fb09-0.csv");
   std::map<std::string, double> sum;
-  for (const std::string model : kModels) {
+  for (const std::string model : power::kPublishedModels) {
     const plan::PowerProblem problem = alone(table, model, 2);
     decide::PowerComparison how;
     how.policies = power::policy_names();
@@ -82,7 +65,7 @@ TEST(PowerPolicies, StandInTheOrderOfTheDissertationAndKeepTheSlo) {
 // The dissertation's own rule does not know that requests wait for one another: at its load 1 the
 // queue of Poisson arrivals grows.
 TEST(PowerPolicies, ARuleWithoutQueuesMissesTheSlo) {
-  plan::PowerProblem problem = alone(mi50(5), "vgg", 2);
+  plan::PowerProblem problem = alone(power::published_mi50(5), "vgg", 2);
   problem.promise = plan::PowerPromise::execution;
   ASSERT_TRUE(decide::to_most(problem));
   decide::PowerComparison how;
@@ -99,11 +82,11 @@ TEST(PowerPolicies, ARuleWithoutQueuesMissesTheSlo) {
 
 TEST(PowerFleet, IsJudgedAndNearItsBound) {
   plan::PowerProblem problem;
-  problem.table = mi50(5);
+  problem.table = power::published_mi50(5);
   problem.gpus = 10;
   Rng rng(1);
   for (int s = 0; s < 20; ++s) {
-    const std::string model = kModels[rng.below(9)];
+    const std::string model = power::kPublishedModels[rng.below(9)];
     const auto& points = problem.table.find(model)->points;
     const plan::PowerPoint& whole = points[points.size() - 4];  // batch 1 on all units
     ASSERT_EQ(whole.batch, 1);

@@ -9,7 +9,8 @@ import { startBrowser } from "./browser.mjs";
 import { fleet, startAgent } from "./fake_agent.mjs";
 
 const [tools, chromium] = process.argv.slice(2);
-const here = new URL(".", import.meta.url).pathname, root = join(here, "../../web");
+const here = new URL(".", import.meta.url).pathname,
+  root = join(here, "../../web");
 const axe = readFileSync(createRequire(`${tools}/`).resolve("axe-core/axe.min.js"), "utf8");
 const browser = await startBrowser(tools, chromium);
 const tests = [];
@@ -20,33 +21,62 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 async function open(options = {}, wait = ".cell", view = "") {
   const agent = await startAgent({ root, ...options });
   const page = await browser.context.newPage();
-  const faults = [], elsewhere = [];
+  const faults = [],
+    elsewhere = [];
   page.setDefaultTimeout(15000);
   page.on("pageerror", (error) => faults.push(error.message));
-  page.on("console", (line) => line.type() === "error" && !/Failed to load resource|ERR_/.test(line.text()) && faults.push(line.text()));
-  page.on("request", (request) => request.url().startsWith(agent.url) || elsewhere.push(request.url()));
-  await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`)));
+  page.on(
+    "console",
+    (line) =>
+      line.type() === "error" &&
+      !/Failed to load resource|ERR_/.test(line.text()) &&
+      faults.push(line.text()),
+  );
+  page.on(
+    "request",
+    (request) => request.url().startsWith(agent.url) || elsewhere.push(request.url()),
+  );
+  await page.addInitScript(() =>
+    addEventListener("securitypolicyviolation", (event) =>
+      console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+    ),
+  );
   await page.goto(agent.url + view);
   if (wait) await page.waitForSelector(wait);
-  return { agent, page, faults, async close() {
-    await page.close();
-    await agent.stop();
-    assert.deepEqual(faults, []);
-    assert.deepEqual(elsewhere, [], "asked another host");
-  } };
+  return {
+    agent,
+    page,
+    faults,
+    async close() {
+      await page.close();
+      await agent.stop();
+      assert.deepEqual(faults, []);
+      assert.deepEqual(elsewhere, [], "asked another host");
+    },
+  };
 }
 const words = (page, selector) => page.locator(selector).innerText();
-const until = (page, selector, pattern) => page.waitForFunction(([one, source]) => new RegExp(source).test(document.querySelector(one)?.textContent ?? ""), [selector, pattern.source]);
+const until = (page, selector, pattern) =>
+  page.waitForFunction(
+    ([one, source]) => new RegExp(source).test(document.querySelector(one)?.textContent ?? ""),
+    [selector, pattern.source],
+  );
 
 // ---- structure
-const masked = (tree) => tree.replace(/\d{4}-\d\d-\d\d /g, "DAY ").replace(/\b\d\d-\d\d(?= TIME| \d\d:)/g, "DAY").replace(/\d\d:\d\d(:\d\d)?/g, "TIME");
+const masked = (tree) =>
+  tree
+    .replace(/\d{4}-\d\d-\d\d /g, "DAY ")
+    .replace(/\b\d\d-\d\d(?= TIME| \d\d:)/g, "DAY")
+    .replace(/\d\d:\d\d(:\d\d)?/g, "TIME");
 for (const view of ["now", "change", "batch"]) {
   test(`the structure of ${view} is the expected one`, async () => {
     const it = await open({}, "#main[aria-busy=false]", `#${view}`);
     it.agent.propose();
     await it.page.waitForSelector("#badge:not([hidden])");
-    if (view === "batch") await it.page.waitForSelector(".energy tbody tr td:last-child:not(:text('–'))");
-    const tree = `${masked(await it.page.locator("body").ariaSnapshot())}\n`, file = join(here, "expected", `${view}.yaml`);
+    if (view === "batch")
+      await it.page.waitForSelector(".energy tbody tr:nth-child(6) td:last-child:has-text('kWh')");
+    const tree = `${masked(await it.page.locator("body").ariaSnapshot())}\n`,
+      file = join(here, "expected", `${view}.yaml`);
     if (process.env.UPDATE || !existsSync(file)) writeFileSync(file, tree);
     assert.equal(tree, readFileSync(file, "utf8"));
     await it.close();
@@ -66,8 +96,12 @@ for (const scheme of ["light", "dark"]) {
       // Not by eval: the page's policy forbids it; the browser's own console may.
       const session = await browser.context.newCDPSession(it.page);
       await session.send("Runtime.evaluate", { expression: axe });
-      const { result } = await session.send("Runtime.evaluate", { awaitPromise: true, returnByValue: true,
-        expression: "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'best-practice']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 120) + ' ' + (n.any[0]?.message ?? n.all[0]?.message ?? '')).join(' | ')))" });
+      const { result } = await session.send("Runtime.evaluate", {
+        awaitPromise: true,
+        returnByValue: true,
+        expression:
+          "axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'best-practice']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 120) + ' ' + (n.any[0]?.message ?? n.all[0]?.message ?? '')).join(' | ')))",
+      });
       assert.deepEqual(result.value, [], view);
     }
     await it.close();
@@ -76,9 +110,12 @@ for (const scheme of ["light", "dark"]) {
 
 test("colours of services are told apart without colour: pattern, name, label", async () => {
   const it = await open({ gpus: 4, services: 12 });
-  const looks = await it.page.locator(".legend .swatch").evaluateAll((all) => all.map((one) => one.className));
+  const looks = await it.page
+    .locator(".legend .swatch")
+    .evaluateAll((all) => all.map((one) => one.className));
   assert.equal(new Set(looks).size, 12);
-  for (const cell of await it.page.locator(".strip .cell").all()) assert.match(await cell.getAttribute("aria-label"), /on GPU \d/);
+  for (const cell of await it.page.locator(".strip .cell").all())
+    assert.match(await cell.getAttribute("aria-label"), /on GPU \d/);
   await it.close();
 });
 
@@ -90,27 +127,49 @@ test("a change is approved by a click while traffic flows, and is seen to its en
   await it.page.waitForSelector("#approve:not([disabled])");
   assert.match(await words(it.page, "#view-change .cause"), /rose from 410 to 780/);
   assert.equal(await it.page.locator(".movelist li").count(), 3);
-  assert.match(await words(it.page, ".columns table"), /bert-base\s+67 %\s+▲ 3\.1 s/);
-  const before = it.agent.state.version, seen = [];
+  assert.match(await words(it.page, "#view-change .columns table"), /bert-base\s+67 %\s+▲ 3\.1 s/);
+  const before = it.agent.state.version,
+    seen = [];
   await it.page.exposeFunction("saw", (now) => seen.push(now));
-  await it.page.evaluate(() => new MutationObserver(() => saw(Number(document.querySelector("[role=progressbar]").getAttribute("aria-valuenow"))))
-    .observe(document.querySelector("[role=progressbar]"), { attributes: true }));
+  await it.page.evaluate(() =>
+    new MutationObserver(() =>
+      saw(Number(document.querySelector("[role=progressbar]").getAttribute("aria-valuenow"))),
+    ).observe(document.querySelector("[role=progressbar]"), { attributes: true }),
+  );
   await it.page.click("#approve");
   await until(it.page, "#view-change .chip", /^done$/);
-  assert.ok(seen.length > 5 && seen.every((one, i) => i === 0 || one >= seen[i - 1]), `steps went ${seen}`);
+  assert.ok(
+    seen.length > 5 && seen.every((one, i) => i === 0 || one >= seen[i - 1]),
+    `steps went ${seen}`,
+  );
   assert.equal(seen.at(-1), 12);
   assert.ok(it.agent.state.version - before > 20, "traffic flowed");
   assert.equal(it.agent.calls.filter((one) => one === "POST /v1/changes/12/approve").length, 1);
   await it.page.keyboard.press("1");
-  const cells = await it.page.locator(".gpu >> nth=0 >> .cell").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
-  assert.deepEqual(cells.map((one) => one.replace(/, batch.*/, "")), ["resnet50, 4g.40gb at 0 on GPU 0", "bert-base, 2g.20gb at 4 on GPU 0", "llama-7b, 1g.10gb at 6 on GPU 0"]);
+  await it.page.waitForSelector(".gpu >> nth=0 >> .cell >> nth=2");
+  const cells = await it.page
+    .locator(".gpu >> nth=0 >> .cell")
+    .evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
+  assert.deepEqual(
+    cells.map((one) => one.replace(/, batch.*/, "")),
+    [
+      "resnet50, 4g.40gb at 0 on GPU 0",
+      "bert-base, 2g.20gb at 4 on GPU 0",
+      "llama-7b, 1g.10gb at 6 on GPU 0",
+    ],
+  );
   assert.ok(await it.page.locator(".banner").isHidden());
   await it.close();
 });
 
 test("by keys alone: slices, details, views, a change rejected with a reason", async () => {
   const it = await open();
-  const focused = () => it.page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent.trim());
+  const focused = () =>
+    it.page.evaluate(
+      () =>
+        document.activeElement.getAttribute("aria-label") ??
+        document.activeElement.textContent.trim(),
+    );
   await it.page.keyboard.press("Tab");
   assert.equal(await focused(), "Skip to the node");
   await it.page.keyboard.press("Enter");
@@ -145,6 +204,18 @@ test("by keys alone: slices, details, views, a change rejected with a reason", a
   await it.close();
 });
 
+test("a GPU is taken out with a reason, and another one given back", async () => {
+  const it = await open();
+  await it.page.click(".gpu >> nth=3 >> .cell >> nth=0");
+  await it.page.fill("#out-why", "fan is loud");
+  await it.page.keyboard.press("Enter");
+  await until(it.page, ".gpu:nth-child(4) .outwhy", /Out: fan is loud/);
+  await it.page.click(".gpu:nth-child(7) .outwhy");
+  await it.page.getByRole("button", { name: "Give GPU 6 back" }).click();
+  await it.page.waitForSelector(".gpu:nth-child(7):not(.out)");
+  await it.close();
+});
+
 test("history: the slider goes through the events, each with its plan", async () => {
   const it = await open({}, ".events li", "#history");
   await it.page.waitForSelector("#view-history .gpus .cell");
@@ -152,10 +223,16 @@ test("history: the slider goes through the events, each with its plan", async ()
   await it.page.focus("#scrub");
   await it.page.keyboard.press("ArrowLeft");
   await it.page.waitForFunction((was) => document.querySelector(".when").textContent !== was, last);
-  assert.equal(await it.page.getAttribute("#scrub", "aria-valuetext"), await words(it.page, ".when"));
+  assert.equal(
+    await it.page.getAttribute("#scrub", "aria-valuetext"),
+    await words(it.page, ".when"),
+  );
   await it.page.keyboard.press("Home");
   await until(it.page, ".when", /started/);
-  assert.match(await words(it.page, "#view-history .with-events"), /No plan is kept for this moment/);
+  assert.match(
+    await words(it.page, "#view-history .with-events"),
+    /No plan is kept for this moment/,
+  );
   await it.page.keyboard.press("End");
   await until(it.page, "#view-history .with-events", /The plan in force: change \d+, 8 GPUs/);
   await it.close();
@@ -166,7 +243,7 @@ test("a service over time, with its numbers as a table", async () => {
   await it.page.click(".services button >> nth=0");
   await it.page.waitForSelector(".sheet .chart .line");
   await it.page.locator(".sheet summary").first().click();
-  assert.ok(await it.page.locator(".sheet tbody >> nth=0 >> tr").count() > 20);
+  assert.ok((await it.page.locator(".sheet tbody >> nth=0 >> tr").count()) > 20);
   await it.page.keyboard.press("Escape");
   assert.ok(await it.page.locator(".sheet").isHidden());
   await it.close();
@@ -191,7 +268,7 @@ test("it comes back after the agent has been started anew", async () => {
   await again.stop();
   await until(it.page, "#link-text", /no answer/);
   const third = await startAgent({ root, state, port: it.agent.port });
-  await until(it.page, "#link-text", /^live$/);  // by itself
+  await until(it.page, "#link-text", /^live$/); // by itself
   await third.stop();
   await it.close();
 });
@@ -210,7 +287,11 @@ test("it asks for a token, says no to a wrong one and what a role may not", asyn
   await it.page.click("#approve");
   await until(it.page, "#alarm", /did not take it: approving needs the role operator/);
   assert.ok(await it.page.locator("#approve").isEnabled());
-  assert.equal(await it.page.evaluate(() => localStorage.length + document.cookie.length), 0, "the token is in this tab only");
+  assert.equal(
+    await it.page.evaluate(() => localStorage.length + document.cookie.length),
+    0,
+    "the token is in this tab only",
+  );
   await it.page.click("#forget");
   await it.page.waitForSelector("#token[open]");
   await it.close();
@@ -219,26 +300,53 @@ test("it asks for a token, says no to a wrong one and what a role may not", asyn
 // ---- time and steadiness
 test("1,000 instances: at most 16 ms of script per update, nothing made anew", async () => {
   const it = await open({ gpus: 143, services: 40, sevenths: true });
+  await it.page.setViewportSize({ width: 1000, height: 700 });
   assert.equal(await it.page.locator(".cell").count(), 1001);
   const session = await browser.context.newCDPSession(it.page);
-  await session.send("Performance.enable", { timeDomain: "threadTicks" });  // the thread's own time, whoever else runs
-  const script = async () => (await session.send("Performance.getMetrics")).metrics.find((one) => one.name === "ScriptDuration").value * 1000;
+  await session.send("Performance.enable", { timeDomain: "threadTicks" }); // the thread's own time, whoever else runs
+  const script = async () =>
+    (await session.send("Performance.getMetrics")).metrics.find(
+      (one) => one.name === "ScriptDuration",
+    ).value * 1000;
   await it.page.evaluate(() => {
     window.made = 0;
-    new MutationObserver((all) => { for (const one of all) made += one.addedNodes.length; }).observe(document.querySelector(".gpus"), { childList: true, subtree: true });
+    new MutationObserver((all) => {
+      for (const one of all) made += one.addedNodes.length;
+    }).observe(document.querySelector(".gpus"), { childList: true, subtree: true });
   });
   const times = [];
-  for (let i = 0; i < 40; ++i) {
-    const updates = await it.page.evaluate(() => performance.getEntriesByName("partita-update").length);
+  for (let i = 0; i < 16; ++i) {
+    const updates = await it.page.evaluate(
+      () => performance.getEntriesByName("partita-update").length,
+    );
     const before = await script();
     it.agent.tick();
-    await it.page.waitForFunction((one) => performance.getEntriesByName("partita-update").length > one, updates, { polling: 15 });
+    await it.page.waitForFunction(
+      (one) => performance.getEntriesByName("partita-update").length > one,
+      updates,
+      { polling: 15 },
+    );
     times.push((await script()) - before);
   }
   times.sort((a, b) => a - b);
-  const median = times[20], p95 = times[37];
-  console.log(`    script per update, 1,001 instances, all busy shares changing: median ${median.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`);
-  assert.ok(median <= 16, `median ${median} ms`);
+  const median = times[8],
+    p95 = times[15];
+  console.log(
+    `    script per update, 1,001 instances, all busy shares changing: median ${median.toFixed(1)} ms, most of 16 ${p95.toFixed(1)} ms`,
+  );
+  // A machine on which parsing that state alone takes longer than 2 ms is given as many times more.
+  const parse = await it.page.evaluate((state) => {
+    const whole = JSON.stringify(state);
+    const once = () => {
+      const begin = performance.now();
+      JSON.parse(whole);
+      return performance.now() - begin;
+    };
+    return Math.min(...Array.from({ length: 9 }, once));
+  }, it.agent.state);
+  console.log(`    parsing it alone: ${parse.toFixed(1)} ms`);
+  const limit = 16 * Math.max(1, parse / 2);
+  assert.ok(median <= limit && p95 <= limit, `median ${median} ms, most ${p95} ms of ${limit}`);
   assert.equal(await it.page.evaluate(() => made), 0, "elements are kept");
   await it.close();
 });
@@ -248,7 +356,9 @@ test("nothing jumps: updates, a proposal, a GPU that goes out", async () => {
   await it.page.waitForTimeout(300);
   await it.page.evaluate(() => {
     window.shift = 0;
-    new PerformanceObserver((list) => { for (const one of list.getEntries()) shift += one.value; }).observe({ type: "layout-shift" });
+    new PerformanceObserver((list) => {
+      for (const one of list.getEntries()) shift += one.value;
+    }).observe({ type: "layout-shift" });
   });
   await it.page.waitForTimeout(500);
   it.agent.propose();
@@ -264,7 +374,8 @@ test("nothing jumps: updates, a proposal, a GPU that goes out", async () => {
 
 // ---- odd and hostile input
 test("names are text, however they look", async () => {
-  const state = fleet({ gpus: 2, services: 2 }), evil = "<img src=x onerror=alert(1)>\u202e";
+  const state = fleet({ gpus: 2, services: 2 }),
+    evil = "<img src=x onerror=alert(1)>\u202e";
   state.services[0].name = state.assignment.segments[0].service = evil;
   state.doing = state.node = state.gpus[0].why = evil;
   state.gpus[0].out = true;
@@ -272,7 +383,10 @@ test("names are text, however they look", async () => {
   const it = await open({ state });
   assert.equal(await it.page.locator("img").count(), 0);
   assert.match(await words(it.page, "#doing"), /<img src=x/);
-  assert.ok(await it.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "no page as wide as a name");
+  assert.ok(
+    await it.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+    "no page as wide as a name",
+  );
   await it.close();
 });
 
@@ -286,12 +400,23 @@ test("a state that lacks things is drawn as far as it goes", async () => {
       Object.assign(it.agent.state, structuredClone(whole));
       if (key !== "version") delete it.agent.state[key];
       it.agent.push();
-      await it.page.waitForTimeout(20);
+      await it.page.waitForTimeout(8);
     }
-    for (const state of [{ current: { number: 3, state: "applying" } }, { state: { gpus: [{ index: 0, lost: true }] }, gpus: [{ index: 0, sample: null }, { index: 5, out: true }] }, { services: [{ name: "bare" }] }, { plan: null, last: null, batch: { tasks: [{ name: "t" }] } }]) {
+    for (const state of [
+      { current: { number: 3, state: "applying" } },
+      {
+        state: { gpus: [{ index: 0, lost: true }] },
+        gpus: [
+          { index: 0, sample: null },
+          { index: 5, out: true },
+        ],
+      },
+      { services: [{ name: "bare" }] },
+      { plan: null, last: null, batch: { tasks: [{ name: "t" }] } },
+    ]) {
       Object.assign(it.agent.state, structuredClone(whole), state);
       it.agent.push();
-      await it.page.waitForTimeout(20);
+      await it.page.waitForTimeout(8);
     }
   }
   await it.close();
@@ -325,7 +450,14 @@ for (const { name, run } of tests.filter((one) => only.test(one.name))) {
     console.log(`ok   ${name} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
   } catch (error) {
     ++failed;
-    console.log(`FAIL ${name} (${((Date.now() - begin) / 1000).toFixed(1)} s)\n${String(error.message ?? error).split("\n").slice(0, 40).join("\n")}`);
+    console.log(
+      `FAIL ${name} (${((Date.now() - begin) / 1000).toFixed(1)} s)\n${String(
+        error.message ?? error,
+      )
+        .split("\n")
+        .slice(0, 40)
+        .join("\n")}`,
+    );
     for (const page of browser.context.pages()) await page.close();
   }
 }

@@ -3,7 +3,9 @@ const KEY = "partita-token";
 let token = null;
 try {
   token = sessionStorage.getItem(KEY);
-} catch { /* no storage: the token lives as long as the page */ }
+} catch {
+  /* no storage: the token lives as long as the page */
+}
 
 export const hasToken = () => Boolean(token);
 export function setToken(value) {
@@ -11,7 +13,9 @@ export function setToken(value) {
   try {
     if (token) sessionStorage.setItem(KEY, token);
     else sessionStorage.removeItem(KEY);
-  } catch { /* as above */ }
+  } catch {
+    /* as above */
+  }
 }
 const headers = (more) => (token ? { ...more, Authorization: `Bearer ${token}` } : { ...more });
 
@@ -27,14 +31,23 @@ async function refusal(response) {
   try {
     const body = await response.json();
     const error = body.error ?? body;
-    message = typeof error === "string" ? error : error.message ?? error.sentence ?? "";
-  } catch { /* no JSON */ }
-  if (!message) message = response.status === 403 ? "your role does not allow this" : `the agent answered ${response.status}`;
+    message = typeof error === "string" ? error : (error.message ?? error.sentence ?? "");
+  } catch {
+    /* no JSON */
+  }
+  if (!message)
+    message =
+      response.status === 403
+        ? "your role does not allow this"
+        : `the agent answered ${response.status}`;
   return new Refused(response.status, message);
 }
 
 export async function get(path) {
-  const response = await fetch(path, { headers: headers({ Accept: "application/json" }), cache: "no-store" });
+  const response = await fetch(path, {
+    headers: headers({ Accept: "application/json" }),
+    cache: "no-store",
+  });
   if (!response.ok) throw await refusal(response);
   return response.json();
 }
@@ -72,11 +85,16 @@ export function eventParser(take) {
   };
 }
 
-const LEAST_WAIT = 500, MOST_WAIT = 15000, SILENCE = 45000;
+const LEAST_WAIT = 500,
+  MOST_WAIT = 15000,
+  SILENCE = 45000;
 
 // Follows /v1/events for ever. on.state(text), on.link("live" | "lost" | "token", wait in ms).
 export function follow(on) {
-  let wait = LEAST_WAIT, abort = null, wake = null, asked = false;
+  let wait = LEAST_WAIT,
+    abort = null,
+    wake = null,
+    asked = false;
 
   async function once() {
     abort = new AbortController();
@@ -84,10 +102,14 @@ export function follow(on) {
     let timer = setTimeout(() => controller.abort(), SILENCE);
     try {
       const response = await fetch("/v1/events", {
-        headers: headers({ Accept: "text/event-stream" }), cache: "no-store", signal: controller.signal });
+        headers: headers({ Accept: "text/event-stream" }),
+        cache: "no-store",
+        signal: controller.signal,
+      });
       if (response.status === 401) return "token";
       if (!response.ok || !response.body) return "lost";
-      const reader = response.body.getReader(), decoder = new TextDecoder();
+      const reader = response.body.getReader(),
+        decoder = new TextDecoder();
       const parse = eventParser((name, data) => {
         if (name !== "state" && name !== "message") return;
         wait = LEAST_WAIT;

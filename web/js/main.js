@@ -10,7 +10,10 @@ import { makeHistory } from "./history.js";
 
 const VIEWS = ["now", "change", "batch", "history"];
 const views = Object.fromEntries(VIEWS.map((name) => [name, id(`view-${name}`)]));
-let newest = null, waiting = false, model = null, view = "now";
+let newest = null,
+  waiting = false,
+  model = null,
+  view = "now";
 
 // ---- words that are said once, and alarms
 const say = (words) => text(id("said"), words);
@@ -27,40 +30,111 @@ function makeTiles(parent) {
   const list = el("dl", { class: "tiles" });
   parent.append(list);
   const tile = (first) => {
-    const value = el("dd"), more = el("dd", { class: "faint" });
+    const value = el("dd"),
+      more = el("dd", { class: "faint" });
     const node = el("div", {}, el("dt", {}, first.name), value, more);
-    return { node, update: (one) => (text(value, one.value), text(more, one.more), attr(node, "class", one.bad ? "bad" : null)) };
+    return {
+      node,
+      update: (one) => (
+        text(value, one.value),
+        text(more, one.more),
+        attr(node, "class", one.bad ? "bad" : null)
+      ),
+    };
   };
-  return ({ totals, state, services }) => keyed(list, [
-    { name: "Services", value: num(services.length, 0), more: totals.risky ? `▲ ${num(totals.risky, 0)} at risk` : "all kept", bad: totals.risky > 0 },
-    { name: "Requests", value: `${num(totals.rate, 0)} /s`, more: "arriving now" },
-    { name: "Least in SLO", value: attained(totals.worst?.attainment), more: totals.worst?.name ?? "nothing measured" },
-    { name: "GPUs", value: num(totals.gpus, 0), more: totals.out ? `▲ ${num(totals.out, 0)} out` : "all in", bad: totals.out > 0 },
-    { name: "Slices", value: num(totals.running, 0), more: totals.running === totals.instances ? "all serve" : `of ${num(totals.instances, 0)} serve` },
-    { name: "Busy", value: percent(totals.busy), more: "mean of the slices" },
-    { name: "Power", value: known(totals.power) ? watts(totals.power) : "–", more: known(totals.power) ? "of the boards" : "not measured" },
-    { name: "Restarts", value: num(state.restarts, 0), more: state.given_up_workers ? `▲ ${num(state.given_up_workers, 0)} given up` : "of workers", bad: state.given_up_workers > 0 },
-  ], (one) => one.name, tile);
+  return ({ totals, state, services }) =>
+    keyed(
+      list,
+      [
+        {
+          name: "Services",
+          value: num(services.length, 0),
+          more: totals.risky ? `▲ ${num(totals.risky, 0)} at risk` : "all kept",
+          bad: totals.risky > 0,
+        },
+        { name: "Requests", value: `${num(totals.rate, 0)} /s`, more: "arriving now" },
+        {
+          name: "Least in SLO",
+          value: attained(totals.worst?.attainment),
+          more: totals.worst?.name ?? "nothing measured",
+        },
+        {
+          name: "GPUs",
+          value: num(totals.gpus, 0),
+          more: totals.out ? `▲ ${num(totals.out, 0)} out` : "all in",
+          bad: totals.out > 0,
+        },
+        {
+          name: "Slices",
+          value: num(totals.running, 0),
+          more:
+            totals.running === totals.instances
+              ? "all serve"
+              : `of ${num(totals.instances, 0)} serve`,
+        },
+        { name: "Busy", value: percent(totals.busy), more: "mean of the slices" },
+        {
+          name: "Power",
+          value: known(totals.power) ? watts(totals.power) : "–",
+          more: known(totals.power) ? "of the boards" : "not measured",
+        },
+        {
+          name: "Restarts",
+          value: num(state.restarts, 0),
+          more: state.given_up_workers
+            ? `▲ ${num(state.given_up_workers, 0)} given up`
+            : "of workers",
+          bad: state.given_up_workers > 0,
+        },
+      ],
+      (one) => one.name,
+      tile,
+    );
 }
 
 function makeNotices(parent) {
-  const list = el("ul"), card = el("section", { class: "card notices", "aria-label": "Notices" }, el("h2", {}, "Notices"), list);
+  const list = el("ul"),
+    card = el(
+      "section",
+      { class: "card notices", "aria-label": "Notices" },
+      el("h2", {}, "Notices"),
+      list,
+    );
   parent.append(card);
   return ({ notices }) => {
     show(card, notices.length > 0);
-    keyed(list, notices, (one) => one, (one) => ({ node: el("li", {}, one), update() {} }));
+    keyed(
+      list,
+      notices,
+      (one) => one,
+      (one) => ({ node: el("li", {}, one), update() {} }),
+    );
   };
 }
 
 const drawTiles = makeTiles(views.now);
-const drawNode = makeNode(views.now.appendChild(el("section", { class: "card", "aria-label": "GPUs" })));
-const drawServices = makeServices(views.now.appendChild(el("section", { class: "card", "aria-label": "Services" })));
-const drawNotices = makeNotices(views.now), drawBanner = makeBanner(views.now);
+const drawNode = makeNode(
+  views.now.appendChild(el("section", { class: "card", "aria-label": "GPUs" })),
+  say,
+  alarm,
+);
+const drawServices = makeServices(
+  views.now.appendChild(el("section", { class: "card", "aria-label": "Services" })),
+);
+const drawNotices = makeNotices(views.now),
+  drawBanner = makeBanner(views.now);
 const change = makeChange(views.change, say, alarm);
-const drawBatch = makeBatch(views.batch), drawHistory = makeHistory(views.history);
+const drawBatch = makeBatch(views.batch),
+  drawHistory = makeHistory(views.history);
 
 const DRAW = {
-  now: (one) => (drawBanner(one), drawTiles(one), drawNotices(one), drawNode(one), drawServices(one)),
+  now: (one) => (
+    drawBanner(one),
+    drawTiles(one),
+    drawNotices(one),
+    drawNode(one),
+    drawServices(one)
+  ),
   change: (one) => change.update(one),
   batch: drawBatch,
   history: drawHistory,
@@ -75,13 +149,22 @@ function drawTop(one) {
   text(id("doing"), one.doing);
   text(id("newest"), one.notices.length ? `▲ ${one.notices[0]}` : "");
   text(id("mode"), MODES[one.mode] ?? one.mode);
-  const [sign, word, how] = one.current?.state === "proposed" ? ["?", "waits for a yes", "risk"] : one.current ? ["▶", "changing", "busy"] : one.converged ? ["✓", "as planned", "fine"] : ["▲", "not as planned", "risk"];
+  const [sign, word, how] =
+    one.current?.state === "proposed"
+      ? ["?", "waits for a yes", "risk"]
+      : one.current
+        ? ["▶", "changing", "busy"]
+        : one.converged
+          ? ["✓", "as planned", "fine"]
+          : ["▲", "not as planned", "risk"];
   text(id("converged"), `${sign} ${word}`);
   attr(id("converged"), "class", `chip is-${how}`);
   show(id("badge"), one.current?.state === "proposed");
   // Said aloud: only what became different.
   const now = one.current ?? one.last;
-  const words = now ? `Change ${now.number} ${STATES[now.state] ?? now.state}${now.state === "applying" ? `, step ${now.steps_done ?? 0} of ${now.change?.steps?.length ?? 0}` : ""}` : "";
+  const words = now
+    ? `Change ${now.number} ${STATES[now.state] ?? now.state}${now.state === "applying" ? `, step ${now.steps_done ?? 0} of ${now.change?.steps?.length ?? 0}` : ""}`
+    : "";
   if (words && words !== spoken && spoken) say(words);
   spoken = words || " ";
 }
@@ -125,7 +208,11 @@ function turn() {
   view = VIEWS.includes(wanted) ? wanted : "now";
   for (const name of VIEWS) {
     show(views[name], Boolean(model) && name === view);
-    attr(document.querySelector(`[data-view=${name}]`), "aria-current", name === view ? "page" : null);
+    attr(
+      document.querySelector(`[data-view=${name}]`),
+      "aria-current",
+      name === view ? "page" : null,
+    );
   }
 }
 addEventListener("hashchange", () => (turn(), scrollTo(0, 0), soon()));
@@ -133,7 +220,8 @@ turn();
 
 // ---- the feed
 const link = id("link");
-let until = 0, countdown = 0;
+let until = 0,
+  countdown = 0;
 function linkState(how, wait) {
   attr(link, "class", `link is-${how}`);
   show(id("retry"), how === "lost");
@@ -151,13 +239,17 @@ function linkState(how, wait) {
     return;
   }
   until = Date.now() + wait;
-  const count = () => text(id("link-text"), `no answer, again in ${Math.max(0, Math.ceil((until - Date.now()) / 1000))} s`);
+  const count = () =>
+    text(
+      id("link-text"),
+      `no answer, again in ${Math.max(0, Math.ceil((until - Date.now()) / 1000))} s`,
+    );
   count();
   countdown = setInterval(count, 1000);
 }
 let lately = "";
 const feed = follow({
-  state: (data) => (newest = data, soon()),
+  state: (data) => ((newest = data), soon()),
   link: (how, wait) => {
     if (how !== lately && how === "lost") say("The agent does not answer; trying again.");
     if (how !== lately && how === "live" && lately) say("The agent answers.");
@@ -167,12 +259,21 @@ const feed = follow({
   },
 });
 id("retry").addEventListener("click", feed.now);
-id("token").querySelector("form").addEventListener("submit", () => (setToken(id("token-text").value.trim()), feed.again()));
+id("token")
+  .querySelector("form")
+  .addEventListener("submit", () => (setToken(id("token-text").value.trim()), feed.again()));
 id("token").addEventListener("cancel", (event) => event.preventDefault());
-id("forget").addEventListener("click", () => (setToken(null), show(id("forget"), false), feed.again()));
+id("forget").addEventListener(
+  "click",
+  () => (setToken(null), show(id("forget"), false), feed.again()),
+);
 
 // ---- colours
-const THEMES = [["", "as the system", "◐"], ["light", "light", "☀"], ["dark", "dark", "☾"]];
+const THEMES = [
+  ["", "as the system", "◐"],
+  ["light", "light", "☀"],
+  ["dark", "dark", "☾"],
+];
 function paint() {
   const now = THEMES.find(([name]) => name === (document.documentElement.dataset.theme ?? ""));
   attr(id("theme"), "aria-label", `Colours: ${now[1]}`);
@@ -186,7 +287,9 @@ function nextTheme() {
   else delete document.documentElement.dataset.theme;
   try {
     localStorage.setItem("partita-theme", name);
-  } catch { /* forgotten with the page */ }
+  } catch {
+    /* forgotten with the page */
+  }
   paint();
   say(`Colours: ${label}`);
 }
@@ -194,20 +297,44 @@ id("theme").addEventListener("click", nextTheme);
 paint();
 
 // ---- keys
-const KEYS = [["1 – 4", "the views"], ["← → ↑ ↓", "from slice to slice; Enter shows it"], ["a, r", "approve, reject (in Change)"], ["/", "find a service"], ["t", "colours"], ["?", "these keys"], ["Esc", "close"]];
+const KEYS = [
+  ["1 – 4", "the views"],
+  ["← → ↑ ↓", "from slice to slice; Enter shows it"],
+  ["a, r", "approve, reject (in Change)"],
+  ["/", "find a service"],
+  ["t", "colours"],
+  ["?", "these keys"],
+  ["Esc", "close"],
+];
 function showKeys() {
   text(id("detail-title"), "Keys");
-  keyed(id("detail-body").firstChild, KEYS.map(([key, what]) => ({ key, what })), (one) => one.key,
-    (one) => ({ node: el("div", {}, el("dt", {}, one.key), el("dd", {}, one.what)), update() {} }));
+  show(document.querySelector("#detail .acts"), false);
+  keyed(
+    id("detail-body").firstChild,
+    KEYS.map(([key, what]) => ({ key, what })),
+    (one) => one.key,
+    (one) => ({ node: el("div", {}, el("dt", {}, one.key), el("dd", {}, one.what)), update() {} }),
+  );
   id("detail").showModal();
 }
 id("help").addEventListener("click", showKeys);
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (document.querySelector("dialog[open]") || event.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
+  if (
+    document.querySelector("dialog[open]") ||
+    event.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")
+  )
+    return;
   const does = {
-    1: () => (location.hash = "now"), 2: () => (location.hash = "change"), 3: () => (location.hash = "batch"), 4: () => (location.hash = "history"),
-    a: change.approve, r: change.reject, t: nextTheme, "?": showKeys, "/": () => view === "now" && id("find").focus(),
+    1: () => (location.hash = "now"),
+    2: () => (location.hash = "change"),
+    3: () => (location.hash = "batch"),
+    4: () => (location.hash = "history"),
+    a: change.approve,
+    r: change.reject,
+    t: nextTheme,
+    "?": showKeys,
+    "/": () => view === "now" && id("find").focus(),
   }[event.key];
   if (!does) return;
   event.preventDefault();

@@ -2,8 +2,9 @@
 // change.js or in history.js; what is missing stays undefined and is drawn as "–".
 import { known } from "./dom.js";
 
-export const COLOURS = 8, PATTERNS = 5;
-const order = new Map();  // service -> n, for as long as the page lives
+export const COLOURS = 8,
+  PATTERNS = 5;
+const order = new Map(); // service -> n, for as long as the page lives
 
 export function looksOf(service) {
   if (!service) return "free";
@@ -19,7 +20,11 @@ export const slicesOf = (model) => (/A30/.test(model ?? "") ? 4 : 8);
 export function sizeOf(profile, slices, memoryMib) {
   const match = /^(\d+)g\.(\d+)gb/.exec(profile ?? "");
   if (!match) return slices;
-  if (memoryMib) return Math.max(1, Math.min(slices, Math.round((Number(match[2]) * slices) / (memoryMib / 1024))));
+  if (memoryMib)
+    return Math.max(
+      1,
+      Math.min(slices, Math.round((Number(match[2]) * slices) / (memoryMib / 1024))),
+    );
   const gpcs = Number(match[1]);
   return slices === 4 ? gpcs : gpcs >= 7 ? 8 : gpcs >= 3 ? 4 : gpcs;
 }
@@ -32,13 +37,20 @@ function cellOf(instance, samples, segments, slices, memory) {
   const service = segment?.service ?? instance.service ?? "";
   const sample = samples?.get(instance.gi_id);
   return {
-    key: uuid || `${instance.gi_id}@${instance.start}`, uuid, service,
-    start: instance.start ?? 0, size: instance.size ?? sizeOf(instance.profile, slices, memory),
-    profile: instance.profile ?? "", gi: instance.gi_id,
-    batch: segment?.batch ?? instance.batch, processes: segment?.processes ?? instance.processes,
+    key: uuid || `${instance.gi_id}@${instance.start}`,
+    uuid,
+    service,
+    start: instance.start ?? 0,
+    size: instance.size ?? sizeOf(instance.profile, slices, memory),
+    profile: instance.profile ?? "",
+    gi: instance.gi_id,
+    batch: segment?.batch ?? instance.batch,
+    processes: segment?.processes ?? instance.processes,
     throughput: segment?.throughput_rps,
-    busy: busyOf(sample?.activity), memoryMib: sample?.memory_used_mib,
-    holders: instance.holders ?? [], broken: !uuid,
+    busy: busyOf(sample?.activity),
+    memoryMib: sample?.memory_used_mib,
+    holders: instance.holders ?? [],
+    broken: !uuid,
   };
 }
 
@@ -59,11 +71,20 @@ function gpuOf(state, now, segments) {
   }
   return {
     key: state?.uuid || now?.uuid || `gpu ${state?.index ?? now?.index}`,
-    index: state?.index ?? now?.index ?? 0, model, slices, cells, memoryMib: state?.memory_mib,
-    out: Boolean(now?.out) || Boolean(state?.lost), why: now?.why || (state?.lost ? "it fell off the bus" : ""),
+    index: state?.index ?? now?.index ?? 0,
+    model,
+    slices,
+    cells,
+    memoryMib: state?.memory_mib,
+    out: Boolean(now?.out) || Boolean(state?.lost),
+    why: now?.why || (state?.lost ? "it fell off the bus" : ""),
     mig: state?.mig_enabled !== false,
-    power: sample?.power_average_w ?? sample?.power_w, limit: sample?.power_limit_w, celsius: sample?.temperature_c,
-    throttle: sample?.throttle ?? [], busy: busyOf(sample?.activity), foreign: state?.holders ?? [],
+    power: sample?.power_average_w ?? sample?.power_w,
+    limit: sample?.power_limit_w,
+    celsius: sample?.temperature_c,
+    throttle: sample?.throttle ?? [],
+    busy: busyOf(sample?.activity),
+    foreign: state?.holders ?? [],
   };
 }
 
@@ -74,51 +95,90 @@ export function modelOf(state) {
   for (const one of state.gpus ?? []) now.set(one.index, one);
   const gpus = (state.state?.gpus ?? []).map((one) => gpuOf(one, now.get(one.index), segments));
   const there = new Set(gpus.map((gpu) => gpu.index));
-  for (const one of state.gpus ?? []) if (!there.has(one.index)) gpus.push(gpuOf(null, one, segments));
+  for (const one of state.gpus ?? [])
+    if (!there.has(one.index)) gpus.push(gpuOf(null, one, segments));
   const services = state.services ?? [];
   for (const service of services) looksOf(service.name);
   for (const gpu of gpus) for (const cell of gpu.cells) if (cell.service) looksOf(cell.service);
   return {
-    state, gpus, services, mode: state.mode ?? "", converged: Boolean(state.converged), doing: state.doing ?? "",
-    node: state.node ?? "", time: state.time_ms, current: state.current ?? null, last: state.last ?? null,
-    batch: state.batch ?? {}, notices: state.notices ?? [], plan: state.plan ?? null,
+    state,
+    gpus,
+    services,
+    mode: state.mode ?? "",
+    converged: Boolean(state.converged),
+    doing: state.doing ?? "",
+    node: state.node ?? "",
+    time: state.time_ms,
+    current: state.current ?? null,
+    last: state.last ?? null,
+    batch: state.batch ?? {},
+    notices: state.notices ?? [],
+    plan: state.plan ?? null,
     totals: totalsOf(gpus, services),
   };
 }
 
 function totalsOf(gpus, services) {
-  let instances = 0, running = 0, busy = 0, measured = 0, power = 0, metered = 0, out = 0;
+  let instances = 0,
+    running = 0,
+    busy = 0,
+    measured = 0,
+    power = 0,
+    metered = 0,
+    out = 0;
   for (const gpu of gpus) {
     if (gpu.out) ++out;
-    if (known(gpu.power)) power += gpu.power, ++metered;
+    if (known(gpu.power)) ((power += gpu.power), ++metered);
     for (const cell of gpu.cells) {
       ++instances;
       if (cell.service) ++running;
-      if (known(cell.busy)) busy += cell.busy, ++measured;
+      if (known(cell.busy)) ((busy += cell.busy), ++measured);
     }
   }
-  let rate = 0, rated = 0, risky = 0, worst = undefined;
+  let rate = 0,
+    rated = 0,
+    risky = 0,
+    worst = undefined;
   for (const service of services) {
-    if (known(service.rate_rps)) rate += service.rate_rps, ++rated;
+    if (known(service.rate_rps)) ((rate += service.rate_rps), ++rated);
     if (service.at_risk) ++risky;
     if (known(service.attainment) && !(worst?.attainment <= service.attainment)) worst = service;
   }
   return {
-    gpus: gpus.length, out, instances, running, busy: measured ? busy / measured : undefined,
-    power: metered ? power : undefined, rate: rated ? rate : undefined, risky, worst,
+    gpus: gpus.length,
+    out,
+    instances,
+    running,
+    busy: measured ? busy / measured : undefined,
+    power: metered ? power : undefined,
+    rate: rated ? rate : undefined,
+    risky,
+    worst,
   };
 }
 
 // A plan's GPUs as the cells of strips.
 export function planGpus(plan) {
   return (plan?.gpus ?? []).map((gpu) => {
-    const model = gpu.model || plan.gpu_model || "", slices = slicesOf(model);
+    const model = gpu.model || plan.gpu_model || "",
+      slices = slicesOf(model);
     return {
-      key: `plan ${gpu.index}`, index: gpu.index, model, slices, out: false, why: "",
+      key: `plan ${gpu.index}`,
+      index: gpu.index,
+      model,
+      slices,
+      out: false,
+      why: "",
       cells: (gpu.instances ?? []).map((one) => ({
-        key: `${one.start} ${one.profile} ${one.service}`, start: one.start, size: sizeOf(one.profile, slices),
-        profile: one.profile, service: one.service, batch: one.batch, processes: one.processes,
-        throughput: one.throughput_rps, holders: [],
+        key: `${one.start} ${one.profile} ${one.service}`,
+        start: one.start,
+        size: sizeOf(one.profile, slices),
+        profile: one.profile,
+        service: one.service,
+        batch: one.batch,
+        processes: one.processes,
+        throughput: one.throughput_rps,
+        holders: [],
       })),
     };
   });

@@ -3,5 +3,7 @@
   try {
     const chosen = localStorage.getItem("partita-theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
-  } catch { /* no storage: as the system */ }
+  } catch {
+    /* no storage: as the system */
+  }
 })();

@@ -4,8 +4,7 @@
 #include <limits>
 #include <memory>
 
-#include "base/split.h"
-#include "base/unicode.h"
+#include "base/named_list.h"
 #include "decide/energy.h"
 #include "decide/energy_picture.h"
 #include "energy/energy_commands.h"
@@ -34,15 +33,11 @@ std::optional<double> given(double value) {
 
 // NAME=SERVICE,SERVICE
 Result<void> add_owner(const std::string& text, std::map<std::string, std::string>& owners) {
-  const std::size_t at = text.find('=');
-  const std::string name = text.substr(0, at);
-  if (at == text.npos || !name_fault(name).empty())
-    return bad_input("--tenant", fmt::format("'{}' is not NAME=SERVICE,SERVICE", text));
-  for (const std::string& service : split(text.substr(at + 1), ',')) {
-    if (service.empty()) return bad_input("--tenant", fmt::format("'{}' names no service", text));
-    if (!owners.emplace(service, name).second)
+  const auto tenant = parse_named_list("--tenant", text, "SERVICE");
+  if (!tenant) return failed(tenant.error());
+  for (const std::string& service : tenant->items)
+    if (!owners.emplace(service, tenant->name).second)
       return bad_input("--tenant", fmt::format("service '{}' has two tenants", service));
-  }
   return {};
 }
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "actuate/power_loop.h"
-#include "base/form.h"
 #include "decide/power.h"
+#include "decide/power_seen.h"
 #include "energy/power_control.h"
 #include "energy/power_keeper.h"
 #include "flags.h"
@@ -29,70 +29,13 @@ struct FollowFlags {
   bool dry_run = false;
 };
 
-// What --seen holds: written by whoever counts requests, whole and at once.
-struct SeenService {
-  std::string name;
-  double rate_rps = 0;
-  std::optional<double> p95_ms, waiting;
-};
-
-void describe(Form& f, SeenService& s) {
-  f.name("name", s.name, "of the service");
-  f.number("rate_rps", s.rate_rps, kNotNegative, "requests that came since it was written before");
-  f.number("p95_ms", s.p95_ms, kNotNegative, "latency");
-  f.number("waiting", s.waiting, kNotNegative, "requests in the queue");
-  f.closed();
-}
-
-void describe(Form& f, std::vector<SeenService>& all) { f.list("services", all, describe, {}, ""); }
-
-// What --shares is written: for whoever holds the services' masks.
-struct ServiceUnits {
-  std::string name;
-  int units = 0, percent = 0, batch = 0;
-};
-
-void describe(Form& f, ServiceUnits& s) {
-  constexpr Range kCount{.high = 1e9};
-  f.name("name", s.name, "of the service");
-  f.integer("units", s.units, kCount, "CUs or SMs of its mask");
-  f.integer("percent", s.percent, kCount, "of all units, rounded up");
-  f.integer("batch", s.batch, kCount, "the most requests that are run at once");
-  f.closed();
-}
-
-void describe(Form& f, std::vector<ServiceUnits>& all) {
-  f.list("services", all, describe, {}, "");
-}
-
-Result<void> write_shares(Files& files, const std::string& path, const plan::PowerProblem& problem,
-                          const plan::Setting& setting) {
-  const int all = std::max(1, problem.table.units());
-  std::vector<ServiceUnits> shares;
-  for (std::size_t s = 0; s < problem.services.size(); ++s) {
-    const int units = s < setting.units.size() ? setting.units[s] : all;
-    shares.push_back({problem.services[s].name, units, (100 * units + all - 1) / all,
-                      s < setting.batches.size() ? setting.batches[s] : 1});
-  }
-  return files.write_atomic(path, write_form(shares, describe));
-}
-
 using Services = std::vector<plan::ServiceSeen>;
 
 Result<Services> read_seen(Files& files, const std::string& path,
                            const plan::PowerProblem& problem) {
   const auto text = files.read(path);
   if (!text) return failed(text.error());
-  const auto all = read_form<std::vector<SeenService>>(path, *text, describe);
-  if (!all) return failed(all.error());
-  Services seen;
-  for (const plan::PowerService& service : problem.services) {
-    const auto at = std::ranges::find(*all, service.name, &SeenService::name);
-    if (at == all->end()) return bad_input(path, "does not tell of service " + service.name);
-    seen.push_back({.rate = Rps{at->rate_rps}, .waiting = at->waiting});
-    if (at->p95_ms) seen.back().p95 = Millis{*at->p95_ms};
-  }
-  return seen;
+  return decide::parse_power_seen(path, *text, problem.services);
 }
 
 // Where the loop sees the services: a file that changes, or a trace played in real time.
@@ -219,8 +162,11 @@ Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
       .services = *services,
       .share = flags.shares.empty() ? decltype(actuate::PowerLoop::share){}
                                     : [&](const plan::Setting& setting) {
-                                        return write_shares(context.files, flags.shares, *problem,
-                                                            setting);
+                                        return context.files.write_atomic(
+                                            flags.shares,
+                                            decide::power_shares_json(problem->services,
+                                                                      problem->table.units(),
+                                                                      setting));
                                       },
       .stopped =
           [&](std::int64_t ns) { return stop.within(ns) || context.clock.now_ns() >= end_ns; },

@@ -11,10 +11,12 @@
 #include "control/settings.h"
 #include "control/sim/sim_weeks.h"
 #include "control/snapshot.h"
+#include "decide/difference.h"
 #include "forms/document_kinds.h"
 #include "history/event.h"
 #include "model/energy/energy_forms.h"
 #include "model/floorplan/session_forms.h"
+#include "notify/notice.h"
 #include "serve/load/load_report.h"
 #include "sim/dtm/dtm_forms.h"
 #include "sim/report_forms.h"
@@ -29,6 +31,8 @@ std::vector<DocumentKind> all_kinds() {
   for (const DocumentKind& kind : energy::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : floorplan::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : history::document_kinds()) kinds.push_back(kind);
+  kinds.push_back(decide::difference_kind());
+  kinds.push_back(notify::notice_kind());
   kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());

@@ -10,6 +10,8 @@
 #include "decide/reasons.h"
 #include "decide/serving_inputs.h"
 #include "flags.h"
+#include "forms/serving_forms.h"
+#include "node/chronicle.h"
 #include "node/devices.h"
 #include "node/node_picture.h"
 #include "node/state_dir.h"
@@ -24,7 +26,7 @@ struct ApplyFlags {
   std::string plan;  // empty: what rollback goes back to
   std::string services, profiles;
   DeviceFlags device;
-  std::string state_dir;
+  std::string state_dir, why;
   bool dry_run = false, rollback = false, again = false, explain = false, keep_foreign = false;
   double min_available = 1, drain_timeout = 60, ready_timeout = 0;
   Output output;
@@ -147,15 +149,40 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& nod
   return Exit::done;
 }
 
+// The plan that is applied, as a history keeps it; nothing where it is none.
+void attach_plan(Chronicle& chronicle, Context& context, const ApplyFlags& flags) {
+  if (flags.plan.empty() || flags.plan == "-" || !context.files.exists(flags.plan)) return;
+  const auto text = context.files.read(flags.plan);
+  const auto plan = text ? forms::parse_plan(flags.plan, *text) : failed(text.error());
+  if (plan) chronicle.attach("plan", forms::plan_json(*plan));
+}
+
 // The one way from a command to a change of the node.
 Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node,
                        const actuate::Wanted& wanted) {
   StopRequest stop;
   actuate::Doors doors = node.doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
-  const auto report = actuate::apply(doors, wanted, options_of(flags),
-                                     [&](const auto& event) { tell(context, event); });
-  if (!report) return failed(report.error());
+  Chronicle chronicle(context, node.state_dir,
+                      flags.again      ? "partita apply --again"
+                      : flags.rollback ? "partita rollback"
+                                       : "partita apply " + flags.plan,
+                      flags.why);
+  attach_plan(chronicle, context, flags);
+  const auto report = actuate::apply(doors, wanted, options_of(flags), [&](const auto& event) {
+    tell(context, event);
+    chronicle.hear(event);
+  });
+  std::vector<history::Event::Attachment> after;
+  if (const auto state = device::read_node(*node.open.driver); state)
+    after.push_back({"state", device::state_json(*state, load_occupants(context, node.state_dir))});
+  if (!report) {
+    chronicle.end(failed(report.error()), "", after);
+    return failed(report.error());
+  }
+  chronicle.end(
+      {}, fmt::format("{} steps in {:.2f} s", report->change.steps.size(), report->took.value),
+      after);
   complain(context, report->change.empty()
                         ? std::string("the node already matches; nothing to do")
                         : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
@@ -207,6 +234,7 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
 void add_flags(CLI::App& command, ApplyFlags& flags) {
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
+  add_why(command, flags.why);
   command.add_flag("--dry-run", flags.dry_run,
                    "Only print what would be done and how long it takes");
   command.add_flag("--explain", flags.explain,
@@ -233,7 +261,7 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
 struct DrainFlags {
   std::vector<std::string> devices;
   DeviceFlags device;
-  std::string state_dir;
+  std::string state_dir, why;
   double timeout = 60;
 };
 
@@ -269,6 +297,8 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
   doors.interrupted = [&stop] { return stop.within(0); };
   const auto drained = actuate::drain(doors, *devices, {flags.timeout},
                                       [&](const auto& event) { tell(context, event); });
+  Chronicle chronicle(context, node->state_dir, "partita drain", flags.why);
+  chronicle.keep_drain(*devices, drained);
   if (!drained) return failed(drained.error());
   complain(context, "nothing runs there");
   return Exit::done;
@@ -321,6 +351,7 @@ Command add_drain(CLI::App& app) {
       ->required();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_dir);
+  add_why(*command, flags->why);
   within(command->add_option("--timeout", flags->timeout, "Seconds to wait"), 0, kMaxWait)
       ->type_name("SECONDS");
   command->footer("partita drain 0 --timeout 120");

@@ -13,8 +13,11 @@
 #include "base/table.h"
 #include "control/snapshot.h"
 #include "device/node_forms.h"
+#include "flags.h"
 #include "forms/serving_forms.h"
 #include "history/event.h"
+#include "history/text.h"
+#include "past/past.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -37,6 +40,10 @@ class Said {
   bool given(const std::string& flag) const {
     const CLI::Option* option = command_.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
+  }
+  std::vector<std::string> all(const std::string& flag) const {
+    const CLI::Option* option = command_.get_option_no_throw(flag);
+    return option == nullptr ? std::vector<std::string>() : option->results();
   }
   std::vector<std::string> positionals() const {
     std::vector<std::string> all;
@@ -80,14 +87,6 @@ struct Remote {
     return show(*answer, receipt->sentence + change + "\n");
   }
 };
-
-std::string time_text(std::int64_t time_ms) {
-  const std::time_t seconds = time_ms / 1000;
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
-}
 
 Result<Exit> remote_status(const Remote& remote) {
   const auto answer = remote.client.call(CallId::node);
@@ -192,36 +191,61 @@ Result<Exit> remote_drain(const Remote& remote) {
   return Exit::done;
 }
 
-Result<Exit> remote_history(const Remote& remote) {
-  std::string query = "documents=false";
-  for (const auto& [flag, name] :
-       {std::pair("--most", "most"), std::pair("--limit", "most"), std::pair("--change", "change"),
-        std::pair("--kind", "kind"), std::pair("--subject", "subject")})
-    if (remote.said.given(flag))
-      query += fmt::format("&{}={}", name, api::percent_encoded(remote.said.text(flag)));
+Result<std::vector<history::Event>> events_of(const Remote& remote, const std::string& query) {
   const auto answer = remote.client.call(CallId::history, "", "", query);
   if (!answer) return failed(answer.error());
-  const auto events = history::parse_history("the server's answer", *answer);
+  return history::parse_history("the server's answer", *answer);
+}
+
+Result<Exit> remote_history(const Remote& remote) {
+  for (const char* flag : {"--follow", "--file"})
+    if (remote.said.given(flag))
+      return bad_input(flag, "not with --server; GET /v1/events follows an agent");
+  if (remote.said.all("--kind").size() > 1)
+    return bad_input("--kind", "one kind at a time with --server");
+  const bool json = remote.said.output().format == "json";
+  std::string query = json ? "documents=true" : "documents=false";
+  for (const auto& [flag, name] :
+       {std::pair("--most", "most"), std::pair("--change", "change"), std::pair("--kind", "kind"),
+        std::pair("--service", "subject"), std::pair("--user", "user")})
+    if (remote.said.given(flag))
+      query += fmt::format("&{}={}", name, api::percent_encoded(remote.said.text(flag)));
+  if (remote.said.given("--since")) {
+    const auto since = parse_duration("--since", remote.said.text("--since"));
+    if (!since) return failed(since.error());
+    query += fmt::format("&from_ms={:.0f}",
+                         static_cast<double>(std::time(nullptr)) * 1e3 - since->value * 1e3);
+  }
+  auto events = events_of(remote, query);
   if (!events) return failed(events.error());
-  Table table{{"TIME (UTC)", "EVENT", "CHANGE", "WHO", "OUTCOME", "WHAT"}, {}};
-  for (const history::Event& event : *events)
-    table.rows.push_back(
-        {time_text(event.time_ms), history::to_string(event.kind),
-         event.change > 0 ? std::to_string(event.change) : "", event.user,
-         event.outcome == history::Outcome::none ? "" : history::to_string(event.outcome),
-         event.subject + (event.subject.empty() ? "" : ": ") +
-             (event.cause.empty() ? event.detail : event.cause)});
-  return remote.show(*answer, to_string(table));
+  const std::string document = history::history_json(*events);
+  // As at the node: steps only of what is asked for.
+  if (!remote.said.given("--steps") && !remote.said.given("--kind") &&
+      !remote.said.given("--change"))
+    std::erase_if(*events, [](const history::Event& event) {
+      return event.kind == history::EventKind::step;
+    });
+  return remote.show(document, history::events_text(*events, local_time));
 }
 
 Result<Exit> remote_explain(const Remote& remote) {
   const std::vector<std::string> words = remote.said.positionals();
-  const auto answer = words.empty() ? remote.client.call(CallId::current_change)
-                                    : remote.client.call(CallId::change, words.front());
-  if (!answer) return failed(answer.error());
-  const auto text = change_text_of(remote.context, *answer);
-  if (!text) return failed(text.error());
-  return remote.show(*answer, *text);
+  std::string number = words.empty() ? std::string() : words.front();
+  if (number.empty()) {
+    const auto newest = events_of(remote, "documents=false");
+    if (!newest) return failed(newest.error());
+    const auto of_change =
+        std::ranges::find_if(*newest, [](const history::Event& event) { return event.change > 0; });
+    if (of_change == newest->end()) return bad_input("CHANGE", "no change has been kept yet");
+    number = std::to_string(of_change->change);
+  }
+  const auto events =
+      events_of(remote, fmt::format("change={}&most=1000", api::percent_encoded(number)));
+  if (!events) return failed(events.error());
+  if (events->empty())
+    return bad_input("CHANGE", fmt::format("nothing is kept of a change {}", number));
+  return remote.show(history::history_json(*events),
+                     history::change_story(*events, {}, local_time));
 }
 
 Result<Exit> remote_agent(const Remote& remote) {
@@ -229,7 +253,7 @@ Result<Exit> remote_agent(const Remote& remote) {
   if (!answer) return failed(answer.error());
   const auto state = control::parse_snapshot("the server's answer", *answer);
   if (!state) return failed(state.error());
-  std::string text = fmt::format("{} ({}), {}: {}\n", state->node, time_text(state->time_ms),
+  std::string text = fmt::format("{} ({}), {}: {}\n", state->node, local_time(state->time_ms),
                                  control::to_string(state->mode), state->doing);
   if (state->current)
     text += fmt::format("change {} is {}: {}\n", state->current->number,

@@ -88,7 +88,7 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
 std::vector<plan::SloAdvice> advice_on(Context& context, const PlanCommandFlags& flags,
                                        const plan::ServingProblem& problem,
                                        const plan::ServingPlan& plan) {
-  if (!flags.replan.current.empty() || flags.output.format == "svg") return {};
+  if (!flags.replan.current.empty() || flags.output.format == "svg" || problem.goal) return {};
   const auto planner = decide::find_planner("--planner", flags.planner);
   if (!planner) return {};
   Progress progress(context);
@@ -112,8 +112,22 @@ Result<void> deliver_pages(Context& context, const Output& output, const hw::Cat
   return {};
 }
 
+// What least cost and least watts are planned with.
+Result<void> check_objective(const PlanCommandFlags& flags) {
+  const std::string& objective = flags.problem.objective.objective;
+  if (objective.empty() || objective == "gpus") return {};
+  if (flags.planner != "exact")
+    return bad_input("--objective", objective + " is planned with the planner 'exact' only");
+  if (!flags.replan.current.empty())
+    return bad_input("--objective", objective + " is not planned from what runs (--current)");
+  if (flags.day.day)
+    return bad_input("--objective", objective + " is not planned over a day (--day)");
+  return {};
+}
+
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   const bool again = !flags.replan.current.empty();
+  if (auto meant = check_objective(flags); !meant) return failed(meant.error());
   const auto planner = decide::find_planner("--planner", flags.planner);
   if (!planner) return failed(planner.error());
   if (again && flags.planner != "exact")
@@ -160,6 +174,11 @@ Command add_plan(CLI::App& app) {
   command->add_option("--planner", flags->planner, "The planner; `partita planners` lists them")
       ->type_name("PLANNER")
       ->default_str(flags->planner);
+  one_of(command->add_option("--objective", flags->problem.objective.objective,
+                             "What the plan has least of. gpus: GPUs; cost: their price per hour; "
+                             "energy: expected watts at the services' rates, GPUs that are not "
+                             "used being off (default: gpus; price where a fleet file gives it)"),
+         {"gpus", "cost", "energy"});
   within(command->add_option("--max-gpus", flags->max_gpus,
                              "Refuse (exit 1) a plan with more GPUs than this"),
          1, 1e6)
@@ -175,6 +194,7 @@ Command add_plan(CLI::App& app) {
       "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
       "--current plan.json\n"
+      "partita plan ... --objective energy [--gpu-costs costs.csv]\n"
       "partita plan ... --dispatch shared-queue\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --at 20:30");

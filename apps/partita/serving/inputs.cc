@@ -54,6 +54,17 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
                   "A time of day: services with `rates` have the one of that time (else rate_rps, "
                   "or the highest)")
       ->type_name("HH:MM");
+  command
+      .add_option("--gpu-costs", flags.objective.costs,
+                  "Watts and prices by GPU model, for --objective cost or energy: a CSV of gpu, "
+                  "idle_w, busy_w, off_w, price_per_hour, source (default: what comes with the "
+                  "program)")
+      ->type_name("FILE");
+  command
+      .add_option("--power-table", flags.objective.power_table,
+                  "Watts by model and slice, for --objective energy: a table as `partita power "
+                  "table` writes it, of the GPU's SMs")
+      ->type_name("FILE");
   add_catalogue(command, flags.catalogue);
 }
 

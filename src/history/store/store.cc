@@ -61,6 +61,27 @@ Result<void> insert_documents(const SqlFile& file, std::int64_t id, const Event&
   return count.with(bytes).done();
 }
 
+// Its number.
+Result<std::int64_t> insert_event(const SqlFile& file, const Event& given) {
+  if (auto right = check_event(given); !right) return failed(right.error());
+  const Event event = fitted(given);
+  Sql insert(file,
+             "INSERT INTO events(time_ms, kind, change, user, cause, subject, outcome, detail) "
+             "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+  insert.with(event.time_ms, std::string_view(to_string(event.kind)),
+              static_cast<std::int64_t>(event.change), event.user, event.cause, event.subject,
+              std::string_view(to_string(event.outcome)), event.detail);
+  if (auto done = insert.done(); !done) return failed(done.error());
+  const std::int64_t id = file.last_row();
+  if (auto done = insert_documents(file, id, event); !done) return failed(done.error());
+  if (event.change > 0) {
+    Sql count(file, "UPDATE counters SET value = max(value, ?1) WHERE name = 'change'");
+    if (auto done = count.with(static_cast<std::int64_t>(event.change)).done(); !done)
+      return failed(done.error());
+  }
+  return id;
+}
+
 // Kinds between commas, for instr().
 std::string kind_set(const std::vector<EventKind>& kinds) {
   if (kinds.empty()) return {};
@@ -129,25 +150,17 @@ Result<Store> Store::open(const std::string& path, Access access, const Keep& ke
   return Store(std::make_unique<Database>(Database{std::move(*file), access, keep}));
 }
 
-Result<long> Store::append(const Event& given) {
-  if (auto right = check_event(given); !right) return failed(right.error());
-  const Event event = fitted(given);
+Result<long> Store::append(const Event& event) { return append_all({event}); }
+
+Result<long> Store::append_all(const std::vector<Event>& events) {
   const SqlFile& file = database_->file;
   Transaction transaction(file);
   if (auto begun = transaction.begin(); !begun) return failed(begun.error());
-  Sql insert(file,
-             "INSERT INTO events(time_ms, kind, change, user, cause, subject, outcome, detail) "
-             "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
-  insert.with(event.time_ms, std::string_view(to_string(event.kind)),
-              static_cast<std::int64_t>(event.change), event.user, event.cause, event.subject,
-              std::string_view(to_string(event.outcome)), event.detail);
-  if (auto done = insert.done(); !done) return failed(done.error());
-  const std::int64_t id = file.last_row();
-  if (auto done = insert_documents(file, id, event); !done) return failed(done.error());
-  if (event.change > 0) {
-    Sql count(file, "UPDATE counters SET value = max(value, ?1) WHERE name = 'change'");
-    if (auto done = count.with(static_cast<std::int64_t>(event.change)).done(); !done)
-      return failed(done.error());
+  std::int64_t id = 0;
+  for (const Event& event : events) {
+    const auto added = insert_event(file, event);
+    if (!added) return failed(added.error());
+    id = *added;
   }
   if (auto done = transaction.commit(); !done) return failed(done.error());
   return id;
@@ -174,17 +187,17 @@ Result<std::vector<Event>> Store::events(const EventQuery& query) const {
   const SqlFile& file = database_->file;
   Transaction transaction(file);
   if (auto begun = transaction.begin(false); !begun) return failed(begun.error());
-  Sql rows(file, query.change
-                     ? "SELECT * FROM events WHERE change = ?7 AND id < ?1 AND id > ?2 AND time_ms "
-                       ">= ?3 AND time_ms < ?4 AND (?5 = '' OR subject = ?5) AND (?6 = '' OR "
-                       "instr(?6, ',' || kind || ',')) ORDER BY id DESC LIMIT ?8"
-                     : "SELECT * FROM events WHERE ?7 = ?7 AND id < ?1 AND id > ?2 AND time_ms "
-                       ">= ?3 AND time_ms < ?4 AND (?5 = '' OR subject = ?5) AND (?6 = '' OR "
-                       "instr(?6, ',' || kind || ',')) ORDER BY id DESC LIMIT ?8");
+  const std::string text =
+      std::string("SELECT * FROM events WHERE ") + (query.change ? "change = ?7" : "?7 = ?7") +
+      " AND id < ?1 AND id > ?2 AND time_ms >= ?3 AND time_ms < ?4 AND (?5 = '' OR subject = ?5)"
+      " AND (?6 = '' OR instr(?6, ',' || kind || ',')) AND (?8 = '' OR user = ?8)"
+      " ORDER BY id DESC LIMIT ?9";
+  Sql rows(file, text.c_str());
   rows.with(std::int64_t{query.before.value_or(kGreatest)},
             std::int64_t{query.after.value_or(kLeast)}, query.from_ms.value_or(kLeast),
             query.to_ms.value_or(kGreatest), query.subject, kind_set(query.kinds),
-            std::int64_t{query.change.value_or(0)}, static_cast<std::int64_t>(query.most));
+            std::int64_t{query.change.value_or(0)}, query.user,
+            static_cast<std::int64_t>(query.most));
   std::vector<Event> events;
   while (rows.row()) {
     auto event = event_of(file, rows);

@@ -1,7 +1,7 @@
 // Store: the history of a node in one SQLite file (WAL). Everything that append() has returned is
 // there after a kill and after a crash of the machine; a full disk is an Error and leaves the file
-// whole. Bounded by Keep; older metrics are folded into coarser buckets. A file of an earlier schema
-// is brought up to date when it is opened for writing; one of a later schema is refused.
+// whole. Bounded by Keep; older metrics are folded into coarser buckets. A file of an earlier
+// schema is brought up to date when it is opened for writing; one of a later schema is refused.
 // Thread rule: one call at a time per object; other processes may read, and write in turn.
 #pragma once
 
@@ -40,6 +40,7 @@ struct EventQuery {
   std::optional<long> change = {};
   std::vector<EventKind> kinds = {};                     // empty: all
   std::string subject = {};                              // empty: all
+  std::string user = {};                                 // empty: all
   std::optional<std::int64_t> from_ms = {}, to_ms = {};  // to_ms itself is left out
   int most = 100;                                        // 1 .. kMaxRows
   bool documents = true;                                 // false: without attachments
@@ -62,6 +63,8 @@ class Store {
 
   // The event's number. Its id must be 0, its user not empty; it is kept as fitted() makes it.
   Result<long> append(const Event& event);
+  // All of them in this order, or none; the number of the last.
+  Result<long> append_all(const std::vector<Event>& events);
   // A number that no change has had so far.
   Result<long> next_change();
   // All or none: bad_input for values that are no numbers, limit above kMaxSeries.

@@ -49,6 +49,7 @@ EventQuery some_query(Rng& rng, long newest) {
   if (maybe()) query.change = static_cast<long>(rng.below(6));
   if (maybe()) query.kinds = {EventKind::step, static_cast<EventKind>(rng.below(14))};
   if (maybe()) query.subject = "chat";
+  if (maybe()) query.user = "root";
   if (maybe()) query.from_ms = time();
   if (maybe()) query.to_ms = time();
   query.most = 1 + static_cast<int>(rng.below(30));
@@ -65,6 +66,7 @@ std::vector<Event> expected(const std::vector<Event>& all, const EventQuery& q) 
     if (q.change && one->change != *q.change) continue;
     if (!q.kinds.empty() && std::ranges::count(q.kinds, one->kind) == 0) continue;
     if (!q.subject.empty() && one->subject != q.subject) continue;
+    if (!q.user.empty() && one->user != q.user) continue;
     if (q.from_ms && one->time_ms < *q.from_ms) continue;
     if (q.to_ms && one->time_ms >= *q.to_ms) continue;
     found.push_back(*one);

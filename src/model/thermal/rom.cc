@@ -404,12 +404,42 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
   return model;
 }
 
-void ReducedModel::step(std::span<const double> block_watts) {
+void ReducedModel::step(std::span<const double> block_watts) { step_driven(drive(block_watts)); }
+
+std::vector<double> ReducedModel::drive(std::span<const double> block_watts) const {
   CHECK(at(blocks()) == block_watts.size());
   std::vector<double> driven(state_.size());
   combine(shared_->inputs, block_watts, driven);
+  return driven;
+}
+
+void ReducedModel::step_driven(std::span<const double> drive) {
+  CHECK(drive.size() == state_.size());
   for (std::size_t i = 0; i < state_.size(); ++i)
-    state_[i] = shared_->decay[i] * state_[i] + shared_->gain[i] * driven[i];
+    state_[i] = shared_->decay[i] * state_[i] + shared_->gain[i] * drive[i];
+}
+
+std::vector<double> ReducedModel::decayed_temperatures() const {
+  std::vector<double> decayed(state_.size());
+  for (std::size_t i = 0; i < state_.size(); ++i) decayed[i] = shared_->decay[i] * state_[i];
+  std::vector<double> kelvin(shared_->names.size());
+  combine(shared_->outputs, decayed, kelvin);
+  for (double& value : kelvin) value += shared_->ambient;
+  return kelvin;
+}
+
+double ReducedModel::block_temperature(int block) const {
+  CHECK(block >= 0 && block < blocks());
+  // In the order of combine(), so that the sum is the same to the last bit.
+  const std::size_t n = shared_->names.size();
+  const double* const c = shared_->outputs.data() + at(block);
+  double sum = 0;
+  std::size_t j = 0;
+  for (; j + 4 <= state_.size(); j += 4)
+    sum += (c[j * n] * state_[j] + c[(j + 1) * n] * state_[j + 1]) +
+           (c[(j + 2) * n] * state_[j + 2] + c[(j + 3) * n] * state_[j + 3]);
+  for (; j < state_.size(); ++j) sum += c[j * n] * state_[j];
+  return sum + shared_->ambient;
 }
 
 std::vector<double> ReducedModel::block_temperatures() const {

@@ -36,8 +36,14 @@ class ReducedModel {
   // Power per block over the step that follows, in watts, in the order of Network::block_names().
   // Advances the state by the model's interval.
   void step(std::span<const double> block_watts);
-  // Mean temperature of every block now, kelvin.
+  // The same in two parts, for powers that come again: what they do to the state (linear in them),
+  // and the step. Does not look at the state.
+  std::vector<double> drive(std::span<const double> block_watts) const;
+  void step_driven(std::span<const double> drive);
+  // Mean temperature of every block now, kelvin; of one; of all after a step without power.
   std::vector<double> block_temperatures() const;
+  double block_temperature(int block) const;
+  std::vector<double> decayed_temperatures() const;
   // To the steady state of these powers.
   void settle(std::span<const double> block_watts);
   // Back to one temperature everywhere, package included (kelvin).

@@ -14,8 +14,6 @@ namespace {
 constexpr double kRateTolerance = 5e-10;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double needed(const Mode& mode) { return mode.demand * (1 - kRateTolerance); }
-
 bool works(const Mode& mode) {
   return std::any_of(mode.rate.begin(), mode.rate.end(), [](double rate) { return rate > 0; });
 }
@@ -205,6 +203,8 @@ class Enumerator {
 };
 
 }  // namespace
+
+double needed(const Mode& mode) { return mode.demand * (1 - kRateTolerance); }
 
 double carried(const Mode& mode, const Counts& counts, int classes) {
   double sum = 0;

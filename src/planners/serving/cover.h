@@ -57,6 +57,8 @@ struct PricedCover {
 // The cheapest cover under prices (max_count is ignored). Exact within kPricingNodes per mode. The
 // kind must have a usable class.
 inline constexpr int kPricingNodes = 50'000;
+// The mode's demand, less what sums of rates may be off.
+double needed(const Mode& mode);
 // What instances of these counts carry in that mode, requests/s.
 double carried(const Mode& mode, const Counts& counts, int classes);
 PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes);

@@ -20,11 +20,10 @@ namespace {
 
 using GpuCounts = std::vector<int>;  // per model
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTie = 1e-9;             // of the watts: so much less is no better
-constexpr double kClose = 1e-6;           // of the watts: where a master stops
-constexpr double kRounding = 1e-9;        // of the watts, taken off every bound
-constexpr std::size_t kMostTrials = 60;   // numbers of GPUs that are looked at
+constexpr double kAlike = 1e-9;           // of the watts: so much less is no better
+constexpr double kMasterGap = 1e-6;       // of the watts: where a master stops
+constexpr double kBoundRounding = 1e-9;   // of the watts, taken off every bound
+constexpr std::size_t kMostNumbers = 60;  // numbers of GPUs that are looked at
 constexpr double kMostVectors = 100'000;  // that are listed for it
 
 class EnergyPlanner {
@@ -93,14 +92,15 @@ class EnergyPlanner {
       problem.supply.push_back(supply);
     }
     root_ = solve_master(problem, {}, [](double bound, double value) {
-      return value - bound < kClose * (1 + value);
+      return value - bound < kMasterGap * (1 + value);
     });
-    root_bound_ = off_ + root_.bound - kRounding * (1 + root_.bound);
+    root_bound_ = off_ + root_.bound - kBoundRounding * (1 + root_.bound);
     for (std::size_t i = 0; i < kinds_.burns.size(); ++i)
-      busy_ += kinds_.table.kinds[i].copies *
-               cheapest_burning(kinds_.table.kinds[i], kinds_.burns[i], Prices{}, fleet_.classes)
-                   .bound;
-    say(fmt::format("lower bound: {:.6g} W with GPUs cut at will, {:.6g} W of them burnt by work "
+      busy_ +=
+          kinds_.table.kinds[i].copies *
+          cheapest_burning(kinds_.table.kinds[i], kinds_.burns[i], Prices{}, fleet_.classes).bound;
+    say(
+        fmt::format("lower bound: {:.6g} W with GPUs cut at will, {:.6g} W of them burnt by work "
                     "even where GPUs cost nothing ({} kinds of service, {} covers, rounds: {})",
                     root_bound_, busy_, kinds_.burns.size(), root_.columns.size(), root_.rounds));
     fraction_ = fraction_of(root_.columns);
@@ -118,7 +118,8 @@ class EnergyPlanner {
                     kinds_.table.kinds[at(column.group) + c * groups].copies;
     for (const Row& row : fleet_.rows) {
       double load = 0;
-      for (std::size_t k = 0; k < sum.size(); ++k) load += static_cast<double>(row.weight[k]) * sum[k];
+      for (std::size_t k = 0; k < sum.size(); ++k)
+        load += static_cast<double>(row.weight[k]) * sum[k];
       double& most = gpus[at(row.model)];
       most = std::max(most, load / static_cast<double>(row.capacity));
     }
@@ -137,17 +138,17 @@ class EnergyPlanner {
   // A plan on these GPUs, if that takes less than the best. What no plan on exactly these goes
   // below, or infinity where it is not less than the best.
   double try_gpus(const GpuCounts& gpus, bool even = false) {
-    if (!even && idle(gpus) + busy_ >= watts_) return kInfinity;
+    if (!even && idle(gpus) + busy_ >= watts_) return kNoWatts;
     MasterProblem problem = master();
     const double extra = 1e5 + 100 * std::abs(root_.value);  // of a GPU that is not there
     for (const int count : gpus) problem.supply.push_back({1.0 * count, extra});
     const double on = idle(gpus);
     const MasterSolution solution =
         solve_master(problem, root_.columns, [&](double bound, double value) {
-          return on + bound >= watts_ || value - bound < kClose * (1 + value);
+          return on + bound >= watts_ || value - bound < kMasterGap * (1 + value);
         });
-    const double bound = on + solution.bound - kRounding * (1 + solution.bound);
-    if (bound >= watts_ * (1 - kTie)) return kInfinity;
+    const double bound = on + solution.bound - kBoundRounding * (1 + solution.bound);
+    if (bound >= watts_ * (1 - kAlike)) return kNoWatts;
     double paid = 0;
     for (std::size_t f = 0; f < fleet_.rows.size(); ++f)
       paid += solution.multipliers[f] * static_cast<double>(fleet_.rows[f].capacity) *
@@ -167,11 +168,11 @@ class EnergyPlanner {
     if (models() == 1) return look_outwards();
     std::vector<GpuCounts> trials = vectors();
     bool all = !trials.empty();
-    if (trials.size() > kMostTrials) {
-      trials.resize(kMostTrials);
+    if (trials.size() > kMostNumbers) {
+      trials.resize(kMostNumbers);
       all = false;
     }
-    double open = all ? kInfinity : root_bound_;
+    double open = all ? kNoWatts : root_bound_;
     for (const GpuCounts& gpus : trials) open = std::min(open, try_gpus(gpus));
     return open;
   }
@@ -181,19 +182,19 @@ class EnergyPlanner {
   double look_outwards() {
     const int most = problem_.fleet[0].count.value_or(std::numeric_limits<int>::max());
     const int from = static_cast<int>(std::ceil(fraction_[0] - 1e-6));
-    double open = kInfinity;
+    double open = kNoWatts;
     std::size_t trials = 0;
     for (int gpus = from; gpus <= most; ++gpus) {
-      if (++trials > kMostTrials) return root_bound_;
+      if (++trials > kMostNumbers) return root_bound_;
       const double bound = try_gpus({gpus});
       // With none yet found, more GPUs are easier.
-      if (bound == kInfinity && watts_ < kInfinity) break;
+      if (bound == kNoWatts && watts_ < kNoWatts) break;
       open = std::min(open, bound);
     }
     for (int gpus = from - 1; gpus >= 0; --gpus) {
-      if (++trials > kMostTrials) return root_bound_;
+      if (++trials > kMostNumbers) return root_bound_;
       const double bound = try_gpus({gpus});
-      if (bound == kInfinity) break;
+      if (bound == kNoWatts) break;
       open = std::min(open, bound);
     }
     return open;
@@ -206,7 +207,7 @@ class EnergyPlanner {
     double size = 1;
     for (std::size_t m = 0; m < models(); ++m) {
       double limit = problem_.fleet[m].count.value_or(1'000'000);
-      if (watts_ < kInfinity && idle(m) > 0)
+      if (watts_ < kNoWatts && idle(m) > 0)
         limit = std::min(limit, std::floor((watts_ - off_ - busy_) / idle(m)));
       most.push_back(static_cast<int>(std::max(0.0, limit)));
       size *= most.back() + 1.0;
@@ -228,7 +229,7 @@ class EnergyPlanner {
       if (static_cast<double>(found.size()) > kMostVectors) break;
     }
     std::ranges::sort(found);
-    if (!few && found.size() <= kMostTrials) found.resize(kMostTrials + 1, found.back());
+    if (!few && found.size() <= kMostNumbers) found.resize(kMostNumbers + 1, found.back());
     std::vector<GpuCounts> result;
     for (auto& [far, counts] : found) result.push_back(std::move(counts));
     return result;
@@ -250,8 +251,7 @@ class EnergyPlanner {
         const auto s = at(kinds_.table.services[i][copy]);
         counts[s] = choice_[i][copy];
         slices += cost(counts[s], fleet_.gpcs, fleet_.classes);
-        const int m =
-            burnt(kinds_.table.kinds[i], kinds_.burns[i], counts[s], fleet_.classes).mode;
+        const int m = burnt(kinds_.table.kinds[i], kinds_.burns[i], counts[s], fleet_.classes).mode;
         for (std::size_t e = 0; e < tables.size() && m > 0; ++e)
           tables[e].best[s] = modes_[at(m)][e].best[s];
       }
@@ -284,7 +284,7 @@ class EnergyPlanner {
   std::optional<GpuCounts> rounded_;
   GpuCounts gpus_;  // of the best
   Choice choice_;
-  double watts_ = kInfinity;
+  double watts_ = kNoWatts;
   std::vector<std::string> explanation_;
 };
 
@@ -307,8 +307,7 @@ double expected_watts(const plan::ServingProblem& problem, const plan::ServingPl
     for (const plan::PlannedInstance& instance : gpu.instances) {
       const auto service =
           std::ranges::find(problem.services, instance.service, &plan::Service::name);
-      const int gpcs =
-          entry->gpu.profiles[at(entry->gpu.profile_index(instance.profile))].gpcs;
+      const int gpcs = entry->gpu.profiles[at(entry->gpu.profile_index(instance.profile))].gpcs;
       const double each =
           joules_per_request(*entry, service->model, {gpcs, instance.batch, instance.processes});
       carried[instance.service] += instance.throughput.value;
@@ -334,7 +333,7 @@ void state_watts(const plan::ServingProblem& problem, double bound, plan::Servin
   objective.lower_bound_watts = std::min(objective.watts, std::max(0.0, bound));
   objective.lower_bound_gpus = objective.lower_bound_gpcs = 0;
   objective.lower_bound_cost = 0;
-  objective.optimal = objective.watts <= objective.lower_bound_watts * (1 + 2 * kRounding);
+  objective.optimal = objective.watts <= objective.lower_bound_watts * (1 + 2 * kBoundRounding);
 }
 
 }  // namespace partita::planners::serving

@@ -6,8 +6,8 @@
 // 2. For every number of GPUs that the bound leaves open, the same with these GPUs: bounds, covers.
 // 3. With the GPUs fixed, covers that fit onto them: a local search from the rounded master, then,
 //    where they are few, all of them. Least watts, then fewest GPUs.
-// The bound holds for every plan, whatever points and shares it takes. Limits: node budget; services
-// that keep apart and GPUs that may be lost are not known here.
+// The bound holds for every plan whose full batches end within the SLOs, whatever shares it takes.
+// Limits: node budget; services that keep apart and GPUs that may be lost are not known here.
 #pragma once
 
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -12,12 +11,7 @@
 namespace partita::planners::serving {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRateTolerance = 5e-10;  // as in cover.cc
-
-double needed(const Mode& mode) { return mode.demand * (1 - kRateTolerance); }
-
-bool works(const Mode& mode) {
+bool serves(const Mode& mode) {
   return std::isfinite(mode.demand) &&
          std::ranges::any_of(mode.rate, [](double rate) { return rate > 0; });
 }
@@ -25,7 +19,7 @@ bool works(const Mode& mode) {
 bool covers_in(const Mode& mode, const Counts& counts, int classes) {
   for (std::size_t k = 0; k < at(classes); ++k)
     if (counts[k] > 0 && mode.rate[k] <= 0) return false;
-  return works(mode) && carried(mode, counts, classes) >= needed(mode);
+  return serves(mode) && carried(mode, counts, classes) >= needed(mode);
 }
 
 // Watts above idle of an instance that is always busy.
@@ -67,7 +61,8 @@ class BurnMaker {
     const bool pooled = problem_.rule.kind == plan::SloRule::Kind::pooled;
     double fastest = 0, carries = 0;
     for (const profile::ProfilePoint& point : found->second.points)
-      if (point.gpcs == gpcs && point.processes <= problem_.max_processes)
+      if (point.gpcs == gpcs && point.processes <= problem_.max_processes &&
+          in_time(point, problem_.services[service]))
         fastest = std::max(fastest, point.throughput.value);
     for (std::size_t m = 0; m < modes_.size(); ++m) {
       const auto& best = modes_[m][e].best[service][k];
@@ -80,6 +75,13 @@ class BurnMaker {
     burn.most[cls] = pooled ? fastest : carries;
   }
 
+  // Whether full batches of a point end as the rule asks.
+  bool in_time(const profile::ProfilePoint& point, const plan::Service& service) const {
+    const bool execution = problem_.rule.kind == plan::SloRule::Kind::execution;
+    return execution ? point.latency < problem_.rule.fraction * service.slo
+                     : point.latency <= service.slo;
+  }
+
   const plan::ServingProblem& problem_;
   const std::vector<PointTables>& modes_;
   const Fleet& fleet_;
@@ -90,7 +92,7 @@ class BurnMaker {
 double filled(const Burn& burn, const Counts& counts, double demand, int classes) {
   std::array<std::pair<double, std::size_t>, kMaxClasses> order;
   std::size_t used = 0;
-  double cheapest = kInfinity;
+  double cheapest = kNoWatts;
   for (std::size_t k = 0; k < at(classes); ++k)
     if (burn.most[k] > 0) {
       cheapest = std::min(cheapest, burn.least[k]);
@@ -114,7 +116,7 @@ class BurningPricer {
   BurningPricer(const Kind& kind, const Mode& mode, const Burn& burn, const Prices& prices,
                 int classes)
       : kind_(kind), mode_(mode), burn_(burn), prices_(prices), classes_(classes) {
-    cheapest_ = kInfinity;
+    cheapest_ = kNoWatts;
     for (std::size_t k = 0; k < at(classes); ++k) {
       if (mode.rate[k] <= 0) continue;
       order_.push_back(k);
@@ -153,7 +155,7 @@ class BurningPricer {
 
   std::vector<Dual> duals_from(std::size_t first) const {
     std::vector<double> thetas;
-    double most = kInfinity;
+    double most = kNoWatts;
     for (std::size_t i = first; i < order_.size(); ++i) {
       const std::size_t k = order_[i];
       thetas.push_back(burn_.least[k]);
@@ -163,7 +165,7 @@ class BurningPricer {
     std::vector<Dual> duals;
     for (const double theta : thetas) {
       if (!std::isfinite(theta) || theta > most) continue;
-      double z = kInfinity;
+      double z = kNoWatts;
       for (std::size_t i = first; i < order_.size(); ++i) {
         const std::size_t k = order_[i];
         const double worth = burn_.most[k] * std::max(0.0, theta - burn_.least[k]);
@@ -175,7 +177,7 @@ class BurningPricer {
   }
 
   double bound_of(std::size_t i, double rate, double demand) const {
-    if (duals_[i].empty()) return rate > 0 || demand > 0 ? kInfinity : 0;
+    if (duals_[i].empty()) return rate > 0 || demand > 0 ? kNoWatts : 0;
     double most = 0;
     for (const Dual& dual : duals_[i])
       most = std::max(most, dual.theta * std::max(0.0, rate) + dual.z * std::max(0.0, demand));
@@ -195,8 +197,7 @@ class BurningPricer {
       const double part = std::min(left.rate, n * burn_.most[k]);
       const Left next{left.rate - part, left.demand - n * mode_.rate[k],
                       left.spent + n * prices_[k] + part * burn_.least[k], left.taken + n};
-      if (next.demand > 0 &&
-          !improves(next.spent + bound_of(i + 1, next.rate, next.demand)))
+      if (next.demand > 0 && !improves(next.spent + bound_of(i + 1, next.rate, next.demand)))
         continue;
       chosen_[k] = n;
       visit(i + 1, next);
@@ -219,7 +220,8 @@ class BurningPricer {
     keep(counts);
   }
   void keep(const Counts& counts) {
-    const double watts = cost(counts, prices_, classes_) + least_burnt(kind_, burn_, counts, classes_);
+    const double watts =
+        cost(counts, prices_, classes_) + least_burnt(kind_, burn_, counts, classes_);
     if (!improves(watts)) return;
     best_ = watts;
     counts_ = counts;
@@ -234,7 +236,7 @@ class BurningPricer {
   std::vector<std::vector<Dual>> duals_;  // of the classes from there on
   double served_ = 0, cheapest_ = 0;
   Counts chosen_{}, counts_{};
-  double best_ = kInfinity, stretched_ = kInfinity;
+  double best_ = kNoWatts, stretched_ = kNoWatts;
   int nodes_ = 0;
 };
 
@@ -246,9 +248,9 @@ class BurningEnumerator {
       : kind_(kind), burn_(burn), prices_(prices), limits_(limits), classes_(classes) {}
 
   void add(const Mode& mode) {
-    if (!works(mode)) return;
+    if (!serves(mode)) return;
     std::vector<std::size_t> order;
-    double least = kInfinity;
+    double least = kNoWatts;
     for (std::size_t k = 0; k < at(classes_); ++k)
       if (mode.rate[k] > 0) {
         order.push_back(k);
@@ -355,7 +357,7 @@ BurningKinds make_burning_kinds(const plan::ServingProblem& problem,
 }
 
 Burnt burnt(const Kind& kind, const Burn& burn, const Counts& counts, int classes) {
-  Burnt best{kInfinity, -1};
+  Burnt best{kNoWatts, -1};
   for (int m = 0; m < modes(kind); ++m) {
     const Mode& one = mode(kind, m);
     if (!covers_in(one, counts, classes)) continue;
@@ -369,7 +371,7 @@ Burnt burnt(const Kind& kind, const Burn& burn, const Counts& counts, int classe
 }
 
 double least_burnt(const Kind& kind, const Burn& burn, const Counts& counts, int classes) {
-  double least = kInfinity;
+  double least = kNoWatts;
   for (int m = 0; m < modes(kind); ++m)
     if (const Mode& one = mode(kind, m); covers_in(one, counts, classes))
       least = std::min(least, filled(burn, counts, one.demand, classes));
@@ -378,10 +380,10 @@ double least_burnt(const Kind& kind, const Burn& burn, const Counts& counts, int
 
 PricedCover cheapest_burning(const Kind& kind, const Burn& burn, const Prices& prices,
                              int classes) {
-  PricedCover best{kInfinity, Counts{}};
-  double least = kInfinity;
+  PricedCover best{kNoWatts, Counts{}};
+  double least = kNoWatts;
   for (int m = 0; m < modes(kind); ++m) {
-    if (!works(mode(kind, m))) continue;
+    if (!serves(mode(kind, m))) continue;
     const PricedCover priced =
         BurningPricer(kind, mode(kind, m), burn, prices, classes).solve(least);
     best.bound = std::min(best.bound, priced.bound);

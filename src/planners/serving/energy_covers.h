@@ -1,11 +1,13 @@
 // Covers (cover.h) and what they burn. The instances of a service share its rate in proportion to
 // their throughputs; a request costs joules by the class that serves it. Two figures per cover:
 //   watts  with the points and shares that a plan would have,
-//   least  that no plan with these instances goes below: shares at will, every point allowed.
+//   least  that no plan with these instances goes below: shares at will, every point allowed whose
+//          full batches end within the SLO.
 // Bounds are made of `least`, plans are chosen by `watts`. Instances that are on and idle cost
 // nothing here: GPUs do (energy.h).
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "planners/serving/cover.h"
@@ -13,6 +15,8 @@
 #include "planners/serving/points.h"
 
 namespace partita::planners::serving {
+
+inline constexpr double kNoWatts = std::numeric_limits<double>::infinity();  // of what is not there
 
 // What requests of a kind cost.
 struct Burn {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <set>
 
@@ -11,16 +10,15 @@
 namespace partita::planners::serving {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNearCovers = 60;    // per kind, for the local search
 constexpr std::size_t kAllCovers = 1'500;  // per kind, for the proof
 constexpr std::size_t kMostUnits = 40;     // services of a proof
-constexpr double kWork = 4e7;              // of a local search: moves looked at times rows
-constexpr double kTie = 1e-9;
-constexpr double kNear = 0.15;             // of the cheapest cover: how much dearer ones are tried
+constexpr double kWork = 1e7;              // of a local search: moves looked at times rows
+constexpr double kNoBetter = 1e-9;
+constexpr double kNear = 0.15;  // of the cheapest cover: how much dearer ones are tried
 
 // A cover of one kind.
-struct Candidate {
+struct BurningCandidate {
   Counts counts{};
   double watts = 0, least = 0, reduced = 0;  // reduced: least, and its instances at the prices
   std::vector<std::int64_t> load;            // per row
@@ -54,9 +52,12 @@ class BurningSearch {
  private:
   const Burn& burn(std::size_t kind) const { return problem_.kinds->burns[kind]; }
 
-  Candidate candidate(std::size_t kind, const Counts& counts) const {
-    Candidate made{counts, burnt(kinds_[kind], burn(kind), counts, classes_).watts,
-                   least_burnt(kinds_[kind], burn(kind), counts, classes_), 0, {}};
+  BurningCandidate candidate(std::size_t kind, const Counts& counts) const {
+    BurningCandidate made{counts,
+                          burnt(kinds_[kind], burn(kind), counts, classes_).watts,
+                          least_burnt(kinds_[kind], burn(kind), counts, classes_),
+                          0,
+                          {}};
     made.reduced = made.least + cost(counts, problem_.prices, classes_);
     for (const Row& row : problem_.fleet->rows) {
       std::int64_t load = 0;
@@ -74,23 +75,23 @@ class BurningSearch {
       if (at(column.group) == kind % groups) all.insert(column.covers[kind / groups]);
     const double least =
         cheapest_burning(kinds_[kind], burn(kind), problem_.prices, classes_).bound;
-    const Enumeration near =
-        burning_covers(kinds_[kind], burn(kind), problem_.prices,
-                       {least * (1 + kNear) + 1e-9, kNearCovers}, classes_);
+    const Enumeration near = burning_covers(kinds_[kind], burn(kind), problem_.prices,
+                                            {least * (1 + kNear) + 1e-9, kNearCovers}, classes_);
     all.insert(near.covers.begin(), near.covers.end());
     candidates_[kind] = kept(kind, {all.begin(), all.end()});
   }
 
-  std::vector<Candidate> kept(std::size_t kind, const std::vector<Counts>& all) const {
-    std::vector<Candidate> made;
+  std::vector<BurningCandidate> kept(std::size_t kind, const std::vector<Counts>& all) const {
+    std::vector<BurningCandidate> made;
     for (const Counts& counts : all) {
-      Candidate one = candidate(kind, counts);
+      BurningCandidate one = candidate(kind, counts);
       if (std::isfinite(one.watts)) made.push_back(std::move(one));
     }
-    std::ranges::stable_sort(made, {}, [](const Candidate& c) { return std::pair(c.watts, c.least); });
-    std::vector<Candidate> result;
-    for (Candidate& one : made) {
-      const auto beats = [&](const Candidate& other) {
+    std::ranges::stable_sort(made, {},
+                             [](const BurningCandidate& c) { return std::pair(c.watts, c.least); });
+    std::vector<BurningCandidate> result;
+    for (BurningCandidate& one : made) {
+      const auto beats = [&](const BurningCandidate& other) {
         return other.watts <= one.watts && other.least <= one.least &&
                std::ranges::equal(other.load, one.load, std::less_equal<>());
       };
@@ -115,7 +116,7 @@ class BurningSearch {
       for (std::size_t c = 1; lean && c < candidates_[kind].size(); ++c)
         if (candidates_[kind][c].reduced < candidates_[kind][best].reduced) best = c;
       point.chosen.push_back(best);
-      const Candidate& one = candidates_[kind][best];
+      const BurningCandidate& one = candidates_[kind][best];
       point.watts += one.watts;
       for (std::size_t r = 0; r < limits_.size(); ++r) point.load[r] += one.load[r];
     }
@@ -142,7 +143,7 @@ class BurningSearch {
     for (std::size_t step = 1; step <= steps; ++step) {
       bool fits = true;
       for (std::size_t r = 0; r < limits_.size(); ++r) fits = fits && point.load[r] <= limits_[r];
-      if (fits && point.watts < best_ * (1 - kTie)) {
+      if (fits && point.watts < best_ * (1 - kNoBetter)) {
         best_ = point.watts;
         found_ = point.chosen;
         taken_ = candidates_;
@@ -153,15 +154,15 @@ class BurningSearch {
   }
 
   bool move(Point& point, double weight, std::size_t step, std::vector<std::size_t>& tabu) const {
-    double best = kInfinity;
+    double best = kNoWatts;
     std::size_t unit = 0, to = 0;
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (tabu[u] > step) continue;
       if (u > 0 && units_[u - 1] == units_[u] && point.chosen[u - 1] == point.chosen[u] &&
           tabu[u - 1] <= step)
         continue;  // the same again
-      const std::vector<Candidate>& options = candidates_[units_[u]];
-      const Candidate& now = options[point.chosen[u]];
+      const std::vector<BurningCandidate>& options = candidates_[units_[u]];
+      const BurningCandidate& now = options[point.chosen[u]];
       for (std::size_t c = 0; c < options.size(); ++c) {
         if (c == point.chosen[u]) continue;
         double change = options[c].watts - now.watts;
@@ -172,9 +173,9 @@ class BurningSearch {
         if (change < best) best = change, unit = u, to = c;
       }
     }
-    if (best == kInfinity) return false;
-    const Candidate& from = candidates_[units_[unit]][point.chosen[unit]];
-    const Candidate& next = candidates_[units_[unit]][to];
+    if (best == kNoWatts) return false;
+    const BurningCandidate& from = candidates_[units_[unit]][point.chosen[unit]];
+    const BurningCandidate& next = candidates_[units_[unit]][to];
     for (std::size_t r = 0; r < limits_.size(); ++r) point.load[r] += next.load[r] - from.load[r];
     point.watts += next.watts - from.watts;
     point.chosen[unit] = to;
@@ -195,8 +196,7 @@ class BurningSearch {
     double all = 0;
     std::vector<double> cheapest;
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
-      cheapest.push_back(
-          cheapest_burning(kinds_[i], burn(i), problem_.prices, classes_).bound);
+      cheapest.push_back(cheapest_burning(kinds_[i], burn(i), problem_.prices, classes_).bound);
       all += kinds_[i].copies * cheapest.back();
     }
     const double slack = best_ - (all - problem_.paid);
@@ -205,7 +205,7 @@ class BurningSearch {
       result.bound = best_;
       return;
     }
-    std::vector<std::vector<Candidate>> every;
+    std::vector<std::vector<BurningCandidate>> every;
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
       const Enumeration covers = burning_covers(kinds_[i], burn(i), problem_.prices,
                                                 {cheapest[i] + slack, kAllCovers}, classes_);
@@ -225,9 +225,8 @@ class BurningSearch {
     rest_.assign(units_.size() + 1, {});
     rest_.back().load.assign(limits_.size(), 0);
     for (std::size_t u = units_.size(); u-- > 0;) {
-      Rest rest{kInfinity, kInfinity, kInfinity,
-                std::vector<std::int64_t>(limits_.size(), INT64_MAX)};
-      for (const Candidate& one : every_[units_[u]]) {
+      Rest rest{kNoWatts, kNoWatts, kNoWatts, std::vector<std::int64_t>(limits_.size(), INT64_MAX)};
+      for (const BurningCandidate& one : every_[units_[u]]) {
         rest.watts = std::min(rest.watts, one.watts);
         rest.least = std::min(rest.least, one.least);
         rest.reduced = std::min(rest.reduced, one.reduced);
@@ -244,34 +243,32 @@ class BurningSearch {
     chosen_.assign(units_.size(), 0);
     load_.assign(limits_.size(), 0);
     least_ = best_;
-    nodes_ = std::min(nodes, kProofNodes);
-    const long before = nodes_;
+    checks_ = kProofChecks;
     visit(0, 0, 0, -problem_.paid);
-    nodes -= before - nodes_;
-    if (nodes_ <= 0) return;
+    nodes -= 1 + (kProofChecks - checks_) / kChecksPerNode;
+    if (checks_ <= 0) return;
     result.exhausted = true;
     result.bound = std::min(best_, least_);
   }
 
   void visit(std::size_t unit, double watts, double least, double reduced) {
-    if (--nodes_ <= 0) return;
     if (unit == units_.size()) {
       least_ = std::min(least_, least);
-      if (watts < best_ * (1 - kTie)) {
+      if (watts < best_ * (1 - kNoBetter)) {
         best_ = watts;
         found_ = chosen_;
         taken_ = every_;
       }
       return;
     }
-    const std::vector<Candidate>& options = every_[units_[unit]];
+    const std::vector<BurningCandidate>& options = every_[units_[unit]];
     const Rest& rest = rest_[unit + 1];
     const bool repeats = unit > 0 && units_[unit - 1] == units_[unit];
     for (std::size_t c = repeats ? chosen_[unit - 1] : 0; c < options.size(); ++c) {
-      const Candidate& one = options[c];
+      if (--checks_ <= 0) return;
+      const BurningCandidate& one = options[c];
       // Whoever burns less than the best has less than it in `least`, too.
-      if (least + one.least + rest.least >= best_ ||
-          reduced + one.reduced + rest.reduced >= best_)
+      if (least + one.least + rest.least >= best_ || reduced + one.reduced + rest.reduced >= best_)
         continue;
       bool fits = true;
       for (std::size_t r = 0; fits && r < limits_.size(); ++r)
@@ -281,7 +278,6 @@ class BurningSearch {
       for (std::size_t r = 0; r < limits_.size(); ++r) load_[r] += one.load[r];
       visit(unit + 1, watts + one.watts, least + one.least, reduced + one.reduced);
       for (std::size_t r = 0; r < limits_.size(); ++r) load_[r] -= one.load[r];
-      if (nodes_ <= 0) return;
     }
   }
 
@@ -292,19 +288,19 @@ class BurningSearch {
     return choice;
   }
 
-  static constexpr long kProofNodes = 200'000;
+  static constexpr long kProofChecks = 3'000'000, kChecksPerNode = 64;  // covers looked at
 
   const BurningProblem& problem_;
   const std::vector<Kind>& kinds_;
   const int classes_;
-  std::vector<std::int64_t> limits_;  // per row
-  std::vector<std::vector<Candidate>> candidates_, every_, taken_;  // per kind
-  std::vector<std::size_t> units_;                                  // kinds
+  std::vector<std::int64_t> limits_;                                       // per row
+  std::vector<std::vector<BurningCandidate>> candidates_, every_, taken_;  // per kind
+  std::vector<std::size_t> units_;                                         // kinds
   std::vector<Rest> rest_;
   std::vector<std::size_t> chosen_, found_;
   std::vector<std::int64_t> load_;
-  double best_ = kInfinity, least_ = kInfinity;
-  long nodes_ = 0;
+  double best_ = kNoWatts, least_ = kNoWatts;
+  long checks_ = 0;
 };
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace partita::planners::serving {
 struct BurningProblem {
   const BurningKinds* kinds = nullptr;
   const Fleet* fleet = nullptr;
-  std::vector<int> gpus;    // per model
-  Prices prices{};          // of the classes, from the master of these GPUs
-  double paid = 0;          // what these prices make of the GPUs: prices . N <= paid for all that fit
-  double below = 0;         // only watts (of covers) below this are of interest
+  std::vector<int> gpus;  // per model
+  Prices prices{};        // of the classes, from the master of these GPUs
+  double paid = 0;        // what these prices make of the GPUs: prices . N <= paid for all that fit
+  double below = 0;       // only watts (of covers) below this are of interest
 };
 
 struct BurningResult {

@@ -134,8 +134,8 @@ class Master {
                                        ? problem_.cheapest(i, prices)
                                        : cheapest_cover(kind, prices, problem_.classes);
         sum += kind.copies * priced.bound;
-        group_cost += kind.copies * (cost(priced.counts, prices, problem_.classes) +
-                                     own_cost(i, priced.counts));
+        group_cost += kind.copies *
+                      (cost(priced.counts, prices, problem_.classes) + own_cost(i, priced.counts));
         column.covers.push_back(priced.counts);
       }
       const double worth =

@@ -40,22 +40,22 @@ class Prediction {
  public:
   Prediction(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
              const std::vector<Pace>& paces)
-      : paces_(paces), error_(1 + dtm.power_error), zero_(dtm.idle_watts.size(), 0) {
+      : paces_(paces), error_(1 + dtm.power_error) {
     idle_ = added(model, dtm.idle_watts);
     for (const std::vector<double>& row : work.rows) rows_.push_back(added(model, row));
     kelvin_.resize(paces.size());
   }
 
   std::span<const double> at(const thermal::ReducedModel& model, std::size_t row) {
-    thermal::ReducedModel free = model;
-    free.step(zero_);
-    base_ = free.block_temperatures();
-    for (std::size_t f = 0; f < paces_.size(); ++f) {
-      double most = 0;
-      for (std::size_t b = 0; b < base_.size(); ++b)
-        most = std::max(most, base_[b] + error_ * (paces_[f].idle * idle_[b] +
-                                                   paces_[f].dynamic * rows_[row][b]));
-      kelvin_[f] = most;
+    base_ = model.decayed_temperatures();
+    std::ranges::fill(kelvin_, 0);
+    // Clocks inside: they have nothing to do with one another, so the compiler takes several.
+    for (std::size_t b = 0; b < base_.size(); ++b) {
+      const double base = base_[b], idle = idle_[b], busy = rows_[row][b];
+      for (std::size_t f = 0; f < kelvin_.size(); ++f) {
+        const double kelvin = base + error_ * (paces_[f].idle * idle + paces_[f].dynamic * busy);
+        kelvin_[f] = kelvin > kelvin_[f] ? kelvin : kelvin_[f];
+      }
     }
     return kelvin_;
   }
@@ -79,7 +79,7 @@ class Prediction {
 
   const std::vector<Pace>& paces_;
   double error_;
-  std::vector<double> zero_, idle_, base_;
+  std::vector<double> idle_, base_;
   std::vector<std::vector<double>> rows_;
   std::vector<double> kelvin_;
 };
@@ -96,20 +96,33 @@ class Blame {
     }
   }
 
-  // An epoch in which `lost` seconds of work were not done because of the clock; the dynamic
-  // powers, and which block was the hottest.
-  void epoch(const std::vector<double>& dynamic, double lost, std::size_t hot, double seconds) {
-    std::vector<double> rises(models_.size(), 0);
+  // The row of powers that the epochs from now on work on.
+  void row(const std::vector<double>& watts) {
+    drives_.clear();
+    watts_.clear();
     for (std::size_t t = 0; t < models_.size(); ++t) {
-      std::vector<double> own(dynamic.size(), 0);
+      std::vector<double> own(watts.size(), 0);
+      double sum = 0;
       for (const int b : dtm_.tenants[t].blocks) {
-        const auto at = static_cast<std::size_t>(b);
-        own[at] = dynamic[at];
-        heat_[t].energy_j += dynamic[at] * seconds;
+        own[static_cast<std::size_t>(b)] = watts[static_cast<std::size_t>(b)];
+        sum += watts[static_cast<std::size_t>(b)];
       }
-      models_[t].step(own);
+      drives_.push_back(models_[t].drive(own));
+      watts_.push_back(sum);
+    }
+  }
+
+  // An epoch in which `lost` seconds of work were not done because of the clock; what of the row's
+  // powers was taken, and which block was the hottest.
+  void epoch(double dynamic, double lost, int hot, double seconds) {
+    std::vector<double> rises(models_.size(), 0), drive;
+    for (std::size_t t = 0; t < models_.size(); ++t) {
+      heat_[t].energy_j += dynamic * watts_[t] * seconds;
+      drive = drives_[t];
+      for (double& value : drive) value *= dynamic;
+      models_[t].step_driven(drive);
       if (lost > 0)
-        rises[t] = std::max(0.0, models_[t].block_temperatures()[hot] - models_[t].ambient());
+        rises[t] = std::max(0.0, models_[t].block_temperature(hot) - models_[t].ambient());
     }
     const double all = std::accumulate(rises.begin(), rises.end(), 0.0);
     if (all <= 0) return;
@@ -136,6 +149,8 @@ class Blame {
   std::vector<thermal::ReducedModel> models_;
   std::vector<TenantHeat> heat_;
   std::vector<double> lost_;
+  std::vector<std::vector<double>> drives_;  // of the row, per tenant
+  std::vector<double> watts_;                // likewise
 };
 
 std::vector<double> powers(const DtmCase& dtm, const std::vector<double>& row, const Pace& pace) {
@@ -154,6 +169,7 @@ class Simulation {
     for (int f = 0; f < static_cast<int>(dtm.clocks.mhz.size()); ++f)
       paces_.push_back(pace_of(dtm, work, f));
     model_.settle(powers(dtm, std::vector<double>(dtm.idle_watts.size(), 0), paces_.back()));
+    idle_drive_ = model_.drive(dtm.idle_watts);
     now_ = hottest(model_.block_temperatures());
     run_.clock_share.assign(paces_.size(), 0);
   }
@@ -184,15 +200,17 @@ class Simulation {
     // The last epoch ends with the work.
     const double share = std::min(1.0, (work_.work.value - run_.work_s) / (pace.rate * epoch));
     const double seconds = share * epoch;
-    const std::vector<double> watts = powers(dtm_, work_.rows[row], pace);
-    model_.step(watts);
+    if (row_ != row) begin(row);
+    for (std::size_t i = 0; i < drive_.size(); ++i)
+      drive_[i] = pace.idle * idle_drive_[i] + pace.dynamic * row_drive_[i];
+    model_.step_driven(drive_);
     const std::vector<double> kelvin =
         prediction_ ? prediction_->end(pace, row) : model_.block_temperatures();
     const auto hot = std::max_element(kelvin.begin(), kelvin.end());
     now_ = *hot;
     run_.work_s += pace.rate * seconds;
     run_.seconds += seconds;
-    run_.energy_j += seconds * std::accumulate(watts.begin(), watts.end(), 0.0);
+    run_.energy_j += seconds * (pace.idle * idle_sum_ + pace.dynamic * row_sum_);
     if (now_ > cap_) {
       run_.over_cap_s += seconds;
       run_.worst_over_k = std::max(run_.worst_over_k, now_ - cap_);
@@ -203,9 +221,7 @@ class Simulation {
     ++run_.epochs;
     const auto block = static_cast<std::size_t>(hot - kelvin.begin());
     if (!dtm_.tenants.empty()) {
-      std::vector<double> dynamic = work_.rows[row];
-      for (double& value : dynamic) value *= pace.dynamic;
-      blame_.epoch(dynamic, (1 - pace.rate) * seconds, block, seconds);
+      blame_.epoch(pace.dynamic, (1 - pace.rate) * seconds, static_cast<int>(block), seconds);
     }
     if (dtm_.moments > 0 && run_.epochs % stride_ == 0) keep(clock, block);
   }
@@ -221,6 +237,16 @@ class Simulation {
     stride_ *= 2;
   }
 
+  // Rows last for many epochs: what their powers do is worked out once for each.
+  void begin(std::size_t row) {
+    row_ = row;
+    row_drive_ = model_.drive(work_.rows[row]);
+    drive_.resize(row_drive_.size());
+    row_sum_ = std::accumulate(work_.rows[row].begin(), work_.rows[row].end(), 0.0);
+    idle_sum_ = std::accumulate(dtm_.idle_watts.begin(), dtm_.idle_watts.end(), 0.0);
+    if (!dtm_.tenants.empty()) blame_.row(work_.rows[row]);
+  }
+
   const DtmCase& dtm_;
   const HotWork& work_;
   double cap_;
@@ -231,6 +257,9 @@ class Simulation {
   DtmRun run_;
   double now_ = 0;
   long stride_ = 1;  // epochs from one kept moment to the next
+  std::size_t row_ = SIZE_MAX;  // that row_drive_ and the sums are of
+  std::vector<double> idle_drive_, row_drive_, drive_;
+  double idle_sum_ = 0, row_sum_ = 0;
 };
 
 std::vector<double> mean_row(const HotWork& work) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "base/index.h"
 #include "model/thermal/network.h"
 #include "model/thermal/rom.h"
 #include "sim/dtm/dtm_example.h"
@@ -230,6 +232,101 @@ TEST(DtmForms, ComeBackAsWritten) {
   const auto again = parse_dtm("d.json", dtm_json(study));
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, study);
+}
+
+// As a run was before its parts were worked out beforehand: every epoch asks the model with powers
+// of its own, a copy of the model says what would be, and every tenant has its powers anew.
+struct PlainRun {
+  double seconds = 0, work_s = 0, energy_j = 0, max_k = 0, over_cap_s = 0;
+  std::vector<double> tenant_j, tenant_lost;
+};
+
+PlainRun plainly(const thermal::ReducedModel& model, const DtmCase& dtm, const HotWork& work,
+                 double cap, Governing governing) {
+  const auto governor = make_governor(governing, {}, dtm.clocks.mhz, cap, model.interval());
+  const double epoch = model.interval().value, top = dtm.clocks.mhz.back();
+  const int last = static_cast<int>(dtm.clocks.mhz.size()) - 1;
+  thermal::ReducedModel now = model;
+  now.settle(dtm.idle_watts);
+  std::vector<thermal::ReducedModel> own(dtm.tenants.size(), model);
+  for (auto& one : own) one.start_uniform(model.ambient());
+  PlainRun run;
+  run.tenant_j.assign(own.size(), 0);
+  run.tenant_lost.assign(own.size(), 0);
+  const auto rate = [&](int f) {
+    return 1 / (work.memory_share + (1 - work.memory_share) * top / dtm.clocks.mhz[at(f)]);
+  };
+  const auto watts = [&](int f, const std::vector<double>& row) {
+    const double volts = std::pow(dtm.clocks.volts(f) / dtm.clocks.volts(last), 2);
+    std::vector<double> sum;
+    for (std::size_t b = 0; b < row.size(); ++b)
+      sum.push_back(
+          (1 - dtm.idle_clocked + dtm.idle_clocked * dtm.clocks.mhz[at(f)] / top * volts) *
+              dtm.idle_watts[b] +
+          rate(f) * volts * row[b]);
+    return sum;
+  };
+  while (run.work_s < work.work.value * (1 - 1e-9)) {
+    const auto& row =
+        work.rows[static_cast<std::size_t>(run.work_s / work.row.value + 1e-9) % work.rows.size()];
+    const std::vector<double> before = now.block_temperatures();
+    std::vector<double> predicted;
+    for (int f = 0; governing == Governing::predictive && f <= last; ++f) {
+      thermal::ReducedModel copy = now;
+      copy.step(watts(f, row));
+      const auto kelvin = copy.block_temperatures();
+      predicted.push_back(*std::ranges::max_element(kelvin));
+    }
+    const int f = governor->next({*std::ranges::max_element(before), predicted});
+    const double seconds =
+        std::min(1.0, (work.work.value - run.work_s) / (rate(f) * epoch)) * epoch;
+    now.step(watts(f, row));
+    const auto kelvin = now.block_temperatures();
+    const auto hot = std::ranges::max_element(kelvin);
+    run.max_k = std::max(run.max_k, *hot);
+    run.over_cap_s += *hot > cap ? seconds : 0;
+    run.seconds += seconds;
+    run.work_s += rate(f) * seconds;
+    for (const double value : watts(f, row)) run.energy_j += value * seconds;
+    double all = 0;
+    std::vector<double> rises;
+    for (std::size_t t = 0; t < own.size(); ++t) {
+      std::vector<double> part(row.size(), 0);
+      const double volts = std::pow(dtm.clocks.volts(f) / dtm.clocks.volts(last), 2);
+      for (const int b : dtm.tenants[t].blocks) part[at(b)] = rate(f) * volts * row[at(b)];
+      for (const double value : part) run.tenant_j[t] += value * seconds;
+      own[t].step(part);
+      rises.push_back(own[t].block_temperatures()[static_cast<std::size_t>(hot - kelvin.begin())] -
+                      model.ambient());
+      all += rises.back();
+    }
+    for (std::size_t t = 0; t < own.size() && f < last; ++t)
+      run.tenant_lost[t] += (1 - rate(f)) * seconds * rises[t] / all;
+  }
+  return run;
+}
+
+TEST(Dtm, IsAsItWasBeforeItsPartsWereWorkedOutBeforehand) {
+  const auto model = small_model();
+  DtmCase dtm = small_case();
+  dtm.tenants = {{"a", {0}}, {"b", {1}}};
+  const HotWork work = small_work(0.3);
+  const double most = run_dtm(model, dtm, work, 1e9, Governing::none).max_k;
+  for (const Governing governing : {Governing::step, Governing::pid, Governing::predictive}) {
+    const double cap = cap_of_rise(most, model.ambient(), 15);
+    const DtmRun run = run_dtm(model, dtm, work, cap, governing);
+    const PlainRun plain = plainly(model, dtm, work, cap, governing);
+    EXPECT_NEAR(run.seconds, plain.seconds, 1e-12 * plain.seconds);
+    EXPECT_NEAR(run.energy_j, plain.energy_j, 1e-12 * plain.energy_j);
+    EXPECT_NEAR(run.max_k, plain.max_k, 1e-12 * plain.max_k);
+    EXPECT_NEAR(run.over_cap_s, plain.over_cap_s, 1e-12);
+    const double lost = plain.tenant_lost[0] + plain.tenant_lost[1];
+    ASSERT_GT(lost, 0);
+    for (std::size_t t = 0; t < 2; ++t) {
+      EXPECT_NEAR(run.tenants[t].energy_j, plain.tenant_j[t], 1e-12 * plain.energy_j);
+      EXPECT_NEAR(run.tenants[t].throttle_share, plain.tenant_lost[t] / lost, 1e-9);
+    }
+  }
 }
 
 }  // namespace
