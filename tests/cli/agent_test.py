@@ -1,5 +1,5 @@
-"""partita agent on simulated machines: it makes the node as wanted, holds its lock, ends when asked,
-and goes on after kill -9 at random points to the state that it would have without."""
+"""partita agent on simulated machines: it makes the node as wanted, holds its lock, ends when
+asked, and goes on after kill -9 at random points to the state that it would have without."""
 
 import json
 import os
@@ -19,6 +19,8 @@ SERVICES = """services:
   - {name: chat, model: small, rate_rps: %d, slo_ms: 200}
   - {name: search, model: large, rate_rps: 60, slo_ms: 500}
 """
+ON_SIM = ["--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state"]
+KEPT = ("node.state", "state/agent-memory.json", "state/journal", "state/assignment.json")
 KILLS = int(os.environ.get("PARTITA_KILLS", "20"))
 
 
@@ -29,19 +31,20 @@ class AgentTest(harness.CliTest):
         self.write("services.yaml", SERVICES % 300)
 
     def agent(self, *more):
-        return [harness.PROGRAM, "agent", "--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state",
-                "--services", "services.yaml", "--profiles", "profiles.csv", *more]
+        return [harness.PROGRAM, "agent", *ON_SIM, "--services", "services.yaml",
+                "--profiles", "profiles.csv", *more]
 
     def start(self, *more):
-        process = subprocess.Popen(self.agent("--mode", "automatic", *more), cwd=self.folder, stdout=subprocess.DEVNULL,
-                                   stderr=open(self.path("agent.log"), "a"))
+        with open(self.path("agent.log"), "a", encoding="utf-8") as log:
+            process = subprocess.Popen(self.agent("--mode", "automatic", *more), cwd=self.folder,
+                                       stdout=subprocess.DEVNULL, stderr=log)
         self.addCleanup(lambda: process.poll() is None and process.kill())
         return process
 
     def layout(self):
         state = json.loads(subprocess.run(
-            [harness.PROGRAM, "status", "--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state",
-             "--format", "json"], cwd=self.folder, capture_output=True, check=True).stdout)
+            [harness.PROGRAM, "status", *ON_SIM, "--format", "json"],
+            cwd=self.folder, capture_output=True, check=True).stdout)
         return state
 
     def places(self):
@@ -71,8 +74,7 @@ class AgentTest(harness.CliTest):
         self.wait_for(self.in_force)
         self.assertTrue(self.places())
         refused = subprocess.run(
-            [harness.PROGRAM, "rollback", "--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state"],
-            cwd=self.folder, capture_output=True, text=True)
+            [harness.PROGRAM, "rollback", *ON_SIM], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(refused.returncode, 3, refused.stderr)
         self.assertIn("partita agent", refused.stderr)
         self.assertIn(str(process.pid), refused.stderr)
@@ -86,7 +88,8 @@ class AgentTest(harness.CliTest):
         self.assertEqual(self.layout()["gpus"], before["gpus"])
 
     def test_a_look_changes_nothing(self):
-        done = subprocess.run(self.agent("--once", "--format", "json"), cwd=self.folder, capture_output=True, text=True)
+        done = subprocess.run(self.agent("--once", "--format", "json"), cwd=self.folder,
+                              capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["kind"], "AgentState")
         self.assertEqual(self.places(), [])
@@ -100,7 +103,7 @@ class AgentTest(harness.CliTest):
             self.wait_for(self.in_force)
             self.stop(process)
             wanted[rate] = self.places()
-            for name in ("node.state", "state/agent-memory.json", "state/journal", "state/assignment.json"):
+            for name in KEPT:
                 os.remove(self.path(name))
         rng = random.Random(5)
         for kill in range(KILLS):
@@ -117,28 +120,33 @@ class AgentTest(harness.CliTest):
             self.stop(process)
             if kill == 0:
                 self.assertEqual(self.places(), wanted[rate])
-            devices = [one["device"] for one in json.loads(self.read("state/assignment.json"))["segments"]]
-            there = [one["uuid"] for gpu in self.layout()["gpus"] for one in gpu["instances"]]
+            assignment = json.loads(self.read("state/assignment.json"))
+            devices = [one["device"] for one in assignment["segments"]]
+            there = [one["uuid"] for gpu in self.layout()["gpus"]
+                     for one in gpu["instances"]]
             self.assertEqual(sorted(devices), sorted(there))  # nothing twice, nothing left behind
-            for name in ("node.state", "state/agent-memory.json", "state/journal", "state/assignment.json"):
+            for name in KEPT:
                 os.remove(self.path(name))
 
     def test_simulated_weeks_are_deterministic(self):
         def weeks(*more):
             return subprocess.run(
-                [harness.PROGRAM, "agent", "--simulate", "1", "--services", "services.yaml", "--profiles", "profiles.csv",
-                 "--format", "json", *more], cwd=self.folder, capture_output=True, text=True, check=True).stdout
+                [harness.PROGRAM, "agent", "--simulate", "1", "--services", "services.yaml",
+                 "--profiles", "profiles.csv", "--format", "json", *more],
+                cwd=self.folder, capture_output=True, text=True, check=True).stdout
         once = weeks()
         self.assertEqual(json.loads(once)["kind"], "AgentSimulation")
         self.assertEqual(once, weeks())
         self.assertNotEqual(once, weeks("--seed", "2"))
 
     def test_refuses_with_the_line(self):
-        for text, message in (("polcy: {}\n", "agent.yaml:1"), ("policy: {mode: sometimes}\n", "agent.yaml:1"),
-                              ("policy: {hooks_before: [stop]}\n", "'stop'"), ("server: {port: 1}\n", "agent.yaml:1")):
+        for text, message in (("polcy: {}\n", "agent.yaml:1"),
+                              ("policy: {mode: sometimes}\n", "agent.yaml:1"),
+                              ("policy: {hooks_before: [stop]}\n", "'stop'"),
+                              ("server: {port: 1}\n", "agent.yaml:1")):
             self.write("agent.yaml", text)
-            done = subprocess.run(self.agent("--once", "--config", "agent.yaml"), cwd=self.folder, capture_output=True,
-                                  text=True)
+            done = subprocess.run(self.agent("--once", "--config", "agent.yaml"),
+                                  cwd=self.folder, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, text + done.stderr)
             self.assertIn(message, done.stderr)
 

@@ -1,6 +1,7 @@
 // The settings file of an agent, /etc/partita/agent.yaml: which node, what is wanted, what was
-// measured, hooks, where its API listens; the key `policy` is control/settings.h, `notify` is notify/notice.h. Values and a
-// pure reader. Paths are as written; whoever reads it takes relative ones from beside the file.
+// measured, hooks, where its API listens; the key `policy` is control/settings.h, `notify` is
+// notify/notice.h. Values and a pure reader. Paths are as written; whoever reads it takes relative
+// ones from beside the file.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // Simulated weeks of an agent: the real loop, the real apply and the real journal on a SimNode,
-// from look to look in virtual time, and what came of it. Deterministic: the same options give the same
-// report. `partita agent --simulate` and the fleet of tests/agent run this.
+// from look to look in virtual time, and what came of it. Deterministic: the same options give the
+// same report. `partita agent --simulate` and the fleet of agent_fleet_test.cc run this.
 #pragma once
 
 #include <map>

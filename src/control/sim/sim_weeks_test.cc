@@ -1,0 +1,75 @@
+#include "control/sim/sim_weeks.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/source_text.h"
+#include "profile/law.h"
+
+namespace partita::control {
+namespace {
+
+WeeksOptions scenario(int days, std::uint64_t seed) {
+  const hw::Catalogue& catalogue = hw::builtin_catalogue();
+  const hw::GpuModel& gpu = *catalogue.find("A100-80GB");
+  const auto laws =
+      profile::parse_laws("a100-80gb.json", source_text("data/profiles/a100-80gb.json"));
+  CHECK(laws.has_value());
+  auto table = profile::table_from_laws(*laws, gpu);
+  CHECK(table.has_value());
+  WeeksOptions options{.world = {"weeks",
+                                 {},
+                                 catalogue,
+                                 {{gpu, *std::move(table), {}, 1}},
+                                 {},
+                                 plan::kDefaultMaxProcesses},
+                       .services_text = source_text("data/scenarios/agent.yaml"),
+                       .machine = drivers::sim::Machine({{&gpu, 8, true}}, "weeks"),
+                       .days = days,
+                       .seed = seed};
+  options.world.settings.mode = Mode::automatic;
+  options.world.settings.look_s = 60;
+  return options;
+}
+
+WeeksReport played(WeeksOptions options) {
+  auto weeks = SimWeeks::begin(std::move(options));
+  CHECK(weeks.has_value());
+  while ((*weeks)->step()) continue;
+  auto report = (*weeks)->report();
+  CHECK(report.has_value());
+  return *std::move(report);
+}
+
+TEST(SimWeeks, TheSameSeedGivesTheSameReportWhichIsReadBack) {
+  const WeeksReport once = played(scenario(1, 3));
+  EXPECT_EQ(once, played(scenario(1, 3)));
+  const auto again = parse_weeks("r.json", weeks_json(once));
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(weeks_json(*again), weeks_json(once));
+  EXPECT_EQ(once.services.size(), 5U);
+  for (const ServiceWeeks& one : once.services) {
+    EXPECT_NEAR(one.requests, one.mean_rps * 86'400, one.requests * 0.01) << one.name;
+    EXPECT_GT(one.attainment, 0.9) << one.name;
+  }
+  EXPECT_GT(once.gpu_hours, 0);
+  EXPECT_LE(once.gpu_hours, 8 * 24 + 1e-6);
+  EXPECT_EQ(once.failed_changes, 0);
+}
+
+// PARTITA_WEEK=SEED plays a week of it, with and without trouble, and prints the reports.
+TEST(SimWeeks, AWeek) {
+  const char* seed = std::getenv("PARTITA_WEEK");
+  if (seed == nullptr) GTEST_SKIP() << "PARTITA_WEEK is not set";
+  for (const bool calm : {true, false}) {
+    WeeksOptions options = scenario(7, static_cast<std::uint64_t>(std::atol(seed)));
+    if (!calm) options.troubles = usual_troubles();
+    fmt::print("{}\n", weeks_text(played(std::move(options))));
+  }
+}
+
+}  // namespace
+}  // namespace partita::control
