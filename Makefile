@@ -11,6 +11,7 @@ demo: build  ## plan, judge and simulate a fleet, and explain every step
 	build/release/partita demo
 	tools/get_onnxruntime
 	build/release/partita demo serve || test $$? -eq 1  # 1: too busy a machine for its objectives; it has said so
+	build/release/partita agent --simulate 1 --pace 8 --seed 3 --services data/scenarios/agent.yaml --profiles data/profiles/a100-80gb.json --listen 127.0.0.1:0
 	@echo; echo 'A CUDA program on a machine without a GPU, and one with a missing barrier under --check (exit status 1: it is wrong)'
 	build/release/partita remote run -- build/release/remote/programs/hotspot
 	build/release/partita remote run --check -- build/release/remote/programs/faulty race || test $$? -eq 1
@@ -24,7 +25,7 @@ sanitize: packages  ## the tests under address, undefined-behaviour and thread s
 build: packages  ## the program, at build/release/partita
 	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
 	cmake --build --preset release --target partita nvidia_ml_sim cudart_shim_12 cudart_shim_13 cuda_shim \
-	  cuda_program_hotspot cuda_program_faulty
+	  cuda_program_hotspot cuda_program_faulty partita_library
 
 plain: packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain
@@ -51,6 +52,9 @@ tidy: packages  ## clang-tidy with the short list of .clang-tidy, where every fi
 install: build  ## program, data, completions and man page under PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)
 
+deb: build  ## a Debian package of the above at build/partita_VERSION_ARCH.deb
+	python3 tools/make_deb.py build/release --output build
+
 clean:  ## remove what the targets above built
 	rm -rf build/release build/plain build/dev build/tsan build/fuzz build/npm
 
@@ -58,4 +62,4 @@ packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt)
 
-.PHONY: help demo test sanitize build plain bench fuzz format tidy install clean packages
+.PHONY: help demo test sanitize build plain bench fuzz format tidy install deb clean packages

@@ -1,6 +1,6 @@
 # The house rules as tests. Call check_house() once, after everything else: it writes build/layers.txt and
 # build/tests.txt and registers the checks in tools/, each of which tests/house/house_test.py also breaks on purpose.
-set(PURE_MODULES "^(hw|telemetry|profile|model|model/.*|plan|planners/.*|verify|sim|sim/dtm|interop|decide|carry|serve/brain|serve/wire|serve/oip|serve/onnx|serve/http|remote/wire)$")
+set(PURE_MODULES "^(hw|telemetry|profile|model|model/.*|plan|planners/.*|verify|sim|sim/dtm|interop|decide|carry|control|serve/brain|serve/wire|serve/oip|serve/onnx|serve/http|remote/wire)$")
 
 function(check_house)
   get_property(layers GLOBAL PROPERTY LAYERS)

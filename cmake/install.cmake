@@ -1,10 +1,17 @@
-# `make install`: the program, its data, completions and the man page. Completions and page are printed by the
-# installed program itself, so they cannot be older than it.
+# `make install`: the program, its data, completions, man pages, systemd units, the board for Grafana. Completions and pages
+# are printed by the installed program itself, so they cannot be older than it. `make deb` packs the same (tools/make_deb).
 include(GNUInstallDirs)
 if(TARGET partita)
   install(TARGETS partita)
   install(DIRECTORY data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
   # Where `partita remote run` looks, beside its own folder.
   install(TARGETS partita_remote cudart_shim_12 cudart_shim_13 cuda_shim LIBRARY DESTINATION lib/partita/remote)
+  install(TARGETS partita_library LIBRARY DESTINATION lib NAMELINK_COMPONENT development)
+  install(FILES apps/library/partita.h DESTINATION include)
+  install(DIRECTORY python/partita DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)
+  install(FILES python/examples/demo.py DESTINATION ${CMAKE_INSTALL_DATADIR}/partita/python)
+  install(FILES packaging/grafana.json packaging/grafana-agent.json DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
+  install(DIRECTORY packaging/etc/ DESTINATION ${CMAKE_INSTALL_DATADIR}/partita/etc)
+  install(CODE "set(source \"${PROJECT_SOURCE_DIR}\")\nset(python \"${Python3_EXECUTABLE}\")")
   install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/install_texts.cmake)
 endif()

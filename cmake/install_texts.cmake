@@ -1,4 +1,4 @@
-# Runs at install time.
+# Runs at install time; `source` is the source folder, `python` the interpreter.
 set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 function(print_to file)
   get_filename_component(folder ${prefix}/${file} DIRECTORY)
@@ -9,4 +9,14 @@ endfunction()
 print_to(share/bash-completion/completions/partita completion bash)
 print_to(share/zsh/site-functions/_partita completion zsh)
 print_to(share/fish/vendor_completions.d/partita.fish completion fish)
-print_to(share/man/man1/partita.1 man)
+execute_process(COMMAND ${python} ${source}/tools/make_man.py ${prefix}/bin/partita ${source}/docs/formats.md ${prefix}/share/man
+                COMMAND_ERROR_IS_FATAL ANY)
+message(STATUS "Installing: ${prefix}/share/man")
+
+set(BINDIR ${CMAKE_INSTALL_PREFIX}/bin)
+file(GLOB units ${source}/packaging/systemd/*.service)
+foreach(unit ${units})
+  get_filename_component(name ${unit} NAME)
+  configure_file(${unit} ${prefix}/lib/systemd/system/${name} @ONLY)
+  message(STATUS "Installing: ${prefix}/lib/systemd/system/${name}")
+endforeach()

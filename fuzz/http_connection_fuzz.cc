@@ -10,13 +10,26 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "serve/door/door_connection.h"
 #include "serve/front/fake_backend.h"
-#include "serve/front/front_connection.h"
+#include "serve/front/routes.h"
 
 namespace {
 
 namespace serve = partita::serve;
 using serve::test::FakeBackend;
+
+struct FrontSite final : serve::Site {
+  explicit FrontSite(serve::Door& on) : door(on) {}
+  std::shared_ptr<serve::Exchange> route(const serve::HttpHead& head,
+                                         const serve::Peer& /*peer*/) override {
+    return serve::route(door, head);
+  }
+  serve::Reply refusal(int status, std::string_view message) override {
+    return serve::error_reply(status, message);
+  }
+  serve::Door& door;
+};
 
 void turn(serve::Loop& loop) {
   loop.stop();  // so that run() looks once and returns
@@ -33,10 +46,11 @@ void fetch(int fd, std::string& answer) {
 void talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
   const serve::FrontOptions options;
   serve::Door door{.backend = backend, .options = options, .shared_memory_on = true};
-  serve::Desk desk{.door = door};
+  FrontSite site(door);
+  serve::Desk desk{.site = site, .limits = options.limits, .counts = door.counts};
   int ends[2];
   CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-  serve::FrontConnection connection(desk, ends[0], nullptr, "fuzz");
+  serve::DoorConnection connection(desk, ends[0], nullptr, {.address = "fuzz"});
   connection.start(loop);
   const auto pattern = static_cast<unsigned char>(text.empty() ? 0 : text[0]);
   const std::size_t piece = pattern % 64 == 0 ? text.size() : pattern % 64 * 7;

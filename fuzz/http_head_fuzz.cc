@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "serve/front/exchange.h"
-#include "serve/front/http_head.h"
+#include "serve/front/gateway_exchange.h"
+#include "serve/door/http_head.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace serve = partita::serve;

@@ -1,10 +1,11 @@
-// Response tables and power plans: a value that physics allows and that reads back equal, or a
-// refusal with its line. A table that is read can be planned with.
+// Response tables, power plans, and what a controller is told: a value that physics allows and that
+// reads back equal, or a refusal with its line. A table that is read can be planned with.
 #include <cmath>
 #include <cstdint>
 #include <string_view>
 
 #include "base/check.h"
+#include "decide/power_seen.h"
 #include "forms/power_forms.h"
 #include "planners/power/response.h"
 
@@ -39,6 +40,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     CHECK(table.error().context.starts_with("fuzz.csv"));
   }
+  const std::vector<partita::plan::PowerService> services{{"a", "m", {1}, {1}, 95},
+                                                          {"b", "m", {1}, {1}, 95}};
+  const auto seen = partita::decide::parse_power_seen("fuzz.json", text, services);
+  CHECK(seen ? seen->size() == 2 : seen.error().context.starts_with("fuzz.json"));
+  if (seen)
+    for (const auto& one : *seen) CHECK(one.rate.value >= 0 && std::isfinite(one.rate.value));
   const auto plan = partita::forms::parse_power_plan("fuzz.json", text);
   if (plan) {
     const auto again =

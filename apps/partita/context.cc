@@ -22,6 +22,12 @@ void make_room(Context& context) {
   context.progress_shown = false;
 }
 
+void put_error(Context& context, std::string_view text) {
+  make_room(context);
+  // Who reads it may be gone; that is for others to notice.
+  std::fputs(shown(text).c_str(), context.err);
+}
+
 }  // namespace
 
 Exit exit_of(const Error& error) {
@@ -85,9 +91,11 @@ void say(Context& context, std::string_view text) {
 }
 
 void note(Context& context, std::string_view text) {
-  make_room(context);
-  // Who reads it may be gone; that is for others to notice.
-  std::fputs(shown(text).c_str(), context.err);
+  if (!context.quiet) put_error(context, text);
+}
+
+void refusal(Context& context, std::string_view message) {
+  put_error(context, fmt::format("partita: {}\n", message));
 }
 
 void add_catalogue(CLI::App& command, std::string& directory) {

@@ -38,6 +38,7 @@ struct Context {
   bool progress = false;  // standard error is a terminal whose lines can be overwritten
   int err_width = 100;
   bool progress_shown = false;  // a progress line stands there
+  bool quiet = false;           // nothing but the result and what ends the command is said
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`
@@ -66,10 +67,12 @@ Result<void> deliver(Context& context, const Output& output, std::string_view co
 
 // Lines on standard output, at once.
 void say(Context& context, std::string_view text);
-// Lines on standard error.
+// Lines on standard error, unless all is to be quiet.
 void note(Context& context, std::string_view text);
-// A line on standard error, "partita: " before it.
+// The same, "partita: " before it.
 void complain(Context& context, std::string_view message);
+// Why a command ends, on standard error; also when all is to be quiet.
+void refusal(Context& context, std::string_view message);
 
 // Adds --catalogue to a command.
 void add_catalogue(CLI::App& command, std::string& directory);

@@ -7,15 +7,21 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <ctime>
 #include <new>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "base/nearest.h"
+#include "base/terminal.h"
 #include "commands.h"
 #include "help/docs.h"
+#include "loud_files.h"
 #include "places.h"
+#include "server/server.h"
+#include "settings.h"
+#include "version.h"
 
 namespace partita::cli {
 namespace {
@@ -75,7 +81,7 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
   for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
     path = " " + part->get_name() + path;
   }
-  complain(context, rest.empty() ? std::string(error.what()) : unknown_word(command, rest.front()));
+  refusal(context, rest.empty() ? std::string(error.what()) : unknown_word(command, rest.front()));
   note(context, fmt::format("Try 'partita help{}'.\n", path));
   return Exit::bad_input;
 }
@@ -109,41 +115,68 @@ Exit run(Context& context, const std::vector<Command>& commands) {
     if (!command.app->parsed()) continue;
     const Result<Exit> exit = run(context, command);
     if (exit) return *exit;
-    complain(context, to_string(exit.error()));
+    refusal(context, to_string(exit.error()));
     return exit_of(exit.error());
   }
   return Exit::bad_input;
 }
 
+// Runs what was chosen, as loud as settings say.
+Exit run(Context& context, const std::vector<Command>& commands, const Settings& settings) {
+  if (settings.quiet() && settings.verbose()) {
+    refusal(context, "--quiet and --verbose: one of them");
+    return Exit::bad_input;
+  }
+  context.quiet = settings.quiet();
+  if (context.quiet) context.progress = false;
+  if (!settings.verbose()) return run(context, commands);
+  for (const std::string& source : settings.sources()) complain(context, source);
+  const std::int64_t begin_ns = context.clock.now_ns();
+  const Exit exit = run(context, commands);
+  complain(context,
+           fmt::format("took {}, {} of the CPU; exit status {}",
+                       duration_text(static_cast<double>(context.clock.now_ns() - begin_ns) * 1e-9),
+                       duration_text(static_cast<double>(std::clock()) / CLOCKS_PER_SEC),
+                       static_cast<int>(exit)));
+  return exit;
+}
+
 int run_main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has seen enough ends us quietly
-  RealFiles files;
+  RealFiles disk;
   RealClock clock;
+  Settings settings(disk);
+  LoudFiles files(disk, [&settings](const std::string& what) {
+    if (settings.verbose()) std::fputs(("partita: " + shown(what) + "\n").c_str(), stderr);
+  });
   Context context = real_context(files, clock);
   CLI::App app("Splits GPUs into parts and keeps the parts busy: plans, checks, simulates, applies",
                "partita");
   app.formatter(help_formatter());
   app.set_help_flag("-h,--help", "Explain this command");
-  app.set_version_flag("--version", "partita " PARTITA_VERSION, "Print the version");
+  app.set_version_flag("--version", "partita " + version(), "Print the version");
   app.require_subcommand(1);
   const std::vector<Command> commands = add_commands(app);
+  settings.add_to(app);
   const std::optional<Exit> refused = parse(context, app, argc, argv);
-  return static_cast<int>(refused ? *refused : run(context, commands));
+  return static_cast<int>(refused ? *refused : run(context, commands, settings));
 }
 
 }  // namespace
 
 std::vector<Command> add_commands(CLI::App& app) {
-  return {add_demo(app),       add_init(app),    add_gpus(app),    add_layouts(app),
-          add_planners(app),   add_plan(app),    add_verify(app),  add_simulate(app),
-          add_compare(app),    add_batch(app),   add_mask(app),    add_kernels(app),
-          add_graph(app),      add_probe(app),   add_status(app),  add_apply(app),
-          add_rollback(app),   add_drain(app),   add_capture(app), add_replay(app),
-          add_workers(app),    add_worker(app),  add_gateway(app), add_load(app),
-          add_remote(app),     add_observe(app), add_energy(app),  add_thermal(app),
-          add_floorplan(app),  add_ptx(app),     add_export(app),  add_import(app),
-          add_profile(app),    add_power(app),   add_schema(app),  add_help(app),
-          add_completion(app), add_man(app)};
+  return with_server(app,
+                     {add_demo(app),     add_init(app),       add_gpus(app),    add_layouts(app),
+                      add_planners(app), add_plan(app),       add_verify(app),  add_simulate(app),
+                      add_compare(app),  add_batch(app),      add_mask(app),    add_kernels(app),
+                      add_graph(app),    add_probe(app),      add_status(app),  add_top(app),
+                      add_apply(app),    add_rollback(app),   add_drain(app),   add_history(app),
+                      add_explain(app),  add_diff(app),       add_capture(app), add_replay(app),
+                      add_agent(app),    add_workers(app),    add_worker(app),  add_gateway(app),
+                      add_load(app),     add_remote(app),     add_observe(app), add_energy(app),
+                      add_thermal(app),  add_floorplan(app),  add_ptx(app),     add_export(app),
+                      add_import(app),   add_profile(app),    add_power(app),   add_schema(app),
+                      add_help(app),     add_completion(app), add_man(app)});
 }
 
 }  // namespace partita::cli

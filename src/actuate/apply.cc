@@ -84,6 +84,13 @@ Result<Wanted> rollback_target(const Doors& doors) {
   return journal->last->rollback ? journal->last->target : journal->last->source;
 }
 
+Result<Wanted> again_target(const Doors& doors) {
+  const Result<JournalState> journal = read_journal(doors.files, journal_path(doors.state_dir));
+  if (!journal) return failed(journal.error());
+  if (journal->last && !journal->pending()) return journal->last->target;
+  return rollback_target(doors);
+}
+
 Result<std::string> rollback_name(const Doors& doors) {
   const Result<Wanted> target = rollback_target(doors);
   if (!target) return failed(target.error());

@@ -86,6 +86,10 @@ Result<Wanted> rollback_target(const Doors& doors);
 // Its name, for people: "what was before transaction 3: 4 instances on 2 GPUs".
 Result<std::string> rollback_name(const Doors& doors);
 
+// What the node was last made to be, for a node that lost it: the target of the last transaction,
+// or, where that is not done, what rollback_target says; infeasible when there was none.
+Result<Wanted> again_target(const Doors& doors);
+
 // Which segments run where, as the state directory says; none when there is no such file.
 Result<Assignment> read_assignment(Files& files, const std::string& state_dir);
 

@@ -15,11 +15,26 @@ constexpr Range kPids{.low = 1, .high = 1e9};
 constexpr Range kPlaces{.high = kMaxProcessesPerSegment - 1};
 constexpr Range kSeconds{.high = 1e12};
 
+constexpr Range kRequests{.high = 1e15};
+
+void describe(Form& f, GatewayRequests& requests) {
+  f.whole("arrived", requests.arrived, kRequests, "since the gateway has the service");
+  f.whole("in_slo", requests.in_slo, kRequests, "of them answered in time");
+  f.whole("missed", requests.missed, kRequests, "answered late, failed or expired");
+  f.whole("shed", requests.shed, kRequests, "refused at once");
+  f.optional(requests.p99_ms.has_value());
+  f.number("p99_ms", requests.p99_ms, kNotNegative, "of the last half minute");
+  Fields* const in = f.reading();
+  if (in && requests.in_slo + requests.missed + requests.shed > requests.arrived)
+    in->refuse("arrived", "more requests have ended than arrived");
+}
+
 void describe(Form& f, GatewayService& service) {
   f.name("name", service.name, "of the service");
   f.number("capacity_rps", service.capacity_rps, kNotNegative,
            "of full batches on the workers that are ready");
   f.number("rate_rps", service.rate_rps, kNotNegative, "planned for");
+  f.object("requests", service.requests, describe, "what became of its requests");
 }
 
 void describe_process(Form& f, Pid& pid) {

@@ -36,10 +36,22 @@ struct GatewayWorker {
   bool operator==(const GatewayWorker&) const = default;
 };
 
+// Requests of a service since the gateway was started, or took the service up. Those under way, and
+// those that their clients cancelled, are in none of the last three.
+struct GatewayRequests {
+  long arrived = 0;
+  long in_slo = 0;                    // answered in time
+  long missed = 0;                    // answered late, failed or expired
+  long shed = 0;                      // refused at once
+  std::optional<double> p99_ms = {};  // of the answers of the last half minute; none: no answer
+  bool operator==(const GatewayRequests&) const = default;
+};
+
 struct GatewayService {
   std::string name;
   double capacity_rps = 0;  // of full batches on the workers that are ready
   double rate_rps = 0;      // planned for, as the assignment says
+  std::optional<GatewayRequests> requests = {};  // a gateway of an older version does not count
   bool operator==(const GatewayService&) const = default;
 };
 

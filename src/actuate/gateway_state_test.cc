@@ -19,7 +19,8 @@ GatewayState some_state() {
           .pid = 4000,
           .identity = "25@boot",
           .written_s = 100,
-          .services = {{"chat", 120, 100}, {"search", 0, 30.5}},
+          .services = {{"chat", 120, 100, GatewayRequests{1000, 900, 50, 20, 31.5}},
+                       {"search", 0, 30.5}},
           .workers = {{"MIG-1", 0, "chat", 4711, WorkerReadiness::ready, 0.25},
                       {"MIG-1", 1, "chat", 4712, WorkerReadiness::silent, 12},
                       {"MIG-2", 0, "search", 4713, WorkerReadiness::leaving, 0}}};
@@ -49,6 +50,8 @@ TEST(GatewayState, RefusesWithTheLine) {
       {with("\"pid\": 4711", "\"pid\": 0"), "'pid' is 0"},
       {with("\"capacity_rps\": 120", "\"capacity_rps\": -1"), "'capacity_rps' is -1"},
       {with("GatewayState", "Workers"), "'kind'"},
+      {with("\"arrived\": 1000", "\"arrived\": 969"), "more requests have ended than arrived"},
+      {with("\"shed\": 20", "\"shed\": -1"), "'shed' is -1"},
       {with("\"revision\": 7", "\"revision\": -7"), "'revision' is -7"}};
   for (const auto& [text, message] : cases) {
     const auto state = parse_gateway("g.json", text);

@@ -309,6 +309,52 @@ TEST(PowerLoop, FollowsWhatItSeesAndGoesBack) {
   EXPECT_EQ(boards.settings(), before);
 }
 
+// Shares are handed out when they change, and not in a dry run; who cannot hand them out stops.
+TEST(PowerLoop, SharesGoToWhoHoldsTheMasks) {
+  Doom doom;
+  Boards boards({{Watts{300}, {}}}, doom);
+  Disk disk(doom);
+  const std::vector<std::vector<int>> wanted{{20, 40}, {20, 40}, {30, 30}, {30, 30}, {10, 50}};
+  for (const bool dry : {false, true}) {
+    ManualClock clock;
+    auto guard = PowerGuard::open(disk, kPath, boards);
+    ASSERT_TRUE(guard);
+    std::vector<std::vector<int>> handed;
+    std::size_t next = 0;
+    bool refuses = false;
+    PowerLoop loop{.gpu = 0,
+                   .policy = {.poll = Seconds{0.5},
+                              .start = {.clock = Mhz{900}, .units = {60, 60}},
+                              .decide =
+                                  [&](const plan::Observation&) {
+                                    return plan::Setting{.clock = Mhz{900},
+                                                         .units = wanted.at(next++)};
+                                  }},
+                   .services = [](Seconds) -> Result<std::vector<plan::ServiceSeen>> {
+                     return std::vector<plan::ServiceSeen>(2);
+                   },
+                   .share = [&](const plan::Setting& setting) -> Result<void> {
+                     if (refuses) return environment_error("shares.json", "disk is full");
+                     handed.push_back(setting.units);
+                     return {};
+                   },
+                   .stopped =
+                       [&](std::int64_t ns) {
+                         clock.sleep_ns(ns);
+                         return next == wanted.size();
+                       },
+                   .tell = [](const PowerStep&) {}};
+    ASSERT_TRUE(run_power_loop(loop, boards, dry ? nullptr : &*guard, clock));
+    const std::vector<std::vector<int>> expected{{60, 60}, {20, 40}, {30, 30}, {10, 50}};
+    EXPECT_EQ(handed, dry ? std::vector<std::vector<int>>{} : expected);
+    refuses = true;
+    next = 0;
+    const auto stopped = run_power_loop(loop, boards, dry ? nullptr : &*guard, clock);
+    EXPECT_EQ(stopped.has_value(), dry);
+    EXPECT_TRUE(guard->restore());
+  }
+}
+
 TEST(PowerLoop, DryRunSetsNothing) {
   Doom doom;
   const std::vector<PowerSettings> before{{Watts{300}, {}}};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace partita::actuate {
 namespace {
@@ -35,9 +37,15 @@ Result<PowerLoopReport> run_power_loop(const PowerLoop& loop, device::NodeDriver
   PowerLoopReport report;
   std::optional<device::PowerSettings> present;
   std::optional<Joules> first, last;
+  std::optional<std::pair<std::vector<int>, std::vector<int>>> shares;  // units, batches
   const auto apply = [&](PowerStep step) -> Result<void> {
     step.settings = on_board(step.setting, *board);
     step.changed = present != step.settings;
+    const std::pair wanted{step.setting.units, step.setting.batches};
+    step.shared = shares != wanted;
+    if (step.shared && guard != nullptr && loop.share)
+      if (const auto handed = loop.share(step.setting); !handed) return handed;
+    shares = wanted;
     if (step.changed) {
       if (guard != nullptr)
         if (const auto set = guard->set(loop.gpu, step.settings); !set) return set;

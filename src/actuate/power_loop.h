@@ -2,8 +2,9 @@
 // and cap the GPU runs until the next; those are set through a PowerGuard. Time is the clock's, so
 // a test runs a day in no time. The controller comes as functions: planners/power has some.
 //
-// Shares of units (Setting::units) are not the node door's to set; they are told. Who cannot see
-// the services at a poll gets the controller's start, which carries the most.
+// Shares of units (Setting::units) are not the node door's to set: they are handed to whoever holds
+// the services' masks (`share`). Who cannot see the services at a poll gets the controller's start,
+// which carries the most.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ struct PowerStep {
   bool blind = false;  // the services could not be seen
   plan::Setting setting = {};
   device::PowerSettings settings = {};  // what it is on this board
-  bool changed = false;
+  bool changed = false;                 // the settings
+  bool shared = false;                  // the shares are others than before
 };
 
 struct PowerLoop {
@@ -36,6 +38,9 @@ struct PowerLoop {
   PowerPolicy policy;
   // What the services did since the poll before; `at` counts from the start.
   std::function<Result<std::vector<plan::ServiceSeen>>(Seconds at)> services;
+  // Hands out the services' units and batches, when they change and before the clock does; an error
+  // ends the loop. Null: nobody holds masks.
+  std::function<Result<void>(const plan::Setting&)> share = {};
   // Waits so long at most; true: stop.
   std::function<bool(std::int64_t ns)> stopped;
   std::function<void(const PowerStep&)> tell;
@@ -47,8 +52,8 @@ struct PowerLoopReport {
   Joules energy;  // of the board, by its counter; 0 where it has none
 };
 
-// Runs until `stopped` or an error of the driver. `guard` null: nothing is set. The caller
-// restores.
+// Runs until `stopped` or an error of the driver. `guard` null: nothing is set and nothing handed
+// out. The caller restores.
 Result<PowerLoopReport> run_power_loop(const PowerLoop& loop, device::NodeDriver& driver,
                                        PowerGuard* guard, Clock& clock);
 

@@ -178,6 +178,12 @@ Result<void> RealFiles::write_atomic(const std::string& path, std::string_view c
 }
 
 Result<void> write_output(const std::string& path, std::string_view content) {
+  if (path == "-") {
+    std::fflush(stdout);  // what was said before stands before it
+    if (!write_all(STDOUT_FILENO, content))
+      return failed(system_error("standard output", "cannot write"));
+    return {};
+  }
   // Writing "to" a device or pipe (/dev/stdout, a FIFO) must write into it, not replace it.
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))

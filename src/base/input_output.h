@@ -13,7 +13,7 @@ namespace partita {
 Result<std::string> read_standard_input();
 
 // As Files::write_atomic, but its mode follows the umask, and a device or a pipe of that name is
-// written to.
+// written to. "-" is standard output.
 Result<void> write_output(const std::string& path, std::string_view content);
 
 }  // namespace partita

@@ -8,6 +8,7 @@
 #include "base/named_list.h"
 #include "base/parse_number.h"
 #include "base/split.h"
+#include "forms/time_panels.h"
 #include "model/thermal/rom.h"
 #include "sim/dtm/dtm_example.h"
 
@@ -15,6 +16,7 @@ namespace partita::decide {
 namespace {
 
 constexpr std::size_t kMostCaps = 64;
+constexpr std::size_t kMostMoments = 1200;  // of a picture; more cannot be told apart
 // Three rates besides the steady state hold a chip of tens of blocks within millikelvins.
 const std::vector<double> kDtmRates = {0.3, 10, 300};
 
@@ -160,6 +162,19 @@ dtm::StatedDtmRun stated(const dtm::DtmCase& dtm, const dtm::DtmRun& run, const 
   return said;
 }
 
+double cap_of(const DtmNames& names, const thermal::ReducedModel& model, double max_k,
+              double percent) {
+  return names.celsius ? dtm::cap_of_own_maximum(max_k, percent)
+                       : dtm::cap_of_rise(max_k, model.ambient(), percent);
+}
+
+dtm::GovernorOptions governor_options(const DtmNames& names) {
+  dtm::GovernorOptions options;
+  options.hysteresis_k = names.hysteresis_k;
+  options.margin_k = names.margin_k;
+  return options;
+}
+
 // One workload under every cap and governor, added to the study.
 void add_workload(dtm::StatedDtm& study, const thermal::ReducedModel& model,
                   const dtm::DtmCase& dtm, const dtm::HotWork& work, const DtmNames& names,
@@ -169,13 +184,10 @@ void add_workload(dtm::StatedDtm& study, const thermal::ReducedModel& model,
   const double lowest = dtm::settled_hottest(model, dtm, work, 0);
   study.workloads.push_back({work.name, work.memory_share, free.seconds, free.energy_j,
                              free.max_k - kZeroCelsius, lowest - kZeroCelsius});
-  dtm::GovernorOptions options;
-  options.hysteresis_k = names.hysteresis_k;
-  options.margin_k = names.margin_k;
+  const dtm::GovernorOptions options = governor_options(names);
   for (const dtm::Governing governing : governors_of(names.governor))
     for (const double percent : caps) {
-      const double cap = names.celsius ? dtm::cap_of_own_maximum(free.max_k, percent)
-                                       : dtm::cap_of_rise(free.max_k, model.ambient(), percent);
+      const double cap = cap_of(names, model, free.max_k, percent);
       const dtm::DtmRun run = dtm::run_dtm(model, dtm, work, cap, governing, options);
       study.epochs += run.epochs;
       dtm::StatedDtmRun said = stated(dtm, run, free);
@@ -188,11 +200,17 @@ void add_workload(dtm::StatedDtm& study, const thermal::ReducedModel& model,
     }
 }
 
-}  // namespace
+// All that a study is made of.
+struct DtmSetup {
+  std::vector<dtm::HotWork> workloads;
+  std::vector<double> caps;
+  dtm::DtmCase dtm;
+  thermal::ReducedModel model;
+};
 
-Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names) {
+Result<DtmSetup> set_up(Files& files, const DtmNames& names) {
   const bool own = !names.thermal.flp.empty() || !names.thermal.lcf.empty();
-  const auto subject = own ? from_files(files, names) : example(files, names);
+  auto subject = own ? from_files(files, names) : example(files, names);
   if (!subject) return failed(subject.error());
   const auto caps = numbers("--caps", names.caps, 0, 99);
   if (!caps) return failed(caps.error());
@@ -202,18 +220,81 @@ Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names) {
   reduced.rates = kDtmRates;
   const auto model = thermal::reduce(subject->network, Seconds{names.epoch_ms / 1000}, reduced);
   if (!model) return failed(model.error());
+  for (const dtm::HotWork& work : subject->workloads)
+    if (auto fine = dtm::check_dtm(*model, *dtm, work); !fine) return failed(fine.error());
+  return DtmSetup{std::move(subject->workloads), *caps, *dtm, *model};
+}
+
+// Of the hottest block's rise: what each tenant's heat makes, and the rest.
+forms::TimePanel heat_panel(const DtmSetup& setup, const dtm::DtmRun& run) {
+  forms::TimePanel heat{.unit = "K of the hottest block, by whose heat", .lines = {}};
+  heat.stacked = true;
+  forms::TimeLine rest{"idle power and blocks of nobody", {}};
+  for (const dtm::DtmMoment& moment : run.moments) {
+    double all = moment.hottest_k - setup.model.ambient();
+    for (const double rise : moment.rises_k) all -= rise;
+    rest.values.push_back(std::max(0.0, all));
+  }
+  heat.lines.push_back(std::move(rest));
+  for (std::size_t t = 0; t < setup.dtm.tenants.size(); ++t) {
+    forms::TimeLine line{fmt::format("{}: {:.0f} % of the throttling", run.tenants[t].name,
+                                     100 * run.tenants[t].throttle_share),
+                         {}};
+    for (const dtm::DtmMoment& moment : run.moments) line.values.push_back(moment.rises_k[t]);
+    heat.lines.push_back(std::move(line));
+  }
+  return heat;
+}
+
+}  // namespace
+
+Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names) {
+  const auto setup = set_up(files, names);
+  if (!setup) return failed(setup.error());
+  const thermal::ReducedModel& model = setup->model;
   dtm::StatedDtm study;
   study.caps_of = names.celsius ? "celsius" : "rise";
-  study.ambient_c = model->ambient() - kZeroCelsius;
-  study.idle_c = dtm::idle_hottest(*model, *dtm) - kZeroCelsius;
+  study.ambient_c = model.ambient() - kZeroCelsius;
+  study.idle_c = dtm::idle_hottest(model, setup->dtm) - kZeroCelsius;
   study.epoch_ms = names.epoch_ms;
-  study.blocks = model->blocks();
-  study.states = model->states();
-  for (const dtm::HotWork& work : subject->workloads) {
-    if (auto fine = dtm::check_dtm(*model, *dtm, work); !fine) return failed(fine.error());
-    add_workload(study, *model, *dtm, work, names, *caps);
-  }
+  study.blocks = model.blocks();
+  study.states = model.states();
+  for (const dtm::HotWork& work : setup->workloads)
+    add_workload(study, model, setup->dtm, work, names, setup->caps);
   return study;
+}
+
+Result<std::string> dtm_picture(Files& files, const DtmNames& names) {
+  auto setup = set_up(files, names);
+  if (!setup) return failed(setup.error());
+  const std::vector<dtm::Governing> governors = governors_of(names.governor);
+  if (setup->workloads.size() != 1 || setup->caps.size() != 1 || governors.size() != 1)
+    return bad_input("--format",
+                     fmt::format("a picture shows one run; these are {} workloads, {} caps and {} "
+                                 "governors (--workload, --caps and --governor name one)",
+                                 setup->workloads.size(), setup->caps.size(), governors.size()));
+  const dtm::HotWork& work = setup->workloads.front();
+  const dtm::DtmRun free = dtm::run_dtm(setup->model, setup->dtm, work, 1e9, dtm::Governing::none);
+  setup->dtm.moments = kMostMoments;
+  const double cap = cap_of(names, setup->model, free.max_k, setup->caps.front());
+  const dtm::DtmRun run =
+      dtm::run_dtm(setup->model, setup->dtm, work, cap, governors.front(), governor_options(names));
+  forms::TimePanels plot;
+  plot.title = fmt::format("{} under a cap of {:.1f} C", work.name, cap - kZeroCelsius);
+  plot.subtitle = fmt::format(
+      "governor {}, {:.2f}x as long, {:.2f}x the energy, over the cap {:.0f} % of the time",
+      names.governor, run.seconds / free.seconds, run.energy_j / free.energy_j,
+      100 * run.over_cap_s / run.seconds);
+  forms::TimeLine heat{"hottest block", {}}, clock{"clock", {}};
+  for (const dtm::DtmMoment& moment : run.moments) {
+    plot.seconds.push_back(moment.at_s);
+    heat.values.push_back(moment.hottest_k - kZeroCelsius);
+    clock.values.push_back(moment.mhz);
+  }
+  plot.panels.push_back({.unit = "C", .lines = {heat}, .levels = {{"cap", cap - kZeroCelsius}}});
+  plot.panels.push_back({.unit = "MHz", .lines = {clock}, .levels = {}, .from_zero = true});
+  plot.panels.push_back(heat_panel(*setup, run));
+  return forms::time_panels_svg(plot);
 }
 
 }  // namespace partita::decide

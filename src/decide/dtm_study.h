@@ -26,5 +26,8 @@ struct DtmNames {
 };
 
 Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names);
+// One run as a picture (SVG): temperature and cap, clock, and by whom the hottest block was heated,
+// over time. bad_input where the names make several runs.
+Result<std::string> dtm_picture(Files& files, const DtmNames& names);
 
 }  // namespace partita::decide

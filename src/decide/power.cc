@@ -116,6 +116,7 @@ Result<plan::PowerTrace> load_power_trace(Files& files, const PowerTraceFile& na
                                           named.duration.value, named.bin.value, kMostBins));
   const double first = recorded->times_s.front();
   const double span = (recorded->times_s.back() - first) * (1 + 1e-9);
+  if (!(span > 0)) return bad_input("--trace " + named.file, "all requests come at one time");
   std::vector<double> bins(static_cast<std::size_t>(count));
   for (const double time : recorded->times_s)
     ++bins[std::min(bins.size() - 1, static_cast<std::size_t>((time - first) / span * count))];

@@ -37,37 +37,18 @@ std::string shown(const Placement& place) {
   return fmt::format("profile {} at {}", place.nvml_enum, place.start);
 }
 
-// The suite on a GPU that is lent to it.
-class Suite {
+// What concerns any GPU, with MIG or without.
+class Checks {
  public:
-  explicit Suite(const ConformanceSubject& subject)
-      : subject_(subject), driver_(subject.driver), gpu_(subject.gpu) {}
+  Checks(NodeDriver& driver, int gpu) : driver_(driver), gpu_(gpu) {}
 
-  std::vector<std::string> run() {
-    const auto before = state();
-    const auto board = driver_.profiles(gpu_);
-    wrong_.expect(board.has_value() && !board->empty(), "profiles: a GPU with MIG offers some");
-    if (!before || !before->mig_enabled || !before->instances.empty() || !board) {
-      wrong_.expect(false, "the GPU that is lent must have MIG on and no instances");
-      return wrong_.take();
-    }
-    board_ = *board;
-    unknown_gpus();
-    every_placement_lives_and_dies();
-    illegal_placements();
-    every_pair_of_placements();
-    unknown_instances();
-    remaining_counts();
-    if (subject_.hold) holders();
+  std::vector<std::string> power_and_telemetry() {
     telemetry();
     power();
-    mig_mode();
-    expect_empty("after the suite");
-    if (subject_.lose) lost_gpu();
     return wrong_.take();
   }
 
- private:
+ protected:
   // Settings take, are read back, are refused out of range, and are as before in the end.
   void power() {
     const auto before = driver_.power_settings(gpu_);
@@ -130,6 +111,42 @@ class Suite {
     return outcome(result) == want;
   }
 
+  NodeDriver& driver_;
+  const int gpu_;
+  Violations wrong_;
+};
+
+// The suite on a GPU that is lent to it.
+class Suite : public Checks {
+ public:
+  explicit Suite(const ConformanceSubject& subject)
+      : Checks(subject.driver, subject.gpu), subject_(subject) {}
+
+  std::vector<std::string> run() {
+    const auto before = state();
+    const auto board = driver_.profiles(gpu_);
+    wrong_.expect(board.has_value() && !board->empty(), "profiles: a GPU with MIG offers some");
+    if (!before || !before->mig_enabled || !before->instances.empty() || !board) {
+      wrong_.expect(false, "the GPU that is lent must have MIG on and no instances");
+      return wrong_.take();
+    }
+    board_ = *board;
+    unknown_gpus();
+    every_placement_lives_and_dies();
+    illegal_placements();
+    every_pair_of_placements();
+    unknown_instances();
+    remaining_counts();
+    if (subject_.hold) holders();
+    telemetry();
+    power();
+    mig_mode();
+    expect_empty("after the suite");
+    if (subject_.lose) lost_gpu();
+    return wrong_.take();
+  }
+
+ private:
   std::optional<GpuState> state() {
     auto read = driver_.read(gpu_);
     answers(read, "ok", "read");
@@ -417,11 +434,8 @@ class Suite {
   }
 
   const ConformanceSubject& subject_;
-  NodeDriver& driver_;
-  int gpu_;
   std::vector<ProfileInfo> board_;
   std::set<std::string> uuids_;
-  Violations wrong_;
 };
 
 // The part that only reads.
@@ -556,6 +570,10 @@ class Reading {
 
 std::vector<std::string> check_conformance(const ConformanceSubject& subject) {
   return Suite(subject).run();
+}
+
+std::vector<std::string> check_power(NodeDriver& driver, int gpu) {
+  return Checks(driver, gpu).power_and_telemetry();
 }
 
 std::vector<std::string> check_reading(NodeDriver& driver, const hw::Catalogue& catalogue) {

@@ -29,6 +29,10 @@ struct ConformanceSubject {
 // What the driver does otherwise than the contract says; empty when it conforms.
 std::vector<std::string> check_conformance(const ConformanceSubject& subject);
 
+// The part of it that a GPU without MIG has, too: telemetry, and settings, which are changed and
+// put back.
+std::vector<std::string> check_power(NodeDriver& driver, int gpu);
+
 // The part of it that only reads, on every GPU of the node, in whatever state they are: answers
 // agree with each other, with the contract and with the legal layouts of the models in the
 // catalogue.

@@ -22,7 +22,7 @@
 namespace partita::device {
 
 struct DriverInfo {
-  std::string name;     // "sim", "nvml"
+  std::string name;     // "sim", "nvml", "amd"
   std::string version;  // of the vendor's driver
   int gpus = 0;
   bool operator==(const DriverInfo&) const = default;

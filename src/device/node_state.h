@@ -59,7 +59,7 @@ struct GpuState {
 };
 
 struct NodeState {
-  std::string driver;          // "sim", "nvml"
+  std::string driver;          // "sim", "nvml", "amd"
   std::string driver_version;  // as the driver says
   std::vector<GpuState> gpus;  // by index
   bool operator==(const NodeState&) const = default;

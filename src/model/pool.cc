@@ -116,6 +116,21 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
   units_ = &units;
 }
 
+// Counts those that have arrived by `now` into waiting_; when the next one arrives. In whole
+// nanoseconds trunc(x) <= now is x < now + 1, so nothing is converted but the next one.
+Nanos PoolRun::arrived_by(Nanos now) {
+  if (!units_) {
+    while (recorded(waiting_) <= now) ++waiting_;
+    return recorded(waiting_);
+  }
+  const double limit = static_cast<double>(now) + 1;
+  std::size_t i = head_ + waiting_;
+  double next = units_->at(i) * gap_ns_;
+  while (next < limit) next = units_->at(++i) * gap_ns_;
+  waiting_ = i - head_;
+  return static_cast<Nanos>(next);
+}
+
 // The i-th request from the oldest that has not started.
 Nanos PoolRun::arrival(std::size_t i) {
   return units_ ? static_cast<Nanos>(units_->at(head_ + i) * gap_ns_) : recorded(i);
@@ -157,7 +172,6 @@ void PoolRun::occupy(Group& group, Nanos end) {
 // When the next batch starts and where; waiting_ are then those that have arrived.
 Nanos PoolRun::dispatch_time(std::size_t& group) {
   if (waiting_ == 0) waiting_ = 1;
-  Nanos next = arrival(waiting_);
   const Nanos oldest = arrival(0);
   Nanos idle = INT64_MAX;
   for (const Group& one : groups_) idle = std::min(idle, one.ends.front());
@@ -165,7 +179,7 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
   group = group_at(now);
   Nanos better = better_from(group);
   while (true) {
-    while (next <= now) next = arrival(++waiting_);
+    const Nanos next = arrived_by(now);
     const std::vector<Nanos>& durations = groups_[group].durations;
     if (waiting_ >= durations.size() || now >= ready_) return now;
     const Nanos slack = std::max<Nanos>(0, slo_ - durations[waiting_ - 1] - margin_);
@@ -178,19 +192,25 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
   }
 }
 
-// Every stride_-th latency; twice the stride when there are too many.
-void PoolRun::keep(Nanos latency) {
-  if (++seen_ % stride_ != 0) return;
-  latencies_.push_back(static_cast<double>(latency) / kNanosPerMilli);
-  if (latencies_.size() < kMostKept) return;
-  for (std::size_t i = 0; 2 * i + 1 < latencies_.size(); ++i) latencies_[i] = latencies_[2 * i + 1];
-  latencies_.resize(latencies_.size() / 2);
-  stride_ *= 2;
+// Every stride_-th latency of those of a batch; twice the stride when there are too many.
+void PoolRun::keep(std::size_t batch, Nanos end) {
+  std::size_t i = 0;
+  while (static_cast<std::size_t>(stride_ - 1 - skipped_) < batch - i) {
+    i += static_cast<std::size_t>(stride_ - 1 - skipped_);
+    latencies_.push_back(static_cast<double>(end - arrival(i)) / kNanosPerMilli);
+    ++i;
+    skipped_ = 0;
+    if (latencies_.size() < kMostKept) continue;
+    for (std::size_t n = 0; 2 * n + 1 < latencies_.size(); ++n)
+      latencies_[n] = latencies_[2 * n + 1];
+    latencies_.resize(latencies_.size() / 2);
+    stride_ *= 2;
+  }
+  skipped_ += static_cast<long>(batch - i);
 }
 
 long PoolRun::count_late(std::size_t batch, Nanos end) {
-  if (keep_)
-    for (std::size_t i = 0; i < batch; ++i) keep(end - arrival(i));
+  if (keep_) keep(batch, end);
   std::size_t late = 0;
   while (late < batch && arrival(late) < end - slo_) ++late;
   return static_cast<long>(late);

@@ -102,13 +102,14 @@ class PoolRun {
   };
 
   std::int64_t arrival(std::size_t i);
+  std::int64_t arrived_by(std::int64_t now);
   std::int64_t recorded(std::size_t i);
   std::size_t group_at(std::int64_t now) const;
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
   std::int64_t dispatch_time(std::size_t& group);
   long count_late(std::size_t batch, std::int64_t end);
-  void keep(std::int64_t latency);
+  void keep(std::size_t batch, std::int64_t end);
 
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
@@ -120,7 +121,7 @@ class PoolRun {
   std::size_t waiting_ = 0;
   std::int64_t now_ = 0, ready_ = INT64_MIN;
   bool keep_ = false;
-  long seen_ = 0, stride_ = 1;
+  long skipped_ = 0, stride_ = 1;  // requests since the last one that was kept
   std::vector<double> latencies_;  // ms, of every stride_-th request
 };
 

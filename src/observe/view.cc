@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMostPast = 240;
 constexpr int kPowerOfGpu = -1;
+constexpr int kNotedWidth = 34;  // of an instance with what runs there
 constexpr Rgb kCool{126, 200, 140}, kWarm{235, 200, 95}, kHot{235, 120, 100};
 
 double share_of(double value, double most) {
@@ -97,14 +98,19 @@ std::string View::instance_line(const telemetry::GpuSample& gpu,
                                 const telemetry::InstanceSample& one,
                                 const ViewOptions& options) const {
   const Painter painter(options.colour);
-  const std::string name =
-      fit(fmt::format("{} {}", one.profile.empty() ? "?" : one.profile, one.gi_id), 18);
+  const int name_width = notes_.empty() ? 18 : kNotedWidth;
+  const auto noted = notes_.find(one.uuid);
+  std::string label = fmt::format("{} {}", one.profile.empty() ? "?" : one.profile, one.gi_id);
+  if (noted != notes_.end()) label += "  " + noted->second.runs;
+  const std::string name = fit(label, name_width);
   const auto busy = one.activity.graphics_engine;
-  const std::string numbers =
+  std::string numbers =
       busy ? fmt::format("{:3.0f} %  tensor {:3.0f}  DRAM {:3.0f}", 100 * *busy,
                          100 * one.activity.tensor.value_or(0), 100 * one.activity.dram.value_or(0))
            : "activity unknown";
-  const int fixed = 2 + 18 + 2 + 2 + 2 + 30;
+  if (noted != notes_.end() && noted->second.watts)
+    numbers = fmt::format("~{:.0f} W  ", noted->second.watts->value) + numbers;
+  const int fixed = 2 + name_width + 2 + 2 + 2 + 30;
   const int room = std::max(8, options.width - fixed);
   const int bar_width = std::max(4, room / 2);
   const std::string line =

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,8 +19,16 @@ struct ViewOptions {
   int height = 0;  // lines; 0: as many as it takes
 };
 
+// What is known of an instance besides, by the UUID of its MIG device.
+struct InstanceNote {
+  std::string runs;            // "chat b8×2"
+  std::optional<Watts> watts;  // an estimate
+};
+
 class View {
  public:
+  // From now on; the lines of instances say so.
+  void know(std::map<std::string, InstanceNote> notes) { notes_ = std::move(notes); }
   // Samples in the order of their times.
   void add(const telemetry::Sample& sample);
   // The last sample with what came before; no line is wider than `width`.
@@ -35,6 +44,7 @@ class View {
                             const ViewOptions& options) const;
 
   telemetry::Sample last_;
+  std::map<std::string, InstanceNote> notes_;
   std::map<std::pair<int, int>, Past> past_;  // by GPU and gi_id; -1: power of the GPU
 };
 

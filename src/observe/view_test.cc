@@ -37,6 +37,19 @@ TEST(View, NoLineIsWiderThanTheTerminal) {
   }
 }
 
+TEST(View, SaysWhatRunsAndWhatItTakes) {
+  View view;
+  view.know({{"MIG-7", {"chat b8×2", Watts{123.4}}}, {"MIG-8", {"other", {}}}});
+  view.add(sample_of(300, 0.5));
+  for (const int width : {60, 100, 140})
+    for (const std::string& line : split(view.frame({.width = width}), '\n'))
+      EXPECT_LE(columns(line), width) << line;
+  const std::string frame = view.frame({.width = 140});
+  EXPECT_NE(frame.find("3g.40gb 2  chat b8×2"), std::string::npos) << frame;
+  EXPECT_NE(frame.find("~123 W   50 %"), std::string::npos) << frame;
+  EXPECT_EQ(frame.find("other"), std::string::npos);
+}
+
 TEST(View, FewLinesWhereThereIsNoRoom) {
   View view;
   view.add(sample_of(300, 0.5));

@@ -163,12 +163,10 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
   return Rps{sum};
 }
 
-double UnitArrivals::at(std::size_t i) {
-  while (times_.size() <= i) {
-    clock_ -= std::log(1 - rng_.uniform());
-    times_.push_back(clock_);
-  }
-  return times_[i];
+void UnitArrivals::draw_until(std::size_t i) {
+  constexpr std::size_t kAtOnce = 1024;
+  for (std::size_t left = i + kAtOnce - times_.size(); left > 0; --left)
+    times_.push_back(clock_ -= std::log(1 - rng_.uniform()));
 }
 
 DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {

@@ -31,9 +31,14 @@ struct DrivenVerdict {
 // Poisson arrivals of rate 1, drawn once for all queues that a judge drives.
 class UnitArrivals {
  public:
-  double at(std::size_t i);
+  double at(std::size_t i) {
+    if (i >= times_.size()) draw_until(i);
+    return times_[i];
+  }
 
  private:
+  void draw_until(std::size_t i);
+
   Rng rng_{0x1ead};
   double clock_ = 0;
   std::vector<double> times_;

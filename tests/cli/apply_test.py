@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 import unittest
+from xml.etree import ElementTree
 
 import harness
 from status_test import have_nvml
@@ -111,6 +112,59 @@ class ApplyTest(harness.CliTest):
         self.assertEqual(again, services)
         for place, ids in kept.items():
             self.assertEqual((before[place], now[place]), (ids, ids))
+
+    def test_again_brings_back_what_a_reboot_took(self):
+        self.refused_again()
+        self.ok(*self.on_sim("apply", "one.json"))
+        self.ok(*self.on_sim("apply", "two.json"))
+        wanted = self.node()[1]
+        # All is there: nothing to do, and nothing is noted.
+        journal = self.read("state/journal")
+        self.ok(*self.on_sim("apply", "--again"))
+        self.assertEqual(self.read("state/journal"), journal)
+        os.remove(self.path("node.state"))
+        self.assertEqual(self.node()[0], {})
+        dry = self.ok(*self.on_sim("apply", "--again", "--dry-run"))
+        self.assertIn("3 created", dry)
+        self.ok(*self.on_sim("apply", "--again"))
+        self.assertEqual(self.node()[1], wanted)
+        # After a rollback that is what was applied last.
+        self.ok(*self.on_sim("rollback"))
+        before = self.node()[1]
+        os.remove(self.path("node.state"))
+        self.ok(*self.on_sim("apply", "--again"))
+        self.assertEqual(self.node()[1], before)
+        for more in (("one.json",), ("--rollback",)):
+            done = self.run_partita(*self.on_sim("apply", "--again", *more))
+            self.assertEqual(done.returncode, 2)
+
+    def test_again_undoes_what_was_cut_short(self):
+        self.ok(*self.on_sim("apply", "one.json"))
+        before = self.node()[1]
+        self.write("machine.yaml", MACHINE + "faults: [{call: 5, dies: true}]\n")
+        self.run_partita(*self.on_sim("apply", "two.json"))
+        self.write("machine.yaml", MACHINE)
+        self.assertNotEqual(self.node()[1], before)
+        os.remove(self.path("node.state"))
+        self.ok(*self.on_sim("apply", "--again"))
+        self.assertEqual(self.node()[1], before)
+
+    def refused_again(self):
+        done = self.run_partita(*self.on_sim("apply", "--again"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"nothing was ever applied here", done.stderr)
+
+    def test_a_picture_of_what_would_be(self):
+        self.ok(*self.on_sim("apply", "one.json"))
+        svg = self.ok(*self.on_sim("apply", "two.json", "--dry-run", "--format", "svg"))
+        boxes = [box.findtext("{http://www.w3.org/2000/svg}text") for box in
+                 ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g")
+                 if box.get("class", "").startswith("instance") and len(box) > 2]
+        self.assertEqual(len([b for b in boxes if b.startswith("+ ")]), 2)
+        self.assertIn("prefers-color-scheme", svg)
+        status = self.ok(*self.on_sim("status", "--format", "svg"))
+        self.assertEqual(status.count('class="instance'), 3)
+        self.assertIn(">chat</text>", status)
 
     def test_a_kill_at_any_moment_is_made_good_by_the_same_command(self):
         self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.1"))

@@ -367,7 +367,7 @@ class Help(CliTest):
             self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), command)
 
     def test_version(self):
-        self.assertRegex(self.ok("--version"), r"^partita \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.ok("--version"), r"^partita \d+\.\d+\.\d+(\+\d+\.g[0-9a-f]+)?\n$")
 
     def test_man_and_completions_know_every_flag(self):
         texts = {"man": self.ok("man").replace("\\-", "-")}

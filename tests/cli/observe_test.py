@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -90,9 +91,15 @@ class ObserveTest(PowerTest):
         self.assertRegex(metrics, r'GPU_I_ID="\d+",GPU_I_PROFILE="3g.40gb"\} 0\.')
 
     def test_picture_leaves_the_terminal_as_it_was(self):
+        self.picture("observe", "--watch", "--interval", "50ms")
+
+    def test_other_pictures_give_the_terminal_back_too(self):
+        self.picture("top", "--interval", "50ms")
+        self.picture("status", "--watch", "--interval", "50ms")
+
+    def picture(self, *words):
         main, other = pty.openpty()
-        child = subprocess.Popen([harness.PROGRAM, *self.sim("observe", "--watch", "--interval",
-                                                             "50ms")],
+        child = subprocess.Popen([harness.PROGRAM, *self.sim(*words)],
                                  cwd=self.folder, stdin=other, stdout=other, stderr=other,
                                  env={**os.environ, "TERM": "xterm", "COLUMNS": "90"})
         os.close(other)
@@ -114,6 +121,43 @@ class ObserveTest(PowerTest):
         self.assertEqual(child.wait(30), 0)
         self.assertTrue(seen.startswith(b"\x1b[?1049h"))
         self.assertTrue(seen.endswith(b"\x1b[?25h\x1b[?1049l"), seen[-40:])
+
+    def test_top_says_what_runs_and_splits_the_watts(self):
+        node = self.json(*self.sim("status"))["gpus"][0]
+        uuids = {one["profile"]: one["uuid"] for one in node["instances"]}
+        os.mkdir(self.path("state"))
+        segment = {"device": uuids["3g.40gb"], "gpu_uuid": node["uuid"], "profile": "3g.40gb",
+                   "start": 4, "service": "chat", "batch": 8, "processes": 2}
+        self.write("state/assignment.json", json.dumps(
+            {"api_version": "partita/v1", "kind": "Assignment", "revision": 1,
+             "segments": [segment]}))
+        text = self.ok(*self.sim("top", "--state-dir", "state", "--interval", "300ms", "--count",
+                                 "2"))
+        frames = text.split("1 GPU, 2 instances, 1 held by processes\n")[1:]
+        self.assertEqual(len(frames), 2)
+        busy, idle = [next(line for line in frames[1].splitlines() if line.startswith(start))
+                      for start in ("  3g.40gb", "  1g.10gb")]
+        self.assertIn("chat b8×2", busy)
+        watts = [int(re.search(r"~(\d+) W", line)[1]) for line in (busy, idle)]
+        power = int(re.search(r"(\d+) W of", frames[1])[1])
+        self.assertGreater(watts[0], 2.5 * watts[1])  # three slices, and all the work
+        self.assertLess(sum(watts), power + 2)
+        self.assertGreater(sum(watts), power / 3)
+        self.assertNotIn("chat", idle)
+
+    def test_top_shows_what_a_gateway_says(self):
+        gateway = subprocess.Popen(
+            [harness.PROGRAM, *self.sim("gateway", "--state-dir", "state", "--http",
+                                        "127.0.0.1:0")],
+            cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(gateway.wait)
+        self.addCleanup(gateway.kill)
+        for _ in range(200):
+            if os.path.exists(self.path("state/gateway.json")):
+                break
+            time.sleep(0.05)
+        text = self.ok(*self.sim("top", "--state-dir", "state", "--interval", "50ms"))
+        self.assertIn("SERVICE", text)
 
 
 class SetTest(PowerTest):

@@ -169,6 +169,12 @@ class SchemaTest(harness.CliTest):
         # What only a gateway writes; the example is read and written by a test.
         text = harness.source_text("docs/formats.md").split("\n## Gateway state\n", 1)[1]
         documents["GatewayState"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
+        # What is given by the agent's API and told to webhooks, as the manual shows it.
+        for kind in ("History", "Series", "Notice"):
+            text = harness.source_text("docs/formats.md").split(f"\n## {kind}\n", 1)[1]
+            documents[kind] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
+        self.write("other.yaml", harness.SERVICES.replace("120", "121"))
+        documents["Difference"] = [self.json("diff", "services.yaml", "other.yaml", status=1)]
         self.write_services("name: a, model: large, rate_rps: 9000, slo_ms: 500")
         documents["Refusal"] = [self.json(*self.plan_args("--max-gpus", "1"), status=1)]
         return documents

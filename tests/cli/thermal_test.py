@@ -173,6 +173,14 @@ class ThermalTest(harness.CliTest):
         self.assertAlmostEqual(coarse["idle_c"], fine["idle_c"], delta=1)
         self.assertIn("--power", self.refused("dtm", "--power", "data/thermal/gp107.ptrace"))
 
+    def test_one_run_of_a_cap_is_a_picture(self):
+        dtm = ("dtm", "--workload", "stencil", "--work-s", "0.05", "--grid", "12,12")
+        svg = self.ok("thermal", *dtm, "--caps", "10", "--tenant", "a=SM0", "--format", "svg")
+        self.assertTrue(svg.startswith("<svg") and svg.endswith("</svg>\n"))
+        for part in ("stencil under a cap of", "MHz", "idle power and blocks of nobody", ">a: "):
+            self.assertIn(part, svg)
+        self.assertIn("shows one run", self.refused(*dtm, "--caps", "10,20", "--format", "svg"))
+
 
 if __name__ == "__main__":
     unittest.main()

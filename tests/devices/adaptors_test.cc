@@ -8,6 +8,7 @@
 #include "base/error_code.h"
 #include "device/node_forms.h"
 #include "drivers/sim/sim_driver.h"
+#include "telemetry/log.h"
 
 namespace partita::device {
 namespace {
@@ -39,7 +40,7 @@ constexpr Placement kSmall{.nvml_enum = 0, .start = 0};  // 1g.10gb
 
 Call any_change() {
   const int gpu = *rc::gen::inRange(0, 3);  // there are two
-  switch (*rc::gen::inRange(0, 7)) {
+  switch (*rc::gen::inRange(0, 9)) {
     case 0:
       return {Method::set_mig_mode, {gpu, *rc::gen::inRange(0, 2)}};
     case 1:
@@ -49,6 +50,12 @@ Call any_change() {
     case 3:
     case 4:
       return {Method::create_compute, {gpu, *rc::gen::inRange(1, 15)}};
+    case 7: {  // limits below, in and above what the board takes, and clocks as well
+      const auto limit = rc::gen::element(-1, 50'000, 150'000, 250'500, 400'000, 700'000);
+      const auto clock = rc::gen::element(-1, 210, 600, 1410, 3000);
+      const int low = *clock;
+      return {Method::set_power_settings, {gpu, *limit, low, low < 0 ? -1 : *clock}};
+    }
     default:
       return {Method::create_instance, {gpu, *rc::gen::inRange(0, 4), *rc::gen::inRange(0, 8)}};
   }
@@ -56,6 +63,15 @@ Call any_change() {
 
 std::string told(const Error& error) {
   return fmt::format("{} {}", to_string(error.code), to_string(error));
+}
+
+// What a call of set_power_settings sets.
+PowerSettings settings_of(const Call& call) {
+  const std::vector<int>& a = call.arguments;
+  PowerSettings settings;
+  if (a[1] >= 0) settings.limit = Watts{a[1] / 1000.0};
+  if (a[2] >= 0 || a[3] >= 0) settings.clocks = {Mhz{1.0 * a[2]}, Mhz{1.0 * a[3]}};
+  return settings;
 }
 
 // Makes the call; what it answered, as text.
@@ -82,6 +98,8 @@ std::string made(NodeDriver& driver, const Call& call) {
       });
     case Method::destroy_compute:
       return done(driver.destroy_compute(a[0], a[1], a[2]));
+    case Method::set_power_settings:
+      return done(driver.set_power_settings(a[0], settings_of(call)));
     default:
       return "not a change";
   }
@@ -171,12 +189,14 @@ TEST(Limits, ReadOnlyDeniesEveryChange) {
   for (const Call& call :
        {Call{Method::set_mig_mode, {0, 0}}, Call{Method::create_instance, {0, 0, 0}},
         Call{Method::destroy_instance, {0, gi_id}}, Call{Method::create_compute, {0, gi_id}},
-        Call{Method::destroy_compute, {0, gi_id, 0}}})
+        Call{Method::destroy_compute, {0, gi_id, 0}},
+        Call{Method::set_power_settings, {0, 300'000, -1, -1}}})
     EXPECT_EQ(made(limited, call),
               fmt::format("denied {}: this driver only reads", to_string(call)));
   EXPECT_EQ(node.state(), before);
   EXPECT_EQ(read_node(limited).value_or(NodeState{}), before);
   EXPECT_EQ(limited.profiles(0).value_or(std::vector<ProfileInfo>{}).size(), 7U);
+  EXPECT_TRUE(limited.telemetry(0) && limited.power_settings(0)) << "reading is not a change";
 }
 
 TEST(Limits, KeepToTheirGpus) {
@@ -189,6 +209,20 @@ TEST(Limits, KeepToTheirGpus) {
 
 // ---- recording and replay ----
 
+// All that a board says of its settings; bits, not digits.
+std::string power_text(const PowerState& state) {
+  const auto watts = [](const std::optional<Watts>& value) {
+    return value ? fmt::format("{:a}", value->value) : std::string("-");
+  };
+  std::string text =
+      fmt::format("{} {} {} {} {}", watts(state.now.limit), watts(state.default_limit),
+                  watts(state.least_limit), watts(state.most_limit), state.clocks_told);
+  if (state.now.clocks)
+    text += fmt::format(" [{} {}]", state.now.clocks->low.value, state.now.clocks->high.value);
+  for (const Mhz clock : state.clocks) text += fmt::format(" {}", clock.value);
+  return text;
+}
+
 // Changes and what was read in between, all as text.
 std::vector<std::string> played(NodeDriver& driver, const std::vector<Call>& calls) {
   std::vector<std::string> answers;
@@ -200,6 +234,12 @@ std::vector<std::string> played(NodeDriver& driver, const std::vector<Call>& cal
     if (profiles)
       for (const ProfileInfo& p : *profiles)
         answers.back() += fmt::format("{} {} {};", p.name, p.remaining, fmt::join(p.starts, ","));
+    const int gpu = static_cast<int>(i % 3);
+    const auto sample = driver.telemetry(gpu);
+    answers.push_back(sample ? telemetry::write_line({Seconds{1}, {*sample}})
+                             : told(sample.error()));
+    const auto power = driver.power_settings(gpu);
+    answers.push_back(power ? power_text(*power) : told(power.error()));
     if (i < calls.size()) answers.push_back(made(driver, calls[i]));
   }
   return answers;
@@ -244,6 +284,57 @@ TEST(Replay, AnswersOnlyWhatWasRecorded) {
   EXPECT_EQ((*driver)->read(1).value_or(GpuState{}).instances.size(), 1U);
   EXPECT_TRUE((*driver)->create_instance(1, kHalf));
   EXPECT_EQ((*driver)->create_instance(1, kHalf).error().code, ErrorCode::not_found);
+}
+
+template <class T>
+bool same(const Result<T>& one, const Result<T>& other) {
+  return one && other && *one == *other;
+}
+
+// Hand values: what is set is read back as recorded, and settings that were not are not found.
+TEST(Replay, SettingsAreAChangeLikeOthers) {
+  Node node;
+  RecordingDriver recording(node.driver());
+  const PowerSettings low{Watts{250.5}, ClockRange{Mhz{600}, Mhz{900}}};
+  const auto before = recording.power_settings(0);
+  ASSERT_TRUE(recording.set_power_settings(0, low));
+  const auto during = recording.power_settings(0);
+  const auto sample = recording.telemetry(0);
+  const auto refused = recording.set_power_settings(0, {Watts{4000}, {}});
+  ASSERT_TRUE(before && during && sample && !refused);
+  const auto driver = replay("recording.json", recording.json());
+  ASSERT_TRUE(driver) << to_string(driver.error());
+  EXPECT_TRUE(same((*driver)->power_settings(0), before));
+  EXPECT_EQ((*driver)->set_power_settings(0, {}).error().code, ErrorCode::not_found);
+  EXPECT_EQ((*driver)->set_power_settings(1, low).error().code, ErrorCode::not_found);
+  EXPECT_TRUE(same((*driver)->power_settings(0), before)) << "nothing was used up";
+  EXPECT_TRUE((*driver)->set_power_settings(0, low));
+  EXPECT_TRUE(same((*driver)->power_settings(0), during));
+  EXPECT_EQ((*driver)->power_settings(0)->now.limit, Watts{250.5});
+  EXPECT_TRUE(same((*driver)->telemetry(0), sample));
+  EXPECT_EQ((*driver)->telemetry(1).error().code, ErrorCode::not_found);
+  EXPECT_EQ(told((*driver)->set_power_settings(0, {Watts{4000}, {}}).error()),
+            told(refused.error()));
+}
+
+// A board that tells little, as AMD's and old ones do: what is empty stays empty.
+TEST(Replay, WhatABoardDoesNotTellStaysUntold) {
+  const std::string calls = R"(
+    {"call": "telemetry", "gpu": 0, "answer": {"index": 0, "uuid": "GPU-1", "power_average_w": 40}},
+    {"call": "power_settings", "gpu": 0, "answer": {"clocks_told": false, "clocks_mhz": []}},
+    {"call": "set_power_settings", "gpu": 0, "limit_mw": -1, "low_mhz": -1, "high_mhz": -1,
+     "error": {"code": "denied", "message": "m", "context": "c"}})";
+  const auto driver = replay("recording.json", R"({"api_version": "partita/v1", "kind": "Recording",
+    "calls": [)" + calls + "]}");
+  ASSERT_TRUE(driver) << to_string(driver.error());
+  telemetry::GpuSample sample;
+  sample.uuid = "GPU-1";
+  sample.power_average = Watts{40};
+  EXPECT_TRUE((*driver)->telemetry(0) && *(*driver)->telemetry(0) == sample);
+  PowerState board;
+  board.clocks_told = false;
+  EXPECT_TRUE((*driver)->power_settings(0) && *(*driver)->power_settings(0) == board);
+  EXPECT_EQ(told((*driver)->set_power_settings(0, {}).error()), "denied c: m");
 }
 
 TEST(Replay, GivesEveryErrorBack) {

@@ -6,6 +6,7 @@
 
 #include "base/named_list.h"
 #include "decide/energy.h"
+#include "decide/energy_picture.h"
 #include "energy/energy_commands.h"
 #include "energy/live_log.h"
 #include "flags.h"
@@ -82,6 +83,7 @@ Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flag
   if (!report) return failed(report.error());
   const std::string content = flags.output.format == "json"         ? energy::report_json(*report)
                               : flags.output.format == "prometheus" ? report_prometheus(*report)
+                              : flags.output.format == "svg"        ? decide::energy_svg(*report)
                                                                     : report_text(*report);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
@@ -165,9 +167,10 @@ Command add_energy_attribute(CLI::App& energy) {
   add_inputs(*command, *flags);
   add_device_flags(*command, flags->device);
   add_rules(*command, *flags);
-  add_output(*command, flags->output, {"text", "json", "prometheus"});
+  add_output(*command, flags->output, {"text", "json", "prometheus", "svg"});
   command->footer(
       "partita energy attribute --telemetry log.jsonl --plan plan.json --carbon 380 --price 0.30\n"
+      "partita energy attribute --telemetry log.jsonl --compare --format svg -o joules.svg\n"
       "partita energy attribute --telemetry live --duration 5m --plan state/assignment.json");
   return {command, [flags](Context& context) { return run_energy_attribute(context, *flags); }};
 }

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -13,7 +10,7 @@
 #include "observe/sample_text.h"
 #include "observe/sampler.h"
 #include "observe/view.h"
-#include "places.h"
+#include "screen.h"
 #include "stop_request.h"
 #include "telemetry/joules.h"
 #include "telemetry/log.h"
@@ -29,57 +26,6 @@ struct ObserveFlags {
   bool watch = false;
   std::string record, replay, interval = "1s", format = "text";
   int count = 0;
-};
-
-// The terminal as it was, whatever ends the picture.
-class Screen {
- public:
-  explicit Screen(std::FILE* out) : out_(out) { put("\x1b[?1049h\x1b[?25l\x1b[2J"); }
-  ~Screen() { put("\x1b[?25h\x1b[?1049l"); }
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
-
-  int height() const {
-    winsize size{};
-    return ::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
-  }
-  void draw(const std::string& frame) {
-    std::string text = "\x1b[H";
-    for (const char c : frame) {
-      if (c == '\n') text += "\x1b[K";
-      text += c;
-    }
-    put(text + "\x1b[J");
-  }
-
- private:
-  void put(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), out_);
-    std::fflush(out_);
-  }
-  std::FILE* out_;
-};
-
-bool is_terminal(const Context& context) {
-  return ::isatty(::fileno(context.out)) == 1 && environment_variable("TERM") != "dumb";
-}
-
-// Seconds since the epoch that grow even when the wall clock is set back.
-class WallTime {
- public:
-  explicit WallTime(Clock& clock)
-      : clock_(clock),
-        start_ns_(clock.now_ns()),
-        epoch_s_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-                     .count()) {}
-  Seconds now() {
-    return Seconds{epoch_s_ + static_cast<double>(clock_.now_ns() - start_ns_) * 1e-9};
-  }
-
- private:
-  Clock& clock_;
-  std::int64_t start_ns_;
-  double epoch_s_;
 };
 
 // What is shown of samples, one after another.

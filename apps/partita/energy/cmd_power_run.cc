@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -6,8 +7,8 @@
 #include <optional>
 
 #include "actuate/power_loop.h"
-#include "base/form.h"
 #include "decide/power.h"
+#include "decide/power_seen.h"
 #include "energy/power_control.h"
 #include "energy/power_keeper.h"
 #include "flags.h"
@@ -21,29 +22,12 @@ namespace {
 
 struct FollowFlags {
   DeviceFlags device;
-  std::string state_directory, seen, trace, duration = "15m", poll = "500ms";
+  std::string state_directory, seen, trace, shares, duration = "15m", poll = "500ms";
   decide::PowerFiles files;
   power::ControlOptions control;
   int gpu = 0;
   bool dry_run = false;
 };
-
-// What --seen holds: written by whoever counts requests, whole and at once.
-struct SeenService {
-  std::string name;
-  double rate_rps = 0;
-  std::optional<double> p95_ms, waiting;
-};
-
-void describe(Form& f, SeenService& s) {
-  f.name("name", s.name, "of the service");
-  f.number("rate_rps", s.rate_rps, kNotNegative, "requests that came since it was written before");
-  f.number("p95_ms", s.p95_ms, kNotNegative, "latency");
-  f.number("waiting", s.waiting, kNotNegative, "requests in the queue");
-  f.closed();
-}
-
-void describe(Form& f, std::vector<SeenService>& all) { f.list("services", all, describe, {}, ""); }
 
 using Services = std::vector<plan::ServiceSeen>;
 
@@ -51,16 +35,7 @@ Result<Services> read_seen(Files& files, const std::string& path,
                            const plan::PowerProblem& problem) {
   const auto text = files.read(path);
   if (!text) return failed(text.error());
-  const auto all = read_form<std::vector<SeenService>>(path, *text, describe);
-  if (!all) return failed(all.error());
-  Services seen;
-  for (const plan::PowerService& service : problem.services) {
-    const auto at = std::ranges::find(*all, service.name, &SeenService::name);
-    if (at == all->end()) return bad_input(path, "does not tell of service " + service.name);
-    seen.push_back({.rate = Rps{at->rate_rps}, .waiting = at->waiting});
-    if (at->p95_ms) seen.back().p95 = Millis{*at->p95_ms};
-  }
-  return seen;
+  return decide::parse_power_seen(path, *text, problem.services);
 }
 
 // Where the loop sees the services: a file that changes, or a trace played in real time.
@@ -75,8 +50,10 @@ Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
     };
   const auto duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
+  // Bins of 10 s, and some in a short rehearsal, too.
+  const Seconds bin = std::min(Seconds{10}, std::max(Seconds{0.05}, *duration / 10));
   const auto trace = decide::load_power_trace(
-      context.files, {.file = flags.trace, .duration = *duration}, problem.services);
+      context.files, {.file = flags.trace, .duration = *duration, .bin = bin}, problem.services);
   if (!trace) return failed(trace.error());
   return [trace = *trace](Seconds at) -> Result<Services> {
     const auto step = static_cast<std::size_t>(at.value / trace.step.value);
@@ -88,19 +65,22 @@ Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
 }
 
 void tell_step(Context& context, const actuate::PowerStep& step) {
-  if (!step.changed) return;
+  if (!step.changed && !step.shared) return;
   std::string rates;
   for (const plan::ServiceSeen& seen : step.seen.services)
     rates += fmt::format("{}{:.0f}", rates.empty() ? "" : ", ", seen.rate.value);
   say(context,
       fmt::format(
-          "{:8.1f} s  {} req/s  {} W  ->  {:g} MHz{}\n", step.seen.at.value,
+          "{:8.1f} s  {} req/s  {} W  ->  {:g} MHz{}{}\n", step.seen.at.value,
           step.blind      ? "?"
           : rates.empty() ? "-"
                           : rates,
           step.seen.power ? fmt::format("{:.0f}", step.seen.power->value) : "-",
           step.settings.clocks->high.value,
-          step.settings.limit ? fmt::format(", at most {:g} W", step.settings.limit->value) : ""));
+          step.settings.limit ? fmt::format(", at most {:g} W", step.settings.limit->value) : "",
+          step.setting.units.empty()
+              ? ""
+              : fmt::format(", {} units", fmt::join(step.setting.units, " + "))));
 }
 
 // Whether this process may set the GPU: tried by setting what is set.
@@ -138,6 +118,8 @@ Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate:
       actuate::run_power_loop(loop, driver, guard ? &*guard : nullptr, context.clock);
   if (guard)
     if (const auto back = guard->restore(); !back) return failed(back.error());
+  if (guard && loop.share)  // nobody adjusts them from now on
+    if (const auto handed = loop.share(loop.policy.start); !handed) return failed(handed.error());
   if (!report) return failed(report.error());
   say(context, fmt::format("{}: {} polls, {} changes, {} without sight; {:.0f} J in {:.1f} s\n",
                            guard ? "restored" : "dry run", report->polls, report->changes,
@@ -157,6 +139,12 @@ Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
   if (!controller) return failed(controller.error());
   const auto services = services_of(context, flags, *problem);
   if (!services) return failed(services.error());
+  if (problem->services.size() > 1 && flags.shares.empty() && !flags.dry_run)
+    return bad_input("power run",
+                     fmt::format("{} services share the GPU, and what the controller counts on "
+                                 "holds only if each keeps to its units; no driver sets that. "
+                                 "--shares FILE tells whoever does (CU masks, MPS percentages)",
+                                 problem->services.size()));
   const Result<OpenDriver> opened = open_driver(context, flags.device);
   if (!opened) return failed(opened.error());
   StopRequest stop;
@@ -172,6 +160,14 @@ Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
                  .start = chosen.start(),
                  .decide = [&](const plan::Observation& seen) { return chosen.decide(seen); }},
       .services = *services,
+      .share = flags.shares.empty() ? decltype(actuate::PowerLoop::share){}
+                                    : [&](const plan::Setting& setting) {
+                                        return context.files.write_atomic(
+                                            flags.shares,
+                                            decide::power_shares_json(problem->services,
+                                                                      problem->table.units(),
+                                                                      setting));
+                                      },
       .stopped =
           [&](std::int64_t ns) { return stop.within(ns) || context.clock.now_ns() >= end_ns; },
       .tell = [&](const actuate::PowerStep& step) { tell_step(context, step); }};
@@ -220,6 +216,11 @@ Command add_power_run(CLI::App& power) {
   command->add_option("--duration", flags->duration, "How long a --trace is played")
       ->type_name("TIME")
       ->default_str(flags->duration);
+  command
+      ->add_option("--shares", flags->shares,
+                   "JSON that is written at every change, for whoever holds the services' masks: "
+                   "services: [{name, units, percent, batch}]; several services need it")
+      ->type_name("FILE");
   command->add_flag("--dry-run", flags->dry_run,
                     "Only say what would be set (so it is done where rights are missing)");
   command->footer(

@@ -106,6 +106,13 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
   flags.names.idle_clocked = flags.idle_share / 100;
   flags.names.memory_share = flags.memory / 100;
   flags.names.power_error = flags.power_error / 100;
+  if (flags.output.format == "svg") {
+    const auto picture = decide::dtm_picture(context.files, flags.names);
+    if (!picture) return failed(picture.error());
+    if (auto written = deliver(context, flags.output, *picture); !written)
+      return failed(written.error());
+    return Exit::done;
+  }
   const auto study = decide::dtm_study(context.files, flags.names);
   if (!study) return failed(study.error());
   const std::string content =
@@ -203,10 +210,12 @@ Command add_thermal_dtm(CLI::App& thermal) {
   command->get_option("--power")->required(false);
   add_workload_flags(*command, *flags);
   add_governor_flags(*command, *flags);
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita thermal dtm --caps-of celsius --governor all\n"
       "partita thermal dtm --workload compute --tenant a=SM0,SM1 --tenant b=SM2,SM3,SM4,SM5\n"
+      "partita thermal dtm --workload compute --caps 20 --tenant a=SM0,SM1 --tenant b=SM2 "
+      "--format svg -o dtm.svg\n"
       "partita thermal dtm --flp chip.flp --config chip.config --power chip.ptrace --memory 30");
   return {command, [flags](Context& context) { return run_thermal_dtm(context, *flags); }};
 }

@@ -7,9 +7,16 @@
 #include "base/nearest.h"
 #include "base/table.h"
 #include "commands.h"
+#include "control/memory.h"
+#include "control/settings.h"
+#include "control/sim/sim_weeks.h"
+#include "control/snapshot.h"
+#include "decide/difference.h"
 #include "forms/document_kinds.h"
+#include "history/event.h"
 #include "model/energy/energy_forms.h"
 #include "model/floorplan/session_forms.h"
+#include "notify/notice.h"
 #include "serve/load/load_report.h"
 #include "sim/dtm/dtm_forms.h"
 #include "sim/report_forms.h"
@@ -23,9 +30,16 @@ std::vector<DocumentKind> all_kinds() {
   for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : energy::document_kinds()) kinds.push_back(kind);
   for (const DocumentKind& kind : floorplan::document_kinds()) kinds.push_back(kind);
+  for (const DocumentKind& kind : history::document_kinds()) kinds.push_back(kind);
+  kinds.push_back(decide::difference_kind());
+  kinds.push_back(notify::notice_kind());
   kinds.push_back(dtm::dtm_kind());
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
+  kinds.push_back(control::snapshot_kind());
+  kinds.push_back(control::memory_kind());
+  kinds.push_back(control::settings_kind());
+  kinds.push_back(control::weeks_kind());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }
@@ -58,10 +72,7 @@ Command add_schema(CLI::App& app) {
   auto kind = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
   command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
-  command
-      ->add_option("-o,--output", output->file,
-                   "Write the result to FILE, atomically: old or new content, never a mix")
-      ->type_name("FILE");
+  add_output_file(*command, output->file);
   command->footer("partita schema ServingPlan");
   return {command,
           [kind, output](Context& context) { return run_schema(context, *kind, *output); }};

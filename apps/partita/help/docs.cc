@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "flags.h"
+#include "settings.h"
 
 namespace partita::cli {
 namespace {
@@ -19,6 +20,7 @@ FlagDoc describe(const CLI::Option& option) {
   flag.text = option.get_description();
   flag.standard = option.get_default_str();
   flag.required = option.get_required();
+  flag.everywhere = option.get_group() == kEverywhere;
   return flag;
 }
 
@@ -57,6 +59,20 @@ std::string flag_help(const FlagDoc& flag) {
   if (flag.required) head += "  (required)";
   if (!flag.standard.empty()) head += fmt::format("  [{}]", flag.standard);
   return fmt::format("  {}\n{}", head, wrapped(flag.text, 6));
+}
+
+// The options of every command, where this one is a command that can be run.
+std::string everywhere_help(const CommandDoc& command) {
+  std::string text;
+  for (const FlagDoc& flag : command.flags)
+    if (flag.everywhere) text += flag_help(flag);
+  if (text.empty()) return text;
+  text = fmt::format("\n{}:\n{}", kEverywhere, text);
+  if (command.path.size() < 2) return text;
+  return text + wrapped(fmt::format("An option that is not given is what {} or, for all commands, "
+                                    "{} says, else what the settings file says.",
+                                    variable_of(command.path, "OPTION"), variable_of("OPTION")),
+                        2);
 }
 
 class HelpFormatter final : public CLI::FormatterBase {
@@ -118,7 +134,9 @@ std::string help_text(const CommandDoc& command) {
   if (!command.positionals.empty()) text += "\nArguments:\n";
   for (const FlagDoc& flag : command.positionals) text += flag_help(flag);
   if (!command.flags.empty()) text += "\nOptions:\n";
-  for (const FlagDoc& flag : command.flags) text += flag_help(flag);
+  for (const FlagDoc& flag : command.flags)
+    if (!flag.everywhere) text += flag_help(flag);
+  text += everywhere_help(command);
   if (!command.examples.empty()) text += "\nExamples:\n";
   for (const std::string& example : command.examples) text += "  " + example + "\n";
   text += "\nExit status:\n";

@@ -20,6 +20,7 @@ struct FlagDoc {
   std::string text;
   std::string standard;  // the default, for people; may be empty
   bool required = false;
+  bool everywhere = false;  // every command has it
 };
 
 struct CommandDoc {

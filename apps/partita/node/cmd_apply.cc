@@ -10,7 +10,10 @@
 #include "decide/reasons.h"
 #include "decide/serving_inputs.h"
 #include "flags.h"
+#include "forms/serving_forms.h"
+#include "node/chronicle.h"
 #include "node/devices.h"
+#include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
 
@@ -23,8 +26,8 @@ struct ApplyFlags {
   std::string plan;  // empty: what rollback goes back to
   std::string services, profiles;
   DeviceFlags device;
-  std::string state_dir;
-  bool dry_run = false, rollback = false, explain = false, keep_foreign = false;
+  std::string state_dir, why;
+  bool dry_run = false, rollback = false, again = false, explain = false, keep_foreign = false;
   double min_available = 1, drain_timeout = 60, ready_timeout = 0;
   Output output;
 };
@@ -133,8 +136,11 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
   }
 }
 
-Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Change& change) {
+Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& node,
+                  const actuate::Change& change) {
   const std::string content = flags.output.format == "json" ? actuate::change_json(change)
+                              : flags.output.format == "svg"
+                                  ? change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
   if (auto written = deliver(context, flags.output, content); !written) {
@@ -143,26 +149,61 @@ Result<Exit> show(Context& context, const ApplyFlags& flags, const actuate::Chan
   return Exit::done;
 }
 
+// The plan that is applied, as a history keeps it; nothing where it is none.
+void attach_plan(Chronicle& chronicle, Context& context, const ApplyFlags& flags) {
+  if (flags.plan.empty() || flags.plan == "-" || !context.files.exists(flags.plan)) return;
+  const auto text = context.files.read(flags.plan);
+  const auto plan = text ? forms::parse_plan(flags.plan, *text) : failed(text.error());
+  if (plan) chronicle.attach("plan", forms::plan_json(*plan));
+}
+
 // The one way from a command to a change of the node.
 Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node,
                        const actuate::Wanted& wanted) {
   StopRequest stop;
   actuate::Doors doors = node.doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
-  const auto report = actuate::apply(doors, wanted, options_of(flags),
-                                     [&](const auto& event) { tell(context, event); });
-  if (!report) return failed(report.error());
+  Chronicle chronicle(context, node.state_dir,
+                      flags.again      ? "partita apply --again"
+                      : flags.rollback ? "partita rollback"
+                                       : "partita apply " + flags.plan,
+                      flags.why);
+  attach_plan(chronicle, context, flags);
+  const auto report = actuate::apply(doors, wanted, options_of(flags), [&](const auto& event) {
+    tell(context, event);
+    chronicle.hear(event);
+  });
+  std::vector<history::Event::Attachment> after;
+  if (const auto state = device::read_node(*node.open.driver); state)
+    after.push_back({"state", device::state_json(*state, load_occupants(context, node.state_dir))});
+  if (!report) {
+    chronicle.end(failed(report.error()), "", after);
+    return failed(report.error());
+  }
+  chronicle.end(
+      {}, fmt::format("{} steps in {:.2f} s", report->change.steps.size(), report->took.value),
+      after);
   complain(context, report->change.empty()
                         ? std::string("the node already matches; nothing to do")
                         : fmt::format("done in {:.2f} s ({:.2f} s predicted for the driver)",
                                       report->took.value, report->change.predicted.value));
-  return show(context, flags, report->change);
+  return show(context, flags, node, report->change);
 }
 
-Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
-  if (flags.plan.empty() && !flags.rollback) {
+// What the flags name: a file, or what the journal knows.
+Result<actuate::Wanted> named_target(Context& context, const ApplyFlags& flags,
+                                     const actuate::Doors& doors) {
+  if (flags.again) return actuate::again_target(doors);
+  return flags.rollback ? actuate::rollback_target(doors)
+                        : load_wanted(context, flags, doors.catalogue);
+}
+
+Result<Exit> run_apply(Context& context, ApplyFlags flags) {
+  if (flags.plan.empty() && !flags.rollback && !flags.again) {
     return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
   }
+  if (flags.again && (flags.rollback || !flags.plan.empty()))
+    return bad_input("--again", "is what was applied last: no PLAN, no --rollback");
   Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
   if (!node) return failed(node.error());
   FileLock lock;
@@ -172,15 +213,14 @@ Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
     lock = *std::move(taken);
   }
   const actuate::Doors doors = node->doors(context);
-  const Result<actuate::Wanted> wanted =
-      flags.rollback ? actuate::rollback_target(doors)
-                     : load_wanted(context, flags, *node->open.catalogue);
+  if (flags.again) flags.rollback = load_unfinished(context, node->state_dir).has_value();
+  const Result<actuate::Wanted> wanted = named_target(context, flags, doors);
   if (!wanted) return failed(wanted.error());
   if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
   if (flags.dry_run) {
     const auto change = actuate::preview(doors, *wanted, options_of(flags));
     if (!change) return failed(change.error());
-    return show(context, flags, *change);
+    return show(context, flags, *node, *change);
   }
   Result<Exit> exit = carry_out(context, flags, *node, *wanted);
   const auto unfinished = load_unfinished(context, node->state_dir);
@@ -194,6 +234,7 @@ Result<Exit> run_apply(Context& context, const ApplyFlags& flags) {
 void add_flags(CLI::App& command, ApplyFlags& flags) {
   add_device_flags(command, flags.device);
   add_state_dir(command, flags.state_dir);
+  add_why(command, flags.why);
   command.add_flag("--dry-run", flags.dry_run,
                    "Only print what would be done and how long it takes");
   command.add_flag("--explain", flags.explain,
@@ -214,13 +255,13 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
                             "its workers to be ready, 0: 300"),
          0, kMaxWait)
       ->type_name("SECONDS");
-  add_output(command, flags.output, {"text", "json"});
+  add_output(command, flags.output, {"text", "json", "svg"});
 }
 
 struct DrainFlags {
   std::vector<std::string> devices;
   DeviceFlags device;
-  std::string state_dir;
+  std::string state_dir, why;
   double timeout = 60;
 };
 
@@ -256,6 +297,8 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
   doors.interrupted = [&stop] { return stop.within(0); };
   const auto drained = actuate::drain(doors, *devices, {flags.timeout},
                                       [&](const auto& event) { tell(context, event); });
+  Chronicle chronicle(context, node->state_dir, "partita drain", flags.why);
+  chronicle.keep_drain(*devices, drained);
   if (!drained) return failed(drained.error());
   complain(context, "nothing runs there");
   return Exit::done;
@@ -271,6 +314,9 @@ Command add_apply(CLI::App& app) {
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
   command->add_flag("--rollback", flags->rollback, "Undo the last apply");
+  command->add_flag("--again", flags->again,
+                    "Apply what was applied last once more, for instance after a reboot, which MIG "
+                    "instances do not survive; a change that was cut short is undone");
   command
       ->add_option("--services", flags->services,
                    "Judge the plan by these services as well, as `partita verify` does; needs "
@@ -281,8 +327,10 @@ Command add_apply(CLI::App& app) {
   add_flags(*command, *flags);
   command->footer(
       "partita apply plan.json --dry-run\n"
+      "partita apply plan.json --dry-run --format svg -o change.svg\n"
       "partita apply plan.json --min-available 0.8 --format json\n"
-      "partita apply plan.json --driver sim --machine machine.yaml");
+      "partita apply plan.json --driver sim --machine machine.yaml\n"
+      "partita apply --again");
   return {command, [flags](Context& context) { return run_apply(context, *flags); }};
 }
 
@@ -303,6 +351,7 @@ Command add_drain(CLI::App& app) {
       ->required();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_dir);
+  add_why(*command, flags->why);
   within(command->add_option("--timeout", flags->timeout, "Seconds to wait"), 0, kMaxWait)
       ->type_name("SECONDS");
   command->footer("partita drain 0 --timeout 120");

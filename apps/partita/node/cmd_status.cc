@@ -1,36 +1,82 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
 
 #include "commands.h"
+#include "flags.h"
 #include "node/devices.h"
+#include "node/node_picture.h"
 #include "node/state_dir.h"
+#include "screen.h"
+#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
 
 struct StatusFlags {
   DeviceFlags device;
-  std::string state_directory;
+  std::string state_directory, interval = "2s";
+  bool watch = false;
+  int count = 0;
   Output output;
 };
+
+struct Seen {
+  device::NodeState state;
+  device::Occupants occupants;
+  std::optional<device::Unfinished> unfinished;
+};
+
+Result<Seen> look(Context& context, const StatusFlags& flags, const OpenDriver& opened) {
+  Result<device::NodeState> state = device::read_node(*opened.driver);
+  if (!state) return failed(state.error());
+  const std::string directory = state_directory(flags.state_directory, *state);
+  device::Occupants occupants = load_occupants(context, directory);
+  return Seen{*std::move(state), std::move(occupants), load_unfinished(context, directory)};
+}
+
+std::string content_of(const Context& context, const StatusFlags& flags, const Seen& seen,
+                       const hw::Catalogue& catalogue) {
+  if (flags.output.format == "json")
+    return device::state_json(seen.state, seen.occupants, seen.unfinished);
+  if (flags.output.format == "svg") return node_svg(seen.state, seen.occupants, catalogue);
+  return device::state_text(seen.state, seen.occupants, catalogue,
+                            {.colour = context.colour && flags.output.file.empty(),
+                             .width = context.width,
+                             .unfinished = seen.unfinished});
+}
+
+// Again and again: on a terminal a picture in place, else one after another; a file always has the
+// last.
+Result<Exit> watch(Context& context, const StatusFlags& flags, const OpenDriver& opened) {
+  const auto interval = parse_duration("--interval", flags.interval);
+  if (!interval) return failed(interval.error());
+  StopRequest stop;
+  std::optional<Screen> screen;
+  if (flags.output.file.empty() && flags.output.format == "text" && is_terminal(context))
+    screen.emplace(context.out);
+  for (int taken = 0; flags.count == 0 || taken < flags.count; ++taken) {
+    if (taken > 0 && stop.within(static_cast<std::int64_t>(interval->value * 1e9))) break;
+    const Result<Seen> seen = look(context, flags, opened);
+    if (!seen) return failed(seen.error());
+    const std::string content = content_of(context, flags, *seen, *opened.catalogue);
+    if (screen) {
+      screen->draw(first_lines(content, screen->height()));
+    } else if (auto written = deliver(context, flags.output, content); !written) {
+      return failed(written.error());
+    }
+  }
+  return Exit::done;
+}
 
 Result<Exit> run_status(Context& context, const StatusFlags& flags) {
   const Result<OpenDriver> opened = open_driver(context, flags.device);
   if (!opened) return failed(opened.error());
-  const Result<device::NodeState> state = device::read_node(*opened->driver);
-  if (!state) return failed(state.error());
-  const std::string directory = state_directory(flags.state_directory, *state);
-  const device::Occupants occupants = load_occupants(context, directory);
-  const std::optional<device::Unfinished> unfinished = load_unfinished(context, directory);
-  const std::string content =
-      flags.output.format == "json"
-          ? device::state_json(*state, occupants, unfinished)
-          : device::state_text(
-                *state, occupants, *opened->catalogue,
-                {.colour = context.colour && flags.output.file.empty(),
-                 .width = context.width,
-                 .unfinished = unfinished});
+  if (flags.watch) return watch(context, flags, *opened);
+  const Result<Seen> seen = look(context, flags, *opened);
+  if (!seen) return failed(seen.error());
+  const std::string content = content_of(context, flags, *seen, *opened->catalogue);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   return Exit::done;
@@ -44,9 +90,17 @@ Command add_status(CLI::App& app) {
   auto flags = std::make_shared<StatusFlags>();
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
-  add_output(*command, flags->output, {"text", "json"});
+  command->add_flag("--watch", flags->watch, "Again every --interval, until a signal");
+  command->add_option("--interval", flags->interval, "Time between two looks")
+      ->type_name("TIME")
+      ->default_str(flags->interval);
+  within(command->add_option("--count", flags->count, "End --watch after so many looks"), 1, 1e9)
+      ->type_name("N");
+  add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita status\n"
+      "partita status --watch\n"
+      "partita status --format svg -o node.svg\n"
       "partita status --driver sim --machine machine.yaml --format json -o state.json");
   return {command, [flags](Context& context) { return run_status(context, *flags); }};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "actuate/apply.h"
@@ -14,6 +15,7 @@
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
+#include "node/chronicle.h"
 #include "node/devices.h"
 #include "node/log_rotation.h"
 #include "node/mps_workers.h"
@@ -186,6 +188,41 @@ class Rotation {
   bool failing_ = false;
 };
 
+// Keeps in the history which workers are given up, each once until it is well again.
+class GivenUp {
+ public:
+  GivenUp(Context& context, const Paths& paths)
+      : chronicle_(context, std::filesystem::path(paths.state).parent_path().string(),
+                   "partita workers", "") {}
+
+  void look(const actuate::Supervisor& supervisor) {
+    if (!supervisor.troubled()) return known_.clear();
+    std::set<std::pair<std::string, int>> now;
+    for (const actuate::WorkerRecord& worker : supervisor.state().workers) {
+      if (!worker.given_up) continue;
+      now.emplace(worker.segment.device, worker.index);
+      if (!known_.contains({worker.segment.device, worker.index})) keep(worker);
+    }
+    known_ = now;
+  }
+
+ private:
+  void keep(const actuate::WorkerRecord& worker) {
+    chronicle_.keep(
+        {.kind = history::EventKind::health,
+         .cause = "it kept failing",
+         .subject = worker.segment.service,
+         .outcome = history::Outcome::failed,
+         .detail = fmt::format(
+             "worker {} on {} is given up after {} restarts{}", worker.index, worker.segment.device,
+             worker.restarts,
+             worker.last_status ? fmt::format(", last with status {}", *worker.last_status) : "")});
+  }
+
+  Chronicle chronicle_;
+  std::set<std::pair<std::string, int>> known_;
+};
+
 // Until everything is stopped, or settled under --once.
 Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths& paths,
                        actuate::Supervisor& supervisor) {
@@ -195,11 +232,13 @@ Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths&
   Follower follower(context, paths.assignment);
   bool stopping = false;
   Rotation rotation(context, flags);
+  GivenUp given_up(context, paths);
   while (true) {
     const std::int64_t now = context.clock.now_ns();
     if (!stopping) follower.look(supervisor);
     rotation.look(now);
     const std::int64_t next = supervisor.step(now);
+    given_up.look(supervisor);
     if (stopping && supervisor.stopped()) return Exit::done;
     if (flags.once && !stopping && supervisor.settled()) return Exit::done;
     if (flags.once && !stopping && supervisor.troubled())

@@ -5,6 +5,7 @@
 #include "actuate/apply.h"
 #include "actuate/assignment.h"
 #include "decide/input.h"
+#include "drivers/amd_smi/amd_smi_driver.h"
 #include "drivers/nvml_mig/nvml_driver.h"
 #include "drivers/sim/sim_driver.h"
 #include "flags.h"
@@ -39,7 +40,8 @@ Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDri
 
 Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
   if (!flags.machine.empty()) return bad_input("--machine", "only --driver sim has it");
-  auto driver = drivers::nvml_mig::open_nvml(*opened.catalogue);
+  auto driver = flags.driver == "amd" ? drivers::amd_smi::open_amd_smi(*opened.catalogue)
+                                      : drivers::nvml_mig::open_nvml(*opened.catalogue);
   if (!driver) {
     Error error = driver.error();
     if (error.code == ErrorCode::no_driver) error.message += "; --driver sim works without a GPU";
@@ -54,8 +56,8 @@ Result<OpenDriver> real(const DeviceFlags& flags, OpenDriver opened) {
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   one_of(command.add_option("--driver", flags.driver,
                             "Which GPUs. nvml: those of this machine, through NVIDIA's driver; "
-                            "sim: a simulated machine"),
-         {"nvml", "sim"})
+                            "amd: AMD's, through AMD SMI; sim: a simulated machine"),
+         {"nvml", "amd", "sim"})
       ->default_str(flags.driver);
   command
       .add_option("--machine", flags.machine,

@@ -14,7 +14,7 @@
 namespace partita::cli {
 
 struct DeviceFlags {
-  std::string driver = "nvml";  // or "sim"
+  std::string driver = "nvml";  // or "amd", "sim"
   std::string machine;          // description of the simulated machine; empty: $PARTITA_SIM
   std::string catalogue;        // directory; empty: the compiled-in one
 };

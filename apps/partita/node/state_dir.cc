@@ -56,7 +56,9 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open,
   Result<FileLock> lock = context.files.lock(path);
   if (lock || lock.error().code != ErrorCode::in_use) return lock;
   Error error = lock.error();
-  error.message += ": an apply, a rollback, a drain or a batch run changes this node";
+  error.message +=
+      ": an apply, a rollback, a drain or a batch run changes this node, or `partita agent` keeps "
+      "it, which is asked by `partita --server`";
   return failed(std::move(error));
 }
 

@@ -9,6 +9,7 @@
 #include "flags.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
+#include "serve/door/listener.h"
 #include "serve/front/front.h"
 #include "serve/front/tokens.h"
 #include "serve/grpc/grpc_front.h"

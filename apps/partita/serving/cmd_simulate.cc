@@ -97,7 +97,8 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
   const std::string content =
       flags.output.format == "json"
           ? sim::report_json(timed->report, options->seed, timed->events_per_second)
-          : report_text(played->problem, timed->report, *options);
+      : flags.output.format == "svg" ? report_svg(played->problem, timed->report, *options)
+                                     : report_text(played->problem, timed->report, *options);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());
   }
@@ -136,9 +137,10 @@ Command add_simulate(CLI::App& app) {
              "Exit 1 when a service meets its SLO for less than this share of its requests"),
          0, 1)
       ->type_name("SHARE");
-  add_output(*command, flags->output, {"text", "json"});
+  add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
+      "partita simulate plan.json ... --format svg -o latencies.svg\n"
       "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
       "partita simulate plan.json ... --dispatch per-process --lateness 0.3");
   return {command, [flags](Context& context) { return run_simulate(context, *flags); }};

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/table.h"
+#include "base/terminal.h"
+#include "forms/latency_svg.h"
 
 namespace partita::cli {
 
@@ -36,6 +38,25 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
              "{:016x}\n",
              percent(report.internal_slack), percent(report.external_fragmentation), report.load,
              options.duration.value, options.seed, report.log_hash);
+}
+
+std::string report_svg(const plan::ServingProblem& problem, const sim::ServingReport& report,
+                       const sim::ServingOptions& options) {
+  std::vector<forms::LatencyRow> rows;
+  for (const sim::ServiceReport& row : report.services) {
+    const auto service = std::ranges::find(problem.services, row.name, &plan::Service::name);
+    const bool known = service != problem.services.end();
+    rows.push_back({row.name, known ? service->slo.value : 0, row.p50.value, row.p95.value,
+                    row.p99.value, row.slo_attainment,
+                    (known ? service->percentile : plan::Service{}.percentile) / 100});
+  }
+  const std::string title =
+      fmt::format("Simulated: {} for {}", count_text(std::ssize(rows), "service"),
+                  duration_text(options.duration.value));
+  const std::string subtitle = fmt::format(
+      "load {:g} · seed {} · internal slack {}, external fragmentation {}", report.load,
+      options.seed, percent(report.internal_slack), percent(report.external_fragmentation));
+  return forms::latency_svg(title, subtitle, std::move(rows));
 }
 
 }  // namespace partita::cli

@@ -1,4 +1,4 @@
-// A simulation for people.
+// Simulations for people.
 #pragma once
 
 #include <string>
@@ -10,6 +10,10 @@ namespace partita::cli {
 // A table of the services, then the slack of the GPUs, the seed and the log's hash.
 std::string report_text(const plan::ServingProblem& problem, const sim::ServingReport& report,
                         const sim::ServingOptions& options);
+
+// The same as a picture.
+std::string report_svg(const plan::ServingProblem& problem, const sim::ServingReport& report,
+                       const sim::ServingOptions& options);
 
 // A share as a percentage that is rounded down, so that only a full share reads 100 %: "99.99 %".
 std::string percent(double share);

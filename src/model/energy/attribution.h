@@ -12,8 +12,12 @@
 
 namespace partita::energy {
 
-// By what the energy above idle is split: watts that a model expects; compute slices x activity;
-// compute slices; GR_ENGINE_ACTIVE as it is read (what Kepler does); equally.
+// How much kernels differ in watts that are equally busy on the same slices: a standard deviation.
+inline constexpr double kKernelsDiffer = 0.25;
+
+// By what the energy above idle is split: watts that a model expects (drawn up to a fifth of the
+// way to activity, as far as the model is unsure); compute slices x activity; compute slices;
+// GR_ENGINE_ACTIVE as it is read (what Kepler does); equally.
 enum class SplitRule { model, activity, slice, kepler, equal };
 // Who bears what the board takes without work: instances by compute slices (those of free slices
 // stay unassigned), the tenants that are there equally, or nobody.

@@ -127,6 +127,16 @@ struct CoLocation {
   std::vector<double> truth;  // joules above idle, per tenant
 };
 
+// The same rows without their first component, which is idle: what is left is fitted above it.
+inline CounterTable above_idle(CounterTable table) {
+  table.components.erase(table.components.begin());
+  for (CounterRow& row : table.rows) {
+    row.measured = std::max(1.0, row.measured - row.accesses.front());
+    row.accesses.erase(row.accesses.begin());
+  }
+  return table;
+}
+
 // What a model expects of a kernel on a whole board above idle, from counters that are off.
 struct Expected {
   double watts = 0, error = 0;
@@ -135,20 +145,26 @@ struct Expected {
 inline Expected expected(const EnergyModel& model, const CounterRow& kernel, double noise,
                          BoardIdle idle, Rng& rng) {
   std::vector<double> seen = kernel.accesses;
-  seen[0] = idle == BoardIdle::constant ? seen[0] - kVoltaConstant.value : 0;
+  const bool above = idle == BoardIdle::constant_and_static;  // what the model is fitted to
+  if (above) {
+    seen.erase(seen.begin());
+  } else {
+    seen[0] -= kVoltaConstant.value;
+  }
   double variance = 0;
   for (std::size_t c = 0; c < seen.size(); ++c) {
     seen[c] *= std::max(0.0, 1 + noise * gaussian(rng));
     variance += std::pow(noise * seen[c] * model.components[c].joules, 2);
   }
   const double watts = predict(model, seen);
-  const double missed = model.residual_scale * (watts + kVoltaConstant.value);
+  const double missed = model.residual_scale * (watts + (above ? 0 : kVoltaConstant.value));
   variance += missed * missed + std::pow(prediction_error(model, seen), 2);
   return {watts, std::sqrt(variance) / std::max(watts, 1e-9)};
 }
 
 // A random layout of seven slices with a kernel per instance, as busy as chance has it (0.1 to 1).
-// The model is fitted to all other kernels; every counter, and the readings of activity, are off by
+// The model is fitted to all other kernels, above idle where that differs between rows; every
+// counter, and the readings of activity, are off by
 // `noise`. Power is assumed to add up.
 inline CoLocation co_location(const CounterTable& kernels, std::uint64_t seed, double noise,
                               BoardIdle idle) {
@@ -166,7 +182,8 @@ inline CoLocation co_location(const CounterTable& kernels, std::uint64_t seed, d
   others.rows.clear();
   for (std::size_t k = 0; k < kernels.rows.size(); ++k)
     if (std::ranges::find(chosen, k) == chosen.end()) others.rows.push_back(kernels.rows[k]);
-  const auto model = fit(others, accelwattch_options());
+  const auto model =
+      fit(idle == BoardIdle::constant ? others : above_idle(others), accelwattch_options());
   CHECK(model.has_value());
 
   CoLocation out;

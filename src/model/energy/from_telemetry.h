@@ -62,7 +62,7 @@ TelemetryLedger ledger_of(const telemetry::Log& log, const std::vector<Board>& b
 // Relative standard deviation of the watts that kernels draw per busy slice, where nothing but
 // slices and activity is known: of the 25 kernels that AccelWattch measured on Volta
 // (data/published/accelwattch), board power above its constant part.
-inline constexpr double kActivityError = 0.25;
+inline constexpr double kActivityError = kKernelsDiffer;
 
 // Rows for fit(): mean watts of a board over at least `length`, and what its instances did. A
 // component that no sample tells or uses is left out. Refused: no board with activity and power.

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/unix_socket.h"
 #include "remote/net/deadline.h"
 #include "remote/net/ring_channel.h"
 #include "remote/net/socket_channel.h"
-#include "remote/net/unix_address.h"
 
 namespace partita::remote {
 namespace {
@@ -44,33 +44,12 @@ bool send_offer(int fd, const RingOffer* rings) {
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kBeside * sizeof(int))> control{};
+  PassedRoom room;
   if (rings != nullptr) {
     const std::array<int, kBeside> beside{rings->mine.memory.get(), rings->room.get()};
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof beside);
-    std::memcpy(CMSG_DATA(part), beside.data(), sizeof beside);
+    pass_beside(message, beside, room);
   }
   return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof offer;
-}
-
-std::vector<Descriptor> descriptors_of(msghdr& message) {
-  std::vector<Descriptor> found;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + (i * sizeof(int)), sizeof fd);
-      found.emplace_back(fd);
-    }
-  }
-  return found;
 }
 
 struct ReceivedOffer {
@@ -81,13 +60,12 @@ struct ReceivedOffer {
 Result<ReceivedOffer> receive_offer(const std::string& path, int fd, const Deadline& deadline) {
   Offer offer;
   iovec piece{&offer, sizeof offer};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kBeside * sizeof(int))> control;
+  PassedRoom room;
   for (;;) {
     msghdr message{};
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    take_beside(message, room);
     const ssize_t size = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) {
@@ -95,7 +73,7 @@ Result<ReceivedOffer> receive_offer(const std::string& path, int fd, const Deadl
       return failed({ErrorCode::timeout, "nobody accepted the connection in time", path});
     }
     if (size <= 0) return failed({ErrorCode::lost, "the server closed the connection", path});
-    ReceivedOffer received{.rings = offer.rings != 0, .beside = descriptors_of(message)};
+    ReceivedOffer received{.rings = offer.rings != 0, .beside = passed_beside(message)};
     if (size != sizeof offer || offer.mark != kOfferMark ||
         received.beside.size() != (received.rings ? kBeside : 0)) {
       return bad_input(path, "what listens here is no server of this version");
@@ -136,12 +114,9 @@ class UnixListener final : public Listener {
  private:
   Result<Accepted> greet(Descriptor fd) {
     widen(fd.get());
-    ucred who{};
-    socklen_t size = sizeof who;
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) {
-      return unix_error(path_, "cannot read who connects");
-    }
-    Accepted accepted{.channel = nullptr, .pid = who.pid, .uid = who.uid, .address = "unix"};
+    const auto who = unix_peer(fd.get());
+    if (!who) return failed(who.error());
+    Accepted accepted{.channel = nullptr, .pid = who->pid, .uid = who->uid, .address = "unix"};
     if (form_ == UnixForm::rings) {
       auto offer = make_rings(std::move(fd));
       if (!offer) return failed(offer.error());

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/unix_socket.h"
+
 namespace partita::remote::server {
 
 Result<std::pair<Descriptor, Descriptor>> message_pair() {
@@ -21,17 +23,9 @@ bool send_bytes(int socket, Bytes bytes, std::span<const int> descriptors) {
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxPassed * sizeof(int))> control{};
-  if (descriptors.size() > kMaxPassed) return false;
-  if (!descriptors.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    cmsghdr* const part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-    std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size_bytes());
-  }
+  if (descriptors.size() > kMostPassed) return false;
+  PassedRoom room;
+  pass_beside(message, descriptors, room);
   const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   return sent == static_cast<ssize_t>(bytes.size());
 }
@@ -42,25 +36,16 @@ Arrival receive_bytes(int socket, std::span<std::byte> into, std::vector<Descrip
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxPassed * sizeof(int))> control{};
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  PassedRoom room;
+  take_beside(message, room);
   const int flags = MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT);
   ssize_t got = -1;
   do {
     got = ::recvmsg(socket, &message, flags);
   } while (got < 0 && errno == EINTR);
   if (got < 0 && errno == EAGAIN) return Arrival::none;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); got >= 0 && part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      descriptors.emplace_back(fd);
-    }
-  }
+  if (got >= 0)
+    for (Descriptor& one : passed_beside(message)) descriptors.push_back(std::move(one));
   return got == static_cast<ssize_t>(into.size()) ? Arrival::came : Arrival::gone;
 }
 

@@ -15,8 +15,6 @@
 
 namespace partita::remote::server {
 
-inline constexpr std::size_t kMaxPassed = 4;  // descriptors beside a message
-
 // A pair of such sockets.
 Result<std::pair<Descriptor, Descriptor>> message_pair();
 

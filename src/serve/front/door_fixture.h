@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "serve/door/test_client.h"
 #include "serve/front/fake_backend.h"
 #include "serve/front/front.h"
-#include "serve/front/test_client.h"
 
 namespace partita::serve::test {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "serve/door/loop.h"
 #include "serve/front/backend.h"
-#include "serve/front/loop.h"
 #include "serve/front/options.h"
 
 namespace partita::serve {
@@ -35,8 +35,5 @@ class Front {
   explicit Front(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-// Lets this process have as many descriptors as its hard limit says; a connection needs one.
-void raise_descriptor_limit();
 
 }  // namespace partita::serve

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "serve/front/access_log.h"
-#include "serve/front/address.h"
+#include "serve/door/access_log.h"
+#include "serve/door/address.h"
+#include "serve/door/listener.h"
+#include "serve/door/test_certificate.h"
 #include "serve/front/door_fixture.h"
 
 namespace partita::serve {
@@ -191,40 +193,8 @@ TEST_F(DoorsTest, AnOpenAddressNeedsTlsAndTokens) {
 
 // ---- TLS
 
-struct Certificate {
-  std::string certificate, key;
-};
-
-Certificate make_certificate(const std::filesystem::path& folder) {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* certificate = X509_new();
-  X509_set_version(certificate, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
-  X509_gmtime_adj(X509_getm_notBefore(certificate), -60);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-  X509_set_pubkey(certificate, key);
-  X509_NAME* name = X509_get_subject_name(certificate);
-  const auto* text = reinterpret_cast<const unsigned char*>("localhost");
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, text, -1, -1, 0);
-  X509_set_issuer_name(certificate, name);
-  X509_sign(certificate, key, EVP_sha256());
-  const Certificate files{folder / "cert.pem", folder / "key.pem"};
-  const auto write = [](const std::string& file, auto&& print) {
-    BIO* out = BIO_new_file(file.c_str(), "w");
-    print(out);
-    BIO_free(out);
-  };
-  write(files.certificate, [&](BIO* out) { PEM_write_bio_X509(out, certificate); });
-  write(files.key, [&](BIO* out) {
-    PEM_write_bio_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr);
-  });
-  X509_free(certificate);
-  EVP_PKEY_free(key);
-  return files;
-}
-
 TEST_F(DoorsTest, TheSameRequestsGoThroughTls) {
-  const Certificate files = make_certificate(folder);
+  const test::Certificate files = test::make_certificate(folder);
   FrontOptions options;
   options.tls_certificate = files.certificate;
   options.tls_key = files.key;
@@ -283,7 +253,7 @@ TEST_F(DoorsTest, TheSameRequestsGoThroughTls) {
 }
 
 TEST_F(DoorsTest, ACertificateThatCannotBeUsedIsNamed) {
-  const Certificate files = make_certificate(folder);
+  const test::Certificate files = test::make_certificate(folder);
   FrontOptions options{
       .listen = "127.0.0.1:0", .tls_certificate = "/nowhere", .tls_key = files.key};
   EXPECT_EQ(Front::open(*loop, backend, options).error().context, "/nowhere");

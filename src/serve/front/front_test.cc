@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "serve/front/fake_backend.h"
+#include "serve/front/door_fixture.h"
 
 namespace partita::serve {
 namespace {
@@ -270,7 +270,8 @@ TEST_F(FrontTest, AClientThatLeavesFreesItsSlot) {
 
 TEST_F(FrontTest, SlowClientsAreToldSoAndTheirSlotsFreed) {
   FrontOptions options;
-  options.limits = {.idle_ns = 300 * kMilli, .head_ns = 20 * kMilli, .body_grace_ns = 20 * kMilli};
+  options.limits.idle_ns = 300 * kMilli;
+  options.limits.head_ns = options.limits.body_grace_ns = 20 * kMilli;
   open(options);
   RawClient idle = client();
   RawClient slow_head = client();

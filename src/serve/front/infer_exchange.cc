@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "serve/front/exchange.h"
+#include "serve/front/gateway_exchange.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/bind.h"
 #include "serve/oip/infer_request.h"
@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::size_t kMaxBinaryJson = 1u << 20;  // the JSON before binary tensors
 
-class InferExchange final : public Exchange {
+class InferExchange final : public GatewayExchange {
  public:
   InferExchange(Door& door, RequestFacts facts, std::string name)
-      : Exchange(door, std::move(facts)) {
+      : GatewayExchange(door, std::move(facts)) {
     service = std::move(name);
   }
 

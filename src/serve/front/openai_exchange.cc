@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "serve/front/exchange.h"
+#include "serve/front/gateway_exchange.h"
 #include "serve/oip/json_scan.h"
 
 namespace partita::serve {
@@ -24,9 +24,9 @@ Reply openai_error(int status, std::string_view message) {
   return reply;
 }
 
-class OpenaiExchange final : public Exchange {
+class OpenaiExchange final : public GatewayExchange {
  public:
-  using Exchange::Exchange;
+  using GatewayExchange::GatewayExchange;
   Step begin() override;
   Step on_text() override;
   void finish() override;

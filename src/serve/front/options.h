@@ -7,27 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "serve/door/access_log.h"
+#include "serve/door/exchange.h"
 #include "serve/front/tokens.h"
 
 namespace partita::serve {
 
-// Times are nanoseconds. What happens at a limit is said in docs/serving.md.
-struct FrontLimits {
-  std::size_t connections = 16'384;
-  std::int64_t idle_ns = 75'000'000'000;        // between requests
-  std::int64_t head_ns = 10'000'000'000;        // from a head's first byte to its last
-  std::int64_t body_grace_ns = 10'000'000'000;  // for a body or an answer, besides its length by
-  std::int64_t bytes_per_second = 65'536;       // ... this rate, the slowest that is let in
+// What happens at a limit is said in docs/serving.md.
+struct FrontLimits : DoorLimits {
   std::size_t body_bytes = 1u << 30;
   std::size_t json_bytes = 64u << 20;             // of a request's JSON
   std::size_t json_bytes_in_flight = 256u << 20;  // of all requests
-  std::size_t stream_bytes = 4u << 20;            // of an answer that its client does not fetch
-};
-
-struct AccessLogOptions {
-  std::string file = {};  // none: no log
-  std::size_t rotate_bytes = 64u << 20;
-  int keep = 5;  // FILE.1 to FILE.5
 };
 
 struct FrontOptions {

@@ -114,24 +114,24 @@ Reply metrics(const Door& door) {
   reply.text +=
       "# HELP partita_http_connections Connections of the HTTP front door.\n"
       "# TYPE partita_http_connections gauge\npartita_http_connections " +
-      std::to_string(door.connections) +
+      std::to_string(door.counts.connections) +
       "\n# HELP partita_http_answers_total Answers of the HTTP front door.\n"
       "# TYPE partita_http_answers_total counter\n";
-  for (std::size_t i = 2; i < door.answers.size(); ++i)
+  for (std::size_t i = 2; i < door.counts.answers.size(); ++i)
     reply.text += "partita_http_answers_total{status=\"" + std::to_string(i) + "xx\"} " +
-                  std::to_string(door.answers[i]) + "\n";
+                  std::to_string(door.counts.answers[i]) + "\n";
   reply.text +=
       "# HELP partita_http_abandoned_total Requests whose client left before the answer.\n"
       "# TYPE partita_http_abandoned_total counter\npartita_http_abandoned_total " +
-      std::to_string(door.abandoned) + "\n";
+      std::to_string(door.counts.abandoned) + "\n";
   return reply;
 }
 
 // Registers a region: the one route besides inference that reads a body.
-class RegisterExchange final : public Exchange {
+class RegisterExchange final : public GatewayExchange {
  public:
   RegisterExchange(Door& door, RequestFacts facts, std::string region)
-      : Exchange(door, std::move(facts)), region_(std::move(region)) {}
+      : GatewayExchange(door, std::move(facts)), region_(std::move(region)) {}
   Step begin() override {
     text_wanted = facts_.content_length;
     return take_budget(kMaxRegisterBytes) ? Step::text : Step::answer;
@@ -242,7 +242,8 @@ std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFact
     return error_reply(411, "send Content-Length; Transfer-Encoding is not taken");
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
     return error_reply(415, "send the body without Content-Encoding");
-  if (head.method == Method::other) return error_reply(501, "GET, HEAD and POST are taken");
+  if (head.method == Method::other || head.method == Method::put)
+    return error_reply(501, "GET, HEAD and POST are taken");
   if (door.options.tokens.empty() || is_open(facts.path)) return std::nullopt;
   facts.token = find_token(door.options.tokens, head.authorization);
   if (facts.token != nullptr) return std::nullopt;

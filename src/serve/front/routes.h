@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "serve/front/exchange.h"
-#include "serve/front/http_head.h"
+#include "serve/door/http_head.h"
+#include "serve/front/gateway_exchange.h"
 
 namespace partita::serve {
 

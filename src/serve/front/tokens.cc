@@ -2,18 +2,11 @@
 
 #include <algorithm>
 
+#include "serve/door/constant_time.h"
+
 namespace partita::serve {
 
 namespace {
-
-bool equal_in_constant_time(std::string_view secret, std::string_view candidate) {
-  unsigned difference = secret.size() == candidate.size() ? 0 : 1;
-  for (std::size_t i = 0; i < candidate.size(); ++i) {
-    const char other = secret.empty() ? '\0' : secret[i % secret.size()];
-    difference |= static_cast<unsigned char>(candidate[i] ^ other);
-  }
-  return difference == 0;
-}
 
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
@@ -67,12 +60,8 @@ Result<std::vector<Token>> parse_tokens(const std::string& file, std::string_vie
 }
 
 const Token* find_token(const std::vector<Token>& tokens, std::string_view authorization) {
-  constexpr std::string_view kScheme = "bearer ";
-  const std::string_view scheme = authorization.substr(0, kScheme.size());
-  const bool bearer = std::equal(scheme.begin(), scheme.end(), kScheme.begin(), kScheme.end(),
-                                 [](char a, char b) { return (a | 0x20) == b || a == b; });
-  if (!bearer) return nullptr;
-  const std::string_view candidate = authorization.substr(kScheme.size());
+  const std::string_view candidate = bearer_of(authorization);
+  if (candidate.data() == nullptr) return nullptr;
   const Token* found = nullptr;
   for (const Token& token : tokens)  // all of them, whichever it is
     if (equal_in_constant_time(token.secret, candidate)) found = &token;

@@ -338,7 +338,7 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
   Impl* inside = impl.get();
   Result<std::unique_ptr<WorkerLinks>> links = WorkerLinks::open(
       loop, options.link_path,
-      {.heard = [inside](WorkerId worker, const Peer& peer,
+      {.heard = [inside](WorkerId worker, const UnixPeer& peer,
                          Frame frame) { inside->heard(worker, peer, std::move(frame)); },
        .gone = [inside](WorkerId worker, const std::string& why) { inside->gone(worker, why); }});
   if (!links) return failed(links.error());

@@ -13,7 +13,7 @@
 
 #include "serve/brain/service_brain.h"
 #include "serve/front/backend.h"
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 
 namespace partita::serve {
 

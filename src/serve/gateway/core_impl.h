@@ -97,8 +97,8 @@ struct Core::Impl {
   LiveRequest& request(RequestId id);
 
   // ---- workers
-  void heard(WorkerId worker, const Peer& peer, Frame frame);
-  void greet(WorkerId worker, const Peer& peer, const Hello& hello);
+  void heard(WorkerId worker, const UnixPeer& peer, Frame frame);
+  void greet(WorkerId worker, const UnixPeer& peer, const Hello& hello);
   std::string admit_model(LiveService& service, const ModelSpec& model);
   void ready(WorkerId worker, Seat& seat, const Ready& ready);
   void done(WorkerId worker, Seat& seat, const Done& done);

@@ -89,7 +89,7 @@ void Core::Impl::refuse(WorkerId worker, const std::string& why) {
   if (seats.contains(worker)) gone(worker, why);
 }
 
-void Core::Impl::heard(WorkerId worker, const Peer& peer, Frame heard) {
+void Core::Impl::heard(WorkerId worker, const UnixPeer& peer, Frame heard) {
   if (const Hello* hello = std::get_if<Hello>(&heard)) return greet(worker, peer, *hello);
   const auto found = seats.find(worker);
   if (found == seats.end()) return refuse(worker, "it did not say HELLO first");
@@ -126,7 +126,7 @@ std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model
   return "";
 }
 
-void Core::Impl::greet(WorkerId worker, const Peer& peer, const Hello& hello) {
+void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello) {
   if (seats.contains(worker)) return refuse(worker, "it said HELLO twice");
   if (hello.version != kLinkVersion) {
     return refuse(worker, fmt::format("it speaks version {} of the link, not {}", hello.version,

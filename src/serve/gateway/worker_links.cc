@@ -31,7 +31,7 @@ void WorkerLinks::accept() {
   while (true) {
     Result<std::optional<Connection>> connection = listener_.accept();
     if (!connection || !*connection) return;
-    const Result<Peer> peer = (*connection)->peer();
+    const Result<UnixPeer> peer = (*connection)->peer();
     if (!peer) continue;
     const WorkerId id = next_++;
     auto link = std::make_unique<Link>(Link{.connection = **std::move(connection), .peer = *peer});

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "serve/brain/service_brain.h"
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 #include "serve/link/connection.h"
 #include "serve/wire/frames.h"
 
@@ -25,7 +25,7 @@ class WorkerLinks {
  public:
   // Every call names the worker by the number it got when it connected; never used again.
   struct Listens {
-    std::function<void(WorkerId, const Peer&, Frame)> heard;
+    std::function<void(WorkerId, const UnixPeer&, Frame)> heard;
     std::function<void(WorkerId, const std::string& why)> gone;
   };
   static Result<std::unique_ptr<WorkerLinks>> open(Loop& loop, const std::string& path,
@@ -45,7 +45,7 @@ class WorkerLinks {
   };
   struct Link {
     Connection connection;
-    Peer peer;
+    UnixPeer peer;
     std::int64_t heard = 0;
     Loop::Watch watch = {};
     std::deque<Waiting> waiting = {};

@@ -18,7 +18,7 @@
 #include <sstream>
 #include <utility>
 
-#include "serve/front/address.h"
+#include "serve/door/address.h"
 #include "serve/oip/grpc_messages.h"
 
 namespace partita::serve {

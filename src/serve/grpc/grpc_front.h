@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "serve/front/backend.h"
-#include "serve/front/loop.h"
+#include "serve/door/loop.h"
 #include "serve/front/tokens.h"
 
 namespace partita::serve {

@@ -36,11 +36,23 @@ std::vector<ServedService> served_by(const actuate::Assignment& assignment) {
   return list;
 }
 
+actuate::GatewayRequests requests_of(const ServiceView& service) {
+  const ServiceCounters& counted = service.counters;
+  actuate::GatewayRequests requests{
+      .arrived = counted.offered,
+      .in_slo = counted.in_slo,
+      .missed = counted.completed - counted.in_slo + counted.failed + counted.expired,
+      .shed = counted.refused_full + counted.refused_miss + counted.refused_worker};
+  if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
+  return requests;
+}
+
 actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment) {
   actuate::GatewayState state;
   state.revision = assignment.revision;
   for (const ServiceView& service : core.service_views())
-    state.services.push_back({service.name, service.capacity_rps, service.planned_rps});
+    state.services.push_back(
+        {service.name, service.capacity_rps, service.planned_rps, requests_of(service)});
   std::map<std::pair<std::string, int>, actuate::GatewayWorker> workers;
   for (const WorkerView& view : core.worker_views()) {
     if (view.state == "warming") continue;

@@ -28,6 +28,9 @@ inline constexpr Nanos kUnsaidSlo = 1'000'000'000;
 // What the gateway serves by that assignment: services with segments, by name.
 std::vector<ServedService> served_by(const actuate::Assignment& assignment);
 
+// What became of a service's requests, as gateway.json says it.
+actuate::GatewayRequests requests_of(const ServiceView& service);
+
 // What it says of itself. `self` and `written_s` are filled in by the caller.
 actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment);
 

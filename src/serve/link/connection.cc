@@ -5,11 +5,10 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 namespace partita::serve {
 namespace {
@@ -21,75 +20,25 @@ tl::unexpected<Error> system_error(const std::string& context, std::string_view 
   return environment_error(context, fmt::format("{}: {}", doing, std::strerror(error)));
 }
 
-// The address of a socket file, however long its path is: a long one is reached through a
-// descriptor of its directory, which lives as long as this.
-class SocketAddress {
- public:
-  static Result<SocketAddress> of(const std::string& path) {
-    const std::size_t slash = path.rfind('/');
-    std::string name = path;
-    Descriptor folder{-1};
-    if (path.size() >= sizeof(sockaddr_un::sun_path) && slash != std::string::npos) {
-      folder =
-          Descriptor(::open(path.substr(0, slash + 1).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-      if (folder.get() < 0) return system_error(path, "cannot open its directory", errno);
-      name = fmt::format("/proc/self/fd/{}/{}", folder.get(), path.substr(slash + 1));
-    }
-    if (name.empty() || name.size() >= sizeof(sockaddr_un::sun_path) ||
-        name.find('\0') != std::string::npos) {
-      return bad_input(path, "this cannot be the name of a socket");
-    }
-    return SocketAddress(std::move(folder), name);
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
-  static socklen_t size() { return sizeof(sockaddr_un); }
-
- private:
-  SocketAddress(Descriptor folder, const std::string& name) : folder_(std::move(folder)) {
-    address_.sun_family = AF_UNIX;
-    std::memcpy(address_.sun_path, name.data(), name.size());
-  }
-
-  Descriptor folder_;
-  sockaddr_un address_{};
-};
-
 // Whether a living process listens at this address.
-bool answers(const SocketAddress& address) {
+bool answers(const UnixAddress& address) {
   const Descriptor probe(::socket(AF_UNIX, kSocketType, 0));
   if (probe.get() < 0) return false;
-  return ::connect(probe.get(), address.get(), SocketAddress::size()) == 0 || errno == EAGAIN;
+  return ::connect(probe.get(), address.get(), UnixAddress::size()) == 0 || errno == EAGAIN;
 }
 
 tl::unexpected<Error> in_use(const std::string& path) {
   return failed({ErrorCode::in_use, "a gateway already listens here; stop it first", path});
 }
 
-// The descriptor that came with a message; of several the first, the others are closed.
-Descriptor descriptor_of(msghdr& message) {
-  Descriptor first{-1};
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + (i * sizeof(int)), sizeof fd);
-      Descriptor next(fd);
-      if (first.get() < 0) first = std::move(next);
-    }
-  }
-  return first;
-}
-
 }  // namespace
 
 Result<Connection> Connection::connect(const std::string& path) {
-  const auto address = SocketAddress::of(path);
+  const auto address = UnixAddress::of(path);
   if (!address) return failed(address.error());
   Descriptor fd(::socket(AF_UNIX, kSocketType, 0));
   if (fd.get() < 0) return system_error(path, "cannot make a socket", errno);
-  if (::connect(fd.get(), address->get(), SocketAddress::size()) == 0) {
+  if (::connect(fd.get(), address->get(), UnixAddress::size()) == 0) {
     return Connection(std::move(fd));
   }
   if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN) {
@@ -98,30 +47,15 @@ Result<Connection> Connection::connect(const std::string& path) {
   return system_error(path, "cannot connect", errno);
 }
 
-Result<Peer> Connection::peer() const {
-  ucred who{};
-  socklen_t size = sizeof who;
-  if (::getsockopt(fd(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) {
-    return system_error("link", "cannot read who connects", errno);
-  }
-  return Peer{.pid = who.pid, .uid = who.uid};
-}
+Result<UnixPeer> Connection::peer() const { return unix_peer(fd()); }
 
 Result<bool> Connection::send(std::string_view frame, int descriptor) {
   iovec piece{const_cast<char*>(frame.data()), frame.size()};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  if (descriptor >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
-  }
+  PassedRoom room;
+  pass_beside(message, std::span(&descriptor, descriptor >= 0 ? 1 : 0), room);
   for (;;) {
     if (::sendmsg(fd(), &message, MSG_NOSIGNAL) >= 0) return true;
     if (errno == EAGAIN || errno == ENOBUFS) return false;
@@ -131,26 +65,25 @@ Result<bool> Connection::send(std::string_view frame, int descriptor) {
 
 Result<Received> Connection::receive(std::span<char> buffer) {
   iovec piece{buffer.data(), buffer.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
+  PassedRoom room;
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   for (;;) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    take_beside(message, room);
     const ssize_t size = ::recvmsg(fd(), &message, MSG_CMSG_CLOEXEC);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return Received{};
     if (size < 0 && errno == ECONNRESET) return Received{.kind = Received::Kind::ended};
     if (size < 0) return system_error("link", "cannot receive", errno);
-    Descriptor beside = descriptor_of(message);
+    std::vector<Descriptor> beside = passed_beside(message);
     if (size == 0) return Received{.kind = Received::Kind::ended};  // nobody sends empty frames
     if ((message.msg_flags & MSG_TRUNC) != 0) {
       return bad_input("link", fmt::format("a frame of more than {} bytes", buffer.size()));
     }
     return Received{.kind = Received::Kind::frame,
                     .bytes = buffer.first(static_cast<std::size_t>(size)),
-                    .descriptor = std::move(beside)};
+                    .descriptor = beside.empty() ? Descriptor(-1) : std::move(beside.front())};
   }
 }
 
@@ -162,7 +95,7 @@ Listener::~Listener() {
 }
 
 Result<Listener> Listener::open(const std::string& path) {
-  const auto address = SocketAddress::of(path);
+  const auto address = UnixAddress::of(path);
   if (!address) return failed(address.error());
   Descriptor lock(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly));
   if (lock.get() < 0) return system_error(path + ".lock", "cannot open it", errno);
@@ -176,7 +109,7 @@ Result<Listener> Listener::open(const std::string& path) {
   if (fd.get() < 0) return system_error(path, "cannot make a socket", errno);
   // The file gets the socket's own mode, so that nobody else can connect even for a moment.
   if (::fchmod(fd.get(), kOwnerOnly) != 0 ||
-      ::bind(fd.get(), address->get(), SocketAddress::size()) != 0) {
+      ::bind(fd.get(), address->get(), UnixAddress::size()) != 0) {
     return system_error(path, "cannot make the socket", errno);
   }
   if (::listen(fd.get(), kBacklog) != 0) {

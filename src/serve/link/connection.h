@@ -11,17 +11,11 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "base/unix_socket.h"
 
 namespace partita::serve {
 
 inline constexpr int kBacklog = 128;  // workers that wait to be accepted
-
-// Who is at the other end, as the kernel says it.
-struct Peer {
-  std::int64_t pid = 0;
-  std::uint32_t uid = 0;
-  bool operator==(const Peer&) const = default;
-};
 
 struct Received {
   enum class Kind : std::uint8_t { frame, nothing_yet, ended };
@@ -38,7 +32,7 @@ class Connection {
   explicit Connection(Descriptor fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
-  Result<Peer> peer() const;
+  Result<UnixPeer> peer() const;
   // True: sent whole, with a copy of `descriptor` (-1: none). False: the other end is slow and the
   // socket is full; again once it is writable. An Error: the other end is gone.
   Result<bool> send(std::string_view frame, int descriptor = -1);

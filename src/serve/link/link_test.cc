@@ -49,7 +49,7 @@ TEST_F(Link, CarriesFramesAndSaysWhoIsThere) {
   auto accepted = listener->accept();
   ASSERT_TRUE(accepted && accepted->has_value());
   Connection& gateway = **accepted;
-  EXPECT_EQ(*gateway.peer(), (Peer{.pid = ::getpid(), .uid = ::geteuid()}));
+  EXPECT_EQ(*gateway.peer(), (UnixPeer{.pid = ::getpid(), .uid = ::geteuid()}));
   EXPECT_EQ(next(gateway).kind, Received::Kind::nothing_yet);
   EXPECT_TRUE(*worker->send("one"));
   EXPECT_TRUE(*worker->send(std::string("t\0wo", 4)));

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "serve/load/http_stream.h"
+#include "serve/dial/http_stream.h"
 #include "serve/load/load_tally.h"
 #include "base/url.h"
 #include "sim/arrivals.h"

@@ -129,6 +129,14 @@ class Blame {
     for (std::size_t t = 0; t < rises.size(); ++t) lost_[t] += lost * rises[t] / all;
   }
 
+  // Of a block, by each tenant's own heat.
+  std::vector<double> rises(std::size_t block) const {
+    std::vector<double> rises;
+    for (const thermal::ReducedModel& model : models_)
+      rises.push_back(std::max(0.0, model.block_temperatures()[block] - model.ambient()));
+    return rises;
+  }
+
   std::vector<TenantHeat> heat() {
     const double all = std::accumulate(lost_.begin(), lost_.end(), 0.0);
     for (std::size_t t = 0; t < heat_.size(); ++t)
@@ -211,9 +219,22 @@ class Simulation {
     run_.mean_k += now_ * seconds;
     run_.clock_share[static_cast<std::size_t>(clock)] += seconds;
     ++run_.epochs;
-    if (dtm_.tenants.empty()) return;
-    blame_.epoch(pace.dynamic, (1 - pace.rate) * seconds, static_cast<int>(hot - kelvin.begin()),
-                 seconds);
+    const auto block = static_cast<std::size_t>(hot - kelvin.begin());
+    if (!dtm_.tenants.empty()) {
+      blame_.epoch(pace.dynamic, (1 - pace.rate) * seconds, static_cast<int>(block), seconds);
+    }
+    if (dtm_.moments > 0 && run_.epochs % stride_ == 0) keep(clock, block);
+  }
+
+  // How long a run is shows at its end: when there are too many moments every other one goes.
+  void keep(int clock, std::size_t block) {
+    run_.moments.push_back({run_.seconds, now_, dtm_.clocks.mhz[static_cast<std::size_t>(clock)],
+                            blame_.rises(block)});
+    if (run_.moments.size() <= dtm_.moments) return;
+    for (std::size_t i = 0; 2 * i + 1 < run_.moments.size(); ++i)
+      run_.moments[i] = std::move(run_.moments[2 * i + 1]);
+    run_.moments.resize(run_.moments.size() / 2);
+    stride_ *= 2;
   }
 
   // Rows last for many epochs: what their powers do is worked out once for each.
@@ -235,6 +256,7 @@ class Simulation {
   std::unique_ptr<Prediction> prediction_;
   DtmRun run_;
   double now_ = 0;
+  long stride_ = 1;  // epochs from one kept moment to the next
   std::size_t row_ = SIZE_MAX;  // that row_drive_ and the sums are of
   std::vector<double> idle_drive_, row_drive_, drive_;
   double idle_sum_ = 0, row_sum_ = 0;

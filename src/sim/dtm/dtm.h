@@ -52,6 +52,7 @@ struct DtmCase {
   double sensor_step_k = 0;  // sensors round down to it; 0: exact
   double power_error = 0;    // predictive: by which share it takes powers wrongly
   std::vector<HotTenant> tenants;
+  std::size_t moments = 0;  // of a run to keep, evenly spread: between half as many and this
 };
 
 struct TenantHeat {
@@ -59,6 +60,12 @@ struct TenantHeat {
   double energy_j = 0;  // of its blocks above idle
   double throttle_share =
       0;  // of the work lost to throttling: its part in the hottest block's rise
+};
+
+// A run at the end of an epoch.
+struct DtmMoment {
+  double at_s = 0, hottest_k = 0, mhz = 0;
+  std::vector<double> rises_k;  // of the hottest block, by each tenant's own heat
 };
 
 struct DtmRun {
@@ -69,6 +76,7 @@ struct DtmRun {
   std::vector<double> clock_share;  // of the time, per clock
   long epochs = 0;
   std::vector<TenantHeat> tenants;
+  std::vector<DtmMoment> moments;  // DtmCase::moments
 };
 
 // `model`'s interval is the epoch; the run begins with idle power settled. `cap` in kelvin.

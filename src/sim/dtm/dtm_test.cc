@@ -153,6 +153,38 @@ TEST(Dtm, TheTenantThatHeatsIsTheOneThatThrottles) {
   EXPECT_GT(response[0][0], response[0][1]);
 }
 
+// Moments are of the run itself: evenly spread, and the tenants' parts add up to the rise when all
+// power is theirs.
+TEST(Dtm, MomentsAreThoseOfTheRun) {
+  const auto model = small_model();
+  DtmCase dtm = small_case();
+  dtm.idle_watts = {0, 0};
+  dtm.tenants = {{"hot", {0}}, {"cool", {1}}};
+  const HotWork work = {"both", {{20, 2}}, Seconds{0.02}, Seconds{1}, 0.1};
+  const DtmRun bare = run_dtm(model, dtm, work, model.ambient() + 8, Governing::step);
+  EXPECT_TRUE(bare.moments.empty());
+  for (const std::size_t most : {std::size_t{100}, std::size_t{100'000}}) {
+    dtm.moments = most;
+    const DtmRun run = run_dtm(model, dtm, work, model.ambient() + 8, Governing::step);
+    EXPECT_EQ(run.energy_j, bare.energy_j) << "watching changes nothing";
+    ASSERT_LE(run.moments.size(), most);
+    ASSERT_GE(run.moments.size(), std::min<std::size_t>(most / 2, run.epochs));
+    double before = 0, longest = 0, shortest = 1e9, hottest = 0;
+    for (const DtmMoment& moment : run.moments) {
+      longest = std::max(longest, moment.at_s - before);
+      shortest = std::min(shortest, moment.at_s - before);
+      before = moment.at_s;
+      hottest = std::max(hottest, moment.hottest_k);
+      ASSERT_EQ(moment.rises_k.size(), 2u);
+      EXPECT_NEAR(moment.rises_k[0] + moment.rises_k[1], moment.hottest_k - model.ambient(), 1e-6);
+      EXPECT_GT(moment.rises_k[0], moment.rises_k[1]);
+    }
+    EXPECT_LE(before, run.seconds + 1e-12);
+    EXPECT_LE(longest, 1.01 * shortest + 1e-3) << "the last epoch may be short";
+    EXPECT_NEAR(hottest, run.max_k, most > 1000 ? 1e-12 : 0.5);
+  }
+}
+
 TEST(Dtm, WhatCannotBeIsRefused) {
   const auto model = small_model();
   const DtmCase good = small_case();

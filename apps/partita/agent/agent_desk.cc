@@ -1,0 +1,98 @@
+#include "agent/agent_desk.h"
+
+#include <utility>
+
+namespace partita::cli {
+
+std::vector<control::Inquiry> AgentDesk::take_inquiries() {
+  const std::lock_guard held(lock_);
+  return std::exchange(inquiries_, {});
+}
+
+std::vector<std::function<void(control::Agent&)>> AgentDesk::take_errands() {
+  const std::lock_guard held(lock_);
+  return std::exchange(errands_, {});
+}
+
+std::vector<history::Event> AgentDesk::take_events() {
+  const std::lock_guard held(lock_);
+  return std::exchange(events_, {});
+}
+
+void AgentDesk::publish(const control::Snapshot& snapshot, const std::string& services) {
+  std::function<void()> changed;
+  {
+    const std::lock_guard held(lock_);
+    const bool newer = snapshot.version != snapshot_->version;
+    snapshot_ = std::make_shared<const control::Snapshot>(snapshot);
+    services_ = services;
+    if (newer) changed = changed_;
+  }
+  if (changed) changed();
+}
+
+std::shared_ptr<const control::Snapshot> AgentDesk::snapshot() {
+  const std::lock_guard held(lock_);
+  return snapshot_;
+}
+
+std::string AgentDesk::services() {
+  const std::lock_guard held(lock_);
+  return services_;
+}
+
+void AgentDesk::ask(control::Asked asked, std::function<void(control::Reply)> answer) {
+  {
+    const std::lock_guard held(lock_);
+    inquiries_.push_back({std::move(asked), std::move(answer)});
+  }
+  wake_();
+}
+
+void AgentDesk::preview(std::string services_text,
+                        std::function<void(Result<control::ChangeNow>)> answer) {
+  {
+    const std::lock_guard held(lock_);
+    errands_.emplace_back([text = std::move(services_text), answer = std::move(answer)](
+                              control::Agent& agent) { answer(agent.preview(text)); });
+  }
+  wake_();
+}
+
+void AgentDesk::watch(std::function<void()> changed) {
+  const std::lock_guard held(lock_);
+  changed_ = std::move(changed);
+}
+
+template <class Ask>
+auto AgentDesk::with_store(Ask ask) -> decltype(ask(std::declval<history::Store&>())) {
+  const std::lock_guard held(store_lock_);
+  if (!store_) {
+    auto opened = history::Store::open(history_, history::Access::read);
+    if (!opened) return failed(opened.error());
+    store_.emplace(*std::move(opened));
+  }
+  return ask(*store_);
+}
+
+Result<std::vector<history::Event>> AgentDesk::events(const history::EventQuery& query) {
+  return with_store([&](history::Store& store) { return store.events(query); });
+}
+
+Result<std::vector<history::Bucket>> AgentDesk::series(const history::SeriesQuery& query) {
+  return with_store([&](history::Store& store) { return store.series(query); });
+}
+
+Result<std::vector<history::Measured>> AgentDesk::latest() {
+  return with_store([](history::Store& store) { return store.latest(); });
+}
+
+void AgentDesk::keep(history::Event event) {
+  {
+    const std::lock_guard held(lock_);
+    events_.push_back(std::move(event));
+  }
+  wake_();
+}
+
+}  // namespace partita::cli

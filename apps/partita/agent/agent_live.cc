@@ -1,0 +1,341 @@
+#include "agent/agent_live.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "actuate/change_forms.h"
+#include "agent/agent_desk.h"
+#include "agent/agent_notices.h"
+#include "agent/agent_signals.h"
+#include "agent/agent_world.h"
+#include "api/server.h"
+#include "base/table.h"
+#include "history/store/store.h"
+#include "node/state_dir.h"
+#include "places.h"
+#include "version.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kTidyMs = 60'000;
+constexpr std::int64_t kMilli = 1'000'000;
+
+std::int64_t wall_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+// What a live agent owns, from when it has read its settings until it ends.
+struct LiveNode {
+  control::AgentFile file;
+  OpenDriver open;
+  std::string state_dir;
+  device::NodeState state;  // as it was at the beginning
+  FileLock lock;
+};
+
+// The flags of the command line are stronger than the file.
+Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags) {
+  Result<control::AgentFile> file = load_agent_file(context, flags.config);
+  if (!file) return file;
+  if (flags.driver_said || flags.config.empty()) file->node.driver = flags.device.driver;
+  const auto over = [](const std::string& flag, std::string& place) {
+    if (!flag.empty()) place = flag;
+  };
+  over(flags.device.machine, file->node.machine);
+  over(flags.device.catalogue, file->node.catalogue);
+  over(flags.state_dir, file->node.state_dir);
+  over(flags.services, file->services);
+  over(flags.profiles, file->profiles);
+  over(flags.listen, file->server.listen);
+  if (!flags.mode.empty()) file->policy.mode = *control::parse_mode(flags.mode);
+  if (flags.dry_run) file->policy.mode = control::Mode::observe;
+  return file;
+}
+
+Result<LiveNode> open_live(Context& context, const LiveFlags& flags) {
+  Result<control::AgentFile> file = settled_file(context, flags);
+  if (!file) return failed(file.error());
+  const DeviceFlags device{file->node.driver, file->node.machine, file->node.catalogue};
+  Result<OpenDriver> open = open_driver(context, device);
+  if (!open) return failed(open.error());
+  Result<device::NodeState> state = device::read_node(*open->driver);
+  if (!state) return failed(state.error());
+  std::string directory = state_directory(file->node.state_dir, *state);
+  LiveNode live{*std::move(file), *std::move(open), std::move(directory), *std::move(state), {}};
+  if (flags.once || flags.dry_run) return live;
+  Result<FileLock> lock = lock_node(context, live.open, live.state);
+  if (!lock) return failed(lock.error());
+  live.lock = *std::move(lock);
+  return live;
+}
+
+// ---- one look ----
+
+std::string services_table(const control::Snapshot& now) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.1f}", *value) : "-";
+  };
+  Table table{{"service", "wanted", "rate", "forecast", "planned", "capacity", "at risk"}, {}};
+  for (const control::ServiceNow& one : now.services)
+    table.rows.push_back({one.name, fmt::format("{:.1f}", one.wanted_rps), number(one.rate_rps),
+                          number(one.forecast_rps), fmt::format("{:.1f}", one.planned_rps),
+                          fmt::format("{:.1f}", one.capacity_rps), one.at_risk ? one.why : "-"});
+  return table.rows.empty() ? "" : to_string(table);
+}
+
+std::string look_text(const control::Snapshot& now) {
+  std::string text = now.doing + "\n" + services_table(now);
+  if (!now.current) return text;
+  text += fmt::format("\nchange {}, {}: {}\n", now.current->number,
+                      control::to_string(now.current->state), now.current->cause);
+  for (const std::string& line : now.current->explanation) text += "  " + line + "\n";
+  return text + actuate::change_text(now.current->change, true);
+}
+
+Result<Exit> look_once(Context& context, const LiveFlags& flags, control::Agent& agent) {
+  agent.look_once();
+  const control::Snapshot& now = agent.snapshot();
+  const std::string content =
+      flags.output.format == "json" ? control::snapshot_json(now) : look_text(now);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+// ---- the long run ----
+
+class LiveRun {
+ public:
+  LiveRun(Context& context, const LiveFlags& flags, LiveNode node)
+      : context_(context),
+        flags_(flags),
+        node_(std::move(node)),
+        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }) {}
+
+  Result<void> begin();
+  Result<Exit> run();
+  control::Agent& agent() { return *agent_; }
+
+ private:
+  void say(const std::string& sentence) { complain(context_, sentence); }
+  Result<void> open_history();
+  Result<void> begin_agent();
+  Result<void> serve();
+  control::AgentDoors doors();
+  void publish(const control::Snapshot& now, const control::AgentMemory& memory);
+  void keep_events();
+  void reread();
+  Result<void> run_hook(const std::string& name, const std::string& phase, long change);
+
+  Context& context_;
+  const LiveFlags& flags_;
+  LiveNode node_;
+  AgentSignals signals_;
+  AgentDesk desk_;
+  RealProcesses processes_, hook_processes_;
+  std::optional<history::Store> store_;
+  long highest_change_ = 0;
+  std::unique_ptr<control::Agent> agent_;
+  std::string said_;
+  std::int64_t tidy_ms_ = 0;
+  std::unique_ptr<AgentNotices> notices_;
+  std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
+};
+
+Result<void> LiveRun::open_history() {
+  if (flags_.dry_run || flags_.once) return {};
+  if (auto made = context_.files.make_directories(node_.state_dir); !made) return made;
+  auto store = history::Store::open(history::history_path(node_.state_dir), history::Access::write);
+  if (!store) return failed(store.error());
+  store_.emplace(*std::move(store));
+  history::EventQuery newest;
+  newest.most = 1;
+  newest.documents = false;
+  newest.kinds = {history::EventKind::proposed, history::EventKind::applying};
+  if (const auto events = store_->events(newest); events && !events->empty())
+    highest_change_ = events->front().change;
+  return {};
+}
+
+control::AgentDoors LiveRun::doors() {
+  control::AgentDoors doors{*node_.open.driver, context_.files, context_.clock, wall_ms,
+                            node_.state_dir};
+  doors.services_file = node_.file.services;
+  doors.processes = &processes_;
+  doors.dry_run = flags_.dry_run || flags_.once;
+  doors.inquiries = [this] { return desk_.take_inquiries(); };
+  doors.errands = [this] { return desk_.take_errands(); };
+  doors.ending = [this] { return signals_.ending(); };
+  doors.record = [this](const history::Event& event) -> Result<void> {
+    if (!store_) return {};
+    const auto kept = store_->append(event);
+    return kept ? Result<void>{} : Result<void>(failed(kept.error()));
+  };
+  doors.measure = [this](const std::vector<history::Measured>& values) -> Result<void> {
+    return store_ ? store_->measure(values) : Result<void>{};
+  };
+  doors.notify = [this](const control::LoopNotice& notice) {
+    say("notice: " + notice.sentence);
+    if (notices_) notices_->tell(notice, agent_ ? agent_->snapshot().node : "", wall_ms());
+  };
+  doors.publish = [this](const control::Snapshot& now, const control::AgentMemory& memory) {
+    publish(now, memory);
+  };
+  doors.say = [this](const std::string& sentence) { say(sentence); };
+  doors.hook = [this](const std::string& name, const std::string& phase, long change) {
+    return run_hook(name, phase, change);
+  };
+  return doors;
+}
+
+void LiveRun::publish(const control::Snapshot& now, const control::AgentMemory& memory) {
+  desk_.publish(now, memory.services);
+  keep_events();
+  // What repeats itself from look to look is said once.
+  const std::string doing = now.doing.substr(0, now.doing.find(';'));
+  if (doing != said_ && !doing.empty()) say(doing);
+  said_ = doing;
+}
+
+void LiveRun::keep_events() {
+  if (!store_) return;
+  for (const history::Event& event : desk_.take_events())
+    if (const auto kept = store_->append(event); !kept) say(to_string(kept.error()));
+  if (notices_)
+    for (const history::Event& event : notices_->told(wall_ms()))
+      if (const auto kept = store_->append(event); !kept) say(to_string(kept.error()));
+  const std::int64_t now = wall_ms();
+  if (now < tidy_ms_ + kTidyMs) return;
+  tidy_ms_ = now;
+  if (auto tidied = store_->tidy(now); !tidied) say(to_string(tidied.error()));
+}
+
+Result<void> LiveRun::run_hook(const std::string& name, const std::string& phase, long change) {
+  const auto found = std::ranges::find(node_.file.hooks, name, &actuate::Hook::name);
+  if (found == node_.file.hooks.end())
+    return bad_input("hooks", fmt::format("no hook is called '{}'", name));
+  const actuate::HookDoors doors{hook_processes_, context_.clock, node_.state_dir + "/hooks.log"};
+  say(fmt::format("running hook '{}' {} change {}", name, phase, change));
+  const Result<void> ran = actuate::run_hook(
+      doors, *found, {{"PARTITA_CHANGE", std::to_string(change)}, {"PARTITA_PHASE", phase}});
+  history::Event event{.time_ms = wall_ms(),
+                       .kind = history::EventKind::hook,
+                       .change = change,
+                       .user = "agent",
+                       .cause = phase + " the change",
+                       .subject = name};
+  event.outcome = ran ? history::Outcome::succeeded : history::Outcome::failed;
+  event.detail = ran ? fmt::format("hook '{}' ended well", name) : to_string(ran.error());
+  if (store_ && !store_->append(event)) say("history is not kept");
+  if (ran || found->on_failure == actuate::HookFailure::stop) return ran;
+  say(to_string(ran.error()) + "; going on, as its on_failure says");
+  return {};
+}
+
+Result<void> LiveRun::begin_agent() {
+  auto world = agent_world(context_, node_.file, *node_.open.catalogue, models_of(node_.state));
+  if (!world) return failed(world.error());
+  if (world->profiles.empty())
+    say("no profiles for the GPUs of this node: nothing can be planned until 'profiles' names "
+        "some");
+  auto agent = control::Agent::begin(doors(), *std::move(world), highest_change_);
+  if (!agent) return failed(agent.error());
+  agent_ = *std::move(agent);
+  return {};
+}
+
+Result<void> LiveRun::begin() {
+  if (auto opened = open_history(); !opened) return opened;
+  if (auto begun = begin_agent(); !begun) return begun;
+  if (flags_.once) return {};
+  if (!flags_.config.empty() && !flags_.dry_run) {
+    auto notices = AgentNotices::read(context_.files, flags_.config);
+    if (!notices) return failed(notices.error());
+    notices_ = *std::move(notices);
+  }
+  return serve();
+}
+
+Result<void> LiveRun::serve() {
+  const control::AgentServer& wanted = node_.file.server;
+  if (!wanted.on) return {};
+  // Without a settings file there may be several agents, each on a machine of its own.
+  const std::string standard =
+      (flags_.config.empty() ? node_.state_dir : default_runtime_directory()) + "/api.sock";
+  api::ServerOptions options{.socket = wanted.socket.empty() ? standard : wanted.socket,
+                             .listen = wanted.listen,
+                             .tokens_file = wanted.tokens_file,
+                             .tls_certificate = wanted.tls_certificate,
+                             .tls_key = wanted.tls_key,
+                             .client_ca = wanted.client_ca,
+                             .client_roles = wanted.client_roles,
+                             .hosts = wanted.hosts,
+                             .access_log = wanted.access_log,
+                             .version = version()};
+  if (!wanted.group.empty()) {
+    const group* found = ::getgrnam(wanted.group.c_str());
+    if (found == nullptr)
+      return bad_input("server", fmt::format("there is no group '{}'", wanted.group));
+    options.group = found->gr_gid;
+  }
+  if (auto made = context_.files.make_directories(node_.state_dir); !made) return made;
+  auto server = api::Server::start(desk_, std::move(options));
+  if (!server) return failed(server.error());
+  server_ = *std::move(server);
+  for (const std::string& address : server_->addresses()) say("its API is at " + address);
+  return {};
+}
+
+// A file that cannot be read leaves everything as it is.
+void LiveRun::reread() {
+  Result<control::AgentFile> file = settled_file(context_, flags_);
+  if (!file) return say(to_string(file.error()) + "; the settings stay as they were");
+  control::AgentFile before = std::exchange(node_.file, *std::move(file));
+  if (auto begun = begin_agent(); !begun) {
+    say(to_string(begun.error()) + "; the settings stay as they were");
+    node_.file = std::move(before);
+    return;
+  }
+  say("the settings were read again");
+}
+
+Result<Exit> LiveRun::run() {
+  say(fmt::format("keeps {} GPUs as wanted; its state is in {}", node_.state.gpus.size(),
+                  node_.state_dir));
+  while (!signals_.ending()) {
+    if (signals_.reread()) reread();
+    const std::int64_t next = agent_->step();
+    keep_events();
+    if (!signals_.ending()) signals_.wait((next - wall_ms()) * kMilli);
+  }
+  if (server_) server_->stop();
+  keep_events();
+  history::Event stopped;
+  stopped.time_ms = wall_ms();
+  stopped.kind = history::EventKind::stopped;
+  stopped.user = "agent";
+  stopped.cause = "it was asked to end";
+  if (store_ && !store_->append(stopped)) say("history is not kept");
+  say("ends, as it was asked to; the node stays as it is");
+  return Exit::done;
+}
+
+}  // namespace
+
+Result<Exit> run_live_agent(Context& context, const LiveFlags& flags) {
+  Result<LiveNode> node = open_live(context, flags);
+  if (!node) return failed(node.error());
+  LiveRun run(context, flags, *std::move(node));
+  if (auto begun = run.begin(); !begun) return failed(begun.error());
+  return flags.once ? look_once(context, flags, run.agent()) : run.run();
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,25 @@
+// The live agent: a Loop at the real doors of this node, on the calling thread, its history and its
+// API on others. Holds the lock of the node while it lives, so that nobody else changes it.
+#pragma once
+
+#include <string>
+
+#include "context.h"
+#include "control/host/agent_file.h"
+#include "node/devices.h"
+
+namespace partita::cli {
+
+struct LiveFlags {
+  std::string config;
+  DeviceFlags device;
+  std::string state_dir, services, profiles, listen, mode;
+  bool once = false, dry_run = false;
+  bool driver_said = false;  // the flag, which is stronger than the file
+  Output output;
+};
+
+// Until it is asked to end; with `once`, one look.
+Result<Exit> run_live_agent(Context& context, const LiveFlags& flags);
+
+}  // namespace partita::cli

@@ -1,0 +1,31 @@
+// Who is told of what happens: the receivers of the settings file, from the loop's notices.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "control/loop.h"
+#include "history/event.h"
+#include "notify/notifier.h"
+
+namespace partita::cli {
+
+class AgentNotices {
+ public:
+  // The key `notify` of that file; null where it has none.
+  static Result<std::unique_ptr<AgentNotices>> read(Files& files, const std::string& path);
+
+  void tell(const control::LoopNotice& notice, const std::string& node, std::int64_t now_ms);
+  // Who was told or could not be, since it was asked last, for the history.
+  std::vector<history::Event> told(std::int64_t now_ms);
+
+ private:
+  explicit AgentNotices(std::vector<notify::Receiver> receivers)
+      : notifier_(std::move(receivers)) {}
+
+  notify::Notifier notifier_;
+};
+
+}  // namespace partita::cli

@@ -1,0 +1,71 @@
+#include "agent/agent_world.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "decide/input.h"
+#include "decide/serving_inputs.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr const char* kConfigFlag = "--config";
+
+void beside_it(const std::string& file, std::string& path) {
+  if (!path.empty()) path = decide::beside(file, path);
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "node";
+}
+
+}  // namespace
+
+Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
+  if (path.empty()) return control::AgentFile{};
+  const Result<std::string> text = decide::read_input(context.files, kConfigFlag, path);
+  if (!text) return failed(text.error());
+  Result<control::AgentFile> file = control::parse_agent_file(path, *text);
+  if (!file) return file;
+  for (std::string* named :
+       {&file->node.machine, &file->node.catalogue, &file->node.state_dir, &file->services,
+        &file->profiles, &file->server.tokens_file, &file->server.tls_certificate,
+        &file->server.tls_key, &file->server.client_ca, &file->server.client_roles,
+        &file->server.access_log, &file->server.socket})
+    beside_it(path, *named);
+  for (control::ModelProfiles& one : file->profiles_of) beside_it(path, one.path);
+  return file;
+}
+
+std::vector<std::string> models_of(const device::NodeState& node) {
+  std::set<std::string> models;
+  for (const device::GpuState& gpu : node.gpus)
+    if (!gpu.model.empty()) models.insert(gpu.model);
+  return {models.begin(), models.end()};
+}
+
+Result<control::World> agent_world(Context& context, const control::AgentFile& file,
+                                   const hw::Catalogue& catalogue,
+                                   const std::vector<std::string>& models) {
+  control::World world{host_name(), file.policy, catalogue, {}, {}, file.max_processes};
+  if (!file.slo_rule.empty()) {
+    const auto rule = decide::load_rule("slo_rule", file.slo_rule);
+    if (!rule) return failed(rule.error());
+    world.rule = *rule;
+  }
+  for (const std::string& model : models) {
+    const hw::GpuModel* gpu = catalogue.find(model);
+    const auto own = std::ranges::find(file.profiles_of, model, &control::ModelProfiles::gpu);
+    const std::string path = own != file.profiles_of.end() ? own->path : file.profiles;
+    if (gpu == nullptr || path.empty()) continue;
+    auto table = decide::load_profiles(context.files, "profiles", path, *gpu);
+    if (!table) return failed(table.error());
+    world.profiles.push_back({*gpu, *std::move(table), {}, 1});
+  }
+  return world;
+}
+
+}  // namespace partita::cli

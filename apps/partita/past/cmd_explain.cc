@@ -1,0 +1,92 @@
+// partita explain: why a change of the node was made, and what came of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "commands.h"
+#include "flags.h"
+#include "history/text.h"
+#include "past/past.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr int kAfter = 5;  // events that are told of what came after
+
+struct ExplainFlags {
+  PastFlags past;
+  long change = 0;  // 0: the last
+  Output output;
+};
+
+// The number of the newest change that there is.
+Result<long> last_change(const history::Store& store) {
+  history::EventQuery query{.kinds = {history::EventKind::proposed, history::EventKind::applying,
+                                      history::EventKind::applied},
+                            .most = 20,
+                            .documents = false};
+  const auto events = store.events(query);
+  if (!events) return failed(events.error());
+  for (const history::Event& event : *events)
+    if (event.change > 0) return event.change;
+  return bad_input("CHANGE", "no change has been kept yet");
+}
+
+// The first few events after this one that belong to other changes or to none, oldest first.
+Result<std::vector<history::Event>> events_after(const history::Store& store,
+                                                 const history::Event& last) {
+  std::vector<history::Event> after;
+  // Ids are close together, so a window of them holds the first few.
+  for (long from = last.id; after.size() < kAfter; from += history::kMaxRows) {
+    history::EventQuery query{.before = from + history::kMaxRows + 1,
+                              .after = from,
+                              .most = history::kMaxRows,
+                              .documents = false};
+    auto found = store.events(query);
+    if (!found) return found;
+    std::ranges::reverse(*found);
+    for (history::Event& event : *found)
+      if (event.change != last.change && after.size() < kAfter) after.push_back(std::move(event));
+    if (found->empty()) break;
+  }
+  return after;
+}
+
+Result<Exit> run_explain(Context& context, const ExplainFlags& flags) {
+  const auto store = open_past(context, flags.past);
+  if (!store) return failed(store.error());
+  const auto number = flags.change > 0 ? Result<long>(flags.change) : last_change(*store);
+  if (!number) return failed(number.error());
+  const auto events = store->events({.change = *number, .most = history::kMaxRows});
+  if (!events) return failed(events.error());
+  if (events->empty())
+    return bad_input("CHANGE", fmt::format("nothing is kept of a change {}; `partita history` "
+                                           "lists those that are",
+                                           *number));
+  const auto after = events_after(*store, events->front());
+  if (!after) return failed(after.error());
+  const std::string content = flags.output.format == "json"
+                                  ? history::history_json(*events)
+                                  : history::change_story(*events, *after, local_time);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_explain(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "explain", "Explain a change: why, what else was considered, who approved it, its steps");
+  auto flags = std::make_shared<ExplainFlags>();
+  within(command->add_option("CHANGE", flags->change,
+                             "Its number, as `partita history` shows it; without: the last one"),
+         1, 9e15);
+  add_past(*command, flags->past);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer("partita explain 12");
+  return {command, [flags](Context& context) { return run_explain(context, *flags); }};
+}
+
+}  // namespace partita::cli

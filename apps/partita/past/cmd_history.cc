@@ -1,0 +1,142 @@
+// partita history: what happened on a node.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "base/parse_number.h"
+#include "base/split.h"
+#include "commands.h"
+#include "flags.h"
+#include "history/text.h"
+#include "past/past.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::int64_t kFollowNs = 500'000'000;
+constexpr double kDaySeconds = 86'400, kLongestDays = 100'000;
+
+struct HistoryFlags {
+  PastFlags past;
+  std::string since, service, user;
+  std::vector<std::string> kinds;
+  long change = 0;
+  int most = 50;
+  bool follow = false, steps = false;
+  Output output;
+};
+
+// "2h" as other durations, and days: "7d".
+Result<std::int64_t> ago_ms(const std::string& text) {
+  if (text.ends_with('d')) {
+    const auto days = parse_number<double>(std::string_view(text).substr(0, text.size() - 1));
+    if (!days || !(*days > 0) || *days > kLongestDays)
+      return bad_input("--since", fmt::format("'{}' is no number of days", text));
+    return static_cast<std::int64_t>(*days * kDaySeconds * 1000);
+  }
+  const auto duration = parse_duration("--since", text);
+  if (!duration) return failed(duration.error());
+  return static_cast<std::int64_t>(duration->value * 1000);
+}
+
+Result<history::EventQuery> query_of(const HistoryFlags& flags) {
+  history::EventQuery query{.subject = flags.service, .user = flags.user, .most = flags.most};
+  query.documents = flags.output.format == "json";
+  if (flags.change > 0) query.change = flags.change;
+  for (const std::string& word : flags.kinds) {
+    const auto kind = history::parse_kind(word);
+    std::vector<std::string> words;
+    for (const auto one : history::event_kinds()) words.emplace_back(history::to_string(one));
+    if (!kind)
+      return bad_input("--kind",
+                       fmt::format("'{}' is no kind; there are {}", word, fmt::join(words, ", ")));
+    query.kinds.push_back(*kind);
+  }
+  // What people want to read first: steps only of what they ask for.
+  const bool all = flags.steps || flags.output.format == "json" || flags.change > 0;
+  if (query.kinds.empty() && !all) {
+    query.kinds = history::event_kinds();
+    std::erase(query.kinds, history::EventKind::step);
+  }
+  if (!flags.since.empty()) {
+    const auto ago = ago_ms(flags.since);
+    if (!ago) return failed(ago.error());
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    query.from_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - *ago;
+  }
+  return query;
+}
+
+// A line per event, the oldest first, as it happens.
+Result<Exit> follow(Context& context, const HistoryFlags& flags, const history::Store& store,
+                    history::EventQuery query) {
+  StopRequest stop;
+  bool first = true;
+  while (true) {
+    auto events = store.events(query);
+    if (!events) return failed(events.error());
+    std::ranges::reverse(*events);
+    for (const history::Event& event : *events)
+      say(context, flags.output.format == "json"
+                       ? history::event_json(event) + "\n"
+                       : fmt::format("{}  {}  {}\n", local_time(event.time_ms), event.user,
+                                     history::sentence(event)));
+    // From now on everything: the newest kMaxRows at a time would leave out what came before them.
+    if (!events->empty()) query.after = events->back().id;
+    if (first) query.most = history::kMaxRows;
+    first = false;
+    if (stop.within(kFollowNs)) return Exit::done;
+  }
+}
+
+Result<Exit> run_history(Context& context, const HistoryFlags& flags) {
+  const auto query = query_of(flags);
+  if (!query) return failed(query.error());
+  const auto store = open_past(context, flags.past);
+  if (!store) return failed(store.error());
+  if (flags.follow) return follow(context, flags, *store, *query);
+  const auto events = store->events(*query);
+  if (!events) return failed(events.error());
+  const std::string content = flags.output.format == "json"
+                                  ? history::history_json(*events)
+                                  : history::events_text(*events, local_time);
+  if (auto written = deliver(context, flags.output, content); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+}  // namespace
+
+Command add_history(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "history", "Show what happened on this node, the newest first: who changed what, and why");
+  auto flags = std::make_shared<HistoryFlags>();
+  command->add_option("--since", flags->since, "Not older than this: 30m, 2h, 7d")
+      ->type_name("DURATION");
+  command
+      ->add_option("--kind", flags->kinds,
+                   "Only these kinds, with commas: applying, applied, step, proposed, repair, ...")
+      ->delimiter(',')
+      ->type_name("KINDS");
+  command->add_option("--service", flags->service, "Only of this service (or GPU, or device)")
+      ->type_name("NAME");
+  command->add_option("--user", flags->user, "Only what this user did")->type_name("NAME");
+  within(command->add_option("--change", flags->change, "Only of this change"), 1, 9e15)
+      ->type_name("N");
+  within(command->add_option("--most", flags->most, "At most so many events"), 1, history::kMaxRows)
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_flag("--steps", flags->steps, "Show the steps of all changes, too");
+  command->add_flag("--follow", flags->follow, "Go on with what happens from now on, a line each");
+  add_past(*command, flags->past);
+  add_output(*command, flags->output, {"text", "json"});
+  command->footer(
+      "partita history --since 2h\n"
+      "partita history --kind applied,repair --format json");
+  return {command, [flags](Context& context) { return run_history(context, *flags); }};
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,19 @@
+// The state of an agent: a snapshot or a refusal; what was read is printed and read back the same.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "control/snapshot.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto state = partita::control::parse_snapshot("fuzz.json", text);
+  if (!state) {
+    CHECK(state.error().context.starts_with("fuzz.json"));
+    return 0;
+  }
+  const auto again =
+      partita::control::parse_snapshot("again.json", partita::control::snapshot_json(*state));
+  CHECK(again && *again == *state);
+  return 0;
+}

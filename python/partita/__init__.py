@@ -1,0 +1,23 @@
+"""Decisions of Partita: documents in, documents out.
+
+    import partita
+    plan = partita.plan(services=pathlib.Path("services.yaml"),
+                        profiles=pathlib.Path("profiles.csv"), gpu="A100-80GB")
+    verdict = partita.verify(plan, services=..., profiles=...)
+
+An input is a path (pathlib.Path) to a file or folder, a text, or a document (a dict). What comes
+out is a dict with a type of its own (partita.documents), the same as the command of that name
+prints with --format json. Wrong inputs raise BadInput, whose `context` names FILE:LINE; a problem
+without solution raises Infeasible, whose `reasons` say why. All functions are pure and may be
+called from several threads; see docs/python.md."""
+
+from partita._functions import (gpus, plan, schedule, schema, simulate, verify, verify_schedule)
+from partita._library import BadInput, Infeasible, PartitaError, version
+from partita._reading import read, write
+from partita.documents import (BatchSchedule, Refusal, ServingPlan, ServingReport, Verdict)
+
+__all__ = [
+    "BadInput", "BatchSchedule", "Infeasible", "PartitaError", "Refusal", "ServingPlan",
+    "ServingReport", "Verdict", "gpus", "plan", "read", "schedule", "schema", "simulate", "verify",
+    "verify_schedule", "version", "write",
+]

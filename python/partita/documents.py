@@ -1,0 +1,388 @@
+"""The documents as types: what their JSON Schemas say. Written by
+tools/make_python_types.py, and compared with the library by a test."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class BatchReportMakespanS(TypedDict):
+    # of the schedule
+    planned: float
+    # over the runs
+    mean: float
+    # half of the runs end within
+    p50: float
+    # 95 % of the runs end within
+    p95: float
+    # over the runs
+    worst: float
+
+
+class BatchReportTasks(TypedDict):
+    # its name
+    task: str
+    # of the schedule
+    planned_end_s: float
+    # over the runs
+    mean_end_s: float
+    # should have ended by then
+    deadline_s: NotRequired[float]
+    # of the runs that end it later
+    missed: NotRequired[float]
+
+
+class BatchReport(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["BatchReport"]
+    # who made the schedule
+    scheduler: str
+    # how often it ran
+    runs: int
+    # relative deviation of task times
+    spread: float
+    # the same of creates and destroys
+    reconfiguration_spread: float
+    # planned, and over the runs
+    makespan_s: BatchReportMakespanS
+    # in the order of the batch
+    tasks: list[BatchReportTasks]
+    # that were simulated
+    events: int
+    # of the simulator
+    events_per_second: float
+    # of the randomness
+    seed: int
+    # over all events, equal exactly when the run was
+    log_hash: str
+
+
+class BatchScheduleTasks(TypedDict):
+    # its name
+    task: str
+    # counted from 0
+    gpu: int
+    # MIG profile of its instance
+    profile: str
+    # first memory slice of its instance
+    start: int
+    # from the start of the batch
+    begin_s: float
+    # from the start of the batch
+    end_s: float
+
+
+class BatchScheduleReconfigurations(TypedDict):
+    # counted from 0
+    gpu: int
+    # what happens to the instance
+    op: Literal["create", "destroy"]
+    # MIG profile of the instance
+    profile: str
+    # first memory slice of the instance
+    start: int
+    # from the start of the batch
+    begin_s: float
+    # from the start of the batch
+    end_s: float
+
+
+class BatchScheduleLate(TypedDict):
+    # its name
+    task: str
+    # should have ended by then
+    deadline_s: float
+    # ends then
+    end_s: float
+
+
+class BatchScheduleStats(TypedDict):
+    # CPU time of the scheduler alone
+    scheduling_ms: NotRequired[float]
+    # search nodes and evaluated neighbours
+    nodes: NotRequired[int]
+
+
+class BatchScheduleRobustness(TypedDict):
+    # of the task times, as a share
+    spread: float
+    # that were simulated
+    runs: int
+    # of the simulation
+    seed: int
+    # mean over the runs
+    expected_makespan_s: float
+    # 95 % of the runs end within
+    p95_makespan_s: float
+
+
+class BatchSchedule(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["BatchSchedule"]
+    # catalogue name of the (first) GPU's model
+    gpu_model: str
+    # how many GPUs
+    gpus: int
+    # one name per GPU, where they differ
+    gpu_models: NotRequired[list[str]]
+    # the planner that made it
+    scheduler: NotRequired[str]
+    # of the problem that it solves
+    problem_digest: NotRequired[str]
+    # the end of the last task; missing: counted
+    makespan_s: NotRequired[float]
+    # no schedule is shorter; 0: not stated
+    lower_bound_s: NotRequired[float]
+    # proven that no schedule is shorter
+    optimal: NotRequired[bool]
+    # which task runs where and when
+    tasks: list[BatchScheduleTasks]
+    # instances that are created and destroyed
+    reconfigurations: NotRequired[list[BatchScheduleReconfigurations]]
+    # tasks that end after their deadline
+    late: NotRequired[list[BatchScheduleLate]]
+    # what scheduling took
+    stats: NotRequired[BatchScheduleStats]
+    # sentences that explain the plan
+    explanation: NotRequired[list[str]]
+    # what choosing it was based on
+    robustness: NotRequired[BatchScheduleRobustness]
+
+
+class RefusalReasons(TypedDict):
+    # a fixed word
+    constraint: str
+    # what it is about
+    subject: str
+    # null: unbounded
+    have: float | None
+    # null: unbounded
+    need: float | None
+    # a sentence for people; may be empty
+    detail: str
+
+
+class Refusal(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Refusal"]
+    # each sufficient
+    reasons: list[RefusalReasons]
+
+
+class ServingPlanObjective(TypedDict):
+    # in use
+    gpus: int
+    # compute slices in use
+    gpcs: int
+    # summed price; 0: not stated
+    cost: NotRequired[float]
+    # no plan needs fewer; 0: not stated
+    lower_bound_gpus: int
+    # with that many GPUs; 0: not stated
+    lower_bound_gpcs: NotRequired[int]
+    # 0: not stated
+    lower_bound_cost: NotRequired[float]
+    # the bounds are met, so no plan is better
+    optimal: bool
+
+
+class ServingPlanGpusInstances(TypedDict):
+    # MIG profile name on that GPU model
+    profile: str
+    # first memory slice, as NVML counts placements
+    start: int
+    # name of the service
+    service: str
+    # largest batch
+    batch: int
+    # MPS processes
+    processes: int
+    # the most that the instance may carry under the SLO rule
+    throughput_rps: float
+    # execution of a full batch
+    latency_ms: float
+    # by a law, not measured
+    predicted: NotRequired[bool]
+    # the GPU models of the laws that predicted it
+    learned_on: NotRequired[str]
+    # MPS share of a whole GPU without MIG; missing or 0: a MIG instance
+    share_percent: NotRequired[float]
+
+
+class ServingPlanGpus(TypedDict):
+    # counts from 0
+    index: int
+    # catalogue name; missing: the plan's gpu_model
+    model: NotRequired[str]
+    # by start
+    instances: list[ServingPlanGpusInstances]
+
+
+class ServingPlanServices(TypedDict):
+    # of the service
+    name: str
+    # asked for
+    rate_rps: float
+    # the sum over its instances
+    planned_rps: float
+    # asked for
+    slo_ms: float
+    # the worst, of the SLO rule's kind; null: unbounded
+    predicted_latency_ms: float | None
+    # an instance of it is predicted, not measured
+    predicted: NotRequired[bool]
+
+
+class ServingPlanStats(TypedDict):
+    # CPU time of the planner alone
+    planning_ms: float
+    # CPU time of turning measured points into rates
+    capacity_ms: NotRequired[float]
+    # search nodes
+    nodes: NotRequired[int]
+
+
+class ServingPlanIncrementalCurve(TypedDict):
+    # so many GPUs
+    gpus: int
+    # their summed price
+    cost: float
+    # fewest instances to create that were found
+    moves: int
+    # no plan creates fewer
+    lower_bound_moves: int
+    # moves is that bound
+    proven: bool
+
+
+class ServingPlanIncremental(TypedDict):
+    # instances that stay as they are
+    kept: int
+    # stay, with other processes
+    restarted: int
+    # are created elsewhere
+    moved: int
+    # are new
+    created: int
+    # go
+    removed: int
+    # what fewer moves cost in GPUs
+    curve: list[ServingPlanIncrementalCurve]
+
+
+class ServingPlanAdviceOptions(TypedDict):
+    # with this SLO instead
+    slo_ms: float
+    # so many GPUs do
+    gpus: int
+
+
+class ServingPlanAdvice(TypedDict):
+    # whose SLO is near its fastest batch
+    service: str
+    # asked for
+    slo_ms: float
+    # on any instance
+    fastest_batch_ms: float
+    # that such a batch meets under the SLO rule
+    least_slo_ms: float
+    # of this plan
+    gpus: int
+    # plans with a longer SLO of this service
+    options: list[ServingPlanAdviceOptions]
+
+
+class ServingPlan(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["ServingPlan"]
+    # catalogue name of the (first) GPU model
+    gpu_model: str
+    # the planner that made it
+    planner: NotRequired[str]
+    # when a latency objective holds: pooled, queueing or execution:F
+    slo_rule: NotRequired[str]
+    # the server that the promise is made for
+    dispatch: NotRequired[Literal["pooled", "paced", "shared-queue", "per-process"]]
+    # any so many GPUs may be lost and every SLO is kept; missing: 0
+    survive: NotRequired[int]
+    # of the problem that it solves
+    problem_digest: NotRequired[str]
+    # missing: counted
+    objective: NotRequired[ServingPlanObjective]
+    # with the instances on them
+    gpus: list[ServingPlanGpus]
+    # what was asked for, and what is planned
+    services: list[ServingPlanServices]
+    # what planning took
+    stats: NotRequired[ServingPlanStats]
+    # sentences that explain the plan
+    explanation: NotRequired[list[str]]
+    # against what ran before
+    incremental: NotRequired[ServingPlanIncremental]
+    # what a longer SLO would save, found by planning again
+    advice: NotRequired[list[ServingPlanAdvice]]
+
+
+class ServingReportServices(TypedDict):
+    # of the service
+    name: str
+    # that was played; missing: a trace's
+    rate_rps: NotRequired[float]
+    # requests
+    offered: int
+    # requests
+    completed: int
+    # share of the offered ones that completed within the SLO
+    slo_attainment: float
+    # of the latency; 0: nothing completed
+    p50_ms: float
+    # of the latency
+    p95_ms: float
+    # of the latency
+    p99_ms: float
+
+
+class ServingReportGpus(TypedDict):
+    # idle share of the compute inside instances (ParvaGPU, Eq. 3)
+    internal_slack: float
+    # share of the used GPUs' compute slices that belong to no instance
+    external_fragmentation: float
+
+
+class ServingReport(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["ServingReport"]
+    # share of the declared rates
+    load: NotRequired[float]
+    # what became of their requests
+    services: list[ServingReportServices]
+    # how well they were used
+    gpus: ServingReportGpus
+    # that were simulated
+    events: int
+    # of the simulator
+    events_per_second: float
+    # of the randomness
+    seed: int
+    # over all events, equal exactly when the run was
+    log_hash: str
+
+
+class VerdictViolations(TypedDict):
+    # a fixed word
+    constraint: str
+    # what it is about
+    subject: str
+    # null: unbounded
+    have: float | None
+    # null: unbounded
+    need: float | None
+    # a sentence for people; may be empty
+    detail: str
+
+
+class Verdict(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Verdict"]
+    # no violation
+    ok: bool
+    # all that were found
+    violations: list[VerdictViolations]

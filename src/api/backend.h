@@ -1,0 +1,39 @@
+// Backend: what the API's server needs of the agent behind it. Called from the server's thread; the
+// agent's loop runs on another one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/request.h"
+#include "control/snapshot.h"
+#include "history/store/store.h"
+
+namespace partita::api {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // The newest snapshot; never null. Cheap.
+  virtual std::shared_ptr<const control::Snapshot> snapshot() = 0;
+  // The text of the services file that is wanted; empty: none yet.
+  virtual std::string services() = 0;
+  // Hands a request to the loop; `answer` is called once, from any thread.
+  virtual void ask(control::Asked asked, std::function<void(control::Reply)> answer) = 0;
+  // What would be planned for those services now; changes nothing, may take seconds. The documents
+  // Plan and Change.
+  virtual void preview(std::string services_text,
+                       std::function<void(Result<control::ChangeNow>)> answer) = 0;
+  // `changed` is called, from any thread, whenever there is a newer snapshot.
+  virtual void watch(std::function<void()> changed) = 0;
+  // History; a reader of its own, so that a slow query does not hold up the loop.
+  virtual Result<std::vector<history::Event>> events(const history::EventQuery& query) = 0;
+  virtual Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) = 0;
+  virtual Result<std::vector<history::Measured>> latest() = 0;
+  // Keeps an event (access: who called what).
+  virtual void keep(history::Event event) = 0;
+};
+
+}  // namespace partita::api

@@ -1,0 +1,104 @@
+#include "api/client.h"
+
+#include <gtest/gtest.h>
+
+#include "api/documents.h"
+#include "api/server_fixture.h"
+#include "serve/door/test_certificate.h"
+
+namespace partita::api {
+namespace {
+
+class ClientTest : public test::ServerFixture {
+ protected:
+  Result<std::string> call(const std::string& where, ClientOptions options, CallId id,
+                           const std::string& part = {}, const std::string& body = {}) {
+    const auto place = parse_server_place("--server", where);
+    if (!place) return failed(place.error());
+    const auto client = Client::to(*place, std::move(options), clock);
+    if (!client) return failed(client.error());
+    return client->call(id, part, body);
+  }
+  RealClock clock;
+};
+
+TEST_F(ClientTest, PlacesAreReadOrRefused) {
+  EXPECT_EQ(parse_server_place("s", "unix:/a/b").value().socket, "/a/b");
+  EXPECT_EQ(parse_server_place("s", "https://node:1").value().url, "https://node:1");
+  for (const char* wrong : {"", "unix:", "unix:a", "ftp://a", "node:1", "http://"})
+    EXPECT_FALSE(parse_server_place("s", wrong)) << wrong;
+  EXPECT_EQ(percent_encoded("GPU-1/ä b"), "GPU-1%2F%C3%A4%20b");
+}
+
+TEST_F(ClientTest, CallsGoOverTheSocketAndOverTcp) {
+  ServerOptions options = with_tokens();
+  options.socket = folder / "api.sock";
+  start(options);
+  for (const std::string& where : server->addresses()) {
+    const auto state = call(where, {.token = "secret-admin"}, CallId::state);
+    ASSERT_TRUE(state) << to_string(state.error());
+    EXPECT_EQ(control::parse_snapshot("s", *state).value(), *agent.snapshot());
+    const auto done =
+        call(where, {.token = "secret-admin"}, CallId::take_out, "GPU-1/x", R"({"why": "fan"})");
+    ASSERT_TRUE(done) << to_string(done.error());
+    EXPECT_EQ(parse_receipt("r", *done).value().change, 3);
+  }
+  const auto asked = agent.asked();
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_EQ(std::get<control::TakeOut>(asked[0].request).gpu_uuid, "GPU-1/x");
+  EXPECT_EQ(std::get<control::TakeOut>(asked[0].request).why, "fan");
+}
+
+TEST_F(ClientTest, RefusalsAreThoseOfTheServer) {
+  start(with_tokens());
+  const auto code = [&](const Result<std::string>& got) { return got.error().code; };
+  EXPECT_EQ(code(call(address, {}, CallId::state)), ErrorCode::denied);
+  EXPECT_EQ(code(call(address, {.token = "secret-viewer"}, CallId::replan)), ErrorCode::denied);
+  const auto wrong = call(address, {.token = "secret-admin"}, CallId::set_services, "", "x");
+  EXPECT_EQ(wrong.error().code, ErrorCode::bad_input);
+  EXPECT_EQ(to_string(wrong.error()), "services:1: a list of services is wanted");
+  EXPECT_EQ(code(call(address, {.token = "secret-admin"}, CallId::change, "99")),
+            ErrorCode::not_found);
+  server->stop();
+  EXPECT_EQ(code(call(address, {}, CallId::health)), ErrorCode::environment);
+  EXPECT_EQ(code(call("unix:" + std::string(folder / "none"), {}, CallId::health)),
+            ErrorCode::environment);
+}
+
+TEST_F(ClientTest, ATokenIsNotSentInTheClearToOthers) {
+  EXPECT_EQ(call("http://10.255.255.1:1", {.token = "secret"}, CallId::health).error().code,
+            ErrorCode::bad_input);
+  EXPECT_EQ(call("http://127.0.0.1:1", {.token = "a\r\nb"}, CallId::health).error().code,
+            ErrorCode::bad_input);
+}
+
+TEST_F(ClientTest, CertificatesOfClientsHaveRoles) {
+  using serve::test::make_certificate;
+  const auto own = make_certificate(folder), ops = make_certificate(folder, "ops"),
+             other = make_certificate(folder, "other"), stranger = make_certificate(folder, "bad");
+  ServerOptions options = plain();
+  options.listen = "localhost:0";
+  options.tls_certificate = own.certificate;
+  options.tls_key = own.key;
+  // Both are trusted; only one has a role.
+  std::ifstream a(ops.certificate), b(other.certificate);
+  options.client_ca = write("ca.pem", std::string(std::istreambuf_iterator<char>(a), {}) +
+                                          std::string(std::istreambuf_iterator<char>(b), {}));
+  options.client_roles = write("roles", "ops:operator\n");
+  start(options);
+  const auto as = [&](const serve::test::Certificate& who, CallId id) {
+    return call(address,
+                {.ca_file = own.certificate, .certificate = who.certificate, .key = who.key}, id);
+  };
+  const auto done = as(ops, CallId::replan);
+  EXPECT_TRUE(done) << to_string(done.error());
+  EXPECT_EQ(agent.asked().at(0).user, "certificate ops");
+  EXPECT_EQ(as(other, CallId::state).error().code, ErrorCode::denied);
+  EXPECT_EQ(as(stranger, CallId::state).error().code, ErrorCode::environment);  // no handshake
+  const auto nobody = call(address, {.ca_file = own.certificate}, CallId::state);
+  EXPECT_EQ(nobody.error().code, ErrorCode::denied);
+  EXPECT_TRUE(call(address, {.ca_file = own.certificate}, CallId::health));
+}
+
+}  // namespace
+}  // namespace partita::api

@@ -1,0 +1,159 @@
+// An agent for tests and the fuzzer of the API: a small node, answers at once or when the test
+// says, a history in memory. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/backend.h"
+
+namespace partita::api::test {
+
+inline control::ChangeNow fake_change(long number) {
+  control::ChangeNow change;
+  change.number = number;
+  change.state = control::ChangeState::proposed;
+  change.cause = "rate of bert rose from 10 to 20 req/s";
+  change.planned_ms = 1'700'000'000'000;
+  change.plan.gpu_model = "A100-80GB";
+  change.plan.planner = "exact";
+  change.explanation = {"bert needs 1g.10gb"};
+  return change;
+}
+
+inline control::Snapshot fake_snapshot(int services = 2) {
+  control::Snapshot is;
+  is.version = 7;
+  is.time_ms = 1'700'000'000'000;
+  is.node = "node1";
+  is.doing = "nothing to do";
+  is.converged = true;
+  is.plan = fake_change(1).plan;
+  is.current = fake_change(3);
+  is.gpus.push_back({.index = 0, .uuid = "GPU-1", .model = "A100-80GB", .out = false});
+  is.gpus.back().sample.emplace();
+  is.gpus.back().sample->uuid = "GPU-1";
+  is.gpus.back().sample->model = "A100-80GB";
+  is.gpus.back().sample->power = Watts{250};
+  for (int i = 0; i < services; ++i) {
+    control::ServiceNow one;
+    one.name = "service \"" + std::to_string(i) + "\\";
+    one.model = "bert";
+    one.slo_ms = 50;
+    one.wanted_rps = one.planned_rps = one.capacity_rps = 20;
+    one.rate_rps = 10.5;
+    one.attainment = 0.999;
+    is.services.push_back(one);
+  }
+  is.restarts = 4;
+  return is;
+}
+
+class FakeAgent final : public Backend {
+ public:
+  std::shared_ptr<const control::Snapshot> snapshot() override {
+    const std::lock_guard lock(mutex_);
+    return snapshot_;
+  }
+  std::string services() override { return "services: []\n"; }
+  void ask(control::Asked asked, std::function<void(control::Reply)> answer) override {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(asked);
+      if (!at_once) {
+        waiting_.push_back(std::move(answer));
+        return;
+      }
+    }
+    answer(reply_to(asked));
+  }
+  void preview(std::string text, std::function<void(Result<control::ChangeNow>)> answer) override {
+    if (text.find("services") == std::string::npos)
+      return answer(bad_input("services:1", "a list of services is wanted"));
+    answer(fake_change(0));
+  }
+  void watch(std::function<void()> changed) override { changed_ = std::move(changed); }
+  Result<std::vector<history::Event>> events(const history::EventQuery& query) override {
+    const std::lock_guard lock(mutex_);
+    std::vector<history::Event> found;
+    for (auto event = events_.rbegin(); event != events_.rend(); ++event) {
+      const bool fits = (!query.before || event->id < *query.before) &&
+                        (!query.after || event->id > *query.after) &&
+                        (!query.change || event->change == *query.change) &&
+                        (query.kinds.empty() || query.kinds[0] == event->kind);
+      if (fits && static_cast<int>(found.size()) < query.most) found.push_back(*event);
+    }
+    return found;
+  }
+  Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) override {
+    return std::vector<history::Bucket>{{query.from_ms, 1000, 2, 1.5, 1, 2}};
+  }
+  Result<std::vector<history::Measured>> latest() override {
+    return std::vector<history::Measured>{{1'700'000'000'000, "watts", "", 250}};
+  }
+  void keep(history::Event event) override {
+    const std::lock_guard lock(mutex_);
+    event.id = static_cast<long>(events_.size()) + 1;
+    events_.push_back(std::move(event));
+  }
+
+  // What the tests do and see.
+  void set(control::Snapshot next) {
+    {
+      const std::lock_guard lock(mutex_);
+      snapshot_ = std::make_shared<const control::Snapshot>(std::move(next));
+    }
+    if (changed_) changed_();
+  }
+  std::vector<control::Asked> asked() {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  std::vector<history::Event> kept() {
+    const std::lock_guard lock(mutex_);
+    return events_;
+  }
+  std::vector<std::function<void(control::Reply)>> take_waiting() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(waiting_, {});
+  }
+  bool at_once = true;  // set before the server starts
+
+ private:
+  static control::Reply reply_to(const control::Asked& asked) {
+    if (const auto* approve = std::get_if<control::Approve>(&asked.request))
+      if (approve->change != 3)
+        return failed({ErrorCode::not_found, "no such change waits for a person", ""});
+    if (const auto* wanted = std::get_if<control::SetServices>(&asked.request))
+      if (wanted->text.find("services") == std::string::npos)
+        return bad_input("services:1", "a list of services is wanted");
+    return control::Receipt{.change = 3, .sentence = "planned at the next look"};
+  }
+  std::mutex mutex_;
+  std::shared_ptr<const control::Snapshot> snapshot_ =
+      std::make_shared<const control::Snapshot>(fake_snapshot());
+  std::vector<control::Asked> asked_;
+  std::vector<std::function<void(control::Reply)>> waiting_;
+  std::vector<history::Event> events_ = {{.id = 1,
+                                          .time_ms = 1'600'000'000'000,
+                                          .kind = history::EventKind::proposed,
+                                          .change = 1,
+                                          .user = "agent",
+                                          .cause = "the node is new",
+                                          .documents = {{"plan", "{\"kind\": \"ServingPlan\"}"}}},
+                                         {.id = 2,
+                                          .time_ms = 1'600'000'100'000,
+                                          .kind = history::EventKind::applied,
+                                          .change = 1,
+                                          .user = "agent",
+                                          .outcome = history::Outcome::succeeded,
+                                          .detail = "3 steps"}};
+  std::function<void()> changed_;
+};
+
+}  // namespace partita::api::test

@@ -1,0 +1,179 @@
+#include "api/metrics.h"
+
+#include <cmath>
+#include <cstdio>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "observe/sample_text.h"
+
+namespace partita::api {
+
+namespace {
+
+using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+class Exposition {
+ public:
+  // The metric of the values that follow; its lines stand together.
+  void metric(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    head_ = "# HELP " + std::string(name) + " " + std::string(help) + "\n# TYPE " +
+            std::string(name) + " " + std::string(type) + "\n";
+  }
+  void value(std::optional<double> number, Labels labels = {}) {
+    if (!number || !std::isfinite(*number)) return;
+    text_ += std::exchange(head_, {});
+    text_ += name_;
+    char between = '{';
+    for (const auto& [label, said] : labels) {
+      text_.push_back(between);
+      text_ += label;
+      text_ += "=\"";
+      escape(said);
+      text_ += '"';
+      between = ',';
+    }
+    if (labels.size() > 0) text_ += '}';
+    char digits[32];
+    const int length = std::snprintf(digits, sizeof digits, " %.17g\n", *number);
+    text_.append(digits, static_cast<std::size_t>(length));
+  }
+  void one(std::string_view name, std::string_view type, std::string_view help, double number) {
+    metric(name, type, help);
+    value(number);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void escape(std::string_view said) {
+    for (const char c : said) {
+      if (c == '\n') {
+        text_ += "\\n";
+        continue;
+      }
+      if (c == '\\' || c == '"') text_ += '\\';
+      text_ += c;
+    }
+  }
+  std::string_view name_;
+  std::string head_, text_;
+};
+
+void agent(Exposition& out, const control::Snapshot& is) {
+  out.metric("partita_agent_info", "gauge", "The agent, its node and its mode.");
+  out.value(1, {{"node", is.node}, {"mode", control::to_string(is.mode)}});
+  out.one("partita_agent_state_timestamp_seconds", "gauge", "When the state was made.",
+          static_cast<double>(is.time_ms) / 1000);
+  out.one("partita_agent_converged", "gauge", "1 while the node is as its plan wants it.",
+          is.converged ? 1 : 0);
+  out.one("partita_agent_worker_restarts_total", "counter", "Workers started again.",
+          static_cast<double>(is.restarts));
+  out.one("partita_agent_workers_given_up", "gauge", "Workers that are not started any more.",
+          static_cast<double>(is.given_up_workers));
+  out.one("partita_agent_drifts_total", "counter", "Times that the node was not as it was left.",
+          static_cast<double>(is.drifts));
+  out.one("partita_agent_changes_total", "counter", "Changes so far.",
+          static_cast<double>(is.changes));
+  out.one("partita_agent_changes_failed_total", "counter", "Changes that failed.",
+          static_cast<double>(is.failed_changes));
+  out.metric("partita_agent_change_current", "gauge", "The change proposed or under way.");
+  if (is.current)
+    out.value(static_cast<double>(is.current->number),
+              {{"state", control::to_string(is.current->state)}});
+  out.metric("partita_agent_change_last", "gauge", "Number of the change that ended last.");
+  if (is.last)
+    out.value(static_cast<double>(is.last->number),
+              {{"outcome", control::to_string(is.last->state)}});
+  out.metric("partita_agent_change_last_timestamp_seconds", "gauge", "When that was.");
+  if (is.last) out.value(static_cast<double>(is.last->ended_ms) / 1000);
+  out.metric("partita_agent_batch_tasks", "gauge", "Tasks of the batch.");
+  out.value(is.batch.waiting, {{"state", "waiting"}});
+  out.value(is.batch.running, {{"state", "running"}});
+  out.value(is.batch.done, {{"state", "done"}});
+}
+
+template <class Value>
+void per_service(Exposition& out, const control::Snapshot& is, std::string_view name,
+                 std::string_view help, Value value) {
+  out.metric(name, "gauge", help);
+  for (const control::ServiceNow& service : is.services)
+    out.value(value(service), {{"service", service.name}});
+}
+
+void services(Exposition& out, const control::Snapshot& is) {
+  using control::ServiceNow;
+  using Maybe = std::optional<double>;
+  const auto field = [&](const char* name, const char* help, Maybe ServiceNow::*what) {
+    per_service(out, is, name, help, [&](const ServiceNow& service) { return service.*what; });
+  };
+  const auto number = [&](const char* name, const char* help, double ServiceNow::*what) {
+    per_service(out, is, name, help,
+                [&](const ServiceNow& service) { return Maybe(service.*what); });
+  };
+  field("partita_service_rate_rps", "Requests per second, measured.", &ServiceNow::rate_rps);
+  field("partita_service_forecast_rps", "Requests per second, expected.",
+        &ServiceNow::forecast_rps);
+  field("partita_service_forecast_low_rps", "Low end of what is expected.",
+        &ServiceNow::forecast_low_rps);
+  field("partita_service_forecast_high_rps", "High end of what is expected.",
+        &ServiceNow::forecast_high_rps);
+  number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
+  number("partita_service_planned_rps", "What the plan in force is made for.",
+         &ServiceNow::planned_rps);
+  number("partita_service_capacity_rps", "Of its segments that run.", &ServiceNow::capacity_rps);
+  field("partita_service_attainment_ratio", "Share of requests within the SLO.",
+        &ServiceNow::attainment);
+  number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
+  field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
+  per_service(out, is, "partita_service_at_risk", "1 while its SLO is at risk.",
+              [](const ServiceNow& service) { return Maybe(service.at_risk ? 1 : 0); });
+  per_service(out, is, "partita_service_segments", "Instances that carry it.",
+              [](const ServiceNow& service) { return Maybe(service.segments); });
+  per_service(out, is, "partita_service_workers_ready", "Workers that take requests.",
+              [](const ServiceNow& service) { return Maybe(service.ready_workers); });
+}
+
+void gpus(Exposition& out, const control::Snapshot& is) {
+  out.metric("partita_gpu_out", "gauge", "1 while a GPU is taken out.");
+  for (const control::GpuNow& gpu : is.gpus)
+    out.value(gpu.out ? 1 : 0, {{"gpu", std::to_string(gpu.index)}, {"UUID", gpu.uuid}});
+  out.metric("partita_slice_service", "gauge", "What runs on an instance: processes.");
+  for (const actuate::AssignedSegment& one : is.assignment.segments)
+    out.value(one.processes, {{"UUID", one.gpu_uuid},
+                              {"device", one.device},
+                              {"profile", one.profile},
+                              {"service", one.service}});
+}
+
+}  // namespace
+
+std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts) {
+  Exposition out;
+  agent(out, snapshot);
+  services(out, snapshot);
+  gpus(out, snapshot);
+  out.metric("partita_agent_verdicts_total", "counter",
+             "Changes that ended so, since the agent started.");
+  for (const auto& [state, count] : counts.changes)
+    out.value(static_cast<double>(count), {{"outcome", control::to_string(state)}});
+  out.one("partita_api_connections", "gauge", "Open connections of the API.",
+          static_cast<double>(counts.connections));
+  out.one("partita_api_streams", "gauge", "Open streams of events.",
+          static_cast<double>(counts.streams));
+  out.metric("partita_api_answers_total", "counter", "Answers of the API.");
+  for (std::size_t i = 2; i < counts.answers.size(); ++i)
+    out.value(static_cast<double>(counts.answers[i]), {{"status", std::to_string(i) + "xx"}});
+  out.one("partita_api_refused_total", "counter", "Calls by those who may not.",
+          static_cast<double>(counts.refused));
+  out.one("partita_api_limited_total", "counter", "Calls above the rate limit.",
+          static_cast<double>(counts.limited));
+  telemetry::Sample sample;
+  for (const control::GpuNow& gpu : snapshot.gpus)
+    if (gpu.sample) sample.gpus.push_back(*gpu.sample);
+  return out.take() + observe::prometheus_text(sample);
+}
+
+}  // namespace partita::api

@@ -1,0 +1,24 @@
+// What a scrape of Prometheus sees of an agent. Names and labels: docs/api.md. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "control/snapshot.h"
+
+namespace partita::api {
+
+// What the server itself has seen since it began.
+struct ServerCounts {
+  std::size_t connections = 0, streams = 0;
+  std::array<std::uint64_t, 6> answers = {};  // by hundreds of their status
+  std::uint64_t refused = 0;                  // calls: no token, a lower role, another site
+  std::uint64_t limited = 0;                  // calls: too many
+  std::map<control::ChangeState, std::uint64_t> changes = {};  // that ended so
+};
+
+std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts);
+
+}  // namespace partita::api

@@ -1,0 +1,104 @@
+#include "api/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "api/fake_agent.h"
+#include "api/prometheus_check.h"
+#include "base/source_text.h"
+
+namespace partita::api {
+namespace {
+
+TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
+  control::Snapshot state = test::fake_snapshot(3);
+  state.given_up_workers = 2;
+  state.drifts = 5;
+  state.failed_changes = 1;
+  state.last = test::fake_change(2);
+  state.last->state = control::ChangeState::failed;
+  state.last->ended_ms = 1'700'000'001'500;
+  state.assignment.segments = {{.device = "MIG-1",
+                                .gpu_uuid = "GPU-1",
+                                .profile = "1g.10gb",
+                                .service = "a\nb",
+                                .batch = 2,
+                                .processes = 3}};
+  ServerCounts counts;
+  counts.changes[control::ChangeState::succeeded] = 9;
+  const test::Scraped read = test::scrape(agent_metrics(state, counts));
+  EXPECT_EQ(read.fault, "");
+  const std::vector<std::pair<std::string, double>> wanted = {
+      {"partita_agent_worker_restarts_total", 4},
+      {"partita_agent_workers_given_up", 2},
+      {"partita_agent_drifts_total", 5},
+      {"partita_agent_changes_failed_total", 1},
+      {"partita_agent_change_last{outcome=\"failed\"}", 2},
+      {"partita_agent_change_last_timestamp_seconds", 1'700'000'001.5},
+      {"partita_agent_verdicts_total{outcome=\"succeeded\"}", 9},
+      {"partita_service_rate_rps{service=\"service \\\"1\\\\\"}", 10.5},
+      {"partita_service_attainment_ratio{service=\"service \\\"2\\\\\"}", 0.999},
+      {"partita_slice_service{UUID=\"GPU-1\",device=\"MIG-1\",profile=\"1g.10gb\","
+       "service=\"a\\nb\"}",
+       3}};
+  for (const auto& [name, value] : wanted) {
+    ASSERT_TRUE(read.values.contains(name)) << name;
+    EXPECT_EQ(read.values.at(name), value) << name;
+  }
+}
+
+TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
+  control::Snapshot state;
+  state.services.push_back({.name = "a", .model = "m"});
+  const test::Scraped read = test::scrape(agent_metrics(state, {}));
+  EXPECT_EQ(read.fault, "");
+  EXPECT_FALSE(read.values.contains("partita_service_rate_rps{service=\"a\"}"));
+  EXPECT_FALSE(read.types.contains("partita_service_rate_rps"));
+  EXPECT_EQ(read.values.at("partita_service_at_risk{service=\"a\"}"), 0);
+}
+
+// Every metric that the board draws is one that an agent with everything to say says, and the other
+// way round every metric of services and of the agent is drawn.
+TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
+  control::Snapshot state = test::fake_snapshot(1);
+  control::ServiceNow& service = state.services[0];
+  service.forecast_rps = service.forecast_low_rps = service.forecast_high_rps = service.p99_ms = 1;
+  state.last = test::fake_change(2);
+  state.assignment.segments = {
+      {.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb", .service = "a"}};
+  telemetry::InstanceSample instance;
+  instance.activity.graphics_engine = 0.5;
+  state.gpus[0].sample->instances = {instance};
+  ServerCounts counts;
+  counts.changes[control::ChangeState::failed] = 1;
+  const auto types = test::scrape(agent_metrics(state, counts)).types;
+  const std::string board = source_text("packaging/grafana-agent.json");
+  std::set<std::string> drawn;
+  for (std::size_t at = 0; (at = board.find("partita_", at)) != std::string::npos;) {
+    const std::size_t end = board.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at);
+    drawn.insert(board.substr(at, end - at));
+    at = end;
+  }
+  for (const std::string& name : drawn) EXPECT_TRUE(types.contains(name)) << name;
+  for (const auto& [name, type] : types) {
+    const bool left_out = name == "partita_agent_info" || name == "partita_api_connections" ||
+                          name == "partita_api_streams" || name == "partita_service_wanted_rps" ||
+                          name == "partita_service_segments" ||
+                          name == "partita_service_workers_ready" ||
+                          name == "partita_gpu_throttled";
+    EXPECT_TRUE(left_out || drawn.contains(name)) << name;
+  }
+}
+
+TEST(MetricsTest, TheCheckSeesWhatPrometheusWouldRefuse) {
+  const std::string head = "# TYPE a gauge\n";
+  for (const char* wrong : {"a 1", "a{b=1} 1\n", "a{b=\"x} 1\n", "a{b=\"\\x\"} 1\n", "a one\n",
+                            "b 1\n", "a 1\na 1\n", "a{b=\"1\",b=\"2\"} 1\n", "1a 1\n"})
+    EXPECT_NE(test::scrape(head + wrong).fault, "") << wrong;
+  EXPECT_NE(test::scrape("# TYPE a counter\na 1\n").fault, "");
+  EXPECT_EQ(test::scrape(head + "a{b=\"x\\\\\\\"\\n\"} 1e3\na 2\n").fault, "");
+}
+
+}  // namespace
+}  // namespace partita::api

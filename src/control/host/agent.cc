@@ -1,0 +1,280 @@
+#include "control/host/agent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace partita::control {
+namespace {
+
+// The text of a file; nothing when there is none.
+Result<std::optional<std::string>> text_of(Files& files, const std::string& path) {
+  if (!files.exists(path)) return std::optional<std::string>{};
+  Result<std::string> text = files.read(path);
+  if (!text) return failed(text.error());
+  return std::optional<std::string>{*std::move(text)};
+}
+
+Result<AgentMemory> read_memory(Files& files, const std::string& path) {
+  const auto text = text_of(files, path);
+  if (!text) return failed(text.error());
+  if (!*text) return AgentMemory{};
+  return parse_memory(path, **text);
+}
+
+ServiceLoad load_of(const actuate::GatewayService& service, const actuate::GatewayState& gateway) {
+  ServiceLoad load{.service = service.name};
+  load.capacity_rps = service.capacity_rps;
+  if (service.requests) {
+    load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
+    load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);
+    load.shed = static_cast<std::uint64_t>(service.requests->shed);
+    load.p99_ms = service.requests->p99_ms;
+  }
+  for (const actuate::GatewayWorker& worker : gateway.workers)
+    if (worker.service == service.name && worker.state == actuate::WorkerReadiness::ready)
+      ++load.ready_workers;
+  return load;
+}
+
+}  // namespace
+
+std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
+
+Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long changes) {
+  if (!doors.dry_run)
+    if (auto made = doors.files.make_directories(doors.state_dir); !made)
+      return failed(made.error());
+  Result<AgentMemory> memory = read_memory(doors.files, memory_path(doors.state_dir));
+  if (!memory) return failed(memory.error());
+  if (doors.dry_run) memory->mode_set = false;  // the settings' mode holds, and that is observe
+  return std::unique_ptr<Agent>(
+      new Agent(std::move(doors), std::move(world), *std::move(memory), changes));
+}
+
+Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
+    : doors_(std::move(doors)),
+      catalogue_(world.catalogue),
+      loop_(std::move(world), std::move(memory), changes) {}
+
+void Agent::say(const std::string& sentence) const {
+  if (doors_.say) doors_.say(sentence);
+}
+
+// ---- looking ----
+
+// A GPU that does not answer counts as lost; the node is an error only when nobody knows which GPU
+// that is.
+Result<device::NodeState> Agent::read_node() {
+  const auto info = doors_.driver.info();
+  if (!info) return failed(info.error());
+  device::NodeState state;
+  state.driver = info->name;
+  state.driver_version = info->version;
+  uuids_.resize(static_cast<std::size_t>(std::max(info->gpus, 0)));
+  for (int gpu = 0; gpu < info->gpus; ++gpu) {
+    std::string& uuid = uuids_[static_cast<std::size_t>(gpu)];
+    Result<device::GpuState> read = doors_.driver.read(gpu);
+    if (!read && uuid.empty()) return failed(read.error());
+    if (!read) {
+      device::GpuState lost;
+      lost.index = gpu;
+      lost.uuid = uuid;
+      lost.lost = true;
+      state.gpus.push_back(std::move(lost));
+      continue;
+    }
+    if (!read->uuid.empty()) uuid = read->uuid;
+    state.gpus.push_back(*std::move(read));
+  }
+  return state;
+}
+
+telemetry::Sample Agent::read_sample(std::int64_t now_ms) {
+  telemetry::Sample sample{.at = {static_cast<double>(now_ms) / 1e3}};
+  for (int gpu = 0; gpu < static_cast<int>(uuids_.size()); ++gpu)
+    if (auto read = doors_.driver.telemetry(gpu)) sample.gpus.push_back(*std::move(read));
+  return sample;
+}
+
+void Agent::read_gateway(Seen& seen) {
+  if (doors_.processes == nullptr) return;
+  const actuate::GatewayDoors doors{*doors_.processes, doors_.files, doors_.state_dir};
+  const auto read = actuate::read_gateway(doors, doors_.clock.now_ns());
+  if (!read) {
+    std::string& said = complaints_["gateway"];
+    if (const std::string why = to_string(read.error()); why != said) say(said = why);
+    return;
+  }
+  seen.gateway = read->has_value();
+  if (!seen.gateway) return;
+  for (const actuate::GatewayService& service : (*read)->services)
+    if (service.requests) seen.loads.push_back(load_of(service, **read));
+}
+
+void Agent::read_workers(Seen& seen) {
+  const std::string path = actuate::workers_path(doors_.state_dir);
+  const auto text = text_of(doors_.files, path);
+  if (!text || !*text) return;
+  if (!workers_.value || workers_.text != **text)
+    workers_ = {**text, actuate::parse_workers(path, **text)};
+  if (*workers_.value) seen.workers = (*workers_.value)->workers;
+}
+
+Seen Agent::look() {
+  Seen seen;
+  seen.state = read_node();
+  const std::string path = actuate::assignment_path(doors_.state_dir);
+  if (const auto text = text_of(doors_.files, path); !text) {
+    seen.assignment = failed(text.error());
+  } else if (*text) {
+    if (!assignment_.value || assignment_.text != **text)
+      assignment_ = {**text, actuate::parse_assignment(path, **text)};
+    seen.assignment = *assignment_.value;
+  }
+  const std::string journal = actuate::journal_path(doors_.state_dir);
+  if (const auto text = text_of(doors_.files, journal); !text) {
+    seen.journal = failed(text.error());
+  } else if (*text) {
+    if (!journal_.value || journal_.text != **text)
+      journal_ = {**text, actuate::read_journal(doors_.files, journal)};
+    seen.journal = *journal_.value;
+  }
+  if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
+  read_gateway(seen);
+  read_workers(seen);
+  if (doors_.health) seen.health = doors_.health();
+  if (!doors_.services_file.empty()) {
+    auto text = text_of(doors_.files, doors_.services_file);
+    if (text) seen.services_file = *std::move(text);
+  }
+  if (applying_) seen.apply_steps = applying_->steps;
+  seen.ended = std::exchange(ended_, {});
+  if (doors_.batch_now) seen.batch = doors_.batch_now();
+  return seen;
+}
+
+// ---- deciding ----
+
+Deeds Agent::look_once() { return loop_.step(doors_.wall_ms(), look()); }
+
+void Agent::decide() {
+  if (doors_.errands)
+    for (const auto& errand : doors_.errands()) errand(*this);
+  std::vector<Inquiry> asked = std::exchange(waiting_, {});
+  if (doors_.inquiries)
+    for (Inquiry& one : doors_.inquiries()) asked.push_back(std::move(one));
+  Seen seen = look();
+  for (const Inquiry& one : asked) seen.asked.push_back(one.asked);
+  perform(loop_.step(doors_.wall_ms(), seen), std::move(asked));
+}
+
+bool Agent::keep_memory() {
+  if (doors_.dry_run) return true;
+  const auto kept =
+      doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
+  std::string& said = complaints_["memory"];
+  const std::string why = kept ? "" : to_string(kept.error());
+  if (why != said && !why.empty()) say("what the agent is about cannot be kept: " + why);
+  said = why;
+  unsaved_ = !kept;
+  return kept.has_value();
+}
+
+// What could not be made durable is not done: the change fails, and the loop tries it again later.
+void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
+  const bool kept = !deeds.remember && !unsaved_ ? true : keep_memory();
+  for (const history::Event& event : deeds.record) {
+    if (!doors_.record) break;
+    const auto recorded = doors_.record(event);
+    std::string& said = complaints_["history"];
+    const std::string why = recorded ? "" : to_string(recorded.error());
+    if (why != said && !why.empty()) say("history is not kept: " + why);
+    said = why;
+  }
+  if (doors_.measure && !deeds.measure.empty()) (void)doors_.measure(deeds.measure).has_value();
+  CHECK(deeds.replies.size() == asked.size());
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (asked[i].answer) asked[i].answer(std::move(deeds.replies[i]));
+  if (deeds.stop_apply && applying_) applying_->stop = true;
+  if (doors_.notify)
+    for (const LoopNotice& notice : deeds.notify) doors_.notify(notice);
+  if (doors_.batch_gpus) doors_.batch_gpus(deeds.batch_gpus);
+  if (doors_.batch)
+    for (const BatchDeed& batch : deeds.batches) doors_.batch(batch);
+  if (doors_.dry_run) deeds.apply.reset();
+  if (deeds.apply && kept) to_apply_ = std::move(deeds.apply);
+  if (deeds.apply && !kept)
+    ended_.push_back({deeds.apply->change,
+                      environment_error(doors_.state_dir, "the agent's memory cannot be kept"), 0});
+  next_look_ms_ = ended_.empty() ? deeds.next_look_ms : doors_.wall_ms();
+  if (doors_.publish) doors_.publish(loop_.snapshot(), loop_.memory());
+}
+
+std::int64_t Agent::step() {
+  decide();
+  while (to_apply_ && !(doors_.ending && doors_.ending())) {
+    const ApplyDeed deed = *std::exchange(to_apply_, std::nullopt);
+    carry_out(deed);
+    decide();
+  }
+  return next_look_ms_;
+}
+
+// ---- doing ----
+
+// While actuate waits: whether the change shall end.
+bool Agent::pump() {
+  if (doors_.ending && doors_.ending()) return true;
+  if (doors_.inquiries)
+    for (Inquiry& one : doors_.inquiries()) waiting_.push_back(std::move(one));
+  if (!waiting_.empty() || doors_.wall_ms() >= next_look_ms_) decide();
+  return applying_->stop;
+}
+
+Result<void> Agent::run_hooks(const std::vector<std::string>& names, const char* phase,
+                              long change) {
+  for (const std::string& name : names) {
+    if (!doors_.hook) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
+    if (auto ran = doors_.hook(name, phase, change); !ran) return ran;
+  }
+  return {};
+}
+
+Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
+  if (auto ran = run_hooks(deed.hooks_before, "before", deed.change); !ran) return ran;
+  actuate::Doors doors{doors_.driver,
+                       doors_.files,
+                       doors_.clock,
+                       catalogue_,
+                       doors_.state_dir,
+                       doors_.processes,
+                       [this] { return pump(); }};
+  const auto told = [this](const actuate::ApplyEvent& event) {
+    using Kind = actuate::ApplyEvent::Kind;
+    if (event.kind == Kind::begin || event.kind == Kind::retry) applying_->steps = 0;
+    if (event.kind == Kind::done_step) applying_->steps = event.step + 1;
+    if (event.kind == Kind::waiting) say("waiting for " + event.detail);
+    if (event.kind == Kind::retry) say(event.detail + "; reading the node again");
+  };
+  const auto applied = actuate::apply(doors, deed.wanted, deed.options, told);
+  if (!applied) return failed(applied.error());
+  return {};
+}
+
+void Agent::carry_out(const ApplyDeed& deed) {
+  applying_ = Applying{.change = deed.change};
+  const std::int64_t began = doors_.clock.now_ns();
+  Result<void> outcome = carry_out_steps(deed);
+  for (const std::string& name : deed.hooks_after)  // whatever came of it, all of them
+    if (auto ran = run_hooks({name}, "after", deed.change); !ran)
+      say(fmt::format("after change {}: {}", deed.change, to_string(ran.error())));
+  const double took_s = static_cast<double>(doors_.clock.now_ns() - began) * 1e-9;
+  applying_.reset();
+  ended_.push_back({deed.change, std::move(outcome), took_s});
+}
+
+}  // namespace partita::control

@@ -1,0 +1,97 @@
+#include "control/host/agent_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/document.h"
+#include "base/nearest.h"
+
+namespace partita::control {
+namespace {
+
+enum class DriverWord : std::uint8_t { nvml, sim };
+
+void describe_node(Form& f, AgentNode& node) {
+  DriverWord driver = node.driver == "sim" ? DriverWord::sim : DriverWord::nvml;
+  f.optional().word("driver", driver, {"nvml", "sim"}, "which GPUs");
+  if (f.reading()) node.driver = driver == DriverWord::sim ? "sim" : "nvml";
+  f.optional().note("machine", node.machine, "description of the simulated machine");
+  f.optional().note("catalogue", node.catalogue, "directory of GPU models");
+  f.optional().note("state_dir", node.state_dir, "of journal, assignment and memory");
+  f.closed();
+}
+
+void describe_profiles(Form& f, ModelProfiles& one) {
+  f.name("gpu", one.gpu, "model");
+  f.text("path", one.path, "of its profiles");
+  f.closed();
+}
+
+void describe_server(Form& f, AgentServer& server) {
+  f.optional().boolean("on", server.on, "whether there is an API");
+  f.optional().note("socket", server.socket, "a Unix socket; empty: the usual one");
+  f.optional().note("group", server.group, "of the socket; its members have the role operator");
+  f.optional().note("listen", server.listen, "HOST:PORT");
+  f.optional().note("tokens_file", server.tokens_file, "lines NAME:ROLE:SHA256");
+  f.optional().note("tls_certificate", server.tls_certificate, "PEM");
+  f.optional().note("tls_key", server.tls_key, "PEM");
+  f.optional().note("client_ca", server.client_ca, "PEM");
+  f.optional().note("client_roles", server.client_roles, "lines CN:ROLE");
+  f.optional().note("access_log", server.access_log, "a file");
+  f.optional().names("hosts", server.hosts, {.most = 100}, "names by which browsers may call");
+  f.closed();
+}
+
+void describe_file(Form& f, AgentFile& file) {
+  f.optional().object("node", file.node, describe_node, "which node");
+  f.optional().note("services", file.services, "a services file");
+  f.optional().note("profiles", file.profiles, "of every GPU model");
+  f.optional().list("profiles_of", file.profiles_of, describe_profiles, {.most = 100},
+                    "of single GPU models");
+  f.optional().note("slo_rule", file.slo_rule, "as `partita plan --slo-rule`");
+  f.optional().integer("max_processes", file.max_processes, {.low = 1, .high = 64}, "of a segment");
+  f.optional().object("server", file.server, describe_server, "the API");
+}
+
+// Keys that nobody reads.
+Result<void> check_keys(const Document& document) {
+  const std::vector<std::string> keys{"api_version", "kind",     "node",          "services",
+                                      "profiles",    "slo_rule", "max_processes", "profiles_of",
+                                      "policy",      "hooks",    "server",        "notify"};
+  for (const auto& [name, value] : document.root.members)
+    if (std::ranges::find(keys, name) == keys.end())
+      return bad_input(document.at(value),
+                       fmt::format("unknown key '{}'{}", name, did_you_mean(name, keys)));
+  return {};
+}
+
+Result<void> check_hooks(const std::string& name, const AgentFile& file) {
+  for (const auto* names : {&file.policy.hooks_before, &file.policy.hooks_after})
+    for (const std::string& hook : *names)
+      if (std::ranges::find(file.hooks, hook, &actuate::Hook::name) == file.hooks.end())
+        return bad_input(name, fmt::format("policy names the hook '{}', which is not listed under "
+                                           "'hooks'",
+                                           hook));
+  return {};
+}
+
+}  // namespace
+
+Result<AgentFile> parse_agent_file(const std::string& file, std::string_view text) {
+  const auto document = parse_document(file, text);
+  if (!document) return failed(document.error());
+  if (auto fine = check_keys(*document); !fine) return failed(fine.error());
+  Result<AgentFile> read = read_form<AgentFile>(*document, describe_file);
+  if (!read) return read;
+  auto policy = parse_settings(file, text);
+  if (!policy) return failed(policy.error());
+  auto hooks = actuate::parse_hooks(file, text);
+  if (!hooks) return failed(hooks.error());
+  read->policy = *std::move(policy);
+  read->hooks = *std::move(hooks);
+  if (auto fine = check_hooks(file, *read); !fine) return failed(fine.error());
+  return read;
+}
+
+}  // namespace partita::control

@@ -1,0 +1,179 @@
+// Loop: the brain of the agent. Single-threaded and deterministic: step(now, seen) -> deeds. It has
+// no clock, file, socket or thread, and never believes to know the node: what is there is read
+// before every step and given to it. Whoever runs it (the agent, a simulation) performs the deeds
+// and reports what came of them in a later step.
+//
+// After a kill a new Loop goes on with the memory that was kept last (memory.h), whatever was being
+// done: the plan in force is compared with the node, and what is missing is made.
+//
+// The order of a step's deeds: `remember` is made durable first, `record` next, then the rest. A
+// node without GPUs, a driver that answers with errors and a plan that cannot be are behaviours
+// with a sentence, never errors of step().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actuate/apply.h"
+#include "actuate/journal.h"
+#include "actuate/wanted.h"
+#include "actuate/workers_state.h"
+#include "base/result.h"
+#include "control/memory.h"
+#include "control/request.h"
+#include "control/settings.h"
+#include "control/snapshot.h"
+#include "device/node_state.h"
+#include "history/event.h"
+#include "hw/catalogue.h"
+#include "plan/serving.h"
+#include "telemetry/sample.h"
+
+namespace partita::control {
+
+// What does not change while an agent runs.
+struct World {
+  std::string node;  // host name
+  Settings settings;
+  hw::Catalogue catalogue;
+  // What was measured, by GPU model; count and price are not looked at. A GPU whose model is not
+  // among them is not used.
+  std::vector<plan::FleetEntry> profiles;
+  plan::SloRule rule;
+  int max_processes = plan::kDefaultMaxProcesses;
+};
+
+// ---- what is seen ----
+
+// Counters of the gateway for a service, since it began; they fall when it begins anew.
+struct ServiceLoad {
+  std::string service;
+  std::uint64_t arrived = 0;  // all requests, refused ones too
+  std::uint64_t in_slo = 0;   // answered in time
+  std::uint64_t shed = 0;     // refused, because they would have been late
+  std::optional<double> p99_ms = {};
+  double capacity_rps = 0;  // of the workers that are ready
+  int ready_workers = 0;
+  bool operator==(const ServiceLoad&) const = default;
+};
+
+// What a GPU said of its health since the step before.
+struct HealthEvent {
+  enum class Kind : std::uint8_t {
+    xid,    // code: the driver's number
+    ecc,    // an error that could not be corrected; code: how many so far
+    reset,  // the GPU was reset, or the node has booted: earlier errors are over
+  };
+  std::string gpu_uuid;
+  Kind kind = Kind::xid;
+  int code = 0;
+  bool operator==(const HealthEvent&) const = default;
+};
+
+// The apply of the last ApplyDeed is over, as actuate::apply said. `interrupted`: because of
+// stop_apply. Steps that it ended before are in Seen::apply_steps.
+struct ApplyEnd {
+  long change = 0;
+  Result<void> outcome;
+  double took_s = 0;
+};
+
+struct Seen {
+  // Read now, after whatever is in `ended` had ended. An error of the driver leaves what depends on
+  // the node alone.
+  Result<device::NodeState> state = device::NodeState{};
+  Result<actuate::Assignment> assignment = actuate::Assignment{};
+  Result<actuate::JournalState> journal = actuate::JournalState{};
+  std::optional<telemetry::Sample> sample = {};
+  bool gateway = false;  // one runs; without it rates are not known
+  std::vector<ServiceLoad> loads = {};
+  std::vector<actuate::WorkerRecord> workers = {};  // as the supervisor wrote them
+  std::vector<HealthEvent> health = {};
+  std::vector<Asked> asked = {};
+  // The text of the services file whenever it is read; the loop sees whether it has changed.
+  std::optional<std::string> services_file = {};
+  std::size_t apply_steps = 0;  // of the apply under way: steps that are done
+  std::vector<ApplyEnd> ended = {};
+  BatchNow batch = {};  // what the runner makes of the batches
+};
+
+// ---- what is done ----
+
+// The only way in which GPUs are changed: actuate::apply(doors, wanted, options), off the loop's
+// thread. GPUs that are not named by UUID in it are not touched. One at a time. Hooks before it
+// run first, in order; one that fails ends it before anything is touched (ApplyEnd with its error).
+// Hooks after it run whatever came of it.
+struct ApplyDeed {
+  long change = 0;
+  actuate::Wanted wanted;
+  actuate::ApplyOptions options;
+  std::vector<std::string> hooks_before, hooks_after;
+  bool repair = false;  // the plan in force is made again
+};
+
+enum class NoticeKind : std::uint8_t {
+  failed_change,
+  given_up_worker,
+  slo_risk,
+  health,
+  drift,
+  other,
+};
+const char* to_string(NoticeKind kind);
+
+// Somebody wants to know: webhook, command. Said once, not at every step.
+struct LoopNotice {
+  NoticeKind kind = NoticeKind::other;
+  std::string subject;   // service, GPU; may be empty
+  std::string sentence;  // for people
+  long change = 0;
+  bool operator==(const LoopNotice&) const = default;
+};
+
+// A batch for the GPUs of `gpus`, which no service uses from now on.
+struct BatchDeed {
+  std::string tasks;  // text of a tasks file
+  std::string user;
+};
+
+struct Deeds {
+  std::optional<AgentMemory> remember;  // make it durable before anything else
+  std::vector<history::Event> record;   // append; ids are 0
+  std::vector<history::Measured> measure;
+  std::vector<Reply> replies;  // one per Seen::asked, in its order
+  bool stop_apply = false;     // interrupt the apply under way; its ApplyEnd follows
+  std::optional<ApplyDeed> apply;
+  std::vector<BatchDeed> batches;
+  std::vector<std::string> batch_gpus;  // UUIDs that batches may use from now on
+  std::vector<LoopNotice> notify;
+  std::int64_t next_look_ms = 0;  // look again then at the latest, and when something happens
+};
+
+class Loop {
+ public:
+  // `memory` as it was kept last; a new one without. `changes`: the highest number of a change that
+  // the history knows.
+  Loop(World world, AgentMemory memory, long changes);
+  ~Loop();
+  Loop(Loop&&) noexcept;
+  Loop& operator=(Loop&&) noexcept;
+
+  // `now_ms` since 1970, UTC; a clock that goes back counts as standing still.
+  Deeds step(std::int64_t now_ms, const Seen& seen);
+  // As it is after the last step.
+  const Snapshot& snapshot() const;
+  const AgentMemory& memory() const;
+
+  // What would be planned for these services with what was seen last; changes nothing. bad_input
+  // with FILE:LINE, infeasible.
+  Result<ChangeNow> preview(const std::string& services_text) const;
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace partita::control

@@ -1,0 +1,115 @@
+// The snapshot after a step, as loop_work.h says.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/loop_work.h"
+
+namespace partita::control {
+
+void Loop::Work::show_services(const Seen& seen) {
+  snapshot_.services.clear();
+  const double horizon = world_.settings.forecast.horizon_s;
+  for (const plan::Service& one : services_) {
+    ServiceNow now;
+    now.name = one.name;
+    now.model = one.model;
+    now.slo_ms = one.slo.value;
+    now.percentile = one.percentile;
+    now.wanted_rps = one.rate.value;
+    const Meters::Reading reading = meters_.reading(one.name, local());
+    if (seen.gateway) {
+      now.rate_rps = reading.rate;
+      now.p99_ms = reading.p99_ms;
+      now.attainment = reading.attainment;
+      now.ready_workers = reading.ready_workers;
+    }
+    const auto forecast =
+        meters_.forecast(one.name, local(), local() + static_cast<std::int64_t>(horizon * 1000));
+    if (forecast) {
+      now.forecast_rps = forecast->rate;
+      now.forecast_low_rps = forecast->low;
+      now.forecast_high_rps = forecast->high;
+    }
+    if (memory_.target)
+      for (const PlannedFor& rate : memory_.target->rates)
+        if (rate.service == one.name) now.planned_rps = rate.rate_rps;
+    for (const actuate::AssignedSegment& segment : assignment_.segments) {
+      if (segment.service != one.name) continue;
+      const device::GpuState* gpu = state_.find(segment.gpu_uuid);
+      const bool there = gpu != nullptr && !gpu->lost &&
+                         std::ranges::any_of(gpu->instances, [&](const device::Instance& instance) {
+                           return instance.uuid() == segment.device;
+                         });
+      if (!there) continue;
+      ++now.segments;
+      now.capacity_rps += segment.throughput_rps;
+    }
+    const auto told = told_.find("risk:" + one.name);
+    now.at_risk = told != told_.end();
+    if (now.at_risk) now.why = told->second;
+    snapshot_.services.push_back(std::move(now));
+  }
+}
+
+void Loop::Work::show(const Seen& seen) {
+  const Snapshot before = snapshot_;
+  snapshot_.node = world_.node;
+  snapshot_.mode = mode();
+  snapshot_.converged = node_known_ && memory_.target && memory_.target->done && !under_;
+  snapshot_.state = state_;
+  snapshot_.assignment = assignment_;
+  show_services(seen);
+  snapshot_.gpus.clear();
+  for (const device::GpuState& gpu : state_.gpus) {
+    GpuNow now{.index = gpu.index, .uuid = gpu.uuid, .model = gpu.model};
+    const auto why =
+        use_.not_used.find(gpu.uuid.empty() ? fmt::format("gpu {}", gpu.index) : gpu.uuid);
+    now.out = why != use_.not_used.end();
+    if (now.out) now.why = why->second;
+    if (seen.sample)
+      for (const telemetry::GpuSample& sample : seen.sample->gpus)
+        if (sample.index == gpu.index) now.sample = sample;
+    snapshot_.gpus.push_back(std::move(now));
+  }
+  if (memory_.target)
+    snapshot_.plan = memory_.target->plan;
+  else
+    snapshot_.plan.reset();
+  if (memory_.proposal && !proposed_) {  // of an agent before this one
+    ChangeNow shown;
+    shown.number = memory_.proposal->change;
+    shown.cause = memory_.proposal->cause;
+    shown.planned_ms = memory_.proposal->planned_ms;
+    shown.plan = memory_.proposal->plan;
+    shown.explanation = memory_.proposal->plan.explanation;
+    if (auto change = node_known_ ? change_to(*memory_.proposal) : std::nullopt)
+      shown.change = *std::move(change);
+    proposed_ = std::move(shown);
+  }
+  snapshot_.current.reset();
+  if (under_)
+    snapshot_.current = under_->shown;
+  else if (memory_.proposal)
+    snapshot_.current = proposed_;
+  snapshot_.last = last_;
+  snapshot_.batch = seen.batch;
+  snapshot_.drifts = memory_.drifts;
+  snapshot_.changes = made_;
+  snapshot_.failed_changes = memory_.failed_changes;
+  snapshot_.doing = doing_;
+  std::vector<std::string> batch;
+  for (const GpuUse::Gpu& gpu : use_.batch) batch.push_back(gpu.uuid);
+  if (world_.settings.batch.idle && memory_.target && memory_.target->done && !under_)
+    for (const GpuUse::Gpu& gpu : use_.usable) {
+      const device::GpuState* there = state_.find(gpu.uuid);
+      if (there != nullptr && there->instances.empty()) batch.push_back(gpu.uuid);
+    }
+  batch_gpus_ = batch;
+  deeds_.batch_gpus = std::move(batch);
+  snapshot_.time_ms = before.time_ms;
+  if (!(snapshot_ == before)) ++snapshot_.version;
+  snapshot_.time_ms = now_;
+}
+
+}  // namespace partita::control

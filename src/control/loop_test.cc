@@ -1,0 +1,662 @@
+#include "control/loop.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/rng.h"
+#include "profile/readers.h"
+
+namespace partita::control {
+namespace {
+
+constexpr std::int64_t kMonday = 1'767'571'200'000;  // 5 January 2026, 00:00 UTC
+constexpr std::int64_t kHourMs = 3'600'000;
+
+profile::ProfileTable measured_profiles() {
+  std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n";
+  for (const int gpcs : {1, 2, 3, 4, 7})
+    for (const int batch : {1, 2, 4, 8}) {
+      const double latency = 5 + 5.0 * batch / gpcs;
+      text += fmt::format("m,{},{},1,{},{},500\n", gpcs, batch, 1000 * batch / latency, latency);
+    }
+  return *profile::parse_native_csv("profiles.csv", text);
+}
+
+World small_world(Settings settings = {}) {
+  static const profile::ProfileTable profiles = measured_profiles();
+  World world;
+  world.node = "node";
+  world.settings = std::move(settings);
+  world.settings.mode = settings.mode;
+  world.catalogue = hw::builtin_catalogue();
+  world.profiles.push_back({**world.catalogue.get("A100-80GB"), profiles, {}, 1});
+  return world;
+}
+
+Settings automatic() {
+  Settings settings;
+  settings.mode = Mode::automatic;
+  settings.node_budget = 20'000;
+  return settings;
+}
+
+std::string services_text(const std::map<std::string, double>& rates,
+                          const std::string& more = {}) {
+  std::string text = more + "services:\n";
+  for (const auto& [name, rate] : rates)
+    text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: 150}}\n", name, rate);
+  return text;
+}
+
+// A node in memory: changes are made at once or fail, a gateway counts what comes.
+class NodeInMemory {
+ public:
+  explicit NodeInMemory(int gpus) {
+    for (int g = 0; g < gpus; ++g) {
+      device::GpuState& gpu = state.gpus.emplace_back();
+      gpu.index = g;
+      gpu.uuid = fmt::format("GPU-{}", g);
+      gpu.model = "A100-80GB";
+      gpu.mig_capable = gpu.mig_enabled = gpu.mig_pending = true;
+    }
+  }
+
+  device::NodeState state;
+  actuate::Assignment assignment;
+  actuate::JournalState journal;
+  std::map<std::string, double> rates;  // of what comes; empty: no gateway
+  std::optional<Error> fault;           // of every apply
+  std::vector<std::string> violations;
+  std::vector<history::Event> events;
+  std::vector<LoopNotice> notices;
+  std::optional<AgentMemory> remembered;
+  int applies = 0;
+  std::string told;  // every deed in words
+
+  void reboot() {
+    for (device::GpuState& gpu : state.gpus) gpu.instances.clear();
+  }
+  int instances() const {
+    int count = 0;
+    for (const device::GpuState& gpu : state.gpus) count += static_cast<int>(gpu.instances.size());
+    return count;
+  }
+  // What the instances that are there are planned to carry.
+  double capacity(const std::string& service) const {
+    double sum = 0;
+    for (const actuate::AssignedSegment& one : assignment.segments) {
+      const device::GpuState* gpu = state.find(one.gpu_uuid);
+      if (one.service != service || gpu == nullptr || gpu->lost) continue;
+      for (const device::Instance& there : gpu->instances)
+        if (there.uuid() == one.device) sum += one.throughput_rps;
+    }
+    return sum;
+  }
+
+  Deeds step(Loop& loop, std::int64_t now_ms, Seen seen = {}) {
+    seen.state = state;
+    seen.assignment = assignment;
+    seen.journal = journal;
+    seen.ended = std::exchange(ended_, {});
+    seen.gateway = !rates.empty();
+    for (const auto& [service, rate] : rates) {
+      if (last_ms_ > 0) arrived_[service] += rate * static_cast<double>(now_ms - last_ms_) / 1000;
+      const auto arrived = static_cast<std::uint64_t>(arrived_[service]);
+      seen.loads.push_back({.service = service, .arrived = arrived, .in_slo = arrived});
+    }
+    last_ms_ = now_ms;
+    Deeds deeds = loop.step(now_ms, seen);
+    if (deeds.remember) remembered = deeds.remember;
+    for (const history::Event& event : deeds.record) {
+      events.push_back(event);
+      told += fmt::format("{} {} {} {} {}\n", now_ms, static_cast<int>(event.kind), event.change,
+                          event.cause, event.detail);
+    }
+    for (const LoopNotice& notice : deeds.notify) notices.push_back(notice);
+    if (deeds.apply) perform(*deeds.apply, now_ms);
+    return deeds;
+  }
+
+  void run(Loop& loop, std::int64_t& now_ms, std::int64_t until_ms) {
+    while (now_ms < until_ms) {
+      now_ms = std::min(step(loop, now_ms).next_look_ms, until_ms);
+    }
+  }
+
+  long count(history::EventKind kind) const {
+    return std::ranges::count(events, kind, &history::Event::kind);
+  }
+
+  struct Life {
+    std::string place;
+    std::int64_t made_ms = 0, gone_ms = 0;
+  };
+  std::vector<Life> lives;
+
+ private:
+  void perform(const ApplyDeed& deed, std::int64_t now_ms) {
+    ++applies;
+    if (fault) {
+      ended_.push_back({deed.change, failed(*fault), 1});
+      return;
+    }
+    for (const actuate::WantedGpu& wanted : deed.wanted.gpus) make(wanted, now_ms);
+    assignment.services = deed.wanted.services;
+    std::erase_if(assignment.segments, [&](const actuate::AssignedSegment& one) {
+      const device::GpuState* gpu = state.find(one.gpu_uuid);
+      return gpu == nullptr ||
+             std::ranges::count(gpu->instances, one.device, &device::Instance::uuid) == 0;
+    });
+    std::ranges::sort(assignment.segments, {}, &actuate::AssignedSegment::device);
+    ++assignment.revision;
+    ended_.push_back({deed.change, {}, 1});
+  }
+
+  void make(const actuate::WantedGpu& wanted, std::int64_t now_ms) {
+    if (wanted.uuid.empty()) violations.push_back("a GPU without UUID is wanted");
+    const auto found = std::ranges::find(state.gpus, wanted.uuid, &device::GpuState::uuid);
+    if (found == state.gpus.end() || found->lost) {
+      violations.push_back("a GPU that is not there is wanted");
+      return;
+    }
+    const hw::GpuModel& model = **hw::builtin_catalogue().get(wanted.model);
+    std::vector<device::Instance> kept;
+    for (device::Instance& there : found->instances) {
+      const bool stays =
+          std::ranges::any_of(wanted.instances, [&](const actuate::WantedInstance& one) {
+            return one.profile == there.profile && one.start == there.start;
+          });
+      if (stays) kept.push_back(there);
+      if (!stays) gone(place(wanted.uuid, there.profile, there.start), now_ms);
+    }
+    for (const actuate::WantedInstance& one : wanted.instances) {
+      const auto same = std::ranges::find_if(
+          kept, [&](const device::Instance& there) { return there.start == one.start; });
+      std::string uuid = same == kept.end() ? std::string{} : same->uuid();
+      if (uuid.empty()) {
+        const auto& shape =
+            model.profiles[static_cast<std::size_t>(model.profile_index(one.profile))];
+        uuid = fmt::format("MIG-{:04}", ++next_);
+        kept.push_back({.profile = one.profile,
+                        .profile_id = shape.profile_id,
+                        .gpcs = shape.gpcs,
+                        .start = one.start,
+                        .size = shape.size,
+                        .gi_id = next_,
+                        .compute = {{0, shape.gpcs, uuid}},
+                        .holders = {}});
+        journal.owned.push_back(uuid);
+        lives.push_back({place(wanted.uuid, one.profile, one.start), now_ms, 0});
+      }
+      std::erase_if(assignment.segments,
+                    [&](const actuate::AssignedSegment& old) { return old.device == uuid; });
+      if (!one.segment.service.empty())
+        assignment.segments.push_back({uuid, wanted.uuid, one.profile, one.start,
+                                       one.segment.service, one.segment.batch,
+                                       one.segment.processes, one.segment.throughput_rps});
+    }
+    std::ranges::sort(kept, {}, &device::Instance::start);
+    found->instances = kept;
+  }
+
+  static std::string place(const std::string& gpu, const std::string& profile, int start) {
+    return fmt::format("{} {} {}", gpu, profile, start);
+  }
+  void gone(const std::string& place, std::int64_t now_ms) {
+    for (Life& life : lives)
+      if (life.place == place && life.gone_ms == 0) life.gone_ms = now_ms;
+  }
+
+  std::vector<ApplyEnd> ended_;
+  std::map<std::string, double> arrived_;
+  std::int64_t last_ms_ = 0;
+  int next_ = 0;
+};
+
+Seen with_services(const std::string& text) {
+  Seen seen;
+  seen.services_file = text;
+  return seen;
+}
+Seen with_request(Request request) {
+  Seen seen;
+  seen.asked.push_back({std::move(request), "ops"});
+  return seen;
+}
+
+TEST(Loop, MakesThePlanOfANewServicesFileAndThenDoesNothing) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 7);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}, {"b", 300}})));
+  EXPECT_EQ(node.applies, 1);
+  node.step(loop, now += 1000);
+  EXPECT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  EXPECT_GE(node.capacity("a"), 150);
+  EXPECT_GE(node.capacity("b"), 300);
+  EXPECT_EQ(loop.memory().target->change, 8);  // after those that the history knows
+  node.run(loop, now, now + kHourMs);
+  EXPECT_EQ(node.applies, 1);
+  EXPECT_EQ(node.count(history::EventKind::repair), 0);
+  EXPECT_TRUE(node.violations.empty());
+}
+
+TEST(Loop, RepairsAfterARebootAndAForeignChange) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}, {"b", 300}})));
+  node.step(loop, now += 1000);
+  const int instances = node.instances();
+  const device::NodeState before = node.state;
+  node.reboot();
+  node.step(loop, now += 1000);
+  node.step(loop, now += 1000);
+  EXPECT_EQ(node.instances(), instances);
+  for (std::size_t g = 0; g < 2; ++g)
+    for (std::size_t i = 0; i < before.gpus[g].instances.size(); ++i)
+      EXPECT_EQ(node.state.gpus[g].instances[i].start, before.gpus[g].instances[i].start);
+  EXPECT_EQ(loop.snapshot().drifts, 1);
+  for (device::GpuState& gpu : node.state.gpus)
+    if (!gpu.instances.empty()) {
+      gpu.instances.erase(gpu.instances.begin());
+      break;
+    }
+  node.step(loop, now += 1000);
+  node.step(loop, now += 1000);
+  EXPECT_EQ(node.instances(), instances);
+  EXPECT_EQ(loop.snapshot().drifts, 2);
+  EXPECT_TRUE(loop.snapshot().converged);
+  EXPECT_EQ(node.count(history::EventKind::repair), 2);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::drift, &LoopNotice::kind), 2);
+}
+
+TEST(Loop, WaitsForApprovalAndTakesANo) {
+  Settings settings;
+  settings.mode = Mode::approve;
+  NodeInMemory node(2);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  EXPECT_EQ(node.applies, 0);
+  ASSERT_TRUE(loop.snapshot().current);
+  EXPECT_EQ(loop.snapshot().current->state, ChangeState::proposed);
+  EXPECT_FALSE(loop.snapshot().current->change.steps.empty());
+  const long number = loop.snapshot().current->number;
+
+  const Deeds wrong = node.step(loop, now += 1000, with_request(Approve{number + 1}));
+  ASSERT_EQ(wrong.replies.size(), 1u);
+  EXPECT_FALSE(wrong.replies[0].has_value());
+  const Deeds no = node.step(loop, now += 1000, with_request(Reject{number, "not on a Monday"}));
+  EXPECT_TRUE(no.replies[0].has_value());
+  EXPECT_EQ(loop.snapshot().last->state, ChangeState::rejected);
+
+  node.step(loop, now += 1000, with_request(Replan{}));
+  ASSERT_TRUE(loop.memory().proposal);
+  const long again = loop.memory().proposal->change;
+  EXPECT_GT(again, number);
+  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again}));
+  EXPECT_EQ(yes.replies[0]->change, again);
+  EXPECT_EQ(node.applies, 1);
+  node.step(loop, now += 1000);
+  EXPECT_TRUE(loop.snapshot().converged);
+  const auto approved =
+      std::ranges::find(node.events, history::EventKind::approved, &history::Event::kind);
+  ASSERT_NE(approved, node.events.end());
+  EXPECT_EQ(approved->user, "ops");
+}
+
+TEST(Loop, OnlyObserves) {
+  Settings settings = automatic();
+  NodeInMemory node(2);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000, with_request(SetMode{Mode::observe}));
+  node.reboot();
+  node.run(loop, now, now + kHourMs);
+  EXPECT_EQ(node.applies, 1);
+  EXPECT_EQ(loop.snapshot().drifts, 1);
+  EXPECT_NE(loop.snapshot().doing.find("only observing"), std::string::npos);
+  node.step(loop, now += 1000, with_request(SetMode{Mode::automatic}));
+  node.step(loop, now += 1000);
+  EXPECT_TRUE(loop.snapshot().converged);
+}
+
+TEST(Loop, TakesAGpuOutMovesItsServicesAndLeavesItEmpty) {
+  NodeInMemory node(3);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 500}, {"b", 900}})));
+  node.step(loop, now += 1000);
+  ASSERT_FALSE(node.state.gpus[0].instances.empty());
+  node.step(loop, now += 1000, with_request(TakeOut{"GPU-0", "fan"}));
+  for (int i = 0; i < 4; ++i) node.step(loop, now += 1000);
+  EXPECT_TRUE(node.state.gpus[0].instances.empty());
+  EXPECT_GE(node.capacity("a"), 500);
+  EXPECT_GE(node.capacity("b"), 900);
+  EXPECT_TRUE(loop.snapshot().gpus[0].out);
+  EXPECT_NE(loop.snapshot().gpus[0].why.find("fan"), std::string::npos);
+  node.step(loop, now += 1000, with_request(GiveBack{"GPU-0"}));
+  EXPECT_FALSE(loop.snapshot().gpus[0].out);
+}
+
+TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {
+  Settings settings = automatic();
+  settings.priority["a"] = 1;
+  NodeInMemory node(2);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 900}, {"b", 900}})));
+  node.step(loop, now += 1000);
+  ASSERT_TRUE(loop.memory().target->reduced.empty()) << loop.memory().target->reduced;
+  node.state.gpus[1].lost = true;
+  node.state.gpus[1].instances.clear();
+  node.step(loop, now += 1000);
+  node.step(loop, now += 1000);
+  EXPECT_FALSE(loop.memory().target->reduced.empty());
+  EXPECT_GE(node.capacity("a"), 900);
+  EXPECT_GT(node.capacity("b"), 0);
+  EXPECT_LT(node.capacity("b"), 900);
+  const auto& services = loop.snapshot().services;
+  EXPECT_FALSE(services[0].at_risk) << services[0].why;
+  EXPECT_TRUE(services[1].at_risk);
+
+  node.state.gpus[1].lost = false;
+  node.run(loop, now, now + kHourMs);
+  EXPECT_TRUE(loop.memory().target->reduced.empty());
+  EXPECT_GE(node.capacity("b"), 900);
+  EXPECT_TRUE(node.violations.empty());
+}
+
+TEST(Loop, TriesAFailedChangeAgainMoreSeldomEachTimeAndSaysSoOnce) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  node.fault = Error{ErrorCode::in_use, "process 4711 holds the lock", ""};
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.run(loop, now, now + kHourMs);
+  // Pauses of 10, 20, 40 ... s, at most 900: 10 * (2^7 - 1) = 1270 s, then every 900 s.
+  EXPECT_GE(node.applies, 8);
+  EXPECT_LE(node.applies, 11);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::failed_change, &LoopNotice::kind), 1);
+  node.fault.reset();
+  node.run(loop, now, now + kHourMs);
+  EXPECT_TRUE(loop.snapshot().converged);
+}
+
+TEST(Loop, AGpuWithAFatalXidIsTakenOutAndOneThatAProgramCausedIsNot) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000);
+  Seen seen;
+  seen.health.push_back({"GPU-0", HealthEvent::Kind::xid, 31});
+  node.step(loop, now += 1000, seen);
+  EXPECT_FALSE(loop.snapshot().gpus[0].out);
+  seen.health = {{"GPU-0", HealthEvent::Kind::xid, 48}};
+  node.step(loop, now += 1000, seen);
+  EXPECT_TRUE(loop.snapshot().gpus[0].out);
+  for (int i = 0; i < 4; ++i) node.step(loop, now += 1000);
+  EXPECT_TRUE(node.state.gpus[0].instances.empty());
+  EXPECT_GE(node.capacity("a"), 150);
+  node.run(loop, now, now + 2 * kHourMs);
+  EXPECT_TRUE(loop.snapshot().gpus[0].out);  // until it is reset
+  seen.health = {{"GPU-0", HealthEvent::Kind::reset, 0}};
+  node.step(loop, now += 1000, seen);
+  node.run(loop, now, now + kHourMs);
+  EXPECT_FALSE(loop.snapshot().gpus[0].out);
+}
+
+TEST(Loop, ADriverThatAnswersWithErrorsChangesNothing) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000);
+  Seen seen;
+  seen.state = failed({ErrorCode::no_driver, "no driver", ""});
+  for (int i = 0; i < 10; ++i) {
+    const Deeds deeds = loop.step(now += 1000, seen);
+    EXPECT_FALSE(deeds.apply);
+    EXPECT_EQ(deeds.notify.size(), i == 0 ? 1u : 0u);
+  }
+  EXPECT_NE(loop.snapshot().doing.find("no driver"), std::string::npos);
+}
+
+TEST(Loop, RollsBackToThePlanBefore) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000);
+  node.rates["a"] = 580;
+  node.run(loop, now, now + kHourMs / 2);
+  EXPECT_GE(node.capacity("a"), 580);
+  EXPECT_GE(node.applies, 2);
+  const plan::ServingPlan before = loop.memory().before->plan;
+  const Deeds deeds = node.step(loop, now, with_request(Rollback{}));
+  EXPECT_TRUE(deeds.replies[0].has_value());
+  node.step(loop, now += 1000);
+  EXPECT_EQ(loop.memory().target->plan, before);
+  EXPECT_EQ(loop.snapshot().mode, Mode::approve);
+  EXPECT_TRUE(loop.snapshot().converged);
+}
+
+// A day of traffic between 20 % and 100 % of the file's rate.
+double day_rate(std::int64_t now_ms, double peak) {
+  const double day = static_cast<double>(now_ms % (24 * kHourMs)) / (24.0 * kHourMs);
+  return peak * (0.6 - 0.4 * std::cos(2 * 3.14159265358979 * day));
+}
+
+TEST(Loop, FollowsTheDayWithFewerGpusThanThePeakNeedsAndDoesNotFlap) {
+  Settings settings = automatic();
+  settings.look_s = 30;
+  NodeInMemory node(4);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  const std::map<std::string, double> peaks{{"a", 1000}, {"b", 1500}};
+  node.step(loop, now, with_services(services_text(peaks)));
+  const int for_peak =
+      node.instances() > 0
+          ? static_cast<int>(std::ranges::count_if(
+                node.state.gpus, [](const auto& gpu) { return !gpu.instances.empty(); }))
+          : 0;
+  double gpu_hours = 0, peak_hours = 0;
+  int looks = 0, short_looks = 0;
+  for (const std::int64_t end = now + 72 * kHourMs; now < end;) {
+    for (const auto& [name, peak] : peaks) node.rates[name] = day_rate(now, peak);
+    const std::int64_t next = node.step(loop, now).next_look_ms;
+    const double hours = static_cast<double>(next - now) / kHourMs;
+    if (now >= kMonday + 24 * kHourMs) {
+      peak_hours += for_peak * hours;
+      for (const device::GpuState& gpu : node.state.gpus)
+        gpu_hours += gpu.instances.empty() ? 0 : hours;
+      ++looks;
+      for (const auto& [name, peak] : peaks)
+        short_looks += node.capacity(name) < node.rates[name] ? 1 : 0;
+    }
+    now = next;
+  }
+  EXPECT_GT(for_peak, 1);
+  EXPECT_LT(gpu_hours, 0.85 * peak_hours);
+  EXPECT_EQ(short_looks, 0) << looks;
+  // No instance is made twice at a place within its cooldown, nor gone within it.
+  for (const NodeInMemory::Life& life : node.lives) {
+    if (life.gone_ms == 0) continue;
+    EXPECT_GE(static_cast<double>(life.gone_ms - life.made_ms), settings.damping.cooldown_s * 1000)
+        << life.place;
+  }
+  EXPECT_LE(node.applies, 3 * 40);
+}
+
+// Something happens to a node, or nothing.
+void befall(NodeInMemory& node, Rng& rng) {
+  const auto gpu = static_cast<std::size_t>(rng.below(node.state.gpus.size()));
+  device::GpuState& one = node.state.gpus[gpu];
+  switch (rng.below(8)) {
+    case 0:
+      return node.reboot();
+    case 1:
+      one.lost = true;
+      one.instances.clear();
+      return;
+    case 2:
+      one.lost = false;
+      return;
+    case 3:
+      if (!one.instances.empty()) one.instances.pop_back();
+      return;
+    case 4:
+      node.fault = Error{ErrorCode::environment, "an error of the driver", ""};
+      return;
+    case 5:
+      for (auto& [name, rate] : node.rates) rate *= 0.5 + rng.uniform();
+      return;
+    default:
+      node.fault.reset();
+  }
+}
+
+// Hours of trouble, then calm; `kill_every`: the loop is made anew from what it remembered.
+struct Told {
+  std::string told;
+  device::NodeState state;
+  bool converged = false;
+  std::vector<std::string> violations;
+  std::map<std::string, double> capacity;
+};
+Told random_history(std::uint64_t seed, int kill_every) {
+  Rng rng(seed);
+  NodeInMemory node(2 + static_cast<int>(rng.below(3)));
+  const World world = small_world(automatic());
+  Loop loop(world, {}, 0);
+  std::map<std::string, double> wanted;
+  for (const char* name : {"a", "b", "c"})
+    if (wanted.empty() || rng.uniform() < 0.7) wanted[name] = 50 + 400 * rng.uniform();
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text(wanted)));
+  for (const auto& [name, rate] : wanted) node.rates[name] = rate * (0.5 + 0.5 * rng.uniform());
+  for (int step = 0; step < 150; ++step) {
+    if (rng.uniform() < 0.05) befall(node, rng);
+    now += 1000 * static_cast<std::int64_t>(1 + rng.below(60));
+    if (kill_every > 0 && step % kill_every == 0 && node.remembered)
+      loop = Loop(world, *parse_memory("memory", memory_json(*node.remembered)), 0);
+    node.step(loop, now);
+  }
+  node.fault.reset();
+  for (device::GpuState& gpu : node.state.gpus) gpu.lost = false;
+  for (const auto& [name, rate] : wanted) node.rates[name] = rate * 0.8;
+  node.run(loop, now, now + 2 * kHourMs);
+  Told result{node.told, node.state, loop.snapshot().converged, node.violations, {}};
+  for (const auto& [name, rate] : wanted)
+    result.capacity[name] = node.capacity(name) / (rate * 0.8);
+  return result;
+}
+
+TEST(Loop, ConvergesAfterAnyTroubleIsDeterministicAndSurvivesBeingKilled) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Told told = random_history(seed, 0);
+    EXPECT_TRUE(told.converged) << "seed " << seed << "\n" << told.told;
+    EXPECT_TRUE(told.violations.empty()) << "seed " << seed << ": " << told.violations.front();
+    for (const auto& [name, share] : told.capacity)
+      EXPECT_GE(share, 1) << "seed " << seed << " service " << name << "\n" << told.told;
+    if (seed <= 3) {
+      const Told again = random_history(seed, 0);
+      EXPECT_EQ(told.told, again.told);
+      EXPECT_EQ(told.state, again.state);
+    }
+    const Told killed = random_history(seed, 7);
+    EXPECT_TRUE(killed.converged) << "seed " << seed << "\n" << killed.told;
+    EXPECT_TRUE(killed.violations.empty());
+    for (const auto& [name, share] : killed.capacity)
+      EXPECT_GE(share, 1) << "seed " << seed << " service " << name << "\n" << killed.told;
+  }
+}
+
+TEST(Loop, AKillAtAnyStepLeadsToTheSameNode) {
+  const World world = small_world(automatic());
+  const auto play = [&](int killed_at) {
+    NodeInMemory node(3);
+    Loop loop(world, {}, 0);
+    std::int64_t now = kMonday;
+    for (int step = 0; step < 40; ++step) {
+      Seen seen;
+      if (step == 0) seen = with_services(services_text({{"a", 300}, {"b", 700}}));
+      if (step == 8) seen = with_request(TakeOut{"GPU-1", "fan"});
+      if (step == 14) node.reboot();
+      if (step == 20) seen = with_services(services_text({{"a", 100}, {"b", 700}, {"c", 50}}));
+      if (step == 28) seen = with_request(GiveBack{"GPU-1"});
+      if (step == killed_at && node.remembered)
+        loop = Loop(world, *parse_memory("memory", memory_json(*node.remembered)), 0);
+      node.step(loop, now += 20'000, seen);
+    }
+    std::string places;
+    for (const actuate::AssignedSegment& one : node.assignment.segments)
+      places += fmt::format("{} {} {} {}\n", one.gpu_uuid, one.start, one.profile, one.service);
+    std::string sorted;
+    std::set<std::string> lines;
+    for (std::size_t from = 0; from < places.size();) {
+      const std::size_t end = places.find('\n', from);
+      lines.insert(places.substr(from, end - from));
+      from = end + 1;
+    }
+    for (const std::string& line : lines) sorted += line + "\n";
+    EXPECT_TRUE(loop.snapshot().converged) << killed_at << ": " << loop.snapshot().doing;
+    return std::pair(sorted, node.applies);
+  };
+  const auto [places, applies] = play(-1);
+  EXPECT_FALSE(places.empty());
+  for (int step = 1; step < 40; ++step) {
+    const auto [other, times] = play(step);
+    EXPECT_EQ(other, places) << "killed at step " << step;
+    EXPECT_LE(times, applies + 1);  // the end of what was under way was not heard
+  }
+}
+
+TEST(Loop, ItsSnapshotAndMemoryComeBackFromTheirDocuments) {
+  Settings settings = automatic();
+  NodeInMemory node(2);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}, {"b", 300}})));
+  const auto check = [&] {
+    const auto again = parse_snapshot("state", snapshot_json(loop.snapshot()));
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(*again, loop.snapshot());
+    const auto memory = parse_memory("memory", memory_json(loop.memory()));
+    ASSERT_TRUE(memory) << to_string(memory.error());
+    EXPECT_EQ(*memory, loop.memory());
+  };
+  check();
+  node.rates = {{"a", 100}, {"b", 400}};
+  node.state.gpus[0].holders = {{17, "nvidia-\xff\x01persist"}};
+  node.run(loop, now, now + kHourMs);
+  check();
+  node.state.gpus[1].lost = true;
+  node.step(loop, now += 1000);
+  check();
+}
+
+TEST(Loop, APreviewChangesNothing) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000);
+  const AgentMemory before = loop.memory();
+  const auto shown = loop.preview(services_text({{"a", 150}, {"c", 500}}));
+  ASSERT_TRUE(shown) << to_string(shown.error());
+  EXPECT_FALSE(shown->change.create.empty());
+  EXPECT_EQ(loop.memory(), before);
+  EXPECT_FALSE(loop.preview("services: []"));
+}
+
+}  // namespace
+}  // namespace partita::control

@@ -1,0 +1,150 @@
+// The work of a Loop: what it keeps between steps, in parts that are in several sources
+// (loop.cc: the step and what runs; loop_requests.cc: people; loop_decide.cc: plans;
+// loop_show.cc: the snapshot). Internal to control.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/loop.h"
+#include "control/meters.h"
+#include "control/planning.h"
+
+namespace partita::control {
+
+class Loop::Work {
+ public:
+  Work(World world, AgentMemory memory, long changes);
+  Deeds step(std::int64_t now_ms, const Seen& seen);
+  const Snapshot& snapshot() const { return snapshot_; }
+  const AgentMemory& memory() const { return memory_; }
+  Result<ChangeNow> preview(const std::string& services_text) const;
+
+ private:
+  // ---- what is seen (loop.cc)
+  void begin();
+  void look(const Seen& seen);
+  void hear_ends(const Seen& seen);
+  void ended_well();
+  void ended_badly(const Error& error, bool stopped);
+  void read_services_file(const Seen& seen);
+  void load_services();
+  void measure(const Seen& seen);
+  // ---- health (loop_health.cc)
+  void watch_health(const Seen& seen);
+  void watch_gpu(const device::GpuState& gpu);
+  void hear_health(const HealthEvent& event);
+  void watch_workers(const Seen& seen);
+  void watch_services();
+  OutGpu* out_of(const std::string& uuid);
+  void take_out(const std::string& uuid, OutGpu gpu, const std::string& user);
+  void give_back(const std::string& uuid, const std::string& user, const std::string& why);
+  // ---- people (loop_requests.cc)
+  Reply answer(const Asked& asked);
+  Reply set_services(const SetServices& request, const std::string& user);
+  Reply approve(const Approve& request, const std::string& user);
+  Reply reject(const Reject& request, const std::string& user);
+  Reply roll_back(const std::string& user);
+  Reply set_mode(Mode mode, const std::string& user);
+  Reply take_gpu_out(const TakeOut& request, const std::string& user);
+  Reply give_gpu_back(const GiveBack& request, const std::string& user);
+  Reply submit(const SubmitTasks& request, const std::string& user);
+  // ---- plans (loop_decide.cc)
+  void decide();
+  bool can_decide();
+  std::string must_replan() const;
+  void replan_because(const std::string& cause);
+  void consider();
+  bool consider_shortage();
+  Result<Planned> plan_shortage(bool measured) const;
+  void rerate(Target target);
+  std::vector<MadeAt> just_made() const;
+  void consider_gain();
+  bool worth_it(const Planned& planned) const;
+  double need(const plan::Service& service, double ahead_s) const;
+  Want want_now(double ahead_s, bool lower) const;
+  bool cooling(const std::vector<Touched>& touched, const std::string& subject) const;
+  int budget_left(double share) const;
+  Result<Planned> plan(const Want& want, std::optional<int> max_moves, bool partial) const;
+  enum class Why { must, shortage, gain, person };
+  void settle_on(Planned planned, const std::string& cause, Why why);
+  void adopt(Target target, const std::string& user, const std::string& sentence);
+  void drop_proposal(const std::string& why);
+  std::optional<actuate::Change> change_to(const Target& target);
+  std::string services_key() const;
+  // ---- changes (loop_apply.cc)
+  bool bring_about();
+  bool empty_out_gpus();
+  void watch_apply(const Seen& seen);
+  void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
+  const std::optional<plan::Judged<plan::ServingPlan>>& judged();
+  std::string drift_text(const actuate::Change& change) const;
+  // ---- what is said
+  void record(history::EventKind kind, history::Event event);
+  void tell(NoticeKind kind, const std::string& key, const std::string& subject,
+            const std::string& sentence, long change = 0);
+  void untell(const std::string& key) { told_.erase(key); }
+  void show(const Seen& seen);
+  void show_services(const Seen& seen);
+  std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
+  Mode mode() const { return memory_.mode; }
+
+  World world_;
+  AgentMemory memory_, kept_;
+  std::int64_t kept_ms_ = 0;
+  Snapshot snapshot_;
+  Deeds deeds_;
+  std::int64_t now_ = 0;
+  bool begun_ = false;
+
+  // What was seen in this step.
+  bool node_known_ = false;
+  device::NodeState state_;
+  actuate::Assignment assignment_;
+  actuate::JournalState journal_;
+  GpuUse use_;
+  bool gateway_ = false;
+
+  std::vector<plan::Service> services_;  // parsed, by name
+  int survive_ = 0;
+  Meters meters_;
+
+  struct Under {
+    long number = 0;
+    bool repair = false, emptying = false, stopping = false;
+    std::string cause;
+    ChangeNow shown;
+  };
+  std::optional<Under> under_;
+  std::optional<plan::Judged<plan::ServingPlan>> judged_;  // the target, once it was judged again
+  std::string judge_says_;                                 // why it was refused
+  std::optional<ChangeNow> proposed_, last_;
+  std::int64_t retry_ms_ = 0;  // no apply before
+  double pause_s_ = 0;
+  // The last attempt to plan that led to nothing: not again before a time, or something changes.
+  struct Tried {
+    std::string about;
+    std::int64_t until_ms = 0;
+    double pause_s = 0;
+  };
+  std::map<std::string, Tried> tried_;
+  bool may_try(const std::string& kind, const std::string& about) const;
+  void tried(const std::string& kind, const std::string& about, double pause_s);
+  bool forced_ = false;  // a person wants a plan now
+  std::string forced_by_;
+  bool told_drift_ = false;              // this drift was counted
+  bool verify_ = false;                  // an apply has ended well: what is read now shows it
+  long repair_number_ = 0;               // of the repair that is made, or was made last
+  long made_ = 0;                        // changes that ended well
+  std::map<std::string, int> emptying_;  // how often each GPU was emptied in vain
+  std::map<std::string, std::string> told_;
+  std::string doing_;
+  std::int64_t wake_ms_ = 0;
+  std::vector<std::string> batch_gpus_;
+  std::int64_t quiet_until_ms_ = 0;  // a person said no: nothing is proposed before
+};
+
+}  // namespace partita::control

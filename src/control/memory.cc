@@ -1,0 +1,132 @@
+#include "control/memory.h"
+
+#include <algorithm>
+
+#include "forms/serving_forms.h"
+
+namespace partita::control {
+namespace {
+
+constexpr Range kTimes{.high = 4e15};
+constexpr Range kNumbers{.high = 1e15};
+constexpr Range kIds{.high = 1e9};
+constexpr std::size_t kSlots = std::size_t{kShapes} * kDaySlots;
+
+void describe_planned_for(Form& f, PlannedFor& one) {
+  f.note("service", one.service, "its name");
+  f.number("rate_rps", one.rate_rps, kNotNegative, "that the plan was judged against");
+}
+
+void describe_named(Form& f, GpuNamed& one) {
+  f.integer("index", one.index, kIds, "in the plan");
+  f.note("uuid", one.uuid, "of that GPU of the node");
+}
+
+void describe_target(Form& f, Target& target) {
+  f.lines("    ");
+  f.whole("change", target.change, kNumbers, "its number");
+  f.note("cause", target.cause, "why");
+  f.whole("planned_ms", target.planned_ms, kTimes, "since 1970");
+  f.note("services", target.services, "digest of the services file that it is for");
+  f.list("rates", target.rates, describe_planned_for, {.indent = "      "}, "by service");
+  f.integer("survive", target.survive, {.high = plan::kMostLost}, "GPUs that may be lost");
+  f.list("gpus", target.gpus, describe_named, {.indent = "      "}, "which GPU is which");
+  f.boolean("done", target.done, "the node has been as this wants it");
+  f.optional(!target.reduced.empty())
+      .note("reduced", target.reduced, "what was left out because there is not enough");
+  f.object("plan", target.plan, forms::describe_plan, "a document ServingPlan");
+}
+
+void describe_out(Form& f, OutGpu& gpu) {
+  f.note("uuid", gpu.uuid, "of the GPU");
+  f.note("why", gpu.why, "a sentence");
+  f.boolean("by_person", gpu.by_person, "until it is given back");
+  f.boolean("errors", gpu.errors, "until it is reset or given back");
+  f.whole("since_ms", gpu.since_ms, kTimes, "since 1970");
+  f.whole("well_ms", gpu.well_ms, kTimes, "since when it seems well; 0: it does not");
+}
+
+void describe_touched(Form& f, Touched& one) {
+  f.note("subject", one.subject, "a service, or a GPU's UUID");
+  f.whole("at_ms", one.at_ms, kTimes, "when it was changed last");
+}
+
+void describe_moves(Form& f, MovesAt& one) {
+  f.whole("at_ms", one.at_ms, kTimes, "when");
+  f.integer("moves", one.moves, kIds, "instances made");
+}
+
+void describe_made(Form& f, MadeAt& one) {
+  f.note("gpu_uuid", one.gpu_uuid, "of the GPU");
+  f.note("profile", one.profile, "catalogue name");
+  f.integer("start", one.start, {.high = 1023}, "first memory slice");
+  f.note("service", one.service, "that it was made for");
+  f.whole("at_ms", one.at_ms, kTimes, "when");
+}
+
+struct ShapeRate {
+  double rate = 0;
+};
+
+void describe_shape(Form& f, ServiceForecast& one) {
+  f.note("service", one.service, "its name");
+  f.whole("last_ms", one.last_ms, kTimes, "of the newest rate");
+  f.number("level", one.level, kNotNegative, "of what was measured");
+  f.number("expected", one.expected, kNotNegative, "of what the shape said");
+  f.number("slot_sum", one.slot_sum, kNotNegative, "rates of the quarter under way");
+  f.integer("slot_count", one.slot_count, kIds, "how many");
+  f.number("above", one.above, {.high = kWidestInterval}, "upper end, share of the forecast");
+  f.number("below", one.below, {.high = kWidestInterval}, "lower end, share of the forecast");
+  f.integers("days", one.days, {.high = 1000}, {.most = kSlots, .least = kSlots},
+             "from how many days each quarter was learned");
+  std::vector<ShapeRate> rates;
+  for (const double rate : one.shape) rates.push_back({rate});
+  f.list(
+      "shape", rates,
+      [](Form& form, ShapeRate& rate) { form.number("rps", rate.rate, kNotNegative, "mean"); },
+      {.most = kSlots, .least = kSlots}, "rates by quarter of an hour: working days, weekends");
+  if (!f.reading()) return;
+  one.shape.clear();
+  for (const ShapeRate& rate : rates) one.shape.push_back(rate.rate);
+}
+
+void describe_memory(Form& f, AgentMemory& m) {
+  f.lines("  ");
+  f.document("AgentMemory");
+  f.whole("changes", m.changes, kNumbers, "numbers used so far");
+  f.note("services", m.services, "text of the services file that is wanted");
+  f.note("services_file", m.services_file, "text of the file when it was read last");
+  f.note("services_by", m.services_by, "who wanted it");
+  f.word("mode", m.mode, {"automatic", "approve", "observe"}, "how changes come about");
+  f.boolean("mode_set", m.mode_set, "by somebody; else the settings' holds");
+  f.object("target", m.target, describe_target, "the plan in force");
+  f.object("before", m.before, describe_target, "what a rollback goes back to");
+  f.object("proposal", m.proposal, describe_target, "waits for a person");
+  f.list("out", m.out, describe_out, {.indent = "    "}, "GPUs that are not used");
+  f.list("services_touched", m.services_touched, describe_touched, {.indent = "    "},
+         "when each was changed last");
+  f.list("gpus_touched", m.gpus_touched, describe_touched, {.indent = "    "},
+         "when each was changed last");
+  f.list("moves", m.moves, describe_moves, {.indent = "    "}, "of the last hour");
+  f.list("made", m.made, describe_made, {.indent = "    "}, "instances made within the cooldown");
+  f.list("forecasts", m.forecasts, describe_shape, {.indent = "    "}, "by service");
+  f.whole("drifts", m.drifts, kNumbers, "so far");
+  f.whole("failed_changes", m.failed_changes, kNumbers, "so far");
+}
+
+}  // namespace
+
+std::string memory_json(const AgentMemory& memory) { return write_form(memory, describe_memory); }
+
+Result<AgentMemory> parse_memory(const std::string& file, std::string_view text) {
+  return read_form<AgentMemory>(file, text, describe_memory);
+}
+
+DocumentKind memory_kind() {
+  return {"AgentMemory", "what an agent must not forget when it ends", [] {
+            return schema_form<AgentMemory>(memory_kind().name, memory_kind().about,
+                                            describe_memory);
+          }};
+}
+
+}  // namespace partita::control

@@ -1,0 +1,100 @@
+// What an agent must not forget when it ends: what is wanted, and what it is about. Never what the
+// node is like: that is read. Kept by whoever runs the loop, as the document `kind: AgentMemory`,
+// atomically, before anything else of the same step is done. Without it an agent begins anew from
+// the node, its assignment and the services file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/form.h"
+#include "control/forecast.h"
+#include "control/request.h"
+#include "plan/serving.h"
+
+namespace partita::control {
+
+struct PlannedFor {
+  std::string service;
+  double rate_rps = 0;
+  bool operator==(const PlannedFor&) const = default;
+};
+struct GpuNamed {
+  int index = 0;  // in the plan
+  std::string uuid;
+  bool operator==(const GpuNamed&) const = default;
+};
+
+// A plan on its way to the node, or there already.
+struct Target {
+  long change = 0;    // its number
+  std::string cause;  // why, a sentence
+  std::int64_t planned_ms = 0;
+  plan::ServingPlan plan;
+  std::string services;           // digest of the services file that it is for
+  std::vector<PlannedFor> rates;  // by service: what it was judged against
+  int survive = 0;
+  std::vector<GpuNamed> gpus;  // which GPU of the plan is which
+  bool done = false;           // the node has been as this wants it
+  std::string reduced;         // what was left out because there is not enough; empty: nothing
+  bool operator==(const Target&) const = default;
+};
+
+// A GPU that is not used: by_person until it is given back, else until it is well again.
+struct OutGpu {
+  std::string uuid, why;
+  bool by_person = false;
+  bool errors = false;  // until it is reset or given back
+  std::int64_t since_ms = 0;
+  std::int64_t well_ms = 0;  // since when it seems to be well again; 0: it does not
+  bool operator==(const OutGpu&) const = default;
+};
+
+// When a service or a GPU was changed last.
+struct Touched {
+  std::string subject;
+  std::int64_t at_ms = 0;
+  bool operator==(const Touched&) const = default;
+};
+struct MovesAt {
+  std::int64_t at_ms = 0;
+  int moves = 0;
+  bool operator==(const MovesAt&) const = default;
+};
+
+// An instance that a change made, until its cooldown is over.
+struct MadeAt {
+  std::string gpu_uuid, profile, service;
+  int start = 0;
+  std::int64_t at_ms = 0;
+  bool operator==(const MadeAt&) const = default;
+};
+
+struct AgentMemory {
+  long changes = 0;           // numbers used so far
+  std::string services;       // text of the services file that is wanted
+  std::string services_file;  // text of the file when it was read last
+  std::string services_by;    // who wanted it: "file", or a user
+  Mode mode = Mode::automatic;
+  bool mode_set = false;                 // by somebody; else the settings' holds
+  std::optional<Target> target, before;  // in force; what `rollback` goes back to
+  std::optional<Target> proposal;        // waits for a person
+  std::vector<OutGpu> out;               // by UUID
+  std::vector<Touched> services_touched, gpus_touched;
+  std::vector<MovesAt> moves;              // of the last hour
+  std::vector<MadeAt> made;                // within the cooldown
+  std::vector<ServiceForecast> forecasts;  // by service
+  long drifts = 0, failed_changes = 0;
+  bool operator==(const AgentMemory&) const = default;
+};
+
+// parse_memory(memory_json(m)) == m. Refused with FILE:LINE.
+std::string memory_json(const AgentMemory& memory);
+Result<AgentMemory> parse_memory(const std::string& file, std::string_view text);
+DocumentKind memory_kind();
+
+}  // namespace partita::control

@@ -1,0 +1,106 @@
+#include "control/meters.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace partita::control {
+namespace {
+
+constexpr std::int64_t kLongestGapMs = 10 * kMinuteMs;  // between looks that count together
+constexpr std::int64_t kEarlyMs = 20'000;
+constexpr std::size_t kMostMade = 1500;
+
+}  // namespace
+
+void Meters::begin(const std::vector<plan::Service>& services, std::vector<ServiceForecast> known) {
+  std::vector<ServiceForecast> now;
+  for (const plan::Service& service : services) {
+    const auto found = std::ranges::find(known, service.name, &ServiceForecast::service);
+    const std::size_t slots = std::size_t{kShapes} * kDaySlots;
+    const bool fine = found != known.end() && found->shape.size() == slots &&
+                      found->days.size() == slots && found->last_ms > 0;
+    now.push_back(fine ? std::move(*found) : begin_forecast(service));
+  }
+  std::ranges::sort(now, {}, &ServiceForecast::service);
+  known_ = std::move(now);
+  std::erase_if(meters_, [&](const auto& one) { return find(one.first) == nullptr; });
+}
+
+ServiceForecast* Meters::find(const std::string& service) {
+  const auto found = std::ranges::lower_bound(known_, service, {}, &ServiceForecast::service);
+  return found == known_.end() || found->service != service ? nullptr : &*found;
+}
+
+const ServiceForecast* Meters::find(const std::string& service) const {
+  return const_cast<Meters*>(this)->find(service);
+}
+
+void Meters::see(const std::vector<ServiceLoad>& loads, std::int64_t local_ms,
+                 const ForecastSettings& settings) {
+  minute_ended_ = false;
+  for (const ServiceLoad& load : loads) {
+    ServiceForecast* known = find(load.service);
+    if (known == nullptr) continue;
+    Meter& meter = meters_[load.service];
+    meter.reading.capacity_rps = load.capacity_rps;
+    meter.reading.ready_workers = load.ready_workers;
+    meter.reading.p99_ms = load.p99_ms;
+    meter.reading.seen = true;
+    const bool follows = meter.last && load.arrived >= meter.last->arrived &&
+                         load.in_slo >= meter.last->in_slo && load.shed >= meter.last->shed &&
+                         local_ms - meter.last_ms <= kLongestGapMs && local_ms >= meter.last_ms;
+    if (!follows) {  // a gateway that has just begun, or a long pause
+      meter.bin_ms = local_ms;
+      meter.arrived = meter.in_slo = meter.shed = 0;
+    } else {
+      meter.arrived += static_cast<double>(load.arrived - meter.last->arrived);
+      meter.in_slo += static_cast<double>(load.in_slo - meter.last->in_slo);
+      meter.shed += static_cast<double>(load.shed - meter.last->shed);
+    }
+    meter.last = load;
+    meter.last_ms = local_ms;
+    if (local_ms - meter.bin_ms >= kMinuteMs) end_minute(meter, *known, local_ms, settings);
+  }
+}
+
+void Meters::end_minute(Meter& meter, ServiceForecast& known, std::int64_t local_ms,
+                        const ForecastSettings& settings) {
+  MeasuredRate measured;
+  measured.now_ms = local_ms;
+  measured.rate_rps = meter.arrived * 1000 / static_cast<double>(local_ms - meter.bin_ms);
+  while (!meter.made.empty() && meter.made.front().for_ms <= local_ms) {
+    measured.forecast = meter.made.front().forecast;
+    meter.made.pop_front();
+  }
+  known = learned(std::move(known), measured, settings);
+  const auto ahead = static_cast<std::int64_t>(settings.horizon_s * 1000);
+  meter.made.push_back({local_ms + ahead, forecast_at(known, local_ms + ahead)});
+  if (meter.made.size() > kMostMade) meter.made.pop_front();
+  meter.reading.rate = measured.rate_rps;
+  if (meter.arrived > 0) meter.reading.attainment = std::min(1.0, meter.in_slo / meter.arrived);
+  meter.reading.shed = static_cast<std::uint64_t>(meter.shed);
+  meter.reading_ms = local_ms;
+  meter.arrived = meter.in_slo = meter.shed = 0;
+  meter.bin_ms = local_ms;
+  minute_ended_ = true;
+}
+
+Meters::Reading Meters::reading(const std::string& service, std::int64_t local_ms) const {
+  const auto found = meters_.find(service);
+  if (found == meters_.end()) return {};
+  const Meter& meter = found->second;
+  Reading reading = meter.reading;
+  const std::int64_t counted = meter.last_ms - meter.bin_ms;
+  if (counted >= kEarlyMs) reading.rate = meter.arrived * 1000 / static_cast<double>(counted);
+  if (local_ms - meter.last_ms > kStaleMs) return {};
+  return reading;
+}
+
+std::optional<Forecast> Meters::forecast(const std::string& service, std::int64_t local_ms,
+                                         std::int64_t until_ms) const {
+  const ServiceForecast* known = find(service);
+  if (known == nullptr || known->last_ms == 0 || local_ms - known->last_ms > kStaleMs) return {};
+  return highest_until(*known, local_ms, until_ms);
+}
+
+}  // namespace partita::control

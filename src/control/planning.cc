@@ -1,0 +1,337 @@
+#include "control/planning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/check.h"
+#include "decide/serving.h"
+#include "verify/judge.h"
+
+namespace partita::control {
+namespace {
+
+constexpr int kShareSteps = 5;  // of the bisection of a share that can be served
+constexpr double kLeastShare = 0.05;
+
+const plan::FleetEntry* entry_of(const World& world, const std::string& model) {
+  for (const plan::FleetEntry& entry : world.profiles)
+    if (entry.gpu.name == model) return &entry;
+  return nullptr;
+}
+
+// Why a GPU cannot serve; empty when it can.
+std::string fault_of(const World& world, const device::GpuState& gpu) {
+  if (gpu.lost) return fmt::format("gpu {} fell off the bus", gpu.index);
+  if (gpu.model.empty())
+    return fmt::format("gpu {} is a {}, which the catalogue does not know", gpu.index, gpu.name);
+  if (entry_of(world, gpu.model) == nullptr)
+    return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
+  if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
+  if (!gpu.mig_enabled && gpu.mig_pending)
+    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
+                       gpu.index, gpu.index);
+  return {};
+}
+
+// Tries to plan.
+class Attempts {
+ public:
+  Attempts(const World& world, const GpuUse& use, const PlanAsk& ask)
+      : world_(world), use_(use), ask_(ask) {}
+
+  bool fits(const Want& want, bool relaxed) {
+    plan::ServingProblem problem = problem_of(world_, use_, want, relaxed);
+    if (problem.services.empty() || problem.fleet.empty()) return false;
+    auto made = decide::make_plan_again(problem, ask_.current, ask_.max_moves,
+                                        {.node_budget = world_.settings.node_budget});
+    if (!made) {
+      why_ = to_string(made.error());
+      return false;
+    }
+    if (!made->made.plan) {
+      if (why_.empty() && !made->made.refusals.empty())
+        why_ = to_string(made->made.refusals.front());
+      return false;
+    }
+    Planned planned;
+    planned.changes = made->changes;
+    planned.target.plan = **made->made.plan;
+    planned.target.survive = want.survive;
+    for (const plan::Service& one : want.services)
+      planned.target.rates.push_back({one.name, one.rate.value});
+    for (const GpuUse::Gpu& gpu : use_.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
+    best_ = std::move(planned);
+    return true;
+  }
+
+  // Class by class, from the highest priority on, as much as there is room for.
+  bool part() {
+    std::map<int, std::vector<plan::Service>, std::greater<>> classes;
+    for (const plan::Service& one : ask_.want.services) classes[priority(one.name)].push_back(one);
+    Want settled;
+    for (auto& [level, members] : classes) settle_class(settled, std::move(members));
+    if (!best_ || settled.services.empty()) return false;
+    describe(settled);
+    return true;
+  }
+
+  std::optional<Planned> best_;
+  std::string why_;
+
+ private:
+  int priority(const std::string& service) const {
+    const auto found = ask_.want.priority.find(service);
+    return found == ask_.want.priority.end() ? 0 : found->second;
+  }
+
+  bool at_share(const Want& settled, const std::vector<plan::Service>& members, double share) {
+    Want want = settled;
+    for (plan::Service one : members) {
+      one.rate = one.rate * share;
+      want.services.push_back(std::move(one));
+    }
+    if (!fits(want, true)) return false;
+    last_ = std::move(want);
+    return true;
+  }
+
+  // Adds as much of a class as fits: all members at one share; members with the lowest rates go
+  // while not even the least share of all fits.
+  void settle_class(Want& settled, std::vector<plan::Service> members) {
+    while (!members.empty()) {
+      if (at_share(settled, members, 1)) break;
+      if (!at_share(settled, members, kLeastShare)) {
+        members.erase(std::ranges::min_element(members, {}, [](const plan::Service& one) {
+          return std::tuple(one.rate.value, one.name);
+        }));
+        continue;
+      }
+      double low = kLeastShare, high = 1;
+      for (int step = 0; step < kShareSteps; ++step) {
+        const double middle = (low + high) / 2;
+        (at_share(settled, members, middle) ? low : high) = middle;
+      }
+      break;
+    }
+    if (!members.empty()) settled = last_;
+  }
+
+  void describe(const Want& settled) {
+    std::string text;
+    for (const plan::Service& one : ask_.want.services) {
+      double rate = 0;
+      for (const plan::Service& got : settled.services)
+        if (got.name == one.name) rate = got.rate.value;
+      if (rate >= one.rate.value * (1 - 1e-9)) continue;
+      if (!text.empty()) text += ", ";
+      text += fmt::format("{} {:.4g} of {:.4g} req/s", one.name, rate, one.rate.value);
+    }
+    if (!text.empty()) text = "not enough GPUs: " + text;
+    if (ask_.want.survive > 0)
+      text += (text.empty() ? "" : "; ") + std::string("no GPU may be lost now");
+    best_->target.reduced = text;
+  }
+
+  const World& world_;
+  const GpuUse& use_;
+  const PlanAsk& ask_;
+  Want last_;
+};
+
+using PlacedAt = std::tuple<std::string, int, std::string, std::string, int, int>;
+
+std::set<PlacedAt> places_of(const Target& target) {
+  std::set<PlacedAt> places;
+  for (const plan::PlannedGpu& gpu : target.plan.gpus) {
+    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
+    const std::string uuid = named == target.gpus.end() ? std::string{} : named->uuid;
+    for (const plan::PlannedInstance& one : gpu.instances)
+      places.emplace(uuid, one.start, one.profile, one.service, one.batch, one.processes);
+  }
+  return places;
+}
+
+}  // namespace
+
+bool GpuUse::is_usable(const std::string& uuid) const {
+  return std::ranges::count(usable, uuid, &Gpu::uuid) > 0;
+}
+
+GpuUse gpus_for_services(const World& world, const device::NodeState& state,
+                         const std::vector<OutGpu>& out) {
+  GpuUse use;
+  for (const device::GpuState& gpu : state.gpus) {
+    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model};
+    if (std::ranges::count(world.settings.batch.gpus, gpu.index) > 0) {
+      if (!gpu.lost) use.batch.push_back(one);
+      continue;
+    }
+    std::string fault = fault_of(world, gpu);
+    const auto found = std::ranges::find(out, gpu.uuid, &OutGpu::uuid);
+    if (fault.empty() && found != out.end()) fault = found->why;
+    if (fault.empty())
+      use.usable.push_back(one);
+    else
+      use.not_used[gpu.uuid.empty() ? fmt::format("gpu {}", gpu.index) : gpu.uuid] = fault;
+  }
+  return use;
+}
+
+plan::ServingProblem problem_of(const World& world, const GpuUse& use, const Want& want,
+                                bool relaxed) {
+  plan::ServingProblem problem;
+  problem.services = want.services;
+  for (plan::Service& one : problem.services) {
+    one.traffic.rates.clear();  // the rate is that of the moment
+    if (relaxed) one.min_replicas = 1;
+    std::erase_if(one.avoid, [&](const std::string& name) {
+      return std::ranges::count(want.services, name, &plan::Service::name) == 0;
+    });
+  }
+  problem.rule = world.rule;
+  problem.max_processes = world.max_processes;
+  problem.survive = want.survive;
+  std::map<std::string, int> counts;
+  for (const GpuUse::Gpu& gpu : use.usable) ++counts[gpu.model];
+  for (const auto& [model, count] : counts) {
+    plan::FleetEntry entry = *entry_of(world, model);
+    entry.count = count;
+    entry.price = 1;
+    problem.fleet.push_back(std::move(entry));
+  }
+  return problem;
+}
+
+Want want_of(const Target& target, const std::vector<plan::Service>& services) {
+  Want want;
+  want.survive = target.survive;
+  for (const PlannedFor& rate : target.rates) {
+    const auto found = std::ranges::find(services, rate.service, &plan::Service::name);
+    if (found == services.end()) continue;
+    want.services.push_back(*found);
+    want.services.back().rate = Rps{rate.rate_rps};
+  }
+  return want;
+}
+
+plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& target,
+                               const actuate::Assignment& assignment) {
+  plan::ServingPlan plan;
+  if (!use.usable.empty()) plan.gpu_model = use.usable.front().model;
+  for (const GpuUse::Gpu& gpu : use.usable) {
+    plan::PlannedGpu& one = plan.gpus.emplace_back(plan::PlannedGpu{gpu.index, gpu.model, {}});
+    if (target) {
+      const auto named = std::ranges::find(target->gpus, gpu.uuid, &GpuNamed::uuid);
+      if (named == target->gpus.end()) continue;
+      for (const plan::PlannedGpu& there : target->plan.gpus)
+        if (there.index == named->index) one.instances = there.instances;
+      continue;
+    }
+    for (const actuate::AssignedSegment& there : assignment.segments)
+      if (there.gpu_uuid == gpu.uuid)
+        one.instances.push_back({.profile = there.profile,
+                                 .start = there.start,
+                                 .service = there.service,
+                                 .batch = there.batch,
+                                 .processes = there.processes,
+                                 .throughput = Rps{there.throughput_rps},
+                                 .latency = {}});
+    std::ranges::stable_sort(one.instances, {}, &plan::PlannedInstance::start);
+  }
+  return plan;
+}
+
+Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask) {
+  Attempts attempts(world, use, ask);
+  if (attempts.fits(ask.want, false)) return *std::move(attempts.best_);
+  if (ask.partial && ask.want.survive > 0) {
+    Want bare = ask.want;
+    bare.survive = 0;
+    if (attempts.fits(bare, true)) {
+      attempts.best_->target.reduced = "no GPU may be lost now: there are too few for that";
+      return *std::move(attempts.best_);
+    }
+  }
+  if (ask.partial && attempts.part()) return *std::move(attempts.best_);
+  return failed(
+      {ErrorCode::infeasible, attempts.why_.empty() ? "no GPU can be used" : attempts.why_, ""});
+}
+
+verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
+                                                const std::vector<plan::Service>& services,
+                                                const Target& target) {
+  return verify::judge(problem_of(world, use, want_of(target, services), !target.reduced.empty()),
+                       target.plan);
+}
+
+actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
+                                 const Target& target, const std::vector<plan::Service>& services) {
+  const actuate::Wanted planned = actuate::wanted_of(plan);
+  actuate::Wanted wanted;
+  wanted.services = planned.services;
+  for (actuate::AssignedService& one : wanted.services) {
+    const auto found = std::ranges::find(services, one.name, &plan::Service::name);
+    if (found == services.end()) continue;
+    one.model = found->model;
+    one.percentile = found->percentile;
+  }
+  for (const GpuUse::Gpu& gpu : use.usable) {
+    actuate::WantedGpu& one =
+        wanted.gpus.emplace_back(actuate::WantedGpu{gpu.model, gpu.uuid, {}, gpu.index});
+    const auto named = std::ranges::find(target.gpus, gpu.uuid, &GpuNamed::uuid);
+    if (named == target.gpus.end()) continue;
+    for (const actuate::WantedGpu& there : planned.gpus)
+      if (there.index == named->index) one.instances = there.instances;
+  }
+  return wanted;
+}
+
+actuate::ApplyOptions apply_options(const Settings& settings) {
+  return {.min_available = settings.min_available,
+          .keep_foreign = settings.keep_foreign,
+          .drain_timeout = Seconds{settings.drain_timeout_s},
+          .rollback = false,
+          .ready_timeout = Seconds{settings.ready_timeout_s}};
+}
+
+Difference difference(const std::optional<Target>& from, const Target& to) {
+  const std::set<PlacedAt> before = from ? places_of(*from) : std::set<PlacedAt>{};
+  const std::set<PlacedAt> after = places_of(to);
+  Difference result;
+  std::set<std::string> services, gpus;
+  const auto touch = [&](const PlacedAt& one) {
+    gpus.insert(std::get<0>(one));
+    services.insert(std::get<3>(one));
+  };
+  for (const PlacedAt& one : after) {
+    if (before.contains(one)) continue;
+    result.made.push_back(
+        {std::get<0>(one), std::get<2>(one), std::get<3>(one), std::get<1>(one), 0});
+    touch(one);
+  }
+  for (const PlacedAt& one : before)
+    if (!after.contains(one)) touch(one);
+  result.services.assign(services.begin(), services.end());
+  result.gpus.assign(gpus.begin(), gpus.end());
+  return result;
+}
+
+bool takes_back(const GpuUse& use, const Target& target, const std::vector<MadeAt>& made) {
+  const std::set<PlacedAt> places = places_of(target);
+  return std::ranges::any_of(made, [&](const MadeAt& one) {
+    return use.is_usable(one.gpu_uuid) && std::ranges::none_of(places, [&](const PlacedAt& there) {
+             return std::get<0>(there) == one.gpu_uuid && std::get<1>(there) == one.start &&
+                    std::get<2>(there) == one.profile && std::get<3>(there) == one.service;
+           });
+  });
+}
+
+int gpus_in_use(const plan::ServingPlan& plan) {
+  return static_cast<int>(std::ranges::count_if(
+      plan.gpus, [](const plan::PlannedGpu& gpu) { return !gpu.instances.empty(); }));
+}
+
+}  // namespace partita::control

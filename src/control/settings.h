@@ -1,0 +1,92 @@
+// Settings: the policy of the agent: how it forecasts, what is worth a change, when changes may be
+// made, which GPUs are whose. Read from the key `policy` of /etc/partita/agent.yaml; every key of
+// it may be missing. The other keys of that file belong to whoever runs the loop. Values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/form.h"
+#include "base/result.h"
+#include "control/request.h"
+#include "plan/serving.h"
+
+namespace partita::control {
+
+struct ForecastSettings {
+  double horizon_s = 1800;    // so far ahead a plan must hold
+  double half_life_s = 300;   // of the level of what is measured
+  double day_weight = 0.3;    // of the newest day in the shape of a day
+  double coverage = 0.98;     // share of the times at which the rate is below the upper end
+  double floor_share = 0.25;  // of the rate in the services file: never planned for less
+  double cap_share = 4;       // of it: never planned for more
+  bool operator==(const ForecastSettings&) const = default;
+};
+
+// What keeps changes few.
+struct DampingSettings {
+  double min_gain_gpu_hours = 0.1;  // that a move must save, while the plan is expected to last
+  double lasts_s = 3600;            // so long a plan is expected to last
+  double cooldown_s = 1800;         // of a service and a GPU after a change that touched it
+  int moves_per_hour = 40;  // instances made; half of them for gain, the rest is for shortages
+  double slack = 0.1;       // shares of rates that are not worth looking at
+  bool operator==(const DampingSettings&) const = default;
+};
+
+// From `from` to `to`, minutes of the day; over midnight where to <= from.
+struct Window {
+  std::vector<int> days;  // 0 Monday .. 6 Sunday, on which it begins; empty: every day
+  int from = 0, to = 0;
+  bool operator==(const Window&) const = default;
+};
+
+struct HealthSettings {
+  // XIDs that take a GPU out: what a program does wrong (13, 31, 43 ...) is not among them.
+  std::vector<int> xids = {48, 62, 64, 74, 79, 92, 95, 119, 120};
+  bool uncorrected_ecc = true;  // takes it out
+  double back_after_s = 600;    // a GPU that was lost is used again when it has been there so long
+  bool operator==(const HealthSettings&) const = default;
+};
+
+struct BatchSettings {
+  std::vector<int> gpus;  // indices of the node's GPUs that are for batches, never for services
+  bool idle = false;      // batches get GPUs that no service needs, too, until one needs them
+  bool operator==(const BatchSettings&) const = default;
+};
+
+struct Settings {
+  Mode mode = Mode::approve;  // when nothing else is remembered
+  double look_s = 10;         // between looks when nothing happens
+  int utc_offset_min = 0;     // of the local time in which windows and days are meant
+  ForecastSettings forecast;
+  DampingSettings damping;
+  std::vector<Window> windows;          // for changes that save something; empty: always
+  std::vector<Window> freezes;          // nothing but repairs and what people ask for
+  int survive = -1;                     // GPUs that may be lost; -1: as the services file says
+  std::map<std::string, int> priority;  // of services; higher is served first; missing: 0
+  HealthSettings health;
+  BatchSettings batch;
+  // How a change is made, see actuate::ApplyOptions.
+  double min_available = 1;
+  bool keep_foreign = true;
+  double drain_timeout_s = 60, ready_timeout_s = 0;
+  double first_pause_s = 10, longest_pause_s = 900;    // before a failed change is tried again
+  std::vector<std::string> hooks_before, hooks_after;  // names of hooks, run around each change
+  long node_budget = 200'000;                          // of a planner's search
+  bool operator==(const Settings&) const = default;
+};
+
+// The policy in a settings file; defaults where it has none. Refused with FILE:LINE: unknown keys
+// below `policy`, numbers that cannot be meant.
+Result<Settings> parse_settings(const std::string& file, std::string_view text);
+// The key `policy` as it would be written, in a document `kind: AgentSettings`.
+std::string settings_json(const Settings& settings);
+DocumentKind settings_kind();
+
+// Whether a moment is in one of the windows.
+bool in_window(const std::vector<Window>& windows, std::int64_t now_ms, int utc_offset_min);
+
+}  // namespace partita::control

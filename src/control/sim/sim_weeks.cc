@@ -1,0 +1,153 @@
+#include "control/sim/sim_weeks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "decide/serving.h"
+#include "forms/serving_forms.h"
+
+namespace partita::control {
+namespace {
+
+constexpr std::int64_t kDayNanos = 86'400'000'000'000;
+constexpr int kMostPoints = 1'000;  // of the line
+constexpr std::int64_t kLeastPointNs = 600'000'000'000;
+
+// GPUs of the plan for every service's highest rate; 0 where there is none.
+Result<int> gpus_for_the_peak(const WeeksOptions& options,
+                              const std::vector<SimService>& services) {
+  plan::ServingProblem problem;
+  for (const SimService& one : services) {
+    problem.services.push_back(one.wanted);
+    problem.services.back().rate = {one.traffic.peak()};
+    problem.services.back().traffic.rates.clear();
+  }
+  problem.fleet = options.world.profiles;
+  problem.rule = options.world.rule;
+  problem.max_processes = options.world.max_processes;
+  problem.survive = std::max(0, options.world.settings.survive);
+  const auto planner = decide::find_planner("--planner", "exact");
+  if (!planner) return failed(planner.error());
+  const auto made = decide::make_plan(**planner, problem, {});
+  if (!made) return failed(made.error());
+  return made->plan ? (*made->plan)->objective.gpus : 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
+  const auto parsed = forms::parse_services_file(options.services_file, options.services_text);
+  if (!parsed) return failed(parsed.error());
+  if (options.machine.gpus().empty()) return bad_input("--machine", "it has no GPU");
+  if (options.days < 1 || options.days > kMostSimDays)
+    return bad_input("--simulate", fmt::format("days are 1 to {}", kMostSimDays));
+  if (options.world.settings.survive < 0) options.world.settings.survive = parsed->survive;
+  std::vector<SimService> services;
+  const Rng rng(options.seed);
+  for (std::size_t s = 0; s < parsed->services.size(); ++s)
+    services.push_back(
+        {parsed->services[s], SimTraffic(parsed->services[s], options.shape,
+                                         options.days * plan::kMinutesOfDay, rng.split(100 + s))});
+  std::unique_ptr<SimWeeks> weeks(new SimWeeks(std::move(options)));
+  const WeeksOptions& kept = weeks->options_;
+  weeks->node_ = std::make_unique<SimNode>(
+      SimNodeOptions{kept.machine, std::move(services), kept.world.profiles, kept.services_text,
+                     kept.troubles, kept.seed},
+      kept.world.catalogue);
+  return weeks;
+}
+
+void SimWeeks::begin_agent() {
+  AgentDoors doors = node_->doors();
+  doors.record = [this](const history::Event& event) -> Result<void> {
+    ++events_[history::to_string(event.kind)];
+    if (event.kind == history::EventKind::applied)
+      ++events_[fmt::format("applied-{}", history::to_string(event.outcome))];
+    highest_change_ = std::max(highest_change_, event.change);
+    if (recorded) recorded(event);
+    return {};
+  };
+  doors.publish = [this](const Snapshot& now, const AgentMemory&) {
+    if (published) published(now);
+  };
+  doors.say = [this](const std::string& sentence) {
+    if (node_->log) node_->log("agent says: " + sentence);
+  };
+  if (add_doors) add_doors(doors);
+  auto agent = Agent::begin(std::move(doors), options_.world, highest_change_);
+  CHECK(agent.has_value());
+  agent_ = *std::move(agent);
+}
+
+void SimWeeks::note_point() {
+  const std::int64_t every = std::max(
+      kLeastPointNs, options_.days * kDayNanos / kMostPoints / kLeastPointNs * kLeastPointNs);
+  if (node_->now_ns() < next_point_ns_) return;
+  next_point_ns_ = (node_->now_ns() / every + 1) * every;
+  WeeksPoint& point = line_.emplace_back();
+  point.hour = static_cast<double>(node_->now_ns()) / 3.6e12;
+  point.gpus = node_->gpus_used();
+  for (std::size_t s = 0; s < node_->services().size(); ++s) {
+    point.rate_rps.push_back(node_->rate(s));
+    point.ready_rps.push_back(node_->ready_rps(s));
+  }
+}
+
+bool SimWeeks::step() {
+  const std::int64_t end = options_.days * kDayNanos;
+  if (node_->now_ns() >= end) return false;
+  if (node_->reboot_due()) {
+    drop_agent();
+    node_->reboot();
+  }
+  if (!agent_) begin_agent();
+  const std::int64_t next_ms = agent_->step();
+  note_point();
+  if (node_->reboot_due()) return true;
+  const std::int64_t wait_ms = std::max<std::int64_t>(next_ms - node_->wall_ms(), 1);
+  node_->advance(std::min(end, node_->now_ns() + wait_ms * 1'000'000));
+  return true;
+}
+
+Result<WeeksReport> SimWeeks::report() {
+  WeeksReport report;
+  report.seed = static_cast<long>(options_.seed);
+  report.days = options_.days;
+  report.gpus = static_cast<int>(options_.machine.gpus().size());
+  const double hours = static_cast<double>(node_->now_ns()) / 3.6e12;
+  for (std::size_t s = 0; s < node_->services().size(); ++s) {
+    const SimService& service = node_->services()[s];
+    const SimTally& tally = node_->tally(s);
+    report.services.push_back(
+        {.name = service.wanted.name,
+         .slo_ms = service.wanted.slo.value,
+         .percentile = service.wanted.percentile,
+         .mean_rps = service.traffic.mean(),
+         .peak_rps = service.traffic.peak(),
+         .requests = tally.arrived,
+         .attainment = tally.arrived > 0 ? std::min(1.0, tally.in_slo / tally.arrived) : 1,
+         .short_s = tally.short_s,
+         .longest_short_s = tally.longest_short_s});
+  }
+  report.gpu_hours = node_->gpu_seconds() / 3600;
+  const Result<int> peak = gpus_for_the_peak(options_, node_->services());
+  if (!peak) return failed(peak.error());
+  report.peak_fits = *peak > 0;
+  report.peak_gpus = *peak > 0 ? *peak : report.gpus;
+  report.peak_gpu_hours = report.peak_gpus * hours;
+  report.instances_made = node_->created();
+  std::map<std::string, long> all = node_->events();
+  for (const auto& [what, times] : events_) all[what] += times;
+  report.changes = all["applied"];
+  report.failed_changes = all["applied-failed"];
+  report.repairs = all["repair"];
+  for (const auto& [what, times] : all)
+    if (times > 0) report.events.push_back({what, times});
+  report.line = line_;
+  return report;
+}
+
+}  // namespace partita::control

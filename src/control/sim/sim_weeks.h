@@ -1,0 +1,108 @@
+// Simulated weeks of an agent: the real loop, the real apply and the real journal on a SimNode,
+// from look to look in virtual time, and what came of it. Deterministic: the same options give the same
+// report. `partita agent --simulate` and the fleet of tests/agent run this.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/form.h"
+#include "control/sim/sim_node.h"
+
+namespace partita::control {
+
+inline constexpr int kMostSimDays = 366;
+
+struct WeeksOptions {
+  World world;                                  // profiles: of the machine's models
+  std::string services_file = "services.yaml";  // its name, for messages
+  std::string services_text;
+  drivers::sim::Machine machine;
+  int days = 7;
+  std::uint64_t seed = 1;
+  TrafficShape shape = {};
+  SimTroubles troubles = {};
+};
+
+struct ServiceWeeks {
+  std::string name;
+  double slo_ms = 0, percentile = 99;
+  double mean_rps = 0, peak_rps = 0;
+  double requests = 0, attainment = 1;
+  double short_s = 0, longest_short_s = 0;  // with a rate above what was ready
+  bool operator==(const ServiceWeeks&) const = default;
+};
+
+// What was at a time, one value per service.
+struct WeeksPoint {
+  double hour = 0;
+  int gpus = 0;
+  std::vector<double> rate_rps, ready_rps;
+  bool operator==(const WeeksPoint&) const = default;
+};
+
+struct WeeksEvent {
+  std::string what;
+  long times = 0;
+  bool operator==(const WeeksEvent&) const = default;
+};
+
+struct WeeksReport {
+  long seed = 1;
+  int days = 0, gpus = 0;
+  std::vector<ServiceWeeks> services;
+  double gpu_hours = 0, peak_gpu_hours = 0;  // peak: of the plan for everybody's highest rate
+  int peak_gpus = 0;
+  bool peak_fits = true;  // false: there is no such plan, and peak_gpus are those of the node
+  long instances_made = 0, changes = 0, failed_changes = 0, repairs = 0;
+  std::vector<WeeksEvent> events;  // what befell the node and what the history recorded
+  std::vector<WeeksPoint> line;
+  double saved() const { return peak_gpu_hours > 0 ? 1 - gpu_hours / peak_gpu_hours : 0; }
+  bool operator==(const WeeksReport&) const = default;
+};
+
+class SimWeeks {
+ public:
+  // Refused: services that cannot be read, a machine without GPUs.
+  static Result<std::unique_ptr<SimWeeks>> begin(WeeksOptions options);
+
+  // From one look to the next; false once the time is over. What SimNode::at_call throws comes
+  // through; then drop_agent() is due.
+  bool step();
+  // As a kill: what it had not made durable is gone. The next step begins with a new one.
+  void drop_agent() { agent_.reset(); }
+  SimNode& node() { return *node_; }
+  const Snapshot* snapshot() const { return agent_ ? &agent_->snapshot() : nullptr; }
+  // Hears what the history would be told.
+  std::function<void(const history::Event&)> recorded = {};
+  // Hears every snapshot.
+  std::function<void(const Snapshot&)> published = {};
+  // Adds doors to those of every agent before it begins: who asks, who is told.
+  std::function<void(AgentDoors&)> add_doors = {};
+
+  Result<WeeksReport> report();
+
+ private:
+  explicit SimWeeks(WeeksOptions options) : options_(std::move(options)) {}
+  void begin_agent();
+  void note_point();
+
+  WeeksOptions options_;
+  std::unique_ptr<SimNode> node_;
+  std::unique_ptr<Agent> agent_;
+  std::map<std::string, long> events_;
+  std::vector<WeeksPoint> line_;
+  std::int64_t next_point_ns_ = 0;
+  long highest_change_ = 0;
+};
+
+std::string weeks_text(const WeeksReport& report);
+std::string weeks_json(const WeeksReport& report);
+Result<WeeksReport> parse_weeks(const std::string& file, std::string_view text);
+DocumentKind weeks_kind();
+// Rates and what was ready for them, as a picture.
+std::string weeks_svg(const WeeksReport& report);
+
+}  // namespace partita::control

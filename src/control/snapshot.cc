@@ -1,0 +1,130 @@
+#include "control/snapshot.h"
+
+#include "control/state_forms.h"
+#include "forms/serving_forms.h"
+#include "telemetry/forms.h"
+
+namespace partita::control {
+namespace {
+
+constexpr Range kTimes{.high = 4e15};  // milliseconds since 1970
+constexpr Range kPercentiles{.high = 100};
+constexpr Range kShares{.high = 1};
+constexpr Range kCounts{.high = 1e9};
+
+void describe_service_now(Form& f, ServiceNow& s) {
+  f.note("name", s.name, "of the service");
+  f.note("model", s.model, "that it runs");
+  f.number("slo_ms", s.slo_ms, kNotNegative, "its objective");
+  f.number("percentile", s.percentile, kPercentiles, "of the requests that shall keep it");
+  f.number("wanted_rps", s.wanted_rps, kNotNegative, "as the services file says");
+  f.number("rate_rps", s.rate_rps, kNotNegative, "as measured now");
+  f.number("forecast_rps", s.forecast_rps, kNotNegative, "the highest of the next minutes");
+  f.number("forecast_low_rps", s.forecast_low_rps, kNotNegative, "lower end of its interval");
+  f.number("forecast_high_rps", s.forecast_high_rps, kNotNegative, "upper end of its interval");
+  f.number("planned_rps", s.planned_rps, kNotNegative, "what the plan in force is made for");
+  f.number("capacity_rps", s.capacity_rps, kNotNegative, "of its segments that run");
+  f.integer("segments", s.segments, kCounts, "that run");
+  f.integer("ready_workers", s.ready_workers, kCounts, "as the gateway says");
+  f.number("p99_ms", s.p99_ms, kNotNegative, "measured");
+  f.number("attainment", s.attainment, kShares, "share of requests in SLO, measured");
+  f.boolean("at_risk", s.at_risk, "its objective is at risk");
+  f.optional(!s.why.empty()).note("why", s.why, "at risk of what");
+}
+
+void describe_gpu_now(Form& f, GpuNow& gpu) {
+  f.integer("index", gpu.index, kCounts, "the driver's");
+  f.note("uuid", gpu.uuid, "of the GPU");
+  f.note("model", gpu.model, "catalogue name; empty: unknown");
+  f.boolean("out", gpu.out, "not used: taken out by a person or by its health, or not usable");
+  f.optional(!gpu.why.empty()).note("why", gpu.why, "why it is out");
+  f.object("sample", gpu.sample, telemetry::describe_gpu, "what it said of itself last");
+}
+
+void describe_change_now(Form& f, ChangeNow& c) {
+  f.lines("    ");
+  f.whole("number", c.number, kCounts, "of the change");
+  f.word("state", c.state, {"proposed", "approved", "applying", "succeeded", "failed", "rejected"},
+         "how far it is");
+  f.note("cause", c.cause, "why, a sentence");
+  f.whole("planned_ms", c.planned_ms, kTimes, "since 1970");
+  f.whole("ended_ms", c.ended_ms, kTimes, "since 1970; 0: not yet");
+  long steps = static_cast<long>(c.steps_done);
+  f.whole("steps_done", steps, kCounts, "of change.steps");
+  if (f.reading()) c.steps_done = static_cast<std::size_t>(steps);
+  f.note("error", c.error, "why it failed; else empty");
+  f.notes("explanation", c.explanation, {.indent = "      "}, "sentences");
+  f.object("change", c.change, describe_change, "how the node gets there");
+  f.object("plan", c.plan, forms::describe_plan, "the target, a document ServingPlan");
+}
+
+void describe_batch(Form& f, BatchNow& batch) {
+  f.integer("waiting", batch.waiting, kCounts, "tasks");
+  f.integer("running", batch.running, kCounts, "tasks");
+  f.integer("done", batch.done, kCounts, "tasks");
+  long ends = static_cast<long>(batch.ends_ms.value_or(0));
+  f.optional(batch.ends_ms.has_value()).whole("ends_ms", ends, kTimes, "as scheduled");
+  if (f.reading() && f.reading()->has("ends_ms")) batch.ends_ms = ends;
+}
+
+void describe_snapshot(Form& f, Snapshot& s) {
+  f.lines("  ");
+  f.document("AgentState");
+  f.whole("version", s.version, kNotNegative, "grows with every change of the rest");
+  f.whole("time_ms", s.time_ms, kTimes, "since 1970, UTC");
+  f.note("node", s.node, "host name");
+  f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
+  f.boolean("converged", s.converged, "the node is as the plan in force wants it");
+  f.note("doing", s.doing, "a sentence");
+  f.object("state", s.state, describe_node, "what was read of the node");
+  f.object("assignment", s.assignment, describe_assignment, "which segment runs where");
+  f.list("gpus", s.gpus, describe_gpu_now, {.indent = "    "}, "by index");
+  f.list("services", s.services, describe_service_now, {.indent = "    "}, "by name");
+  f.object("plan", s.plan, forms::describe_plan, "in force, a document ServingPlan");
+  f.object("current", s.current, describe_change_now, "proposed or under way");
+  f.object("last", s.last, describe_change_now, "that ended");
+  f.object("batch", s.batch, describe_batch, "tasks of batches");
+  f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
+  f.whole("restarts", s.restarts, kNotNegative, "of workers");
+  f.whole("given_up_workers", s.given_up_workers, kNotNegative, "that keep failing now");
+  f.whole("drifts", s.drifts, kNotNegative, "how often the node was not as it was left");
+  f.whole("changes", s.changes, kNotNegative, "made so far");
+  f.whole("failed_changes", s.failed_changes, kNotNegative, "so far");
+}
+
+}  // namespace
+
+const char* to_string(ChangeState state) {
+  switch (state) {
+    case ChangeState::proposed:
+      return "proposed";
+    case ChangeState::approved:
+      return "approved";
+    case ChangeState::applying:
+      return "applying";
+    case ChangeState::succeeded:
+      return "succeeded";
+    case ChangeState::failed:
+      return "failed";
+    case ChangeState::rejected:
+      return "rejected";
+  }
+  return "?";
+}
+
+std::string snapshot_json(const Snapshot& snapshot) {
+  return write_form(snapshot, describe_snapshot);
+}
+
+Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text) {
+  return read_form<Snapshot>(file, text, describe_snapshot);
+}
+
+DocumentKind snapshot_kind() {
+  return {"AgentState", "what an agent knows, wants and is doing", [] {
+            return schema_form<Snapshot>(snapshot_kind().name, snapshot_kind().about,
+                                         describe_snapshot);
+          }};
+}
+
+}  // namespace partita::control

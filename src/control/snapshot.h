@@ -1,0 +1,93 @@
+// Snapshot: what an agent knows and is doing, as one value: made after every step of the loop,
+// never changed, so that any thread may show it. It is the document `kind: AgentState` of the API,
+// which the web page and `partita top` draw.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actuate/assignment.h"
+#include "actuate/change.h"
+#include "base/form.h"
+#include "control/request.h"
+#include "device/node_state.h"
+#include "history/event.h"
+#include "plan/serving.h"
+#include "telemetry/sample.h"
+
+namespace partita::control {
+
+struct ServiceNow {
+  std::string name, model;
+  double slo_ms = 0, percentile = 99;
+  double wanted_rps = 0;                // as the services file says
+  std::optional<double> rate_rps = {};  // as measured now
+  std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
+  double planned_rps = 0;   // what the plan in force is made for
+  double capacity_rps = 0;  // of its segments that run
+  int segments = 0, ready_workers = 0;
+  std::optional<double> p99_ms = {}, attainment = {};  // measured, share of requests in SLO
+  bool at_risk = false;
+  std::string why = {};  // at risk of what, a sentence
+  bool operator==(const ServiceNow&) const = default;
+};
+
+struct GpuNow {
+  int index = 0;
+  std::string uuid, model;
+  bool out = false;  // taken out: by a person, or by its health
+  std::string why = {};
+  std::optional<telemetry::GpuSample> sample = {};
+  bool operator==(const GpuNow&) const = default;
+};
+
+enum class ChangeState { proposed, approved, applying, succeeded, failed, rejected };
+const char* to_string(ChangeState state);
+
+// One change, from the moment it was planned.
+struct ChangeNow {
+  long number = 0;
+  ChangeState state = ChangeState::proposed;
+  std::string cause;  // why, a sentence: "rate of resnet50 rose from 120 to 260 req/s"
+  std::int64_t planned_ms = 0, ended_ms = 0;  // since 1970; 0: not yet
+  plan::ServingPlan plan;                     // the target
+  actuate::Change change;                     // how the node gets there
+  std::size_t steps_done = 0;
+  std::string error = {};
+  std::vector<std::string> explanation = {};
+  bool operator==(const ChangeNow&) const = default;
+};
+
+struct BatchNow {
+  int waiting = 0, running = 0, done = 0;
+  std::optional<std::int64_t> ends_ms = {};  // as scheduled
+  bool operator==(const BatchNow&) const = default;
+};
+
+struct Snapshot {
+  long version = 0;          // grows with every change of the rest
+  std::int64_t time_ms = 0;  // since 1970, UTC
+  std::string node;          // host name
+  Mode mode = Mode::automatic;
+  bool converged = false;  // the node is as the plan in force wants it
+  std::string doing;       // a sentence: "nothing to do; next look in 4 s"
+  device::NodeState state;
+  actuate::Assignment assignment;
+  std::vector<GpuNow> gpus;                // by index
+  std::vector<ServiceNow> services;        // by name
+  std::optional<plan::ServingPlan> plan;   // in force
+  std::optional<ChangeNow> current, last;  // proposed or under way; the last that ended
+  BatchNow batch;
+  std::vector<std::string> notices;  // newest first, few
+  long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;
+  bool operator==(const Snapshot&) const = default;
+};
+
+// The document `kind: AgentState`; parse_snapshot(snapshot_json(s)) == s.
+std::string snapshot_json(const Snapshot& snapshot);
+Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text);
+DocumentKind snapshot_kind();
+
+}  // namespace partita::control

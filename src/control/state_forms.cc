@@ -1,0 +1,190 @@
+#include "control/state_forms.h"
+
+#include <iterator>
+#include <string_view>
+
+namespace partita::control {
+namespace {
+
+constexpr Range kIds{.high = 1e9};
+constexpr Range kPids{.high = 4294967295.0};
+constexpr Range kSlices{.high = 1023};
+constexpr Range kCounts{.high = 1e6};
+constexpr Range kShares{.high = 1 + 1e-6};
+constexpr std::size_t kMostInstances = 64;
+constexpr std::size_t kMostGpus = 1'000'000;
+
+void describe_holder(Form& f, device::Holder& holder) {
+  long pid = static_cast<long>(holder.pid);
+  f.whole("pid", pid, kPids, "of a process");
+  if (f.reading()) holder.pid = pid;
+  f.note("name", holder.name, "empty where the driver does not tell");
+}
+
+void describe_compute(Form& f, device::ComputeInstance& compute) {
+  f.integer("ci_id", compute.ci_id, kIds, "of the compute instance");
+  f.integer("gpcs", compute.gpcs, kSlices, "compute slices");
+  f.note("uuid", compute.uuid, "of the MIG device");
+}
+
+void describe_instance(Form& f, device::Instance& one) {
+  f.note("profile", one.profile, "catalogue name");
+  f.integer("start", one.start, kSlices, "first memory slice");
+  f.integer("size", one.size, kSlices, "memory slices");
+  f.integer("gpcs", one.gpcs, kSlices, "compute slices");
+  f.integer("profile_id", one.profile_id, kIds, "the driver's");
+  f.integer("gi_id", one.gi_id, kIds, "of the GPU instance");
+  f.list("compute", one.compute, describe_compute, {.most = kMostInstances}, "by ci_id");
+  f.list("holders", one.holders, describe_holder, {}, "processes on it");
+}
+
+void describe_gpu_state(Form& f, device::GpuState& gpu) {
+  f.integer("index", gpu.index, kIds, "the driver's");
+  f.note("uuid", gpu.uuid, "of the GPU");
+  f.note("name", gpu.name, "the driver's product name");
+  f.note("model", gpu.model, "catalogue name; empty: unknown");
+  f.note("pci_device_id", gpu.pci_device_id, "as the driver says");
+  f.number("memory_mib", gpu.memory.value, kNotNegative, "in all");
+  f.boolean("mig_capable", gpu.mig_capable, "can be cut");
+  f.boolean("mig_enabled", gpu.mig_enabled, "is in MIG mode");
+  f.boolean("mig_pending", gpu.mig_pending, "the mode after the next reset");
+  f.boolean("lost", gpu.lost, "fell off the bus");
+  f.list("holders", gpu.holders, describe_holder, {}, "processes outside any instance");
+  f.list("instances", gpu.instances, describe_instance,
+         {.most = kMostInstances, .indent = "        "}, "by start");
+}
+
+void describe_assigned(Form& f, actuate::AssignedSegment& one) {
+  f.note("device", one.device, "UUID of the MIG device");
+  f.note("gpu_uuid", one.gpu_uuid, "of its GPU");
+  f.note("profile", one.profile, "catalogue name");
+  f.integer("start", one.start, kSlices, "first memory slice");
+  f.note("service", one.service, "that runs there");
+  f.integer("batch", one.batch, kCounts, "largest batch");
+  f.integer("processes", one.processes, kCounts, "that share it");
+  f.optional(one.throughput_rps != 0)
+      .number("throughput_rps", one.throughput_rps, kNotNegative, "planned to carry at most");
+}
+
+void describe_promised(Form& f, actuate::AssignedService& one) {
+  f.note("name", one.name, "of the service");
+  f.optional(!one.model.empty()).note("model", one.model, "that it runs");
+  f.optional(one.slo_ms != 0).number("slo_ms", one.slo_ms, kNotNegative, "its objective");
+  f.number("percentile", one.percentile, {.high = 100}, "of the requests that shall keep it");
+  f.number("rate_rps", one.rate_rps, kNotNegative, "planned for");
+}
+
+// ---- a change ----
+
+void place_fields(Form& f, actuate::Place& place) {
+  f.integer("gpu", place.gpu, kIds, "the driver's index");
+  f.note("gpu_uuid", place.gpu_uuid, "of the GPU");
+  f.note("profile", place.profile, "catalogue name");
+  f.integer("start", place.start, kSlices, "first memory slice");
+}
+
+void segment_fields(Form& f, actuate::Segment& segment) {
+  const bool runs = segment != actuate::Segment{};
+  f.optional(runs).note("service", segment.service, "that runs there; missing: none");
+  f.optional(runs).integer("batch", segment.batch, kCounts, "largest batch");
+  f.optional(runs).integer("processes", segment.processes, kCounts, "that share it");
+  f.optional(segment.throughput_rps != 0)
+      .number("throughput_rps", segment.throughput_rps, kNotNegative, "planned to carry at most");
+}
+
+void describe_present(Form& f, actuate::Present& one) {
+  place_fields(f, one.place);
+  f.integer("gi_id", one.gi_id, kIds, "of the GPU instance");
+  f.note("uuid", one.uuid, "of its MIG device");
+  segment_fields(f, one.segment);
+  f.boolean("ours", one.ours, "made by Partita");
+  f.list("holders", one.holders, describe_holder, {}, "processes on it");
+}
+
+void describe_creation(Form& f, actuate::Creation& one) {
+  place_fields(f, one.place);
+  segment_fields(f, one.segment);
+}
+
+void describe_reassignment(Form& f, actuate::Reassignment& one) {
+  f.object("from", one.from, describe_present, "as it is");
+  f.object(
+      "to", one.to, [](Form& form, actuate::Segment& segment) { segment_fields(form, segment); },
+      "what runs there then");
+}
+
+void describe_move(Form& f, actuate::Move& one) {
+  place_fields(f, one.to.place);
+  segment_fields(f, one.to.segment);
+  f.object("from", one.from, describe_present, "where it was");
+}
+
+void describe_step(Form& f, actuate::Step& step) {
+  f.word("op", step.kind,
+         {"enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
+          "destroy_compute", "destroy_instance"},
+         "what is done");
+  place_fields(f, step.place);
+  segment_fields(f, step.segment);
+  f.optional(step.temporary).boolean("temporary", step.temporary, "of a stand-in");
+  f.number("predicted_s", step.predicted.value, kNotNegative, "of driver time");
+}
+
+void describe_affected(Form& f, actuate::Affected& one) {
+  f.note("name", one.service, "of the service");
+  f.number("unavailable_s", one.unavailable.value, kNotNegative, "with nothing running");
+  f.number("below_s", one.below.value, kNotNegative, "below its minimum");
+  f.number("least_available", one.least, kShares, "share of its capacity, at any moment");
+  f.optional(!one.why_below.empty()).note("why", one.why_below, "why it goes below");
+}
+
+void describe_blocker(Form& f, actuate::Blocker& one) {
+  f.object("instance", one.instance, describe_present, "that must be destroyed");
+  f.object("holder", one.holder, describe_holder, "process that Partita does not run");
+}
+
+void describe_counts(Form& f, plan::Changes& counts) {
+  f.integer("kept", counts.kept, kIds, "instances that stay as they are");
+  f.integer("restarted", counts.restarted, kIds, "stay, with other processes");
+  f.integer("moved", counts.moved, kIds, "are created elsewhere");
+  f.integer("created", counts.created, kIds, "are new");
+  f.integer("removed", counts.removed, kIds, "go");
+}
+
+constexpr ListForm kRows{.indent = "        "};
+
+}  // namespace
+
+void describe_node(Form& f, device::NodeState& state) {
+  f.note("driver", state.driver, "\"sim\", \"nvml\"");
+  f.note("driver_version", state.driver_version, "as the driver says");
+  f.list("gpus", state.gpus, describe_gpu_state, {.most = kMostGpus, .indent = "      "},
+         "by index");
+}
+
+void describe_assignment(Form& f, actuate::Assignment& assignment) {
+  f.whole("revision", assignment.revision, kNotNegative, "grows with every write");
+  f.list("segments", assignment.segments, describe_assigned, {.indent = "      "}, "by device");
+  f.list("services", assignment.services, describe_promised, {.indent = "      "}, "by name");
+}
+
+void describe_change(Form& f, actuate::Change& change) {
+  f.lines("      ");
+  f.integers("gpu_of", change.gpu_of, kIds, {}, "per GPU of the plan the driver's index");
+  f.list("keep", change.keep, describe_present, kRows, "instances that stay");
+  f.list("destroy", change.destroy, describe_present, kRows, "that go");
+  f.list("create", change.create, describe_creation, kRows, "that come");
+  f.list("reassign", change.reassign, describe_reassignment, kRows,
+         "that stay and run something else");
+  f.list("move", change.move, describe_move, kRows, "pairs out of destroy and create");
+  f.list("temporary", change.temporary, describe_creation, kRows, "stand-ins");
+  f.list("steps", change.steps, describe_step, kRows, "in order");
+  f.list("affected_services", change.affected, describe_affected, kRows, "how far they go down");
+  f.list("blockers", change.blockers, describe_blocker, kRows, "what is in the way");
+  f.object("changes", change.changes, describe_counts, "counted as planners count");
+  f.integer("kept_gpcs", change.kept_gpcs, kIds, "compute slices that stay untouched");
+  f.number("predicted_s", change.predicted.value, kNotNegative, "of driver time");
+  f.notes("explanation", change.explanation, kRows, "a sentence for each decision");
+}
+
+}  // namespace partita::control

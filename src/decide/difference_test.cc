@@ -1,0 +1,122 @@
+#include "decide/difference.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "base/rng.h"
+#include "forms/serving_forms.h"
+
+namespace partita::decide {
+namespace {
+
+using Key = std::tuple<int, int, std::string>;
+
+plan::ServingPlan some_plan(Rng& rng) {
+  plan::ServingPlan plan;
+  for (int gpu = 0; gpu < 3; ++gpu) {
+    plan.gpus.push_back({gpu, "A100-80GB", {}});
+    for (int start = 0; start < 3; ++start) {
+      if (rng.below(3) == 0) continue;
+      plan.gpus.back().instances.push_back(
+          {rng.below(4) == 0 ? "1g.10gb" : "1g.20gb", start, rng.below(2) == 0 ? "chat" : "search",
+           1 + static_cast<int>(rng.below(2)), 1, Rps{9}, Millis{1}});
+    }
+  }
+  for (const char* name : {"chat", "search", "seldom"})
+    if (rng.below(4) != 0)
+      plan.services.push_back({name, Rps{1.0 + static_cast<double>(rng.below(3))},
+                               Rps{10.0 + static_cast<double>(rng.below(2))}, Millis{100},
+                               Millis{5}});
+  return plan;
+}
+
+std::map<Key, std::string> tenants(const plan::ServingPlan& plan) {
+  std::map<Key, std::string> found;
+  for (const auto& gpu : plan.gpus)
+    for (const auto& one : gpu.instances)
+      found[{gpu.index, one.start, one.profile}] =
+          one.service + " b" + std::to_string(one.batch) + "x" + std::to_string(one.processes);
+  return found;
+}
+
+Compared side(const std::string& name, const plan::ServingPlan& plan) {
+  return {name, plan, plan.services};
+}
+
+TEST(Difference, LeadsFromOneToTheOther) {
+  Rng rng(11);
+  for (int round = 0; round < 300; ++round) {
+    const plan::ServingPlan a = some_plan(rng), b = rng.below(10) == 0 ? a : some_plan(rng);
+    const auto found = difference(side("a", a), side("b", b));
+    ASSERT_TRUE(found);
+    auto now = tenants(a);
+    for (const InstanceDifference& one : found->instances) {
+      const Key key{one.gpu, one.start, one.profile};
+      EXPECT_EQ(now.contains(key) ? now[key] : "", one.before);
+      EXPECT_NE(one.before, one.after);
+      if (one.after.empty()) {
+        now.erase(key);
+      } else {
+        now[key] = one.after;
+      }
+    }
+    EXPECT_EQ(now, tenants(b));
+    EXPECT_EQ(found->empty(), tenants(a) == tenants(b) && a.services == b.services);
+    EXPECT_EQ(found->changes, plan::changes_between(a, b));
+    const auto back = difference(side("b", b), side("a", a));
+    EXPECT_EQ(back->instances.size(), found->instances.size());
+    EXPECT_EQ(back->services.size(), found->services.size());
+    const auto again = parse_difference("d.json", difference_json(*found));
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(*again, *found);
+  }
+}
+
+TEST(Difference, NamesServicesRatesAndObjectives) {
+  const Compared a{
+      "a",
+      {},
+      {{{"chat", Rps{120}, Rps{0}, Millis{100}, {}}, {"old", Rps{1}, Rps{0}, Millis{1}, {}}}}};
+  const Compared b{
+      "b",
+      {},
+      {{{"chat", Rps{260}, Rps{300}, Millis{90}, {}}, {"new", Rps{1}, Rps{0}, Millis{1}, {}}}}};
+  const auto found = difference(a, b);
+  ASSERT_TRUE(found);
+  // Nothing is said of planned_rps: a services file does not know it.
+  const std::vector<ServiceDifference> expected{{"chat", "rate_rps", "120", "260"},
+                                                {"chat", "slo_ms", "100", "90"},
+                                                {"new", "service", "", "there"},
+                                                {"old", "service", "there", ""}};
+  EXPECT_EQ(found->services, expected);
+  EXPECT_FALSE(found->changes);
+  const std::string text = difference_text(*found);
+  EXPECT_NE(text.find("a -> b\n"), text.npos);
+  EXPECT_NE(text.find("260"), text.npos);
+  EXPECT_EQ(difference_text(*difference(a, a)), "a and a: no difference\n");
+}
+
+TEST(Difference, SidesAreReadByWhatTheyAre) {
+  const hw::Catalogue& catalogue = hw::builtin_catalogue();
+  const auto services =
+      read_side("s.yaml", "services: [{name: a, model: m, rate_rps: 5, slo_ms: 100}]", catalogue);
+  ASSERT_TRUE(services) << to_string(services.error());
+  EXPECT_FALSE(services->plan);
+  EXPECT_EQ(services->services->at(0).rate, Rps{5});
+  const auto state =
+      read_side("n.json",
+                R"({"api_version": "partita/v1", "kind": "NodeState", "gpus": [{"index": 0, "model":
+         "A100-80GB", "instances": [{"profile": "1g.10gb", "start": 2, "service": "a", "batch": 4,
+         "processes": 2}]}]})",
+                catalogue);
+  ASSERT_TRUE(state) << to_string(state.error());
+  EXPECT_FALSE(state->services);
+  EXPECT_EQ(state->plan->gpus.at(0).instances.at(0).batch, 4);
+  EXPECT_EQ(difference(*services, *state).error().code, ErrorCode::bad_input);
+  EXPECT_FALSE(read_side("x.json", R"({"kind": "Change"})", catalogue));
+}
+
+}  // namespace
+}  // namespace partita::decide

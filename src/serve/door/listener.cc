@@ -1,0 +1,206 @@
+#include "serve/door/listener.h"
+
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <list>
+#include <utility>
+
+#include "base/descriptor.h"
+#include "serve/door/access_log.h"
+#include "serve/door/address.h"
+
+namespace partita::serve {
+
+namespace {
+
+constexpr std::int64_t kTickNs = 250'000'000;
+constexpr int kAcceptsAtOnce = 32;
+
+std::string date_line() {
+  std::tm utc{};
+  const std::time_t now = std::time(nullptr);
+  ::gmtime_r(&now, &utc);
+  char text[64];
+  const std::size_t length =
+      std::strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
+  return {text, length};
+}
+
+// Who is at the other end of a Unix socket, from the kernel.
+Peer local_peer(int fd) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return {.address = "unix"};
+  Peer peer{.address = "uid " + std::to_string(who.uid), .user = Peer::User{.uid = who.uid}};
+  std::vector<unsigned> groups(256);
+  length = static_cast<socklen_t>(groups.size() * sizeof(unsigned));
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length) != 0) length = 0;
+  groups.resize(length / sizeof(unsigned));
+  groups.push_back(who.gid);
+  peer.user->groups = std::move(groups);
+  return peer;
+}
+
+}  // namespace
+
+struct DoorListener::Impl {
+  struct Entry {
+    std::unique_ptr<DoorConnection> connection;
+    bool is_idle = false;
+    std::int64_t deadline = 0;  // for which it stands where it stands
+  };
+  using Entries = std::list<Entry>;
+
+  Impl(Loop& on, Desk& shared, int listener_fd, std::shared_ptr<TlsServer> with_tls)
+      : loop(on),
+        desk(shared),
+        listener(listener_fd),
+        tls(std::move(with_tls)),
+        tick(on, [this](std::int64_t due) { on_tick(due); }) {}
+
+  void accept_some();
+  void add(int fd, const sockaddr_storage& peer);
+  void changed(Entries::iterator entry);
+  void expire(Entries& entries, std::int64_t now, bool sorted);
+  void on_tick(std::int64_t due);
+
+  Loop& loop;
+  Desk& desk;
+  Descriptor listener;
+  std::shared_ptr<TlsServer> tls;
+  Loop::Timer tick;
+  Loop::Watch accepting = {};
+  Entries idle = {};  // in the order of their deadlines
+  Entries busy = {};
+  Entries ended = {};  // to be destroyed outside of their calls
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for what is posted
+};
+
+void DoorListener::Impl::accept_some() {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    const int fd = ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &length,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      add(fd, peer);
+      continue;
+    }
+    const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (full) accepting.want(false, false);  // until the next tick
+    if (errno != ECONNABORTED && errno != EINTR) return;
+  }
+}
+
+void DoorListener::Impl::add(int fd, const sockaddr_storage& peer) {
+  const int on = 1;
+  if (peer.ss_family != AF_UNIX) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (desk.counts.connections >= desk.limits.connections) {
+    static constexpr std::string_view kFull =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
+        "Connection: close\r\n\r\n";
+    if (tls == nullptr) ::send(fd, kFull.data(), kFull.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::close(fd);
+    ++desk.counts.answers[5];
+    return;
+  }
+  busy.push_back(
+      {.connection = std::make_unique<DoorConnection>(
+           desk, fd, tls.get(),
+           peer.ss_family == AF_UNIX ? local_peer(fd) : Peer{.address = address_text(peer)})});
+  const auto entry = std::prev(busy.end());
+  entry->connection->on_change = [this, entry] { changed(entry); };
+  entry->connection->start(loop);
+  if (tls == nullptr) changed(entry);  // a TLS one has a handshake to make first
+}
+
+// Called from inside of a connection, which is therefore not destroyed here.
+void DoorListener::Impl::changed(Entries::iterator entry) {
+  DoorConnection& is = *entry->connection;
+  Entries& home = entry->is_idle ? idle : busy;
+  if (is.dead()) {
+    if (ended.empty())
+      loop.post([this, lives = std::weak_ptr(alive)] {
+        if (!lives.expired()) ended.clear();
+      });
+    ended.splice(ended.end(), home, entry);
+  } else if (is.idle() && (!entry->is_idle || entry->deadline != is.deadline())) {
+    idle.splice(idle.end(), home, entry);
+    entry->is_idle = true;
+    entry->deadline = is.deadline();
+  } else if (!is.idle() && entry->is_idle) {
+    busy.splice(busy.end(), home, entry);
+    entry->is_idle = false;
+  }
+}
+
+void DoorListener::Impl::expire(Entries& entries, std::int64_t now, bool sorted) {
+  for (auto entry = entries.begin(); entry != entries.end();) {
+    const auto here = entry++;
+    if (here->connection->deadline() > now) {
+      if (sorted) return;
+      continue;
+    }
+    here->connection->expire();
+    changed(here);
+  }
+}
+
+void DoorListener::Impl::on_tick(std::int64_t due) {
+  const std::int64_t now = Loop::now_ns();
+  desk.date = date_line();
+  if (desk.log != nullptr) desk.log->flush();
+  if (accepting) accepting.want(true, false);
+  expire(idle, now, true);
+  expire(busy, now, false);
+  tick.at(std::max(due + kTickNs, now));
+}
+
+DoorListener::DoorListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DoorListener::~DoorListener() = default;
+
+std::unique_ptr<DoorListener> DoorListener::open(Loop& loop, Desk& desk, int fd,
+                                                 std::shared_ptr<TlsServer> tls) {
+  std::signal(SIGPIPE, SIG_IGN);
+  auto impl = std::make_unique<Impl>(loop, desk, fd, std::move(tls));
+  Impl& listener = *impl;
+  desk.date = date_line();
+  listener.accepting = loop.watch(fd, [&listener](Readiness) { listener.accept_some(); });
+  listener.tick.at(Loop::now_ns() + kTickNs);
+  return std::unique_ptr<DoorListener>(new DoorListener(std::move(impl)));
+}
+
+int DoorListener::port() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  ::getsockname(impl_->listener.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  if (address.ss_family == AF_UNIX) return 0;
+  const std::string text = address_text(address);
+  return std::stoi(text.substr(text.rfind(':') + 1));
+}
+
+void DoorListener::drain() {
+  impl_->accepting.reset();
+  impl_->listener.close_now();
+  impl_->desk.closing = true;
+  for (auto entry = impl_->idle.begin(); entry != impl_->idle.end();) {
+    const auto here = entry++;
+    here->connection->close_if_idle();
+    impl_->changed(here);
+  }
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace partita::serve

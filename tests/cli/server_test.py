@@ -1,0 +1,171 @@
+"""partita --server URL: commands of a node as clients of an agent's API. The server here is
+another implementation, which gives what the program itself writes on a simulated node."""
+
+import http.server
+import json
+import os
+import socketserver
+import stat
+import threading
+import unittest
+
+import harness
+
+MACHINE = """gpus:
+  - {model: A100-80GB, count: 2, mig: true}
+state: node.state
+instances:
+  - {gpu: 0, profile: 3g.40gb, start: 4}
+"""
+TOKEN = "a-token-of-the-test"
+
+
+class Agent(http.server.BaseHTTPRequestHandler):
+    """Answers with `documents` by path, keeps what came; asks for the token."""
+
+    documents = {}
+    seen = []
+
+    def answer(self, status, body):
+        data = body.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_any(self):
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length).decode()
+        Agent.seen.append((self.command, self.path, body))
+        error = {"api_version": "partita/v1", "kind": "ApiError", "where": ""}
+        if self.headers.get("Authorization") != "Bearer " + TOKEN:
+            error.update(code="unauthorized", message="a token is wanted")
+            return self.answer(401, json.dumps(error))
+        if "nonsense" in body:
+            error.update(code="bad_input", message="a list is wanted", where="services:1")
+            return self.answer(400, json.dumps(error))
+        found = self.documents.get((self.command, self.path))
+        if found is None:
+            error.update(code="not_found", message="nothing there")
+            return self.answer(404, json.dumps(error))
+        return self.answer(202 if self.command != "GET" else 200, found)
+
+    do_GET = do_PUT = do_POST = do_any
+
+    def log_message(self, *args):
+        pass
+
+    def address_string(self):
+        return "client"
+
+
+class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+RECEIPT = json.dumps({"api_version": "partita/v1", "kind": "Receipt", "change": 7,
+                      "sentence": "the agent plans"})
+
+
+class ServerTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("machine.yaml", MACHINE)
+        self.write("token", TOKEN + "\n")
+        os.chmod(self.path("token"), stat.S_IRUSR | stat.S_IWUSR)
+        self.sim = ("--driver", "sim", "--machine", "machine.yaml")
+        self.node = self.ok("status", *self.sim, "--format", "json")
+        self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
+        change = {"api_version": "partita/v1", "kind": "AgentChange", "number": 7,
+                  "state": "proposed", "cause": "chat asks for more", "planned_ms": 1,
+                  "ended_ms": 0, "steps_done": 0, "error": "", "explanation": ["a reason"],
+                  "plan": json.loads(self.read("plan.json"))}
+        history = {"api_version": "partita/v1", "kind": "History", "events": [
+            {"id": 3, "time_ms": 1_700_000_000_000, "kind": "applied", "change": 7,
+             "user": "agent", "cause": "", "subject": "", "outcome": "succeeded",
+             "detail": "4 steps"}]}
+        Agent.documents = {
+            ("GET", "/v1/node"): self.node,
+            ("GET", "/v1/plan"): self.read("plan.json"),
+            ("POST", "/v1/preview"): json.dumps(change),
+            ("GET", "/v1/history?documents=false"): json.dumps(history),
+            ("GET", "/v1/history?documents=true&most=3"): json.dumps(history),
+            ("GET", "/v1/history?change=7&most=1000"): json.dumps(history),
+            ("PUT", "/v1/services"): RECEIPT, ("POST", "/v1/rollback"): RECEIPT}
+        uuid = json.loads(self.node)["gpus"][1]["uuid"]
+        Agent.documents["POST", f"/v1/gpus/{uuid}/take-out"] = RECEIPT
+        self.uuid = uuid
+        Agent.seen = []
+        server = UnixServer(self.path("api.sock"), Agent)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.there = ("--server", "unix:" + self.path("api.sock"), "--token-file", "token")
+
+    def test_what_is_shown_is_what_is_shown_at_the_node(self):
+        self.assertEqual(self.ok(*self.there, "status"), self.ok("status", *self.sim))
+        self.assertEqual(self.ok(*self.there, "status", "--format", "json"), self.node)
+        self.assertEqual(self.ok(*self.there, "plan", "--format", "json"), self.read("plan.json"))
+        shown, local = self.ok(*self.there, "plan"), self.ok(*self.plan_args())
+        self.assertEqual(shown.splitlines()[:3], local.splitlines()[:3])
+
+    def test_services_are_proposed_and_previewed(self):
+        self.assertEqual(self.ok(*self.there, "apply", "services.yaml"),
+                         "the agent plans (change 7)\n")
+        self.assertEqual(Agent.seen[-1], ("PUT", "/v1/services", harness.SERVICES))
+        text = self.ok(*self.there, "apply", "services.yaml", "--dry-run")
+        self.assertIn("chat asks for more", text)
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/preview", harness.SERVICES))
+        self.ok(*self.there, "plan", "--services", "services.yaml")
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/preview", harness.SERVICES))
+        done = self.run_partita(*self.there, "apply", "plan.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("an agent plans itself", done.stderr.decode())
+        self.assertNotIn("PUT", [seen[0] for seen in Agent.seen[-1:]])
+
+    def test_rollback_and_drain(self):
+        self.ok(*self.there, "rollback")
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/rollback", ""))
+        self.ok(*self.there, "drain", "1")
+        self.assertEqual(Agent.seen[-1][1], f"/v1/gpus/{self.uuid}/take-out")
+        done = self.run_partita(*self.there, "drain", "9")
+        self.assertEqual(done.returncode, 2)
+
+    def test_the_past(self):
+        self.assertIn("4 steps", self.ok(*self.there, "history"))
+        document = self.json(*self.there, "history", "--most", "3")
+        self.assertEqual(document["events"][0]["change"], 7)
+        for words in ((), ("7",)):
+            self.assertIn("7", self.ok(*self.there, "explain", *words))
+        self.assertEqual(Agent.seen[-1][1], "/v1/history?change=7&most=1000")
+        self.assertEqual(self.run_partita(*self.there, "history", "--follow").returncode, 2)
+
+    def test_refusals(self):
+        self.write("wrong.yaml", "nonsense: 1\n")
+        done = self.run_partita(*self.there, "apply", "wrong.yaml")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.decode(), "partita: services:1: a list is wanted\n")
+        without = self.run_partita(*self.there[:2], "status")
+        self.assertEqual(without.returncode, 3)
+        self.assertIn("a token is wanted", without.stderr.decode())
+        local = self.run_partita(*self.there, "gpus")
+        self.assertEqual(local.returncode, 2)
+        self.assertIn("'gpus' is done on this machine", local.stderr.decode())
+        nobody = self.run_partita("--server", "unix:/nowhere/api.sock", "status")
+        self.assertEqual(nobody.returncode, 3)
+        wrong = self.run_partita("--server", "node1", "status")
+        self.assertEqual(wrong.returncode, 2)
+
+    def test_the_token_may_be_a_variable(self):
+        os.environ["PARTITA_TOKEN"] = TOKEN
+        self.addCleanup(os.environ.pop, "PARTITA_TOKEN")
+        self.assertEqual(self.ok(*self.there[:2], "status", "--format", "json"), self.node)
+
+    def test_without_a_server_commands_need_what_they_needed(self):
+        self.assertEqual(self.run_partita("drain").returncode, 2)
+        self.assertEqual(self.run_partita("plan").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
