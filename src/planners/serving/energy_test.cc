@@ -207,7 +207,7 @@ TEST(Energy, OneModelComesToTheLeastOfAllWays) {
 TEST(Energy, TwoModelsComeToTheLeastOfAllWays) {
   Rng rng(2);
   Tally tally;
-  for (int round = 0; round < test_rounds(4); ++round)
+  for (int round = 0; round < test_rounds(16); ++round)
     compare(random_energy_problem(rng, {"A30-24GB", "RTX-PRO-6000-96GB"}, 1 + round % 2), tally,
             round);
   EXPECT_LT(tally.worst, 1e-9);
