@@ -59,7 +59,7 @@ plan::ServingProblem random_energy_problem(Rng& rng, std::vector<std::string> gp
     plan::Service service;
     service.name = "s" + std::to_string(s);
     service.model = "m" + std::to_string(s);
-    service.rate = Rps{5 + (gpus.size() > 1 ? 25 : 60) * rng.uniform()};
+    service.rate = Rps{5 + (gpus.size() > 1 ? 12 : 60) * rng.uniform()};
     service.slo = Millis{1e4};
     if (rng.uniform() < 0.2) service.min_replicas = 2;
     problem.services.push_back(std::move(service));
@@ -207,7 +207,7 @@ TEST(Energy, OneModelComesToTheLeastOfAllWays) {
 TEST(Energy, TwoModelsComeToTheLeastOfAllWays) {
   Rng rng(2);
   Tally tally;
-  for (int round = 0; round < test_rounds(10); ++round)
+  for (int round = 0; round < test_rounds(16); ++round)
     compare(random_energy_problem(rng, {"A30-24GB", "RTX-PRO-6000-96GB"}, 1 + round % 2), tally,
             round);
   EXPECT_LT(tally.worst, 1e-9);
