@@ -182,6 +182,12 @@ class ServingPlanObjective(TypedDict):
     lower_bound_cost: NotRequired[float]
     # the bounds are met, so no plan is better
     optimal: bool
+    # what the plan has least of, where that was asked for
+    least: NotRequired[Literal["gpus", "cost", "energy"]]
+    # expected, of all GPUs at the services' rates; with least energy
+    watts: NotRequired[float]
+    # no plan takes less; with least energy
+    lower_bound_watts: NotRequired[float]
 
 
 class ServingPlanGpusInstances(TypedDict):

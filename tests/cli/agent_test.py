@@ -35,7 +35,7 @@ class AgentTest(harness.CliTest):
                 "--profiles", "profiles.csv", *more]
 
     def start(self, *more):
-        with open(self.path("agent.log"), "a", encoding="utf-8") as log:
+        with open(self.path("agent.log"), "w", encoding="utf-8") as log:
             process = subprocess.Popen(self.agent("--mode", "automatic", *more), cwd=self.folder,
                                        stdout=subprocess.DEVNULL, stderr=log)
         self.addCleanup(lambda: process.poll() is None and process.kill())
@@ -66,6 +66,8 @@ class AgentTest(harness.CliTest):
             time.sleep(0.05)
 
     def stop(self, process):
+        """Asks it to end, once it takes signals as questions."""
+        self.wait_for(lambda: " keeps " in self.read("agent.log"))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 0, self.read("agent.log"))
 

@@ -122,6 +122,21 @@ class SchemaTest(harness.CliTest):
         return {"PowerPlan": [self.json("power", "plan", "--services", "power.yaml", "--table",
                                         "mi50.csv", "--gpus", "2")]}
 
+    def agent_documents(self):
+        """What an agent says and keeps; its memory and settings as the fuzzers begin with them."""
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\n")
+        agent = ("agent", "--driver", "sim", "--machine", "machine.yaml", "--services",
+                 "services.yaml", "--profiles", "profiles.csv", "--state-dir", "agent")
+        corpus = os.path.join(SOURCE, "fuzz/corpus")
+        with open(os.path.join(corpus, "agent_memory/small.json"), encoding="utf-8") as file:
+            memory = json.load(file)
+        return {"AgentState": [self.json(*agent, "--once")],
+                "AgentSimulation": [self.json(*agent, "--simulate", "1")],
+                "AgentMemory": [memory],
+                "AgentSettings": [{"api_version": "partita/v1", "kind": "AgentSettings", "policy":
+                                   {"mode": "automatic", "priorities":
+                                    [{"service": "a", "priority": 2}], "batch": {"gpus": [1]}}}]}
+
     def documents(self):
         """A few documents of each kind, as the commands write them."""
         self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
@@ -160,6 +175,7 @@ class SchemaTest(harness.CliTest):
         documents.update(self.energy_documents())
         documents.update(self.heat_documents())
         documents.update(self.power_documents())
+        documents.update(self.agent_documents())
         with serving() as (url, _):
             load = ("load", "--url", url, "--duration", "300ms")
             documents["LoadReport"] = [

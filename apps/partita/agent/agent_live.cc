@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <grp.h>
+#include <filesystem>
 
 #include <algorithm>
 #include <chrono>
@@ -268,8 +269,8 @@ Result<void> LiveRun::serve() {
   const control::AgentServer& wanted = node_.file.server;
   if (!wanted.on) return {};
   // Without a settings file there may be several agents, each on a machine of its own.
-  const std::string standard =
-      (flags_.config.empty() ? node_.state_dir : default_runtime_directory()) + "/api.sock";
+  const std::string standard = std::filesystem::absolute(
+      (flags_.config.empty() ? node_.state_dir : default_runtime_directory()) + "/api.sock");
   api::ServerOptions options{.socket = wanted.socket.empty() ? standard : wanted.socket,
                              .listen = wanted.listen,
                              .tokens_file = wanted.tokens_file,

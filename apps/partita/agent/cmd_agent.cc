@@ -83,8 +83,8 @@ Command add_agent(CLI::App& app) {
       "partita agent --config /etc/partita/agent.yaml\n"
       "partita agent --once --services services.yaml --profiles profiles.csv\n"
       "partita agent --simulate 7 --services services.yaml --profiles profiles.csv\n"
-      "partita agent --simulate 7 --services services.yaml --profiles profiles.csv --pace 60 "
-      "--listen 127.0.0.1:8123");
+      "partita agent --simulate 7 --services s.yaml --profiles p.csv --pace 60 --listen "
+      "127.0.0.1:0");
   return {command,
           [flags, command](Context& context) { return run_agent(context, *command, *flags); }};
 }

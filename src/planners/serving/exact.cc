@@ -458,6 +458,7 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
   if (problem.services.empty()) {
     plan::ServingPlan nothing;
     nothing.objective.optimal = true;
+    nothing.objective.goal = problem.goal;
     if (problem.goal == plan::Goal::energy) state_watts(problem, kUnbounded, nothing);
     return {nothing, {}};
   }
@@ -471,8 +472,9 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
     bound = energy.bound;
   }
   Outcome outcome = ExactPlanner(problem, modes, std::move(*fleet), options).plan();
-  if (outcome.plan && problem.goal == plan::Goal::energy)
-    state_watts(problem, bound, *outcome.plan);
+  if (!outcome.plan) return outcome;
+  outcome.plan->objective.goal = problem.goal;
+  if (problem.goal == plan::Goal::energy) state_watts(problem, bound, *outcome.plan);
   return outcome;
 }
 
