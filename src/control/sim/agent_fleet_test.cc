@@ -112,7 +112,7 @@ class AgentFleet {
   void change_begins(const ChangeNow& change, const Snapshot& now);
   void change_ends();
   void watch_direction(const Snapshot& now);
-  bool measured_shortage(const Snapshot& now) const;
+  bool measured_shortage() const;
   void check_calm();
   long disturbances() const;
 
@@ -198,12 +198,12 @@ void AgentFleet::change_ends() {
 }
 
 // Whether more comes for some service than was planned before: that may take from others at once.
-bool AgentFleet::measured_shortage(const Snapshot& now) const {
+bool AgentFleet::measured_shortage() const {
   for (std::size_t s = 0; s < weeks_->node().services().size(); ++s) {
     const auto before = promised_.find(weeks_->node().services()[s].wanted.name);
     if (before != promised_.end() && weeks_->node().rate(s) > before->second * 0.97) return true;
   }
-  return std::ranges::any_of(now.services, [](const ServiceNow& one) { return one.at_risk; });
+  return false;
 }
 
 // Growth that is taken back within the cooldown, though nothing broke and nobody was short.
@@ -218,7 +218,7 @@ void AgentFleet::watch_direction(const Snapshot& now) {
   for (const auto& [service, slices] : gpcs) {
     Direction& before = planned_[service];
     if (slices < before.gpcs && at - before.grew_ns < cooldown &&
-        before.disturbed == disturbances() && !measured_shortage(now))
+        before.disturbed == disturbances() && !measured_shortage())
       violation(fmt::format("{} grew to {} slices {:.0f} s ago and shrinks to {}", service,
                             before.gpcs, static_cast<double>(at - before.grew_ns) * 1e-9, slices));
     if (slices > before.gpcs) {

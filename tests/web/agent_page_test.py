@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The page in front of a real agent, by hand: PARTITA=PROGRAM python3 tests/web/agent_page.py runs
-tests/web/agent_checks.mjs. Skipped, with the reason, where
-Chromium, node or the network is missing."""
+"""The page in front of a real agent on a simulated machine: two changes approved by click while
+requests arrive, kill -9, history (agent_checks.mjs). Skipped, with the reason, where Chromium,
+node or the network is missing."""
 import os
 import subprocess
 import sys
