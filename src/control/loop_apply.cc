@@ -72,6 +72,7 @@ bool Loop::Work::bring_about() {
            repair_number_);
     untell("drift");
     target.done = true;
+    rerated_ = false;
     verify_ = false;
     told_drift_ = false;
     pause_s_ = 0;
@@ -176,11 +177,13 @@ void Loop::Work::apply(actuate::Wanted wanted, actuate::Change change, const std
   }
   proposed_.reset();
   under_ = std::move(under);
-  doing_ = fmt::format("change {} is made: {}", under_->number, cause);
+  if (!under_->shown.change.empty())
+    doing_ = fmt::format("change {} is made: {}", under_->number, cause);
 }
 
 void Loop::Work::watch_apply(const Seen& seen) {
   if (!under_) return;
+  if (under_->shown.change.empty()) return;
   under_->shown.steps_done = seen.apply_steps;
   doing_ = fmt::format("change {} is made, {} of {} steps are done: {}", under_->number,
                        seen.apply_steps, under_->shown.change.steps.size(), under_->cause);

@@ -38,10 +38,6 @@ double most_wanted(const plan::Service& service) {
   return most;
 }
 
-int gpcs_of_profile(const std::string& profile) {
-  return profile.empty() || profile[0] < '1' || profile[0] > '9' ? 0 : profile[0] - '0';
-}
-
 bool same_gpus_usable(const Target& target, const GpuUse& use) {
   return std::ranges::all_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
     if (gpu.instances.empty()) return true;
@@ -264,7 +260,7 @@ Result<Planned> Loop::Work::plan_shortage(bool measured) const {
   const bool reduced = !memory_.target->reduced.empty();
   const std::vector<MadeAt> made = just_made();
   const auto fine = [&](const Result<Planned>& planned) {
-    return planned && !takes_back(use_, planned->target, made);
+    return planned && !takes_back(use_, memory_.target, planned->target, made);
   };
   std::optional<int> most;
   if (!reduced) most = budget_left(1);
@@ -333,7 +329,7 @@ bool Loop::Work::worth_it(const Planned& planned) const {
   const int gpus = gpus_in_use(memory_.target->plan) - gpus_in_use(planned.target.plan);
   const auto made = static_cast<double>(differs.made.size());
   if (gpus < 1 || gpus * damping.lasts_s / 3600 < damping.min_gain_gpu_hours * made) return false;
-  if (takes_back(use_, planned.target, just_made())) return false;
+  if (takes_back(use_, memory_.target, planned.target, just_made())) return false;
   return std::ranges::none_of(
              differs.services,
              [&](const std::string& one) { return cooling(memory_.services_touched, one); }) &&
@@ -395,12 +391,14 @@ void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
 void Loop::Work::rerate(Target target) {
   target.change = memory_.target->change;
   target.cause = memory_.target->cause;
+  rerated_ = memory_.target->done || rerated_;
   memory_.target = std::move(target);
   judged_.reset();
   judge_says_.clear();
 }
 
 void Loop::Work::adopt(Target target, const std::string& user, const std::string& sentence) {
+  rerated_ = false;
   const Difference differs = difference(memory_.target, target);
   const auto touch = [&](std::vector<Touched>& all, const std::vector<std::string>& subjects) {
     for (const std::string& subject : subjects) {

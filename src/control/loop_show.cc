@@ -56,7 +56,10 @@ void Loop::Work::show(const Seen& seen) {
   const Snapshot before = snapshot_;
   snapshot_.node = world_.node;
   snapshot_.mode = mode();
-  snapshot_.converged = node_known_ && memory_.target && memory_.target->done && !under_;
+  // Where only what is promised is written down, the node is as it shall be.
+  const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
+  snapshot_.converged =
+      node_known_ && memory_.target && (writing || ((memory_.target->done || rerated_) && !under_));
   snapshot_.state = state_;
   snapshot_.assignment = assignment_;
   show_services(seen);
@@ -88,7 +91,7 @@ void Loop::Work::show(const Seen& seen) {
     proposed_ = std::move(shown);
   }
   snapshot_.current.reset();
-  if (under_)
+  if (under_ && !writing)
     snapshot_.current = under_->shown;
   else if (memory_.proposal)
     snapshot_.current = proposed_;

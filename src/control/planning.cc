@@ -319,13 +319,28 @@ Difference difference(const std::optional<Target>& from, const Target& to) {
   return result;
 }
 
-bool takes_back(const GpuUse& use, const Target& target, const std::vector<MadeAt>& made) {
-  const std::set<PlacedAt> places = places_of(target);
+int gpcs_of_profile(const std::string& profile) {
+  return profile.empty() || profile[0] < '1' || profile[0] > '9' ? 0 : profile[0] - '0';
+}
+
+bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Target& to,
+                const std::vector<MadeAt>& made) {
+  const std::set<PlacedAt> before = from ? places_of(*from) : std::set<PlacedAt>{};
+  const std::set<PlacedAt> after = places_of(to);
+  const auto slices = [&](const std::set<PlacedAt>& places, const std::string& service) {
+    int sum = 0;
+    for (const PlacedAt& one : places)
+      if (std::get<3>(one) == service && use.is_usable(std::get<0>(one)))
+        sum += gpcs_of_profile(std::get<2>(one));
+    return sum;
+  };
   return std::ranges::any_of(made, [&](const MadeAt& one) {
-    return use.is_usable(one.gpu_uuid) && std::ranges::none_of(places, [&](const PlacedAt& there) {
-             return std::get<0>(there) == one.gpu_uuid && std::get<1>(there) == one.start &&
-                    std::get<2>(there) == one.profile && std::get<3>(there) == one.service;
-           });
+    if (!use.is_usable(one.gpu_uuid)) return false;
+    const bool stays = std::ranges::any_of(after, [&](const PlacedAt& there) {
+      return std::get<0>(there) == one.gpu_uuid && std::get<1>(there) == one.start &&
+             std::get<2>(there) == one.profile && std::get<3>(there) == one.service;
+    });
+    return !stays || slices(after, one.service) < slices(before, one.service);
   });
 }
 

@@ -82,8 +82,13 @@ struct Difference {
 };
 Difference difference(const std::optional<Target>& from, const Target& to);
 
-// What a target would take back of what was made: instances at usable GPUs.
-bool takes_back(const GpuUse& use, const Target& target, const std::vector<MadeAt>& made);
+// Compute slices of a MIG profile by its name.
+int gpcs_of_profile(const std::string& profile);
+
+// Whether a target takes back what was made on usable GPUs: one of the instances goes, or its
+// service has fewer compute slices than before.
+bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Target& to,
+                const std::vector<MadeAt>& made);
 
 int gpus_in_use(const plan::ServingPlan& plan);
 
