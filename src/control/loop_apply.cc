@@ -18,6 +18,17 @@ bool is_ours(const actuate::JournalState& journal, const actuate::Assignment& as
                             &actuate::AssignedSegment::device) > 0;
 }
 
+// Whether segments are assigned to devices that are no more. Those of a lost GPU may come back.
+bool names_what_is_gone(const actuate::Assignment& assignment, const device::NodeState& state) {
+  return std::ranges::any_of(assignment.segments, [&](const actuate::AssignedSegment& one) {
+    const device::GpuState* gpu = state.find(one.gpu_uuid);
+    if (gpu == nullptr) return true;
+    return !gpu->lost && std::ranges::none_of(gpu->instances, [&](const device::Instance& there) {
+      return there.uuid() == one.device;
+    });
+  });
+}
+
 }  // namespace
 
 const std::optional<plan::Judged<plan::ServingPlan>>& Loop::Work::judged() {
@@ -65,6 +76,11 @@ bool Loop::Work::bring_about() {
     return true;
   }
   untell("plan_change");
+  if (change->empty() && !verify_ && mode() != Mode::observe && now_ >= retry_ms_ &&
+      names_what_is_gone(assignment_, state_)) {
+    apply(wanted, *std::move(change), target.cause, false);  // it strikes them out
+    return true;
+  }
   const bool promised = std::ranges::equal(assignment_.services, wanted.services);
   if (change->empty() && (target.done || promised || verify_)) {
     if (told_drift_)
