@@ -55,6 +55,18 @@ std::string Loop::Work::drift_text(const actuate::Change& change) const {
   return text;
 }
 
+void Loop::Work::is_as_wanted() {
+  if (told_drift_)
+    tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
+         repair_number_);
+  untell("drift");
+  memory_.target->done = true;
+  rerated_ = false;
+  verify_ = false;
+  told_drift_ = false;
+  pause_s_ = 0;
+}
+
 // True while the node is not as the target wants it, whatever is done about that.
 bool Loop::Work::bring_about() {
   if (!memory_.target) return false;
@@ -83,15 +95,7 @@ bool Loop::Work::bring_about() {
   }
   const bool promised = std::ranges::equal(assignment_.services, wanted.services);
   if (change->empty() && (target.done || promised || verify_)) {
-    if (told_drift_)
-      tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
-           repair_number_);
-    untell("drift");
-    target.done = true;
-    rerated_ = false;
-    verify_ = false;
-    told_drift_ = false;
-    pause_s_ = 0;
+    is_as_wanted();
     return false;
   }
   if (verify_) {

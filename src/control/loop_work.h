@@ -77,6 +77,7 @@ class Loop::Work {
   std::string services_key() const;
   // ---- changes (loop_apply.cc)
   bool bring_about();
+  void is_as_wanted();
   bool empty_out_gpus();
   void watch_apply(const Seen& seen);
   void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
