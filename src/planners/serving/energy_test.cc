@@ -242,7 +242,7 @@ TEST(Energy, ByHand) {
 TEST(Energy, CanTakeMoreGpusForFewerWatts) {
   Rng rng(7);
   int more = 0;
-  for (int round = 0; round < test_rounds(40); ++round) {
+  for (int round = 0; round < 40; ++round) {
     plan::ServingProblem problem = random_energy_problem(rng, {"A100-80GB"}, 4);
     problem.fleet[0].count.reset();
     problem.fleet[0].power = plan::GpuPower{Watts{10}, Watts{400}};
