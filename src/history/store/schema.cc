@@ -34,8 +34,9 @@ constexpr std::array<const char*, kSchemaVersion> kAdditions{
     "  SELECT 'document_bytes', coalesce(sum(length(CAST(text AS BLOB))), 0) FROM documents;",
 };
 
-// The version of a history; 0 where the file is empty.
-Result<std::int64_t> version_of(const SqlFile& file) {
+// The version of a history; 0 where the file is empty. Within a transaction, so that its three reads
+// are of one moment: another process may be making the tables.
+Result<std::int64_t> version_within(const SqlFile& file) {
   const auto application = file.ask("PRAGMA application_id");
   if (!application) return application;
   const auto version = file.ask("PRAGMA user_version");
@@ -50,6 +51,15 @@ Result<std::int64_t> version_of(const SqlFile& file) {
                      fmt::format("is of a later Partita: its schema is {}, this one knows those up "
                                  "to {}. Use the Partita that wrote it, or move it away",
                                  *version, kSchemaVersion));
+  return version;
+}
+
+Result<std::int64_t> version_of(const SqlFile& file) {
+  Transaction transaction(file);
+  if (auto begun = transaction.begin(false); !begun) return failed(begun.error());
+  const auto version = version_within(file);
+  if (!version) return version;
+  if (auto done = transaction.commit(); !done) return failed(done.error());
   return version;
 }
 
@@ -76,7 +86,7 @@ Result<void> bring_up_to_date(const SqlFile& file) {
   if (*version == kSchemaVersion) return {};
   Transaction transaction(file);
   if (auto begun = transaction.begin(); !begun) return begun;
-  version = version_of(file);  // another process may have been here
+  version = version_within(file);  // another process may have been here
   if (!version) return failed(version.error());
   for (auto next = static_cast<std::size_t>(*version); next < kAdditions.size(); ++next) {
     if (auto added = file.run(kAdditions[next]); !added) return added;

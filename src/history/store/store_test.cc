@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <stdexcept>
 #include <thread>
 
 #include "base/rng.h"
@@ -18,7 +19,7 @@ constexpr std::int64_t kNow = 1'800'000'000'000;
 
 Store must_open(const std::string& path, Access access = Access::write, const Keep& keep = {}) {
   auto store = Store::open(path, access, keep);
-  if (!store) ADD_FAILURE() << to_string(store.error());
+  if (!store) throw std::runtime_error(to_string(store.error()));  // a test cannot go on
   return *std::move(store);
 }
 
