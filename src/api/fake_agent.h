@@ -133,6 +133,9 @@ class FakeAgent final : public Backend {
     if (const auto* wanted = std::get_if<control::SetServices>(&asked.request))
       if (wanted->text.find("services") == std::string::npos)
         return bad_input("services:1", "a list of services is wanted");
+    if (const auto* sent = std::get_if<control::SetPlan>(&asked.request))
+      if (sent->text.find("ServingPlan") == std::string::npos)
+        return bad_input("plan:1", "a ServingPlan is wanted");
     return control::Receipt{.change = 3, .sentence = "planned at the next look"};
   }
   std::mutex mutex_;
