@@ -37,6 +37,8 @@ class Loop::Work {
   void watch_health(const Seen& seen);
   void watch_gpu(const device::GpuState& gpu);
   void hear_health(const HealthEvent& event);
+  std::string illness(const HealthEvent& event, const std::string& name) const;
+  void watch_boot(const std::string& boot);
   void watch_workers(const Seen& seen);
   void watch_services();
   OutGpu* out_of(const std::string& uuid);

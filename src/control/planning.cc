@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "actuate/change.h"
 #include "base/check.h"
 #include "decide/serving.h"
 #include "verify/judge.h"
@@ -30,9 +31,12 @@ std::string fault_of(const World& world, const device::GpuState& gpu) {
   if (entry_of(world, gpu.model) == nullptr)
     return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
   if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
-  if (!gpu.mig_enabled && gpu.mig_pending)
-    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
-                       gpu.index, gpu.index);
+  if (!world.settings.allow_reset && actuate::needs_reset(gpu, world.catalogue))
+    return fmt::format(
+        "gpu {} needs a reset before MIG is on ({}nvidia-smi --gpu-reset -i {}, or "
+        "policy.allow_reset)",
+        gpu.index, gpu.mig_pending ? "" : fmt::format("nvidia-smi -i {} -mig 1, ", gpu.index),
+        gpu.index);
   return {};
 }
 
@@ -294,7 +298,8 @@ actuate::ApplyOptions apply_options(const Settings& settings) {
           .keep_foreign = settings.keep_foreign,
           .drain_timeout = Seconds{settings.drain_timeout_s},
           .rollback = false,
-          .ready_timeout = Seconds{settings.ready_timeout_s}};
+          .ready_timeout = Seconds{settings.ready_timeout_s},
+          .allow_reset = settings.allow_reset};
 }
 
 Difference difference(const std::optional<Target>& from, const Target& to) {
