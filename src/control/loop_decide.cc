@@ -26,12 +26,6 @@ double on_grid(double rate) {
   return std::pow(kGrid, std::ceil(std::log(rate) / std::log(kGrid) - 1e-9));
 }
 
-double rate_of(const std::optional<Target>& target, const std::string& service) {
-  if (!target) return 0;
-  const auto found = std::ranges::find(target->rates, service, &PlannedFor::service);
-  return found == target->rates.end() ? 0 : found->rate_rps;
-}
-
 // The highest rate that the services file says.
 double most_wanted(const plan::Service& service) {
   double most = service.rate.value;
@@ -48,6 +42,13 @@ bool same_gpus_usable(const Target& target, const GpuUse& use) {
 }
 
 }  // namespace
+
+std::optional<double> Loop::Work::promised(const std::string& service) const {
+  if (!memory_.target) return {};
+  const auto found = std::ranges::find(memory_.target->rates, service, &PlannedFor::service);
+  if (found == memory_.target->rates.end()) return {};
+  return found->rate_rps;
+}
 
 double Loop::Work::need(const plan::Service& service, double ahead_s) const {
   const std::int64_t until = local() + static_cast<std::int64_t>(ahead_s * 1000);
@@ -72,7 +73,7 @@ Want Loop::Work::want_now(double ahead_s, bool lower) const {
   want.priority = world_.settings.priority;
   want.services = services_;
   for (plan::Service& one : want.services) {
-    const double planned = rate_of(memory_.target, one.name);
+    const double planned = promised(one.name).value_or(0);
     const double needed = need(one, ahead_s);
     const bool enough = planned >= needed / kEnough;
     const bool keep = enough && (!lower || cooling(memory_.services_touched, one.name) ||
@@ -209,7 +210,7 @@ bool Loop::Work::consider_shortage() {
   bool measured = false;
   std::string about, cause;
   for (const plan::Service& one : services_) {
-    const double planned = rate_of(memory_.target, one.name), needed = need(one, horizon);
+    const double planned = promised(one.name).value_or(0), needed = need(one, horizon);
     if (needed <= planned * kEnough) continue;
     const auto reading = meters_.reading(one.name, local());
     measured = measured || reading.rate.value_or(0) > planned * kEnough;
@@ -242,7 +243,7 @@ bool Loop::Work::consider_shortage() {
   untell("shortage");
   tried("shortage", about, kFirstTryPause);
   const bool better = std::ranges::any_of(planned->target.rates, [&](const PlannedFor& one) {
-    return one.rate_rps > rate_of(memory_.target, one.service) * (1 + 1e-3);
+    return one.rate_rps > promised(one.service).value_or(0) * (1 + 1e-3);
   });
   if (better) settle_on(*planned, cause, Why::shortage);
   return true;
@@ -305,7 +306,7 @@ void Loop::Work::consider_gain() {
   double before = 0, after = 0;
   std::string about;
   for (const plan::Service& one : want.services) {
-    const double planned = rate_of(memory_.target, one.name);
+    const double planned = promised(one.name).value_or(0);
     before += planned;
     after += one.rate.value;
     shares[one.name] = planned > 0 ? one.rate.value / planned : 1;

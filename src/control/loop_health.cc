@@ -6,12 +6,6 @@
 #include "control/loop_work.h"
 
 namespace partita::control {
-namespace {
-
-constexpr std::int64_t kHealthSecond = 1000;
-
-}  // namespace
-
 OutGpu* Loop::Work::out_of(const std::string& uuid) {
   const auto found = std::ranges::find(memory_.out, uuid, &OutGpu::uuid);
   return found == memory_.out.end() ? nullptr : &*found;
@@ -73,7 +67,7 @@ void Loop::Work::watch_gpu(const device::GpuState& gpu) {
   if (out->well_ms == 0) out->well_ms = now_;
   // Where there is nothing else to serve with, waiting helps nobody.
   const bool needed = use_.usable.empty() || (memory_.target && !memory_.target->reduced.empty());
-  const auto wait = static_cast<std::int64_t>(world_.settings.health.back_after_s * kHealthSecond);
+  const auto wait = static_cast<std::int64_t>(world_.settings.health.back_after_s * 1000);
   if (needed || now_ - out->well_ms >= wait)
     give_back(gpu.uuid, "agent", fmt::format("gpu {} is there again", gpu.index));
 }
@@ -122,22 +116,19 @@ void Loop::Work::watch_services() {
     const std::string key = "risk:" + service.name;
     const Meters::Reading reading = meters_.reading(service.name, local());
     const double target = service.percentile / 100;
-    double planned = -1;
-    if (memory_.target)
-      for (const PlannedFor& one : memory_.target->rates)
-        if (one.service == service.name) planned = one.rate_rps;
+    const std::optional<double> rate = promised(service.name);
     std::string why;
     if (gateway_ && reading.attainment && *reading.attainment < target)
       why = fmt::format(
           "{:.2f} % of the requests of {} were in time in the last minute, {:g} % "
           "are promised ({:.4g} req/s came, {:.4g} are planned for)",
           100 * *reading.attainment, service.name, service.percentile, reading.rate.value_or(0),
-          std::max(planned, 0.0));
-    else if (memory_.target && planned < 0)
+          rate.value_or(0));
+    else if (memory_.target && !rate)
       why = fmt::format("{} is not served: {}", service.name, memory_.target->reduced);
     else if (memory_.target && !memory_.target->reduced.empty() &&
-             planned < need(service, 0) * (1 - 1e-9))
-      why = fmt::format("{} is served up to {:.4g} req/s, {:.4g} are needed", service.name, planned,
+             *rate < need(service, 0) * (1 - 1e-9))
+      why = fmt::format("{} is served up to {:.4g} req/s, {:.4g} are needed", service.name, *rate,
                         need(service, 0));
     if (why.empty())
       untell(key);

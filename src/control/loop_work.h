@@ -64,6 +64,8 @@ class Loop::Work {
   std::vector<MadeAt> just_made() const;
   void consider_gain();
   bool worth_it(const Planned& planned) const;
+  // What the plan in force is made for; none: it does not serve it.
+  std::optional<double> promised(const std::string& service) const;
   double need(const plan::Service& service, double ahead_s) const;
   Want want_now(double ahead_s, bool lower) const;
   bool cooling(const std::vector<Touched>& touched, const std::string& subject) const;
