@@ -18,6 +18,7 @@ constexpr double kLeastSavedGpcs = 2;             // that a look for gain is beg
 constexpr std::int64_t kBudgetMs = 60 * kMinuteMs;
 constexpr double kFirstTryPause = 60, kLongestTryPause = 3600;
 constexpr double kEnough = 1 + 1e-9;
+const std::optional<Target> kNoTarget;
 constexpr int kLazier = 3;  // tries for a plan with fewer moves
 
 double on_grid(double rate) {
@@ -109,8 +110,10 @@ void Loop::Work::tried(const std::string& kind, const std::string& about, double
 
 Result<Planned> Loop::Work::plan(const Want& want, std::optional<int> max_moves,
                                  bool partial) const {
+  // What cannot be brought about is no ground to plan from.
+  const std::optional<Target>& basis = stuck_.empty() ? memory_.target : kNoTarget;
   return plan_target(world_, use_,
-                     {want, current_plan(use_, memory_.target, assignment_), max_moves, partial});
+                     {want, current_plan(use_, basis, assignment_), max_moves, partial}, memo_);
 }
 
 bool Loop::Work::can_decide() {
@@ -138,6 +141,7 @@ std::string Loop::Work::must_replan() const {
                                       : fmt::format("gpu {} is not there any more", gpu.index);
   }
   if (!judge_says_.empty()) return judge_says_;
+  if (!stuck_.empty() && !memory_.proposal) return stuck_;
   if (basis->reduced.empty()) return {};
   for (const GpuUse::Gpu& gpu : use_.usable)
     if (std::ranges::count(basis->gpus, gpu.uuid, &GpuNamed::uuid) == 0)
@@ -188,6 +192,7 @@ void Loop::Work::replan_because(const std::string& cause) {
   }
   untell("must");
   judge_says_.clear();
+  stuck_.clear();
   settle_on(*planned, cause, Why::must);
 }
 
@@ -340,7 +345,7 @@ bool Loop::Work::worth_it(const Planned& planned) const {
 }
 
 std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
-  const auto verdict = judge_target(world_, use_, services_, target);
+  const auto verdict = judge_target(world_, use_, {services_, target}, memo_);
   if (!verdict) return {};
   auto change = actuate::planned_change({state_, assignment_, journal_},
                                         wanted_of_target(use_, *verdict, target, services_),
@@ -432,6 +437,8 @@ void Loop::Work::adopt(Target target, const std::string& user, const std::string
   memory_.proposal.reset();
   judged_.reset();
   judge_says_.clear();
+  stuck_.clear();
+  in_vain_ = 0;
   retry_ms_ = 0;
   pause_s_ = 0;
 }

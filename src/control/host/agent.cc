@@ -110,10 +110,15 @@ telemetry::Sample Agent::read_sample(std::int64_t now_ms) {
   return sample;
 }
 
-void Agent::read_gateway(Seen& seen) {
-  if (doors_.processes == nullptr) return;
+Result<std::optional<actuate::GatewayState>> Agent::gateway_now() {
+  if (doors_.gateway) return doors_.gateway();
+  if (doors_.processes == nullptr) return std::optional<actuate::GatewayState>{};
   const actuate::GatewayDoors doors{*doors_.processes, doors_.files, doors_.state_dir};
-  const auto read = actuate::read_gateway(doors, doors_.clock.now_ns());
+  return actuate::read_gateway(doors, doors_.clock.now_ns());
+}
+
+void Agent::read_gateway(Seen& seen) {
+  const auto read = gateway_now();
   if (!read) {
     std::string& said = complaints_["gateway"];
     if (const std::string why = to_string(read.error()); why != said) say(said = why);

@@ -44,6 +44,8 @@ struct AgentDoors {
   std::function<Result<void>(int gpu)> reset_gpu = {};    // see actuate::Doors
   bool can_reset = false;                                 // see actuate::ApplyOptions
   std::function<bool()> ending = {};  // asked often: somebody wants the agent to end
+  // What the gateway says, where it is in this process; empty: it is read from its file.
+  std::function<std::optional<actuate::GatewayState>()> gateway = {};
   std::function<BatchNow()> batch_now = {};
   std::function<Result<void>(const history::Event&)> record = {};
   std::function<Result<void>(const std::vector<history::Measured>&)> measure = {};
@@ -95,6 +97,7 @@ class Agent {
   Seen look();
   Result<device::NodeState> read_node();
   telemetry::Sample read_sample(std::int64_t now_ms);
+  Result<std::optional<actuate::GatewayState>> gateway_now();
   void read_gateway(Seen& seen);
   void read_workers(Seen& seen);
   void decide();
