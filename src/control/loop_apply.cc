@@ -75,7 +75,8 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
-  const actuate::Wanted wanted = wanted_of_target(use_, *judged_, target, services_);
+  const actuate::Wanted wanted = wanted_now(target, *judged_);
+  if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
     doing_ = "no GPU can be used for services";
     return false;
@@ -139,7 +140,7 @@ bool Loop::Work::empty_out_gpus() {
   if (mode() == Mode::observe || !node_known_ || now_ < retry_ms_) return false;
   for (const OutGpu& out : memory_.out) {
     const device::GpuState* gpu = state_.find(out.uuid);
-    if (gpu == nullptr || gpu->lost || gpu->model.empty()) continue;
+    if (gpu == nullptr || gpu->lost || gpu->model.empty() || is_lent(out.uuid)) continue;
     const bool planned_with =
         memory_.target && std::ranges::count(memory_.target->gpus, out.uuid, &GpuNamed::uuid) > 0 &&
         !use_.usable.empty();
@@ -150,8 +151,8 @@ bool Loop::Work::empty_out_gpus() {
     if (empty) tries = 0;
     if (planned_with || empty || (tries >= kEmptyingTries && !may_try(out.uuid, ""))) continue;
     actuate::Wanted wanted;
-    if (memory_.target && judged())
-      wanted = wanted_of_target(use_, *judged_, *memory_.target, services_);
+    if (memory_.target && judged()) wanted = wanted_now(*memory_.target, *judged_);
+    if (waits_for_batches(wanted)) continue;
     wanted.gpus.push_back({gpu->model, gpu->uuid, {}, gpu->index});
     auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                           apply_options(world_.settings), {}, world_.catalogue);

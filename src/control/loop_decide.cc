@@ -108,6 +108,13 @@ void Loop::Work::tried(const std::string& kind, const std::string& about, double
 
 Result<Planned> Loop::Work::plan(const Want& want, std::optional<int> max_moves,
                                  bool partial) const {
+  // What batches have is left to them where the rest is enough.
+  if (const GpuUse spared = without_lent(); spared.usable.size() < use_.usable.size()) {
+    auto planned =
+        plan_target(world_, spared,
+                    {want, current_plan(spared, memory_.target, assignment_), max_moves, false});
+    if (planned) return planned;
+  }
   return plan_target(world_, use_,
                      {want, current_plan(use_, memory_.target, assignment_), max_moves, partial});
 }
@@ -341,9 +348,9 @@ bool Loop::Work::worth_it(const Planned& planned) const {
 std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
   const auto verdict = judge_target(world_, use_, services_, target);
   if (!verdict) return {};
-  auto change = actuate::planned_change({state_, assignment_, journal_},
-                                        wanted_of_target(use_, *verdict, target, services_),
-                                        apply_options(world_.settings), {}, world_.catalogue);
+  auto change =
+      actuate::planned_change({state_, assignment_, journal_}, wanted_now(target, *verdict),
+                              apply_options(world_.settings), {}, world_.catalogue);
   if (!change) return {};
   return *std::move(change);
 }

@@ -248,6 +248,21 @@ Result<Exit> remote_explain(const Remote& remote) {
                      history::change_story(*events, {}, local_time));
 }
 
+// The tasks of batches that are not over; the rest in numbers.
+std::string batch_text(const control::BatchNow& batch) {
+  if (batch.waiting + batch.running + batch.done + batch.failed == 0) return {};
+  std::string text = fmt::format("batches: {} tasks wait, {} run, {} are done, {} failed\n",
+                                 batch.waiting, batch.running, batch.done, batch.failed);
+  Table table{{"BATCH", "TASK", "STATE", "GPU", "INSTANCE", "BEGIN", "END", ""}, {}};
+  for (const control::BatchTask& one : batch.tasks)
+    table.rows.push_back({std::to_string(one.batch), one.name, control::to_string(one.state),
+                          one.gpu_uuid,
+                          one.profile.empty() ? "" : fmt::format("{}@{}", one.profile, one.start),
+                          one.begin_ms > 0 ? local_time(one.begin_ms) : "",
+                          one.end_ms > 0 ? local_time(one.end_ms) : "", one.reason});
+  return table.rows.empty() ? text : text + to_string(table);
+}
+
 Result<Exit> remote_agent(const Remote& remote) {
   const auto answer = remote.client.call(CallId::state);
   if (!answer) return failed(answer.error());
@@ -270,18 +285,44 @@ Result<Exit> remote_agent(const Remote& remote) {
                           one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : "-",
                           one.at_risk ? "at risk: " + one.why : ""});
   if (!table.rows.empty()) text += to_string(table);
+  text += batch_text(state->batch);
   for (const std::string& notice : state->notices) text += notice + "\n";
   return remote.show(*answer, text);
+}
+
+// A batch beside the agent's services. How it is carried out is the agent's policy.
+Result<Exit> remote_batch_run(const Remote& remote) {
+  if (!remote.said.positionals().empty())
+    return bad_input("SCHEDULE", "an agent schedules tasks itself: hand in --tasks FILE alone");
+  for (const char* flag :
+       {"--scheduler", "--seed", "--budget", "--gpu", "--command", "--retries", "--timeout",
+        "--grace", "--patience", "--keep", "--simulate", "--resume", "--state-dir", "--log-dir"})
+    if (remote.said.given(flag))
+      return bad_input(flag,
+                       "not with --server: policy.batch of the agent's settings says how "
+                       "batches are carried out, and each task has its own command");
+  const std::string file = remote.said.text("--tasks");
+  if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
+  const auto text = remote.context.files.read(file);
+  if (!text) return failed(text.error());
+  return remote.ask(CallId::submit_tasks, "", *text);
+}
+
+// "batch run": names of commands in groups are used more than once.
+std::string full_name(const CLI::App& command) {
+  const CLI::App* group = command.get_parent();
+  const bool grouped = group != nullptr && group->get_parent() != nullptr;
+  return grouped ? group->get_name() + " " + command.get_name() : command.get_name();
 }
 
 struct RemoteCommand {
   std::string_view name;
   Result<Exit> (*run)(const Remote&);
 };
-constexpr RemoteCommand kRemote[] = {{"status", remote_status},   {"plan", remote_plan},
-                                     {"apply", remote_apply},     {"rollback", remote_rollback},
-                                     {"drain", remote_drain},     {"history", remote_history},
-                                     {"explain", remote_explain}, {"agent", remote_agent}};
+constexpr RemoteCommand kRemote[] = {
+    {"status", remote_status},     {"plan", remote_plan},   {"apply", remote_apply},
+    {"rollback", remote_rollback}, {"drain", remote_drain}, {"history", remote_history},
+    {"explain", remote_explain},   {"agent", remote_agent}, {"batch run", remote_batch_run}};
 
 Result<std::string> token_of(Context& context, const ServerFlags& flags) {
   if (flags.token_file.empty()) return environment_variable("PARTITA_TOKEN");
@@ -293,12 +334,13 @@ Result<std::string> token_of(Context& context, const ServerFlags& flags) {
 }
 
 Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI::App& command) {
-  const auto* const found = std::ranges::find(kRemote, command.get_name(), &RemoteCommand::name);
+  const std::string name = full_name(command);
+  const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
   if (found == std::end(kRemote)) {
     std::vector<std::string_view> names;
     for (const RemoteCommand& one : kRemote) names.push_back(one.name);
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
-                                             command.get_name(), fmt::join(names, ", ")));
+                                             name, fmt::join(names, ", ")));
   }
   const auto place = api::parse_server_place("--server", flags.url);
   if (!place) return failed(place.error());
@@ -333,7 +375,7 @@ std::vector<Command> with_server(CLI::App& app, std::vector<Command> commands) {
       ->type_name("FILE");
   app.add_option("--client-key", flags->key, "The key of that certificate")->type_name("FILE");
   for (Command& command : commands) {
-    const bool remote = std::ranges::find(kRemote, command.app->get_name(), &RemoteCommand::name) !=
+    const bool remote = std::ranges::find(kRemote, full_name(*command.app), &RemoteCommand::name) !=
                         std::end(kRemote);
     // What a command needs here, the agent knows there.
     if (remote)
