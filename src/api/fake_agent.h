@@ -33,6 +33,7 @@ inline control::Snapshot fake_snapshot(int services = 2) {
   is.node = "node1";
   is.doing = "nothing to do";
   is.converged = true;
+  is.state.gpus.push_back({.index = 0, .uuid = "GPU-1"});  // of a model that is not known
   is.plan = fake_change(1).plan;
   is.current = fake_change(3);
   is.gpus.push_back({.index = 0, .uuid = "GPU-1", .model = "A100-80GB", .out = false});

@@ -177,9 +177,7 @@ void Loop::Work::measure(const Seen& seen) {
     if (reading.rate) add("rate_rps", service.name, *reading.rate);
     if (reading.p99_ms) add("p99_ms", service.name, *reading.p99_ms);
     if (reading.attainment) add("attainment", service.name, *reading.attainment);
-    if (!memory_.target) continue;
-    for (const PlannedFor& one : memory_.target->rates)
-      if (one.service == service.name) add("planned_rps", service.name, one.rate_rps);
+    if (const auto rate = promised(service.name)) add("planned_rps", service.name, *rate);
   }
   if (seen.sample)
     for (const telemetry::GpuSample& gpu : seen.sample->gpus)
@@ -199,9 +197,6 @@ void Loop::Work::record(history::EventKind kind, history::Event event) {
   event.time_ms = now_;
   event.kind = kind;
   if (event.user.empty()) event.user = "agent";
-  std::erase_if(event.documents, [](const history::Event::Attachment& one) {
-    return one.text.size() > (std::size_t{1} << 20);
-  });
   deeds_.record.push_back(std::move(event));
 }
 

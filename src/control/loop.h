@@ -28,6 +28,7 @@
 #include "control/request.h"
 #include "control/settings.h"
 #include "control/snapshot.h"
+#include "device/health.h"
 #include "device/node_state.h"
 #include "history/event.h"
 #include "hw/catalogue.h"
@@ -62,18 +63,7 @@ struct ServiceLoad {
   bool operator==(const ServiceLoad&) const = default;
 };
 
-// What a GPU said of its health since the step before.
-struct HealthEvent {
-  enum class Kind : std::uint8_t {
-    xid,    // code: the driver's number
-    ecc,    // an error that could not be corrected; code: how many so far
-    reset,  // the GPU was reset, or the node has booted: earlier errors are over
-  };
-  std::string gpu_uuid;
-  Kind kind = Kind::xid;
-  int code = 0;
-  bool operator==(const HealthEvent&) const = default;
-};
+using device::HealthEvent;
 
 // The apply of the last ApplyDeed is over, as actuate::apply said. `interrupted`: because of
 // stop_apply. Steps that it ended before are in Seen::apply_steps.
@@ -99,7 +89,8 @@ struct Seen {
   bool gateway = false;  // one runs; without it rates are not known
   std::vector<ServiceLoad> loads = {};
   std::vector<actuate::WorkerRecord> workers = {};  // as the supervisor wrote them
-  std::vector<HealthEvent> health = {};
+  std::vector<HealthEvent> health = {};             // what GPUs said since the step before
+  std::string boot = {};  // which boot of the node this is; another one ends errors; empty: unknown
   std::vector<Asked> asked = {};
   // The text of the services file whenever it is read; the loop sees whether it has changed.
   std::optional<std::string> services_file = {};

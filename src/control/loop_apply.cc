@@ -10,6 +10,7 @@ namespace partita::control {
 namespace {
 
 constexpr int kEmptyingTries = 3;  // of a GPU with errors; later ones come seldom
+constexpr int kMostInVain = 3;     // attempts at a plan before another one is made
 
 bool is_ours(const actuate::JournalState& journal, const actuate::Assignment& assignment,
              const device::Instance& instance) {
@@ -33,7 +34,7 @@ bool names_what_is_gone(const actuate::Assignment& assignment, const device::Nod
 
 const std::optional<plan::Judged<plan::ServingPlan>>& Loop::Work::judged() {
   if (judged_ || !memory_.target) return judged_;
-  auto verdict = judge_target(world_, use_, services_, *memory_.target);
+  auto verdict = judge_target(world_, use_, {services_, *memory_.target}, memo_);
   if (verdict) {
     judged_ = *std::move(verdict);
   } else {
@@ -65,6 +66,15 @@ void Loop::Work::is_as_wanted() {
   verify_ = false;
   told_drift_ = false;
   pause_s_ = 0;
+  in_vain_ = 0;
+  stuck_.clear();
+}
+
+bool Loop::Work::still_as_wanted() const {
+  return settled_ && memory_.target->done && !told_drift_ && !verify_ &&
+         settled_->state == state_ && settled_->assignment == assignment_ &&
+         settled_->target == *memory_.target && settled_->use == use_ &&
+         settled_->journal == journal_;
 }
 
 // True while the node is not as the target wants it, whatever is done about that.
@@ -75,6 +85,11 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
+  if (still_as_wanted()) {
+    is_as_wanted();
+    return false;
+  }
+  settled_.reset();
   const actuate::Wanted wanted = wanted_now(target, *judged_);
   if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
@@ -97,6 +112,8 @@ bool Loop::Work::bring_about() {
   const bool promised = std::ranges::equal(assignment_.services, wanted.services);
   if (change->empty() && (target.done || promised || verify_)) {
     is_as_wanted();
+    if (!names_what_is_gone(assignment_, state_))
+      settled_ = Settled{state_, assignment_, journal_, target, use_};
     return false;
   }
   if (verify_) {
@@ -255,6 +272,12 @@ void Loop::Work::ended_badly(const Error& error, bool stopped) {
   pause_s_ =
       pause_s_ == 0 ? settings.first_pause_s : std::min(pause_s_ * 2, settings.longest_pause_s);
   retry_ms_ = now_ + static_cast<std::int64_t>(pause_s_ * 1000);
+  // What could not be brought about so often may never be: a process that does not come.
+  if (!(under_ && under_->emptying) && ++in_vain_ >= kMostInVain) {
+    stuck_ =
+        fmt::format("change {} could not be made {} times: {}", number, in_vain_, to_string(error));
+    in_vain_ = 0;
+  }
   tell(NoticeKind::failed_change, "apply", "",
        fmt::format("change {} was not made: {}; it is tried again", number, to_string(error)),
        number);

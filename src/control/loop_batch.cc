@@ -1,7 +1,7 @@
 // Batches beside services, as loop_work.h says: who gets which GPU, and what is left of each batch.
 // The rule: GPUs of policy.batch.gpus are the batches'. With policy.batch.idle they are also lent
 // whole GPUs on which no service has an instance, while the node is as planned. Plans leave lent
-// GPUs alone where they can; where they cannot, a lent GPU is wanted back: nothing new begins there,
+// GPUs alone where they can; where they cannot, one is wanted back: nothing new begins there,
 // what runs has give_back_s to end, and a change waits until the batch has left.
 #include <fmt/format.h>
 

@@ -414,6 +414,57 @@ TEST(Loop, AGpuWithAFatalXidIsTakenOutAndOneThatAProgramCausedIsNot) {
   EXPECT_FALSE(loop.snapshot().gpus[0].out);
 }
 
+TEST(Loop, WhatADriverRecommendsTakesAGpuOutUntilTheNextBoot) {
+  using Kind = HealthEvent::Kind;
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  Seen seen = with_services(services_text({{"a", 150}}));
+  seen.boot = "boot-1";
+  node.step(loop, now, seen);
+  node.step(loop, now += 1000, seen);
+  seen.health = {{"GPU-0", Kind::rows_pending, 1}, {"GPU-1", Kind::recovery, 0}};
+  node.step(loop, now += 1000, seen);
+  EXPECT_FALSE(loop.snapshot().gpus[0].out || loop.snapshot().gpus[1].out);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::health, &LoopNotice::kind), 1);
+  seen.health = {{"GPU-0", Kind::recovery, 1}};
+  node.step(loop, now += 1000, seen);
+  EXPECT_TRUE(loop.snapshot().gpus[0].out);
+  seen.health = {};
+  for (int i = 0; i < 4; ++i) node.step(loop, now += 1000, seen);
+  EXPECT_TRUE(node.state.gpus[0].instances.empty());
+  EXPECT_GE(node.capacity("a"), 150);
+  // The agent begins anew on the same boot: nothing is forgotten; on another one it is over.
+  ASSERT_TRUE(node.remembered);
+  const AgentMemory kept = *parse_memory("memory", memory_json(*node.remembered));
+  for (const std::string boot : {"boot-1", "", "boot-2"}) {
+    Loop again(small_world(automatic()), kept, 0);
+    seen.boot = boot;
+    node.step(again, now += 1000, seen);
+    ASSERT_EQ(again.memory().out.size(), 1u);
+    EXPECT_EQ(again.memory().out[0].errors, boot != "boot-2") << boot;
+  }
+}
+
+TEST(Loop, AnXidSaysWhatItMeansAndWhere) {
+  NodeInMemory node(2);
+  Settings settings = automatic();
+  settings.health.recovery = false;
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  Seen seen = with_services(services_text({{"a", 150}}));
+  node.step(loop, now, seen);
+  seen.health = {{"GPU-1", HealthEvent::Kind::recovery, 1}};  // as the settings say: nothing
+  node.step(loop, now += 1000, seen);
+  EXPECT_FALSE(loop.snapshot().gpus[1].out);
+  seen.health = {{"GPU-1", HealthEvent::Kind::xid, 95, 3, 0}};
+  node.step(loop, now += 1000, seen);
+  ASSERT_EQ(loop.memory().out.size(), 1u);
+  EXPECT_EQ(loop.memory().out[0].why,
+            "gpu 1 reported XID 95 on its instance with gi_id 3 (a memory error that was not "
+            "contained)");
+}
+
 TEST(Loop, ADriverThatAnswersWithErrorsChangesNothing) {
   NodeInMemory node(1);
   Loop loop(small_world(automatic()), {}, 0);

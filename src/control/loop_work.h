@@ -38,6 +38,8 @@ class Loop::Work {
   void watch_health(const Seen& seen);
   void watch_gpu(const device::GpuState& gpu);
   void hear_health(const HealthEvent& event);
+  std::string illness(const HealthEvent& event, const std::string& name) const;
+  void watch_boot(const std::string& boot);
   void watch_workers(const Seen& seen);
   void watch_services();
   OutGpu* out_of(const std::string& uuid);
@@ -85,6 +87,8 @@ class Loop::Work {
   std::vector<MadeAt> just_made() const;
   void consider_gain();
   bool worth_it(const Planned& planned) const;
+  // What the plan in force is made for; none: it does not serve it.
+  std::optional<double> promised(const std::string& service) const;
   double need(const plan::Service& service, double ahead_s) const;
   Want want_now(double ahead_s, bool lower) const;
   bool cooling(const std::vector<Touched>& touched, const std::string& subject) const;
@@ -99,6 +103,7 @@ class Loop::Work {
   // ---- changes (loop_apply.cc)
   bool bring_about();
   void is_as_wanted();
+  bool still_as_wanted() const;
   bool empty_out_gpus();
   void watch_apply(const Seen& seen);
   void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
@@ -133,6 +138,7 @@ class Loop::Work {
   std::vector<plan::Service> services_;  // parsed, by name
   int survive_ = 0;
   Meters meters_;
+  mutable PlanMemo memo_;  // never changes what is decided
 
   struct Under {
     long number = 0;
@@ -147,6 +153,8 @@ class Loop::Work {
   std::optional<ChangeNow> proposed_, last_;
   std::int64_t retry_ms_ = 0;  // no apply before
   double pause_s_ = 0;
+  int in_vain_ = 0;    // attempts in a row to bring about the target
+  std::string stuck_;  // why another plan is made: those were too many
   // The last attempt to plan that led to nothing: not again before a time, or something changes.
   struct Tried {
     std::string about;
@@ -158,6 +166,15 @@ class Loop::Work {
   void tried(const std::string& kind, const std::string& about, double pause_s);
   bool forced_ = false;  // a person wants a plan now
   std::string forced_by_;
+  // The node, when it was as the target wants it: as long as nothing of this changes it is so.
+  struct Settled {
+    device::NodeState state;
+    actuate::Assignment assignment;
+    actuate::JournalState journal;
+    Target target;
+    GpuUse use;
+  };
+  std::optional<Settled> settled_;
   bool told_drift_ = false;              // this drift was counted
   bool verify_ = false;                  // an apply has ended well: what is read now shows it
   long repair_number_ = 0;               // of the repair that is made, or was made last

@@ -104,6 +104,7 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.object("before", m.before, describe_target, "what a rollback goes back to");
   f.object("proposal", m.proposal, describe_target, "waits for a person");
   f.list("out", m.out, describe_out, {.indent = "    "}, "GPUs that are not used");
+  f.optional().note("boot", m.boot, "the boot of the node that they were seen in");
   f.list("services_touched", m.services_touched, describe_touched, {.indent = "    "},
          "when each was changed last");
   f.list("gpus_touched", m.gpus_touched, describe_touched, {.indent = "    "},

@@ -85,6 +85,7 @@ struct AgentMemory {
   std::optional<Target> target, before;  // in force; what `rollback` goes back to
   std::optional<Target> proposal;        // waits for a person
   std::vector<OutGpu> out;               // by UUID
+  std::string boot;                      // the boot of the node that they were seen in
   std::vector<Touched> services_touched, gpus_touched;
   std::vector<MovesAt> moves;              // of the last hour
   std::vector<MadeAt> made;                // within the cooldown

@@ -36,7 +36,7 @@ TEST(PowerSplit, HandValues) {
   EXPECT_TRUE(split_power({}, 100).empty());
 }
 
-// Within the limits of each board, below the cap, nobody poorer while another of its kind is richer.
+// Within the limits of each board, below the cap, nobody poorer than another of its kind.
 TEST(PowerSplit, IsFairAndKeepsTheCap) {
   Rng rng(3);
   for (int round = 0; round < 500; ++round) {

@@ -87,6 +87,8 @@ void describe_health(Form& f, HealthSettings& s) {
   f.optional().integers("xids", s.xids, {.low = 1, .high = 1e4}, {},
                         "the driver's errors that take a GPU out");
   f.optional().boolean("uncorrected_ecc", s.uncorrected_ecc, "takes a GPU out");
+  f.optional().boolean("recovery", s.recovery,
+                       "a driver that wants a GPU reset, or rows that failed, take it out");
   f.optional().number("back_after_s", s.back_after_s, kLong,
                       "a GPU that was lost is used again when it has been there so long");
   f.closed();
@@ -151,6 +153,7 @@ void describe_policy(Form& f, Settings& s) {
   f.optional().number("first_pause_s", s.first_pause_s, kPause,
                       "before a failed change is tried again; doubles");
   f.optional().number("longest_pause_s", s.longest_pause_s, kPause, "the longest such pause");
+  f.optional().boolean("allow_reset", s.allow_reset, "of a GPU, to turn MIG on");
   f.optional().names("hooks_before", s.hooks_before, {.most = 100}, "names of hooks, in order");
   f.optional().names("hooks_after", s.hooks_after, {.most = 100}, "names of hooks, in order");
   f.optional().whole("node_budget", s.node_budget, {.low = 1000, .high = 1e9},

@@ -12,6 +12,7 @@
 #include "base/form.h"
 #include "base/result.h"
 #include "control/request.h"
+#include "hw/xids.h"
 #include "plan/serving.h"
 
 namespace partita::control {
@@ -45,8 +46,9 @@ struct Window {
 
 struct HealthSettings {
   // XIDs that take a GPU out: what a program does wrong (13, 31, 43 ...) is not among them.
-  std::vector<int> xids = {48, 62, 64, 74, 79, 92, 95, 119, 120};
+  std::vector<int> xids = hw::xids_that_take_out();
   bool uncorrected_ecc = true;  // takes it out
+  bool recovery = true;         // so does a driver that wants the GPU reset, or rows that failed
   double back_after_s = 600;    // a GPU that was lost is used again when it has been there so long
   bool operator==(const HealthSettings&) const = default;
 };
@@ -82,6 +84,7 @@ struct Settings {
   double min_available = 1;
   bool keep_foreign = true;
   double drain_timeout_s = 60, ready_timeout_s = 0;
+  bool allow_reset = false;                            // of a GPU to turn MIG on
   double first_pause_s = 10, longest_pause_s = 900;    // before a failed change is tried again
   std::vector<std::string> hooks_before, hooks_after;  // names of hooks, run around each change
   long node_budget = 200'000;                          // of a planner's search

@@ -7,6 +7,7 @@
 
 #include "actuate/power_guard.h"
 #include "base/check.h"
+#include "control/host/change_numbers.h"
 
 namespace partita::control {
 namespace {
@@ -52,8 +53,10 @@ Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long 
   Result<AgentMemory> memory = read_memory(doors.files, memory_path(doors.state_dir));
   if (!memory) return failed(memory.error());
   if (doors.dry_run) memory->mode_set = false;  // the settings' mode holds, and that is observe
+  const auto last = last_change(doors.files, doors.state_dir, changes);
+  if (!last) return failed(last.error());
   return std::unique_ptr<Agent>(
-      new Agent(std::move(doors), std::move(world), *std::move(memory), changes));
+      new Agent(std::move(doors), std::move(world), *std::move(memory), *last));
 }
 
 Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
@@ -64,6 +67,13 @@ Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
 
 void Agent::say(const std::string& sentence) const {
   if (doors_.say) doors_.say(sentence);
+}
+
+void Agent::take_over(Agent& before) {
+  for (Inquiry& one : std::exchange(before.waiting_, {})) waiting_.push_back(std::move(one));
+  uuids_ = before.uuids_;
+  complaints_ = before.complaints_;
+  unsaved_ = before.unsaved_;
 }
 
 // ---- looking ----
@@ -102,10 +112,15 @@ telemetry::Sample Agent::read_sample(std::int64_t now_ms) {
   return sample;
 }
 
-void Agent::read_gateway(Seen& seen) {
-  if (doors_.processes == nullptr) return;
+Result<std::optional<actuate::GatewayState>> Agent::gateway_now() {
+  if (doors_.gateway) return doors_.gateway();
+  if (doors_.processes == nullptr) return std::optional<actuate::GatewayState>{};
   const actuate::GatewayDoors doors{*doors_.processes, doors_.files, doors_.state_dir};
-  const auto read = actuate::read_gateway(doors, doors_.clock.now_ns());
+  return actuate::read_gateway(doors, doors_.clock.now_ns());
+}
+
+void Agent::read_gateway(Seen& seen) {
+  const auto read = gateway_now();
   if (!read) {
     std::string& said = complaints_["gateway"];
     if (const std::string why = to_string(read.error()); why != said) say(said = why);
@@ -180,6 +195,7 @@ Seen Agent::look() {
   read_workers(seen);
   if (caps_power_) read_power(seen);
   if (doors_.health) seen.health = doors_.health();
+  seen.boot = doors_.boot;
   if (!doors_.services_file.empty()) {
     auto text = text_of(doors_.files, doors_.services_file);
     if (text) seen.services_file = *std::move(text);
@@ -207,8 +223,12 @@ void Agent::decide() {
 
 bool Agent::keep_memory() {
   if (doors_.dry_run) return true;
-  const auto kept =
-      doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
+  Result<void> kept;
+  if (loop_.memory().changes > last_number_)
+    kept = keep_last_change(doors_.files, doors_.state_dir, loop_.memory().changes);
+  if (kept) last_number_ = loop_.memory().changes;
+  if (kept)
+    kept = doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
   std::string& said = complaints_["memory"];
   const std::string why = kept ? "" : to_string(kept.error());
   if (why != said && !why.empty()) say("what the agent is about cannot be kept: " + why);
@@ -274,24 +294,15 @@ bool Agent::pump() {
   return applying_->stop;
 }
 
-Result<void> Agent::run_hooks(const std::vector<std::string>& names, const char* phase,
-                              long change) {
-  for (const std::string& name : names) {
-    if (!doors_.hook) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
-    if (auto ran = doors_.hook(name, phase, change); !ran) return ran;
-  }
-  return {};
-}
-
 Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
-  if (auto ran = run_hooks(deed.hooks_before, "before", deed.change); !ran) return ran;
   actuate::Doors doors{doors_.driver,
                        doors_.files,
                        doors_.clock,
                        catalogue_,
                        doors_.state_dir,
                        doors_.processes,
-                       [this] { return pump(); }};
+                       [this] { return pump(); },
+                       doors_.reset_gpu};
   const auto told = [this](const actuate::ApplyEvent& event) {
     using Kind = actuate::ApplyEvent::Kind;
     if (event.kind == Kind::begin || event.kind == Kind::retry) applying_->steps = 0;
@@ -299,7 +310,9 @@ Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
     if (event.kind == Kind::waiting) say("waiting for " + event.detail);
     if (event.kind == Kind::retry) say(event.detail + "; reading the node again");
   };
-  const auto applied = actuate::apply(doors, deed.wanted, deed.options, told);
+  actuate::ApplyOptions options = deed.options;
+  options.can_reset = doors_.can_reset;
+  const auto applied = actuate::apply(doors, deed.wanted, options, told);
   if (!applied) return failed(applied.error());
   return {};
 }
@@ -307,10 +320,15 @@ Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
 void Agent::carry_out(const ApplyDeed& deed) {
   applying_ = Applying{.change = deed.change};
   const std::int64_t began = doors_.clock.now_ns();
-  Result<void> outcome = carry_out_steps(deed);
-  for (const std::string& name : deed.hooks_after)  // whatever came of it, all of them
-    if (auto ran = run_hooks({name}, "after", deed.change); !ran)
-      say(fmt::format("after change {}: {}", deed.change, to_string(ran.error())));
+  const auto run = [&](const std::string& name, const char* phase) -> Result<void> {
+    if (!doors_.hook) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
+    return doors_.hook(name, phase, deed.change);
+  };
+  const auto tell = [&](const std::string& sentence) {
+    say(fmt::format("after change {}: {}", deed.change, sentence));
+  };
+  Result<void> outcome = actuate::with_hooks({deed.hooks_before, deed.hooks_after, run, tell},
+                                             [&] { return carry_out_steps(deed); });
   const double took_s = static_cast<double>(doors_.clock.now_ns() - began) * 1e-9;
   applying_.reset();
   ended_.push_back({deed.change, std::move(outcome), took_s});

@@ -1,6 +1,6 @@
 // BatchRunner: carries out the runs of batches of a live agent, each on a thread of its own with a
 // driver, files and processes of its own, so that the agent's loop never waits for them. Its end
-// leaves all runs as they are, as a kill does: tasks live on, and the next runner goes on with them.
+// leaves all runs as they are, as a kill does: tasks live on, the next runner goes on with them.
 // Thread rule: one thread calls it; `wake` is called on the threads of the runs.
 #pragma once
 

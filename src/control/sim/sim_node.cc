@@ -102,7 +102,7 @@ class SimNode::FilesDoor final : public Files {
  public:
   explicit FilesDoor(SimNode& node) : node_(node), gateway_(actuate::gateway_path(kDir)) {}
   Result<std::string> read(const std::string& path) override {
-    if (path == gateway_ && node_.gateway_ != 0) return node_.gateway_text();
+    if (path == gateway_ && node_.gateway_ != 0) return actuate::gateway_json(node_.gateway_state());
     return node_.disk_.read(path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
@@ -230,6 +230,9 @@ AgentDoors SimNode::doors() {
   AgentDoors doors{*driver_, *files_, *clock_, [this] { return wall_ms(); }, kDir};
   doors.services_file = kServicesFile;
   doors.processes = processes_.get();
+  doors.gateway = [this] {
+    return gateway_ != 0 ? std::optional(gateway_state()) : std::nullopt;
+  };
   doors.telemetry = false;
   doors.health = [this] { return std::exchange(health_, {}); };
   doors.ending = [this] { return reboot_due_; };
@@ -394,8 +397,9 @@ void SimNode::follow_assignment() {
   const auto found = disk_.content.find(actuate::assignment_path(kDir));
   if (found == disk_.content.end() || found->second == followed_) return;
   followed_ = found->second;
-  const auto assignment = actuate::parse_assignment(found->first, followed_);
+  auto assignment = actuate::parse_assignment(found->first, followed_);
   CHECK(assignment.has_value());
+  followed_assignment_ = *assignment;
   for (auto& [device, crew] : crews_) {
     const auto same =
         std::ranges::find(assignment->segments, device, &actuate::AssignedSegment::device);
@@ -458,15 +462,12 @@ void SimNode::start_gateway() {
   std::ranges::fill(counted_, SimTally{});
 }
 
-std::string SimNode::gateway_text() {
+actuate::GatewayState SimNode::gateway_state() {
   actuate::GatewayState state;
   state.pid = gateway_;
   state.identity = processes_->identity(gateway_);
   state.written_s = static_cast<double>(now_) * 1e-9;
-  const auto found = disk_.content.find(actuate::assignment_path(kDir));
-  if (found != disk_.content.end())
-    if (const auto assignment = actuate::parse_assignment(found->first, found->second))
-      state.revision = assignment->revision;
+  state.revision = followed_assignment_.revision;
   std::map<std::string, double> capacity;
   for (const auto& [device, crew] : crews_) {
     if (crew.pid == 0 || crew.ready_ns > now_) continue;
@@ -483,9 +484,13 @@ std::string SimNode::gateway_text() {
         .in_slo = whole(tally.in_slo), .missed = whole(tally.missed), .shed = whole(tally.shed)};
     requests.arrived = requests.in_slo + requests.missed + requests.shed;
     const plan::Service& service = options_.services[s].wanted;
-    state.services.push_back({service.name, capacity[service.name], service.rate.value, requests});
+    const auto assigned = std::ranges::find(followed_assignment_.services, service.name,
+                                            &actuate::AssignedService::name);
+    const bool planned = assigned != followed_assignment_.services.end();
+    state.services.push_back({service.name, capacity[service.name],
+                              planned ? assigned->rate_rps : service.rate.value, requests});
   }
-  return actuate::gateway_json(state);
+  return state;
 }
 
 // ---- troubles ----

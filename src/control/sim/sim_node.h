@@ -151,7 +151,7 @@ class SimNode {
   double per_day(Trouble kind) const;
   int healthy_gpu();
   void start_gateway();
-  std::string gateway_text();
+  actuate::GatewayState gateway_state();
   double most_rps(const actuate::AssignedSegment& segment) const;
 
   SimNodeOptions options_;
@@ -167,6 +167,7 @@ class SimNode {
   std::unique_ptr<SimProcesses> processes_;
   MemoryFiles disk_;
   std::string followed_;
+  actuate::Assignment followed_assignment_;  // what that text says
   std::map<std::string, Crew> crews_;  // by MIG device
   std::vector<Later> later_;
   std::array<std::int64_t, static_cast<std::size_t>(Trouble::count)> next_{};

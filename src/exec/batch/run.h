@@ -48,7 +48,7 @@ struct RunEnd {
 RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& doors,
                 const RunSettings& settings);
 
-// A run that is carried on by calls, driver calls included, for who has a loop of their own. What it
+// A run that is carried on by calls, driver calls included, for who has an own loop. What it
 // refers to must outlive it.
 class SteppedRun {
  public:
