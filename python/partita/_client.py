@@ -183,8 +183,13 @@ class Client:
         """Replaces the services that are wanted: `partita apply`."""
         return self._ask("PUT", "/v1/services", _text(services, "services"), "application/yaml")
 
+    def set_plan(self, plan: Input) -> Receipt:
+        """Makes this plan, once the judge lets it pass for the services that are wanted; else
+        ApiError 409 says why. The agent plans again when rates, services or GPUs change."""
+        return self._ask("PUT", "/v1/plan", _text(plan, "plan"))
+
     def preview(self, services: Input) -> AgentChange:
-        """The change that these services would lead to; nothing is changed."""
+        """The change that these services, or this plan, would lead to; nothing is changed."""
         return cast(AgentChange, json.loads(self._call(
             "POST", "/v1/preview", _text(services, "services"), "application/yaml")))
 

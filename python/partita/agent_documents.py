@@ -506,24 +506,41 @@ class AgentState(TypedDict):
 class NodeStateGpusInstances(TypedDict):
     profile: str
     start: int
+    size: NotRequired[int]
+    gpcs: NotRequired[int]
+    profile_id: NotRequired[int]
     gi_id: NotRequired[int]
-    uuid: NotRequired[str]
+    uuid: NotRequired[str | None]
     busy: NotRequired[bool]
+    compute: NotRequired[list[dict[str, Any]]]
+    holders: NotRequired[list[dict[str, Any]]]
     service: NotRequired[str]
+    batch: NotRequired[int]
+    processes: NotRequired[int]
 
 
 class NodeStateGpus(TypedDict):
     index: int
-    uuid: str
-    model: str
+    uuid: str | None
+    name: NotRequired[str | None]
+    model: str | None
+    pci_device_id: NotRequired[str | None]
+    memory_mib: NotRequired[float]
+    mig_capable: NotRequired[bool]
     mig_enabled: bool
+    mig_pending: NotRequired[bool]
+    lost: NotRequired[bool]
+    holders: NotRequired[list[dict[str, Any]]]
     instances: list[NodeStateGpusInstances]
 
 
 class NodeState(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["NodeState"]
+    driver: str | None
+    driver_version: str | None
     gpus: list[NodeStateGpus]
+    unfinished: NotRequired[dict[str, Any]]
 
 
 class Change(TypedDict):
@@ -533,6 +550,12 @@ class Change(TypedDict):
     destroy: list[dict[str, Any]]
     create: list[dict[str, Any]]
     move: list[dict[str, Any]]
+    reassign: NotRequired[list[dict[str, Any]]]
+    temporary: NotRequired[list[dict[str, Any]]]
+    blockers: NotRequired[list[dict[str, Any]]]
+    explanation: NotRequired[list[str]]
+    changes: NotRequired[dict[str, Any]]
+    kept_gpcs: NotRequired[int]
     steps: list[dict[str, Any]]
     affected_services: list[dict[str, Any]]
     predicted_s: float

@@ -1,5 +1,5 @@
 // The work of a Loop: what it keeps between steps, in parts that are in several sources
-// (loop.cc: the step and what runs; loop_requests.cc: people; loop_decide.cc: plans;
+// (loop.cc: the step and what runs; loop_requests.cc, loop_given.cc: people; loop_decide.cc: plans;
 // loop_show.cc: the snapshot). Internal to control.
 #pragma once
 
@@ -16,13 +16,16 @@
 
 namespace partita::control {
 
+// Whether a text is a document ServingPlan.
+bool is_plan(const std::string& text);
+
 class Loop::Work {
  public:
   Work(World world, AgentMemory memory, long changes);
   Deeds step(std::int64_t now_ms, const Seen& seen);
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
-  Result<ChangeNow> preview(const std::string& services_text) const;
+  Result<ChangeNow> preview(const std::string& text) const;
 
  private:
   // ---- what is seen (loop.cc)
@@ -48,6 +51,8 @@ class Loop::Work {
   // ---- people (loop_requests.cc)
   Reply answer(const Asked& asked);
   Reply set_services(const SetServices& request, const std::string& user);
+  Reply set_plan(const SetPlan& request, const std::string& user);  // loop_given.cc
+  Result<Planned> given(const std::string& text) const;             // the same
   Reply approve(const Approve& request, const std::string& user);
   Reply reject(const Reject& request, const std::string& user);
   Reply roll_back(const std::string& user);
