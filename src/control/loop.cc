@@ -79,9 +79,13 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
   measure(seen);
   watch_health(seen);
   watch_workers(seen);
+  hear_batches(seen);
+  hear_power(seen);
   for (const Asked& asked : seen.asked) deeds_.replies.push_back(answer(asked));
   watch_apply(seen);
   decide();
+  lend();
+  cap_power(seen);
   watch_services();
   show(seen);
   const bool learned = now_ - kept_ms_ >= kForecastsKeptMs;
@@ -176,6 +180,7 @@ void Loop::Work::measure(const Seen& seen) {
   if (seen.sample)
     for (const telemetry::GpuSample& gpu : seen.sample->gpus)
       if (gpu.power) add("watts", gpu.uuid, gpu.power->value);
+  for (const auto& [service, watts] : service_watts(seen)) add("watts", service, watts);
   if (!node_known_) return;
   int used = 0, instances = 0;
   for (const device::GpuState& gpu : state_.gpus) {

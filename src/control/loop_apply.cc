@@ -90,7 +90,8 @@ bool Loop::Work::bring_about() {
     return false;
   }
   settled_.reset();
-  const actuate::Wanted wanted = wanted_of_target(use_, *judged_, target, services_);
+  const actuate::Wanted wanted = wanted_now(target, *judged_);
+  if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
     doing_ = "no GPU can be used for services";
     return false;
@@ -156,7 +157,7 @@ bool Loop::Work::empty_out_gpus() {
   if (mode() == Mode::observe || !node_known_ || now_ < retry_ms_) return false;
   for (const OutGpu& out : memory_.out) {
     const device::GpuState* gpu = state_.find(out.uuid);
-    if (gpu == nullptr || gpu->lost || gpu->model.empty()) continue;
+    if (gpu == nullptr || gpu->lost || gpu->model.empty() || is_lent(out.uuid)) continue;
     const bool planned_with =
         memory_.target && std::ranges::count(memory_.target->gpus, out.uuid, &GpuNamed::uuid) > 0 &&
         !use_.usable.empty();
@@ -167,8 +168,8 @@ bool Loop::Work::empty_out_gpus() {
     if (empty) tries = 0;
     if (planned_with || empty || (tries >= kEmptyingTries && !may_try(out.uuid, ""))) continue;
     actuate::Wanted wanted;
-    if (memory_.target && judged())
-      wanted = wanted_of_target(use_, *judged_, *memory_.target, services_);
+    if (memory_.target && judged()) wanted = wanted_now(*memory_.target, *judged_);
+    if (waits_for_batches(wanted)) continue;
     wanted.gpus.push_back({gpu->model, gpu->uuid, {}, gpu->index});
     auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                           apply_options(world_.settings), {}, world_.catalogue);
@@ -273,8 +274,8 @@ void Loop::Work::ended_badly(const Error& error, bool stopped) {
   retry_ms_ = now_ + static_cast<std::int64_t>(pause_s_ * 1000);
   // What could not be brought about so often may never be: a process that does not come.
   if (!(under_ && under_->emptying) && ++in_vain_ >= kMostInVain) {
-    stuck_ = fmt::format("change {} could not be made {} times: {}", number, in_vain_,
-                         to_string(error));
+    stuck_ =
+        fmt::format("change {} could not be made {} times: {}", number, in_vain_, to_string(error));
     in_vain_ = 0;
   }
   tell(NoticeKind::failed_change, "apply", "",

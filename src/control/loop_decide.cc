@@ -112,6 +112,12 @@ Result<Planned> Loop::Work::plan(const Want& want, std::optional<int> max_moves,
                                  bool partial) const {
   // What cannot be brought about is no ground to plan from.
   const std::optional<Target>& basis = stuck_.empty() ? memory_.target : kNoTarget;
+  // What batches have is left to them where the rest is enough.
+  if (const GpuUse spared = without_lent(); spared.usable.size() < use_.usable.size()) {
+    auto planned = plan_target(
+        world_, spared, {want, current_plan(spared, basis, assignment_), max_moves, false}, memo_);
+    if (planned) return planned;
+  }
   return plan_target(world_, use_,
                      {want, current_plan(use_, basis, assignment_), max_moves, partial}, memo_);
 }
@@ -347,9 +353,9 @@ bool Loop::Work::worth_it(const Planned& planned) const {
 std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
   const auto verdict = judge_target(world_, use_, {services_, target}, memo_);
   if (!verdict) return {};
-  auto change = actuate::planned_change({state_, assignment_, journal_},
-                                        wanted_of_target(use_, *verdict, target, services_),
-                                        apply_options(world_.settings), {}, world_.catalogue);
+  auto change =
+      actuate::planned_change({state_, assignment_, journal_}, wanted_now(target, *verdict),
+                              apply_options(world_.settings), {}, world_.catalogue);
   if (!change) return {};
   return *std::move(change);
 }

@@ -168,14 +168,4 @@ Reply Loop::Work::give_gpu_back(const GiveBack& request, const std::string& user
   return Receipt{0, "it may be used again; services move there when a plan needs it"};
 }
 
-Reply Loop::Work::submit(const SubmitTasks& request, const std::string& user) {
-  const BatchSettings& policy = world_.settings.batch;
-  if (policy.gpus.empty() && !policy.idle)
-    return not_now("no GPU is for batches: name some under policy.batch.gpus, or set idle");
-  deeds_.batches.push_back({request.text, user});
-  return Receipt{0, batch_gpus_.empty()
-                        ? "the batch waits until a GPU is free for it"
-                        : fmt::format("the batch goes to {} GPUs", batch_gpus_.size())};
-}
-
 }  // namespace partita::control

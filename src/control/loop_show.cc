@@ -10,6 +10,7 @@ namespace partita::control {
 void Loop::Work::show_services(const Seen& seen) {
   snapshot_.services.clear();
   const double horizon = world_.settings.forecast.horizon_s;
+  const std::map<std::string, double> watts = service_watts(seen);
   for (const plan::Service& one : services_) {
     ServiceNow now;
     now.name = one.name;
@@ -45,6 +46,7 @@ void Loop::Work::show_services(const Seen& seen) {
       ++now.segments;
       now.capacity_rps += segment.throughput_rps;
     }
+    if (const auto known = watts.find(one.name); known != watts.end()) now.watts = known->second;
     const auto told = told_.find("risk:" + one.name);
     now.at_risk = told != told_.end();
     if (now.at_risk) now.why = told->second;
@@ -96,20 +98,11 @@ void Loop::Work::show(const Seen& seen) {
   else if (memory_.proposal)
     snapshot_.current = proposed_;
   snapshot_.last = last_;
-  snapshot_.batch = seen.batch;
+  show_batches();
   snapshot_.drifts = memory_.drifts;
   snapshot_.changes = made_;
   snapshot_.failed_changes = memory_.failed_changes;
   snapshot_.doing = doing_;
-  std::vector<std::string> batch;
-  for (const GpuUse::Gpu& gpu : use_.batch) batch.push_back(gpu.uuid);
-  if (world_.settings.batch.idle && memory_.target && memory_.target->done && !under_)
-    for (const GpuUse::Gpu& gpu : use_.usable) {
-      const device::GpuState* there = state_.find(gpu.uuid);
-      if (there != nullptr && there->instances.empty()) batch.push_back(gpu.uuid);
-    }
-  batch_gpus_ = batch;
-  deeds_.batch_gpus = std::move(batch);
   snapshot_.time_ms = before.time_ms;
   if (!(snapshot_ == before)) ++snapshot_.version;
   snapshot_.time_ms = now_;

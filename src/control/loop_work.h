@@ -12,6 +12,7 @@
 #include "control/loop.h"
 #include "control/meters.h"
 #include "control/planning.h"
+#include "plan/batch.h"
 
 namespace partita::control {
 
@@ -58,7 +59,27 @@ class Loop::Work {
   Reply set_mode(Mode mode, const std::string& user);
   Reply take_gpu_out(const TakeOut& request, const std::string& user);
   Reply give_gpu_back(const GiveBack& request, const std::string& user);
+  // ---- batches (loop_batch.cc)
   Reply submit(const SubmitTasks& request, const std::string& user);
+  Result<std::vector<plan::Task>> tasks_of(const std::string& text) const;
+  const std::vector<BatchNames>& names_of(const BatchKept& batch);
+  void hear_batches(const Seen& seen);
+  void end_run(BatchKept& batch, const BatchRunNow& run);
+  void end_batch(const BatchKept& batch);
+  bool is_lent(const std::string& uuid) const;
+  bool may_be_lent(const std::string& uuid) const;
+  bool wanted_back(const std::string& uuid) const;
+  GpuUse without_lent() const;
+  bool waits_for_batches(const actuate::Wanted& wanted);
+  actuate::Wanted wanted_now(const Target& target,
+                             const plan::Judged<plan::ServingPlan>& plan) const;
+  void lend();
+  void tell_runs();
+  void show_batches();
+  // ---- power (loop_power.cc)
+  void hear_power(const Seen& seen);
+  void cap_power(const Seen& seen);
+  std::map<std::string, double> service_watts(const Seen& seen) const;
   // ---- plans (loop_decide.cc)
   void decide();
   bool can_decide();
@@ -167,7 +188,12 @@ class Loop::Work {
   std::map<std::string, std::string> told_;
   std::string doing_;
   std::int64_t wake_ms_ = 0;
-  std::vector<std::string> batch_gpus_;
+  std::set<std::string> power_denied_;  // UUIDs
+  std::int64_t power_retry_ms_ = 0;
+  bool carries_batches_ = false;
+  std::vector<BatchRunNow> runs_;                          // as they were told last
+  std::map<long, std::vector<BatchNames>> names_;          // of the batches that are not over
+  std::map<std::string, std::int64_t> wanted_back_since_;  // lent GPUs, by UUID
   std::int64_t quiet_until_ms_ = 0;  // a person said no: nothing is proposed before
 };
 

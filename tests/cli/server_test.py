@@ -152,15 +152,22 @@ class ServerTest(harness.CliTest):
                  ("POST", "/v1/changes/7/reject", '{"why": "a \\"fan\\""}')),
                 (("--replan",), ("POST", "/v1/replan", "")),
                 (("--set-mode", "observe"), ("PUT", "/v1/mode", '{"mode": "observe"}')),
-                (("--give-back", "1"), ("POST", f"/v1/gpus/{self.uuid}/give-back", "")),
-                (("--submit", "tasks.csv"), ("POST", "/v1/batch/tasks", "task\n"))):
+                (("--give-back", "1"), ("POST", f"/v1/gpus/{self.uuid}/give-back", ""))):
             Agent.documents[call[:2]] = RECEIPT
-            self.write("tasks.csv", "task\n")
             self.assertEqual(self.ok(*self.there, "agent", *words), "the agent plans (change 7)\n")
             self.assertEqual(Agent.seen[-1], call)
             self.assertEqual(self.run_partita("agent", *words).returncode, 2)
         two = self.run_partita(*self.there, "agent", "--replan", "--approve", "7")
         self.assertEqual(two.returncode, 2)
+
+    def test_tasks_are_handed_in(self):
+        Agent.documents["POST", "/v1/batch/tasks"] = RECEIPT
+        self.write("tasks.csv", "task\n")
+        self.assertEqual(self.ok(*self.there, "batch", "run", "--tasks", "tasks.csv"),
+                         "the agent plans (change 7)\n")
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/batch/tasks", "task\n"))
+        for more in ((), ("schedule.json",), ("--tasks", "tasks.csv", "--retries", "2")):
+            self.assertEqual(self.run_partita(*self.there, "batch", "run", *more).returncode, 2)
 
     def test_differences(self):
         self.assertIn("no difference", self.ok(*self.there, "diff", "now", "now"))

@@ -84,6 +84,7 @@ Result<Exit> remote_apply(const Remote& remote);
 Result<Exit> remote_verify(const Remote& remote);
 Result<Exit> remote_rollback(const Remote& remote);
 Result<Exit> remote_drain(const Remote& remote);
+Result<Exit> remote_batch_run(const Remote& remote);
 // What was: server_past.cc.
 Result<Exit> remote_history(const Remote& remote);
 Result<Exit> remote_explain(const Remote& remote);

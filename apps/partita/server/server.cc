@@ -17,6 +17,13 @@ struct ServerFlags {
   std::string url, token_file, ca_file, certificate, key;
 };
 
+// "batch run": names of commands in groups are used more than once.
+std::string full_name(const CLI::App& command) {
+  const CLI::App* group = command.get_parent();
+  const bool grouped = group != nullptr && group->get_parent() != nullptr;
+  return grouped ? group->get_name() + " " + command.get_name() : command.get_name();
+}
+
 struct RemoteCommand {
   std::string_view name;
   Result<Exit> (*run)(const Remote&);
@@ -25,15 +32,15 @@ constexpr RemoteCommand kRemote[] = {
     {"status", remote_status}, {"top", remote_top},         {"plan", remote_plan},
     {"verify", remote_verify}, {"apply", remote_apply},     {"rollback", remote_rollback},
     {"drain", remote_drain},   {"history", remote_history}, {"explain", remote_explain},
-    {"diff", remote_diff},     {"agent", remote_agent}};
+    {"diff", remote_diff},     {"agent", remote_agent},     {"batch run", remote_batch_run}};
 
 // What an agent is told by the command that shows it.
 struct AgentTold {
-  std::string approve, reject, why, mode, give_back, tasks;
+  std::string approve, reject, why, mode, give_back;
   bool replan = false;
 };
-constexpr const char* kTold[] = {"--approve",  "--reject",    "--why",   "--replan",
-                                 "--set-mode", "--give-back", "--submit"};
+constexpr const char* kTold[] = {"--approve", "--reject",   "--why",
+                                 "--replan",  "--set-mode", "--give-back"};
 
 void add_agent_told(CLI::App& agent) {
   auto told = std::make_shared<AgentTold>();
@@ -48,7 +55,6 @@ void add_agent_told(CLI::App& agent) {
          {"automatic", "approve", "observe"});
   add("--give-back", told->give_back, "use a GPU again that was taken out, by UUID or index",
       "GPU");
-  add("--submit", told->tasks, "a batch of tasks for the batch's GPUs", "FILE");
   agent.footer(agent.get_footer() +
                "\npartita --server unix:/run/partita/api.sock agent --approve 7");
   agent.callback([told] {});  // keeps them
@@ -64,12 +70,13 @@ Result<std::string> token_of(Context& context, const ServerFlags& flags) {
 }
 
 Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI::App& command) {
-  const auto* const found = std::ranges::find(kRemote, command.get_name(), &RemoteCommand::name);
+  const std::string name = full_name(command);
+  const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
   if (found == std::end(kRemote)) {
     std::vector<std::string_view> names;
     for (const RemoteCommand& one : kRemote) names.push_back(one.name);
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
-                                             command.get_name(), fmt::join(names, ", ")));
+                                             name, fmt::join(names, ", ")));
   }
   const auto place = api::parse_server_place("--server", flags.url);
   if (!place) return failed(place.error());
@@ -104,7 +111,7 @@ std::vector<Command> with_server(CLI::App& app, std::vector<Command> commands) {
       ->type_name("FILE");
   app.add_option("--client-key", flags->key, "The key of that certificate")->type_name("FILE");
   for (Command& command : commands) {
-    const bool remote = std::ranges::find(kRemote, command.app->get_name(), &RemoteCommand::name) !=
+    const bool remote = std::ranges::find(kRemote, full_name(*command.app), &RemoteCommand::name) !=
                         std::end(kRemote);
     // What a command needs here, the agent knows there.
     if (remote)

@@ -134,8 +134,7 @@ std::string why_json(const std::string& why) {
 Result<Exit> remote_told(const Remote& remote) {
   const Said& said = remote.said;
   std::vector<const char*> given;
-  for (const char* flag :
-       {"--approve", "--reject", "--replan", "--set-mode", "--give-back", "--submit"})
+  for (const char* flag : {"--approve", "--reject", "--replan", "--set-mode", "--give-back"})
     if (said.given(flag)) given.push_back(flag);
   if (given.size() != 1) return bad_input("agent", "one thing at a time is told to an agent");
   const std::string_view flag = given.front();
@@ -147,10 +146,6 @@ Result<Exit> remote_told(const Remote& remote) {
   if (flag == "--set-mode")
     return remote.ask(CallId::set_mode, "",
                       fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
-  if (flag == "--submit") {
-    const auto tasks = remote.context.files.read(said.text("--submit"));
-    return tasks ? remote.ask(CallId::submit_tasks, "", *tasks) : failed(tasks.error());
-  }
   const auto uuid = gpu_of(remote, "--give-back", said.text("--give-back"));
   return uuid ? remote.ask(CallId::give_back, *uuid) : failed(uuid.error());
 }
@@ -175,6 +170,24 @@ Result<Exit> remote_drain(const Remote& remote) {
     if (const auto done = remote.ask(CallId::take_out, uuid, why_json("partita drain")); !done)
       return done;
   return Exit::done;
+}
+
+// A batch beside the agent's services. How it is carried out is the agent's policy.
+Result<Exit> remote_batch_run(const Remote& remote) {
+  if (!remote.said.positionals().empty())
+    return bad_input("SCHEDULE", "an agent schedules tasks itself: hand in --tasks FILE alone");
+  for (const char* flag :
+       {"--scheduler", "--seed", "--budget", "--gpu", "--command", "--retries", "--timeout",
+        "--grace", "--patience", "--keep", "--simulate", "--resume", "--state-dir", "--log-dir"})
+    if (remote.said.given(flag))
+      return bad_input(flag,
+                       "not with --server: policy.batch of the agent's settings says how "
+                       "batches are carried out, and each task has its own command");
+  const std::string file = remote.said.text("--tasks");
+  if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
+  const auto text = remote.context.files.read(file);
+  if (!text) return failed(text.error());
+  return remote.ask(CallId::submit_tasks, "", *text);
 }
 
 }  // namespace partita::cli
