@@ -61,6 +61,7 @@ void Loop::Work::is_as_wanted() {
     tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
          repair_number_);
   untell("drift");
+  if (!memory_.target->done && repair_number_ < memory_.target->change) begin_cooldown();
   memory_.target->done = true;
   rerated_ = false;
   verify_ = false;
@@ -68,6 +69,17 @@ void Loop::Work::is_as_wanted() {
   pause_s_ = 0;
   in_vain_ = 0;
   stuck_.clear();
+}
+
+// A cooldown is counted from when a change was there, not from when it was decided.
+void Loop::Work::begin_cooldown() {
+  const auto begin = [this](auto& all) {
+    for (auto& one : all)
+      if (one.at_ms >= memory_.target->planned_ms) one.at_ms = now_;
+  };
+  begin(memory_.services_touched);
+  begin(memory_.gpus_touched);
+  begin(memory_.made);
 }
 
 bool Loop::Work::still_as_wanted() const {

@@ -80,6 +80,7 @@ class Loop::Work {
   // ---- changes (loop_apply.cc)
   bool bring_about();
   void is_as_wanted();
+  void begin_cooldown();
   bool still_as_wanted() const;
   bool empty_out_gpus();
   void watch_apply(const Seen& seen);
@@ -92,7 +93,8 @@ class Loop::Work {
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
   void show(const Seen& seen);
-  void show_services(const Seen& seen);
+  std::vector<ServiceNow> services_now(const Seen& seen) const;
+  std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
   Mode mode() const { return memory_.mode; }
 
@@ -106,7 +108,7 @@ class Loop::Work {
 
   // What was seen in this step.
   bool node_known_ = false;
-  device::NodeState state_;
+  device::NodeState state_, raw_state_;  // printable; as the driver told it
   actuate::Assignment assignment_;
   actuate::JournalState journal_;
   GpuUse use_;

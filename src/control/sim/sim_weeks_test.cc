@@ -69,6 +69,7 @@ TEST(SimWeeks, AWeek) {
   if (seed == nullptr) GTEST_SKIP() << "PARTITA_WEEK is not set";
   for (const bool calm : {true, false}) {
     WeeksOptions options = scenario(7, static_cast<std::uint64_t>(std::atol(seed)));
+    options.world.settings.look_s = Settings{}.look_s;  // as the command does
     if (!calm) options.troubles = usual_troubles();
     fmt::print("{}\n", weeks_text(played(std::move(options))));
   }
