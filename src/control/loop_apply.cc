@@ -56,7 +56,8 @@ std::string Loop::Work::drift_text(const actuate::Change& change) const {
   return text;
 }
 
-void Loop::Work::is_as_wanted() {
+// False: nothing is to be brought about.
+bool Loop::Work::is_as_wanted() {
   if (told_drift_)
     tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
          repair_number_);
@@ -69,6 +70,7 @@ void Loop::Work::is_as_wanted() {
   pause_s_ = 0;
   in_vain_ = 0;
   stuck_.clear();
+  return false;
 }
 
 // A cooldown is counted from when a change was there, not from when it was decided.
@@ -97,10 +99,7 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
-  if (still_as_wanted()) {
-    is_as_wanted();
-    return false;
-  }
+  if (still_as_wanted()) return is_as_wanted();
   settled_.reset();
   const actuate::Wanted wanted = wanted_of_target(use_, *judged_, target, services_);
   if (wanted.gpus.empty()) {
@@ -285,8 +284,8 @@ void Loop::Work::ended_badly(const Error& error, bool stopped) {
   retry_ms_ = now_ + static_cast<std::int64_t>(pause_s_ * 1000);
   // What could not be brought about so often may never be: a process that does not come.
   if (!(under_ && under_->emptying) && ++in_vain_ >= kMostInVain) {
-    stuck_ = fmt::format("change {} could not be made {} times: {}", number, in_vain_,
-                         to_string(error));
+    stuck_ =
+        fmt::format("change {} could not be made {} times: {}", number, in_vain_, to_string(error));
     in_vain_ = 0;
   }
   tell(NoticeKind::failed_change, "apply", "",

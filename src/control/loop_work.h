@@ -79,7 +79,7 @@ class Loop::Work {
   std::string services_key() const;
   // ---- changes (loop_apply.cc)
   bool bring_about();
-  void is_as_wanted();
+  bool is_as_wanted();
   void begin_cooldown();
   bool still_as_wanted() const;
   bool empty_out_gpus();
