@@ -119,11 +119,18 @@ Done Executor::enable_mig(const Step& step) {
   const Result<device::ModeChange> mode = co_await talk_.ask(question);
   if (!mode) co_return failed(mode.error());
   if (*mode == device::ModeChange::done) co_return {};
-  Error error{ErrorCode::reset_required,
-              fmt::format("MIG mode is stored and takes effect after a reset: run nvidia-smi "
-                          "--gpu-reset -i {}, then apply again",
-                          step.place.gpu),
-              fmt::format("gpu {}", step.place.gpu)};
+  std::string why = "MIG mode is stored and takes effect after a reset";
+  if (options_.allow_reset && options_.can_reset) {
+    const ResetGpu reset{step.place.gpu};
+    const Result<void> done = co_await talk_.ask(reset);
+    if (done) co_return {};
+    if (done.error().code != ErrorCode::reset_required) co_return failed(done.error());
+    why += ", and " + done.error().message;
+  }
+  Error error{
+      ErrorCode::reset_required,
+      fmt::format("{}: run nvidia-smi --gpu-reset -i {}, then apply again", why, step.place.gpu),
+      fmt::format("gpu {}", step.place.gpu)};
   co_return failed(std::move(error));
 }
 

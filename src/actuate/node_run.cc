@@ -38,8 +38,12 @@ struct Performer {
     return doors.files.write_atomic(assignment_path(doors.state_dir),
                                     assignment_json(one.assignment));
   }
-  Answer operator()(const EnableMig& one) const {
-    return doors.driver.set_mig_mode(one.gpu, true);
+  Answer operator()(const EnableMig& one) const { return doors.driver.set_mig_mode(one.gpu, true); }
+  Answer operator()(const ResetGpu& one) const {
+    if (doors.reset_gpu) return doors.reset_gpu(one.gpu);
+    return Result<void>(
+        failed({ErrorCode::reset_required, "the driver did not reset it when its mode was set",
+                fmt::format("gpu {}", one.gpu)}));
   }
   Answer operator()(const CreateInstance& one) const {
     return doors.driver.create_instance(one.gpu, one.placement);

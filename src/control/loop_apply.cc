@@ -84,11 +84,10 @@ void Loop::Work::begin_cooldown() {
   begin(memory_.made);
 }
 
-bool Loop::Work::still_as_wanted() const {
+bool Loop::Work::still_as_wanted(const actuate::Wanted& wanted) const {
   return settled_ && memory_.target->done && !told_drift_ && !verify_ &&
          settled_->state == state_ && settled_->assignment == assignment_ &&
-         settled_->target == *memory_.target && settled_->use == use_ &&
-         settled_->journal == journal_;
+         settled_->wanted == wanted && settled_->journal == journal_;
 }
 
 // True while the node is not as the target wants it, whatever is done about that.
@@ -99,13 +98,13 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
-  if (still_as_wanted()) return is_as_wanted();
-  settled_.reset();
-  const actuate::Wanted wanted = wanted_of_target(use_, *judged_, target, services_);
+  const actuate::Wanted wanted = wanted_now(target, *judged_);
+  if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
     doing_ = "no GPU can be used for services";
     return false;
   }
+  if (still_as_wanted(wanted)) return is_as_wanted();
   auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                         apply_options(world_.settings), {}, world_.catalogue);
   if (!change) {
@@ -123,7 +122,7 @@ bool Loop::Work::bring_about() {
   if (change->empty() && (target.done || promised || verify_)) {
     is_as_wanted();
     if (!names_what_is_gone(assignment_, state_))
-      settled_ = Settled{state_, assignment_, journal_, target, use_};
+      settled_ = Settled{state_, assignment_, journal_, wanted};
     return false;
   }
   if (verify_) {
@@ -167,7 +166,7 @@ bool Loop::Work::empty_out_gpus() {
   if (mode() == Mode::observe || !node_known_ || now_ < retry_ms_) return false;
   for (const OutGpu& out : memory_.out) {
     const device::GpuState* gpu = state_.find(out.uuid);
-    if (gpu == nullptr || gpu->lost || gpu->model.empty()) continue;
+    if (gpu == nullptr || gpu->lost || gpu->model.empty() || is_lent(out.uuid)) continue;
     const bool planned_with =
         memory_.target && std::ranges::count(memory_.target->gpus, out.uuid, &GpuNamed::uuid) > 0 &&
         !use_.usable.empty();
@@ -178,8 +177,8 @@ bool Loop::Work::empty_out_gpus() {
     if (empty) tries = 0;
     if (planned_with || empty || (tries >= kEmptyingTries && !may_try(out.uuid, ""))) continue;
     actuate::Wanted wanted;
-    if (memory_.target && judged())
-      wanted = wanted_of_target(use_, *judged_, *memory_.target, services_);
+    if (memory_.target && judged()) wanted = wanted_now(*memory_.target, *judged_);
+    if (waits_for_batches(wanted)) continue;
     wanted.gpus.push_back({gpu->model, gpu->uuid, {}, gpu->index});
     auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                           apply_options(world_.settings), {}, world_.catalogue);

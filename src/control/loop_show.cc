@@ -21,6 +21,7 @@ bool update(T& shown, const Now& now) {
 std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
   std::vector<ServiceNow> services;
   const double horizon = world_.settings.forecast.horizon_s;
+  const std::map<std::string, double> watts = service_watts(seen);
   for (const plan::Service& one : services_) {
     ServiceNow now;
     now.name = one.name;
@@ -56,6 +57,7 @@ std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
       ++now.segments;
       now.capacity_rps += segment.throughput_rps;
     }
+    if (const auto known = watts.find(one.name); known != watts.end()) now.watts = known->second;
     const auto told = told_.find("risk:" + one.name);
     now.at_risk = told != told_.end();
     if (now.at_risk) now.why = told->second;
@@ -112,20 +114,13 @@ void Loop::Work::show(const Seen& seen) {
   else
     changed = update(snapshot_.current, memory_.proposal ? proposed_ : nothing) || changed;
   changed = update(snapshot_.last, last_) || changed;
-  changed = update(snapshot_.batch, seen.batch) || changed;
+  const BatchNow batch = snapshot_.batch;
+  show_batches();
+  changed = !(snapshot_.batch == batch) || changed;
   changed = update(snapshot_.drifts, memory_.drifts) || changed;
   changed = update(snapshot_.changes, made_) || changed;
   changed = update(snapshot_.failed_changes, memory_.failed_changes) || changed;
   changed = update(snapshot_.doing, doing_) || changed;
-  std::vector<std::string> batch;
-  for (const GpuUse::Gpu& gpu : use_.batch) batch.push_back(gpu.uuid);
-  if (world_.settings.batch.idle && memory_.target && memory_.target->done && !under_)
-    for (const GpuUse::Gpu& gpu : use_.usable) {
-      const device::GpuState* there = state_.find(gpu.uuid);
-      if (there != nullptr && there->instances.empty()) batch.push_back(gpu.uuid);
-    }
-  batch_gpus_ = batch;
-  deeds_.batch_gpus = std::move(batch);
   if (changed) ++snapshot_.version;
   snapshot_.time_ms = now_;
 }

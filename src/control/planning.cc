@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "actuate/change.h"
 #include "base/check.h"
 #include "decide/serving.h"
 #include "verify/judge.h"
@@ -30,9 +31,12 @@ std::string fault_of(const World& world, const device::GpuState& gpu) {
   if (entry_of(world, gpu.model) == nullptr)
     return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
   if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
-  if (!gpu.mig_enabled && gpu.mig_pending)
-    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
-                       gpu.index, gpu.index);
+  if (!world.settings.allow_reset && actuate::needs_reset(gpu, world.catalogue))
+    return fmt::format(
+        "gpu {} needs a reset before MIG is on ({}nvidia-smi --gpu-reset -i {}, or "
+        "policy.allow_reset)",
+        gpu.index, gpu.mig_pending ? "" : fmt::format("nvidia-smi -i {} -mig 1, ", gpu.index),
+        gpu.index);
   return {};
 }
 
@@ -326,7 +330,8 @@ actuate::ApplyOptions apply_options(const Settings& settings) {
           .keep_foreign = settings.keep_foreign,
           .drain_timeout = Seconds{settings.drain_timeout_s},
           .rollback = false,
-          .ready_timeout = Seconds{settings.ready_timeout_s}};
+          .ready_timeout = Seconds{settings.ready_timeout_s},
+          .allow_reset = settings.allow_reset};
 }
 
 Difference difference(const std::optional<Target>& from, const Target& to) {
@@ -374,6 +379,14 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
     });
     return !stays || slices(after, one.service) < slices(before, one.service);
   });
+}
+
+bool target_uses(const Target& target, const std::string& uuid) {
+  const auto named = std::ranges::find(target.gpus, uuid, &GpuNamed::uuid);
+  return named != target.gpus.end() &&
+         std::ranges::any_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
+           return gpu.index == named->index && !gpu.instances.empty();
+         });
 }
 
 int gpus_in_use(const plan::ServingPlan& plan) {

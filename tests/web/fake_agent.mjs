@@ -404,7 +404,7 @@ function events(count) {
   }).reverse();
 }
 
-// options: {root, port, token, role, fleet options}; the answer has .port, .state, .tick(), .propose(), .stop().
+// options: {root, port, token, role, hold, fleet options}; hold(n) ends when step n + 1 may be done; the answer has .port, .state, .tick(), .propose(), .stop().
 export async function startAgent(options) {
   const state = options.state ?? fleet(options),
     next = random(99),
@@ -448,7 +448,8 @@ export async function startAgent(options) {
     state.doing = `change ${one.number} is under way`;
     for (; one.steps_done < one.change.steps.length; ++one.steps_done) {
       self.push();
-      await new Promise((resolve) => setTimeout(resolve, self.applyMs));
+      if (options.hold) await options.hold(one.steps_done);
+      else await new Promise((resolve) => setTimeout(resolve, self.applyMs));
     }
     carriedOut(state);
     one.state = "succeeded";
