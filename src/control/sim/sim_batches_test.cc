@@ -140,6 +140,10 @@ TEST(SimBatches, EveryTaskEndsOnceThoughTheAgentIsKilled) {
 TEST(SimBatches, ServicesGetLentGpusBackInTime) {
   WeeksOptions options = day_with_batch(5);
   options.days = 2;
+  options.services_text =
+      "services:\n"
+      "  - {name: day, model: resnet50, rate_rps: 4200, slo_ms: 138}\n"
+      "  - {name: night, model: bert, rate_rps: 35, slo_ms: 4294}\n";
   options.tasks_text = "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command\n";
   for (int t = 0; t < kTasksOfDay; ++t)
     options.tasks_text += fmt::format("long{},14400,14400,14400,14400,14400,work\n", t);
@@ -149,7 +153,9 @@ TEST(SimBatches, ServicesGetLentGpusBackInTime) {
   expect_each_once(with);
   int stopped = 0;
   for (const auto& [task, times] : with.begun) stopped += times - 1;
-  EXPECT_GT(stopped, 0) << "no GPU was wanted back";
+  int most = 0;
+  for (const WeeksPoint& point : with.report.line) most = std::max(most, point.gpus);
+  EXPECT_GT(stopped, 0) << "no GPU was wanted back; " << most;
   options.tasks_text.clear();
   const BatchDay without = played(options, 0);
   for (std::size_t s = 0; s < with.report.services.size(); ++s)
