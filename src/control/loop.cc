@@ -122,7 +122,10 @@ void Loop::Work::look(const Seen& seen) {
     return;
   }
   untell("read");
-  state_ = printable_state(*seen.state);
+  if (!(raw_state_ == *seen.state)) {
+    raw_state_ = *seen.state;
+    state_ = printable_state(*seen.state);
+  }
   assignment_ = *seen.assignment;
   journal_ = *seen.journal;
 }

@@ -72,6 +72,7 @@ class NodeInMemory {
   actuate::JournalState journal;
   std::map<std::string, double> rates;  // of what comes; empty: no gateway
   std::optional<Error> fault;           // of every apply
+  bool nothing_new = false;             // what is not there does not come up: its apply fails
   std::vector<std::string> violations;
   std::vector<history::Event> events;
   std::vector<LoopNotice> notices;
@@ -142,6 +143,10 @@ class NodeInMemory {
  private:
   void perform(const ApplyDeed& deed, std::int64_t now_ms) {
     ++applies;
+    if (nothing_new && makes(deed)) {
+      ended_.push_back({deed.change, failed({ErrorCode::timeout, "waited in vain", ""}), 1});
+      return;
+    }
     if (fault) {
       ended_.push_back({deed.change, failed(*fault), 1});
       return;
@@ -156,6 +161,19 @@ class NodeInMemory {
     std::ranges::sort(assignment.segments, {}, &actuate::AssignedSegment::device);
     ++assignment.revision;
     ended_.push_back({deed.change, {}, 1});
+  }
+
+  bool makes(const ApplyDeed& deed) const {
+    for (const actuate::WantedGpu& wanted : deed.wanted.gpus) {
+      const device::GpuState* gpu = state.find(wanted.uuid);
+      for (const actuate::WantedInstance& one : wanted.instances)
+        if (gpu == nullptr ||
+            std::ranges::none_of(gpu->instances, [&](const device::Instance& there) {
+              return there.start == one.start && there.profile == one.profile;
+            }))
+          return true;
+    }
+    return false;
   }
 
   void make(const actuate::WantedGpu& wanted, std::int64_t now_ms) {
@@ -389,6 +407,31 @@ TEST(Loop, TriesAFailedChangeAgainMoreSeldomEachTimeAndSaysSoOnce) {
   node.fault.reset();
   node.run(loop, now, now + kHourMs);
   EXPECT_TRUE(loop.snapshot().converged);
+}
+
+// A burst wants more, whose workers never come up; it is over long before anybody gives up. What
+// runs is enough again, and the plan is of that.
+TEST(Loop, WhatCannotBeMadeIsReplannedFromWhatRuns) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  Seen seen;
+  seen.services_file = services_text({{"a", 600}});
+  node.rates = {{"a", 300}};
+  node.step(loop, now, seen);
+  node.run(loop, now, now + 2 * kHourMs);
+  ASSERT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  const int before = node.instances();
+  node.nothing_new = true;
+  node.rates = {{"a", 2000}};
+  node.run(loop, now, now + kHourMs / 4);
+  EXPECT_FALSE(loop.snapshot().converged);
+  EXPECT_EQ(node.instances(), before);
+  node.rates = {{"a", 300}};
+  node.run(loop, now, now + 8 * kHourMs);
+  EXPECT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  EXPECT_EQ(node.instances(), before);
+  EXPECT_EQ(node.violations, std::vector<std::string>{});
 }
 
 TEST(Loop, AGpuWithAFatalXidIsTakenOutAndOneThatAProgramCausedIsNot) {

@@ -107,8 +107,9 @@ class Loop::Work {
   std::string services_key() const;
   // ---- changes (loop_apply.cc)
   bool bring_about();
-  void is_as_wanted();
-  bool still_as_wanted() const;
+  bool is_as_wanted();
+  void begin_cooldown();
+  bool still_as_wanted(const actuate::Wanted& wanted) const;
   bool empty_out_gpus();
   void watch_apply(const Seen& seen);
   void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
@@ -120,7 +121,8 @@ class Loop::Work {
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
   void show(const Seen& seen);
-  void show_services(const Seen& seen);
+  std::vector<ServiceNow> services_now(const Seen& seen) const;
+  std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
   Mode mode() const { return memory_.mode; }
 
@@ -134,7 +136,7 @@ class Loop::Work {
 
   // What was seen in this step.
   bool node_known_ = false;
-  device::NodeState state_;
+  device::NodeState state_, raw_state_;  // printable; as the driver told it
   actuate::Assignment assignment_;
   actuate::JournalState journal_;
   GpuUse use_;
@@ -176,8 +178,7 @@ class Loop::Work {
     device::NodeState state;
     actuate::Assignment assignment;
     actuate::JournalState journal;
-    Target target;
-    GpuUse use;
+    actuate::Wanted wanted;
   };
   std::optional<Settled> settled_;
   bool told_drift_ = false;              // this drift was counted
