@@ -18,6 +18,7 @@ constexpr double kLeastSavedGpcs = 2;             // that a look for gain is beg
 constexpr std::int64_t kBudgetMs = 60 * kMinuteMs;
 constexpr double kFirstTryPause = 60, kLongestTryPause = 3600;
 constexpr double kEnough = 1 + 1e-9;
+const std::optional<Target> kNoTarget;
 constexpr int kLazier = 3;  // tries for a plan with fewer moves
 
 double on_grid(double rate) {
@@ -109,8 +110,16 @@ void Loop::Work::tried(const std::string& kind, const std::string& about, double
 
 Result<Planned> Loop::Work::plan(const Want& want, std::optional<int> max_moves,
                                  bool partial) const {
+  // What cannot be brought about is no ground to plan from.
+  const std::optional<Target>& basis = stuck_.empty() ? memory_.target : kNoTarget;
+  // What batches have is left to them where the rest is enough.
+  if (const GpuUse spared = without_lent(); spared.usable.size() < use_.usable.size()) {
+    auto planned = plan_target(
+        world_, spared, {want, current_plan(spared, basis, assignment_), max_moves, false}, memo_);
+    if (planned) return planned;
+  }
   return plan_target(world_, use_,
-                     {want, current_plan(use_, memory_.target, assignment_), max_moves, partial});
+                     {want, current_plan(use_, basis, assignment_), max_moves, partial}, memo_);
 }
 
 bool Loop::Work::can_decide() {
@@ -138,6 +147,7 @@ std::string Loop::Work::must_replan() const {
                                       : fmt::format("gpu {} is not there any more", gpu.index);
   }
   if (!judge_says_.empty()) return judge_says_;
+  if (!stuck_.empty() && !memory_.proposal) return stuck_;
   if (basis->reduced.empty()) return {};
   for (const GpuUse::Gpu& gpu : use_.usable)
     if (std::ranges::count(basis->gpus, gpu.uuid, &GpuNamed::uuid) == 0)
@@ -188,6 +198,7 @@ void Loop::Work::replan_because(const std::string& cause) {
   }
   untell("must");
   judge_says_.clear();
+  stuck_.clear();
   settle_on(*planned, cause, Why::must);
 }
 
@@ -340,11 +351,11 @@ bool Loop::Work::worth_it(const Planned& planned) const {
 }
 
 std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
-  const auto verdict = judge_target(world_, use_, services_, target);
+  const auto verdict = judge_target(world_, use_, {services_, target}, memo_);
   if (!verdict) return {};
-  auto change = actuate::planned_change({state_, assignment_, journal_},
-                                        wanted_of_target(use_, *verdict, target, services_),
-                                        apply_options(world_.settings), {}, world_.catalogue);
+  auto change =
+      actuate::planned_change({state_, assignment_, journal_}, wanted_now(target, *verdict),
+                              apply_options(world_.settings), {}, world_.catalogue);
   if (!change) return {};
   return *std::move(change);
 }
@@ -432,6 +443,8 @@ void Loop::Work::adopt(Target target, const std::string& user, const std::string
   memory_.proposal.reset();
   judged_.reset();
   judge_says_.clear();
+  stuck_.clear();
+  in_vain_ = 0;
   retry_ms_ = 0;
   pause_s_ = 0;
 }
@@ -446,10 +459,12 @@ void Loop::Work::drop_proposal(const std::string& why) {
   proposed_.reset();
 }
 
-Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
+Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   Work other(world_, memory_, memory_.changes);
-  const auto parsed = forms::parse_services_file("services", services_text);
-  if (!parsed) return failed(parsed.error());
+  const bool sent = is_plan(text);
+  if (!sent)
+    if (const auto parsed = forms::parse_services_file("services", text); !parsed)
+      return failed(parsed.error());
   if (!node_known_) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   other.node_known_ = true;
   other.now_ = now_;
@@ -458,11 +473,12 @@ Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
   other.journal_ = journal_;
   other.use_ = use_;
   other.meters_ = meters_;
-  other.memory_.services = services_text;
+  if (!sent) other.memory_.services = text;
   other.load_services();
   other.meters_.begin(other.services_, meters_.known());
   const auto planned =
-      other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
+      sent ? other.given(text)
+           : other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
   if (!planned) return failed(planned.error());
   ChangeNow shown;
   shown.cause = "a preview";
