@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Writes python/partita/documents.py: a TypedDict per document, from libpartita's JSON Schemas.
+"""Writes python/partita/documents.py: a TypedDict per document, from libpartita's JSON Schemas; or
+agent_documents.py, from the OpenAPI document of an agent (GET /v1/openapi.json).
 
 usage: PARTITA_LIBRARY=build/release/libpartita.so.0 tools/make_python_types.py [OUTPUT]
+       tools/make_python_types.py --api openapi.json [OUTPUT]
 """
+import json
+import keyword
 import pathlib
 import runpy
 import sys
@@ -16,6 +20,15 @@ tools/make_python_types.py, and compared with the library by a test."""
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
+API_HEAD = '''"""The documents of an agent's API as types: what its OpenAPI document says. Written by
+tools/make_python_types.py, and compared with an agent by a test."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from partita.documents import ServingPlan
+
+'''
+REFERENCE = "#/components/schemas/"
 WORDS = {"number": "float", "integer": "int", "string": "str", "boolean": "bool",
          "null": "None"}
 
@@ -36,11 +49,18 @@ def wrapped(line):
 class Types:
     """Classes in the order in which they are needed."""
 
-    def __init__(self):
+    def __init__(self, known=()):
         self.classes = {}
+        self.known = set(known)  # documents that are types elsewhere
+        self.made = {}           # classes by what they say, where the same may be said twice
 
     def of(self, schema, name):
         """The type of a value; a class of that name where it is an object with known keys."""
+        if "$ref" in schema:
+            return schema["$ref"].removeprefix(REFERENCE)
+        document = schema.get("properties", {}).get("kind", {}).get("const")
+        if document in self.known:
+            return document
         if "const" in schema:
             return f"Literal[{schema['const']!r}]".replace("'", '"')
         if "enum" in schema:
@@ -52,6 +72,10 @@ class Types:
         if kind == "array":
             return f"list[{self.of(schema.get('items', {}), name)}]"
         if kind == "object" and schema.get("properties"):
+            said = json.dumps({**schema, "description": ""}, sort_keys=True)
+            if self.known and said in self.made:
+                return self.made[said]
+            self.made[said] = name
             self.add(schema, name)
             return name
         return WORDS.get(kind, "dict[str, Any]" if kind == "object" else "Any")
@@ -65,6 +89,12 @@ class Types:
             about = value.get("description")
             lines += [f"    # {line}\n" for line in textwrap.wrap(about or "", 94)]
             lines.append(wrapped(f"    {key}: {said}\n"))
+        if any(keyword.iskeyword(key) for key in schema["properties"]):
+            lines = [line if line.startswith("    #") else
+                     '    "' + line.lstrip().replace(": ", '": ', 1).replace("\n", ",\n")
+                     for line in lines]
+            self.classes[name] = (f'{name} = TypedDict("{name}", {{\n' + "".join(lines) + "})\n")
+            return
         self.classes[name] = f"class {name}(TypedDict):\n" + "".join(lines)
 
 
@@ -75,7 +105,31 @@ def text(schema_of):
     return HEAD + "".join(f"\n{one}\n" for one in types.classes.values()).rstrip("\n") + "\n"
 
 
-def main(output=SOURCE / "python/partita/documents.py"):
+def api_text(document):
+    """The types of an OpenAPI document's schemas, those that others name first."""
+    schemas = document["components"]["schemas"]
+    types = Types(known=("ServingPlan",))
+
+    def add(name):
+        if name in types.classes or name in types.known:
+            return
+        for other in schemas:
+            if other != name and f'"{REFERENCE}{other}"' in json.dumps(schemas[name]):
+                add(other)
+        types.add(schemas[name], name)
+
+    for name in schemas:
+        add(name)
+    return API_HEAD + "".join(f"\n{one}\n" for one in types.classes.values()).rstrip("\n") + "\n"
+
+
+def main(*arguments):
+    if arguments[:1] == ("--api",):
+        said = api_text(json.loads(pathlib.Path(arguments[1]).read_text("utf-8")))
+        output = (arguments[2:] or (SOURCE / "python/partita/agent_documents.py",))[0]
+        pathlib.Path(output).write_text(said, encoding="utf-8")
+        return
+    output = arguments[0] if arguments else SOURCE / "python/partita/documents.py"
     library = runpy.run_path(str(SOURCE / "python/partita/_library.py"))
     said = text(lambda kind: library["call"]("schema", {"kind": kind}, {}))
     pathlib.Path(output).write_text(said, encoding="utf-8")

@@ -16,6 +16,7 @@
 #include "drivers/nvml_mig/nvml_functions.h"
 #include "drivers/sim/figures.h"
 #include "drivers/sim/shared_machine.h"
+#include "event_sets.h"
 #include "gpm_samples.h"
 #include "handles.h"
 
@@ -54,6 +55,7 @@ class Library {
   Handles handles;
   RealClock clock;
   GpmSamples gpm;
+  EventSets event_sets;
 
   // Whether this process looked at the processes of this computer a moment ago; if not, it is
   // about to.

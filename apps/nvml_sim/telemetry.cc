@@ -17,7 +17,7 @@ constexpr unsigned kThresholds = 8;
 constexpr unsigned kPState0 = 0;
 constexpr unsigned long long kThrottleKnown = 0x1FF;
 constexpr unsigned kFieldEcc = 1, kFieldEccPending = 2;
-constexpr unsigned kFieldRemapped = 142, kFieldRemappedLast = 145;
+constexpr unsigned kFieldRemapped = 142, kFieldRowsPending = 144, kFieldRemappedLast = 145;
 
 struct Bytes {
   unsigned long long total = 0, reserved = 0;
@@ -137,6 +137,12 @@ void fill(const Target& target, const SimPower& power, abi::FieldValue& value) {
     }
   } else if (value.field == kFieldEcc || value.field == kFieldEccPending) {
     value.value.word = 1;
+  } else if (value.field == abi::kFieldRecoveryAction) {
+    value.value.word = static_cast<unsigned>(target.gpu.health.recovery);
+  } else if (value.field == kFieldRowsPending) {
+    value.value.word = target.gpu.health.rows_pending ? 1 : 0;
+  } else if (value.field == kFieldRemappedLast) {
+    value.value.word = target.gpu.health.rows_failed ? 1 : 0;
   } else if (value.field < kFieldRemapped || value.field > kFieldRemappedLast) {
     value.result = Return::not_supported;
   }
@@ -357,8 +363,12 @@ Return nvmlDeviceGetEccMode(Device device, unsigned* current, unsigned* pending)
   });
 }
 Return nvmlDeviceGetDefaultEccMode(Device device, unsigned* on) { return number(device, on, 1); }
-Return nvmlDeviceGetTotalEccErrors(Device device, unsigned, unsigned, unsigned long long* errors) {
-  return number(device, errors, 0);
+Return nvmlDeviceGetTotalEccErrors(Device device, unsigned kind, unsigned,
+                                   unsigned long long* errors) {
+  return on_gpu(device, given(errors), [&](const Target& target) {
+    return answer(errors,
+                  kind == abi::kUncorrectedErrors ? target.gpu.health.uncorrected_errors : 0);
+  });
 }
 Return nvmlDeviceGetMemoryErrorCounter(Device device, unsigned, unsigned, unsigned,
                                        unsigned long long* errors) {
@@ -372,8 +382,10 @@ Return nvmlDeviceGetRetiredPagesPendingStatus(Device device, unsigned* pending) 
 }
 Return nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* uncorrected,
                                  unsigned* pending, unsigned* failed_) {
-  return on_gpu(device, given(corrected, uncorrected, pending, failed_), [&](const Target&) {
-    *corrected = *uncorrected = *pending = *failed_ = 0;
+  return on_gpu(device, given(corrected, uncorrected, pending, failed_), [&](const Target& target) {
+    *corrected = *uncorrected = 0;
+    *pending = target.gpu.health.rows_pending ? 1 : 0;
+    *failed_ = target.gpu.health.rows_failed ? 1 : 0;
     return Return::success;
   });
 }

@@ -1,7 +1,10 @@
 """The demo as a script, cell by cell: plan services, check and simulate the plan, see what a judge
-says to a broken one, ask what more traffic would do, schedule a batch.
+says to a broken one, ask what more traffic would do, schedule a batch, ask an agent.
 
     PARTITA_LIBRARY=build/release/libpartita.so.0 PYTHONPATH=python python3 python/examples/demo.py
+
+The words behind it: the data folder, a file for the plan, and an agent's place, as in
+`demo.py data plan.json unix:/run/partita/api.sock`.
 """
 
 # %% What there is: services, what models were measured to do, jobs. Run it in the repository, or
@@ -59,3 +62,18 @@ print(f"\n{len(schedule['tasks'])} tasks end after {schedule['makespan_s']:.2f} 
 if len(sys.argv) > 2:
     partita.write(sys.argv[2], plan)
     assert partita.read(sys.argv[2], "ServingPlan") == plan
+
+# %% An agent, where there is one: what it does, what it would do for other services.
+if len(sys.argv) > 3:
+    agent = partita.Client(sys.argv[3])
+    state = agent.state()
+    print(f"\nthe agent of {state['node']} ({state['mode']}): {state['doing']}")
+    for service in state["services"]:
+        print(f"  {service['name']:12} planned for {service['planned_rps']:g} req/s, "
+              f"{service['segments']} instances")
+    change = agent.preview(agent.services())
+    print("the same services, planned anew:", *change["explanation"][:3], sep="\n  ")
+    for event in agent.history(most=3, documents=False)["events"]:
+        print(f"  {event['kind']} by {event['user']}: {event['cause'] or event['detail']}")
+    newest = next(agent.events())  # and then whenever it has changed
+    print(f"version {newest['version']} of its state")

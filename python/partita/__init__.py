@@ -9,15 +9,26 @@ An input is a path (pathlib.Path) to a file or folder, a text, or a document (a 
 out is a dict with a type of its own (partita.documents), the same as the command of that name
 prints with --format json. Wrong inputs raise BadInput, whose `context` names FILE:LINE; a problem
 without solution raises Infeasible, whose `reasons` say why. All functions are pure and may be
-called from several threads; see docs/python.md."""
+called from several threads; see docs/python.md.
 
+    with an agent on this node or another:
+
+    agent = partita.Client("https://node1:8123", token=...)
+    print(agent.state()["doing"])
+
+A Client has a method per call of the agent's API and needs no library."""
+
+from partita._client import ApiError, Client, NoAnswer
 from partita._functions import (gpus, plan, schedule, schema, simulate, verify, verify_schedule)
 from partita._library import BadInput, Infeasible, PartitaError, version
 from partita._reading import read, write
+from partita.agent_documents import (AgentChange, AgentState, Health, History, Latest, NodeState,
+                                     Receipt, Series, Version)
 from partita.documents import (BatchSchedule, Refusal, ServingPlan, ServingReport, Verdict)
 
 __all__ = [
-    "BadInput", "BatchSchedule", "Infeasible", "PartitaError", "Refusal", "ServingPlan",
-    "ServingReport", "Verdict", "gpus", "plan", "read", "schedule", "schema", "simulate", "verify",
-    "verify_schedule", "version", "write",
+    "AgentChange", "AgentState", "ApiError", "BadInput", "BatchSchedule", "Client", "Health",
+    "History", "Infeasible", "Latest", "NoAnswer", "NodeState", "PartitaError", "Receipt",
+    "Refusal", "Series", "ServingPlan", "ServingReport", "Verdict", "Version", "gpus", "plan",
+    "read", "schedule", "schema", "simulate", "verify", "verify_schedule", "version", "write",
 ]

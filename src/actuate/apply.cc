@@ -45,8 +45,13 @@ Result<Assignment> read_assignment(Files& files, const std::string& state_dir) {
 Result<Change> planned_change(const Known& known, const Wanted& wanted, const ApplyOptions& options,
                               const std::vector<std::string>& gpu_uuids,
                               const hw::Catalogue& catalogue) {
-  const ChangeOptions how{options.min_available, options.keep_foreign, known.journal.owned,
-                          known.journal.intended, gpu_uuids};
+  const ChangeOptions how{options.min_available,
+                          options.keep_foreign,
+                          known.journal.owned,
+                          known.journal.intended,
+                          gpu_uuids,
+                          options.allow_reset,
+                          options.can_reset};
   Result<Change> change = plan_change(known.state, known.assignment, wanted, catalogue, how);
   if (change) forget_leaving(known.journal, *change);
   return change;

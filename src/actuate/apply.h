@@ -33,6 +33,9 @@ struct Doors {
   Processes* processes = nullptr;
   // Asked often: should what is being done end?
   std::function<bool()> interrupted = {};
+  // Resets a GPU that nothing runs on, so that its MIG mode comes in force; empty: only the driver
+  // itself does that, where it does.
+  std::function<Result<void>(int gpu)> reset_gpu = {};
 };
 std::string journal_path(const std::string& state_dir);
 std::string assignment_path(const std::string& state_dir);
@@ -47,6 +50,12 @@ struct ApplyOptions {
   // How long a started segment may take until a process holds its device; 0: nobody waits for it.
   // Where a gateway runs: until it has all of the segment's workers ready; 0: kGatewayReadyTimeout.
   Seconds ready_timeout{0};
+  // Whether MIG mode may be turned on where that takes a reset of the GPU (Ampere); else such a
+  // change is refused before anything is touched.
+  bool allow_reset = true;
+  // Whether there is somebody who resets: Doors::reset_gpu, or a driver that does so when the mode
+  // is set. Then a mode that waits for a reset is brought in force, where resets are allowed.
+  bool can_reset = false;
 };
 
 using ApplyObserver = std::function<void(const ApplyEvent&)>;

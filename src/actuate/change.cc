@@ -79,8 +79,7 @@ class Planner {
     gpus_.push_back(&gpu);
     std::vector<const WantedInstance*> missing;
     if (wanted >= 0) {
-      for (const WantedInstance& one : wanted_.gpus[at(wanted)].instances)
-        missing.push_back(&one);
+      for (const WantedInstance& one : wanted_.gpus[at(wanted)].instances) missing.push_back(&one);
     }
     layout_.add_gpu(&model, gpu.mig_enabled || !missing.empty());
     if (!gpu.mig_enabled && !missing.empty()) {
@@ -335,13 +334,23 @@ class Planner {
       if (!one.segment.service.empty()) continue;
       for (const device::Holder& holder : one.holders) change_.blockers.push_back({one, holder});
     }
+    // A GPU whose MIG mode changes may have no client at all.
+    for (const Step& step : change_.steps) {
+      if (step.kind != Step::Kind::enable_mig) continue;
+      for (const device::Holder& holder : state_.find(step.place.gpu_uuid)->holders) {
+        Present whole;
+        whole.place = step.place;
+        whole.uuid = step.place.gpu_uuid;
+        change_.blockers.push_back({whole, holder});
+      }
+    }
   }
 
   const device::NodeState& state_;
   const Wanted& wanted_;
   const ChangeOptions& options_;
   std::set<std::string> owned_;
-  std::set<std::string> ran_;  // services that have a segment somewhere
+  std::set<std::string> ran_;                // services that have a segment somewhere
   std::map<std::string, Segment> segments_;  // by MIG device
   std::map<std::string, int> gpcs_;          // by profile
   LayoutState layout_;
@@ -355,7 +364,14 @@ class Planner {
 
 }  // namespace
 
+bool needs_reset(const device::GpuState& gpu, const hw::Catalogue& catalogue) {
+  if (gpu.mig_enabled || !gpu.mig_capable) return false;
+  const hw::GpuModel* model = catalogue.find(gpu.model);
+  return gpu.mig_pending || (model != nullptr && model->architecture == "ampere");
+}
+
 std::string to_string(const Place& place) {
+  if (place.profile.empty()) return fmt::format("gpu {}", place.gpu);
   return fmt::format("gpu {} {} at {}", place.gpu, place.profile, place.start);
 }
 

@@ -135,7 +135,10 @@ struct ChangeOptions {
   std::vector<Place> intended;     // places where Partita was creating something when it stopped
   std::vector<std::string>
       gpu_uuids;  // a matching decided earlier, per wanted GPU; empty: decide now
+  bool allow_reset = true, can_reset = false;  // see ApplyOptions
 };
+// Whether MIG can be turned on there only by a reset: Ampere, or a mode that waits for one.
+bool needs_reset(const device::GpuState& gpu, const hw::Catalogue& catalogue);
 
 // The change from what was read to what is wanted. Refused: GPUs of the wanted model missing (the
 // node has others: bad_input; too few: infeasible), a GPU that needs a reset to turn MIG on

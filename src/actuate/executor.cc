@@ -48,6 +48,7 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
   waited_in_vain_ = false;
   for (const device::GpuState& gpu : state.gpus) {
     models_[gpu.index] = gpu.model;
+    if (gpu.lost) continue;  // what was there may come back, nobody knows when
     for (const device::Instance& one : gpu.instances) {
       there_[{gpu.index, one.start, one.profile}] = {one.gi_id, one.compute};
     }
@@ -118,11 +119,18 @@ Done Executor::enable_mig(const Step& step) {
   const Result<device::ModeChange> mode = co_await talk_.ask(question);
   if (!mode) co_return failed(mode.error());
   if (*mode == device::ModeChange::done) co_return {};
-  Error error{ErrorCode::reset_required,
-              fmt::format("MIG mode is stored and takes effect after a reset: run nvidia-smi "
-                          "--gpu-reset -i {}, then apply again",
-                          step.place.gpu),
-              fmt::format("gpu {}", step.place.gpu)};
+  std::string why = "MIG mode is stored and takes effect after a reset";
+  if (options_.allow_reset && options_.can_reset) {
+    const ResetGpu reset{step.place.gpu};
+    const Result<void> done = co_await talk_.ask(reset);
+    if (done) co_return {};
+    if (done.error().code != ErrorCode::reset_required) co_return failed(done.error());
+    why += ", and " + done.error().message;
+  }
+  Error error{
+      ErrorCode::reset_required,
+      fmt::format("{}: run nvidia-smi --gpu-reset -i {}, then apply again", why, step.place.gpu),
+      fmt::format("gpu {}", step.place.gpu)};
   co_return failed(std::move(error));
 }
 
@@ -217,7 +225,14 @@ std::string Executor::missing(const GatewayState& gateway) const {
   return {};
 }
 
-// Whether it would leave less than is to stay up, and more is yet to come.
+bool Executor::is_there(const std::string& device) const {
+  return std::ranges::any_of(there_, [&](const auto& one) {
+    return std::ranges::count(one.second.compute, device, &device::ComputeInstance::uuid) > 0;
+  });
+}
+
+// Whether it would leave less than is to stay up, and more is yet to come: segments on a GPU that
+// is lost, or on devices that are gone, do not come.
 std::string Executor::too_little(const GatewayState& gateway, const Step& stopping) const {
   const std::string& service = stopping.segment.service;
   const auto told = std::ranges::find(gateway.services, service, &GatewayService::name);
@@ -226,7 +241,7 @@ std::string Executor::too_little(const GatewayState& gateway, const Step& stoppi
   double ready = 0, going = 0;
   bool all = true;
   for (const AssignedSegment& one : book_.assignment.segments) {
-    if (one.service != service) continue;
+    if (one.service != service || !is_there(one.device)) continue;
     const bool goes =
         std::ranges::count(now.compute, one.device, &device::ComputeInstance::uuid) > 0;
     const bool up = ready_on(gateway, one);

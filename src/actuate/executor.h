@@ -64,6 +64,7 @@ class Executor {
   // stopped (none: null).
   Done confirm(const Step* stopping);
   std::string missing(const GatewayState& gateway) const;
+  bool is_there(const std::string& device) const;
   std::string too_little(const GatewayState& gateway, const Step& stopping) const;
   // The services keep what they have: segments that were stopped go back to the devices that are
   // still there.

@@ -98,17 +98,26 @@ Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wan
   return gpu_of;
 }
 
-Result<void> usable(const device::GpuState& gpu, const WantedGpu& wanted) {
+Result<void> usable(const device::GpuState& gpu, const WantedGpu& wanted,
+                    const hw::Catalogue& catalogue, const ChangeOptions& options) {
   const std::string name = fmt::format("gpu {}", gpu.index);
   if (wanted.instances.empty() || gpu.mig_enabled) return {};
   if (!gpu.mig_capable) {
     return failed({ErrorCode::not_supported, gpu.name + " cannot be cut into instances", name});
   }
-  if (!gpu.mig_pending) return {};
-  return failed({ErrorCode::reset_required,
-                 "MIG mode is on but not in force: reset the GPU (nvidia-smi --gpu-reset -i " +
-                     std::to_string(gpu.index) + ") or reboot, then apply again",
-                 name});
+  if (gpu.mig_pending && !(options.allow_reset && options.can_reset))
+    return failed({ErrorCode::reset_required,
+                   "MIG mode is on but not in force: reset the GPU (nvidia-smi --gpu-reset -i " +
+                       std::to_string(gpu.index) + ") or reboot, then apply again",
+                   name});
+  if (options.allow_reset || !needs_reset(gpu, catalogue)) return {};
+  return failed(
+      {ErrorCode::reset_required,
+       fmt::format("MIG is turned on only by a reset of the GPU, which ends whatever runs "
+                   "on it: allow it (--allow-reset, policy.allow_reset of the agent), or "
+                   "run nvidia-smi -i {} -mig 1 and nvidia-smi --gpu-reset -i {}",
+                   gpu.index, gpu.index),
+       name});
 }
 
 }  // namespace
@@ -159,7 +168,8 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
           fmt::format("gpu {}", w),
           fmt::format("{} is wanted, {} is a {}", wanted.gpus[w].model, gpu.uuid, gpu.model));
     }
-    if (auto fine = usable(gpu, wanted.gpus[w]); !fine) return failed(fine.error());
+    if (auto fine = usable(gpu, wanted.gpus[w], catalogue, options); !fine)
+      return failed(fine.error());
   }
   return gpu_of;
 }

@@ -74,4 +74,16 @@ Result<void> run_hook(const HookDoors& doors, const Hook& hook,
   }
 }
 
+Result<void> with_hooks(const HookRound& round, const std::function<Result<void>()>& work) {
+  Result<void> outcome;
+  for (const std::string& name : round.before) {
+    if (outcome) outcome = round.run(name, "before");
+  }
+  if (outcome) outcome = work();
+  for (const std::string& name : round.after) {
+    if (auto ran = round.run(name, "after"); !ran) round.say(to_string(ran.error()));
+  }
+  return outcome;
+}
+
 }  // namespace partita::actuate

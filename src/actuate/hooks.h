@@ -47,4 +47,13 @@ struct HookDoors {
 Result<void> run_hook(const HookDoors& doors, const Hook& hook,
                       const std::map<std::string, std::string>& environment);
 
+// Runs the hooks `before` in order and, when none of them failed, `work`; then all hooks `after`,
+// whatever came of it. What a hook afterwards fails with goes to `say`.
+struct HookRound {
+  const std::vector<std::string>&before, &after;  // names
+  std::function<Result<void>(const std::string& name, const char* phase)> run;
+  std::function<void(const std::string& sentence)> say;
+};
+Result<void> with_hooks(const HookRound& round, const std::function<Result<void>()>& work);
+
 }  // namespace partita::actuate

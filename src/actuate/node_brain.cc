@@ -28,12 +28,11 @@ bool worth_retrying(ErrorCode code) {
 }
 
 Error blocked(const std::vector<Blocker>& blockers, bool untouched) {
-  std::string text = "processes without a segment hold instances that must be destroyed:";
+  std::string text = "processes without a segment hold what must be destroyed or reset:";
   for (const Blocker& one : blockers) {
-    text += fmt::format(" pid {}{} on gpu {} {} at {} ({});", one.holder.pid,
+    text += fmt::format(" pid {}{} on {} ({});", one.holder.pid,
                         one.holder.name.empty() ? "" : " (" + one.holder.name + ")",
-                        one.instance.place.gpu, one.instance.place.profile,
-                        one.instance.place.start, one.instance.uuid);
+                        to_string(one.instance.place), one.instance.uuid);
   }
   return {ErrorCode::in_use, text + (untouched ? " nothing was changed" : " nothing else is done"),
           "node"};
@@ -171,9 +170,9 @@ class NodeBrain::Work {
     if (!adopted) co_return adopted;
     if (report_.resumed) co_return co_await note_matching();
     if (change_.empty() && !book_.journal.pending()) co_return {};
-    const Record record = BeginRecord{book_.journal.transactions + 1, wanted_,
-                                      wanted_of(state_, book_.assignment), gpu_uuids_,
-                                      options_.rollback};
+    const Record record =
+        BeginRecord{book_.journal.transactions + 1, wanted_, wanted_of(state_, book_.assignment),
+                    gpu_uuids_, options_.rollback};
     co_return co_await book_.note(record);
   }
 
@@ -282,8 +281,7 @@ class NodeBrain::Work {
     const std::string reason = made ? "" : to_string(made.error());
     talk().tell({ApplyEvent::Kind::end, &change_, 0, reason});
     if (!book_.journal.pending()) co_return {};
-    const Record record =
-        EndRecord{book_.journal.transactions, made ? "done" : "failed", reason};
+    const Record record = EndRecord{book_.journal.transactions, made ? "done" : "failed", reason};
     co_return co_await book_.note(record);
   }
 

@@ -57,6 +57,10 @@ struct EnableMig {
   using Gives = device::ModeChange;
   int gpu = 0;
 };
+struct ResetGpu {
+  using Gives = void;
+  int gpu = 0;
+};
 struct CreateInstance {
   using Gives = int;
   int gpu = 0;
@@ -86,8 +90,8 @@ struct AskGateway {
   using Gives = GatewaySeen;
 };
 
-using Question = std::variant<Look, Note, Assign, EnableMig, CreateInstance, CreateCompute,
-                              DestroyCompute, DestroyInstance, AskUsers, AskGateway>;
+using Question = std::variant<Look, Note, Assign, EnableMig, ResetGpu, CreateInstance,
+                              CreateCompute, DestroyCompute, DestroyInstance, AskUsers, AskGateway>;
 using Answer = std::variant<Result<void>, Result<Seen>, Result<device::ModeChange>, Result<int>,
                             Result<device::ComputeInstance>, Result<Users>, Result<GatewaySeen>>;
 

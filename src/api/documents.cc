@@ -139,19 +139,32 @@ const char* state_after(const history::Event& event) {
 bool is_json(const std::string& text) { return parse_document("document.json", text).has_value(); }
 
 constexpr std::string_view kNodeState = R"({
-  "title": "NodeState", "type": "object", "required": ["api_version", "kind", "gpus"],
+  "title": "NodeState", "type": "object",
+  "required": ["api_version", "kind", "driver", "driver_version", "gpus"],
   "properties": {
     "api_version": {"const": "partita/v1"}, "kind": {"const": "NodeState"},
+    "driver": {"type": ["string", "null"]}, "driver_version": {"type": ["string", "null"]},
     "gpus": {"type": "array", "maxItems": 1000000, "items": {
       "type": "object", "required": ["index", "uuid", "model", "mig_enabled", "instances"],
       "properties": {
-        "index": {"type": "integer", "minimum": 0}, "uuid": {"type": "string"},
-        "model": {"type": "string"}, "mig_enabled": {"type": "boolean"},
+        "index": {"type": "integer", "minimum": 0}, "uuid": {"type": ["string", "null"]},
+        "name": {"type": ["string", "null"]}, "model": {"type": ["string", "null"]},
+        "pci_device_id": {"type": ["string", "null"]},
+        "memory_mib": {"type": "number", "minimum": 0},
+        "mig_capable": {"type": "boolean"}, "mig_enabled": {"type": "boolean"},
+        "mig_pending": {"type": "boolean"}, "lost": {"type": "boolean"},
+        "holders": {"type": "array", "maxItems": 1000000, "items": {"type": "object"}},
         "instances": {"type": "array", "maxItems": 64, "items": {
           "type": "object", "required": ["profile", "start"],
           "properties": {"profile": {"type": "string"}, "start": {"type": "integer"},
-            "gi_id": {"type": "integer"}, "uuid": {"type": "string"},
-            "busy": {"type": "boolean"}, "service": {"type": "string"}}}}}}}}
+            "size": {"type": "integer"}, "gpcs": {"type": "integer"},
+            "profile_id": {"type": "integer"}, "gi_id": {"type": "integer"},
+            "uuid": {"type": ["string", "null"]}, "busy": {"type": "boolean"},
+            "compute": {"type": "array", "maxItems": 64, "items": {"type": "object"}},
+            "holders": {"type": "array", "maxItems": 1000000, "items": {"type": "object"}},
+            "service": {"type": "string"}, "batch": {"type": "integer"},
+            "processes": {"type": "integer"}}}}}}},
+    "unfinished": {"type": "object"}}
 })";
 
 constexpr std::string_view kChange = R"({
@@ -164,6 +177,11 @@ constexpr std::string_view kChange = R"({
     "destroy": {"type": "array", "maxItems": 100000, "items": {"type": "object"}},
     "create": {"type": "array", "maxItems": 100000, "items": {"type": "object"}},
     "move": {"type": "array", "maxItems": 100000, "items": {"type": "object"}},
+    "reassign": {"type": "array", "maxItems": 100000, "items": {"type": "object"}},
+    "temporary": {"type": "array", "maxItems": 100000, "items": {"type": "object"}},
+    "blockers": {"type": "array", "maxItems": 1000000, "items": {"type": "object"}},
+    "explanation": {"type": "array", "maxItems": 1000000, "items": {"type": "string"}},
+    "changes": {"type": "object"}, "kept_gpcs": {"type": "integer"},
     "steps": {"type": "array", "maxItems": 1000000, "items": {"type": "object"}},
     "affected_services": {"type": "array", "maxItems": 1000000, "items": {"type": "object"}},
     "predicted_s": {"type": "number", "minimum": 0}}

@@ -53,6 +53,19 @@ double steady(const ServiceForecast& known) {
 
 double scale_of(const ServiceForecast& known, double rate) { return rate + steady(known); }
 
+// `k` is steady(known), which looks at the whole shape.
+Forecast forecast_with(const ServiceForecast& known, double k, std::int64_t time_ms) {
+  const Shaped shape = shaped(known, time_ms);
+  double rate = shape.rate;
+  if (known.last_ms > 0) {
+    const bool alike = shape.learned == shaped(known, known.last_ms).learned;
+    rate = alike ? (shape.rate + k) * (known.level + k) / (known.expected + k) - k : known.level;
+  }
+  rate = std::max(rate, 0.0);
+  const double scale = rate + k;
+  return {rate, std::max(rate - known.below * scale, 0.0), rate + known.above * scale};
+}
+
 // One quarter of an hour is over.
 void close_slot(ServiceForecast& known, const ForecastSettings& settings) {
   if (known.slot_count >= kFewestRates) {
@@ -122,23 +135,15 @@ ServiceForecast learned(ServiceForecast known, const MeasuredRate& measured,
 }
 
 Forecast forecast_at(const ServiceForecast& known, std::int64_t time_ms) {
-  const Shaped shape = shaped(known, time_ms);
-  double rate = shape.rate;
-  if (known.last_ms > 0) {
-    const double k = steady(known);
-    const bool alike = shape.learned == shaped(known, known.last_ms).learned;
-    rate = alike ? (shape.rate + k) * (known.level + k) / (known.expected + k) - k : known.level;
-  }
-  rate = std::max(rate, 0.0);
-  const double scale = scale_of(known, rate);
-  return {rate, std::max(rate - known.below * scale, 0.0), rate + known.above * scale};
+  return forecast_with(known, steady(known), time_ms);
 }
 
 Forecast highest_until(const ServiceForecast& known, std::int64_t now_ms, std::int64_t until_ms) {
-  Forecast highest = forecast_at(known, until_ms);
+  const double k = steady(known);
+  Forecast highest = forecast_with(known, k, until_ms);
   const std::int64_t step = 5 * kMinuteMs;
   for (std::int64_t time = now_ms; time < until_ms; time += step) {
-    const Forecast one = forecast_at(known, time);
+    const Forecast one = forecast_with(known, k, time);
     if (one.high > highest.high) highest = one;
   }
   return highest;

@@ -22,10 +22,13 @@
 #include "actuate/wanted.h"
 #include "actuate/workers_state.h"
 #include "base/result.h"
+#include "control/batch.h"
 #include "control/memory.h"
+#include "control/power_split.h"
 #include "control/request.h"
 #include "control/settings.h"
 #include "control/snapshot.h"
+#include "device/health.h"
 #include "device/node_state.h"
 #include "history/event.h"
 #include "hw/catalogue.h"
@@ -60,18 +63,7 @@ struct ServiceLoad {
   bool operator==(const ServiceLoad&) const = default;
 };
 
-// What a GPU said of its health since the step before.
-struct HealthEvent {
-  enum class Kind : std::uint8_t {
-    xid,    // code: the driver's number
-    ecc,    // an error that could not be corrected; code: how many so far
-    reset,  // the GPU was reset, or the node has booted: earlier errors are over
-  };
-  std::string gpu_uuid;
-  Kind kind = Kind::xid;
-  int code = 0;
-  bool operator==(const HealthEvent&) const = default;
-};
+using device::HealthEvent;
 
 // The apply of the last ApplyDeed is over, as actuate::apply said. `interrupted`: because of
 // stop_apply. Steps that it ended before are in Seen::apply_steps.
@@ -79,6 +71,12 @@ struct ApplyEnd {
   long change = 0;
   Result<void> outcome;
   double took_s = 0;
+};
+
+// What came of a PowerDeed.
+struct PowerEnd {
+  std::string uuid;
+  Result<void> outcome;
 };
 
 struct Seen {
@@ -91,13 +89,17 @@ struct Seen {
   bool gateway = false;  // one runs; without it rates are not known
   std::vector<ServiceLoad> loads = {};
   std::vector<actuate::WorkerRecord> workers = {};  // as the supervisor wrote them
-  std::vector<HealthEvent> health = {};
+  std::vector<HealthEvent> health = {};             // what GPUs said since the step before
+  std::string boot = {};  // which boot of the node this is; another one ends errors; empty: unknown
   std::vector<Asked> asked = {};
   // The text of the services file whenever it is read; the loop sees whether it has changed.
   std::optional<std::string> services_file = {};
   std::size_t apply_steps = 0;  // of the apply under way: steps that are done
   std::vector<ApplyEnd> ended = {};
-  BatchNow batch = {};  // what the runner makes of the batches
+  std::vector<PowerBoard> power = {};  // with policy.power: of the boards that say it
+  std::vector<PowerEnd> power_ends = {};
+  // Runs of batches as whoever carries them out sees them; nothing: nobody does.
+  std::optional<std::vector<BatchRunNow>> batches = {};
 };
 
 // ---- what is done ----
@@ -133,10 +135,11 @@ struct LoopNotice {
   bool operator==(const LoopNotice&) const = default;
 };
 
-// A batch for the GPUs of `gpus`, which no service uses from now on.
-struct BatchDeed {
-  std::string tasks;  // text of a tasks file
-  std::string user;
+// The power limit of a board. One that fails ends those after it in the same step.
+struct PowerDeed {
+  int gpu = 0;
+  std::string uuid;
+  double watts = 0, before = 0;
 };
 
 struct Deeds {
@@ -146,8 +149,10 @@ struct Deeds {
   std::vector<Reply> replies;  // one per Seen::asked, in its order
   bool stop_apply = false;     // interrupt the apply under way; its ApplyEnd follows
   std::optional<ApplyDeed> apply;
+  // The runs that shall be under way, all of them at every step: one that is not known is begun or
+  // gone on with, one that is over and named no more is forgotten.
   std::vector<BatchDeed> batches;
-  std::vector<std::string> batch_gpus;  // UUIDs that batches may use from now on
+  std::vector<PowerDeed> power;  // in this order
   std::vector<LoopNotice> notify;
   std::int64_t next_look_ms = 0;  // look again then at the latest, and when something happens
 };
@@ -167,9 +172,9 @@ class Loop {
   const Snapshot& snapshot() const;
   const AgentMemory& memory() const;
 
-  // What would be planned for these services with what was seen last; changes nothing. bad_input
-  // with FILE:LINE, infeasible.
-  Result<ChangeNow> preview(const std::string& services_text) const;
+  // What would be planned for these services with what was seen last, or what this plan would
+  // change if it was sent; changes nothing. bad_input with FILE:LINE, infeasible.
+  Result<ChangeNow> preview(const std::string& text) const;
 
  private:
   class Work;

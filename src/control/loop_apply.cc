@@ -10,6 +10,7 @@ namespace partita::control {
 namespace {
 
 constexpr int kEmptyingTries = 3;  // of a GPU with errors; later ones come seldom
+constexpr int kMostInVain = 3;     // attempts at a plan before another one is made
 
 bool is_ours(const actuate::JournalState& journal, const actuate::Assignment& assignment,
              const device::Instance& instance) {
@@ -33,7 +34,7 @@ bool names_what_is_gone(const actuate::Assignment& assignment, const device::Nod
 
 const std::optional<plan::Judged<plan::ServingPlan>>& Loop::Work::judged() {
   if (judged_ || !memory_.target) return judged_;
-  auto verdict = judge_target(world_, use_, services_, *memory_.target);
+  auto verdict = judge_target(world_, use_, {services_, *memory_.target}, memo_);
   if (verdict) {
     judged_ = *std::move(verdict);
   } else {
@@ -55,16 +56,38 @@ std::string Loop::Work::drift_text(const actuate::Change& change) const {
   return text;
 }
 
-void Loop::Work::is_as_wanted() {
+// False: nothing is to be brought about.
+bool Loop::Work::is_as_wanted() {
   if (told_drift_)
     tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
          repair_number_);
   untell("drift");
+  if (!memory_.target->done && repair_number_ < memory_.target->change) begin_cooldown();
   memory_.target->done = true;
   rerated_ = false;
   verify_ = false;
   told_drift_ = false;
   pause_s_ = 0;
+  in_vain_ = 0;
+  stuck_.clear();
+  return false;
+}
+
+// A cooldown is counted from when a change was there, not from when it was decided.
+void Loop::Work::begin_cooldown() {
+  const auto begin = [this](auto& all) {
+    for (auto& one : all)
+      if (one.at_ms >= memory_.target->planned_ms) one.at_ms = now_;
+  };
+  begin(memory_.services_touched);
+  begin(memory_.gpus_touched);
+  begin(memory_.made);
+}
+
+bool Loop::Work::still_as_wanted(const actuate::Wanted& wanted) const {
+  return settled_ && memory_.target->done && !told_drift_ && !verify_ &&
+         settled_->state == state_ && settled_->assignment == assignment_ &&
+         settled_->wanted == wanted && settled_->journal == journal_;
 }
 
 // True while the node is not as the target wants it, whatever is done about that.
@@ -75,11 +98,13 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
-  const actuate::Wanted wanted = wanted_of_target(use_, *judged_, target, services_);
+  const actuate::Wanted wanted = wanted_now(target, *judged_);
+  if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
     doing_ = "no GPU can be used for services";
     return false;
   }
+  if (still_as_wanted(wanted)) return is_as_wanted();
   auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                         apply_options(world_.settings), {}, world_.catalogue);
   if (!change) {
@@ -96,6 +121,8 @@ bool Loop::Work::bring_about() {
   const bool promised = std::ranges::equal(assignment_.services, wanted.services);
   if (change->empty() && (target.done || promised || verify_)) {
     is_as_wanted();
+    if (!names_what_is_gone(assignment_, state_))
+      settled_ = Settled{state_, assignment_, journal_, wanted};
     return false;
   }
   if (verify_) {
@@ -139,7 +166,7 @@ bool Loop::Work::empty_out_gpus() {
   if (mode() == Mode::observe || !node_known_ || now_ < retry_ms_) return false;
   for (const OutGpu& out : memory_.out) {
     const device::GpuState* gpu = state_.find(out.uuid);
-    if (gpu == nullptr || gpu->lost || gpu->model.empty()) continue;
+    if (gpu == nullptr || gpu->lost || gpu->model.empty() || is_lent(out.uuid)) continue;
     const bool planned_with =
         memory_.target && std::ranges::count(memory_.target->gpus, out.uuid, &GpuNamed::uuid) > 0 &&
         !use_.usable.empty();
@@ -150,8 +177,8 @@ bool Loop::Work::empty_out_gpus() {
     if (empty) tries = 0;
     if (planned_with || empty || (tries >= kEmptyingTries && !may_try(out.uuid, ""))) continue;
     actuate::Wanted wanted;
-    if (memory_.target && judged())
-      wanted = wanted_of_target(use_, *judged_, *memory_.target, services_);
+    if (memory_.target && judged()) wanted = wanted_now(*memory_.target, *judged_);
+    if (waits_for_batches(wanted)) continue;
     wanted.gpus.push_back({gpu->model, gpu->uuid, {}, gpu->index});
     auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                           apply_options(world_.settings), {}, world_.catalogue);
@@ -254,6 +281,12 @@ void Loop::Work::ended_badly(const Error& error, bool stopped) {
   pause_s_ =
       pause_s_ == 0 ? settings.first_pause_s : std::min(pause_s_ * 2, settings.longest_pause_s);
   retry_ms_ = now_ + static_cast<std::int64_t>(pause_s_ * 1000);
+  // What could not be brought about so often may never be: a process that does not come.
+  if (!(under_ && under_->emptying) && ++in_vain_ >= kMostInVain) {
+    stuck_ =
+        fmt::format("change {} could not be made {} times: {}", number, in_vain_, to_string(error));
+    in_vain_ = 0;
+  }
   tell(NoticeKind::failed_change, "apply", "",
        fmt::format("change {} was not made: {}; it is tried again", number, to_string(error)),
        number);

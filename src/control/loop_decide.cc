@@ -18,17 +18,12 @@ constexpr double kLeastSavedGpcs = 2;             // that a look for gain is beg
 constexpr std::int64_t kBudgetMs = 60 * kMinuteMs;
 constexpr double kFirstTryPause = 60, kLongestTryPause = 3600;
 constexpr double kEnough = 1 + 1e-9;
+const std::optional<Target> kNoTarget;
 constexpr int kLazier = 3;  // tries for a plan with fewer moves
 
 double on_grid(double rate) {
   if (rate <= 0) return 0;
   return std::pow(kGrid, std::ceil(std::log(rate) / std::log(kGrid) - 1e-9));
-}
-
-double rate_of(const std::optional<Target>& target, const std::string& service) {
-  if (!target) return 0;
-  const auto found = std::ranges::find(target->rates, service, &PlannedFor::service);
-  return found == target->rates.end() ? 0 : found->rate_rps;
 }
 
 // The highest rate that the services file says.
@@ -47,6 +42,13 @@ bool same_gpus_usable(const Target& target, const GpuUse& use) {
 }
 
 }  // namespace
+
+std::optional<double> Loop::Work::promised(const std::string& service) const {
+  if (!memory_.target) return {};
+  const auto found = std::ranges::find(memory_.target->rates, service, &PlannedFor::service);
+  if (found == memory_.target->rates.end()) return {};
+  return found->rate_rps;
+}
 
 double Loop::Work::need(const plan::Service& service, double ahead_s) const {
   const std::int64_t until = local() + static_cast<std::int64_t>(ahead_s * 1000);
@@ -71,7 +73,7 @@ Want Loop::Work::want_now(double ahead_s, bool lower) const {
   want.priority = world_.settings.priority;
   want.services = services_;
   for (plan::Service& one : want.services) {
-    const double planned = rate_of(memory_.target, one.name);
+    const double planned = promised(one.name).value_or(0);
     const double needed = need(one, ahead_s);
     const bool enough = planned >= needed / kEnough;
     const bool keep = enough && (!lower || cooling(memory_.services_touched, one.name) ||
@@ -108,8 +110,16 @@ void Loop::Work::tried(const std::string& kind, const std::string& about, double
 
 Result<Planned> Loop::Work::plan(const Want& want, std::optional<int> max_moves,
                                  bool partial) const {
+  // What cannot be brought about is no ground to plan from.
+  const std::optional<Target>& basis = stuck_.empty() ? memory_.target : kNoTarget;
+  // What batches have is left to them where the rest is enough.
+  if (const GpuUse spared = without_lent(); spared.usable.size() < use_.usable.size()) {
+    auto planned = plan_target(
+        world_, spared, {want, current_plan(spared, basis, assignment_), max_moves, false}, memo_);
+    if (planned) return planned;
+  }
   return plan_target(world_, use_,
-                     {want, current_plan(use_, memory_.target, assignment_), max_moves, partial});
+                     {want, current_plan(use_, basis, assignment_), max_moves, partial}, memo_);
 }
 
 bool Loop::Work::can_decide() {
@@ -137,6 +147,7 @@ std::string Loop::Work::must_replan() const {
                                       : fmt::format("gpu {} is not there any more", gpu.index);
   }
   if (!judge_says_.empty()) return judge_says_;
+  if (!stuck_.empty() && !memory_.proposal) return stuck_;
   if (basis->reduced.empty()) return {};
   for (const GpuUse::Gpu& gpu : use_.usable)
     if (std::ranges::count(basis->gpus, gpu.uuid, &GpuNamed::uuid) == 0)
@@ -187,6 +198,7 @@ void Loop::Work::replan_because(const std::string& cause) {
   }
   untell("must");
   judge_says_.clear();
+  stuck_.clear();
   settle_on(*planned, cause, Why::must);
 }
 
@@ -204,7 +216,7 @@ bool Loop::Work::consider_shortage() {
   bool measured = false;
   std::string about, cause;
   for (const plan::Service& one : services_) {
-    const double planned = rate_of(memory_.target, one.name), needed = need(one, horizon);
+    const double planned = promised(one.name).value_or(0), needed = need(one, horizon);
     if (needed <= planned * kEnough) continue;
     const auto reading = meters_.reading(one.name, local());
     measured = measured || reading.rate.value_or(0) > planned * kEnough;
@@ -237,7 +249,7 @@ bool Loop::Work::consider_shortage() {
   untell("shortage");
   tried("shortage", about, kFirstTryPause);
   const bool better = std::ranges::any_of(planned->target.rates, [&](const PlannedFor& one) {
-    return one.rate_rps > rate_of(memory_.target, one.service) * (1 + 1e-3);
+    return one.rate_rps > promised(one.service).value_or(0) * (1 + 1e-3);
   });
   if (better) settle_on(*planned, cause, Why::shortage);
   return true;
@@ -300,7 +312,7 @@ void Loop::Work::consider_gain() {
   double before = 0, after = 0;
   std::string about;
   for (const plan::Service& one : want.services) {
-    const double planned = rate_of(memory_.target, one.name);
+    const double planned = promised(one.name).value_or(0);
     before += planned;
     after += one.rate.value;
     shares[one.name] = planned > 0 ? one.rate.value / planned : 1;
@@ -339,11 +351,11 @@ bool Loop::Work::worth_it(const Planned& planned) const {
 }
 
 std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
-  const auto verdict = judge_target(world_, use_, services_, target);
+  const auto verdict = judge_target(world_, use_, {services_, target}, memo_);
   if (!verdict) return {};
-  auto change = actuate::planned_change({state_, assignment_, journal_},
-                                        wanted_of_target(use_, *verdict, target, services_),
-                                        apply_options(world_.settings), {}, world_.catalogue);
+  auto change =
+      actuate::planned_change({state_, assignment_, journal_}, wanted_now(target, *verdict),
+                              apply_options(world_.settings), {}, world_.catalogue);
   if (!change) return {};
   return *std::move(change);
 }
@@ -431,6 +443,8 @@ void Loop::Work::adopt(Target target, const std::string& user, const std::string
   memory_.proposal.reset();
   judged_.reset();
   judge_says_.clear();
+  stuck_.clear();
+  in_vain_ = 0;
   retry_ms_ = 0;
   pause_s_ = 0;
 }
@@ -445,10 +459,12 @@ void Loop::Work::drop_proposal(const std::string& why) {
   proposed_.reset();
 }
 
-Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
+Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   Work other(world_, memory_, memory_.changes);
-  const auto parsed = forms::parse_services_file("services", services_text);
-  if (!parsed) return failed(parsed.error());
+  const bool sent = is_plan(text);
+  if (!sent)
+    if (const auto parsed = forms::parse_services_file("services", text); !parsed)
+      return failed(parsed.error());
   if (!node_known_) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   other.node_known_ = true;
   other.now_ = now_;
@@ -457,11 +473,12 @@ Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
   other.journal_ = journal_;
   other.use_ = use_;
   other.meters_ = meters_;
-  other.memory_.services = services_text;
+  if (!sent) other.memory_.services = text;
   other.load_services();
   other.meters_.begin(other.services_, meters_.known());
   const auto planned =
-      other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
+      sent ? other.given(text)
+           : other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
   if (!planned) return failed(planned.error());
   ChangeNow shown;
   shown.cause = "a preview";

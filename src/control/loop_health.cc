@@ -4,11 +4,26 @@
 #include <algorithm>
 
 #include "control/loop_work.h"
+#include "hw/xids.h"
 
 namespace partita::control {
 namespace {
 
-constexpr std::int64_t kHealthSecond = 1000;
+std::string recovery_words(int code) {
+  switch (static_cast<device::GpuRecovery>(code)) {
+    case device::GpuRecovery::reset:
+      return "to be reset";
+    case device::GpuRecovery::reboot:
+      return "to be recovered by a restart of the node";
+    case device::GpuRecovery::drain_peers:
+      return "to end its traffic with other GPUs";
+    case device::GpuRecovery::drain_and_reset:
+      return "to be drained and reset: it works with less than it has";
+    case device::GpuRecovery::none:
+      break;
+  }
+  return fmt::format("to be recovered (action {})", code);
+}
 
 }  // namespace
 
@@ -49,6 +64,7 @@ void Loop::Work::give_back(const std::string& uuid, const std::string& user,
 }
 
 void Loop::Work::watch_health(const Seen& seen) {
+  watch_boot(seen.boot);
   for (const HealthEvent& event : seen.health) hear_health(event);
   if (!node_known_) return;
   for (const device::GpuState& gpu : state_.gpus)
@@ -73,27 +89,64 @@ void Loop::Work::watch_gpu(const device::GpuState& gpu) {
   if (out->well_ms == 0) out->well_ms = now_;
   // Where there is nothing else to serve with, waiting helps nobody.
   const bool needed = use_.usable.empty() || (memory_.target && !memory_.target->reduced.empty());
-  const auto wait = static_cast<std::int64_t>(world_.settings.health.back_after_s * kHealthSecond);
+  const auto wait = static_cast<std::int64_t>(world_.settings.health.back_after_s * 1000);
   if (needed || now_ - out->well_ms >= wait)
     give_back(gpu.uuid, "agent", fmt::format("gpu {} is there again", gpu.index));
 }
 
-void Loop::Work::hear_health(const HealthEvent& event) {
+// A sentence on what the event says of the GPU; empty: nothing that takes it out.
+std::string Loop::Work::illness(const HealthEvent& event, const std::string& name) const {
+  using Kind = HealthEvent::Kind;
   const HealthSettings& policy = world_.settings.health;
+  const std::string on =
+      event.gi_id < 0 ? "" : fmt::format(" on its instance with gi_id {}", event.gi_id);
+  switch (event.kind) {
+    case Kind::xid: {
+      if (std::ranges::count(policy.xids, event.code) == 0) return {};
+      const hw::Xid* known = hw::find_xid(event.code);
+      return fmt::format("{} reported XID {}{}{}", name, event.code, on,
+                         known == nullptr ? "" : fmt::format(" ({})", known->what));
+    }
+    case Kind::ecc:
+      if (!policy.uncorrected_ecc) return {};
+      return fmt::format("{} has {} memory errors that could not be corrected", name, event.code);
+    case Kind::rows_failed:
+      if (!policy.recovery) return {};
+      return name + " has rows of memory that could not be remapped";
+    case Kind::recovery:
+      if (!policy.recovery || event.code == 0) return {};
+      return fmt::format("the driver wants {} {}", name, recovery_words(event.code));
+    case Kind::reset:
+    case Kind::rows_pending:
+      return {};
+  }
+  return {};
+}
+
+void Loop::Work::hear_health(const HealthEvent& event) {
+  using Kind = HealthEvent::Kind;
   const device::GpuState* gpu = state_.find(event.gpu_uuid);
   const std::string name = gpu == nullptr ? event.gpu_uuid : fmt::format("gpu {}", gpu->index);
   OutGpu* out = out_of(event.gpu_uuid);
-  if (event.kind == HealthEvent::Kind::reset) {
+  if (event.kind == Kind::reset) {
+    untell("rows:" + event.gpu_uuid);
     if (out != nullptr) out->errors = false;
     return;
   }
-  const bool xid = event.kind == HealthEvent::Kind::xid;
-  if (xid ? std::ranges::count(policy.xids, event.code) == 0 : !policy.uncorrected_ecc) return;
-  if (out != nullptr && out->errors) return;
-  const std::string why =
-      xid ? fmt::format("{} reported XID {}", name, event.code)
-          : fmt::format("{} has {} memory errors that could not be corrected", name, event.code);
+  if (event.kind == Kind::rows_pending)
+    return tell(NoticeKind::health, "rows:" + event.gpu_uuid, event.gpu_uuid,
+                name + " will remap rows of memory at its next reset: reset it when convenient");
+  const std::string why = illness(event, name);
+  if (why.empty() || (out != nullptr && out->errors)) return;
   take_out(event.gpu_uuid, {.uuid = {}, .why = why, .errors = true}, "agent");
+}
+
+// What a boot ends: every error that was seen before it.
+void Loop::Work::watch_boot(const std::string& boot) {
+  if (boot.empty() || boot == memory_.boot) return;
+  if (!memory_.boot.empty())
+    for (OutGpu& out : memory_.out) out.errors = false;
+  memory_.boot = boot;
 }
 
 void Loop::Work::watch_workers(const Seen& seen) {
@@ -122,22 +175,19 @@ void Loop::Work::watch_services() {
     const std::string key = "risk:" + service.name;
     const Meters::Reading reading = meters_.reading(service.name, local());
     const double target = service.percentile / 100;
-    double planned = -1;
-    if (memory_.target)
-      for (const PlannedFor& one : memory_.target->rates)
-        if (one.service == service.name) planned = one.rate_rps;
+    const std::optional<double> rate = promised(service.name);
     std::string why;
     if (gateway_ && reading.attainment && *reading.attainment < target)
       why = fmt::format(
           "{:.2f} % of the requests of {} were in time in the last minute, {:g} % "
           "are promised ({:.4g} req/s came, {:.4g} are planned for)",
           100 * *reading.attainment, service.name, service.percentile, reading.rate.value_or(0),
-          std::max(planned, 0.0));
-    else if (memory_.target && planned < 0)
+          rate.value_or(0));
+    else if (memory_.target && !rate)
       why = fmt::format("{} is not served: {}", service.name, memory_.target->reduced);
     else if (memory_.target && !memory_.target->reduced.empty() &&
-             planned < need(service, 0) * (1 - 1e-9))
-      why = fmt::format("{} is served up to {:.4g} req/s, {:.4g} are needed", service.name, planned,
+             *rate < need(service, 0) * (1 - 1e-9))
+      why = fmt::format("{} is served up to {:.4g} req/s, {:.4g} are needed", service.name, *rate,
                         need(service, 0));
     if (why.empty())
       untell(key);

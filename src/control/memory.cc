@@ -104,6 +104,7 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.object("before", m.before, describe_target, "what a rollback goes back to");
   f.object("proposal", m.proposal, describe_target, "waits for a person");
   f.list("out", m.out, describe_out, {.indent = "    "}, "GPUs that are not used");
+  f.optional().note("boot", m.boot, "the boot of the node that they were seen in");
   f.list("services_touched", m.services_touched, describe_touched, {.indent = "    "},
          "when each was changed last");
   f.list("gpus_touched", m.gpus_touched, describe_touched, {.indent = "    "},
@@ -114,6 +115,15 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.list("forecasts", m.forecasts, describe_shape, {.indent = "    "}, "by service");
   f.whole("drifts", m.drifts, kMemoryNumbers, "so far");
   f.whole("failed_changes", m.failed_changes, kMemoryNumbers, "so far");
+  f.optional(m.batches > 0).whole("batches", m.batches, kMemoryNumbers, "numbers used so far");
+  f.optional(m.batches > 0).whole("tasks_done", m.tasks_done, kMemoryNumbers, "of batches over");
+  f.optional(m.batches > 0)
+      .whole("tasks_failed", m.tasks_failed, kMemoryNumbers, "of batches over, or skipped");
+  f.optional(!m.batch.empty())
+      .list("batch", m.batch, describe_batch_kept, {.indent = "    "}, "that are not over");
+  f.optional(!m.past_tasks.empty())
+      .list("past_tasks", m.past_tasks, describe_batch_task, {.indent = "    "},
+            "of batches that are over, newest last");
 }
 
 }  // namespace

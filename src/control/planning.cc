@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "actuate/change.h"
 #include "base/check.h"
 #include "decide/serving.h"
 #include "verify/judge.h"
@@ -30,35 +31,45 @@ std::string fault_of(const World& world, const device::GpuState& gpu) {
   if (entry_of(world, gpu.model) == nullptr)
     return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
   if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
-  if (!gpu.mig_enabled && gpu.mig_pending)
-    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
-                       gpu.index, gpu.index);
+  if (!world.settings.allow_reset && actuate::needs_reset(gpu, world.catalogue))
+    return fmt::format(
+        "gpu {} needs a reset before MIG is on ({}nvidia-smi --gpu-reset -i {}, or "
+        "policy.allow_reset)",
+        gpu.index, gpu.mig_pending ? "" : fmt::format("nvidia-smi -i {} -mig 1, ", gpu.index),
+        gpu.index);
   return {};
+}
+
+ProblemKey key_of(const GpuUse& use, const Want& want, bool relaxed) {
+  ProblemKey key{want.services, {}, want.survive, relaxed};
+  for (const GpuUse::Gpu& gpu : use.usable) key.models.push_back(gpu.model);
+  std::ranges::sort(key.models);
+  return key;
+}
+
+// A plan as far as a plan that follows depends on it.
+plan::ServingPlan places_only(plan::ServingPlan plan) {
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    for (plan::PlannedInstance& one : gpu.instances) one.throughput = Rps{0};
+  return plan;
 }
 
 // Tries to plan.
 class Attempts {
  public:
-  Attempts(const World& world, const GpuUse& use, const PlanAsk& ask)
-      : world_(world), use_(use), ask_(ask) {}
+  Attempts(const World& world, const GpuUse& use, const PlanAsk& ask, PlanMemo& memo)
+      : world_(world), use_(use), ask_(ask), current_(places_only(ask.current)), memo_(memo) {}
 
   bool fits(const Want& want, bool relaxed) {
-    plan::ServingProblem problem = problem_of(world_, use_, want, relaxed);
-    if (problem.services.empty() || problem.fleet.empty()) return false;
-    auto made = decide::make_plan_again(problem, ask_.current, ask_.max_moves,
-                                        {.node_budget = world_.settings.node_budget});
-    if (!made) {
-      why_ = to_string(made.error());
-      return false;
-    }
-    if (!made->made.plan) {
-      if (why_.empty() && !made->made.refusals.empty())
-        why_ = to_string(made->made.refusals.front());
+    if (want.services.empty() || use_.usable.empty()) return false;
+    const PlanAnswer& made = answer_to({key_of(use_, want, relaxed), current_, ask_.max_moves});
+    if (!made.plan) {
+      if (why_.empty()) why_ = made.why;
       return false;
     }
     Planned planned;
-    planned.changes = made->changes;
-    planned.target.plan = **made->made.plan;
+    planned.changes = made.changes;
+    planned.target.plan = **made.plan;
     planned.target.survive = want.survive;
     for (const plan::Service& one : want.services)
       planned.target.rates.push_back({one.name, one.rate.value});
@@ -82,6 +93,25 @@ class Attempts {
   std::string why_;
 
  private:
+  const PlanAnswer& answer_to(PlanQuestion question) {
+    if (const PlanAnswer* known = memo_.plans.find(question)) return *known;
+    const ProblemKey& key = question.problem;
+    const plan::ServingProblem problem =
+        problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
+    auto made = decide::make_plan_again(problem, question.current, question.max_moves,
+                                        {.node_budget = world_.settings.node_budget});
+    PlanAnswer answer;
+    if (!made) {
+      answer.why = to_string(made.error());
+    } else if (!made->made.plan) {
+      if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
+    } else {
+      answer = {std::move(made->made.plan), made->changes, {}};
+      memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
+    }
+    return memo_.plans.keep(std::move(question), std::move(answer));
+  }
+
   int priority(const std::string& service) const {
     const auto found = ask_.want.priority.find(service);
     return found == ask_.want.priority.end() ? 0 : found->second;
@@ -138,6 +168,8 @@ class Attempts {
   const World& world_;
   const GpuUse& use_;
   const PlanAsk& ask_;
+  const plan::ServingPlan current_;
+  PlanMemo& memo_;
   Want last_;
 };
 
@@ -244,8 +276,9 @@ plan::ServingPlan current_plan(const GpuUse& use, const std::optional<Target>& t
   return plan;
 }
 
-Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask) {
-  Attempts attempts(world, use, ask);
+Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
+                            PlanMemo& memo) {
+  Attempts attempts(world, use, ask, memo);
   if (attempts.fits(ask.want, false)) return *std::move(attempts.best_);
   if (ask.partial && ask.want.survive > 0) {
     Want bare = ask.want;
@@ -261,10 +294,13 @@ Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk
 }
 
 verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
-                                                const std::vector<plan::Service>& services,
-                                                const Target& target) {
-  return verify::judge(problem_of(world, use, want_of(target, services), !target.reduced.empty()),
-                       target.plan);
+                                                const JudgeAsk& ask, PlanMemo& memo) {
+  const Want want = want_of(ask.target, ask.services);
+  const bool relaxed = !ask.target.reduced.empty();
+  JudgeQuestion question{key_of(use, want, relaxed), ask.target.plan};
+  if (const auto* known = memo.verdicts.find(question)) return *known;
+  auto verdict = verify::judge(problem_of(world, use, want, relaxed), ask.target.plan);
+  return memo.verdicts.keep(std::move(question), std::move(verdict));
 }
 
 actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
@@ -294,7 +330,8 @@ actuate::ApplyOptions apply_options(const Settings& settings) {
           .keep_foreign = settings.keep_foreign,
           .drain_timeout = Seconds{settings.drain_timeout_s},
           .rollback = false,
-          .ready_timeout = Seconds{settings.ready_timeout_s}};
+          .ready_timeout = Seconds{settings.ready_timeout_s},
+          .allow_reset = settings.allow_reset};
 }
 
 Difference difference(const std::optional<Target>& from, const Target& to) {
@@ -342,6 +379,14 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
     });
     return !stays || slices(after, one.service) < slices(before, one.service);
   });
+}
+
+bool target_uses(const Target& target, const std::string& uuid) {
+  const auto named = std::ranges::find(target.gpus, uuid, &GpuNamed::uuid);
+  return named != target.gpus.end() &&
+         std::ranges::any_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
+           return gpu.index == named->index && !gpu.instances.empty();
+         });
 }
 
 int gpus_in_use(const plan::ServingPlan& plan) {

@@ -10,6 +10,7 @@
 #include "actuate/apply.h"
 #include "control/loop.h"
 #include "control/memory.h"
+#include "control/plan_memo.h"
 #include "plan/changes.h"
 #include "plan/judged.h"
 #include "verify/judge.h"
@@ -21,11 +22,13 @@ struct GpuUse {
   struct Gpu {
     int index = 0;
     std::string uuid, model;
+    bool operator==(const Gpu&) const = default;
   };
   std::vector<Gpu> usable;                      // for services
   std::map<std::string, std::string> not_used;  // by UUID (or index, without one), and why
   std::vector<Gpu> batch;                       // reserved for batches
   bool is_usable(const std::string& uuid) const;
+  bool operator==(const GpuUse&) const = default;
 };
 GpuUse gpus_for_services(const World& world, const device::NodeState& state,
                          const std::vector<OutGpu>& out);
@@ -62,12 +65,16 @@ struct PlanAsk {
   std::optional<int> max_moves = {};
   bool partial = true;
 };
-Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask);
+Result<Planned> plan_target(const World& world, const GpuUse& use, const PlanAsk& ask,
+                            PlanMemo& memo);
 
 // The judge's word on a target now.
+struct JudgeAsk {
+  const std::vector<plan::Service>& services;
+  const Target& target;
+};
 verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
-                                                const std::vector<plan::Service>& services,
-                                                const Target& target);
+                                                const JudgeAsk& ask, PlanMemo& memo);
 
 // On exactly these GPUs, those that the target does not use being empty.
 actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
@@ -91,5 +98,8 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
                 const std::vector<MadeAt>& made);
 
 int gpus_in_use(const plan::ServingPlan& plan);
+
+// Whether a target has an instance on this GPU.
+bool target_uses(const Target& target, const std::string& uuid);
 
 }  // namespace partita::control

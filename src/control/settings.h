@@ -12,6 +12,7 @@
 #include "base/form.h"
 #include "base/result.h"
 #include "control/request.h"
+#include "hw/xids.h"
 #include "plan/serving.h"
 
 namespace partita::control {
@@ -45,16 +46,25 @@ struct Window {
 
 struct HealthSettings {
   // XIDs that take a GPU out: what a program does wrong (13, 31, 43 ...) is not among them.
-  std::vector<int> xids = {48, 62, 64, 74, 79, 92, 95, 119, 120};
+  std::vector<int> xids = hw::xids_that_take_out();
   bool uncorrected_ecc = true;  // takes it out
+  bool recovery = true;         // so does a driver that wants the GPU reset, or rows that failed
   double back_after_s = 600;    // a GPU that was lost is used again when it has been there so long
   bool operator==(const HealthSettings&) const = default;
 };
 
 struct BatchSettings {
-  std::vector<int> gpus;  // indices of the node's GPUs that are for batches, never for services
-  bool idle = false;      // batches get GPUs that no service needs, too, until one needs them
+  std::vector<int> gpus;    // indices of the node's GPUs that are for batches, never for services
+  bool idle = false;        // batches get GPUs that no service needs, too, until one needs them
+  double give_back_s = 60;  // running tasks may go on for so long on a GPU that is wanted back
+  double grace_s = 10;      // from asking a task to end to killing it
+  int retries = 0;          // of a task whose command fails
   bool operator==(const BatchSettings&) const = default;
+};
+
+struct PowerPolicy {
+  double cap_w = 0;  // that the boards of the node may draw together; 0: no cap
+  bool operator==(const PowerPolicy&) const = default;
 };
 
 struct Settings {
@@ -69,10 +79,12 @@ struct Settings {
   std::map<std::string, int> priority;  // of services; higher is served first; missing: 0
   HealthSettings health;
   BatchSettings batch;
+  PowerPolicy power;
   // How a change is made, see actuate::ApplyOptions.
   double min_available = 1;
   bool keep_foreign = true;
   double drain_timeout_s = 60, ready_timeout_s = 0;
+  bool allow_reset = false;                            // of a GPU to turn MIG on
   double first_pause_s = 10, longest_pause_s = 900;    // before a failed change is tried again
   std::vector<std::string> hooks_before, hooks_after;  // names of hooks, run around each change
   long node_budget = 200'000;                          // of a planner's search

@@ -1,6 +1,7 @@
 """partita agent on simulated machines: it makes the node as wanted, holds its lock, ends when
 asked, and goes on after kill -9 at random points to the state that it would have without."""
 
+import fcntl
 import json
 import os
 import random
@@ -19,6 +20,7 @@ SERVICES = """services:
   - {name: chat, model: small, rate_rps: %d, slo_ms: 200}
   - {name: search, model: large, rate_rps: 60, slo_ms: 500}
 """
+NVML_SIM = os.path.join(os.path.dirname(harness.PROGRAM), "sim")
 ON_SIM = ["--driver", "sim", "--machine", "machine.yaml", "--state-dir", "state"]
 KEPT = ("node.state", "state/agent-memory.json", "state/journal", "state/assignment.json")
 KILLS = int(os.environ.get("PARTITA_KILLS", "20"))
@@ -29,9 +31,25 @@ class AgentTest(harness.CliTest):
         super().setUp()
         self.write("machine.yaml", MACHINE)
         self.write("services.yaml", SERVICES % 300)
+        self.driver = ON_SIM
+
+    def variable(self, name, value):
+        before = os.environ.get(name)
+        os.environ[name] = value
+        self.addCleanup(lambda: os.environ.pop(name) if before is None
+                        else os.environ.__setitem__(name, before))
+
+    def quick_settings(self, driver):
+        """Looks every second; a GPU that is well again is used at once."""
+        machine = ", machine: machine.yaml" if driver == "sim" else ""
+        self.write("agent.yaml", f"""node: {{driver: {driver}, state_dir: state{machine}}}
+policy: {{mode: automatic, look_s: 1, health: {{back_after_s: 0}}}}
+server: {{socket: {self.path("api.sock")}}}
+""")
+        return "agent.yaml"
 
     def agent(self, *more):
-        return [harness.PROGRAM, "agent", *ON_SIM, "--services", "services.yaml",
+        return [harness.PROGRAM, "agent", *self.driver, "--services", "services.yaml",
                 "--profiles", "profiles.csv", *more]
 
     def start(self, *more):
@@ -43,7 +61,7 @@ class AgentTest(harness.CliTest):
 
     def layout(self):
         state = json.loads(subprocess.run(
-            [harness.PROGRAM, "status", *ON_SIM, "--format", "json"],
+            [harness.PROGRAM, "status", *self.driver, "--format", "json"],
             cwd=self.folder, capture_output=True, check=True).stdout)
         return state
 
@@ -70,6 +88,133 @@ class AgentTest(harness.CliTest):
         self.wait_for(lambda: " keeps " in self.read("agent.log"))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 0, self.read("agent.log"))
+
+    def change_machine(self, change):
+        """Does something to the simulated machine, as whoever else shares it does."""
+        with open(self.path("node.state.lock"), "a", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            machine = json.loads(self.read("node.state"))
+            change(machine)
+            self.write("node.state.new", json.dumps(machine))
+            os.replace(self.path("node.state.new"), self.path("node.state"))
+
+    @staticmethod
+    def xid(gpu, number):
+        """A GPU reports an XID; of 95 the driver wants a reset."""
+        def change(machine):
+            health = machine["gpus"][gpu].setdefault("health", {
+                "reported": 0, "uncorrected_errors": 0, "rows_pending": False,
+                "rows_failed": False, "recovery": 0, "xids": []})
+            health["reported"] += 1
+            health["recovery"] = 1 if number == 95 else health["recovery"]
+            health["xids"].append({"number": health["reported"], "xid": number, "gi_id": -1,
+                                   "ci_id": -1})
+        return change
+
+    def out(self):
+        memory = json.loads(self.read("state/agent-memory.json"))
+        return [(one["uuid"], one["why"]) for one in memory["out"]]
+
+    def kept(self, kind):
+        done = subprocess.run(
+            [harness.PROGRAM, "history", "--state-dir", "state", "--format", "json", "--kind",
+             kind], cwd=self.folder, capture_output=True, check=True)
+        return json.loads(done.stdout)["events"]
+
+    def numbers(self):
+        """Number and maker of the changes that this history has, by their beginnings."""
+        events = sorted(self.kept("applying") + self.kept("repair"), key=lambda one: one["id"])
+        return [(one["change"], one["user"]) for one in events if one["change"] > 0]
+
+    def by_hand(self, name, *places):
+        """Applies a layout of single instances by hand."""
+        self.write(name, json.dumps({
+            "api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": "A100-80GB",
+            "planner": "by hand", "slo_rule": "queueing",
+            "services": [{"name": "chat", "rate_rps": 50, "planned_rps": 100.0 * len(places),
+                          "slo_ms": 100, "predicted_latency_ms": 20}],
+            "gpus": [{"index": 0, "model": "A100-80GB", "instances": [
+                {"profile": profile, "start": start, "service": "chat", "batch": 4,
+                 "processes": 1, "throughput_rps": 100, "latency_ms": 10}
+                for profile, start in places]}]}))
+        done = subprocess.run([harness.PROGRAM, "apply", name, *ON_SIM], cwd=self.folder,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def forget_history(self):
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(self.path("state/history.db" + end)):
+                os.remove(self.path("state/history.db" + end))
+
+    def test_no_two_changes_have_one_number(self):
+        """By hand, by the agent, after kills, with the history moved away in between."""
+        given = []
+        for _ in range(2):
+            self.by_hand("one.json", ("3g.40gb", 0))
+            self.by_hand("two.json", ("3g.40gb", 4), ("1g.10gb", 0))
+            killed = self.start()
+            self.wait_for(lambda: len(self.numbers()) > 2)  # the agent's, under way or done
+            killed.kill()
+            killed.wait()
+            again = self.start()
+            self.wait_for(self.in_force)
+            self.stop(again)
+            self.by_hand("one.json", ("3g.40gb", 0))
+            now = self.numbers()
+            self.assertGreaterEqual(len(now), 4)
+            given += now
+            self.forget_history()
+        self.by_hand("two.json", ("3g.40gb", 4), ("1g.10gb", 0))
+        os.remove(self.path("state/last-change"))  # the history is enough
+        self.by_hand("one.json", ("3g.40gb", 0))
+        given += self.numbers()
+        # The agent may begin one of its own again, after a kill; nobody else ever has its number.
+        by_hand = [number for number, user in given if user != "agent"]
+        self.assertEqual(by_hand, sorted(set(by_hand)))
+        agents = {number for number, user in given if user == "agent"}
+        self.assertTrue(agents)
+        self.assertFalse(agents & set(by_hand))
+        first = list(dict.fromkeys(number for number, _ in given))
+        self.assertEqual(first, sorted(first))
+
+    def takes_a_gpu_out(self, process):
+        """An XID of a program's fault changes nothing; one of the GPU's takes it out, its services
+        go elsewhere, and it is said; when the GPU was reset it comes back."""
+        self.wait_for(self.in_force)
+        self.wait_for(lambda: " keeps " in self.read("agent.log"))
+        gpus = self.layout()["gpus"]
+        used = max(gpus, key=lambda gpu: len(gpu["instances"]))
+        self.change_machine(self.xid(used["index"], 31))
+        self.change_machine(self.xid(used["index"], 95))
+        self.wait_for(lambda: self.out())
+        self.assertEqual([uuid for uuid, _ in self.out()], [used["uuid"]])
+        self.assertIn("XID 95", self.out()[0][1])
+        self.wait_for(lambda: not self.layout()["gpus"][used["index"]]["instances"]
+                      and self.in_force())
+        self.assertEqual({place[3] for place in self.places()}, {"chat", "search"})
+        self.assertIn("XID 95", self.read("agent.log"))
+        told = [one for one in self.kept("health") if one["subject"] == used["uuid"]]
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("taken out", told[0]["detail"])
+
+        def reset(machine):
+            machine["gpus"][used["index"]]["health"]["recovery"] = 0
+        self.change_machine(reset)
+        self.wait_for(lambda: not self.out())
+        self.stop(process)
+
+    def test_a_sick_gpu_is_taken_out_and_its_services_go_elsewhere(self):
+        self.write("services.yaml", SERVICES % 100)
+        self.takes_a_gpu_out(self.start("--config", self.quick_settings("sim")))
+
+    def test_the_same_through_the_simulated_nvml(self):
+        if not os.path.exists(os.path.join(NVML_SIM, "libnvidia-ml.so.1")):
+            self.skipTest("a build without the simulated libnvidia-ml")
+        self.write("services.yaml", SERVICES % 100)
+        self.variable("LD_LIBRARY_PATH", NVML_SIM)
+        self.variable("PARTITA_SIM", self.path("machine.yaml"))
+        self.driver = ["--state-dir", "state"]
+        self.takes_a_gpu_out(self.start("--config", self.quick_settings("nvml")))
 
     def test_makes_the_node_as_wanted_and_owns_it(self):
         process = self.start()

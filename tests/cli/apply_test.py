@@ -166,6 +166,103 @@ class ApplyTest(harness.CliTest):
         self.assertEqual(status.count('class="instance'), 3)
         self.assertIn(">chat</text>", status)
 
+    def hooks(self, stop_status=0):
+        """Settings with hooks that note what they are told; what was noted so far is forgotten."""
+        self.write("noted", "")
+        note = 'echo "$0 $PARTITA_PHASE $PARTITA_CHANGE" >> noted'
+        def hook(name, more=""):
+            return json.dumps({"name": name, "command": ["sh", "-c", note + more, name]})
+        self.write("agent.yaml", f"""hooks:
+  - {hook("stop-exporter", f"; exit {stop_status}")}
+  - {hook("start-exporter", "; exit 7")}
+  - {hook("start-plugin")}
+policy: {{hooks_before: [stop-exporter], hooks_after: [start-exporter, start-plugin]}}
+""")
+
+    def noted(self):
+        return self.read("noted").splitlines()
+
+    def hook_events(self):
+        events = self.json("history", "--state-dir", "state", "--kind", "hook")["events"]
+        return [(one["subject"], one["outcome"], one["change"]) for one in reversed(events)]
+
+    def test_hooks_run_around_what_is_done_and_whatever_comes_of_it(self):
+        with_hooks = ("--hooks", "agent.yaml")
+        self.hooks()
+        self.apply("one.json", *with_hooks)
+        around = ["stop-exporter before {0}", "start-exporter after {0}", "start-plugin after {0}"]
+        self.assertEqual(self.noted(), [line.format(1) for line in around])
+        self.assertEqual(self.hook_events(), [("stop-exporter", "succeeded", 1),
+                                              ("start-exporter", "failed", 1),
+                                              ("start-plugin", "succeeded", 1)])
+        self.assertEqual(self.json("history", "--state-dir", "state", "--kind", "applied")
+                         ["events"][0]["change"], 1)
+        # Nothing to do, or nothing done: no hook.
+        self.hooks()
+        self.assertIn("nothing to do", self.apply("one.json", *with_hooks))
+        self.ok(*self.on_sim("apply", "two.json", "--dry-run", *with_hooks))
+        self.assertEqual(self.noted(), [])
+        # One that fails before: nothing is touched, those afterwards run.
+        before = self.node()
+        self.hooks(stop_status=3)
+        said = self.apply("two.json", *with_hooks, status=3)
+        self.assertIn("stop-exporter", said)
+        self.assertEqual(self.node(), before)
+        self.assertEqual([line.split()[0] for line in self.noted()],
+                         ["stop-exporter", "start-exporter", "start-plugin"])
+        # A change that fails, and one that is interrupted.
+        self.hooks()
+        pid = self.holder(before[0][0, "1g.10gb", 4][1]).pid
+        said = self.apply("two.json", "--drain-timeout", "0.05", *with_hooks, status=3)
+        self.assertIn(str(pid), said)
+        self.assertEqual(len(self.noted()), 3)
+        self.hooks()
+        running = self.start(*self.on_sim("apply", "two.json", "--drain-timeout", "600",
+                                          *with_hooks))
+        end = time.monotonic() + 60
+        while not self.noted() and time.monotonic() < end:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        self.assertNotEqual(running.wait(60), 0)
+        self.assertEqual([line.split()[0] for line in self.noted()],
+                         ["stop-exporter", "start-exporter", "start-plugin"])
+        # Rollback and drain have them, too.
+        self.hooks()
+        self.ok(*self.on_sim("drain", before[0][0, "3g.40gb", 0][1], *with_hooks))
+        self.assertEqual(len(self.noted()), 3)
+        done = self.run_partita(*self.on_sim("rollback", "--hooks", "nowhere.yaml"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--hooks nowhere.yaml", done.stderr)
+
+    def test_a_reset_for_mig_mode_has_to_be_allowed(self):
+        self.write("machine.yaml", """gpus: [{model: A100-80GB, mig: false}, {model: A100-80GB}]
+state: node.state
+speed: 0
+processes: [{gpu: 0, pid: 4711, name: trainer}]
+""")
+        self.write("both.json", plan(ONE, TWO))
+        said = self.apply("both.json", status=3)
+        self.assertIn("--allow-reset", said)
+        self.assertIn("nvidia-smi --gpu-reset -i 0", said)
+        self.assertEqual(self.node()[0], {})
+        said = self.apply("both.json", "--allow-reset", status=3)
+        self.assertIn("4711 (trainer)", said)
+        self.assertIn("gpu 0", said)
+        self.assertEqual(self.node()[0], {})
+        os.remove(self.path("node.state"))
+        self.write("machine.yaml", self.read("machine.yaml").split("processes")[0])
+        self.apply("both.json", "--allow-reset")
+        self.assertEqual(len(self.node()[0]), 5)
+        # Hopper turns MIG on without one.
+        os.remove(self.path("node.state"))
+        self.write("machine.yaml", """gpus: [{model: H100-80GB-SXM5, mig: false}]
+state: node.state
+speed: 0
+""")
+        self.write("hopper.json", plan([("1g.10gb", 0, "chat")], model="H100-80GB-SXM5"))
+        self.ok("apply", "hopper.json", "--driver", "sim", "--machine", "machine.yaml",
+                "--state-dir", "other")
+
     def test_a_kill_at_any_moment_is_made_good_by_the_same_command(self):
         self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.1"))
         for wait_s in (0.03, 0.06, 0.1):

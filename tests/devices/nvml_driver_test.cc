@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,8 +19,10 @@
 #include "device/adaptors.h"
 #include "device/conformance.h"
 #include "device/recognise.h"
+#include "drivers/nvml_mig/nvml_health.h"
 #include "drivers/nvml_mig/nvml_reader.h"
 #include "drivers/sim/sim_driver.h"
+#include "drivers/sim/sim_health.h"
 
 namespace partita::drivers::nvml_mig {
 namespace {
@@ -366,6 +370,109 @@ TEST(NvmlTelemetryTest, AThousandCrashesLeaveNoBoardChanged) {
     ASSERT_EQ(settings(), before) << "crash " << crash;
   }
   EXPECT_GT(changed, 400) << "the crashes came when something was at stake";
+}
+
+// Both doors hear of one machine: the same, and only what was reported since they listen.
+TEST(NvmlHealthTest, HearsWhatTheSimulatedMachineReports) {
+  using Kind = device::HealthEvent::Kind;
+  SimulatedNode node(two_of("A100-80GB"));
+  ASSERT_TRUE(node.driver && node.shared);
+  node.change([](Machine& machine) { machine.report_xid(0, 31); });  // nobody listens yet
+  auto opened = watch_nvml(kLibrary);
+  ASSERT_TRUE(opened) << to_string(opened.error());
+  device::HealthWatch& watch = **opened;
+  sim::SimHealthWatch direct(*node.shared);
+  const auto both = [&] {
+    const auto heard = watch.look();
+    EXPECT_EQ(heard, direct.look());
+    EXPECT_THAT(watch.complaints(), IsEmpty());
+    return heard;
+  };
+  EXPECT_THAT(both(), IsEmpty());
+  const std::string first = node.driver->read(0)->uuid, second = node.driver->read(1)->uuid;
+  node.change([](Machine& machine) {
+    machine.report_xid(1, 13, 3, 0);
+    machine.report_xid(1, 48);
+  });
+  EXPECT_THAT(both(), testing::ElementsAre(device::HealthEvent{second, Kind::xid, 13, 3, 0},
+                                           device::HealthEvent{second, Kind::xid, 48},
+                                           device::HealthEvent{second, Kind::ecc, 1},
+                                           device::HealthEvent{second, Kind::recovery, 1}));
+  EXPECT_THAT(both(), IsEmpty());
+  node.change([](Machine& machine) { EXPECT_TRUE(machine.reset(1)); });
+  EXPECT_THAT(both(), testing::ElementsAre(device::HealthEvent{second, Kind::reset, 0}));
+  node.change([](Machine& machine) {
+    machine.report_xid(0, 63);
+    machine.report_xid(0, 64);
+  });
+  EXPECT_EQ(both().size(), 5u);  // two XIDs, both flags, the recommendation
+  // Its last words are heard though it is lost by then.
+  node.change([](Machine& machine) { machine.report_xid(0, 79); });
+  EXPECT_THAT(both(), testing::ElementsAre(device::HealthEvent{first, Kind::xid, 79}));
+  node.change([](Machine& machine) { machine.regain(0); });
+  EXPECT_THAT(both(), testing::ElementsAre(device::HealthEvent{first, Kind::reset, 0}));
+  node.change([](Machine& machine) { machine.report_xid(0, 95); });  // heard again
+  EXPECT_EQ(both().size(), 2u);
+}
+
+// Seeded: whatever happens in whatever order, both tell the same.
+TEST(NvmlHealthTest, AgreesWithTheSimulatedDoorWhateverHappens) {
+  SimulatedNode node(two_of("H100-80GB-SXM5"));
+  ASSERT_TRUE(node.driver && node.shared);
+  auto watch = watch_nvml(kLibrary);
+  ASSERT_TRUE(watch);
+  sim::SimHealthWatch direct(*node.shared);
+  EXPECT_EQ((*watch)->look(), direct.look());
+  Rng rng(16);
+  std::size_t heard = 0;
+  for (int round = 0; round < 150; ++round) {
+    const int gpu = static_cast<int>(rng.below(2));
+    node.change([&](Machine& machine) {
+      constexpr int kXids[] = {13, 31, 48, 63, 64, 79, 95, 119};
+      switch (rng.below(6)) {
+        case 0:
+          return (void)machine.reset(gpu);
+        case 1:
+          return machine.regain(gpu);
+        case 2:
+          return machine.reboot();
+        default:
+          for (std::uint64_t n = rng.below(4); n-- > 0;)
+            machine.report_xid(gpu, kXids[rng.below(std::size(kXids))]);
+      }
+    });
+    // Where a GPU is lost and back between two looks, only who keeps a handle sees it.
+    const auto one = (*watch)->look();
+    ASSERT_EQ(one, direct.look()) << "round " << round;
+    heard += one.size();
+  }
+  EXPECT_GT(heard, 100u);
+}
+
+// More XIDs than a GPU remembers: the newest are told, nothing is told twice, nothing hangs.
+TEST(NvmlHealthTest, AFloodIsBounded) {
+  SimulatedNode node(two_of("A100-80GB"));
+  ASSERT_TRUE(node.driver && node.shared);
+  auto watch = watch_nvml(kLibrary);
+  ASSERT_TRUE(watch);
+  EXPECT_THAT((*watch)->look(), IsEmpty());
+  node.change([](Machine& machine) {
+    for (int i = 0; i < 1000; ++i) machine.report_xid(0, 31);
+  });
+  EXPECT_EQ((*watch)->look().size(), sim::kMaxSimXids);
+  EXPECT_THAT((*watch)->look(), IsEmpty());
+}
+
+TEST(NvmlHealthTest, WatchesARealGpu) {
+  auto watch = watch_nvml();
+  if (!watch) GTEST_SKIP() << to_string(watch.error());
+  const auto driver = open_nvml(catalogue());
+  ASSERT_TRUE(driver);
+  const auto began = std::chrono::steady_clock::now();
+  for (int look = 0; look < 20; ++look) (void)(*watch)->look();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  for (const std::string& sentence : (*watch)->complaints()) std::puts(sentence.c_str());
+  std::printf("a look takes %.3f ms\n", took.count() * 1e3 / 20);
 }
 
 TEST(NvmlDriverTest, ReadsARealGpu) {

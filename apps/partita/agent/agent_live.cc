@@ -17,7 +17,10 @@
 #include "agent/agent_world.h"
 #include "api/server.h"
 #include "base/table.h"
+#include "control/host/batch_runner.h"
+#include "drivers/sim/sim_driver.h"
 #include "history/store/store.h"
+#include "node/node_hooks.h"
 #include "node/state_dir.h"
 #include "places.h"
 #include "version.h"
@@ -27,6 +30,7 @@ namespace {
 
 constexpr std::int64_t kTidyMs = 60'000;
 constexpr std::int64_t kMilli = 1'000'000;
+constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
 
 std::int64_t wall_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -40,6 +44,7 @@ struct LiveNode {
   std::string state_dir;
   device::NodeState state;  // as it was at the beginning
   FileLock lock;
+  std::unique_ptr<device::HealthWatch> health;  // null: nobody hears of it
 };
 
 // The flags of the command line are stronger than the file.
@@ -70,7 +75,12 @@ Result<LiveNode> open_live(Context& context, const LiveFlags& flags) {
   Result<device::NodeState> state = device::read_node(*open->driver);
   if (!state) return failed(state.error());
   std::string directory = state_directory(file->node.state_dir, *state);
-  LiveNode live{*std::move(file), *std::move(open), std::move(directory), *std::move(state), {}};
+  LiveNode live{
+      *std::move(file), *std::move(open), std::move(directory), *std::move(state), {}, {}};
+  if (auto health = open_health(device, live.open))
+    live.health = *std::move(health);
+  else
+    complain(context, "the health of GPUs is not heard of: " + to_string(health.error()));
   if (flags.once || flags.dry_run) return live;
   Result<FileLock> lock = lock_node(context, live.open, live.state);
   if (!lock) return failed(lock.error());
@@ -119,7 +129,9 @@ class LiveRun {
       : context_(context),
         flags_(flags),
         node_(std::move(node)),
-        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }) {}
+        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }),
+        hooks_(context, node_.state_dir,
+               [this](history::Event event) { keep_hook(std::move(event)); }) {}
 
   Result<void> begin();
   Result<Exit> run();
@@ -128,26 +140,32 @@ class LiveRun {
  private:
   void say(const std::string& sentence) { complain(context_, sentence); }
   Result<void> open_history();
+  void open_batches();
   Result<void> begin_agent();
   Result<void> serve();
+  void serve_anew(const control::AgentServer& before);
+  Result<std::unique_ptr<AgentNotices>> read_notices();
+  void take_notices(std::unique_ptr<AgentNotices> now);
   control::AgentDoors doors();
   void publish(const control::Snapshot& now, const control::AgentMemory& memory);
   void keep_events();
   void reread();
-  Result<void> run_hook(const std::string& name, const std::string& phase, long change);
+  void keep_hook(history::Event event);
 
   Context& context_;
   const LiveFlags& flags_;
   LiveNode node_;
   AgentSignals signals_;
   AgentDesk desk_;
-  RealProcesses processes_, hook_processes_;
+  RealProcesses processes_;
+  NodeHooks hooks_;
   std::optional<history::Store> store_;
   long highest_change_ = 0;
   std::unique_ptr<control::Agent> agent_;
   std::string said_;
   std::int64_t tidy_ms_ = 0;
   std::unique_ptr<AgentNotices> notices_;
+  std::unique_ptr<control::BatchRunner> batches_;
   std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
 };
 
@@ -157,12 +175,9 @@ Result<void> LiveRun::open_history() {
   auto store = history::Store::open(history::history_path(node_.state_dir), history::Access::write);
   if (!store) return failed(store.error());
   store_.emplace(*std::move(store));
-  history::EventQuery newest;
-  newest.most = 1;
-  newest.documents = false;
-  newest.kinds = {history::EventKind::proposed, history::EventKind::applying};
-  if (const auto events = store_->events(newest); events && !events->empty())
-    highest_change_ = events->front().change;
+  const auto last = store_->last_change();
+  if (!last) return failed(last.error());
+  highest_change_ = *last;
   return {};
 }
 
@@ -172,6 +187,15 @@ control::AgentDoors LiveRun::doors() {
   doors.services_file = node_.file.services;
   doors.processes = &processes_;
   doors.dry_run = flags_.dry_run || flags_.once;
+  if (node_.health) {
+    doors.health = [this] {
+      auto news = node_.health->look();
+      for (const std::string& sentence : node_.health->complaints()) say(sentence);
+      return news;
+    };
+    if (const auto boot = context_.files.read(kBootId))
+      doors.boot = boot->substr(0, boot->find('\n'));
+  }
   doors.inquiries = [this] { return desk_.take_inquiries(); };
   doors.errands = [this] { return desk_.take_errands(); };
   doors.ending = [this] { return signals_.ending(); };
@@ -192,7 +216,14 @@ control::AgentDoors LiveRun::doors() {
   };
   doors.say = [this](const std::string& sentence) { say(sentence); };
   doors.hook = [this](const std::string& name, const std::string& phase, long change) {
-    return run_hook(name, phase, change);
+    return hooks_.run(node_.file.hooks, name, phase, change);
+  };
+  doors.reset_gpu = gpu_reset(node_.open);
+  doors.can_reset = true;
+  if (batches_ == nullptr) return doors;
+  doors.batch_runs = [this] { return batches_->runs(); };
+  doors.carry_batches = [this](const std::vector<control::BatchDeed>& deeds) {
+    batches_->carry(deeds);
   };
   return doors;
 }
@@ -219,26 +250,10 @@ void LiveRun::keep_events() {
   if (auto tidied = store_->tidy(now); !tidied) say(to_string(tidied.error()));
 }
 
-Result<void> LiveRun::run_hook(const std::string& name, const std::string& phase, long change) {
-  const auto found = std::ranges::find(node_.file.hooks, name, &actuate::Hook::name);
-  if (found == node_.file.hooks.end())
-    return bad_input("hooks", fmt::format("no hook is called '{}'", name));
-  const actuate::HookDoors doors{hook_processes_, context_.clock, node_.state_dir + "/hooks.log"};
-  say(fmt::format("running hook '{}' {} change {}", name, phase, change));
-  const Result<void> ran = actuate::run_hook(
-      doors, *found, {{"PARTITA_CHANGE", std::to_string(change)}, {"PARTITA_PHASE", phase}});
-  history::Event event{.time_ms = wall_ms(),
-                       .kind = history::EventKind::hook,
-                       .change = change,
-                       .user = "agent",
-                       .cause = phase + " the change",
-                       .subject = name};
-  event.outcome = ran ? history::Outcome::succeeded : history::Outcome::failed;
-  event.detail = ran ? fmt::format("hook '{}' ended well", name) : to_string(ran.error());
+void LiveRun::keep_hook(history::Event event) {
+  event.time_ms = wall_ms();
+  event.user = "agent";
   if (store_ && !store_->append(event)) say("history is not kept");
-  if (ran || found->on_failure == actuate::HookFailure::stop) return ran;
-  say(to_string(ran.error()) + "; going on, as its on_failure says");
-  return {};
 }
 
 Result<void> LiveRun::begin_agent() {
@@ -247,21 +262,37 @@ Result<void> LiveRun::begin_agent() {
   if (world->profiles.empty())
     say("no profiles for the GPUs of this node: nothing can be planned until 'profiles' names "
         "some");
+  // Numbers that were given since this process began are in the state directory.
   auto agent = control::Agent::begin(doors(), *std::move(world), highest_change_);
   if (!agent) return failed(agent.error());
   agent_ = *std::move(agent);
   return {};
 }
 
+// Each run of a batch has a driver of its own.
+void LiveRun::open_batches() {
+  if (flags_.dry_run || flags_.once) return;
+  const auto driver = [this]() -> Result<std::shared_ptr<device::NodeDriver>> {
+    if (node_.open.machine) return std::make_shared<drivers::sim::SimDriver>(*node_.open.machine);
+    Result<OpenDriver> open = open_driver(
+        context_, {node_.file.node.driver, node_.file.node.machine, node_.file.node.catalogue});
+    if (!open) return failed(open.error());
+    auto kept = std::make_shared<OpenDriver>(*std::move(open));
+    return std::shared_ptr<device::NodeDriver>(kept, kept->driver.get());
+  };
+  batches_ = std::make_unique<control::BatchRunner>(
+      control::BatchRunnerDoors{driver, std::filesystem::absolute(node_.state_dir).string(),
+                                wall_ms, *node_.open.catalogue, [this] { signals_.wake(); }});
+}
+
 Result<void> LiveRun::begin() {
   if (auto opened = open_history(); !opened) return opened;
+  open_batches();
   if (auto begun = begin_agent(); !begun) return begun;
   if (flags_.once) return {};
-  if (!flags_.config.empty() && !flags_.dry_run) {
-    auto notices = AgentNotices::read(context_.files, flags_.config);
-    if (!notices) return failed(notices.error());
-    notices_ = *std::move(notices);
-  }
+  auto notices = read_notices();
+  if (!notices) return failed(notices.error());
+  notices_ = *std::move(notices);
   return serve();
 }
 
@@ -299,13 +330,49 @@ Result<void> LiveRun::serve() {
 void LiveRun::reread() {
   Result<control::AgentFile> file = settled_file(context_, flags_);
   if (!file) return say(to_string(file.error()) + "; the settings stay as they were");
+  auto notices = read_notices();
+  if (!notices) return say(to_string(notices.error()) + "; the settings stay as they were");
   control::AgentFile before = std::exchange(node_.file, *std::move(file));
+  std::unique_ptr<control::Agent> old = std::move(agent_);
   if (auto begun = begin_agent(); !begun) {
     say(to_string(begun.error()) + "; the settings stay as they were");
     node_.file = std::move(before);
+    agent_ = std::move(old);
     return;
   }
+  agent_->take_over(*old);
+  if (node_.file.node != before.node) {
+    say("'node' was changed: that holds when the agent is started again");
+    node_.file.node = before.node;
+  }
+  take_notices(*std::move(notices));
+  if (node_.file.server != before.server) serve_anew(before.server);
   say("the settings were read again");
+}
+
+Result<std::unique_ptr<AgentNotices>> LiveRun::read_notices() {
+  if (flags_.config.empty() || flags_.dry_run) return std::unique_ptr<AgentNotices>();
+  return AgentNotices::read(context_.files, flags_.config);
+}
+
+// Who stays as he was keeps what still waits for him only if nobody changed.
+void LiveRun::take_notices(std::unique_ptr<AgentNotices> now) {
+  if ((now ? now->receivers() : std::vector<notify::Receiver>{}) ==
+      (notices_ ? notices_->receivers() : std::vector<notify::Receiver>{}))
+    return;
+  keep_events();
+  notices_ = std::move(now);
+}
+
+// The API at its new place, or, where that cannot be, at the old one.
+void LiveRun::serve_anew(const control::AgentServer& before) {
+  server_.reset();
+  auto served = serve();
+  if (served && !node_.file.server.on) say("there is no API any more");
+  if (served) return;
+  say(to_string(served.error()) + "; the API stays where it was");
+  node_.file.server = before;
+  if (served = serve(); !served) say(to_string(served.error()) + "; there is no API");
 }
 
 Result<Exit> LiveRun::run() {

@@ -17,14 +17,16 @@ class AgentNotices {
   // The key `notify` of that file; null where it has none.
   static Result<std::unique_ptr<AgentNotices>> read(Files& files, const std::string& path);
 
+  const std::vector<notify::Receiver>& receivers() const { return receivers_; }
   void tell(const control::LoopNotice& notice, const std::string& node, std::int64_t now_ms);
   // Who was told or could not be, since it was asked last, for the history.
   std::vector<history::Event> told(std::int64_t now_ms);
 
  private:
   explicit AgentNotices(std::vector<notify::Receiver> receivers)
-      : notifier_(std::move(receivers)) {}
+      : receivers_(receivers), notifier_(std::move(receivers)) {}
 
+  const std::vector<notify::Receiver> receivers_;
   notify::Notifier notifier_;
 };
 

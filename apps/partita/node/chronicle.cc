@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actuate/change_forms.h"
+#include "control/host/change_numbers.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -63,12 +64,21 @@ history::Event Chronicle::event(EventKind kind) const {
   return {.time_ms = now_ms(), .kind = kind, .change = change_, .user = user_, .cause = cause_};
 }
 
+long Chronicle::number() {
+  if (change_ > 0 || store() == nullptr) return change_;
+  const auto known = store_->last_change();
+  const auto last = known ? control::last_change(context_.files, state_dir_, *known) : known;
+  const Result<void> kept = last ? control::keep_last_change(context_.files, state_dir_, *last + 1)
+                                 : Result<void>(failed(last.error()));
+  if (!kept) complain_once(kept.error());
+  if (kept) change_ = *last + 1;
+  return change_;
+}
+
 void Chronicle::hear(const actuate::ApplyEvent& heard) {
   using Kind = actuate::ApplyEvent::Kind;
-  if (heard.kind == Kind::step && change_ == 0 && store() != nullptr) {
-    const auto number = store_->next_change();
-    if (!number) return complain_once(number.error());
-    change_ = *number;
+  if (heard.kind == Kind::step && !begun_ && number() > 0) {
+    begun_ = true;
     history::Event begin = event(EventKind::applying);
     begin.detail = fmt::format("{} steps, {:.1f} s predicted", heard.change->steps.size(),
                                heard.change->predicted.value);
@@ -76,7 +86,7 @@ void Chronicle::hear(const actuate::ApplyEvent& heard) {
     begin.documents.push_back({"change", actuate::change_json(*heard.change)});
     append({begin});
   }
-  if (change_ == 0) return;
+  if (!begun_) return;
   if (heard.kind == Kind::done_step || heard.kind == Kind::retry) {
     history::Event step = event(EventKind::step);
     step.cause.clear();
@@ -89,9 +99,9 @@ void Chronicle::hear(const actuate::ApplyEvent& heard) {
 
 void Chronicle::end(const Result<void>& outcome, const std::string& detail,
                     std::vector<history::Event::Attachment> documents) {
-  if (change_ == 0 && outcome) return;  // nothing was to be done
+  if (!begun_ && outcome) return;  // nothing was to be done
   history::Event end = event(EventKind::applied);
-  end.outcome = change_ == 0 ? Outcome::refused : outcome_of(outcome);
+  end.outcome = begun_ ? outcome_of(outcome) : Outcome::refused;
   end.detail = outcome ? detail : to_string(outcome.error());
   end.documents = std::move(documents);
   steps_.push_back(std::move(end));

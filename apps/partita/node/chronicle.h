@@ -26,6 +26,9 @@ class Chronicle {
   Chronicle(Context& context, std::string state_dir, const std::string& command,
             const std::string& why);
 
+  // The number of the change, given when it is first asked for; 0 where none can be kept.
+  long number();
+  long known_number() const { return change_; }  // 0: none was asked for
   // A document that belongs to the change, kept with its beginning.
   void attach(const std::string& name, const std::string& text);
   // Hears what apply does; the change begins with its first step.
@@ -48,7 +51,8 @@ class Chronicle {
   std::string state_dir_, cause_, user_;
   std::optional<history::Store> store_;
   bool broken_ = false;
-  long change_ = 0;  // 0: not begun
+  long change_ = 0;  // its number; 0: none yet
+  bool begun_ = false;
   std::vector<history::Event::Attachment> attached_;
   std::vector<history::Event> steps_;  // kept with the end: the node does not wait for each
 };

@@ -13,6 +13,7 @@
 #include "forms/serving_forms.h"
 #include "node/chronicle.h"
 #include "node/devices.h"
+#include "node/node_hooks.h"
 #include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "stop_request.h"
@@ -26,8 +27,9 @@ struct ApplyFlags {
   std::string plan;  // empty: what rollback goes back to
   std::string services, profiles;
   DeviceFlags device;
-  std::string state_dir, why;
+  std::string state_dir, why, hooks;
   bool dry_run = false, rollback = false, again = false, explain = false, keep_foreign = false;
+  bool allow_reset = false;
   double min_available = 1, drain_timeout = 60, ready_timeout = 0;
   Output output;
 };
@@ -39,7 +41,8 @@ struct OpenNode {
   device::NodeState state;  // as it was when it was opened
   RealProcesses processes = {};
   actuate::Doors doors(Context& context) {
-    return {*open.driver, context.files, context.clock, *open.catalogue, state_dir, &processes};
+    return {*open.driver, context.files,  context.clock, *open.catalogue, state_dir, &processes,
+            {},           gpu_reset(open)};
   }
 };
 
@@ -109,7 +112,9 @@ actuate::ApplyOptions options_of(const ApplyFlags& flags) {
           .keep_foreign = flags.keep_foreign,
           .drain_timeout = {flags.drain_timeout},
           .rollback = flags.rollback,
-          .ready_timeout = {flags.ready_timeout}};
+          .ready_timeout = {flags.ready_timeout},
+          .allow_reset = flags.allow_reset,
+          .can_reset = true};
 }
 
 // Tells people on standard error what is being done.
@@ -157,9 +162,31 @@ void attach_plan(Chronicle& chronicle, Context& context, const ApplyFlags& flags
   if (plan) chronicle.attach("plan", forms::plan_json(*plan));
 }
 
+// Hooks around work on a node, for apply and drain.
+Result<void> within_hooks(Context& context, const OpenNode& node, Chronicle& chronicle,
+                          const HookSettings& settings, const std::function<Result<void>()>& work) {
+  if (settings.none()) return work();
+  NodeHooks hooks(context, node.state_dir,
+                  [&](history::Event event) { chronicle.keep(std::move(event)); });
+  const auto run = [&](const std::string& name, const char* phase) {
+    return hooks.run(settings.hooks, name, phase, chronicle.known_number());
+  };
+  const auto say = [&](const std::string& sentence) { complain(context, sentence); };
+  return actuate::with_hooks({settings.before, settings.after, run, say}, work);
+}
+
+// Whether there is anything to do; what cannot be planned is for apply to say.
+bool something_to_do(const actuate::Doors& doors, const actuate::Wanted& wanted,
+                     const ApplyFlags& flags) {
+  const auto change = actuate::preview(doors, wanted, options_of(flags));
+  return !change || !change->empty() || !change->blockers.empty();
+}
+
 // The one way from a command to a change of the node.
 Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node,
                        const actuate::Wanted& wanted) {
+  Result<HookSettings> hooks = read_hooks(context, flags.hooks);
+  if (!hooks) return failed(hooks.error());
   StopRequest stop;
   actuate::Doors doors = node.doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
@@ -169,10 +196,21 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
                                        : "partita apply " + flags.plan,
                       flags.why);
   attach_plan(chronicle, context, flags);
-  const auto report = actuate::apply(doors, wanted, options_of(flags), [&](const auto& event) {
-    tell(context, event);
-    chronicle.hear(event);
-  });
+  Result<actuate::ApplyReport> report = actuate::ApplyReport{};
+  const auto work = [&]() -> Result<void> {
+    report = actuate::apply(doors, wanted, options_of(flags), [&](const auto& event) {
+      tell(context, event);
+      chronicle.hear(event);
+    });
+    return report ? Result<void>{} : Result<void>(failed(report.error()));
+  };
+  if (!hooks->none() && something_to_do(doors, wanted, flags)) {
+    chronicle.number();  // hooks are told it
+  } else {
+    *hooks = {};
+  }
+  if (auto done = within_hooks(context, node, chronicle, *hooks, work); !done)
+    report = failed(done.error());
   std::vector<history::Event::Attachment> after;
   if (const auto state = device::read_node(*node.open.driver); state)
     after.push_back({"state", device::state_json(*state, load_occupants(context, node.state_dir))});
@@ -239,6 +277,10 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
                    "Only print what would be done and how long it takes");
   command.add_flag("--explain", flags.explain,
                    "Explain why each instance stays, goes or moves (text)");
+  add_hooks(command, flags.hooks);
+  command.add_flag("--allow-reset", flags.allow_reset,
+                   "Turn MIG on even where that takes a reset of the GPU (A100, A30), which has "
+                   "to be idle");
   command.add_flag("--keep-foreign", flags.keep_foreign,
                    "Leave instances that Partita did not make, unless they are in the way");
   within(command.add_option("--min-available", flags.min_available,
@@ -261,7 +303,7 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
 struct DrainFlags {
   std::vector<std::string> devices;
   DeviceFlags device;
-  std::string state_dir, why;
+  std::string state_dir, why, hooks;
   double timeout = 60;
 };
 
@@ -292,12 +334,16 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
   if (!lock) return failed(lock.error());
   const auto devices = devices_of(flags.devices, node->state);
   if (!devices) return failed(devices.error());
+  const Result<HookSettings> hooks = read_hooks(context, flags.hooks);
+  if (!hooks) return failed(hooks.error());
   StopRequest stop;
   actuate::Doors doors = node->doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
-  const auto drained = actuate::drain(doors, *devices, {flags.timeout},
-                                      [&](const auto& event) { tell(context, event); });
   Chronicle chronicle(context, node->state_dir, "partita drain", flags.why);
+  const auto drained = within_hooks(context, *node, chronicle, *hooks, [&] {
+    return actuate::drain(doors, *devices, {flags.timeout},
+                          [&](const auto& event) { tell(context, event); });
+  });
   chronicle.keep_drain(*devices, drained);
   if (!drained) return failed(drained.error());
   complain(context, "nothing runs there");
@@ -330,6 +376,7 @@ Command add_apply(CLI::App& app) {
       "partita apply plan.json --dry-run --format svg -o change.svg\n"
       "partita apply plan.json --min-available 0.8 --format json\n"
       "partita apply plan.json --driver sim --machine machine.yaml\n"
+      "partita apply plan.json --hooks /etc/partita/agent.yaml\n"
       "partita apply --again");
   return {command, [flags](Context& context) { return run_apply(context, *flags); }};
 }
@@ -352,9 +399,12 @@ Command add_drain(CLI::App& app) {
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_dir);
   add_why(*command, flags->why);
+  add_hooks(*command, flags->hooks);
   within(command->add_option("--timeout", flags->timeout, "Seconds to wait"), 0, kMaxWait)
       ->type_name("SECONDS");
-  command->footer("partita drain 0 --timeout 120");
+  command->footer(
+      "partita drain 0 --timeout 120\n"
+      "partita drain 0 --hooks /etc/partita/agent.yaml");
   return {command, [flags](Context& context) { return run_drain(context, *flags); }};
 }
 

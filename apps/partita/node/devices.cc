@@ -7,7 +7,9 @@
 #include "decide/input.h"
 #include "drivers/amd_smi/amd_smi_driver.h"
 #include "drivers/nvml_mig/nvml_driver.h"
+#include "drivers/nvml_mig/nvml_health.h"
 #include "drivers/sim/sim_driver.h"
+#include "drivers/sim/sim_health.h"
 #include "flags.h"
 #include "places.h"
 
@@ -74,6 +76,23 @@ Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {
   opened.catalogue = std::make_unique<hw::Catalogue>(*std::move(catalogue));
   return flags.driver == "sim" ? simulated(context, flags, std::move(opened))
                                : real(flags, std::move(opened));
+}
+
+std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver) {
+  if (!driver.machine) return {};
+  return [machine = driver.machine.get()](int gpu) {
+    return machine->change("reset_gpu", [&](drivers::sim::Machine& now) -> Result<std::int64_t> {
+      if (auto done = now.reset(gpu); !done) return failed(done.error());
+      return 0;
+    });
+  };
+}
+
+Result<std::unique_ptr<device::HealthWatch>> open_health(const DeviceFlags& flags,
+                                                         const OpenDriver& driver) {
+  if (driver.machine) return std::make_unique<drivers::sim::SimHealthWatch>(*driver.machine);
+  if (flags.driver == "nvml") return drivers::nvml_mig::watch_nvml();
+  return std::unique_ptr<device::HealthWatch>();
 }
 
 device::Occupants load_occupants(Context& context, const std::string& state_directory) {

@@ -2,11 +2,13 @@
 // and commands meet; commands see only the door.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "context.h"
+#include "device/health.h"
 #include "device/node_driver.h"
 #include "device/node_forms.h"
 #include "drivers/sim/shared_machine.h"
@@ -32,6 +34,15 @@ struct OpenDriver {
 // Opens the driver that the flags name. no_driver where NVIDIA's is missing, with what to do about
 // it; bad_input where the description of the simulated machine is wrong.
 Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags);
+
+// Resets a GPU of the driver that nothing runs on, as actuate::Doors has it; empty where only the
+// driver itself does that.
+std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver);
+
+// What hears of the health of the driver's GPUs; null where nothing can. It must not outlive
+// `driver`.
+Result<std::unique_ptr<device::HealthWatch>> open_health(const DeviceFlags& flags,
+                                                         const OpenDriver& driver);
 
 // Who runs on which MIG device, from the assignment in a state directory; empty when there is none.
 // One that cannot be read is complained about and taken for none.

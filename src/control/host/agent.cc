@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "actuate/power_guard.h"
 #include "base/check.h"
+#include "control/host/change_numbers.h"
 
 namespace partita::control {
 namespace {
@@ -51,17 +53,27 @@ Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long 
   Result<AgentMemory> memory = read_memory(doors.files, memory_path(doors.state_dir));
   if (!memory) return failed(memory.error());
   if (doors.dry_run) memory->mode_set = false;  // the settings' mode holds, and that is observe
+  const auto last = last_change(doors.files, doors.state_dir, changes);
+  if (!last) return failed(last.error());
   return std::unique_ptr<Agent>(
-      new Agent(std::move(doors), std::move(world), *std::move(memory), changes));
+      new Agent(std::move(doors), std::move(world), *std::move(memory), *last));
 }
 
 Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
     : doors_(std::move(doors)),
       catalogue_(world.catalogue),
+      caps_power_(world.settings.power.cap_w > 0),
       loop_(std::move(world), std::move(memory), changes) {}
 
 void Agent::say(const std::string& sentence) const {
   if (doors_.say) doors_.say(sentence);
+}
+
+void Agent::take_over(Agent& before) {
+  for (Inquiry& one : std::exchange(before.waiting_, {})) waiting_.push_back(std::move(one));
+  uuids_ = before.uuids_;
+  complaints_ = before.complaints_;
+  unsaved_ = before.unsaved_;
 }
 
 // ---- looking ----
@@ -100,10 +112,15 @@ telemetry::Sample Agent::read_sample(std::int64_t now_ms) {
   return sample;
 }
 
-void Agent::read_gateway(Seen& seen) {
-  if (doors_.processes == nullptr) return;
+Result<std::optional<actuate::GatewayState>> Agent::gateway_now() {
+  if (doors_.gateway) return doors_.gateway();
+  if (doors_.processes == nullptr) return std::optional<actuate::GatewayState>{};
   const actuate::GatewayDoors doors{*doors_.processes, doors_.files, doors_.state_dir};
-  const auto read = actuate::read_gateway(doors, doors_.clock.now_ns());
+  return actuate::read_gateway(doors, doors_.clock.now_ns());
+}
+
+void Agent::read_gateway(Seen& seen) {
+  const auto read = gateway_now();
   if (!read) {
     std::string& said = complaints_["gateway"];
     if (const std::string why = to_string(read.error()); why != said) say(said = why);
@@ -122,6 +139,36 @@ void Agent::read_workers(Seen& seen) {
   if (!workers_.value || workers_.text != **text)
     workers_ = {**text, actuate::parse_workers(path, **text)};
   if (*workers_.value) seen.workers = (*workers_.value)->workers;
+}
+
+void Agent::read_power(Seen& seen) {
+  seen.power_ends = std::exchange(power_ended_, {});
+  for (int gpu = 0; gpu < static_cast<int>(uuids_.size()); ++gpu) {
+    const auto read = doors_.driver.power_settings(gpu);
+    if (!read || !read->now.limit || !read->least_limit) continue;
+    PowerBoard board{.index = gpu, .uuid = uuids_[static_cast<std::size_t>(gpu)]};
+    board.least = read->least_limit->value;
+    board.now = read->now.limit->value;
+    board.most = read->default_limit.value_or(read->most_limit.value_or(*read->now.limit)).value;
+    seen.power.push_back(std::move(board));
+  }
+}
+
+// What a board had before is in the journal of `partita power restore` first.
+void Agent::set_power(const std::vector<PowerDeed>& deeds) {
+  if (deeds.empty() || doors_.dry_run) return;
+  const std::string path = actuate::power_journal_path(doors_.state_dir);
+  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver);
+  for (const PowerDeed& deed : deeds) {
+    device::PowerSettings settings;
+    if (const auto now = doors_.driver.power_settings(deed.gpu)) settings = now->now;
+    settings.limit = Watts{deed.watts};
+    Result<void> outcome =
+        guard ? guard->set(deed.gpu, settings) : Result<void>(failed(guard.error()));
+    const bool done = outcome.has_value();
+    power_ended_.push_back({deed.uuid, std::move(outcome)});
+    if (!done && deed.watts < deed.before) return;  // what it has cannot go to others
+  }
 }
 
 Seen Agent::look() {
@@ -146,14 +193,16 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   read_gateway(seen);
   read_workers(seen);
+  if (caps_power_) read_power(seen);
   if (doors_.health) seen.health = doors_.health();
+  seen.boot = doors_.boot;
   if (!doors_.services_file.empty()) {
     auto text = text_of(doors_.files, doors_.services_file);
     if (text) seen.services_file = *std::move(text);
   }
   if (applying_) seen.apply_steps = applying_->steps;
   seen.ended = std::exchange(ended_, {});
-  if (doors_.batch_now) seen.batch = doors_.batch_now();
+  if (doors_.batch_runs) seen.batches = doors_.batch_runs();
   return seen;
 }
 
@@ -174,8 +223,12 @@ void Agent::decide() {
 
 bool Agent::keep_memory() {
   if (doors_.dry_run) return true;
-  const auto kept =
-      doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
+  Result<void> kept;
+  if (loop_.memory().changes > last_number_)
+    kept = keep_last_change(doors_.files, doors_.state_dir, loop_.memory().changes);
+  if (kept) last_number_ = loop_.memory().changes;
+  if (kept)
+    kept = doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
   std::string& said = complaints_["memory"];
   const std::string why = kept ? "" : to_string(kept.error());
   if (why != said && !why.empty()) say("what the agent is about cannot be kept: " + why);
@@ -197,14 +250,20 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   }
   if (doors_.measure && !deeds.measure.empty()) (void)doors_.measure(deeds.measure).has_value();
   CHECK(deeds.replies.size() == asked.size());
+  if (!kept)
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      if (std::holds_alternative<SubmitTasks>(asked[i].asked.request) && deeds.replies[i])
+        deeds.replies[i] = environment_error(
+            doors_.state_dir,
+            "the batch was taken, but cannot be written down now: look at the state of the agent "
+            "before you hand it in again");
   for (std::size_t i = 0; i < asked.size(); ++i)
     if (asked[i].answer) asked[i].answer(std::move(deeds.replies[i]));
   if (deeds.stop_apply && applying_) applying_->stop = true;
   if (doors_.notify)
     for (const LoopNotice& notice : deeds.notify) doors_.notify(notice);
-  if (doors_.batch_gpus) doors_.batch_gpus(deeds.batch_gpus);
-  if (doors_.batch)
-    for (const BatchDeed& batch : deeds.batches) doors_.batch(batch);
+  if (doors_.carry_batches && kept) doors_.carry_batches(deeds.batches);
+  set_power(deeds.power);
   if (doors_.dry_run) deeds.apply.reset();
   if (deeds.apply && kept) to_apply_ = std::move(deeds.apply);
   if (deeds.apply && !kept)
@@ -235,24 +294,15 @@ bool Agent::pump() {
   return applying_->stop;
 }
 
-Result<void> Agent::run_hooks(const std::vector<std::string>& names, const char* phase,
-                              long change) {
-  for (const std::string& name : names) {
-    if (!doors_.hook) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
-    if (auto ran = doors_.hook(name, phase, change); !ran) return ran;
-  }
-  return {};
-}
-
 Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
-  if (auto ran = run_hooks(deed.hooks_before, "before", deed.change); !ran) return ran;
   actuate::Doors doors{doors_.driver,
                        doors_.files,
                        doors_.clock,
                        catalogue_,
                        doors_.state_dir,
                        doors_.processes,
-                       [this] { return pump(); }};
+                       [this] { return pump(); },
+                       doors_.reset_gpu};
   const auto told = [this](const actuate::ApplyEvent& event) {
     using Kind = actuate::ApplyEvent::Kind;
     if (event.kind == Kind::begin || event.kind == Kind::retry) applying_->steps = 0;
@@ -260,7 +310,9 @@ Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
     if (event.kind == Kind::waiting) say("waiting for " + event.detail);
     if (event.kind == Kind::retry) say(event.detail + "; reading the node again");
   };
-  const auto applied = actuate::apply(doors, deed.wanted, deed.options, told);
+  actuate::ApplyOptions options = deed.options;
+  options.can_reset = doors_.can_reset;
+  const auto applied = actuate::apply(doors, deed.wanted, options, told);
   if (!applied) return failed(applied.error());
   return {};
 }
@@ -268,10 +320,15 @@ Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
 void Agent::carry_out(const ApplyDeed& deed) {
   applying_ = Applying{.change = deed.change};
   const std::int64_t began = doors_.clock.now_ns();
-  Result<void> outcome = carry_out_steps(deed);
-  for (const std::string& name : deed.hooks_after)  // whatever came of it, all of them
-    if (auto ran = run_hooks({name}, "after", deed.change); !ran)
-      say(fmt::format("after change {}: {}", deed.change, to_string(ran.error())));
+  const auto run = [&](const std::string& name, const char* phase) -> Result<void> {
+    if (!doors_.hook) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
+    return doors_.hook(name, phase, deed.change);
+  };
+  const auto tell = [&](const std::string& sentence) {
+    say(fmt::format("after change {}: {}", deed.change, sentence));
+  };
+  Result<void> outcome = actuate::with_hooks({deed.hooks_before, deed.hooks_after, run, tell},
+                                             [&] { return carry_out_steps(deed); });
   const double took_s = static_cast<double>(doors_.clock.now_ns() - began) * 1e-9;
   applying_.reset();
   ended_.push_back({deed.change, std::move(outcome), took_s});

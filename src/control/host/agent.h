@@ -15,6 +15,7 @@
 
 #include "actuate/apply.h"
 #include "actuate/gateway_state.h"
+#include "actuate/hooks.h"
 #include "control/loop.h"
 
 namespace partita::control {
@@ -38,14 +39,18 @@ struct AgentDoors {
   bool telemetry = true;           // reads what GPUs say of themselves at each look
   std::function<std::vector<Inquiry>()> inquiries = {};
   std::function<std::vector<std::function<void(class Agent&)>>()> errands = {};
-  std::function<std::vector<HealthEvent>()> health = {};
+  std::function<std::vector<HealthEvent>()> health = {};  // never waits
+  std::string boot = {};                                  // see Seen
+  std::function<Result<void>(int gpu)> reset_gpu = {};    // see actuate::Doors
+  bool can_reset = false;                                 // see actuate::ApplyOptions
   std::function<bool()> ending = {};  // asked often: somebody wants the agent to end
-  std::function<BatchNow()> batch_now = {};
+  std::function<std::vector<BatchRunNow>()> batch_runs = {};  // empty: nobody carries batches out
+  // What the gateway says, where it is in this process; empty: it is read from its file.
+  std::function<std::optional<actuate::GatewayState>()> gateway = {};
   std::function<Result<void>(const history::Event&)> record = {};
   std::function<Result<void>(const std::vector<history::Measured>&)> measure = {};
   std::function<void(const LoopNotice&)> notify = {};
-  std::function<void(const BatchDeed&)> batch = {};
-  std::function<void(const std::vector<std::string>&)> batch_gpus = {};
+  std::function<void(const std::vector<BatchDeed>&)> carry_batches = {};
   std::function<void(const Snapshot&, const AgentMemory&)> publish = {};
   std::function<void(const std::string&)> say = {};  // a sentence each
   // Runs the hook of that name; `phase` is before or after.
@@ -58,9 +63,12 @@ std::string memory_path(const std::string& state_dir);
 class Agent {
  public:
   // Goes on with the memory of the state directory. Refused: a damaged memory, with FILE:LINE.
-  // `changes`: the highest number of a change that the history knows.
+  // `changes`: the highest number of a change that the history knows; see change_numbers.h.
   static Result<std::unique_ptr<Agent>> begin(AgentDoors doors, World world, long changes);
 
+  // Goes on in place of `before`, which had other settings: who asked it and was not answered yet
+  // is answered by this one.
+  void take_over(Agent& before);
   // Looks, decides and does it, a change to its end; the time, since 1970, of the next look.
   std::int64_t step();
   // Looks and decides; what was decided is said by the answer and not done.
@@ -88,19 +96,22 @@ class Agent {
   Seen look();
   Result<device::NodeState> read_node();
   telemetry::Sample read_sample(std::int64_t now_ms);
+  Result<std::optional<actuate::GatewayState>> gateway_now();
   void read_gateway(Seen& seen);
   void read_workers(Seen& seen);
+  void read_power(Seen& seen);
+  void set_power(const std::vector<PowerDeed>& deeds);
   void decide();
   void perform(Deeds deeds, std::vector<Inquiry> asked);
   bool keep_memory();
   void carry_out(const ApplyDeed& deed);
   Result<void> carry_out_steps(const ApplyDeed& deed);
-  Result<void> run_hooks(const std::vector<std::string>& names, const char* phase, long change);
   bool pump();
   void say(const std::string& sentence) const;
 
   AgentDoors doors_;
   hw::Catalogue catalogue_;
+  const bool caps_power_;
   Loop loop_;
   std::vector<std::string> uuids_;  // of the GPUs by index, as last read
   Kept<actuate::Assignment> assignment_;
@@ -108,10 +119,12 @@ class Agent {
   Kept<actuate::JournalState> journal_;
   std::vector<Inquiry> waiting_;  // to be asked at the next look
   std::vector<ApplyEnd> ended_;
+  std::vector<PowerEnd> power_ended_;
   std::optional<ApplyDeed> to_apply_;
   std::optional<Applying> applying_;
   std::int64_t next_look_ms_ = 0;
   bool unsaved_ = false;
+  long last_number_ = 0;                           // of a change, as the state directory has it
   std::map<std::string, std::string> complaints_;  // what was said last, by what it is about
 };
 

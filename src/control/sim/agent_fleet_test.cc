@@ -97,6 +97,11 @@ WeeksOptions seed_options(std::uint64_t seed) {
   return options;
 }
 
+bool is_out(const Snapshot& now, int gpu) {
+  const auto found = std::ranges::find(now.gpus, gpu, &GpuNow::index);
+  return found != now.gpus.end() && found->out;
+}
+
 // What is watched while a seed runs.
 class AgentFleet {
  public:
@@ -154,7 +159,8 @@ long AgentFleet::disturbances() const {
   return sum;
 }
 
-// Where nothing interferes, a service has less than it needs only as long as was predicted.
+// Where nothing interferes, a service has less than it needs only as long as was predicted. What
+// ran on a GPU that was taken out is not promised: it is emptied though nothing else may be left.
 void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
   SimNode& node = weeks_->node();
   Guarded guarded{change.number, disturbances(), {}};
@@ -167,7 +173,7 @@ void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
     double after = 0;
     for (const plan::PlannedGpu& gpu : change.plan.gpus)
       for (const plan::PlannedInstance& one : gpu.instances)
-        if (one.service == name) after += one.throughput.value;
+        if (one.service == name && !is_out(now, gpu.index)) after += one.throughput.value;
     const double before = node.ready_rps(floors.size());
     floors.push_back(touched ? std::min(before, after) : 0);
     guarded.allowed_s.push_back(touched && affected->below.value > 0
@@ -180,7 +186,6 @@ void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
   guarded_ = std::move(guarded);
   line(fmt::format("change {} begins: {} ({} steps)", change.number, change.cause,
                    change.change.steps.size()));
-  static_cast<void>(now);
 }
 
 void AgentFleet::change_ends() {
@@ -238,7 +243,9 @@ void AgentFleet::saw(const Snapshot& now) {
   watch_direction(now);
 }
 
-// After hours without trouble the node is exactly as the plan in force wants it.
+// After hours without trouble the node is exactly as the plan in force wants it, and carries what
+// comes. A rate that has only just risen is no failure of the calm: it is seen at the next look,
+// once a minute of it was counted.
 void AgentFleet::check_calm() {
   SimNode& node = weeks_->node();
   ++result_.calms;
@@ -249,6 +256,7 @@ void AgentFleet::check_calm() {
   const actuate::Assignment assignment = node.assignment();
   std::set<std::string> assigned;
   for (const actuate::AssignedSegment& one : assignment.segments) assigned.insert(one.device);
+  const double seen_within = options_.world.settings.look_s + 60;
   const device::NodeState state = node.look();
   std::set<std::string> there;
   for (const device::GpuState& gpu : state.gpus)
@@ -261,7 +269,7 @@ void AgentFleet::check_calm() {
   for (const std::string& device : there)
     if (!assigned.contains(device)) violation("there, and for nothing: " + device);
   for (std::size_t s = 0; s < node.services().size(); ++s)
-    if (node.ready_rps(s) < node.rate(s))
+    if (node.ready_rps(s) < node.rate(s) && node.tally(s).short_now_s > seen_within)
       violation(fmt::format("{} has {:.0f} req/s ready for {:.0f} in calm",
                             node.services()[s].wanted.name, node.ready_rps(s), node.rate(s)));
 }
@@ -347,6 +355,20 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
   EXPECT_GT(kills, 0);
   EXPECT_GT(guarded, count);
   EXPECT_EQ(calms, 6 * count);
+}
+
+// Each found something once:
+// 94: a rate that rose in the minute of the check was taken for a failure of the calm;
+// 100: a change waited for ever for the capacity of segments on a lost GPU;
+// 137: the cooldown was counted from the decision, not from when the change was there;
+// 398: the last GPU that was left is emptied when it has errors, which the oracle did not know.
+constexpr std::uint64_t kKeptSeeds[] = {94, 100, 137, 398};
+
+TEST(AgentFleet, SeedsThatFoundSomething) {
+  if (test_rounds(8) < 8) GTEST_SKIP() << "under sanitizers the first seeds are enough";
+  for (const std::uint64_t seed : kKeptSeeds)
+    for (const std::string& violation : run_agent_fleet(seed).violations)
+      ADD_FAILURE() << "seed " << seed << ": " << violation;
 }
 
 TEST(AgentFleet, OneSeed) {

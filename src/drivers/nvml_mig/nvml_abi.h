@@ -185,7 +185,12 @@ enum class ValueType : unsigned {
   signed_huge = 4,
   signed_word = 5
 };
+inline constexpr unsigned kFieldRecoveryAction = 230;  // since driver R565
 inline constexpr unsigned kClockSm = 1, kClockMemory = 2;
+
+// What nvmlDeviceRegisterEvents is asked for: bits. And which of the counters of memory errors.
+inline constexpr unsigned long long kEventDoubleBitEcc = 0x2, kEventXid = 0x8;
+inline constexpr unsigned kUncorrectedErrors = 1, kSinceReset = 0;
 inline constexpr unsigned long long kNotAvailable = ~0ULL;  // of a process's memory
 
 // Reasons to be slow: bits.

@@ -117,8 +117,20 @@ void NvmlLibrary::bind_power() {
   find(api_.gpm_metrics, {"nvmlGpmMetricsGet"});
 }
 
+void NvmlLibrary::bind_health() {
+  find(api_.event_set_create, {"nvmlEventSetCreate"});
+  find(api_.event_set_free, {"nvmlEventSetFree"});
+  find(api_.event_wait, {"nvmlEventSetWait_v2"});
+  find(api_.event_wait_v1, {"nvmlEventSetWait"});
+  find(api_.register_events, {"nvmlDeviceRegisterEvents"});
+  find(api_.event_types, {"nvmlDeviceGetSupportedEventTypes"});
+  find(api_.ecc_errors, {"nvmlDeviceGetTotalEccErrors"});
+  find(api_.remapped_rows, {"nvmlDeviceGetRemappedRows"});
+}
+
 void NvmlLibrary::bind() {
   bind_power();
+  bind_health();
   find(api_.shutdown, {"nvmlShutdown"});
   find(api_.init_with_flags, {"nvmlInitWithFlags"});
   find(api_.init, {"nvmlInit_v2", "nvmlInit"});

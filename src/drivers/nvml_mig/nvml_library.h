@@ -74,6 +74,15 @@ struct NvmlApi {
   decltype(&abi::nvmlGpmSampleGet) gpm_sample = nullptr;
   decltype(&abi::nvmlGpmMigSampleGet) gpm_mig_sample = nullptr;
   decltype(&abi::nvmlGpmMetricsGet) gpm_metrics = nullptr;
+
+  decltype(&abi::nvmlEventSetCreate) event_set_create = nullptr;
+  decltype(&abi::nvmlEventSetFree) event_set_free = nullptr;
+  decltype(&abi::nvmlEventSetWait_v2) event_wait = nullptr;
+  decltype(&abi::nvmlEventSetWait) event_wait_v1 = nullptr;  // does not tell instances
+  decltype(&abi::nvmlDeviceRegisterEvents) register_events = nullptr;
+  decltype(&abi::nvmlDeviceGetSupportedEventTypes) event_types = nullptr;
+  decltype(&abi::nvmlDeviceGetTotalEccErrors) ecc_errors = nullptr;
+  decltype(&abi::nvmlDeviceGetRemappedRows) remapped_rows = nullptr;
 };
 
 class NvmlLibrary {
@@ -103,6 +112,7 @@ class NvmlLibrary {
   explicit NvmlLibrary(void* handle) : handle_(handle) {}
   void bind();
   void bind_power();
+  void bind_health();
   template <class Function>
   void find(Function& function, std::initializer_list<const char*> names);
 

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/unicode.h"
+#include "hw/xids.h"
 
 namespace partita::drivers::sim {
 namespace {
@@ -123,6 +124,10 @@ void add(std::vector<SimProcess>& processes, const SimProcess& process) {
 }
 
 // What neither a reset nor a reboot leaves.
+void forget_errors(SimGpu& gpu) {
+  gpu.health = {.xids = std::move(gpu.health.xids), .reported = gpu.health.reported};
+}
+
 void forget_instances(SimGpu& gpu) {
   gpu.instances.clear();
   gpu.free_gi_ids = fresh_gi_ids(*gpu.model);
@@ -350,6 +355,7 @@ Result<void> Machine::reset(int gpu) {
     return refused(ErrorCode::in_use, fmt::format("{} processes are there", it.processes.size()));
   it.mig = it.mig_pending;
   it.power.settings = {};
+  forget_errors(it);
   forget_instances(it);
   return {};
 }
@@ -360,6 +366,7 @@ void Machine::reboot() {
     gpu.lost = false;
     gpu.processes.clear();
     gpu.power.settings = {};
+    forget_errors(gpu);
     forget_instances(gpu);
   }
 }
@@ -377,6 +384,23 @@ void Machine::regain(int gpu) {
   SimGpu& it = gpus_[static_cast<std::size_t>(gpu)];
   it.lost = false;
   it.mig = it.mig_pending;
+  forget_errors(it);
+}
+
+void Machine::report_xid(int gpu, int xid, int gi_id, int ci_id) {
+  constexpr int kDoubleBitError = 48, kRowPending = 63, kRowFailed = 64, kOffTheBus = 79;
+  if (!find(gpu) || find(gpu)->lost) return;
+  SimHealth& health = gpus_[static_cast<std::size_t>(gpu)].health;
+  if (health.xids.size() == kMaxSimXids) health.xids.erase(health.xids.begin());
+  health.xids.push_back({++health.reported, xid, gi_id, ci_id});
+  if (xid == kDoubleBitError) ++health.uncorrected_errors;
+  health.rows_pending |= xid == kRowPending;
+  health.rows_failed |= xid == kRowFailed;
+  const hw::Xid* known = hw::find_xid(xid);
+  if (known != nullptr && known->action == hw::XidAction::reset_gpu)
+    health.recovery = std::max(health.recovery, 1);
+  if (known != nullptr && known->action == hw::XidAction::restart_node) health.recovery = 2;
+  if (xid == kOffTheBus) lose(gpu);
 }
 
 CallCount Machine::count_call(std::string_view method) {

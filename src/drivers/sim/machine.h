@@ -52,6 +52,25 @@ struct SimInstance {
   bool operator==(const SimInstance&) const = default;
 };
 
+// An XID that a GPU reported, on an instance or on the whole GPU (-1).
+struct SimXid {
+  long number = 0;  // of all that this GPU ever reported, from 1
+  int xid = 0;
+  int gi_id = -1, ci_id = -1;
+  bool operator==(const SimXid&) const = default;
+};
+inline constexpr std::size_t kMaxSimXids = 32;  // that a GPU remembers
+
+struct SimHealth {
+  std::vector<SimXid> xids;  // the newest, by number
+  long reported = 0;         // ever
+  // Until a reset:
+  long uncorrected_errors = 0;
+  bool rows_pending = false, rows_failed = false;
+  int recovery = 0;  // what the driver recommends, device::GpuRecovery
+  bool operator==(const SimHealth&) const = default;
+};
+
 struct SimGpu {
   const hw::GpuModel* model = nullptr;  // in the catalogue that the machine was made with
   std::string uuid, serial, pci_bus_id;
@@ -61,6 +80,7 @@ struct SimGpu {
   std::vector<SimProcess> processes;   // by pid, gi_id, ci_id
   std::vector<int> free_gi_ids;        // in the order in which they are handed out
   SimPower power = {};
+  SimHealth health = {};
   bool operator==(const SimGpu&) const = default;
 
   const SimInstance* find(int gi_id) const;  // null when there is none
@@ -131,6 +151,9 @@ class Machine {
   void lose(int gpu);
   // A lost GPU is back, as after a reset; nothing happens to one that is not lost.
   void regain(int gpu);
+  // The GPU reports an XID. What the driver counts and recommends then follows from hw/xids.h; 79
+  // is the last thing that is heard of it.
+  void report_xid(int gpu, int xid, int gi_id = -1, int ci_id = -1);
 
   // ---- power
   // What runs since now runs from `now_ns` on; nothing happens until somebody looked at the power.

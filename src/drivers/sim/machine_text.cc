@@ -61,6 +61,18 @@ void write(JsonWriter& out, const SimPower& power) {
   out.raw("}");
 }
 
+void write(JsonWriter& out, const SimHealth& health) {
+  out.raw(fmt::format(R"({{"reported": {}, "uncorrected_errors": {}, "rows_pending": {}, )"
+                      R"("rows_failed": {}, "recovery": {}, "xids": )",
+                      health.reported, health.uncorrected_errors, health.rows_pending,
+                      health.rows_failed, health.recovery));
+  out.list(health.xids, "       ", [&](const SimXid& one) {
+    out.raw(fmt::format(R"({{"number": {}, "xid": {}, "gi_id": {}, "ci_id": {}}})", one.number,
+                        one.xid, one.gi_id, one.ci_id));
+  });
+  out.raw("}");
+}
+
 void write(JsonWriter& out, const SimGpu& gpu) {
   std::vector<SimProcess> attached;
   std::ranges::remove_copy_if(gpu.processes, std::back_inserter(attached),
@@ -77,6 +89,10 @@ void write(JsonWriter& out, const SimGpu& gpu) {
   if (gpu.power != SimPower{}) {
     out.raw(",\n     \"power\": ");
     write(out, gpu.power);
+  }
+  if (gpu.health != SimHealth{}) {
+    out.raw(",\n     \"health\": ");
+    write(out, gpu.health);
   }
   out.raw("}");
 }
@@ -186,7 +202,7 @@ struct MachineReader {
 
   SimGpu gpu(Fields fields) const {
     fields.only({"model", "uuid", "serial", "pci_bus_id", "mig", "mig_pending", "lost",
-                 "free_gi_ids", "instances", "processes", "power"});
+                 "free_gi_ids", "instances", "processes", "power", "health"});
     SimGpu gpu;
     const std::string model = fields.text("model");
     gpu.model = catalogue.find(model);
@@ -209,8 +225,34 @@ struct MachineReader {
       if (fields.error()) return gpu;
     }
     if (fields.has("power")) gpu.power = power(fields.object("power"), gpu);
+    if (fields.has("health")) gpu.health = health(fields.object("health"));
     judge(fields, gpu);
     return gpu;
+  }
+
+  static SimHealth health(Fields fields) {
+    fields.only(
+        {"reported", "uncorrected_errors", "rows_pending", "rows_failed", "recovery", "xids"});
+    SimHealth health;
+    health.reported = fields.integer("reported", kStoredCounts);
+    health.uncorrected_errors = fields.integer("uncorrected_errors", kStoredCounts);
+    health.rows_pending = fields.boolean("rows_pending");
+    health.rows_failed = fields.boolean("rows_failed");
+    health.recovery = fields.integer("recovery", {.high = 1000});
+    for (const Node& node : fields.list("xids", kMaxSimXids)) {
+      if (fields.error()) break;
+      Fields in(fields, node);
+      in.only({"number", "xid", "gi_id", "ci_id"});
+      const double last = health.xids.empty() ? 0 : static_cast<double>(health.xids.back().number);
+      SimXid one;
+      one.number =
+          in.integer("number", {.low = last + 1, .high = static_cast<double>(health.reported)});
+      one.xid = in.integer("xid", {.low = 1, .high = 1e6});
+      one.gi_id = in.integer("gi_id", {.low = -1, .high = 4.0 * hw::kMaxSlices});
+      one.ci_id = in.integer("ci_id", {.low = -1, .high = hw::kMaxSlices});
+      health.xids.push_back(one);
+    }
+    return health;
   }
 
   static SimLoad load(Fields fields) {

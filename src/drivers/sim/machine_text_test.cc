@@ -20,6 +20,8 @@ Machine busy_machine() {
   EXPECT_TRUE(machine.attach(0, {17, "two \"words\" \\ \x01\xff", gi, 1}));
   EXPECT_TRUE(machine.attach(0, {9, "", -1, -1}));
   EXPECT_TRUE(machine.set_mig_mode(2, true));
+  machine.report_xid(2, 31, 3, 0);
+  machine.report_xid(2, 48);
   machine.lose(1);
   machine.count_call("create_instance");
   return machine;

@@ -34,8 +34,8 @@ constexpr std::array<const char*, kSchemaVersion> kAdditions{
     "  SELECT 'document_bytes', coalesce(sum(length(CAST(text AS BLOB))), 0) FROM documents;",
 };
 
-// The version of a history; 0 where the file is empty. Within a transaction, so that its three reads
-// are of one moment: another process may be making the tables.
+// The version of a history; 0 where the file is empty. Within a transaction, so that its three
+// reads are of one moment: another process may be making the tables.
 Result<std::int64_t> version_within(const SqlFile& file) {
   const auto application = file.ask("PRAGMA application_id");
   if (!application) return application;

@@ -65,8 +65,9 @@ class Store {
   Result<long> append(const Event& event);
   // All of them in this order, or none; the number of the last.
   Result<long> append_all(const std::vector<Event>& events);
-  // A number that no change has had so far.
-  Result<long> next_change();
+  // The highest number that a change of this file has had; control/host/change_numbers.h knows of
+  // those of other files, and whoever numbers changes asks there.
+  Result<long> last_change() const;
   // All or none: bad_input for values that are no numbers, limit above kMaxSeries.
   Result<void> measure(const std::vector<Measured>& values);
   // Folds metrics, forgets what is too old or too much. To be called every minute or so by the

@@ -119,20 +119,19 @@ TEST(Store, RefusesWhatIsNoEvent) {
   EXPECT_EQ(store.events({}).value().size(), 0U);
 }
 
-TEST(Store, NumbersOfChangesAreNeverGivenTwice) {
+TEST(Store, TheHighestNumberOutlivesItsEvents) {
   const TemporaryFolder folder;
   Keep keep;
   keep.events = 1;
   std::optional<Store> store = must_open(folder.file(), Access::write, keep);
-  EXPECT_EQ(store->next_change().value(), 1);
-  EXPECT_EQ(store->next_change().value(), 2);
+  EXPECT_EQ(store->last_change().value(), 0);
   ASSERT_TRUE(store->append({.time_ms = kNow, .change = 9, .user = "x"}));
   ASSERT_TRUE(store->append({.time_ms = kNow, .user = "x"}));
   ASSERT_TRUE(store->tidy(kNow));  // forgets the one of change 9
   EXPECT_EQ(store->events({}).value().size(), 1U);
   store.reset();
   store = must_open(folder.file());
-  EXPECT_EQ(store->next_change().value(), 10);
+  EXPECT_EQ(store->last_change().value(), 9);
   EXPECT_EQ(store->append({.time_ms = kNow, .user = "x"}).value(), 3);  // nor those of events
 }
 
@@ -157,7 +156,7 @@ TEST(Store, ReadersNeedAFileAndWriteNothing) {
   Store writer = must_open(folder.file());
   Store reader = must_open(folder.file(), Access::read);
   EXPECT_EQ(reader.append({.user = "x"}).error().code, ErrorCode::denied);
-  EXPECT_FALSE(reader.next_change());
+  EXPECT_EQ(reader.last_change().value(), 0);
   EXPECT_FALSE(reader.measure({{1, "watts", "", 1}}));
   ASSERT_TRUE(writer.append({.user = "x"}));
   EXPECT_EQ(reader.events({}).value().size(), 1U);
@@ -247,9 +246,9 @@ TEST(Store, ManyMayOpenANewFileAtOnceAndWriteInTurn) {
     writers.emplace_back([&folder, w] {
       Store store = must_open(folder.file());
       for (int n = 0; n < 10; ++n) {
-        const auto change = store.next_change();
-        ASSERT_TRUE(change) << to_string(change.error());
-        ASSERT_TRUE(store.append({.change = *change, .user = "writer " + std::to_string(w)}));
+        const auto kept =
+            store.append({.change = 10 * w + n + 1, .user = "writer " + std::to_string(w)});
+        ASSERT_TRUE(kept) << to_string(kept.error());
       }
     });
   }

@@ -1,0 +1,711 @@
+"""The documents of an agent's API as types: what its OpenAPI document says. Written by
+tools/make_python_types.py, and compared with an agent by a test."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from partita.documents import ServingPlan
+
+
+class AgentStateStateGpusHolders(TypedDict):
+    # of a process
+    pid: int
+    # empty where the driver does not tell
+    name: str
+
+
+class AgentStateStateGpusInstancesCompute(TypedDict):
+    # of the compute instance
+    ci_id: int
+    # compute slices
+    gpcs: int
+    # of the MIG device
+    uuid: str
+
+
+class AgentStateStateGpusInstances(TypedDict):
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # memory slices
+    size: int
+    # compute slices
+    gpcs: int
+    # the driver's
+    profile_id: int
+    # of the GPU instance
+    gi_id: int
+    # by ci_id
+    compute: list[AgentStateStateGpusInstancesCompute]
+    # processes on it
+    holders: list[AgentStateStateGpusHolders]
+
+
+class AgentStateStateGpus(TypedDict):
+    # the driver's
+    index: int
+    # of the GPU
+    uuid: str
+    # the driver's product name
+    name: str
+    # catalogue name; empty: unknown
+    model: str
+    # as the driver says
+    pci_device_id: str
+    # in all
+    memory_mib: float
+    # can be cut
+    mig_capable: bool
+    # is in MIG mode
+    mig_enabled: bool
+    # the mode after the next reset
+    mig_pending: bool
+    # fell off the bus
+    lost: bool
+    # processes outside any instance
+    holders: list[AgentStateStateGpusHolders]
+    # by start
+    instances: list[AgentStateStateGpusInstances]
+
+
+class AgentStateState(TypedDict):
+    # "sim", "nvml"
+    driver: str
+    # as the driver says
+    driver_version: str
+    # by index
+    gpus: list[AgentStateStateGpus]
+
+
+class AgentStateAssignmentSegments(TypedDict):
+    # UUID of the MIG device
+    device: str
+    # of its GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # that runs there
+    service: str
+    # largest batch
+    batch: int
+    # that share it
+    processes: int
+    # planned to carry at most
+    throughput_rps: NotRequired[float]
+
+
+class AgentStateAssignmentServices(TypedDict):
+    # of the service
+    name: str
+    # that it runs
+    model: NotRequired[str]
+    # its objective
+    slo_ms: NotRequired[float]
+    # of the requests that shall keep it
+    percentile: float
+    # planned for
+    rate_rps: float
+
+
+class AgentStateAssignment(TypedDict):
+    # grows with every write
+    revision: int
+    # by device
+    segments: list[AgentStateAssignmentSegments]
+    # by name
+    services: list[AgentStateAssignmentServices]
+
+
+class AgentStateGpusSampleActivity(TypedDict):
+    # share of time it was busy
+    graphics_engine: NotRequired[float]
+    # mean share of SMs with a warp on them
+    sm: NotRequired[float]
+    # warps on the SMs, of the most there can be
+    occupancy: NotRequired[float]
+    # share of time the tensor pipes were busy
+    tensor: NotRequired[float]
+    # share of time the FP64 pipe was busy
+    fp64: NotRequired[float]
+    # share of time the FP32 pipe was busy
+    fp32: NotRequired[float]
+    # share of time the FP16 pipe was busy
+    fp16: NotRequired[float]
+    # share of time the integer pipe was busy
+    integer: NotRequired[float]
+    # share of the memory's bandwidth in use
+    dram: NotRequired[float]
+
+
+class AgentStateGpusSampleInstances(TypedDict):
+    # of the GPU instance
+    gi_id: int
+    # of the MIG device; missing without a compute instance
+    uuid: NotRequired[str]
+    # "3g.40gb"
+    profile: NotRequired[str]
+    compute_slices: int
+    memory_slices: int
+    # of this instance, in shares of it
+    activity: NotRequired[AgentStateGpusSampleActivity]
+    memory_used_mib: NotRequired[float]
+
+
+class AgentStateGpusSampleProcesses(TypedDict):
+    # as the system numbers it
+    pid: int
+    # its instance
+    gi_id: NotRequired[int]
+    # that it holds
+    memory_mib: float
+
+
+class AgentStateGpusSample(TypedDict):
+    # of the GPU on its node
+    index: int
+    # of the GPU
+    uuid: NotRequired[str]
+    # as the catalogue names it
+    model: NotRequired[str]
+    # of the whole board
+    compute_slices: NotRequired[int]
+    # of the board, now
+    power_w: NotRequired[float]
+    # mean of the last second
+    power_average_w: NotRequired[float]
+    # counter of the board
+    energy_j: NotRequired[float]
+    # in force
+    power_limit_w: NotRequired[float]
+    # of the chip
+    temperature_c: NotRequired[float]
+    memory_temperature_c: NotRequired[float]
+    sm_clock_mhz: NotRequired[float]
+    memory_clock_mhz: NotRequired[float]
+    # reasons in force, sorted
+    throttle: NotRequired[list[str]]
+    # of the whole GPU
+    activity: NotRequired[AgentStateGpusSampleActivity]
+    # by gi_id
+    instances: NotRequired[list[AgentStateGpusSampleInstances]]
+    # by pid
+    processes: NotRequired[list[AgentStateGpusSampleProcesses]]
+
+
+class AgentStateGpus(TypedDict):
+    # the driver's
+    index: int
+    # of the GPU
+    uuid: str
+    # catalogue name; empty: unknown
+    model: str
+    # not used: taken out by a person or by its health, or not usable
+    out: bool
+    # why it is out
+    why: NotRequired[str]
+    # what it said of itself last
+    sample: NotRequired[AgentStateGpusSample]
+
+
+class AgentStateServices(TypedDict):
+    # of the service
+    name: str
+    # that it runs
+    model: str
+    # its objective
+    slo_ms: float
+    # of the requests that shall keep it
+    percentile: float
+    # as the services file says
+    wanted_rps: float
+    # as measured now
+    rate_rps: NotRequired[float]
+    # the highest of the next minutes
+    forecast_rps: NotRequired[float]
+    # lower end of its interval
+    forecast_low_rps: NotRequired[float]
+    # upper end of its interval
+    forecast_high_rps: NotRequired[float]
+    # what the plan in force is made for
+    planned_rps: float
+    # of its segments that run
+    capacity_rps: float
+    # that run
+    segments: int
+    # as the gateway says
+    ready_workers: int
+    # measured
+    p99_ms: NotRequired[float]
+    # share of requests in SLO, measured
+    attainment: NotRequired[float]
+    # its objective is at risk
+    at_risk: bool
+    # at risk of what
+    why: NotRequired[str]
+
+
+class AgentStateCurrentChangeKeep(TypedDict):
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # of the GPU instance
+    gi_id: int
+    # of its MIG device
+    uuid: str
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+    # planned to carry at most
+    throughput_rps: NotRequired[float]
+    # made by Partita
+    ours: bool
+    # processes on it
+    holders: list[AgentStateStateGpusHolders]
+
+
+class AgentStateCurrentChangeCreate(TypedDict):
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+    # planned to carry at most
+    throughput_rps: NotRequired[float]
+
+
+class AgentStateCurrentChangeReassignTo(TypedDict):
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+    # planned to carry at most
+    throughput_rps: NotRequired[float]
+
+
+AgentStateCurrentChangeReassign = TypedDict("AgentStateCurrentChangeReassign", {
+    # as it is
+    "from": AgentStateCurrentChangeKeep,
+    # what runs there then
+    "to": AgentStateCurrentChangeReassignTo,
+})
+
+
+AgentStateCurrentChangeMove = TypedDict("AgentStateCurrentChangeMove", {
+    # the driver's index
+    "gpu": int,
+    # of the GPU
+    "gpu_uuid": str,
+    # catalogue name
+    "profile": str,
+    # first memory slice
+    "start": int,
+    # that runs there; missing: none
+    "service": NotRequired[str],
+    # largest batch
+    "batch": NotRequired[int],
+    # that share it
+    "processes": NotRequired[int],
+    # planned to carry at most
+    "throughput_rps": NotRequired[float],
+    # where it was
+    "from": AgentStateCurrentChangeKeep,
+})
+
+
+class AgentStateCurrentChangeSteps(TypedDict):
+    # what is done
+    op: Literal[
+        "enable_mig", "create_instance", "create_compute", "start", "stop", "drain",
+        "destroy_compute", "destroy_instance"]
+    # the driver's index
+    gpu: int
+    # of the GPU
+    gpu_uuid: str
+    # catalogue name
+    profile: str
+    # first memory slice
+    start: int
+    # that runs there; missing: none
+    service: NotRequired[str]
+    # largest batch
+    batch: NotRequired[int]
+    # that share it
+    processes: NotRequired[int]
+    # planned to carry at most
+    throughput_rps: NotRequired[float]
+    # of a stand-in
+    temporary: NotRequired[bool]
+    # of driver time
+    predicted_s: float
+
+
+class AgentStateCurrentChangeAffectedServices(TypedDict):
+    # of the service
+    name: str
+    # with nothing running
+    unavailable_s: float
+    # below its minimum
+    below_s: float
+    # share of its capacity, at any moment
+    least_available: float
+    # why it goes below
+    why: NotRequired[str]
+
+
+class AgentStateCurrentChangeBlockers(TypedDict):
+    # that must be destroyed
+    instance: AgentStateCurrentChangeKeep
+    # process that Partita does not run
+    holder: AgentStateStateGpusHolders
+
+
+class AgentStateCurrentChangeChanges(TypedDict):
+    # instances that stay as they are
+    kept: int
+    # stay, with other processes
+    restarted: int
+    # are created elsewhere
+    moved: int
+    # are new
+    created: int
+    # go
+    removed: int
+
+
+class AgentStateCurrentChange(TypedDict):
+    # per GPU of the plan the driver's index
+    gpu_of: list[int]
+    # instances that stay
+    keep: list[AgentStateCurrentChangeKeep]
+    # that go
+    destroy: list[AgentStateCurrentChangeKeep]
+    # that come
+    create: list[AgentStateCurrentChangeCreate]
+    # that stay and run something else
+    reassign: list[AgentStateCurrentChangeReassign]
+    # pairs out of destroy and create
+    move: list[AgentStateCurrentChangeMove]
+    # stand-ins
+    temporary: list[AgentStateCurrentChangeCreate]
+    # in order
+    steps: list[AgentStateCurrentChangeSteps]
+    # how far they go down
+    affected_services: list[AgentStateCurrentChangeAffectedServices]
+    # what is in the way
+    blockers: list[AgentStateCurrentChangeBlockers]
+    # counted as planners count
+    changes: AgentStateCurrentChangeChanges
+    # compute slices that stay untouched
+    kept_gpcs: int
+    # of driver time
+    predicted_s: float
+    # a sentence for each decision
+    explanation: list[str]
+
+
+class AgentStateCurrent(TypedDict):
+    # of the change
+    number: int
+    # how far it is
+    state: Literal["proposed", "approved", "applying", "succeeded", "failed", "rejected"]
+    # why, a sentence
+    cause: str
+    # since 1970
+    planned_ms: int
+    # since 1970; 0: not yet
+    ended_ms: int
+    # of change.steps
+    steps_done: int
+    # why it failed; else empty
+    error: str
+    # sentences
+    explanation: list[str]
+    # how the node gets there
+    change: AgentStateCurrentChange
+    # the target, a document ServingPlan
+    plan: ServingPlan
+
+
+class AgentStateBatch(TypedDict):
+    # tasks
+    waiting: int
+    # tasks
+    running: int
+    # tasks
+    done: int
+    # as scheduled
+    ends_ms: NotRequired[int]
+
+
+class AgentState(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["AgentState"]
+    # grows with every change of the rest
+    version: int
+    # since 1970, UTC
+    time_ms: int
+    # host name
+    node: str
+    # how changes come about
+    mode: Literal["automatic", "approve", "observe"]
+    # the node is as the plan in force wants it
+    converged: bool
+    # a sentence
+    doing: str
+    # what was read of the node
+    state: AgentStateState
+    # which segment runs where
+    assignment: AgentStateAssignment
+    # by index
+    gpus: list[AgentStateGpus]
+    # by name
+    services: list[AgentStateServices]
+    # in force, a document ServingPlan
+    plan: NotRequired[ServingPlan]
+    # proposed or under way
+    current: NotRequired[AgentStateCurrent]
+    # that ended
+    last: NotRequired[AgentStateCurrent]
+    # tasks of batches
+    batch: AgentStateBatch
+    # newest first, few
+    notices: list[str]
+    # of workers
+    restarts: int
+    # that keep failing now
+    given_up_workers: int
+    # how often the node was not as it was left
+    drifts: int
+    # made so far
+    changes: int
+    # so far
+    failed_changes: int
+
+
+class NodeStateGpusInstances(TypedDict):
+    profile: str
+    start: int
+    size: NotRequired[int]
+    gpcs: NotRequired[int]
+    profile_id: NotRequired[int]
+    gi_id: NotRequired[int]
+    uuid: NotRequired[str | None]
+    busy: NotRequired[bool]
+    compute: NotRequired[list[dict[str, Any]]]
+    holders: NotRequired[list[dict[str, Any]]]
+    service: NotRequired[str]
+    batch: NotRequired[int]
+    processes: NotRequired[int]
+
+
+class NodeStateGpus(TypedDict):
+    index: int
+    uuid: str | None
+    name: NotRequired[str | None]
+    model: str | None
+    pci_device_id: NotRequired[str | None]
+    memory_mib: NotRequired[float]
+    mig_capable: NotRequired[bool]
+    mig_enabled: bool
+    mig_pending: NotRequired[bool]
+    lost: NotRequired[bool]
+    holders: NotRequired[list[dict[str, Any]]]
+    instances: list[NodeStateGpusInstances]
+
+
+class NodeState(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["NodeState"]
+    driver: str | None
+    driver_version: str | None
+    gpus: list[NodeStateGpus]
+    unfinished: NotRequired[dict[str, Any]]
+
+
+class Change(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Change"]
+    keep: list[dict[str, Any]]
+    destroy: list[dict[str, Any]]
+    create: list[dict[str, Any]]
+    move: list[dict[str, Any]]
+    reassign: NotRequired[list[dict[str, Any]]]
+    temporary: NotRequired[list[dict[str, Any]]]
+    blockers: NotRequired[list[dict[str, Any]]]
+    explanation: NotRequired[list[str]]
+    changes: NotRequired[dict[str, Any]]
+    kept_gpcs: NotRequired[int]
+    steps: list[dict[str, Any]]
+    affected_services: list[dict[str, Any]]
+    predicted_s: float
+
+
+class AgentChange(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["AgentChange"]
+    # 0: a preview
+    number: int
+    state: Literal["proposed", "approved", "applying", "succeeded", "failed", "rejected"]
+    cause: str
+    planned_ms: int
+    # 0: not yet
+    ended_ms: int
+    steps_done: int
+    error: str
+    explanation: list[str]
+    plan: NotRequired[ServingPlan]
+    change: NotRequired[Change]
+
+
+class ApiError(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["ApiError"]
+    # a word for programs: not_found, forbidden, bad_input ...
+    code: str
+    # a sentence for people
+    message: str
+    # FILE:LINE or a parameter; may be empty
+    where: str
+
+
+class Health(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Health"]
+    # host name
+    node: str
+    # how changes come about
+    mode: Literal["automatic", "approve", "observe"]
+    # the node is as the plan in force wants it
+    converged: bool
+    # of the state; grows with every change of it
+    version: int
+
+
+class Version(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Version"]
+    # what `partita --version` says
+    program: str
+
+
+class Receipt(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Receipt"]
+    # the change it leads to; 0: none
+    change: int
+    # what happens now
+    sentence: str
+
+
+class LatestValues(TypedDict):
+    # since 1970
+    time_ms: int
+    # what was measured
+    metric: str
+    # service or GPU; empty: the node
+    subject: str
+    # then
+    value: float
+
+
+class Latest(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Latest"]
+    # of every metric and subject
+    values: list[LatestValues]
+
+
+class Why(TypedDict):
+    # for the history
+    why: NotRequired[str]
+
+
+class ModeWanted(TypedDict):
+    # how changes come about
+    mode: Literal["automatic", "approve", "observe"]
+
+
+class HistoryEventsDocuments(TypedDict):
+    # of the document: plan, change, desired, verdict
+    name: str
+    # the document itself, JSON as text
+    text: str
+
+
+class HistoryEvents(TypedDict):
+    # ascending; 0: not stored
+    id: NotRequired[int]
+    # since 1970, UTC
+    time_ms: int
+    # what happened
+    kind: Literal[
+        "started", "stopped", "desired", "proposed", "approved", "rejected", "applying",
+        "step", "applied", "repair", "health", "notice", "hook", "access"]
+    # that it belongs to; 0: none
+    change: NotRequired[int]
+    # who
+    user: str
+    # why, a sentence
+    cause: NotRequired[str]
+    # a service, a GPU
+    subject: NotRequired[str]
+    # how it ended
+    outcome: NotRequired[Literal["none", "succeeded", "failed", "refused", "interrupted"]]
+    # what, a sentence
+    detail: NotRequired[str]
+    # that belong to it
+    documents: NotRequired[list[HistoryEventsDocuments]]
+
+
+class History(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["History"]
+    # newest first
+    events: list[HistoryEvents]
+
+
+class SeriesBuckets(TypedDict):
+    # since 1970, UTC
+    from_ms: int
+    # 0: a single measurement
+    length_ms: int
+    # measurements in it
+    count: int
+    # of them
+    mean: float
+    # of them
+    least: float
+    # of them
+    greatest: float
+
+
+class Series(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["Series"]
+    # rate_rps, planned_rps, p99_ms, attainment, watts, ...
+    metric: str
+    # a service, a GPU; empty: the node
+    subject: NotRequired[str]
+    # oldest first
+    buckets: list[SeriesBuckets]
