@@ -20,7 +20,7 @@ tools/make_python_types.py, and compared with the library by a test."""
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
-API_HEAD = '''"""The documents of an agent's API as types: what its OpenAPI document says. Written by
+API_HEAD = '''"""The documents of an agent's API as types, as its OpenAPI document says. Written by
 tools/make_python_types.py, and compared with an agent by a test."""
 
 from typing import Any, Literal, NotRequired, TypedDict
