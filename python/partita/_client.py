@@ -83,8 +83,8 @@ class Client:
 
     `server` is unix:/run/partita/api.sock, http://HOST:PORT or https://HOST:PORT. `token` goes with
     every call (without one: the variable PARTITA_TOKEN), never in the clear to another machine.
-    `ca_file` are certificates to trust instead of the system's; `certificate` and `key` are shown to
-    the server. Services and tasks are given as a path, a text, or a document.
+    `ca_file` are certificates to trust instead of the system's; `certificate` and `key` are shown
+    to the server. Services and tasks are given as a path, a text, or a document.
 
     ApiError: the server refused. NoAnswer: there was no answer."""
 
@@ -105,7 +105,8 @@ class Client:
                 raise ValueError(f"{server}: unix: is followed by a path that begins with /")
             return
         url = urllib.parse.urlsplit(server)
-        if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
+        odd = url.query or url.fragment or "@" in url.netloc
+        if url.scheme not in ("http", "https") or not url.hostname or odd:
             raise ValueError(
                 f"{server}: unix:/PATH, http://HOST:PORT or https://HOST:PORT is wanted")
         self._host, self._prefix = url.netloc, url.path.rstrip("/")

@@ -172,8 +172,8 @@ class Loop {
   const Snapshot& snapshot() const;
   const AgentMemory& memory() const;
 
-  // What would be planned for these services with what was seen last, or what this plan would change
-  // if it was sent; changes nothing. bad_input with FILE:LINE, infeasible.
+  // What would be planned for these services with what was seen last, or what this plan would
+  // change if it was sent; changes nothing. bad_input with FILE:LINE, infeasible.
   Result<ChangeNow> preview(const std::string& text) const;
 
  private:

@@ -559,7 +559,7 @@ TEST(Loop, MakesAPlanThatSomebodySendsOnceTheJudgeLetsItPass) {
   for (plan::PlannedService& one : plan.services)
     if (one.name == more.service) one.planned = one.planned + more.throughput;
   plan.objective.gpus += 1;
-  plan.objective.gpcs += 1;
+  plan.objective.gpcs += more.profile[0] - '0';
   plan.objective.cost += 1;
   const Result<ChangeNow> shown = loop.preview(forms::plan_json(plan));
   ASSERT_TRUE(shown.has_value()) << to_string(shown.error());

@@ -39,7 +39,8 @@ server: {socket: %s/api.sock, %s}
 MORE = SERVICES + "  - {name: draw, model: large, rate_rps: 100, slo_ms: 500}\n"
 TASKS = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\n"
 HELPERS = {"wait_for"}  # public methods that are no operation
-BODIES = {"services": "application/yaml", "plan": "ServingPlan", "tasks": "text/csv", "mode": "ModeWanted", "why": "Why"}
+BODIES = {"services": "application/yaml", "plan": "ServingPlan", "tasks": "text/csv",
+          "mode": "ModeWanted", "why": "Why"}
 
 
 class Agent:
@@ -156,7 +157,8 @@ class LiveTest(unittest.TestCase):
         server = ("--server", self.client.server)
         node = json.loads(self.agent.command(*server, "status", "--format", "json"))
         self.assertEqual(self.client.node(), node)
-        story = json.loads(self.agent.command(*server, "history", "--most", "3", "--format", "json"))
+        story = json.loads(self.agent.command(*server, "history", "--most", "3", "--format",
+                                              "json"))
         oldest = story["events"][-1]["id"]
         self.assertEqual(self.client.history_event(oldest)["events"], story["events"][-1:])
         self.assertEqual(self.client.history(most=3, before=story["events"][0]["id"] + 1), story)
@@ -424,7 +426,8 @@ class BrokenStreamTest(unittest.TestCase):
             next(states)
 
     def test_places_and_tokens_that_are_none(self):
-        for place in ("unix:api.sock", "node1", "ftp://node1", "http://", "http://a?b=c"):
+        for place in ("unix:api.sock", "node1", "ftp://node1", "http://", "http://a?b=c",
+                      "https://me:pw@node1"):
             with self.assertRaises(ValueError, msg=place):
                 partita.Client(place)
         with self.assertRaises(ValueError):

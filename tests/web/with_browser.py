@@ -1,5 +1,5 @@
-"""Runs a script of checks in Debian's Chromium; skipped, with the reason, where Chromium, node or the
-network that brings playwright-core and axe-core is missing."""
+"""Runs a script of checks in Debian's Chromium; skipped, with the reason, where Chromium, node or
+the network that brings playwright-core and axe-core is missing."""
 import os
 import subprocess
 

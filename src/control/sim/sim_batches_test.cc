@@ -135,6 +135,34 @@ TEST(SimBatches, EveryTaskEndsOnceThoughTheAgentIsKilled) {
   EXPECT_GT(kills, 0);
 }
 
+// Tasks of hours on GPUs that are lent at night only: the morning's traffic takes them back, and
+// what was stopped is run again.
+TEST(SimBatches, ServicesGetLentGpusBackInTime) {
+  WeeksOptions options = day_with_batch(5);
+  options.days = 2;
+  options.services_text =
+      "services:\n"
+      "  - {name: day, model: resnet50, rate_rps: 4200, slo_ms: 138}\n"
+      "  - {name: night, model: bert, rate_rps: 35, slo_ms: 4294}\n";
+  options.tasks_text = "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command\n";
+  for (int t = 0; t < kTasksOfDay; ++t)
+    options.tasks_text += fmt::format("long{},14400,14400,14400,14400,14400,work\n", t);
+  options.tasks_hour = 3;
+  options.tasks_days = 1;
+  const BatchDay with = played(options, 0);
+  expect_each_once(with);
+  int stopped = 0;
+  for (const auto& [task, times] : with.begun) stopped += times - 1;
+  int most = 0;
+  for (const WeeksPoint& point : with.report.line) most = std::max(most, point.gpus);
+  EXPECT_GT(stopped, 0) << "no GPU was wanted back; " << most;
+  options.tasks_text.clear();
+  const BatchDay without = played(options, 0);
+  for (std::size_t s = 0; s < with.report.services.size(); ++s)
+    EXPECT_GE(with.report.services[s].attainment, without.report.services[s].attainment - 2e-3)
+        << with.report.services[s].name;
+}
+
 TEST(SimBatches, ReservedGpusAreNeverWantedBack) {
   WeeksOptions options = day_with_batch(2);
   options.world.settings.batch.idle = false;

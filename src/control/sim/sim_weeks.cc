@@ -100,7 +100,8 @@ void SimWeeks::drop_agent() {
 std::vector<Inquiry> SimWeeks::hand_in() {
   if (options_.tasks_text.empty()) return {};
   const double hours = static_cast<double>(node_->now_ns()) / 3.6e12;
-  if (hours < 24.0 * handed_in_ + options_.tasks_hour) return {};
+  const bool due = hours >= 24.0 * handed_in_ + options_.tasks_hour;
+  if (!due || handed_in_ >= options_.tasks_days) return {};
   ++handed_in_;
   return {{{SubmitTasks{options_.tasks_text}, "simulation"},
            [this](const Reply& reply) { ++events_[reply ? "batch" : "batch-refused"]; }}};

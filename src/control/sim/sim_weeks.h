@@ -25,8 +25,9 @@ struct WeeksOptions {
   std::uint64_t seed = 1;
   TrafficShape shape = {};
   SimTroubles troubles = {};
-  std::string tasks_text = {};  // a tasks file, handed in each day
-  double tasks_hour = 1;        // at this hour
+  std::string tasks_text = {};    // a tasks file, handed in each day
+  double tasks_hour = 1;          // at this hour
+  int tasks_days = kMostSimDays;  // on so many days
 };
 
 struct ServiceWeeks {

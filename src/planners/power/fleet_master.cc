@@ -75,8 +75,8 @@ void FleetMaster::add(const Pattern& pattern) {
   columns_.emplace_back(simplex_.add(pattern.watts - unused_, entries), pattern);
 }
 
-// Patterns of services that are in none yet, each worth more than `least`: a programme needs some of
-// every service, and comes to its prices in fewer rounds if it gets them together.
+// Patterns of services that are in none yet, each worth more than `least`: a programme needs some
+// of every service, and comes to its prices in fewer rounds if it gets them together.
 std::vector<Pattern> FleetMaster::of_the_rest(PatternPricing::Wanted wanted,
                                               std::vector<Pattern> last, double least) const {
   std::vector<Pattern> more;

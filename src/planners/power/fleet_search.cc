@@ -10,13 +10,15 @@
 namespace partita::power {
 namespace {
 
-constexpr double kCovered = 1e-7;     // of a rate: what is left over then is rounding
-constexpr double kDoesNotFit = 1e-4;  // services that a programme cannot carry
+constexpr double kCovered = 1e-7;       // of a rate: what is left over then is rounding
+constexpr double kDoesNotFit = 1e-4;    // services that a programme cannot carry
+constexpr std::size_t kFewPairs = 300;  // of services and GPUs
 constexpr double kNoLimit = 1e300;
 constexpr double kGain = 1e-6;  // watts
 constexpr double kSure = 0.95;  // of a GPU: the programme takes it
 constexpr double kLikely = 0.6;
 constexpr int kTakenAtOnce = 6;  // at most one in so many GPUs that are only likely
+constexpr double kChance = 0.5;  // of a GPU: how far a later dive goes another way
 constexpr int kDiveRounds = 30;  // of pricing, between two steps of a dive
 
 }  // namespace
@@ -35,24 +37,25 @@ std::optional<Cover> FleetSearch::run(const SearchLimits& limits) {
   Cover now = start();
   for (int round = 0; round < limits.rounds && !now.gpus.empty(); ++round) {
     if (now.missing() <= kCovered && now.watts <= limits.enough) break;
-    improve(now);
+    improve(now, round % 3 == 2 ? kChance : 0);
   }
   if (now.missing() > kCovered) return std::nullopt;
   return now;
 }
 
-// A dive from the programme's own solution; where that leaves something, GPU after GPU takes what
-// is worth most, in several ways.
+// A dive from the programme's own solution; where that leaves something, and for small fleets, GPU
+// after GPU takes what is worth most, in several ways.
 Cover FleetSearch::start() {
   const std::vector<double> all(problem_.services.size(), 1.0);
   Cover best{{}, all, 0};
-  take_most(prices_, problem_.gpus, best);
+  take_most(prices_, problem_.gpus, 0, best);
   const int room = problem_.gpus - static_cast<int>(best.gpus.size());
-  const Cover rest = dive({best.left, room}, kNoLimit);
+  const Cover rest = dive({best.left, room}, kNoLimit, 0);
   best.gpus.insert(best.gpus.end(), rest.gpus.begin(), rest.gpus.end());
   best.left = rest.left;
   best.watts += rest.watts;
-  if (best.missing() <= kCovered) return best;
+  const bool few = at(problem_.gpus) * problem_.services.size() <= kFewPairs;
+  if (best.missing() <= kCovered && !few) return best;
   for (const double eager : {1.0, 1.1, 1.5, 2.5})
     for (const double finish : {0.0, 0.1, 0.3, 1.0}) {
       std::vector<double> prices = prices_.prices;
@@ -66,7 +69,7 @@ Cover FleetSearch::start() {
   return best;
 }
 
-Cover FleetSearch::dive(const FleetDemand& demand, double limit) const {
+Cover FleetSearch::dive(const FleetDemand& demand, double limit, double chance) {
   Cover cover{{}, demand.left, 0};
   std::vector<Pattern> known = known_;
   while (cover.missing() > kCovered) {
@@ -83,26 +86,32 @@ Cover FleetSearch::dive(const FleetDemand& demand, double limit) const {
     if (cover.watts + prices.bound >= limit) break;
     if (prices.missing > kDoesNotFit) break;
     const std::size_t before = cover.gpus.size();
-    take_most(prices, room, cover);
+    take_most(prices, room, chance, cover);
     if (cover.gpus.size() == before) break;
     known.insert(known.end(), master.found().begin(), master.found().end());
   }
   return cover;
 }
 
-// The patterns of which the programme takes a whole GPU, and some of which it takes most of one.
-void FleetSearch::take_most(const FleetPrices& prices, int most_gpus, Cover& cover) const {
-  int taken = 0;
-  for (const auto& [value, pattern] : prices.used) {
+// The patterns of which the programme takes a whole GPU, and some of which it takes most of one, up
+// to `chance` out of order.
+void FleetSearch::take_most(const FleetPrices& prices, int most_gpus, double chance, Cover& cover) {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t p = 0; p < prices.used.size(); ++p) {
+    const double value = prices.used[p].first;
+    order.emplace_back(-value + (value < kSure ? chance * rng_.uniform() : 0), p);
+  }
+  std::ranges::sort(order);
+  const std::size_t before = cover.gpus.size();
+  for (const auto& [key, p] : order) {
+    const auto& [value, pattern] = prices.used[p];
+    const int taken = static_cast<int>(cover.gpus.size() - before);
     const bool unsure = value < kSure && taken >= std::max(1, most_gpus / kTakenAtOnce);
     if (taken == most_gpus || (taken > 0 && (value < kLikely || unsure))) break;
-    const bool fits = std::ranges::all_of(pattern.shares, [&](const PatternShare& share) {
-      return share.part <= cover.left[share.service] + kCovered;
-    });
-    if (!fits) continue;
-    const std::size_t before = cover.gpus.size();
-    take(pattern, cover);
-    if (cover.gpus.size() > before) ++taken;
+    if (std::ranges::all_of(pattern.shares, [&](const PatternShare& share) {
+          return share.part <= cover.left[share.service] + kCovered;
+        }))
+      take(pattern, cover);
   }
 }
 
@@ -166,7 +175,7 @@ std::vector<std::size_t> FleetSearch::some_gpus(const Cover& cover) {
 }
 
 // Empties some GPUs and deals what they carried, and what was left, anew.
-void FleetSearch::improve(Cover& now) {
+void FleetSearch::improve(Cover& now, double chance) {
   const std::vector<std::size_t> emptied = some_gpus(now);
   FleetDemand demand{now.left, problem_.gpus - static_cast<int>(now.gpus.size() - emptied.size())};
   double before = 0;
@@ -180,7 +189,7 @@ void FleetSearch::improve(Cover& now) {
     for (const PatternShare& share : now.gpus[g].shares) demand.left[share.service] += share.part;
   }
   const bool complete = now.missing() <= kCovered;
-  const Cover fresh = dive(demand, complete ? before - kGain : kNoLimit);
+  const Cover fresh = dive(demand, complete ? before - kGain : kNoLimit, chance);
   if (fresh.missing() > now.missing() + kCovered) return;
   if (complete && fresh.watts >= before - kGain) return;
   next.gpus.insert(next.gpus.end(), fresh.gpus.begin(), fresh.gpus.end());

@@ -38,9 +38,9 @@ class FleetSearch {
  private:
   Cover start();
   // Carries the demand, or stops where no plan below `limit` watts is left.
-  Cover dive(const FleetDemand& demand, double limit) const;
-  void take_most(const FleetPrices& prices, int most_gpus, Cover& cover) const;
-  void improve(Cover& now);
+  Cover dive(const FleetDemand& demand, double limit, double chance);
+  void take_most(const FleetPrices& prices, int most_gpus, double chance, Cover& cover);
+  void improve(Cover& now, double chance);
   std::vector<std::size_t> some_gpus(const Cover& cover);
   double waste(const Pattern& pattern) const;
   Cover fill(PatternPricing::Wanted wanted, int most_gpus) const;
