@@ -240,6 +240,8 @@ class AgentStateServices(TypedDict):
     p99_ms: NotRequired[float]
     # share of requests in SLO, measured
     attainment: NotRequired[float]
+    # of the boards', by compute slices of its instances
+    watts: NotRequired[float]
     # its objective is at risk
     at_risk: bool
     # at risk of what
@@ -447,6 +449,29 @@ class AgentStateCurrent(TypedDict):
     plan: ServingPlan
 
 
+class AgentStateBatchTasks(TypedDict):
+    # its number
+    batch: int
+    # of the task
+    name: str
+    # how far it is
+    state: Literal["waiting", "running", "done", "failed", "skipped"]
+    # where it runs
+    gpu_uuid: NotRequired[str]
+    # of its MIG instance
+    profile: NotRequired[str]
+    # first memory slice
+    start: NotRequired[int]
+    # since 1970; waiting: as expected
+    begin_ms: NotRequired[int]
+    # since 1970; not over: as expected
+    end_ms: NotRequired[int]
+    # so far
+    attempts: NotRequired[int]
+    # why it is as it is
+    reason: NotRequired[str]
+
+
 class AgentStateBatch(TypedDict):
     # tasks
     waiting: int
@@ -456,6 +481,12 @@ class AgentStateBatch(TypedDict):
     done: int
     # as scheduled
     ends_ms: NotRequired[int]
+    # tasks, or skipped
+    failed: NotRequired[int]
+    # that batches have now, by UUID
+    gpus: NotRequired[list[str]]
+    # of batches that are not over, and the newest others
+    tasks: NotRequired[list[AgentStateBatchTasks]]
 
 
 class AgentState(TypedDict):

@@ -37,7 +37,7 @@ policy: {mode: approve, look_s: 0.2, batch: {gpus: [2]}}
 server: {socket: %s/api.sock, %s}
 """
 MORE = SERVICES + "  - {name: draw, model: large, rate_rps: 100, slo_ms: 500}\n"
-TASKS = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\n"
+TASKS = "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command\na,1,1,1,1,1,true\n"
 HELPERS = {"wait_for"}  # public methods that are no operation
 BODIES = {"services": "application/yaml", "plan": "ServingPlan", "tasks": "text/csv",
           "mode": "ModeWanted", "why": "Why"}
@@ -245,6 +245,7 @@ class LiveTest(unittest.TestCase):
         next(state for state in client.events()
              if not any(gpu["out"] and gpu["uuid"] == uuid for gpu in state["gpus"]))
         self.refused(404, "not_found", client.take_out, "GPU-none")
+        self.refused(400, "bad_input", client.submit_tasks, TASKS.replace(",true", ","))
         self.assertEqual(client.submit_tasks(TASKS)["kind"], "Receipt")
         self.refused(409, "infeasible", client.give_back, uuid)
 
