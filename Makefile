@@ -7,9 +7,10 @@ SOURCES = $(shell git ls-files '*.cc' '*.h')
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-demo: build  ## plan, judge and simulate a fleet, and explain every step
+demo: packages  ## plan, judge and simulate a fleet, and explain every step
+	@tools/get_onnxruntime >build/onnxruntime.log & $(MAKE) --no-print-directory program; status=$$?; wait; exit $$status
 	build/release/partita demo
-	tools/get_onnxruntime
+	@cat build/onnxruntime.log
 	build/release/partita demo serve || test $$? -eq 1  # 1: too busy a machine for its objectives; it has said so
 	build/release/partita agent --simulate 1 --pace 8 --seed 3 --services data/scenarios/agent.yaml --profiles data/profiles/a100-80gb.json --listen 127.0.0.1:0
 	@echo; echo 'A CUDA program on a machine without a GPU, and one with a missing barrier under --check (exit status 1: it is wrong)'
@@ -22,10 +23,13 @@ test: packages  ## every test
 sanitize: packages  ## the tests under address, undefined-behaviour and thread sanitizers
 	tools/run_tests sanitize
 
-build: packages  ## the program, at build/release/partita
+program: packages
 	cmake --preset release >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	cmake --build --preset release --target partita nvidia_ml_sim cudart_shim_12 cudart_shim_13 cuda_shim \
-	  cuda_program_hotspot cuda_program_faulty partita_library
+	cmake --build --preset release --target partita cudart_shim_12 cudart_shim_13 cuda_shim \
+	  cuda_program_hotspot cuda_program_faulty
+
+build: program  ## the program and its libraries, at build/release
+	cmake --build --preset release --target nvidia_ml_sim partita_library
 
 plain: packages  ## every source compiled by itself: does each include what it uses?
 	cmake --preset plain
@@ -46,8 +50,8 @@ format:  ## clang-format every tracked source
 
 tidy: packages  ## clang-tidy with the short list of .clang-tidy, where every finding is an error
 	tools/install_packages $(CLANG_PACKAGES)
-	cmake --preset release
-	run-clang-tidy-16 -quiet -p build/release '/(src|apps)/.*(?<!_test)\.cc$$'
+	cmake --preset plain
+	run-clang-tidy-16 -quiet -p build/plain '/(src|apps)/.*(?<!_test)\.cc$$'
 
 install: build  ## program, data, completions and man page under PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)
@@ -62,4 +66,4 @@ packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt)
 
-.PHONY: help demo test sanitize build plain bench fuzz format tidy install deb clean packages
+.PHONY: help demo program test sanitize build plain bench fuzz format tidy install deb clean packages

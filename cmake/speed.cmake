@@ -9,3 +9,5 @@ find_program(MOLD mold)
 if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+# g++ sweeps its memory whenever it has doubled, from 128 MB on: a tenth of its time. Here from 1 GB on.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)

@@ -55,6 +55,7 @@ function(unit_test)
   endif()
   register_sources(${T_SOURCES})
   add_executable(${T_NAME} ${T_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY TEST_TARGETS ${T_NAME})
   set_target_properties(${T_NAME} PROPERTIES UNITY_BUILD_BATCH_SIZE 0)
   target_link_libraries(${T_NAME} PRIVATE ${T_LIBRARIES} partita_warnings GTest::gmock GTest::gtest_main rapidcheck)
   # Relative, so that a second clone finds the objects of the first in ccache: tests run in the source folder.

@@ -176,6 +176,12 @@ Result<void> check_settings(const Document& document, const CLI::App& root) {
   return check_command(document, document.root, root);
 }
 
+bool Settings::may_come_from_file(std::span<char* const> words) const {
+  const auto names_one = [](std::string_view word) { return word.starts_with("--config"); };
+  return std::ranges::any_of(words, names_one) || !environment_variable("PARTITA_CONFIG").empty() ||
+         files_.exists(kSettingsFile);
+}
+
 void Settings::add_to(CLI::App& root) {
   add_flags(root);
   // Called once all words are read, before CLI11 looks for what is missing.

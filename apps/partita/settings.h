@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ class Settings {
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
+  // Whether there may be a settings file, given the words of a command line.
+  bool may_come_from_file(std::span<char* const> words) const;
   // Gives every command below `root`, which are all there, its three flags, and all flags their
   // values once the words are read.
   void add_to(CLI::App& root);

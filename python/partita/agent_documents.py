@@ -1,4 +1,4 @@
-"""The documents of an agent's API as types: what its OpenAPI document says. Written by
+"""The documents of an agent's API as types, as its OpenAPI document says. Written by
 tools/make_python_types.py, and compared with an agent by a test."""
 
 from typing import Any, Literal, NotRequired, TypedDict

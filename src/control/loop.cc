@@ -58,9 +58,7 @@ Loop& Loop::operator=(Loop&&) noexcept = default;
 Deeds Loop::step(std::int64_t now_ms, const Seen& seen) { return work_->step(now_ms, seen); }
 const Snapshot& Loop::snapshot() const { return work_->snapshot(); }
 const AgentMemory& Loop::memory() const { return work_->memory(); }
-Result<ChangeNow> Loop::preview(const std::string& services_text) const {
-  return work_->preview(services_text);
-}
+Result<ChangeNow> Loop::preview(const std::string& text) const { return work_->preview(text); }
 
 Loop::Work::Work(World world, AgentMemory memory, long changes)
     : world_(std::move(world)), memory_(std::move(memory)) {
@@ -124,7 +122,10 @@ void Loop::Work::look(const Seen& seen) {
     return;
   }
   untell("read");
-  state_ = printable_state(*seen.state);
+  if (!(raw_state_ == *seen.state)) {
+    raw_state_ = *seen.state;
+    state_ = printable_state(*seen.state);
+  }
   assignment_ = *seen.assignment;
   journal_ = *seen.journal;
 }

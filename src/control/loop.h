@@ -172,9 +172,9 @@ class Loop {
   const Snapshot& snapshot() const;
   const AgentMemory& memory() const;
 
-  // What would be planned for these services with what was seen last; changes nothing. bad_input
-  // with FILE:LINE, infeasible.
-  Result<ChangeNow> preview(const std::string& services_text) const;
+  // What would be planned for these services with what was seen last, or what this plan would
+  // change if it was sent; changes nothing. bad_input with FILE:LINE, infeasible.
+  Result<ChangeNow> preview(const std::string& text) const;
 
  private:
   class Work;

@@ -56,11 +56,13 @@ std::string Loop::Work::drift_text(const actuate::Change& change) const {
   return text;
 }
 
-void Loop::Work::is_as_wanted() {
+// False: nothing is to be brought about.
+bool Loop::Work::is_as_wanted() {
   if (told_drift_)
     tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
          repair_number_);
   untell("drift");
+  if (!memory_.target->done && repair_number_ < memory_.target->change) begin_cooldown();
   memory_.target->done = true;
   rerated_ = false;
   verify_ = false;
@@ -68,13 +70,24 @@ void Loop::Work::is_as_wanted() {
   pause_s_ = 0;
   in_vain_ = 0;
   stuck_.clear();
+  return false;
 }
 
-bool Loop::Work::still_as_wanted() const {
+// A cooldown is counted from when a change was there, not from when it was decided.
+void Loop::Work::begin_cooldown() {
+  const auto begin = [this](auto& all) {
+    for (auto& one : all)
+      if (one.at_ms >= memory_.target->planned_ms) one.at_ms = now_;
+  };
+  begin(memory_.services_touched);
+  begin(memory_.gpus_touched);
+  begin(memory_.made);
+}
+
+bool Loop::Work::still_as_wanted(const actuate::Wanted& wanted) const {
   return settled_ && memory_.target->done && !told_drift_ && !verify_ &&
          settled_->state == state_ && settled_->assignment == assignment_ &&
-         settled_->target == *memory_.target && settled_->use == use_ &&
-         settled_->journal == journal_;
+         settled_->wanted == wanted && settled_->journal == journal_;
 }
 
 void Loop::Work::count_drift(const actuate::Change& change) {
@@ -94,17 +107,13 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
-  if (still_as_wanted()) {
-    is_as_wanted();
-    return false;
-  }
-  settled_.reset();
   const actuate::Wanted wanted = wanted_now(target, *judged_);
   if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
     doing_ = "no GPU can be used for services";
     return false;
   }
+  if (still_as_wanted(wanted)) return is_as_wanted();
   auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                         apply_options(world_.settings), {}, world_.catalogue);
   if (!change) {
@@ -122,7 +131,7 @@ bool Loop::Work::bring_about() {
   if (change->empty() && (target.done || promised || verify_)) {
     is_as_wanted();
     if (!names_what_is_gone(assignment_, state_))
-      settled_ = Settled{state_, assignment_, journal_, target, use_};
+      settled_ = Settled{state_, assignment_, journal_, wanted};
     return false;
   }
   if (verify_) {

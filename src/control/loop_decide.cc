@@ -459,10 +459,12 @@ void Loop::Work::drop_proposal(const std::string& why) {
   proposed_.reset();
 }
 
-Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
+Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   Work other(world_, memory_, memory_.changes);
-  const auto parsed = forms::parse_services_file("services", services_text);
-  if (!parsed) return failed(parsed.error());
+  const bool sent = is_plan(text);
+  if (!sent)
+    if (const auto parsed = forms::parse_services_file("services", text); !parsed)
+      return failed(parsed.error());
   if (!node_known_) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   other.node_known_ = true;
   other.now_ = now_;
@@ -471,11 +473,12 @@ Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
   other.journal_ = journal_;
   other.use_ = use_;
   other.meters_ = meters_;
-  other.memory_.services = services_text;
+  if (!sent) other.memory_.services = text;
   other.load_services();
   other.meters_.begin(other.services_, meters_.known());
   const auto planned =
-      other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
+      sent ? other.given(text)
+           : other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
   if (!planned) return failed(planned.error());
   ChangeNow shown;
   shown.cause = "a preview";

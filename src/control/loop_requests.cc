@@ -40,6 +40,7 @@ Reply Loop::Work::answer(const Asked& asked) {
     Work& work;
     const std::string user;
     Reply operator()(const SetServices& one) const { return work.set_services(one, user); }
+    Reply operator()(const SetPlan& one) const { return work.set_plan(one, user); }
     Reply operator()(const Approve& one) const { return work.approve(one, user); }
     Reply operator()(const Reject& one) const { return work.reject(one, user); }
     Reply operator()(const Rollback&) const { return work.roll_back(user); }

@@ -1,5 +1,5 @@
 // The work of a Loop: what it keeps between steps, in parts that are in several sources
-// (loop.cc: the step and what runs; loop_requests.cc: people; loop_decide.cc: plans;
+// (loop.cc: the step and what runs; loop_requests.cc, loop_given.cc: people; loop_decide.cc: plans;
 // loop_show.cc: the snapshot). Internal to control.
 #pragma once
 
@@ -16,13 +16,16 @@
 
 namespace partita::control {
 
+// Whether a text is a document ServingPlan.
+bool is_plan(const std::string& text);
+
 class Loop::Work {
  public:
   Work(World world, AgentMemory memory, long changes);
   Deeds step(std::int64_t now_ms, const Seen& seen);
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
-  Result<ChangeNow> preview(const std::string& services_text) const;
+  Result<ChangeNow> preview(const std::string& text) const;
 
  private:
   // ---- what is seen (loop.cc)
@@ -48,6 +51,8 @@ class Loop::Work {
   // ---- people (loop_requests.cc)
   Reply answer(const Asked& asked);
   Reply set_services(const SetServices& request, const std::string& user);
+  Reply set_plan(const SetPlan& request, const std::string& user);  // loop_given.cc
+  Result<Planned> given(const std::string& text) const;             // the same
   Reply approve(const Approve& request, const std::string& user);
   Reply reject(const Reject& request, const std::string& user);
   Reply roll_back(const std::string& user);
@@ -102,8 +107,9 @@ class Loop::Work {
   std::string services_key() const;
   // ---- changes (loop_apply.cc)
   bool bring_about();
-  void is_as_wanted();
-  bool still_as_wanted() const;
+  bool is_as_wanted();
+  void begin_cooldown();
+  bool still_as_wanted(const actuate::Wanted& wanted) const;
   bool empty_out_gpus();
   void watch_apply(const Seen& seen);
   void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
@@ -116,7 +122,8 @@ class Loop::Work {
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
   void show(const Seen& seen);
-  void show_services(const Seen& seen);
+  std::vector<ServiceNow> services_now(const Seen& seen) const;
+  std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
   Mode mode() const { return memory_.mode; }
 
@@ -130,7 +137,7 @@ class Loop::Work {
 
   // What was seen in this step.
   bool node_known_ = false;
-  device::NodeState state_;
+  device::NodeState state_, raw_state_;  // printable; as the driver told it
   actuate::Assignment assignment_;
   actuate::JournalState journal_;
   GpuUse use_;
@@ -172,8 +179,7 @@ class Loop::Work {
     device::NodeState state;
     actuate::Assignment assignment;
     actuate::JournalState journal;
-    Target target;
-    GpuUse use;
+    actuate::Wanted wanted;
   };
   std::optional<Settled> settled_;
   bool told_drift_ = false;              // this drift was counted

@@ -277,7 +277,7 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         fields = run("dpkg-deb", "-f", self.debs[0])
         self.assertIn(f"\nVersion: {self.version}\n", "\n" + fields)
         self.assertRegex(self.depends, r"libc6 \(>= ")
-        self.assertIn("libgrpc++", self.depends)
+        self.assertIn("libssl3", self.depends)
         listing = run("dpkg-deb", "-c", self.debs[0])
         self.assertNotRegex(listing, r" (?!root/root)\S+/\S+ +\d+ 2")
         self.assertNotIn("libnvidia-ml", listing)

@@ -102,7 +102,8 @@ class SimNode::FilesDoor final : public Files {
  public:
   explicit FilesDoor(SimNode& node) : node_(node), gateway_(actuate::gateway_path(kDir)) {}
   Result<std::string> read(const std::string& path) override {
-    if (path == gateway_ && node_.gateway_ != 0) return actuate::gateway_json(node_.gateway_state());
+    if (path == gateway_ && node_.gateway_ != 0)
+      return actuate::gateway_json(node_.gateway_state());
     return node_.disk_.read(path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
@@ -230,9 +231,7 @@ AgentDoors SimNode::doors() {
   AgentDoors doors{*driver_, *files_, *clock_, [this] { return wall_ms(); }, kDir};
   doors.services_file = kServicesFile;
   doors.processes = processes_.get();
-  doors.gateway = [this] {
-    return gateway_ != 0 ? std::optional(gateway_state()) : std::nullopt;
-  };
+  doors.gateway = [this] { return gateway_ != 0 ? std::optional(gateway_state()) : std::nullopt; };
   doors.telemetry = false;
   doors.health = [this] { return std::exchange(health_, {}); };
   doors.ending = [this] { return reboot_due_; };

@@ -168,7 +168,7 @@ class SimNode {
   MemoryFiles disk_;
   std::string followed_;
   actuate::Assignment followed_assignment_;  // what that text says
-  std::map<std::string, Crew> crews_;  // by MIG device
+  std::map<std::string, Crew> crews_;        // by MIG device
   std::vector<Later> later_;
   std::array<std::int64_t, static_cast<std::size_t>(Trouble::count)> next_{};
   std::vector<HealthEvent> health_;
