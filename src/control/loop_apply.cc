@@ -90,6 +90,15 @@ bool Loop::Work::still_as_wanted(const actuate::Wanted& wanted) const {
          settled_->wanted == wanted && settled_->journal == journal_;
 }
 
+void Loop::Work::count_drift(const actuate::Change& change) {
+  told_drift_ = true;
+  ++memory_.drifts;
+  record(history::EventKind::repair,
+         {.change = memory_.target->change,
+          .cause = drift_text(change),
+          .detail = mode() == Mode::observe ? "only observed" : "the plan in force is made again"});
+}
+
 // True while the node is not as the target wants it, whatever is done about that.
 bool Loop::Work::bring_about() {
   if (!memory_.target) return false;
@@ -132,15 +141,7 @@ bool Loop::Work::bring_about() {
                 false);
   }
   const bool drift = target.done;
-  if (drift && !told_drift_) {
-    told_drift_ = true;
-    ++memory_.drifts;
-    record(
-        history::EventKind::repair,
-        {.change = target.change,
-         .cause = drift_text(*change),
-         .detail = mode() == Mode::observe ? "only observed" : "the plan in force is made again"});
-  }
+  if (drift && !told_drift_) count_drift(*change);
   if (mode() == Mode::observe) {
     doing_ = "only observing: " + drift_text(*change);
     tell(NoticeKind::other, "observe", "", doing_);

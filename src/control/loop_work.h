@@ -115,6 +115,7 @@ class Loop::Work {
   void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
   const std::optional<plan::Judged<plan::ServingPlan>>& judged();
   std::string drift_text(const actuate::Change& change) const;
+  void count_drift(const actuate::Change& change);
   // ---- what is said
   void record(history::EventKind kind, history::Event event);
   void tell(NoticeKind kind, const std::string& key, const std::string& subject,

@@ -90,7 +90,7 @@ class AgentBatchTest(harness.CliTest):
         self.write("tasks.csv", self.tasks_csv(SECONDS))
         taken = self.run_partita(*self.server, "batch", "run", "--tasks", "tasks.csv")
         self.assertEqual(taken.returncode, 0, taken.stderr)
-        self.assertIn("8 tasks", taken.stdout)
+        self.assertIn("8 tasks", taken.stdout.decode())
         for begun in (1, 3, 6):  # in the middle, with a task that ends while nobody watches
             self.wait_for(lambda: sum(count for word, count in self.said().items()
                                       if word.startswith("begin")) >= begun)
@@ -150,11 +150,11 @@ class AgentBatchTest(harness.CliTest):
                 ("task,time_s_1g,command,after\na,1,true,b\n", 2, "b")):
             self.write("tasks.csv", text)
             done = self.run_partita(*self.server, "batch", "run", "--tasks", "tasks.csv")
-            self.assertEqual(done.returncode, status, text + done.stderr)
-            self.assertIn(message, done.stderr)
+            self.assertEqual(done.returncode, status, text + done.stderr.decode())
+            self.assertIn(message, done.stderr.decode())
         done = self.run_partita(*self.server, "batch", "run", "--tasks", "tasks.csv", "--gpu", "0")
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("policy.batch", done.stderr)
+        self.assertIn("policy.batch", done.stderr.decode())
         self.assertEqual(self.state()["batch"], {"waiting": 0, "running": 0, "done": 0})
         agent.send_signal(signal.SIGTERM)
         self.assertEqual(agent.wait(60), 0)

@@ -121,6 +121,33 @@ server: {{socket: {self.path("api.sock")}}}
              kind], cwd=self.folder, capture_output=True, check=True)
         return json.loads(done.stdout)["events"]
 
+    def test_sighup_takes_a_new_address_and_says_what_needs_a_restart(self):
+        settings = self.quick_settings("sim")
+        process = self.start("--config", settings)
+        self.wait_for(lambda: " keeps " in self.read("agent.log"))
+        self.assertTrue(os.path.exists(self.path("api.sock")))
+        text = self.read(settings)
+
+        def reread(changed, said):
+            self.write(settings, changed)
+            process.send_signal(signal.SIGHUP)
+            self.wait_for(lambda: said in self.read("agent.log"))
+
+        reread(text.replace("api.sock", "new.sock"), "new.sock")
+        self.wait_for(lambda: "read again" in self.read("agent.log"))
+        self.assertTrue(os.path.exists(self.path("new.sock")))
+        self.assertFalse(os.path.exists(self.path("api.sock")))
+        # An address that cannot be leaves the API where it is.
+        reread(text.replace("api.sock", "agent.log/api.sock"), "the API stays where it was")
+        self.wait_for(lambda: os.path.exists(self.path("new.sock")))
+        asked = subprocess.run([harness.PROGRAM, "--server", "unix:" + self.path("new.sock"),
+                                "status"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        reread(text.replace("state_dir: state", "state_dir: state, catalogue: no"),
+               "'node' was changed")
+        reread(text.replace("policy", "polices"), "the settings stay as they were")
+        self.stop(process)
+
     def numbers(self):
         """Number and maker of the changes that this history has, by their beginnings."""
         events = sorted(self.kept("applying") + self.kept("repair"), key=lambda one: one["id"])

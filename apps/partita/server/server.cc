@@ -17,11 +17,19 @@ struct ServerFlags {
   std::string url, token_file, ca_file, certificate, key;
 };
 
-// "batch run": names of commands in groups are used more than once.
-std::string full_name(const CLI::App& command) {
-  const CLI::App* group = command.get_parent();
-  const bool grouped = group != nullptr && group->get_parent() != nullptr;
-  return grouped ? group->get_name() + " " + command.get_name() : command.get_name();
+// What was called of a group of commands: "batch run".
+struct Called {
+  const CLI::App* command = nullptr;
+  std::string name;
+};
+Called called(const CLI::App& command) {
+  Called found{&command, command.get_name()};
+  for (auto parts = command.get_subcommands(); !parts.empty();
+       parts = found.command->get_subcommands()) {
+    found.command = parts.front();
+    found.name += " " + found.command->get_name();
+  }
+  return found;
 }
 
 struct RemoteCommand {
@@ -70,7 +78,7 @@ Result<std::string> token_of(Context& context, const ServerFlags& flags) {
 }
 
 Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI::App& command) {
-  const std::string name = full_name(command);
+  const auto& [called_command, name] = called(command);
   const auto* const found = std::ranges::find(kRemote, name, &RemoteCommand::name);
   if (found == std::end(kRemote)) {
     std::vector<std::string_view> names;
@@ -89,7 +97,7 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI:
                                        .key = flags.key},
                                       context.clock);
   if (!client) return failed(client.error());
-  return found->run({context, *client, Said(command)});
+  return found->run({context, *client, Said(*called_command)});
 }
 
 }  // namespace
@@ -111,10 +119,8 @@ std::vector<Command> with_server(CLI::App& app, std::vector<Command> commands) {
       ->type_name("FILE");
   app.add_option("--client-key", flags->key, "The key of that certificate")->type_name("FILE");
   for (Command& command : commands) {
-    const bool remote = std::ranges::find(kRemote, full_name(*command.app), &RemoteCommand::name) !=
-                        std::end(kRemote);
     // What a command needs here, the agent knows there.
-    if (remote)
+    if (std::ranges::count(kRemote, command.app->get_name(), &RemoteCommand::name) > 0)
       command.app->preparse_callback([server, own = command.app](std::size_t) {
         if (server->count() == 0) return;
         for (CLI::Option* option : own->get_options()) option->required(false);

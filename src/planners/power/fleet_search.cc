@@ -10,9 +10,9 @@
 namespace partita::power {
 namespace {
 
-constexpr double kCovered = 1e-7;       // of a rate: what is left over then is rounding
-constexpr double kDoesNotFit = 1e-4;    // services that a programme cannot carry
-constexpr std::size_t kFewPairs = 300;  // of services and GPUs
+constexpr double kCovered = 1e-7;         // of a rate: what is left over then is rounding
+constexpr double kDoesNotFit = 1e-4;      // services that a programme cannot carry
+constexpr std::size_t kSmallFleet = 300;  // of services and GPUs
 constexpr double kNoLimit = 1e300;
 constexpr double kGain = 1e-6;  // watts
 constexpr double kSure = 0.95;  // of a GPU: the programme takes it
@@ -54,7 +54,7 @@ Cover FleetSearch::start() {
   best.gpus.insert(best.gpus.end(), rest.gpus.begin(), rest.gpus.end());
   best.left = rest.left;
   best.watts += rest.watts;
-  const bool few = at(problem_.gpus) * problem_.services.size() <= kFewPairs;
+  const bool few = at(problem_.gpus) * problem_.services.size() <= kSmallFleet;
   if (best.missing() <= kCovered && !few) return best;
   for (const double eager : {1.0, 1.1, 1.5, 2.5})
     for (const double finish : {0.0, 0.1, 0.3, 1.0}) {
