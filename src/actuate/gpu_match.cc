@@ -114,7 +114,7 @@ Result<void> usable(const device::GpuState& gpu, const WantedGpu& wanted,
   return failed(
       {ErrorCode::reset_required,
        fmt::format("MIG is turned on only by a reset of the GPU, which ends whatever runs "
-                   "on it: allow it (--allow-reset, policy.allow_reset of the agent), or "
+                   "on it, and that was not allowed (--no-reset, policy.allow_reset of the agent): "
                    "run nvidia-smi -i {} -mig 1 and nvidia-smi --gpu-reset -i {}",
                    gpu.index, gpu.index),
        name});

@@ -31,12 +31,15 @@ std::string fault_of(const World& world, const device::GpuState& gpu) {
   if (entry_of(world, gpu.model) == nullptr)
     return fmt::format("gpu {} is a {}, for which there are no profiles", gpu.index, gpu.model);
   if (!gpu.mig_capable) return fmt::format("gpu {} cannot be cut into instances", gpu.index);
+  // A mode that was stored and is not in force was set where nobody could reset the GPU.
+  if (!gpu.mig_enabled && gpu.mig_pending)
+    return fmt::format("gpu {} needs a reset before MIG is on (nvidia-smi --gpu-reset -i {})",
+                       gpu.index, gpu.index);
   if (!world.settings.allow_reset && actuate::needs_reset(gpu, world.catalogue))
     return fmt::format(
-        "gpu {} needs a reset before MIG is on ({}nvidia-smi --gpu-reset -i {}, or "
-        "policy.allow_reset)",
-        gpu.index, gpu.mig_pending ? "" : fmt::format("nvidia-smi -i {} -mig 1, ", gpu.index),
-        gpu.index);
+        "gpu {} needs a reset before MIG is on (nvidia-smi -i {} -mig 1, nvidia-smi --gpu-reset -i "
+        "{}, or policy.allow_reset)",
+        gpu.index, gpu.index, gpu.index);
   return {};
 }
 

@@ -153,7 +153,7 @@ void describe_policy(Form& f, Settings& s) {
   f.optional().number("first_pause_s", s.first_pause_s, kPause,
                       "before a failed change is tried again; doubles");
   f.optional().number("longest_pause_s", s.longest_pause_s, kPause, "the longest such pause");
-  f.optional().boolean("allow_reset", s.allow_reset, "of a GPU, to turn MIG on");
+  f.optional().boolean("allow_reset", s.allow_reset, "of an idle GPU, to turn MIG on");
   f.optional().names("hooks_before", s.hooks_before, {.most = 100}, "names of hooks, in order");
   f.optional().names("hooks_after", s.hooks_after, {.most = 100}, "names of hooks, in order");
   f.optional().whole("node_budget", s.node_budget, {.low = 1000, .high = 1e9},

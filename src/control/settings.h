@@ -84,7 +84,7 @@ struct Settings {
   double min_available = 1;
   bool keep_foreign = true;
   double drain_timeout_s = 60, ready_timeout_s = 0;
-  bool allow_reset = false;                            // of a GPU to turn MIG on
+  bool allow_reset = true;                             // of an idle GPU to turn MIG on
   double first_pause_s = 10, longest_pause_s = 900;    // before a failed change is tried again
   std::vector<std::string> hooks_before, hooks_after;  // names of hooks, run around each change
   long node_budget = 200'000;                          // of a planner's search

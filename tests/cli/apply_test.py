@@ -234,24 +234,24 @@ policy: {{hooks_before: [stop-exporter], hooks_after: [start-exporter, start-plu
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"--hooks nowhere.yaml", done.stderr)
 
-    def test_a_reset_for_mig_mode_has_to_be_allowed(self):
+    def test_a_reset_for_mig_mode_can_be_refused(self):
         self.write("machine.yaml", """gpus: [{model: A100-80GB, mig: false}, {model: A100-80GB}]
 state: node.state
 speed: 0
 processes: [{gpu: 0, pid: 4711, name: trainer}]
 """)
         self.write("both.json", plan(ONE, TWO))
-        said = self.apply("both.json", status=3)
-        self.assertIn("--allow-reset", said)
+        said = self.apply("both.json", "--no-reset", status=3)
+        self.assertIn("--no-reset", said)
         self.assertIn("nvidia-smi --gpu-reset -i 0", said)
         self.assertEqual(self.node()[0], {})
-        said = self.apply("both.json", "--allow-reset", status=3)
+        said = self.apply("both.json", status=3)
         self.assertIn("4711 (trainer)", said)
         self.assertIn("gpu 0", said)
         self.assertEqual(self.node()[0], {})
         os.remove(self.path("node.state"))
         self.write("machine.yaml", self.read("machine.yaml").split("processes")[0])
-        self.apply("both.json", "--allow-reset")
+        self.apply("both.json")
         self.assertEqual(len(self.node()[0]), 5)
         # Hopper turns MIG on without one.
         os.remove(self.path("node.state"))

@@ -29,7 +29,7 @@ struct ApplyFlags {
   DeviceFlags device;
   std::string state_dir, why, hooks;
   bool dry_run = false, rollback = false, again = false, explain = false, keep_foreign = false;
-  bool allow_reset = false;
+  bool no_reset = false;
   double min_available = 1, drain_timeout = 60, ready_timeout = 0;
   Output output;
 };
@@ -113,7 +113,7 @@ actuate::ApplyOptions options_of(const ApplyFlags& flags) {
           .drain_timeout = {flags.drain_timeout},
           .rollback = flags.rollback,
           .ready_timeout = {flags.ready_timeout},
-          .allow_reset = flags.allow_reset,
+          .allow_reset = !flags.no_reset,
           .can_reset = true};
 }
 
@@ -278,9 +278,9 @@ void add_flags(CLI::App& command, ApplyFlags& flags) {
   command.add_flag("--explain", flags.explain,
                    "Explain why each instance stays, goes or moves (text)");
   add_hooks(command, flags.hooks);
-  command.add_flag("--allow-reset", flags.allow_reset,
-                   "Turn MIG on even where that takes a reset of the GPU (A100, A30), which has "
-                   "to be idle");
+  command.add_flag("--no-reset", flags.no_reset,
+                   "Refuse a change that turns MIG on where that takes a reset of the GPU (A100, "
+                   "A30); without this flag an idle GPU is reset, a busy one never");
   command.add_flag("--keep-foreign", flags.keep_foreign,
                    "Leave instances that Partita did not make, unless they are in the way");
   within(command.add_option("--min-available", flags.min_available,
