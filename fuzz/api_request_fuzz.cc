@@ -13,16 +13,13 @@
 #include "api/site.h"
 #include "base/check.h"
 #include "serve/door/door_connection.h"
+#include "serve/door/test_turn.h"
 
 namespace {
 
 namespace api = partita::api;
 namespace serve = partita::serve;
-
-void turn(serve::Loop& loop) {
-  loop.stop();  // so that run() looks once and returns
-  loop.run();
-}
+using serve::test::turn;
 
 void fetch(int fd, std::string& answer) {
   char bytes[16'384];
@@ -40,7 +37,7 @@ serve::Peer peer_of(unsigned pattern, api::ApiSite& site) {
   return {.address = "127.0.0.1:9"};
 }
 
-void talk(serve::Loop& loop, std::string_view text) {
+std::string talk(serve::Loop& loop, std::string_view text) {
   api::test::FakeAgent agent;
   api::ServerOptions options;
   options.limits.calls_per_second = options.limits.burst = 1'000'000;
@@ -73,12 +70,29 @@ void talk(serve::Loop& loop, std::string_view text) {
   connection.expire();
   ::close(ends[1]);
   for (int i = 0; i < 4 && !connection.dead(); ++i) turn(loop);
+  return answer;
+}
+
+// That there is a server which answers: a fuzzer of one that does not finds nothing.
+void check_that_it_answers(serve::Loop& loop) {
+  const std::string request = " /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  CHECK(talk(loop, "\4GET" + request).starts_with("HTTP/1.1 200 "));
+  CHECK(talk(loop, std::string(1, '\0') + "GET" + request + "GET" + request)
+            .starts_with("HTTP/1.1 200 "));
+  const std::string replan =
+      "POST /v1/replan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+  CHECK(talk(loop, std::string(1, '\0') + replan).starts_with("HTTP/1.1 202 "));
+  CHECK(talk(loop, "\3" + replan).starts_with("HTTP/1.1 401 "));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const auto loop = serve::Loop::make().value();
+  static const auto loop = [] {
+    auto made = serve::Loop::make().value();
+    check_that_it_answers(*made);
+    return made;
+  }();
   talk(*loop, {reinterpret_cast<const char*>(data), size});
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto tokens = api::parse_token_hashes("t", text)) CHECK(!tokens->empty());

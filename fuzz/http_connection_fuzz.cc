@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "serve/door/door_connection.h"
+#include "serve/door/test_turn.h"
 #include "serve/front/fake_backend.h"
 #include "serve/front/routes.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 namespace serve = partita::serve;
 using serve::test::FakeBackend;
+using serve::test::turn;
 
 struct FrontSite final : serve::Site {
   explicit FrontSite(serve::Door& on) : door(on) {}
@@ -31,11 +33,6 @@ struct FrontSite final : serve::Site {
   serve::Door& door;
 };
 
-void turn(serve::Loop& loop) {
-  loop.stop();  // so that run() looks once and returns
-  loop.run();
-}
-
 void fetch(int fd, std::string& answer) {
   char bytes[16'384];
   for (ssize_t got = 0; (got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0;)
@@ -43,7 +40,7 @@ void fetch(int fd, std::string& answer) {
 }
 
 // The first byte says how the rest is cut, and whether answers come at once.
-void talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
+std::string talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
   const serve::FrontOptions options;
   serve::Door door{.backend = backend, .options = options, .shared_memory_on = true};
   FrontSite site(door);
@@ -72,12 +69,19 @@ void talk(serve::Loop& loop, FakeBackend& backend, std::string_view text) {
   connection.expire();
   ::close(ends[1]);
   for (int i = 0; i < 4 && !connection.dead(); ++i) turn(loop);
+  return answer;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const auto loop = serve::Loop::make().value();
+  static const auto loop = [] {
+    auto made = serve::Loop::make().value();
+    FakeBackend none;  // a fuzzer of a server that does not answer finds nothing
+    const std::string live(" GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    CHECK(talk(*made, none, live).starts_with("HTTP/1.1 200 "));
+    return made;
+  }();
   FakeBackend backend;
   backend.add(serve::test::pair_model());
   backend.add({.kind = serve::ModelKind::openai, .name = "chat", .platform = "forward"});

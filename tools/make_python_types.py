@@ -20,7 +20,7 @@ tools/make_python_types.py, and compared with the library by a test."""
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
-API_HEAD = '''"""The documents of an agent's API as types: what its OpenAPI document says. Written by
+API_HEAD = '''"""The documents of an agent's API as types, as its OpenAPI document says. Written by
 tools/make_python_types.py, and compared with an agent by a test."""
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -126,7 +126,7 @@ def api_text(document):
 def main(*arguments):
     if arguments[:1] == ("--api",):
         said = api_text(json.loads(pathlib.Path(arguments[1]).read_text("utf-8")))
-        output = arguments[2] if len(arguments) > 2 else SOURCE / "python/partita/agent_documents.py"
+        output = (arguments[2:] or (SOURCE / "python/partita/agent_documents.py",))[0]
         pathlib.Path(output).write_text(said, encoding="utf-8")
         return
     output = arguments[0] if arguments else SOURCE / "python/partita/documents.py"

@@ -1,8 +1,8 @@
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <string>
-#include <system_error>
 
 #include "base/error_code.h"
 #include "base/json_writer.h"
@@ -35,13 +35,15 @@ Result<std::string> asked(const char* function, const char* options, const parti
   return answer(door, function, options);
 }
 
-// Never throws but for want of memory.
+// Throws for want of memory alone: nothing else may come to strangers' stacks.
 std::string call(const char* function, const char* options, const partita_file* files,
                  std::size_t count) {
   try {
     const Result<std::string> said = asked(function, options, files, count);
     return said ? "{\"answer\": " + *said + "}\n" : error_json(said.error());
-  } catch (const std::system_error& error) {
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
     return error_json({ErrorCode::environment, error.what(), ""});
   }
 }

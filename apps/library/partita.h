@@ -24,7 +24,9 @@ const char* partita_version(void);
  * a file finds it among `files`, else on the disk. The answer is JSON:
  *   {"answer": DOCUMENT}   what the command of that name prints with --format json
  *   {"error": {"code": "bad_input", "message": "...", "context": "FILE:LINE"}}
- * It is the caller's until partita_free; null where memory ran out. */
+ * It is the caller's until partita_free, which takes null, too; null where memory ran out. Null
+ * pointers among the arguments are errors like others; what was given may go once the call has
+ * returned. */
 char* partita_call(const char* function, const char* options, const struct partita_file* files,
                    size_t count);
 void partita_free(char* answer);

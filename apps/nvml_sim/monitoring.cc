@@ -8,7 +8,7 @@
 namespace partita::nvml_sim {
 namespace {
 
-constexpr unsigned kClocks = 4, kClockMemory = 2;
+constexpr unsigned kClockKinds = 4, kMemoryKind = 2;
 constexpr unsigned kUnknownState = 32;
 constexpr std::size_t kMostStates = 16;
 constexpr unsigned kAccountedProcesses = 4000;
@@ -16,7 +16,7 @@ constexpr unsigned kBanksWithAllSpareRows = 640;
 constexpr unsigned kMegabitsOfThirdGeneration = 8000;
 
 // A list that is empty.
-Return none(Device device, unsigned* count) {
+Return no_sessions(Device device, unsigned* count) {
   return on_gpu(device, given(count), [&](const Target&) { return answer(count, 0); });
 }
 
@@ -42,10 +42,10 @@ Return nvmlDeviceGetSupportedPerformanceStates(Device device, unsigned* states, 
 
 Return nvmlDeviceGetMinMaxClockOfPState(Device device, unsigned clock, unsigned state,
                                         unsigned* low, unsigned* high) {
-  const bool arguments = clock < kClocks && state == 0 && (given(low) || given(high));
+  const bool arguments = clock < kClockKinds && state == 0 && (given(low) || given(high));
   return on_gpu(device, arguments, [&](const Target& target) {
     const Figures& figures = figures_of(*target.gpu.model);
-    const bool memory = clock == kClockMemory;
+    const bool memory = clock == kMemoryKind;
     if (given(low)) *low = memory ? figures.memory : figures.sm_idle;
     if (given(high)) *high = memory ? figures.memory : figures.sm_max;
     return Return::success;
@@ -67,14 +67,14 @@ Return nvmlDeviceGetEncoderStats(Device device, unsigned* sessions, unsigned* fp
   });
 }
 Return nvmlDeviceGetEncoderSessions(Device device, unsigned* count, void*) {
-  return none(device, count);
+  return no_sessions(device, count);
 }
 Return nvmlDeviceGetFBCStats(Device device, abi::CaptureStats* stats) {
   return on_gpu(device, given(stats),
                 [&](const Target&) { return answer(stats, abi::CaptureStats{}); });
 }
 Return nvmlDeviceGetFBCSessions(Device device, unsigned* count, void*) {
-  return none(device, count);
+  return no_sessions(device, count);
 }
 
 Return nvmlDeviceGetAccountingBufferSize(Device device, unsigned* processes) {
@@ -82,7 +82,7 @@ Return nvmlDeviceGetAccountingBufferSize(Device device, unsigned* processes) {
                 [&](const Target&) { return answer(processes, kAccountedProcesses); });
 }
 Return nvmlDeviceGetAccountingPids(Device device, unsigned* count, unsigned*) {
-  return none(device, count);
+  return no_sessions(device, count);
 }
 Return nvmlDeviceGetAccountingStats(Device device, unsigned, void* stats) {
   return on_gpu(device, given(stats), [](const Target&) { return Return::not_found; });

@@ -28,7 +28,7 @@ from partita.documents import (BatchSchedule, Refusal, ServingPlan, ServingRepor
 
 __all__ = [
     "AgentChange", "AgentState", "ApiError", "BadInput", "BatchSchedule", "Client", "Health",
-    "History", "Infeasible", "Latest", "NoAnswer", "NodeState", "PartitaError", "Receipt", "Refusal",
-    "Series", "ServingPlan", "ServingReport", "Verdict", "Version", "gpus", "plan", "read",
-    "schedule", "schema", "simulate", "verify", "verify_schedule", "version", "write",
+    "History", "Infeasible", "Latest", "NoAnswer", "NodeState", "PartitaError", "Receipt",
+    "Refusal", "Series", "ServingPlan", "ServingReport", "Verdict", "Version", "gpus", "plan",
+    "read", "schedule", "schema", "simulate", "verify", "verify_schedule", "version", "write",
 ]

@@ -83,8 +83,8 @@ class Client:
 
     `server` is unix:/run/partita/api.sock, http://HOST:PORT or https://HOST:PORT. `token` goes with
     every call (without one: the variable PARTITA_TOKEN), never in the clear to another machine.
-    `ca_file` are certificates to trust instead of the system's; `certificate` and `key` are shown to
-    the server. Services and tasks are given as a path, a text, or a document.
+    `ca_file` are certificates to trust instead of the system's; `certificate` and `key` are shown
+    to the server. Services and tasks are given as a path, a text, or a document.
 
     ApiError: the server refused. NoAnswer: there was no answer."""
 
@@ -105,7 +105,8 @@ class Client:
                 raise ValueError(f"{server}: unix: is followed by a path that begins with /")
             return
         url = urllib.parse.urlsplit(server)
-        if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
+        odd = url.query or url.fragment or "@" in url.netloc
+        if url.scheme not in ("http", "https") or not url.hostname or odd:
             raise ValueError(
                 f"{server}: unix:/PATH, http://HOST:PORT or https://HOST:PORT is wanted")
         self._host, self._prefix = url.netloc, url.path.rstrip("/")
@@ -183,8 +184,13 @@ class Client:
         """Replaces the services that are wanted: `partita apply`."""
         return self._ask("PUT", "/v1/services", _text(services, "services"), "application/yaml")
 
+    def set_plan(self, plan: Input) -> Receipt:
+        """Makes this plan, once the judge lets it pass for the services that are wanted; else
+        ApiError 409 says why. The agent plans again when rates, services or GPUs change."""
+        return self._ask("PUT", "/v1/plan", _text(plan, "plan"))
+
     def preview(self, services: Input) -> AgentChange:
-        """The change that these services would lead to; nothing is changed."""
+        """The change that these services, or this plan, would lead to; nothing is changed."""
         return cast(AgentChange, json.loads(self._call(
             "POST", "/v1/preview", _text(services, "services"), "application/yaml")))
 

@@ -1,4 +1,4 @@
-"""The documents of an agent's API as types: what its OpenAPI document says. Written by
+"""The documents of an agent's API as types, as its OpenAPI document says. Written by
 tools/make_python_types.py, and compared with an agent by a test."""
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -240,6 +240,8 @@ class AgentStateServices(TypedDict):
     p99_ms: NotRequired[float]
     # share of requests in SLO, measured
     attainment: NotRequired[float]
+    # of the boards', by compute slices of its instances
+    watts: NotRequired[float]
     # its objective is at risk
     at_risk: bool
     # at risk of what
@@ -447,6 +449,29 @@ class AgentStateCurrent(TypedDict):
     plan: ServingPlan
 
 
+class AgentStateBatchTasks(TypedDict):
+    # its number
+    batch: int
+    # of the task
+    name: str
+    # how far it is
+    state: Literal["waiting", "running", "done", "failed", "skipped"]
+    # where it runs
+    gpu_uuid: NotRequired[str]
+    # of its MIG instance
+    profile: NotRequired[str]
+    # first memory slice
+    start: NotRequired[int]
+    # since 1970; waiting: as expected
+    begin_ms: NotRequired[int]
+    # since 1970; not over: as expected
+    end_ms: NotRequired[int]
+    # so far
+    attempts: NotRequired[int]
+    # why it is as it is
+    reason: NotRequired[str]
+
+
 class AgentStateBatch(TypedDict):
     # tasks
     waiting: int
@@ -456,6 +481,12 @@ class AgentStateBatch(TypedDict):
     done: int
     # as scheduled
     ends_ms: NotRequired[int]
+    # tasks, or skipped
+    failed: NotRequired[int]
+    # that batches have now, by UUID
+    gpus: NotRequired[list[str]]
+    # of batches that are not over, and the newest others
+    tasks: NotRequired[list[AgentStateBatchTasks]]
 
 
 class AgentState(TypedDict):
@@ -506,24 +537,41 @@ class AgentState(TypedDict):
 class NodeStateGpusInstances(TypedDict):
     profile: str
     start: int
+    size: NotRequired[int]
+    gpcs: NotRequired[int]
+    profile_id: NotRequired[int]
     gi_id: NotRequired[int]
-    uuid: NotRequired[str]
+    uuid: NotRequired[str | None]
     busy: NotRequired[bool]
+    compute: NotRequired[list[dict[str, Any]]]
+    holders: NotRequired[list[dict[str, Any]]]
     service: NotRequired[str]
+    batch: NotRequired[int]
+    processes: NotRequired[int]
 
 
 class NodeStateGpus(TypedDict):
     index: int
-    uuid: str
-    model: str
+    uuid: str | None
+    name: NotRequired[str | None]
+    model: str | None
+    pci_device_id: NotRequired[str | None]
+    memory_mib: NotRequired[float]
+    mig_capable: NotRequired[bool]
     mig_enabled: bool
+    mig_pending: NotRequired[bool]
+    lost: NotRequired[bool]
+    holders: NotRequired[list[dict[str, Any]]]
     instances: list[NodeStateGpusInstances]
 
 
 class NodeState(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["NodeState"]
+    driver: str | None
+    driver_version: str | None
     gpus: list[NodeStateGpus]
+    unfinished: NotRequired[dict[str, Any]]
 
 
 class Change(TypedDict):
@@ -533,6 +581,12 @@ class Change(TypedDict):
     destroy: list[dict[str, Any]]
     create: list[dict[str, Any]]
     move: list[dict[str, Any]]
+    reassign: NotRequired[list[dict[str, Any]]]
+    temporary: NotRequired[list[dict[str, Any]]]
+    blockers: NotRequired[list[dict[str, Any]]]
+    explanation: NotRequired[list[str]]
+    changes: NotRequired[dict[str, Any]]
+    kept_gpcs: NotRequired[int]
     steps: list[dict[str, Any]]
     affected_services: list[dict[str, Any]]
     predicted_s: float

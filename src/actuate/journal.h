@@ -21,7 +21,7 @@
 
 namespace partita::actuate {
 
-inline constexpr std::size_t kMaxJournalBytes = 1u << 20;
+inline constexpr std::size_t kMaxJournalBytes = 1u << 16;  // read whole at every change
 
 struct BeginRecord {
   long transaction = 0;

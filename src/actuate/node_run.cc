@@ -38,9 +38,11 @@ struct Performer {
     return doors.files.write_atomic(assignment_path(doors.state_dir),
                                     assignment_json(one.assignment));
   }
-  Answer operator()(const EnableMig& one) const { return doors.driver.set_mig_mode(one.gpu, true); }
+  Answer operator()(const EnableMig& one) const {
+    return named(doors.driver.set_mig_mode(one.gpu, true), one.gpu, -1);
+  }
   Answer operator()(const ResetGpu& one) const {
-    if (doors.reset_gpu) return doors.reset_gpu(one.gpu);
+    if (doors.reset_gpu) return named(doors.reset_gpu(one.gpu), one.gpu, -1);
     return Result<void>(
         failed({ErrorCode::reset_required, "the driver did not reset it when its mode was set",
                 fmt::format("gpu {}", one.gpu)}));
@@ -52,10 +54,10 @@ struct Performer {
     return doors.driver.create_compute(one.gpu, one.gi_id);
   }
   Answer operator()(const DestroyCompute& one) const {
-    return doors.driver.destroy_compute(one.gpu, one.gi_id, one.ci_id);
+    return named(doors.driver.destroy_compute(one.gpu, one.gi_id, one.ci_id), one.gpu, one.gi_id);
   }
   Answer operator()(const DestroyInstance& one) const {
-    return doors.driver.destroy_instance(one.gpu, one.gi_id);
+    return named(doors.driver.destroy_instance(one.gpu, one.gi_id), one.gpu, one.gi_id);
   }
   Answer operator()(const AskUsers& one) const { return users(one); }
   Answer operator()(const AskGateway&) const {
@@ -64,6 +66,22 @@ struct Performer {
     auto read = read_gateway(gateway, doors.clock.now_ns());
     if (!read) return Result<GatewaySeen>(failed(read.error()));
     return Result<GatewaySeen>(GatewaySeen{*std::move(read)});
+  }
+
+  // A refusal because of somebody's use says whose: of the instance, else of all of the GPU.
+  template <class T>
+  Result<T> named(Result<T> result, int gpu, int gi_id) const {
+    if (result || result.error().code != ErrorCode::in_use) return result;
+    const Result<device::GpuState> state = doors.driver.read(gpu);
+    if (!state) return result;
+    std::vector<device::Holder> holders;
+    if (gi_id < 0) holders = state->holders;
+    for (const device::Instance& one : state->instances)
+      if (gi_id < 0 || one.gi_id == gi_id)
+        holders.insert(holders.end(), one.holders.begin(), one.holders.end());
+    Error error = result.error();
+    if (!holders.empty()) error.message += ": " + holders_text(holders);
+    return failed(std::move(error));
   }
 
   Result<Users> users(const AskUsers& one) const {

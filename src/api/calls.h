@@ -28,6 +28,7 @@ enum class CallId : std::uint8_t {
   plan,
   services,
   set_services,
+  set_plan,
   current_change,
   change,
   approve,

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kMaxAnswer = 256u << 20;
 constexpr std::string_view kUnix = "unix:";
+constexpr std::int64_t kLeastWaitNs = 500'000'000, kMostWaitNs = 15'000'000'000;
+constexpr std::int64_t kSilenceNs = 45'000'000'000;  // the stream says something every 15 s
 
 const Call& call_of(CallId id) {
   return *std::ranges::find(calls(), id, &Call::id);  // the table has them all
@@ -39,6 +41,14 @@ Error refused(int status, const std::string& body) {
             ""};
   return {parse_error_code(said->code).value_or(code_of(status)), said->message, said->where};
 }
+
+// What came of one connection of a stream.
+struct Streamed {
+  int status = 0;
+  std::string refusal = {};
+  std::optional<Error> fault = {};
+  bool enough = false;
+};
 
 }  // namespace
 
@@ -90,17 +100,22 @@ Result<Client> Client::to(const ServerPlace& place, ClientOptions options, Clock
                                                authority_of(*url), url->path, name, clock}));
 }
 
+// The head of a request but for its last, empty line.
+std::string Client::head_of(const Call& call, const std::string& path) const {
+  std::string head = std::string(to_string(call.verb)) + " " + impl_->prefix + path +
+                     " HTTP/1.1\r\nHost: " + impl_->host + "\r\nConnection: close\r\n";
+  if (!impl_->options.token.empty())
+    head += "Authorization: Bearer " + impl_->options.token + "\r\n";
+  return head;
+}
+
 Result<std::string> Client::call(CallId id, const std::string& part, const std::string& body,
                                  const std::string& query) const {
   const Call& call = call_of(id);
   std::string path(call.path);
   if (const std::size_t open = path.find('{'); open != std::string::npos)
     path.replace(open, path.find('}') + 1 - open, percent_encoded(part));
-  std::string request = std::string(to_string(call.verb)) + " " + impl_->prefix + path +
-                        (query.empty() ? "" : "?" + query) + " HTTP/1.1\r\nHost: " + impl_->host +
-                        "\r\nConnection: close\r\n";
-  if (!impl_->options.token.empty())
-    request += "Authorization: Bearer " + impl_->options.token + "\r\n";
+  std::string request = head_of(call, path + (query.empty() ? "" : "?" + query));
   if (call.verb != Verb::get)
     request += "Content-Type: " + media_type_of(call) +
                "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
@@ -110,6 +125,48 @@ Result<std::string> Client::call(CallId id, const std::string& part, const std::
   if (!answer) return environment_error(impl_->name, answer.error().message);
   if (answer->status >= 200 && answer->status < 300) return answer->body;
   return failed(refused(answer->status, answer->body));
+}
+
+Result<void> Client::follow(const Following& following) const {
+  const Call& call = call_of(CallId::events);
+  std::string last;
+  std::int64_t wait = kLeastWaitNs;
+  for (bool known = false;;) {
+    EventReader reader;
+    Streamed now;
+    const auto take = [&](int status, std::string_view piece) {
+      now.status = status;
+      if (status != 200) now.refusal += piece;
+      if (status == 200 && !piece.empty()) {
+        const auto events = reader.take(piece);
+        if (!events) now.fault = events.error();
+        for (std::size_t i = 0; events && i < events->size() && !now.enough; ++i) {
+          known = true;
+          wait = kLeastWaitNs;
+          if (!(*events)[i].id.empty()) last = (*events)[i].id;
+          now.enough = !following.take((*events)[i]);
+        }
+      }
+      now.enough = now.enough || following.stopped(0);
+      return !now.enough && !now.fault && now.refusal.size() < serve::kMaxFetched;
+    };
+    const auto done = serve::fetch_pieces(
+        impl_->dialer,
+        head_of(call, std::string(call.path)) + "Accept: text/event-stream\r\n" +
+            (last.empty() ? "" : "Last-Event-ID: " + last + "\r\n") + "\r\n",
+        impl_->clock, kSilenceNs, take);
+    if (now.enough) return {};
+    if (now.fault) return failed(*now.fault);
+    const bool no = now.status >= 300;
+    const bool busy = now.status == 429 || now.status == 500 || now.status == 503;
+    Error why{ErrorCode::environment, done ? "the stream has ended" : done.error().message,
+              impl_->name};
+    if (no) why = refused(now.status, now.refusal);
+    if (!known || (no && !busy)) return failed(why);
+    following.lost(why, wait);
+    if (following.stopped(wait)) return {};
+    wait = std::min(wait * 2, kMostWaitNs);
+  }
 }
 
 std::string percent_encoded(std::string_view text) {

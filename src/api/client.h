@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "api/calls.h"
+#include "api/event_reader.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -40,7 +42,18 @@ class Client {
   Result<std::string> call(CallId id, const std::string& part = {}, const std::string& body = {},
                            const std::string& query = {}) const;
 
+  // The stream of events until `take` says false or `stopped`, which waits that long at most, says
+  // true. A stream that breaks is opened again after 0.5 s, 1 s ... 15 s (`lost` is told), behind
+  // the last event; one that never was, or is refused, is an error.
+  struct Following {
+    std::function<bool(const StreamEvent& event)> take;
+    std::function<bool(std::int64_t ns)> stopped;
+    std::function<void(const Error& why, std::int64_t wait_ns)> lost;
+  };
+  Result<void> follow(const Following& following) const;
+
  private:
+  std::string head_of(const Call& call, const std::string& path) const;
   struct Impl;
   explicit Client(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "api/documents.h"
+#include "api/exchanges.h"
 #include "api/server_fixture.h"
-#include "serve/door/test_certificate.h"
+#include "base/test_certificate.h"
 
 namespace partita::api {
 namespace {
@@ -73,7 +74,7 @@ TEST_F(ClientTest, ATokenIsNotSentInTheClearToOthers) {
 }
 
 TEST_F(ClientTest, CertificatesOfClientsHaveRoles) {
-  using serve::test::make_certificate;
+  using partita::test::make_certificate;
   const auto own = make_certificate(folder), ops = make_certificate(folder, "ops"),
              other = make_certificate(folder, "other"), stranger = make_certificate(folder, "bad");
   ServerOptions options = plain();
@@ -86,7 +87,7 @@ TEST_F(ClientTest, CertificatesOfClientsHaveRoles) {
                                           std::string(std::istreambuf_iterator<char>(b), {}));
   options.client_roles = write("roles", "ops:operator\n");
   start(options);
-  const auto as = [&](const serve::test::Certificate& who, CallId id) {
+  const auto as = [&](const partita::test::Certificate& who, CallId id) {
     return call(address,
                 {.ca_file = own.certificate, .certificate = who.certificate, .key = who.key}, id);
   };
@@ -98,6 +99,66 @@ TEST_F(ClientTest, CertificatesOfClientsHaveRoles) {
   const auto nobody = call(address, {.ca_file = own.certificate}, CallId::state);
   EXPECT_EQ(nobody.error().code, ErrorCode::denied);
   EXPECT_TRUE(call(address, {.ca_file = own.certificate}, CallId::health));
+}
+
+TEST_F(ClientTest, EventsAreTheSameHoweverTheyAreCut) {
+  const std::vector<StreamEvent> wanted = {{"state", "a-1", "{\n  \"x\": 1\n}"},
+                                           {"state", "a-2", ""}};
+  std::string text = "retry: 2000\n\n:\n\n" + event_text("a-1", wanted[0].data + "\n") +
+                     "id: none\n\nevent: state\r\nid:a-2\r\ndata\r\n\r\nevent: state\ndata: cut";
+  for (std::size_t piece = 1; piece <= text.size(); ++piece) {
+    EventReader reader;
+    std::vector<StreamEvent> all;
+    for (std::size_t at = 0; at < text.size(); at += piece) {
+      const auto some = reader.take(std::string_view(text).substr(at, piece));
+      ASSERT_TRUE(some.has_value());
+      all.insert(all.end(), some->begin(), some->end());
+    }
+    EXPECT_EQ(all, wanted) << piece;
+  }
+}
+
+TEST_F(ClientTest, AStreamGoesOnWhenTheServerIsBack) {
+  ServerOptions options;
+  options.socket = folder / "api.sock";
+  start(options);
+  const auto client = Client::to({.socket = options.socket}, {}, clock);
+  std::vector<long> versions;
+  int lost = 0;
+  const Client::Following following{
+      .take =
+          [&](const StreamEvent& event) {
+            versions.push_back(control::parse_snapshot("s", event.data).value().version);
+            control::Snapshot next = test::fake_snapshot();
+            next.version = versions.back() + 1;
+            agent.set(next);
+            if (versions.size() == 2) server->stop();
+            return versions.size() < 4;
+          },
+      .stopped = [](std::int64_t) { return false; },  // so waits are none
+      .lost =
+          [&](const Error&, std::int64_t wait_ns) {
+            EXPECT_GT(wait_ns, 0);
+            if (++lost == 1) start(options);
+          }};
+  const auto done = client->follow(following);
+  EXPECT_TRUE(done.has_value());
+  EXPECT_GE(lost, 1);
+  ASSERT_EQ(versions.size(), 4u);
+  EXPECT_TRUE(std::ranges::is_sorted(versions));
+  EXPECT_GT(versions.back(), versions.front());
+}
+
+TEST_F(ClientTest, AStreamThatMayNotBeOrNeverWasIsAnError) {
+  start(with_tokens());
+  const auto follow = [&](const ServerPlace& place) {
+    return Client::to(place, {}, clock)
+        ->follow({.take = [](const StreamEvent&) { return true; },
+                  .stopped = [](std::int64_t) { return false; },
+                  .lost = [](const Error&, std::int64_t) { ADD_FAILURE(); }});
+  };
+  EXPECT_EQ(follow({.url = address}).error().code, ErrorCode::denied);
+  EXPECT_EQ(follow({.socket = folder / "none.sock"}).error().code, ErrorCode::environment);
 }
 
 }  // namespace

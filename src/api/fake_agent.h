@@ -33,7 +33,7 @@ inline control::Snapshot fake_snapshot(int services = 2) {
   is.node = "node1";
   is.doing = "nothing to do";
   is.converged = true;
-  is.state.gpus.push_back({.index = 0, .uuid = "GPU-1"});  // of a model that is not known
+  is.state.gpus.emplace_back().uuid = "GPU-1";  // of a model that is not known
   is.plan = fake_change(1).plan;
   is.current = fake_change(3);
   is.gpus.push_back({.index = 0, .uuid = "GPU-1", .model = "A100-80GB", .out = false});
@@ -133,6 +133,9 @@ class FakeAgent final : public Backend {
     if (const auto* wanted = std::get_if<control::SetServices>(&asked.request))
       if (wanted->text.find("services") == std::string::npos)
         return bad_input("services:1", "a list of services is wanted");
+    if (const auto* sent = std::get_if<control::SetPlan>(&asked.request))
+      if (sent->text.find("ServingPlan") == std::string::npos)
+        return bad_input("plan:1", "a ServingPlan is wanted");
     return control::Receipt{.change = 3, .sentence = "planned at the next look"};
   }
   std::mutex mutex_;

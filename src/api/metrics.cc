@@ -157,8 +157,9 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   gpus(out, snapshot);
   out.metric("partita_agent_verdicts_total", "counter",
              "Changes that ended so, since the agent started.");
-  for (const auto& [state, count] : counts.changes)
-    out.value(static_cast<double>(count), {{"outcome", control::to_string(state)}});
+  for (const auto& [how, count] : counts.changes)
+    out.value(static_cast<double>(count),
+              {{"rule", how.first}, {"outcome", control::to_string(how.second)}});
   out.one("partita_api_connections", "gauge", "Open connections of the API.",
           static_cast<double>(counts.connections));
   out.one("partita_api_streams", "gauge", "Open streams of events.",

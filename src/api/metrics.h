@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "control/snapshot.h"
 
@@ -16,7 +17,8 @@ struct ServerCounts {
   std::array<std::uint64_t, 6> answers = {};  // by hundreds of their status
   std::uint64_t refused = 0;                  // calls: no token, a lower role, another site
   std::uint64_t limited = 0;                  // calls: too many
-  std::map<control::ChangeState, std::uint64_t> changes = {};  // that ended so
+  // Changes that ended so, by the SLO rule of their plan.
+  std::map<std::pair<std::string, control::ChangeState>, std::uint64_t> changes = {};
 };
 
 std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts);

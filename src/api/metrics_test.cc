@@ -26,7 +26,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
                                 .batch = 2,
                                 .processes = 3}};
   ServerCounts counts;
-  counts.changes[control::ChangeState::succeeded] = 9;
+  counts.changes[{"pooled", control::ChangeState::succeeded}] = 9;
   const test::Scraped read = test::scrape(agent_metrics(state, counts));
   EXPECT_EQ(read.fault, "");
   const std::vector<std::pair<std::string, double>> wanted = {
@@ -36,7 +36,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
       {"partita_agent_changes_failed_total", 1},
       {"partita_agent_change_last{outcome=\"failed\"}", 2},
       {"partita_agent_change_last_timestamp_seconds", 1'700'000'001.5},
-      {"partita_agent_verdicts_total{outcome=\"succeeded\"}", 9},
+      {"partita_agent_verdicts_total{rule=\"pooled\",outcome=\"succeeded\"}", 9},
       {"partita_service_rate_rps{service=\"service \\\"1\\\\\"}", 10.5},
       {"partita_service_attainment_ratio{service=\"service \\\"2\\\\\"}", 0.999},
       {"partita_slice_service{UUID=\"GPU-1\",device=\"MIG-1\",profile=\"1g.10gb\","
@@ -71,7 +71,7 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   instance.activity.graphics_engine = 0.5;
   state.gpus[0].sample->instances = {instance};
   ServerCounts counts;
-  counts.changes[control::ChangeState::failed] = 1;
+  counts.changes[{"pooled", control::ChangeState::failed}] = 1;
   const auto types = test::scrape(agent_metrics(state, counts)).types;
   const std::string board = source_text("packaging/grafana-agent.json");
   std::set<std::string> drawn;

@@ -138,6 +138,7 @@ class OpenApiTest : public test::ServerFixture {
     const std::string type = one.says["requestBody"]["content"].begin().key();
     if (type == "text/csv") return "task,time_s_1g\na,1\n";
     if (type != "application/json") return "services: []\n";
+    if (one.path == "/v1/plan") return R"({"kind": "ServingPlan"})";
     return one.path == "/v1/mode" ? R"({"mode": "approve"})" : R"({"why": "because"})";
   }
   // The request's target with parameters as `value` says; those of the path, too.

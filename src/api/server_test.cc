@@ -31,6 +31,7 @@ std::string with_part(std::string path) {
 std::string body_of(const std::string& verb, const std::string& path) {
   if (verb == "GET") return "";
   if (path == "/v1/mode") return R"({"mode": "approve"})";
+  if (path == "/v1/plan") return R"({"kind": "ServingPlan"})";
   return path == "/v1/services" || path == "/v1/preview" ? "services: []\n"
          : path == "/v1/batch/tasks"                     ? "task,time_s_1g\na,1\n"
                                                          : "";
@@ -216,6 +217,13 @@ TEST_F(ServerTest, TheStateHasAnEtagAndIsCompressed) {
   EXPECT_EQ(small.header("Content-Encoding"), "gzip");
   EXPECT_LT(small.body.size() * 4, first.body.size());
   EXPECT_EQ(gunzip(small.body), first.body);
+  for (const char* weight : {"0.5", "1", "0.001"})
+    EXPECT_EQ(call("GET", "/v1/state", std::string("Accept-Encoding: gzip;q=") + weight + "\r\n")
+                  .header("Content-Encoding"),
+              "gzip");
+  EXPECT_EQ(
+      call("GET", "/v1/state", "Accept-Encoding: gzip;q=0.00, br\r\n").header("Content-Encoding"),
+      "");
   EXPECT_EQ(call("GET", "/v1/state", "Accept-Encoding: gzip;q=0\r\n").header("Content-Encoding"),
             "");
   control::Snapshot next = test::fake_snapshot();

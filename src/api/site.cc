@@ -53,7 +53,9 @@ bool accepts_gzip(std::string_view accepted) {
   const std::size_t at = accepted.find("gzip");
   if (at == std::string_view::npos) return false;
   const std::string_view rest = accepted.substr(at + 4, accepted.find(',', at) - at - 4);
-  return rest.find("q=0") == std::string_view::npos || rest.find("q=0.") != std::string_view::npos;
+  const std::size_t weight = rest.find("q=");  // of zeros alone: q=0, q=0.000
+  return weight == std::string_view::npos ||
+         rest.substr(weight + 2).find_first_of("123456789") != std::string_view::npos;
 }
 
 std::optional<long> whole(std::string_view text) {
@@ -142,6 +144,8 @@ Result<control::Request> request_of(const Asking& asking, std::string body) {
   switch (asking.call->id) {
     case CallId::set_services:
       return control::SetServices{std::move(body)};
+    case CallId::set_plan:
+      return control::SetPlan{std::move(body)};
     case CallId::approve:
       return control::Approve{number()};
     case CallId::reject: {
@@ -539,7 +543,7 @@ void ApiSite::news() {
   const auto now = backend_.snapshot();
   if (now->last && now->last->number != last_ended_) {
     last_ended_ = now->last->number;
-    ++seen_.changes[now->last->state];
+    ++seen_.changes[{to_string(now->last->plan.rule), now->last->state}];
   }
   if (streams_.empty() || pace_.pending()) return;
   pace_.at(std::max(sent_ns_ + kPaceNs, serve::Loop::now_ns()));

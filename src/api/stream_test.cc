@@ -8,7 +8,6 @@
 #include "api/exchanges.h"
 #include "api/server_fixture.h"
 #include "serve/door/listener.h"
-#include "serve/door/test_certificate.h"
 
 namespace partita::api {
 namespace {

@@ -58,9 +58,7 @@ Loop& Loop::operator=(Loop&&) noexcept = default;
 Deeds Loop::step(std::int64_t now_ms, const Seen& seen) { return work_->step(now_ms, seen); }
 const Snapshot& Loop::snapshot() const { return work_->snapshot(); }
 const AgentMemory& Loop::memory() const { return work_->memory(); }
-Result<ChangeNow> Loop::preview(const std::string& services_text) const {
-  return work_->preview(services_text);
-}
+Result<ChangeNow> Loop::preview(const std::string& text) const { return work_->preview(text); }
 
 Loop::Work::Work(World world, AgentMemory memory, long changes)
     : world_(std::move(world)), memory_(std::move(memory)) {
@@ -81,9 +79,13 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
   measure(seen);
   watch_health(seen);
   watch_workers(seen);
+  hear_batches(seen);
+  hear_power(seen);
   for (const Asked& asked : seen.asked) deeds_.replies.push_back(answer(asked));
   watch_apply(seen);
   decide();
+  lend();
+  cap_power(seen);
   watch_services();
   show(seen);
   const bool learned = now_ - kept_ms_ >= kForecastsKeptMs;
@@ -120,7 +122,10 @@ void Loop::Work::look(const Seen& seen) {
     return;
   }
   untell("read");
-  state_ = printable_state(*seen.state);
+  if (!(raw_state_ == *seen.state)) {
+    raw_state_ = *seen.state;
+    state_ = printable_state(*seen.state);
+  }
   assignment_ = *seen.assignment;
   journal_ = *seen.journal;
 }
@@ -178,6 +183,7 @@ void Loop::Work::measure(const Seen& seen) {
   if (seen.sample)
     for (const telemetry::GpuSample& gpu : seen.sample->gpus)
       if (gpu.power) add("watts", gpu.uuid, gpu.power->value);
+  for (const auto& [service, watts] : service_watts(seen)) add("watts", service, watts);
   if (!node_known_) return;
   int used = 0, instances = 0;
   for (const device::GpuState& gpu : state_.gpus) {

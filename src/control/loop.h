@@ -22,7 +22,9 @@
 #include "actuate/wanted.h"
 #include "actuate/workers_state.h"
 #include "base/result.h"
+#include "control/batch.h"
 #include "control/memory.h"
+#include "control/power_split.h"
 #include "control/request.h"
 #include "control/settings.h"
 #include "control/snapshot.h"
@@ -71,6 +73,12 @@ struct ApplyEnd {
   double took_s = 0;
 };
 
+// What came of a PowerDeed.
+struct PowerEnd {
+  std::string uuid;
+  Result<void> outcome;
+};
+
 struct Seen {
   // Read now, after whatever is in `ended` had ended. An error of the driver leaves what depends on
   // the node alone.
@@ -88,7 +96,10 @@ struct Seen {
   std::optional<std::string> services_file = {};
   std::size_t apply_steps = 0;  // of the apply under way: steps that are done
   std::vector<ApplyEnd> ended = {};
-  BatchNow batch = {};  // what the runner makes of the batches
+  std::vector<PowerBoard> power = {};  // with policy.power: of the boards that say it
+  std::vector<PowerEnd> power_ends = {};
+  // Runs of batches as whoever carries them out sees them; nothing: nobody does.
+  std::optional<std::vector<BatchRunNow>> batches = {};
 };
 
 // ---- what is done ----
@@ -124,10 +135,11 @@ struct LoopNotice {
   bool operator==(const LoopNotice&) const = default;
 };
 
-// A batch for the GPUs of `gpus`, which no service uses from now on.
-struct BatchDeed {
-  std::string tasks;  // text of a tasks file
-  std::string user;
+// The power limit of a board. One that fails ends those after it in the same step.
+struct PowerDeed {
+  int gpu = 0;
+  std::string uuid;
+  double watts = 0, before = 0;
 };
 
 struct Deeds {
@@ -137,8 +149,10 @@ struct Deeds {
   std::vector<Reply> replies;  // one per Seen::asked, in its order
   bool stop_apply = false;     // interrupt the apply under way; its ApplyEnd follows
   std::optional<ApplyDeed> apply;
+  // The runs that shall be under way, all of them at every step: one that is not known is begun or
+  // gone on with, one that is over and named no more is forgotten.
   std::vector<BatchDeed> batches;
-  std::vector<std::string> batch_gpus;  // UUIDs that batches may use from now on
+  std::vector<PowerDeed> power;  // in this order
   std::vector<LoopNotice> notify;
   std::int64_t next_look_ms = 0;  // look again then at the latest, and when something happens
 };
@@ -158,9 +172,9 @@ class Loop {
   const Snapshot& snapshot() const;
   const AgentMemory& memory() const;
 
-  // What would be planned for these services with what was seen last; changes nothing. bad_input
-  // with FILE:LINE, infeasible.
-  Result<ChangeNow> preview(const std::string& services_text) const;
+  // What would be planned for these services with what was seen last, or what this plan would
+  // change if it was sent; changes nothing. bad_input with FILE:LINE, infeasible.
+  Result<ChangeNow> preview(const std::string& text) const;
 
  private:
   class Work;

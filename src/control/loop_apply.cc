@@ -56,11 +56,13 @@ std::string Loop::Work::drift_text(const actuate::Change& change) const {
   return text;
 }
 
-void Loop::Work::is_as_wanted() {
+// False: nothing is to be brought about.
+bool Loop::Work::is_as_wanted() {
   if (told_drift_)
     tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
          repair_number_);
   untell("drift");
+  if (!memory_.target->done && repair_number_ < memory_.target->change) begin_cooldown();
   memory_.target->done = true;
   rerated_ = false;
   verify_ = false;
@@ -68,13 +70,33 @@ void Loop::Work::is_as_wanted() {
   pause_s_ = 0;
   in_vain_ = 0;
   stuck_.clear();
+  return false;
 }
 
-bool Loop::Work::still_as_wanted() const {
+// A cooldown is counted from when a change was there, not from when it was decided.
+void Loop::Work::begin_cooldown() {
+  const auto begin = [this](auto& all) {
+    for (auto& one : all)
+      if (one.at_ms >= memory_.target->planned_ms) one.at_ms = now_;
+  };
+  begin(memory_.services_touched);
+  begin(memory_.gpus_touched);
+  begin(memory_.made);
+}
+
+bool Loop::Work::still_as_wanted(const actuate::Wanted& wanted) const {
   return settled_ && memory_.target->done && !told_drift_ && !verify_ &&
          settled_->state == state_ && settled_->assignment == assignment_ &&
-         settled_->target == *memory_.target && settled_->use == use_ &&
-         settled_->journal == journal_;
+         settled_->wanted == wanted && settled_->journal == journal_;
+}
+
+void Loop::Work::count_drift(const actuate::Change& change) {
+  told_drift_ = true;
+  ++memory_.drifts;
+  record(history::EventKind::repair,
+         {.change = memory_.target->change,
+          .cause = drift_text(change),
+          .detail = mode() == Mode::observe ? "only observed" : "the plan in force is made again"});
 }
 
 // True while the node is not as the target wants it, whatever is done about that.
@@ -85,16 +107,13 @@ bool Loop::Work::bring_about() {
     return false;
   }
   Target& target = *memory_.target;
-  if (still_as_wanted()) {
-    is_as_wanted();
-    return false;
-  }
-  settled_.reset();
-  const actuate::Wanted wanted = wanted_of_target(use_, *judged_, target, services_);
+  const actuate::Wanted wanted = wanted_now(target, *judged_);
+  if (mode() != Mode::observe && waits_for_batches(wanted)) return true;
   if (wanted.gpus.empty()) {
     doing_ = "no GPU can be used for services";
     return false;
   }
+  if (still_as_wanted(wanted)) return is_as_wanted();
   auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                         apply_options(world_.settings), {}, world_.catalogue);
   if (!change) {
@@ -112,7 +131,7 @@ bool Loop::Work::bring_about() {
   if (change->empty() && (target.done || promised || verify_)) {
     is_as_wanted();
     if (!names_what_is_gone(assignment_, state_))
-      settled_ = Settled{state_, assignment_, journal_, target, use_};
+      settled_ = Settled{state_, assignment_, journal_, wanted};
     return false;
   }
   if (verify_) {
@@ -122,15 +141,7 @@ bool Loop::Work::bring_about() {
                 false);
   }
   const bool drift = target.done;
-  if (drift && !told_drift_) {
-    told_drift_ = true;
-    ++memory_.drifts;
-    record(
-        history::EventKind::repair,
-        {.change = target.change,
-         .cause = drift_text(*change),
-         .detail = mode() == Mode::observe ? "only observed" : "the plan in force is made again"});
-  }
+  if (drift && !told_drift_) count_drift(*change);
   if (mode() == Mode::observe) {
     doing_ = "only observing: " + drift_text(*change);
     tell(NoticeKind::other, "observe", "", doing_);
@@ -156,7 +167,7 @@ bool Loop::Work::empty_out_gpus() {
   if (mode() == Mode::observe || !node_known_ || now_ < retry_ms_) return false;
   for (const OutGpu& out : memory_.out) {
     const device::GpuState* gpu = state_.find(out.uuid);
-    if (gpu == nullptr || gpu->lost || gpu->model.empty()) continue;
+    if (gpu == nullptr || gpu->lost || gpu->model.empty() || is_lent(out.uuid)) continue;
     const bool planned_with =
         memory_.target && std::ranges::count(memory_.target->gpus, out.uuid, &GpuNamed::uuid) > 0 &&
         !use_.usable.empty();
@@ -167,8 +178,8 @@ bool Loop::Work::empty_out_gpus() {
     if (empty) tries = 0;
     if (planned_with || empty || (tries >= kEmptyingTries && !may_try(out.uuid, ""))) continue;
     actuate::Wanted wanted;
-    if (memory_.target && judged())
-      wanted = wanted_of_target(use_, *judged_, *memory_.target, services_);
+    if (memory_.target && judged()) wanted = wanted_now(*memory_.target, *judged_);
+    if (waits_for_batches(wanted)) continue;
     wanted.gpus.push_back({gpu->model, gpu->uuid, {}, gpu->index});
     auto change = actuate::planned_change({state_, assignment_, journal_}, wanted,
                                           apply_options(world_.settings), {}, world_.catalogue);
@@ -273,8 +284,8 @@ void Loop::Work::ended_badly(const Error& error, bool stopped) {
   retry_ms_ = now_ + static_cast<std::int64_t>(pause_s_ * 1000);
   // What could not be brought about so often may never be: a process that does not come.
   if (!(under_ && under_->emptying) && ++in_vain_ >= kMostInVain) {
-    stuck_ = fmt::format("change {} could not be made {} times: {}", number, in_vain_,
-                         to_string(error));
+    stuck_ =
+        fmt::format("change {} could not be made {} times: {}", number, in_vain_, to_string(error));
     in_vain_ = 0;
   }
   tell(NoticeKind::failed_change, "apply", "",

@@ -112,6 +112,12 @@ Result<Planned> Loop::Work::plan(const Want& want, std::optional<int> max_moves,
                                  bool partial) const {
   // What cannot be brought about is no ground to plan from.
   const std::optional<Target>& basis = stuck_.empty() ? memory_.target : kNoTarget;
+  // What batches have is left to them where the rest is enough.
+  if (const GpuUse spared = without_lent(); spared.usable.size() < use_.usable.size()) {
+    auto planned = plan_target(
+        world_, spared, {want, current_plan(spared, basis, assignment_), max_moves, false}, memo_);
+    if (planned) return planned;
+  }
   return plan_target(world_, use_,
                      {want, current_plan(use_, basis, assignment_), max_moves, partial}, memo_);
 }
@@ -347,9 +353,9 @@ bool Loop::Work::worth_it(const Planned& planned) const {
 std::optional<actuate::Change> Loop::Work::change_to(const Target& target) {
   const auto verdict = judge_target(world_, use_, {services_, target}, memo_);
   if (!verdict) return {};
-  auto change = actuate::planned_change({state_, assignment_, journal_},
-                                        wanted_of_target(use_, *verdict, target, services_),
-                                        apply_options(world_.settings), {}, world_.catalogue);
+  auto change =
+      actuate::planned_change({state_, assignment_, journal_}, wanted_now(target, *verdict),
+                              apply_options(world_.settings), {}, world_.catalogue);
   if (!change) return {};
   return *std::move(change);
 }
@@ -453,10 +459,12 @@ void Loop::Work::drop_proposal(const std::string& why) {
   proposed_.reset();
 }
 
-Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
+Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   Work other(world_, memory_, memory_.changes);
-  const auto parsed = forms::parse_services_file("services", services_text);
-  if (!parsed) return failed(parsed.error());
+  const bool sent = is_plan(text);
+  if (!sent)
+    if (const auto parsed = forms::parse_services_file("services", text); !parsed)
+      return failed(parsed.error());
   if (!node_known_) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   other.node_known_ = true;
   other.now_ = now_;
@@ -465,11 +473,12 @@ Result<ChangeNow> Loop::Work::preview(const std::string& services_text) const {
   other.journal_ = journal_;
   other.use_ = use_;
   other.meters_ = meters_;
-  other.memory_.services = services_text;
+  if (!sent) other.memory_.services = text;
   other.load_services();
   other.meters_.begin(other.services_, meters_.known());
   const auto planned =
-      other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
+      sent ? other.given(text)
+           : other.plan(other.want_now(world_.settings.forecast.horizon_s, true), {}, true);
   if (!planned) return failed(planned.error());
   ChangeNow shown;
   shown.cause = "a preview";

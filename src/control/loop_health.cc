@@ -67,6 +67,7 @@ void Loop::Work::watch_health(const Seen& seen) {
   watch_boot(seen.boot);
   for (const HealthEvent& event : seen.health) hear_health(event);
   if (!node_known_) return;
+  use_ = gpus_for_services(world_, state_, memory_.out);  // a new agent knows none before
   for (const device::GpuState& gpu : state_.gpus)
     if (!gpu.uuid.empty()) watch_gpu(gpu);
   use_ = gpus_for_services(world_, state_, memory_.out);

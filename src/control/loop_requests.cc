@@ -40,6 +40,7 @@ Reply Loop::Work::answer(const Asked& asked) {
     Work& work;
     const std::string user;
     Reply operator()(const SetServices& one) const { return work.set_services(one, user); }
+    Reply operator()(const SetPlan& one) const { return work.set_plan(one, user); }
     Reply operator()(const Approve& one) const { return work.approve(one, user); }
     Reply operator()(const Reject& one) const { return work.reject(one, user); }
     Reply operator()(const Rollback&) const { return work.roll_back(user); }
@@ -165,16 +166,6 @@ Reply Loop::Work::give_gpu_back(const GiveBack& request, const std::string& user
   if (node_known_) use_ = gpus_for_services(world_, state_, memory_.out);
   quiet_until_ms_ = 0;
   return Receipt{0, "it may be used again; services move there when a plan needs it"};
-}
-
-Reply Loop::Work::submit(const SubmitTasks& request, const std::string& user) {
-  const BatchSettings& policy = world_.settings.batch;
-  if (policy.gpus.empty() && !policy.idle)
-    return not_now("no GPU is for batches: name some under policy.batch.gpus, or set idle");
-  deeds_.batches.push_back({request.text, user});
-  return Receipt{0, batch_gpus_.empty()
-                        ? "the batch waits until a GPU is free for it"
-                        : fmt::format("the batch goes to {} GPUs", batch_gpus_.size())};
 }
 
 }  // namespace partita::control

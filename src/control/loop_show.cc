@@ -6,10 +6,22 @@
 #include "control/loop_work.h"
 
 namespace partita::control {
+namespace {
 
-void Loop::Work::show_services(const Seen& seen) {
-  snapshot_.services.clear();
+// Most of a snapshot is as it was: comparing costs less than copying it at every look.
+template <class T, class Now>
+bool update(T& shown, const Now& now) {
+  if (shown == now) return false;
+  shown = now;
+  return true;
+}
+
+}  // namespace
+
+std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
+  std::vector<ServiceNow> services;
   const double horizon = world_.settings.forecast.horizon_s;
+  const std::map<std::string, double> watts = service_watts(seen);
   for (const plan::Service& one : services_) {
     ServiceNow now;
     now.name = one.name;
@@ -45,25 +57,17 @@ void Loop::Work::show_services(const Seen& seen) {
       ++now.segments;
       now.capacity_rps += segment.throughput_rps;
     }
+    if (const auto known = watts.find(one.name); known != watts.end()) now.watts = known->second;
     const auto told = told_.find("risk:" + one.name);
     now.at_risk = told != told_.end();
     if (now.at_risk) now.why = told->second;
-    snapshot_.services.push_back(std::move(now));
+    services.push_back(std::move(now));
   }
+  return services;
 }
 
-void Loop::Work::show(const Seen& seen) {
-  const Snapshot before = snapshot_;
-  snapshot_.node = world_.node;
-  snapshot_.mode = mode();
-  // Where only what is promised is written down, the node is as it shall be.
-  const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
-  snapshot_.converged =
-      node_known_ && memory_.target && (writing || ((memory_.target->done || rerated_) && !under_));
-  snapshot_.state = state_;
-  snapshot_.assignment = assignment_;
-  show_services(seen);
-  snapshot_.gpus.clear();
+std::vector<GpuNow> Loop::Work::gpus_now(const Seen& seen) const {
+  std::vector<GpuNow> gpus;
   for (const device::GpuState& gpu : state_.gpus) {
     GpuNow now{.index = gpu.index, .uuid = gpu.uuid, .model = gpu.model};
     const auto why =
@@ -73,12 +77,26 @@ void Loop::Work::show(const Seen& seen) {
     if (seen.sample)
       for (const telemetry::GpuSample& sample : seen.sample->gpus)
         if (sample.index == gpu.index) now.sample = sample;
-    snapshot_.gpus.push_back(std::move(now));
+    gpus.push_back(std::move(now));
   }
-  if (memory_.target)
-    snapshot_.plan = memory_.target->plan;
-  else
-    snapshot_.plan.reset();
+  return gpus;
+}
+
+void Loop::Work::show(const Seen& seen) {
+  bool changed = update(snapshot_.node, world_.node);
+  changed = update(snapshot_.mode, mode()) || changed;
+  // Where only what is promised is written down, the node is as it shall be.
+  const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
+  const bool converged =
+      node_known_ && memory_.target && (writing || ((memory_.target->done || rerated_) && !under_));
+  changed = update(snapshot_.converged, converged) || changed;
+  changed = update(snapshot_.state, state_) || changed;
+  changed = update(snapshot_.assignment, assignment_) || changed;
+  changed = update(snapshot_.services, services_now(seen)) || changed;
+  changed = update(snapshot_.gpus, gpus_now(seen)) || changed;
+  const std::optional<plan::ServingPlan> none;
+  changed = memory_.target ? update(snapshot_.plan, memory_.target->plan) || changed
+                           : update(snapshot_.plan, none) || changed;
   if (memory_.proposal && !proposed_) {  // of an agent before this one
     ChangeNow shown;
     shown.number = memory_.proposal->change;
@@ -90,28 +108,20 @@ void Loop::Work::show(const Seen& seen) {
       shown.change = *std::move(change);
     proposed_ = std::move(shown);
   }
-  snapshot_.current.reset();
+  const std::optional<ChangeNow> nothing;
   if (under_ && !writing)
-    snapshot_.current = under_->shown;
-  else if (memory_.proposal)
-    snapshot_.current = proposed_;
-  snapshot_.last = last_;
-  snapshot_.batch = seen.batch;
-  snapshot_.drifts = memory_.drifts;
-  snapshot_.changes = made_;
-  snapshot_.failed_changes = memory_.failed_changes;
-  snapshot_.doing = doing_;
-  std::vector<std::string> batch;
-  for (const GpuUse::Gpu& gpu : use_.batch) batch.push_back(gpu.uuid);
-  if (world_.settings.batch.idle && memory_.target && memory_.target->done && !under_)
-    for (const GpuUse::Gpu& gpu : use_.usable) {
-      const device::GpuState* there = state_.find(gpu.uuid);
-      if (there != nullptr && there->instances.empty()) batch.push_back(gpu.uuid);
-    }
-  batch_gpus_ = batch;
-  deeds_.batch_gpus = std::move(batch);
-  snapshot_.time_ms = before.time_ms;
-  if (!(snapshot_ == before)) ++snapshot_.version;
+    changed = update(snapshot_.current, under_->shown) || changed;
+  else
+    changed = update(snapshot_.current, memory_.proposal ? proposed_ : nothing) || changed;
+  changed = update(snapshot_.last, last_) || changed;
+  const BatchNow batch = snapshot_.batch;
+  show_batches();
+  changed = !(snapshot_.batch == batch) || changed;
+  changed = update(snapshot_.drifts, memory_.drifts) || changed;
+  changed = update(snapshot_.changes, made_) || changed;
+  changed = update(snapshot_.failed_changes, memory_.failed_changes) || changed;
+  changed = update(snapshot_.doing, doing_) || changed;
+  if (changed) ++snapshot_.version;
   snapshot_.time_ms = now_;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "forms/serving_forms.h"
 #include "profile/readers.h"
 
 namespace partita::control {
@@ -71,6 +72,7 @@ class NodeInMemory {
   actuate::JournalState journal;
   std::map<std::string, double> rates;  // of what comes; empty: no gateway
   std::optional<Error> fault;           // of every apply
+  bool nothing_new = false;             // what is not there does not come up: its apply fails
   std::vector<std::string> violations;
   std::vector<history::Event> events;
   std::vector<LoopNotice> notices;
@@ -141,6 +143,10 @@ class NodeInMemory {
  private:
   void perform(const ApplyDeed& deed, std::int64_t now_ms) {
     ++applies;
+    if (nothing_new && makes(deed)) {
+      ended_.push_back({deed.change, failed({ErrorCode::timeout, "waited in vain", ""}), 1});
+      return;
+    }
     if (fault) {
       ended_.push_back({deed.change, failed(*fault), 1});
       return;
@@ -155,6 +161,19 @@ class NodeInMemory {
     std::ranges::sort(assignment.segments, {}, &actuate::AssignedSegment::device);
     ++assignment.revision;
     ended_.push_back({deed.change, {}, 1});
+  }
+
+  bool makes(const ApplyDeed& deed) const {
+    for (const actuate::WantedGpu& wanted : deed.wanted.gpus) {
+      const device::GpuState* gpu = state.find(wanted.uuid);
+      for (const actuate::WantedInstance& one : wanted.instances)
+        if (gpu == nullptr ||
+            std::ranges::none_of(gpu->instances, [&](const device::Instance& there) {
+              return there.start == one.start && there.profile == one.profile;
+            }))
+          return true;
+    }
+    return false;
   }
 
   void make(const actuate::WantedGpu& wanted, std::int64_t now_ms) {
@@ -390,6 +409,31 @@ TEST(Loop, TriesAFailedChangeAgainMoreSeldomEachTimeAndSaysSoOnce) {
   EXPECT_TRUE(loop.snapshot().converged);
 }
 
+// A burst wants more, whose workers never come up; it is over long before anybody gives up. What
+// runs is enough again, and the plan is of that.
+TEST(Loop, WhatCannotBeMadeIsReplannedFromWhatRuns) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  Seen seen;
+  seen.services_file = services_text({{"a", 600}});
+  node.rates = {{"a", 300}};
+  node.step(loop, now, seen);
+  node.run(loop, now, now + 2 * kHourMs);
+  ASSERT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  const int before = node.instances();
+  node.nothing_new = true;
+  node.rates = {{"a", 2000}};
+  node.run(loop, now, now + kHourMs / 4);
+  EXPECT_FALSE(loop.snapshot().converged);
+  EXPECT_EQ(node.instances(), before);
+  node.rates = {{"a", 300}};
+  node.run(loop, now, now + 8 * kHourMs);
+  EXPECT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  EXPECT_EQ(node.instances(), before);
+  EXPECT_EQ(node.violations, std::vector<std::string>{});
+}
+
 TEST(Loop, AGpuWithAFatalXidIsTakenOutAndOneThatAProgramCausedIsNot) {
   NodeInMemory node(2);
   Loop loop(small_world(automatic()), {}, 0);
@@ -441,8 +485,8 @@ TEST(Loop, WhatADriverRecommendsTakesAGpuOutUntilTheNextBoot) {
     Loop again(small_world(automatic()), kept, 0);
     seen.boot = boot;
     node.step(again, now += 1000, seen);
-    ASSERT_EQ(again.memory().out.size(), 1u);
-    EXPECT_EQ(again.memory().out[0].errors, boot != "boot-2") << boot;
+    const bool sick = std::ranges::count(again.memory().out, true, &OutGpu::errors) == 1;
+    EXPECT_EQ(sick, boot != "boot-2") << boot;
   }
 }
 
@@ -498,6 +542,59 @@ TEST(Loop, RollsBackToThePlanBefore) {
   EXPECT_EQ(loop.memory().target->plan, before);
   EXPECT_EQ(loop.snapshot().mode, Mode::approve);
   EXPECT_TRUE(loop.snapshot().converged);
+}
+
+TEST(Loop, MakesAPlanThatSomebodySendsOnceTheJudgeLetsItPass) {
+  NodeInMemory node(3);
+  Settings settings = automatic();
+  settings.mode = Mode::approve;
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}, {"b", 90}})));
+  // What it proposes itself, with one more instance for a on another GPU, and indexes of its own.
+  plan::ServingPlan plan = loop.memory().proposal->plan;
+  const plan::PlannedInstance more = plan.gpus[0].instances[0];
+  plan.gpus.push_back({7, "A100-80GB", {more}});
+  plan.gpus.back().instances[0].start = 0;
+  for (plan::PlannedService& one : plan.services)
+    if (one.name == more.service) one.planned = one.planned + more.throughput;
+  plan.objective.gpus += 1;
+  plan.objective.gpcs += more.profile[0] - '0';
+  plan.objective.cost += 1;
+  const Result<ChangeNow> shown = loop.preview(forms::plan_json(plan));
+  ASSERT_TRUE(shown.has_value()) << to_string(shown.error());
+  EXPECT_EQ(shown->number, 0);
+  EXPECT_EQ(shown->plan.gpus.size(), plan.gpus.size());
+  const Deeds deeds = node.step(loop, now += 1000, with_request(SetPlan{forms::plan_json(plan)}));
+  ASSERT_TRUE(deeds.replies[0].has_value()) << to_string(deeds.replies[0].error());
+  EXPECT_EQ(node.applies, 0);
+  node.step(loop, now += 1000, with_request(Approve{deeds.replies[0]->change}));
+  node.step(loop, now += 1000);
+  std::size_t planned = 0;
+  for (const plan::PlannedGpu& gpu : plan.gpus) planned += gpu.instances.size();
+  EXPECT_EQ(node.instances(), static_cast<int>(planned));
+  EXPECT_TRUE(loop.snapshot().converged);
+  EXPECT_EQ(node.violations, std::vector<std::string>{});
+  node.run(loop, now, now + kHourMs);  // and it stays
+  EXPECT_EQ(node.instances(), static_cast<int>(planned));
+
+  const auto said = [&](const plan::ServingPlan& wrong) {
+    const Reply reply =
+        node.step(loop, now += 1000, with_request(SetPlan{forms::plan_json(wrong)})).replies[0];
+    return reply ? std::string("taken") : to_string(reply.error());
+  };
+  plan::ServingPlan wrong = plan;
+  wrong.problem_digest = "0123456789abcdef";
+  EXPECT_NE(said(wrong).find("problem_digest"), std::string::npos) << said(wrong);
+  wrong = plan;
+  wrong.gpus[0].instances[0].batch = 7;  // nobody measured that
+  EXPECT_NE(said(wrong).find("the judge refuses the plan"), std::string::npos);
+  wrong = plan;
+  for (int i = 8; i < 10; ++i) wrong.gpus.push_back({i, "A100-80GB", {more}});
+  EXPECT_NE(said(wrong).find("3 of 3 can be used here"), std::string::npos) << said(wrong);
+  EXPECT_EQ(node.step(loop, now += 1000, with_request(SetPlan{"{}"})).replies[0].error().code,
+            ErrorCode::bad_input);
+  EXPECT_EQ(node.instances(), static_cast<int>(planned));
 }
 
 // A day of traffic between 20 % and 100 % of the file's rate.

@@ -1,5 +1,5 @@
 // The work of a Loop: what it keeps between steps, in parts that are in several sources
-// (loop.cc: the step and what runs; loop_requests.cc: people; loop_decide.cc: plans;
+// (loop.cc: the step and what runs; loop_requests.cc, loop_given.cc: people; loop_decide.cc: plans;
 // loop_show.cc: the snapshot). Internal to control.
 #pragma once
 
@@ -12,8 +12,12 @@
 #include "control/loop.h"
 #include "control/meters.h"
 #include "control/planning.h"
+#include "plan/batch.h"
 
 namespace partita::control {
+
+// Whether a text is a document ServingPlan.
+bool is_plan(const std::string& text);
 
 class Loop::Work {
  public:
@@ -21,7 +25,7 @@ class Loop::Work {
   Deeds step(std::int64_t now_ms, const Seen& seen);
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
-  Result<ChangeNow> preview(const std::string& services_text) const;
+  Result<ChangeNow> preview(const std::string& text) const;
 
  private:
   // ---- what is seen (loop.cc)
@@ -47,13 +51,35 @@ class Loop::Work {
   // ---- people (loop_requests.cc)
   Reply answer(const Asked& asked);
   Reply set_services(const SetServices& request, const std::string& user);
+  Reply set_plan(const SetPlan& request, const std::string& user);  // loop_given.cc
+  Result<Planned> given(const std::string& text) const;             // the same
   Reply approve(const Approve& request, const std::string& user);
   Reply reject(const Reject& request, const std::string& user);
   Reply roll_back(const std::string& user);
   Reply set_mode(Mode mode, const std::string& user);
   Reply take_gpu_out(const TakeOut& request, const std::string& user);
   Reply give_gpu_back(const GiveBack& request, const std::string& user);
+  // ---- batches (loop_batch.cc)
   Reply submit(const SubmitTasks& request, const std::string& user);
+  Result<std::vector<plan::Task>> tasks_of(const std::string& text) const;
+  const std::vector<BatchNames>& names_of(const BatchKept& batch);
+  void hear_batches(const Seen& seen);
+  void end_run(BatchKept& batch, const BatchRunNow& run);
+  void end_batch(const BatchKept& batch);
+  bool is_lent(const std::string& uuid) const;
+  bool may_be_lent(const std::string& uuid) const;
+  bool wanted_back(const std::string& uuid) const;
+  GpuUse without_lent() const;
+  bool waits_for_batches(const actuate::Wanted& wanted);
+  actuate::Wanted wanted_now(const Target& target,
+                             const plan::Judged<plan::ServingPlan>& plan) const;
+  void lend();
+  void tell_runs();
+  void show_batches();
+  // ---- power (loop_power.cc)
+  void hear_power(const Seen& seen);
+  void cap_power(const Seen& seen);
+  std::map<std::string, double> service_watts(const Seen& seen) const;
   // ---- plans (loop_decide.cc)
   void decide();
   bool can_decide();
@@ -81,20 +107,23 @@ class Loop::Work {
   std::string services_key() const;
   // ---- changes (loop_apply.cc)
   bool bring_about();
-  void is_as_wanted();
-  bool still_as_wanted() const;
+  bool is_as_wanted();
+  void begin_cooldown();
+  bool still_as_wanted(const actuate::Wanted& wanted) const;
   bool empty_out_gpus();
   void watch_apply(const Seen& seen);
   void apply(actuate::Wanted wanted, actuate::Change change, const std::string& cause, bool repair);
   const std::optional<plan::Judged<plan::ServingPlan>>& judged();
   std::string drift_text(const actuate::Change& change) const;
+  void count_drift(const actuate::Change& change);
   // ---- what is said
   void record(history::EventKind kind, history::Event event);
   void tell(NoticeKind kind, const std::string& key, const std::string& subject,
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
   void show(const Seen& seen);
-  void show_services(const Seen& seen);
+  std::vector<ServiceNow> services_now(const Seen& seen) const;
+  std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
   Mode mode() const { return memory_.mode; }
 
@@ -108,7 +137,7 @@ class Loop::Work {
 
   // What was seen in this step.
   bool node_known_ = false;
-  device::NodeState state_;
+  device::NodeState state_, raw_state_;  // printable; as the driver told it
   actuate::Assignment assignment_;
   actuate::JournalState journal_;
   GpuUse use_;
@@ -150,8 +179,7 @@ class Loop::Work {
     device::NodeState state;
     actuate::Assignment assignment;
     actuate::JournalState journal;
-    Target target;
-    GpuUse use;
+    actuate::Wanted wanted;
   };
   std::optional<Settled> settled_;
   bool told_drift_ = false;              // this drift was counted
@@ -162,7 +190,12 @@ class Loop::Work {
   std::map<std::string, std::string> told_;
   std::string doing_;
   std::int64_t wake_ms_ = 0;
-  std::vector<std::string> batch_gpus_;
+  std::set<std::string> power_denied_;  // UUIDs
+  std::int64_t power_retry_ms_ = 0;
+  bool carries_batches_ = false;
+  std::vector<BatchRunNow> runs_;                          // as they were told last
+  std::map<long, std::vector<BatchNames>> names_;          // of the batches that are not over
+  std::map<std::string, std::int64_t> wanted_back_since_;  // lent GPUs, by UUID
   std::int64_t quiet_until_ms_ = 0;  // a person said no: nothing is proposed before
 };
 

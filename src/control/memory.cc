@@ -115,6 +115,15 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.list("forecasts", m.forecasts, describe_shape, {.indent = "    "}, "by service");
   f.whole("drifts", m.drifts, kMemoryNumbers, "so far");
   f.whole("failed_changes", m.failed_changes, kMemoryNumbers, "so far");
+  f.optional(m.batches > 0).whole("batches", m.batches, kMemoryNumbers, "numbers used so far");
+  f.optional(m.batches > 0).whole("tasks_done", m.tasks_done, kMemoryNumbers, "of batches over");
+  f.optional(m.batches > 0)
+      .whole("tasks_failed", m.tasks_failed, kMemoryNumbers, "of batches over, or skipped");
+  f.optional(!m.batch.empty())
+      .list("batch", m.batch, describe_batch_kept, {.indent = "    "}, "that are not over");
+  f.optional(!m.past_tasks.empty())
+      .list("past_tasks", m.past_tasks, describe_batch_task, {.indent = "    "},
+            "of batches that are over, newest last");
 }
 
 }  // namespace

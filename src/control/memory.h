@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/form.h"
+#include "control/batch.h"
 #include "control/forecast.h"
 #include "control/request.h"
 #include "plan/serving.h"
@@ -90,6 +91,10 @@ struct AgentMemory {
   std::vector<MadeAt> made;                // within the cooldown
   std::vector<ServiceForecast> forecasts;  // by service
   long drifts = 0, failed_changes = 0;
+  long batches = 0;                       // numbers used so far
+  long tasks_done = 0, tasks_failed = 0;  // of batches that are over
+  std::vector<BatchKept> batch;           // that are not over, by number
+  std::vector<BatchTask> past_tasks;      // of batches that are over, newest last
   bool operator==(const AgentMemory&) const = default;
 };
 

@@ -381,6 +381,14 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
   });
 }
 
+bool target_uses(const Target& target, const std::string& uuid) {
+  const auto named = std::ranges::find(target.gpus, uuid, &GpuNamed::uuid);
+  return named != target.gpus.end() &&
+         std::ranges::any_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
+           return gpu.index == named->index && !gpu.instances.empty();
+         });
+}
+
 int gpus_in_use(const plan::ServingPlan& plan) {
   return static_cast<int>(std::ranges::count_if(
       plan.gpus, [](const plan::PlannedGpu& gpu) { return !gpu.instances.empty(); }));

@@ -99,4 +99,7 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
 
 int gpus_in_use(const plan::ServingPlan& plan);
 
+// Whether a target has an instance on this GPU.
+bool target_uses(const Target& target, const std::string& uuid);
+
 }  // namespace partita::control

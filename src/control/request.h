@@ -20,6 +20,9 @@ Result<Mode> parse_mode(const std::string& text);
 struct SetServices {  // replaces the wanted services
   std::string text;   // a services file (YAML or JSON), as `partita plan --services` takes it
 };
+struct SetPlan {     // carries out a plan of somebody else, once the judge lets it pass
+  std::string text;  // a document ServingPlan for the services that are wanted
+};
 struct Approve {
   long change = 0;
 };
@@ -42,7 +45,7 @@ struct SubmitTasks {  // a batch for the GPUs that are the batch's (policy)
   std::string text;   // a tasks file, as `partita batch schedule` takes it
 };
 using Request = std::variant<SetServices, Approve, Reject, Rollback, Replan, SetMode, TakeOut,
-                             GiveBack, SubmitTasks>;
+                             GiveBack, SubmitTasks, SetPlan>;
 
 struct Asked {
   Request request;

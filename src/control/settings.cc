@@ -97,6 +97,17 @@ void describe_health(Form& f, HealthSettings& s) {
 void describe_batch_settings(Form& f, BatchSettings& s) {
   f.optional().integers("gpus", s.gpus, kIndices, {}, "indices of GPUs that are for batches alone");
   f.optional().boolean("idle", s.idle, "batches also get GPUs that no service needs");
+  f.optional().number("give_back_s", s.give_back_s, kLong,
+                      "running tasks may go on for so long on a GPU that is wanted back");
+  f.optional().number("grace_s", s.grace_s, {.high = 3600},
+                      "from asking a task to end to killing it");
+  f.optional().integer("retries", s.retries, {.high = 1000}, "of a task whose command fails");
+  f.closed();
+}
+
+void describe_power_policy(Form& f, PowerPolicy& s) {
+  f.optional().number("cap_w", s.cap_w, {.high = 1e6},
+                      "that the boards of the node may draw together; 0: no cap");
   f.closed();
 }
 
@@ -130,6 +141,7 @@ void describe_policy(Form& f, Settings& s) {
                     "of services when there is not enough for all; missing: 0");
   f.optional().object("health", s.health, describe_health, "of GPUs");
   f.optional().object("batch", s.batch, describe_batch_settings, "GPUs for batches");
+  f.optional().object("power", s.power, describe_power_policy, "what the boards may draw");
   f.optional().number("min_available", s.min_available, kPolicyShare,
                       "of a service's capacity that stays up during a change");
   f.optional().boolean("keep_foreign", s.keep_foreign,

@@ -54,9 +54,17 @@ struct HealthSettings {
 };
 
 struct BatchSettings {
-  std::vector<int> gpus;  // indices of the node's GPUs that are for batches, never for services
-  bool idle = false;      // batches get GPUs that no service needs, too, until one needs them
+  std::vector<int> gpus;    // indices of the node's GPUs that are for batches, never for services
+  bool idle = false;        // batches get GPUs that no service needs, too, until one needs them
+  double give_back_s = 60;  // running tasks may go on for so long on a GPU that is wanted back
+  double grace_s = 10;      // from asking a task to end to killing it
+  int retries = 0;          // of a task whose command fails
   bool operator==(const BatchSettings&) const = default;
+};
+
+struct PowerPolicy {
+  double cap_w = 0;  // that the boards of the node may draw together; 0: no cap
+  bool operator==(const PowerPolicy&) const = default;
 };
 
 struct Settings {
@@ -71,6 +79,7 @@ struct Settings {
   std::map<std::string, int> priority;  // of services; higher is served first; missing: 0
   HealthSettings health;
   BatchSettings batch;
+  PowerPolicy power;
   // How a change is made, see actuate::ApplyOptions.
   double min_available = 1;
   bool keep_foreign = true;

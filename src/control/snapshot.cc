@@ -28,6 +28,7 @@ void describe_service_now(Form& f, ServiceNow& s) {
   f.integer("ready_workers", s.ready_workers, kSnapshotCounts, "as the gateway says");
   f.number("p99_ms", s.p99_ms, kNotNegative, "measured");
   f.number("attainment", s.attainment, kAttained, "share of requests in SLO, measured");
+  f.number("watts", s.watts, kNotNegative, "of the boards', by compute slices of its instances");
   f.boolean("at_risk", s.at_risk, "its objective is at risk");
   f.optional(!s.why.empty()).note("why", s.why, "at risk of what");
 }
@@ -65,6 +66,12 @@ void describe_batch(Form& f, BatchNow& batch) {
   long ends = static_cast<long>(batch.ends_ms.value_or(0));
   f.optional(batch.ends_ms.has_value()).whole("ends_ms", ends, kSnapshotTimes, "as scheduled");
   if (f.reading() && f.reading()->has("ends_ms")) batch.ends_ms = ends;
+  f.optional(batch.failed > 0)
+      .integer("failed", batch.failed, kSnapshotCounts, "tasks, or skipped");
+  f.optional(!batch.gpus.empty()).notes("gpus", batch.gpus, {}, "that batches have now, by UUID");
+  f.optional(!batch.tasks.empty())
+      .list("tasks", batch.tasks, describe_batch_task, {.indent = "    "},
+            "of batches that are not over, and the newest others");
 }
 
 void describe_snapshot(Form& f, Snapshot& s) {

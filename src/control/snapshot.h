@@ -11,6 +11,7 @@
 #include "actuate/assignment.h"
 #include "actuate/change.h"
 #include "base/form.h"
+#include "control/batch.h"
 #include "control/request.h"
 #include "device/node_state.h"
 #include "history/event.h"
@@ -29,6 +30,7 @@ struct ServiceNow {
   double capacity_rps = 0;  // of its segments that run
   int segments = 0, ready_workers = 0;
   std::optional<double> p99_ms = {}, attainment = {};  // measured, share of requests in SLO
+  std::optional<double> watts = {};                    // of the boards, by compute slices
   bool at_risk = false;
   std::string why = {};  // at risk of what, a sentence
   bool operator==(const ServiceNow&) const = default;
@@ -61,8 +63,10 @@ struct ChangeNow {
 };
 
 struct BatchNow {
-  int waiting = 0, running = 0, done = 0;
-  std::optional<std::int64_t> ends_ms = {};  // as scheduled
+  int waiting = 0, running = 0, done = 0, failed = 0;  // failed: skipped ones, too
+  std::optional<std::int64_t> ends_ms = {};            // as scheduled
+  std::vector<std::string> gpus = {};                  // UUIDs of those that batches have now
+  std::vector<BatchTask> tasks = {};  // of batches that are not over, then the newest others
   bool operator==(const BatchNow&) const = default;
 };
 

@@ -172,10 +172,6 @@ std::string difference_text(const Difference& all) {
 
 std::string difference_json(const Difference& all) { return write_form(all, describe); }
 
-Result<Difference> parse_difference(const std::string& file, std::string_view text) {
-  return read_form<Difference>(file, text, describe);
-}
-
 DocumentKind difference_kind() {
   return {"Difference", "what differs between two plans, states of a node or services", [] {
             return schema_form<Difference>(difference_kind().name, difference_kind().about,

@@ -54,7 +54,6 @@ Result<Difference> difference(const Compared& a, const Compared& b);
 std::string difference_text(const Difference& difference);
 // The document `kind: Difference`.
 std::string difference_json(const Difference& difference);
-Result<Difference> parse_difference(const std::string& file, std::string_view text);
 DocumentKind difference_kind();
 
 }  // namespace partita::decide

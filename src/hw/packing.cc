@@ -71,8 +71,9 @@ std::vector<Ray> cut(const std::vector<Ray>& rays, const std::vector<int>& count
     if (value[i] == 0) result.back().tight.set(constraint);
   }
   for (std::size_t i = 0; i < rays.size(); ++i) {
+    if (value[i] <= 0) continue;
     for (std::size_t j = 0; j < rays.size(); ++j) {
-      if (value[i] <= 0 || value[j] >= 0) continue;
+      if (value[j] >= 0) continue;
       const auto common = rays[i].tight & rays[j].tight;
       if (common.count() + 1 < classes) continue;  // neighbours share a face of dimension two
       const auto between = [&](const Ray& other) {

@@ -256,5 +256,35 @@ TEST(WithAGateway, AServiceThatIsShortOfWorkersKeepsWhatItHas) {
   }
 }
 
+// What ran on a GPU that fell off the bus does not come: what is left may be rearranged all the
+// same, and keeps what it carries.
+TEST(WithAGateway, SegmentsOfALostGpuAreNotWaitedFor) {
+  const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
+  GatewayWorld world({{&model, 2, true}}, 1);
+  Wanted both = chat_at({0, 1});
+  both.gpus.push_back({"A30-24GB", "", {{"1g.6gb", 0, {"chat", 4, 1, 10}}}});
+  both.services[0].rate_rps = 30;
+  ASSERT_TRUE(world.apply(both));
+  world.sleep_ns(5 * kGatewaySecond);
+  std::string left;
+  for (const device::GpuState& gpu : world.world.look().gpus) {
+    if (gpu.instances.size() == 2) {
+      left = gpu.uuid;
+      continue;
+    }
+    world.silent[gpu.instances.at(0).uuid()] = INT64_MAX;
+    world.world.change_machine([&](sim_driver::Machine& machine) { machine.lose(gpu.index); });
+  }
+  world.sleep_ns(kGatewaySecond);
+  world.least = world.ready();
+  Wanted moved = chat_at({1, 2});
+  moved.gpus[0].uuid = left;
+  moved.services = both.services;
+  const auto applied = world.apply(moved);
+  ASSERT_TRUE(applied) << to_string(applied.error());
+  EXPECT_EQ(world.ready()["chat"], 20);
+  EXPECT_EQ(world.least["chat"], 20);
+}
+
 }  // namespace
 }  // namespace partita::actuation_tests

@@ -121,10 +121,37 @@ server: {{socket: {self.path("api.sock")}}}
              kind], cwd=self.folder, capture_output=True, check=True)
         return json.loads(done.stdout)["events"]
 
+    def test_sighup_takes_a_new_address_and_says_what_needs_a_restart(self):
+        settings = self.quick_settings("sim")
+        process = self.start("--config", settings)
+        self.wait_for(lambda: " keeps " in self.read("agent.log"))
+        self.assertTrue(os.path.exists(self.path("api.sock")))
+        text = self.read(settings)
+
+        def reread(changed, said):
+            self.write(settings, changed)
+            process.send_signal(signal.SIGHUP)
+            self.wait_for(lambda: said in self.read("agent.log"))
+
+        reread(text.replace("api.sock", "new.sock"), "new.sock")
+        self.wait_for(lambda: "read again" in self.read("agent.log"))
+        self.assertTrue(os.path.exists(self.path("new.sock")))
+        self.assertFalse(os.path.exists(self.path("api.sock")))
+        # An address that cannot be leaves the API where it is.
+        reread(text.replace("api.sock", "agent.log/api.sock"), "the API stays where it was")
+        self.wait_for(lambda: os.path.exists(self.path("new.sock")))
+        asked = subprocess.run([harness.PROGRAM, "--server", "unix:" + self.path("new.sock"),
+                                "status"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        reread(text.replace("state_dir: state", "state_dir: state, catalogue: no"),
+               "'node' was changed")
+        reread(text.replace("policy", "polices"), "the settings stay as they were")
+        self.stop(process)
+
     def numbers(self):
-        """Of the changes that this history has, by their beginnings."""
-        events = self.kept("applying")
-        return [one["change"] for one in reversed(events)]
+        """Number and maker of the changes that this history has, by their beginnings."""
+        events = sorted(self.kept("applying") + self.kept("repair"), key=lambda one: one["id"])
+        return [(one["change"], one["user"]) for one in events if one["change"] > 0]
 
     def by_hand(self, name, *places):
         """Applies a layout of single instances by hand."""
@@ -149,7 +176,7 @@ server: {{socket: {self.path("api.sock")}}}
     def test_no_two_changes_have_one_number(self):
         """By hand, by the agent, after kills, with the history moved away in between."""
         given = []
-        for turn in range(2):
+        for _ in range(2):
             self.by_hand("one.json", ("3g.40gb", 0))
             self.by_hand("two.json", ("3g.40gb", 4), ("1g.10gb", 0))
             killed = self.start()
@@ -164,11 +191,18 @@ server: {{socket: {self.path("api.sock")}}}
             self.assertGreaterEqual(len(now), 4)
             given += now
             self.forget_history()
-            if turn == 0:
-                os.remove(self.path("state/last-change"))  # the agent's memory is enough
         self.by_hand("two.json", ("3g.40gb", 4), ("1g.10gb", 0))
+        os.remove(self.path("state/last-change"))  # the history is enough
+        self.by_hand("one.json", ("3g.40gb", 0))
         given += self.numbers()
-        self.assertEqual(given, sorted(set(given)))
+        # The agent may begin one of its own again, after a kill; nobody else ever has its number.
+        by_hand = [number for number, user in given if user != "agent"]
+        self.assertEqual(by_hand, sorted(set(by_hand)))
+        agents = {number for number, user in given if user == "agent"}
+        self.assertTrue(agents)
+        self.assertFalse(agents & set(by_hand))
+        first = list(dict.fromkeys(number for number, _ in given))
+        self.assertEqual(first, sorted(first))
 
     def takes_a_gpu_out(self, process):
         """An XID of a program's fault changes nothing; one of the GPU's takes it out, its services

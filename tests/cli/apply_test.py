@@ -260,7 +260,8 @@ state: node.state
 speed: 0
 """)
         self.write("hopper.json", plan([("1g.10gb", 0, "chat")], model="H100-80GB-SXM5"))
-        self.ok(*self.on_sim("apply", "hopper.json", "--state-dir", "other"))
+        self.ok("apply", "hopper.json", "--driver", "sim", "--machine", "machine.yaml",
+                "--state-dir", "other")
 
     def test_a_kill_at_any_moment_is_made_good_by_the_same_command(self):
         self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.1"))

@@ -42,6 +42,9 @@ class Agent(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != "Bearer " + TOKEN:
             error.update(code="unauthorized", message="a token is wanted")
             return self.answer(401, json.dumps(error))
+        if "infeasible-" in body:
+            error.update(code="infeasible", message="the judge refuses the plan")
+            return self.answer(409, json.dumps(error))
         if "nonsense" in body:
             error.update(code="bad_input", message="a list is wanted", where="services:1")
             return self.answer(400, json.dumps(error))
@@ -119,10 +122,69 @@ class ServerTest(harness.CliTest):
         self.assertEqual(Agent.seen[-1], ("POST", "/v1/preview", harness.SERVICES))
         self.ok(*self.there, "plan", "--services", "services.yaml")
         self.assertEqual(Agent.seen[-1], ("POST", "/v1/preview", harness.SERVICES))
-        done = self.run_partita(*self.there, "apply", "plan.json")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("an agent plans itself", done.stderr.decode())
-        self.assertNotIn("PUT", [seen[0] for seen in Agent.seen[-1:]])
+
+    def test_plans_are_judged_there(self):
+        Agent.documents["PUT", "/v1/plan"] = RECEIPT
+        self.assertEqual(self.ok(*self.there, "apply", "plan.json"), "the agent plans (change 7)\n")
+        self.assertEqual(Agent.seen[-1], ("PUT", "/v1/plan", self.read("plan.json")))
+        self.assertIn("ok", self.ok(*self.there, "verify", "plan.json"))
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/preview", self.read("plan.json")))
+        self.assertTrue(self.json(*self.there, "verify", "plan.json")["ok"])
+        wrong = self.read("plan.json").replace('"planner": "', '"planner": "infeasible-')
+        self.write("wrong.json", wrong)
+        verdict = self.json(*self.there, "verify", "wrong.json", status=1)
+        self.assertFalse(verdict["ok"])
+        self.assertEqual(verdict["violations"][0]["detail"], "the judge refuses the plan")
+        refused = self.run_partita(*self.there, "apply", "wrong.json")
+        self.assertEqual(refused.returncode, 1)
+        for more in (("verify", "services.yaml"),
+                     ("verify", "plan.json", "--services", "services.yaml"),
+                     ("apply", "verdict.json")):
+            self.write("verdict.json", json.dumps(verdict))
+            seen = len(Agent.seen)
+            self.assertEqual(self.run_partita(*self.there, *more).returncode, 2, more)
+            self.assertEqual(len(Agent.seen), seen, more)
+
+    def test_an_agent_is_told(self):
+        for words, call in (
+                (("--approve", "7"), ("POST", "/v1/changes/7/approve", "")),
+                (("--reject", "7", "--why", 'a "fan"'),
+                 ("POST", "/v1/changes/7/reject", '{"why": "a \\"fan\\""}')),
+                (("--replan",), ("POST", "/v1/replan", "")),
+                (("--set-mode", "observe"), ("PUT", "/v1/mode", '{"mode": "observe"}')),
+                (("--give-back", "1"), ("POST", f"/v1/gpus/{self.uuid}/give-back", ""))):
+            Agent.documents[call[:2]] = RECEIPT
+            self.assertEqual(self.ok(*self.there, "agent", *words), "the agent plans (change 7)\n")
+            self.assertEqual(Agent.seen[-1], call)
+            self.assertEqual(self.run_partita("agent", *words).returncode, 2)
+        two = self.run_partita(*self.there, "agent", "--replan", "--approve", "7")
+        self.assertEqual(two.returncode, 2)
+
+    def test_tasks_are_handed_in(self):
+        Agent.documents["POST", "/v1/batch/tasks"] = RECEIPT
+        self.write("tasks.csv", "task\n")
+        self.assertEqual(self.ok(*self.there, "batch", "run", "--tasks", "tasks.csv"),
+                         "the agent plans (change 7)\n")
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/batch/tasks", "task\n"))
+        for more in ((), ("schedule.json",), ("--tasks", "tasks.csv", "--retries", "2")):
+            self.assertEqual(self.run_partita(*self.there, "batch", "run", *more).returncode, 2)
+
+    def test_differences(self):
+        self.assertIn("no difference", self.ok(*self.there, "diff", "now", "now"))
+        Agent.documents["GET", "/v1/history?change=7&most=1000"] = json.dumps(
+            {"api_version": "partita/v1", "kind": "History", "events": [
+                {"id": 3, "time_ms": 1_700_000_000_000, "kind": "proposed", "change": 7,
+                 "user": "agent", "cause": "", "subject": "", "outcome": "none", "detail": "",
+                 "documents": [{"name": "plan", "text": self.read("plan.json")}]}]})
+        self.write("node.json", self.node)
+        there = self.json(*self.there, "diff", "now", "7", status=1)
+        here = self.json("diff", "node.json", "plan.json", status=1)
+        for one in (there, here):
+            one.pop("a"), one.pop("b")
+        self.assertEqual(there, here)
+        Agent.documents["GET", "/v1/history?change=99&most=1000"] = json.dumps(
+            {"api_version": "partita/v1", "kind": "History", "events": []})
+        self.assertEqual(self.run_partita(*self.there, "diff", "now", "99").returncode, 2)
 
     def test_rollback_and_drain(self):
         self.ok(*self.there, "rollback")

@@ -37,9 +37,10 @@ policy: {mode: approve, look_s: 0.2, batch: {gpus: [2]}}
 server: {socket: %s/api.sock, %s}
 """
 MORE = SERVICES + "  - {name: draw, model: large, rate_rps: 100, slo_ms: 500}\n"
-TASKS = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\n"
+TASKS = "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command\na,1,1,1,1,1,true\n"
 HELPERS = {"wait_for"}  # public methods that are no operation
-BODIES = {"services": "application/yaml", "tasks": "text/csv", "mode": "ModeWanted", "why": "Why"}
+BODIES = {"services": "application/yaml", "plan": "ServingPlan", "tasks": "text/csv",
+          "mode": "ModeWanted", "why": "Why"}
 
 
 class Agent:
@@ -156,7 +157,8 @@ class LiveTest(unittest.TestCase):
         server = ("--server", self.client.server)
         node = json.loads(self.agent.command(*server, "status", "--format", "json"))
         self.assertEqual(self.client.node(), node)
-        story = json.loads(self.agent.command(*server, "history", "--most", "3", "--format", "json"))
+        story = json.loads(self.agent.command(*server, "history", "--most", "3", "--format",
+                                              "json"))
         oldest = story["events"][-1]["id"]
         self.assertEqual(self.client.history_event(oldest)["events"], story["events"][-1:])
         self.assertEqual(self.client.history(most=3, before=story["events"][0]["id"] + 1), story)
@@ -199,6 +201,39 @@ class LiveTest(unittest.TestCase):
         self.refused(409, "infeasible", client.approve, 999999)
         self.refused(404, "not_found", client.change, 999999)
 
+    def test_a_plan_of_somebody_else(self):
+        client = self.client
+        (self.agent.folder / "wanted.yaml").write_text(client.services(), encoding="utf-8")
+        plan = json.loads(self.agent.command(
+            "plan", "--services", "wanted.yaml", "--profiles", "profiles.csv", "--gpu",
+            "A100-80GB", "--format", "json"))
+        preview = client.preview(plan)
+        self.assertEqual(len(preview["plan"]["gpus"]), len(plan["gpus"]))
+        number = client.set_plan(plan)["change"]
+        client.approve(number)
+        self.assertEqual(client.wait_for(number, timeout_s=60)["state"], "succeeded")
+        self.assertEqual(sorted(one["profile"] for gpu in client.plan()["gpus"]
+                                for one in gpu["instances"]),
+                         sorted(one["profile"] for gpu in plan["gpus"]
+                                for one in gpu["instances"]))
+        other = self.agent.folder / "other.yaml"
+        other.write_text(client.services().replace("rate_rps: 120", "rate_rps: 121"), "utf-8")
+        stale = json.loads(self.agent.command(
+            "plan", "--services", "other.yaml", "--profiles", "profiles.csv", "--gpu",
+            "A100-80GB", "--format", "json"))
+        said = self.refused(409, "infeasible", client.set_plan, stale)
+        self.assertIn("problem_digest", str(said))
+        self.refused(400, "bad_input", client.set_plan, {"kind": "ServingPlan"})
+
+    def test_watching_by_the_command_line(self):
+        server = ("--server", self.client.server)
+        frames = self.agent.command(*server, "top", "--count", "1")
+        self.assertIn("3 GPUs", frames)
+        self.assertIn("CAN CARRY /s", frames)
+        shown = self.agent.command(*server, "status", "--watch", "--count", "1", "--format", "json")
+        self.assertEqual({gpu["uuid"] for gpu in json.loads(shown)["gpus"]},
+                         {gpu["uuid"] for gpu in self.client.node()["gpus"]})
+
     def test_gpus_and_tasks(self):
         client = self.client
         uuid = client.node()["gpus"][1]["uuid"]
@@ -210,6 +245,7 @@ class LiveTest(unittest.TestCase):
         next(state for state in client.events()
              if not any(gpu["out"] and gpu["uuid"] == uuid for gpu in state["gpus"]))
         self.refused(404, "not_found", client.take_out, "GPU-none")
+        self.refused(400, "bad_input", client.submit_tasks, TASKS.replace(",true", ","))
         self.assertEqual(client.submit_tasks(TASKS)["kind"], "Receipt")
         self.refused(409, "infeasible", client.give_back, uuid)
 
@@ -391,7 +427,8 @@ class BrokenStreamTest(unittest.TestCase):
             next(states)
 
     def test_places_and_tokens_that_are_none(self):
-        for place in ("unix:api.sock", "node1", "ftp://node1", "http://", "http://a?b=c"):
+        for place in ("unix:api.sock", "node1", "ftp://node1", "http://", "http://a?b=c",
+                      "https://me:pw@node1"):
             with self.assertRaises(ValueError, msg=place):
                 partita.Client(place)
         with self.assertRaises(ValueError):

@@ -1,5 +1,6 @@
 """The Python package on libpartita, against the program: the same documents for the same inputs."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -109,6 +110,23 @@ class PythonTest(unittest.TestCase):
         with self.assertRaises(partita.BadInput) as caught:
             _library.call("plann", {}, {})
         self.assertIn("plan", str(caught.exception))
+
+    def test_the_c_interface_takes_null(self):
+        from partita import _library
+        library = _library._library()
+        one = (_library._File * 1)(_library._File(b"a", None, 3))
+        for arguments in ((None, b"{}", None, 0), (b"gpus", None, None, 0),
+                          (b"gpus", b"{}", None, 1), (b"gpus", b"{}", one, 1)):
+            pointer = library.partita_call(*arguments)
+            self.assertTrue(pointer)
+            said = json.loads(ctypes.string_at(pointer))
+            library.partita_free(pointer)
+            self.assertEqual(said["error"]["code"], "bad_input", arguments)
+        library.partita_free(None)
+        name = (_library._File * 1)(_library._File(b"s.yaml", b"", 0))
+        pointer = library.partita_call(b"gpus", b"{}", name, 1)
+        self.assertIn("answer", json.loads(ctypes.string_at(pointer)))
+        library.partita_free(pointer)
 
     def test_documents_are_read_by_their_kind(self):
         path = self.folder / "document.json"

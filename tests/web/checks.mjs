@@ -278,6 +278,42 @@ test("a service over time, with its numbers as a table", async () => {
   await it.close();
 });
 
+test("the batch over time: every task with its times, its end and its trouble", async () => {
+  const it = await open({}, ".lanes .task", "#batch");
+  const { tasks, gpus } = it.agent.state.batch;
+  const shown = tasks.filter((one) => one.gpu_uuid && one.name !== "yesterday");
+  const labels = await it.page
+    .locator(".lanes .task")
+    .evaluateAll((all) => all.map((one) => one.getAttribute("aria-label").split(",")[0]));
+  assert.deepEqual(labels.sort(), shown.map((one) => one.name).sort());
+  // Places on the axis are the times of the state, from the first begin to the last end.
+  const from = Math.min(...shown.map((one) => one.begin_ms)),
+    to = Math.max(...shown.map((one) => one.end_ms));
+  for (const task of shown) {
+    const node = it.page.locator(`.task[aria-label^="${task.name},"]`);
+    assert.match(await node.getAttribute("class"), new RegExp(`is-${task.state}`));
+    const [begin, end] = await node.evaluate((one) =>
+      ["--from", "--to"].map((name) => Number(one.style.getPropertyValue(name))),
+    );
+    assert.ok(Math.abs(begin - (task.begin_ms - from) / (to - from)) < 1e-6, task.name);
+    assert.ok(Math.abs(end - (task.end_ms - from) / (to - from)) < 1e-6, task.name);
+  }
+  assert.match(await words(it.page, "#view-batch"), /No place yet: publish/);
+  assert.match(await words(it.page, "#view-batch"), /tokenise: failed, its command ended with/);
+  assert.match(await words(it.page, "#view-batch .facts >> nth=0"), /1 failed/);
+  assert.equal(gpus.length, 3);
+  // Who takes the watts: the services' own, and what is left of the boards' is nobody's.
+  const rows = await it.page
+    .locator(".energy tbody tr")
+    .evaluateAll((all) => all.map((one) => one.textContent));
+  for (const one of it.agent.state.services.filter((service) => service.watts))
+    assert.ok(
+      rows.some((row) => row.includes(one.name) && row.includes(`${Math.round(one.watts)} W`)),
+      `${one.name} ${one.watts} in ${rows}`,
+    );
+  await it.close();
+});
+
 // ---- the line to the agent
 test("it comes back after the agent has been started anew", async () => {
   const it = await open({ tickMs: 100 });

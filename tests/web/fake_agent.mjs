@@ -227,6 +227,7 @@ function planOf(state, assignment) {
 function tasks(state, now) {
   const begin = Date.now() - 1800000,
     list = [];
+  // "index" runs for the second time; one that ended yesterday, one that failed and one without a place besides.
   ["train-a", "train-b", "eval-1", "eval-2", "index", "backfill", "distill"].forEach((name, i) => {
     const gpu = state.gpus[((i % 3) + Math.max(0, state.gpus.length - 4)) % state.gpus.length];
     list.push({
@@ -237,9 +238,30 @@ function tasks(state, now) {
       begin_ms: begin + Math.floor(i / 3) * 1500000,
       end_ms: begin + Math.floor(i / 3) * 1500000 + 900000 + i * 80000,
       state: i < 3 ? "done" : i < 6 ? "running" : "waiting",
+      batch: 4,
+      attempts: i === 4 ? 2 : i < 6 ? 1 : 0,
     });
   });
-  return { waiting: 1, running: 3, done: 3, ends_ms: Date.now() + 5400000, tasks: list };
+  const [one] = list;
+  list.unshift({ ...one, batch: 2, name: "yesterday", begin_ms: begin - 9e7, end_ms: begin - 8e7 });
+  list.push({
+    ...one,
+    name: "tokenise",
+    state: "failed",
+    begin_ms: begin + 1200000,
+    end_ms: begin + 1300000,
+    reason: "its command ended with status 3",
+  });
+  list.push({ batch: 4, name: "publish", state: "waiting" });
+  return {
+    waiting: 2,
+    running: 3,
+    done: 4,
+    failed: 1,
+    ends_ms: Date.now() + 5400000,
+    gpus: [...new Set(list.map((task) => task.gpu_uuid).filter(Boolean))],
+    tasks: list,
+  };
 }
 
 const place = (gpu, profile, start, segment) => ({

@@ -18,6 +18,9 @@ import { looksOf } from "./model.js";
 import { timeTicks } from "./chart.js";
 
 const MOST_ASKED = 50; // services whose joules are read, those of the most watts
+const PAST_MS = 6 * 3600000; // tasks that were over before do not stretch the chart
+const MOST_NAMED = 12; // tasks without a place that are named
+const isOver = (task) => ["done", "failed", "skipped"].includes(task.state);
 const laneOf = (task) =>
   `${task.gpu_uuid ?? task.gpu ?? "?"} ${task.profile ?? ""} ${task.start ?? ""}`;
 
@@ -28,7 +31,11 @@ export function makeBatch(parent) {
   const now = el("i", { class: "nowline", "aria-hidden": "true" });
   const gantt = el("div", { class: "gantt" }, axis, lanes, now);
   const none = el("p", { class: "faint" });
-  parent.append(el("div", { class: "card" }, el("h2", {}, "Batch"), counts, gantt, none));
+  const troubles = el("ul", { class: "troubles", "aria-label": "Tasks that failed, or wait again" });
+  const placeless = el("p", { class: "faint" });
+  parent.append(
+    el("div", { class: "card" }, el("h2", {}, "Batch"), counts, gantt, placeless, troubles, none),
+  );
   const power = makePower(parent);
 
   let from = 0,
@@ -36,11 +43,47 @@ export function makeBatch(parent) {
   const at = (ms) => (ms - from) / (to - from);
   function draw(model) {
     const batch = model.batch,
-      tasks = (batch.tasks ?? []).filter((one) => known(one.begin_ms) && known(one.end_ms));
-    const all = (batch.waiting ?? 0) + (batch.running ?? 0) + (batch.done ?? 0);
+      told = batch.tasks ?? [];
+    const open = told.some((one) => !isOver(one));
+    const tasks = told.filter(
+      (one) =>
+        known(one.begin_ms) &&
+        known(one.end_ms) &&
+        (one.gpu_uuid ?? one.gpu) !== undefined &&
+        !(open && isOver(one) && one.end_ms < model.time - PAST_MS),
+    );
+    const names = new Map(model.gpus.map((gpu) => [gpu.key, `GPU ${gpu.index}`]));
+    const all =
+      (batch.waiting ?? 0) + (batch.running ?? 0) + (batch.done ?? 0) + (batch.failed ?? 0);
+    const facts = [
+      `${num(batch.running ?? 0, 0)} running`,
+      `${num(batch.waiting ?? 0, 0)} waiting`,
+      `${num(batch.done ?? 0, 0)} done`,
+    ];
+    if (batch.failed) facts.push(`${num(batch.failed, 0)} failed`);
+    if (batch.ends_ms) facts.push(`ends ${clock(batch.ends_ms, true)}`);
+    if (batch.gpus?.length)
+      facts.push(`on ${batch.gpus.map((one) => names.get(one) ?? one).join(", ")}`);
+    text(counts, facts.join("  ·  "));
+    const lost = told.filter((one) => !isOver(one) && !tasks.includes(one)).map((one) => one.name);
+    show(placeless, lost.length > 0);
     text(
-      counts,
-      `${num(batch.running ?? 0, 0)} running  ·  ${num(batch.waiting ?? 0, 0)} waiting  ·  ${num(batch.done ?? 0, 0)} done${batch.ends_ms ? `  ·  ends ${clock(batch.ends_ms, true)}` : ""}`,
+      placeless,
+      `No place yet: ${lost.slice(0, MOST_NAMED).join(", ")}${lost.length > MOST_NAMED ? ` and ${lost.length - MOST_NAMED} more` : ""}`,
+    );
+    const bad = told.filter((one) => one.reason);
+    show(troubles, bad.length > 0);
+    keyed(
+      troubles,
+      bad.slice(-MOST_NAMED),
+      (task) => `${task.batch ?? ""} ${task.name}`,
+      () => {
+        const node = el("li");
+        return {
+          node,
+          update: (task) => text(node, `${task.name}: ${task.state ?? ""}, ${task.reason}`),
+        };
+      },
     );
     show(gantt, tasks.length > 0);
     show(none, tasks.length === 0);
@@ -56,7 +99,6 @@ export function makeBatch(parent) {
     drawAxis();
     style(now, "--at", String(Math.max(0, Math.min(1, at(model.time)))));
     show(now, model.time >= from && model.time <= to);
-    const names = new Map(model.gpus.map((gpu) => [gpu.key, `GPU ${gpu.index}`]));
     const groups = new Map();
     for (const task of tasks) {
       const lane = laneOf(task);
@@ -87,7 +129,7 @@ export function makeBatch(parent) {
         keyed(
           row,
           one.tasks,
-          (task) => `${task.name} ${task.begin_ms}`,
+          (task) => `${task.batch ?? ""} ${task.name} ${task.attempts ?? ""}`,
           () => {
             const node = el("li"),
               label = el("span");
@@ -99,16 +141,10 @@ export function makeBatch(parent) {
                 style(node, "--from", String(at(task.begin_ms)));
                 style(node, "--to", String(at(task.end_ms)));
                 text(label, task.name);
-                attr(
-                  node,
-                  "title",
-                  `${task.name}, ${task.state ?? ""}, ${clock(task.begin_ms)} to ${clock(task.end_ms)}`,
-                );
-                attr(
-                  node,
-                  "aria-label",
-                  `${task.name}, ${task.state ?? ""}, ${clock(task.begin_ms)} to ${clock(task.end_ms)}`,
-                );
+                const more = task.attempts > 1 ? `, attempt ${task.attempts}` : "";
+                const said = `${task.name}, ${task.state ?? ""}, ${clock(task.begin_ms)} to ${clock(task.end_ms)}${more}`;
+                attr(node, "title", said);
+                attr(node, "aria-label", said);
               },
             };
           },

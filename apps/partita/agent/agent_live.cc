@@ -17,6 +17,8 @@
 #include "agent/agent_world.h"
 #include "api/server.h"
 #include "base/table.h"
+#include "control/host/batch_runner.h"
+#include "drivers/sim/sim_driver.h"
 #include "history/store/store.h"
 #include "node/node_hooks.h"
 #include "node/state_dir.h"
@@ -138,6 +140,7 @@ class LiveRun {
  private:
   void say(const std::string& sentence) { complain(context_, sentence); }
   Result<void> open_history();
+  void open_batches();
   Result<void> begin_agent();
   Result<void> serve();
   void serve_anew(const control::AgentServer& before);
@@ -162,6 +165,7 @@ class LiveRun {
   std::string said_;
   std::int64_t tidy_ms_ = 0;
   std::unique_ptr<AgentNotices> notices_;
+  std::unique_ptr<control::BatchRunner> batches_;
   std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
 };
 
@@ -216,6 +220,11 @@ control::AgentDoors LiveRun::doors() {
   };
   doors.reset_gpu = gpu_reset(node_.open);
   doors.can_reset = true;
+  if (batches_ == nullptr) return doors;
+  doors.batch_runs = [this] { return batches_->runs(); };
+  doors.carry_batches = [this](const std::vector<control::BatchDeed>& deeds) {
+    batches_->carry(deeds);
+  };
   return doors;
 }
 
@@ -260,8 +269,25 @@ Result<void> LiveRun::begin_agent() {
   return {};
 }
 
+// Each run of a batch has a driver of its own.
+void LiveRun::open_batches() {
+  if (flags_.dry_run || flags_.once) return;
+  const auto driver = [this]() -> Result<std::shared_ptr<device::NodeDriver>> {
+    if (node_.open.machine) return std::make_shared<drivers::sim::SimDriver>(*node_.open.machine);
+    Result<OpenDriver> open = open_driver(
+        context_, {node_.file.node.driver, node_.file.node.machine, node_.file.node.catalogue});
+    if (!open) return failed(open.error());
+    auto kept = std::make_shared<OpenDriver>(*std::move(open));
+    return std::shared_ptr<device::NodeDriver>(kept, kept->driver.get());
+  };
+  batches_ = std::make_unique<control::BatchRunner>(
+      control::BatchRunnerDoors{driver, std::filesystem::absolute(node_.state_dir).string(),
+                                wall_ms, *node_.open.catalogue, [this] { signals_.wake(); }});
+}
+
 Result<void> LiveRun::begin() {
   if (auto opened = open_history(); !opened) return opened;
+  open_batches();
   if (auto begun = begin_agent(); !begun) return begun;
   if (flags_.once) return {};
   auto notices = read_notices();

@@ -69,6 +69,9 @@ Result<control::WeeksOptions> weeks_options(Context& context, const WeeksFlags& 
   if (!machine) return failed(machine.error());
   const auto services = decide::read_input(context.files, "--services", file->services);
   if (!services) return failed(services.error());
+  const Result<std::string> tasks =
+      flags.tasks.empty() ? "" : decide::read_input(context.files, "--tasks", flags.tasks);
+  if (!tasks) return failed(tasks.error());
   return control::WeeksOptions{
       .world = *std::move(world),
       .services_file = file->services,
@@ -76,7 +79,8 @@ Result<control::WeeksOptions> weeks_options(Context& context, const WeeksFlags& 
       .machine = *std::move(machine),
       .days = flags.days,
       .seed = flags.seed,
-      .troubles = flags.calm ? control::SimTroubles{} : control::usual_troubles()};
+      .troubles = flags.calm ? control::SimTroubles{} : control::usual_troubles(),
+      .tasks_text = *tasks};
 }
 
 // Somebody looks on while the days pass: API and page of the simulated agent, its history in a

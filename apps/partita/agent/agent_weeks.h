@@ -13,6 +13,7 @@ struct WeeksFlags {
   LiveFlags live;
   int days = 0;  // 0: not simulated
   std::string machine;
+  std::string tasks;  // a tasks file, handed in each day
   bool calm = false;
   double pace_s = 0;  // real seconds per simulated day; 0: as fast as it goes
   std::uint64_t seed = 1;

@@ -70,6 +70,11 @@ Command add_agent(CLI::App& app) {
       ->add_option("--node", flags->weeks.machine,
                    "--simulate: description of the node (default: --machine, else 8 A100-80GB)")
       ->type_name("FILE");
+  command
+      ->add_option("--tasks", flags->weeks.tasks,
+                   "--simulate: a batch (tasks file) that is handed in each day at 01:00; "
+                   "policy.batch says which GPUs it gets")
+      ->type_name("FILE");
   command->add_flag("--calm", flags->weeks.calm,
                     "--simulate: nothing breaks; only the traffic changes");
   within(command->add_option("--pace", flags->weeks.pace_s,

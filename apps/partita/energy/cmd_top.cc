@@ -9,14 +9,12 @@
 #include "actuate/gateway_state.h"
 #include "base/table.h"
 #include "base/terminal.h"
-#include "base/unicode.h"
 #include "commands.h"
+#include "energy/top_picture.h"
 #include "flags.h"
-#include "model/energy/attribution.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
 #include "observe/sampler.h"
-#include "observe/view.h"
 #include "screen.h"
 #include "stop_request.h"
 
@@ -33,7 +31,7 @@ struct TopFlags {
 class Top {
  public:
   Top(Context& context, const TopFlags& flags, const OpenDriver& opened)
-      : context_(context), flags_(flags), opened_(opened) {}
+      : context_(context), flags_(flags), opened_(opened), picture_(context) {}
 
   // The first is for the means of the second alone.
   Result<void> look(Seconds now) {
@@ -42,106 +40,69 @@ class Top {
     const Result<device::NodeState> state = device::read_node(*opened_.driver);
     if (!state) return failed(state.error());
     const std::string directory = state_directory(flags_.state_directory, *state);
-    const device::Occupants occupants = load_occupants(context_, directory);
-    head_ = head_of(*state);
+    std::string more;
     if (const auto unfinished = load_unfinished(context_, directory))
-      head_ += fmt::format("; change {} is not done", unfinished->transaction);
-    view_.know(notes_of(*sample, occupants));
-    view_.add(*sample);
+      more = fmt::format("; change {} is not done", unfinished->transaction);
+    picture_.know_node(*state, more);
+    picture_.add(*sample, load_occupants(context_, directory));
     return look_at_gateway(directory);
   }
 
-  std::string frame(int height) const {
-    const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n\n" +
-                              services_ + (services_.empty() ? "" : "\n");
-    const int lines = static_cast<int>(std::ranges::count(above, '\n'));
-    return above + view_.frame({.colour = context_.colour,
-                                .width = context_.width,
-                                .height = height > 0 ? std::max(3, height - lines) : 0});
-  }
+  std::string frame(int height) const { return picture_.frame(height); }
 
  private:
-  static std::string head_of(const device::NodeState& state) {
-    long instances = 0, busy = 0;
-    for (const device::GpuState& gpu : state.gpus) {
-      instances += std::ssize(gpu.instances);
-      busy += std::ranges::count_if(gpu.instances, &device::Instance::busy);
-    }
-    return fmt::format("{}, {}, {} held by processes", count_text(std::ssize(state.gpus), "GPU"),
-                       count_text(instances, "instance"), busy);
-  }
-
-  // Who runs where, and what it takes: the board's power above the least that was seen of it, split
-  // by compute slices times activity; the least itself by compute slices.
-  std::map<std::string, observe::InstanceNote> notes_of(const telemetry::Sample& sample,
-                                                        const device::Occupants& occupants) {
-    std::map<std::string, observe::InstanceNote> notes;
-    for (const telemetry::GpuSample& gpu : sample.gpus) {
-      const std::vector<double> watts = split(gpu);
-      for (std::size_t i = 0; i < gpu.instances.size(); ++i) {
-        const std::string& uuid = gpu.instances[i].uuid;
-        observe::InstanceNote note;
-        if (const auto found = occupants.find(uuid); found != occupants.end())
-          note.runs = fmt::format("{} b{}×{}", found->second.service, found->second.batch,
-                                  found->second.processes);
-        if (!watts.empty()) note.watts = Watts{watts[i]};
-        notes[uuid] = std::move(note);
-      }
-    }
-    return notes;
-  }
-
-  std::vector<double> split(const telemetry::GpuSample& gpu) {
-    const auto power = gpu.power ? gpu.power : gpu.power_average;
-    if (!power || gpu.compute_slices < 1) return {};
-    const auto least = least_.emplace(gpu.index, *power).first;
-    least->second = std::min(least->second, *power);
-    energy::BoardLedger board{{{power->value, Seconds{1}, true, {}}}, least->second, Watts{}};
-    energy::Ledger ledger{{}, {}, static_cast<int>(gpu.instances.size())};
-    for (const telemetry::InstanceSample& one : gpu.instances) {
-      const int number = static_cast<int>(ledger.accounts.size());
-      const double busy = one.activity.graphics_engine.value_or(0);
-      ledger.accounts.push_back({0, number});
-      board.intervals.front().uses.push_back(
-          {number, static_cast<double>(one.compute_slices) / gpu.compute_slices, busy, busy, 0, 0});
-    }
-    ledger.boards = {std::move(board)};
-    std::vector<double> watts;
-    for (const energy::Share& share :
-         energy::attribute(ledger, energy::SplitRule::activity, energy::IdlePolicy::slice).accounts)
-      watts.push_back(static_cast<double>(share.energy) * 1e-6);
-    return watts;
-  }
-
   Result<void> look_at_gateway(const std::string& directory) {
-    services_.clear();
-    const auto gateway =
+    picture_.know_services("");
+    auto gateway =
         actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns());
     if (!gateway) return failed(gateway.error());
-    if (!*gateway) return {};
-    Table table{{"SERVICE", "PLANNED /s", "CAN CARRY /s", "READY", "LEAVING", "SILENT"}, {}};
-    for (const actuate::GatewayService& service : (*gateway)->services) {
+    if (*gateway) picture_.know_services(services_of(**gateway));
+    before_ = *std::move(gateway);
+    return {};
+  }
+
+  // Requests a second between two words of one gateway; "-" before the second.
+  std::string rate_of(const actuate::GatewayState& now, const actuate::GatewayService& service) {
+    if (!before_ || before_->identity != now.identity || !service.requests) return "-";
+    const auto was =
+        std::ranges::find(before_->services, service.name, &actuate::GatewayService::name);
+    if (was == before_->services.end() || !was->requests) return "-";
+    const double passed = now.written_s - before_->written_s;
+    const long came = service.requests->arrived - was->requests->arrived;
+    if (passed > 0 && came >= 0)
+      rates_[service.name] = number_text(static_cast<double>(came) / passed);
+    const auto known = rates_.find(service.name);  // it has said nothing since
+    return known == rates_.end() ? "-" : known->second;
+  }
+
+  std::string services_of(const actuate::GatewayState& now) {
+    Table table{{"SERVICE", "RATE /s", "PLANNED /s", "CAN CARRY /s", "P99 ms", "READY", "LEAVING",
+                 "SILENT"},
+                {}};
+    for (const actuate::GatewayService& service : now.services) {
       const auto workers = [&](actuate::WorkerReadiness state) {
-        return fmt::format("{}", std::ranges::count_if((*gateway)->workers, [&](const auto& one) {
+        return fmt::format("{}", std::ranges::count_if(now.workers, [&](const auto& one) {
                              return one.service == service.name && one.state == state;
                            }));
       };
-      table.rows.push_back(
-          {service.name, number_text(service.rate_rps), number_text(service.capacity_rps),
-           workers(actuate::WorkerReadiness::ready), workers(actuate::WorkerReadiness::leaving),
-           workers(actuate::WorkerReadiness::silent)});
+      const bool answered = service.requests && service.requests->p99_ms;
+      table.rows.push_back({service.name, rate_of(now, service), number_text(service.rate_rps),
+                            number_text(service.capacity_rps),
+                            answered ? number_text(*service.requests->p99_ms) : std::string("-"),
+                            workers(actuate::WorkerReadiness::ready),
+                            workers(actuate::WorkerReadiness::leaving),
+                            workers(actuate::WorkerReadiness::silent)});
     }
-    services_ = to_string(table);
-    return {};
+    return to_string(table);
   }
 
   Context& context_;
   const TopFlags& flags_;
   const OpenDriver& opened_;
   RealProcesses processes_;
-  observe::View view_;
-  std::map<int, Watts> least_;  // by GPU
-  std::string head_, services_;
+  TopPicture picture_;
+  std::optional<actuate::GatewayState> before_;
+  std::map<std::string, std::string> rates_;  // as measured last
 };
 
 Result<Exit> run_top(Context& context, const TopFlags& flags) {

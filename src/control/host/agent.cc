@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actuate/power_guard.h"
 #include "base/check.h"
 #include "control/host/change_numbers.h"
 
@@ -61,6 +62,7 @@ Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long 
 Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
     : doors_(std::move(doors)),
       catalogue_(world.catalogue),
+      caps_power_(world.settings.power.cap_w > 0),
       loop_(std::move(world), std::move(memory), changes) {}
 
 void Agent::say(const std::string& sentence) const {
@@ -139,6 +141,36 @@ void Agent::read_workers(Seen& seen) {
   if (*workers_.value) seen.workers = (*workers_.value)->workers;
 }
 
+void Agent::read_power(Seen& seen) {
+  seen.power_ends = std::exchange(power_ended_, {});
+  for (int gpu = 0; gpu < static_cast<int>(uuids_.size()); ++gpu) {
+    const auto read = doors_.driver.power_settings(gpu);
+    if (!read || !read->now.limit || !read->least_limit) continue;
+    PowerBoard board{.index = gpu, .uuid = uuids_[static_cast<std::size_t>(gpu)]};
+    board.least = read->least_limit->value;
+    board.now = read->now.limit->value;
+    board.most = read->default_limit.value_or(read->most_limit.value_or(*read->now.limit)).value;
+    seen.power.push_back(std::move(board));
+  }
+}
+
+// What a board had before is in the journal of `partita power restore` first.
+void Agent::set_power(const std::vector<PowerDeed>& deeds) {
+  if (deeds.empty() || doors_.dry_run) return;
+  const std::string path = actuate::power_journal_path(doors_.state_dir);
+  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver);
+  for (const PowerDeed& deed : deeds) {
+    device::PowerSettings settings;
+    if (const auto now = doors_.driver.power_settings(deed.gpu)) settings = now->now;
+    settings.limit = Watts{deed.watts};
+    Result<void> outcome =
+        guard ? guard->set(deed.gpu, settings) : Result<void>(failed(guard.error()));
+    const bool done = outcome.has_value();
+    power_ended_.push_back({deed.uuid, std::move(outcome)});
+    if (!done && deed.watts < deed.before) return;  // what it has cannot go to others
+  }
+}
+
 Seen Agent::look() {
   Seen seen;
   seen.state = read_node();
@@ -161,6 +193,7 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   read_gateway(seen);
   read_workers(seen);
+  if (caps_power_) read_power(seen);
   if (doors_.health) seen.health = doors_.health();
   seen.boot = doors_.boot;
   if (!doors_.services_file.empty()) {
@@ -169,7 +202,7 @@ Seen Agent::look() {
   }
   if (applying_) seen.apply_steps = applying_->steps;
   seen.ended = std::exchange(ended_, {});
-  if (doors_.batch_now) seen.batch = doors_.batch_now();
+  if (doors_.batch_runs) seen.batches = doors_.batch_runs();
   return seen;
 }
 
@@ -217,14 +250,20 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   }
   if (doors_.measure && !deeds.measure.empty()) (void)doors_.measure(deeds.measure).has_value();
   CHECK(deeds.replies.size() == asked.size());
+  if (!kept)
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      if (std::holds_alternative<SubmitTasks>(asked[i].asked.request) && deeds.replies[i])
+        deeds.replies[i] = environment_error(
+            doors_.state_dir,
+            "the batch was taken, but cannot be written down now: look at the state of the agent "
+            "before you hand it in again");
   for (std::size_t i = 0; i < asked.size(); ++i)
     if (asked[i].answer) asked[i].answer(std::move(deeds.replies[i]));
   if (deeds.stop_apply && applying_) applying_->stop = true;
   if (doors_.notify)
     for (const LoopNotice& notice : deeds.notify) doors_.notify(notice);
-  if (doors_.batch_gpus) doors_.batch_gpus(deeds.batch_gpus);
-  if (doors_.batch)
-    for (const BatchDeed& batch : deeds.batches) doors_.batch(batch);
+  if (doors_.carry_batches && kept) doors_.carry_batches(deeds.batches);
+  set_power(deeds.power);
   if (doors_.dry_run) deeds.apply.reset();
   if (deeds.apply && kept) to_apply_ = std::move(deeds.apply);
   if (deeds.apply && !kept)

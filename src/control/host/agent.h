@@ -44,14 +44,13 @@ struct AgentDoors {
   std::function<Result<void>(int gpu)> reset_gpu = {};    // see actuate::Doors
   bool can_reset = false;                                 // see actuate::ApplyOptions
   std::function<bool()> ending = {};  // asked often: somebody wants the agent to end
+  std::function<std::vector<BatchRunNow>()> batch_runs = {};  // empty: nobody carries batches out
   // What the gateway says, where it is in this process; empty: it is read from its file.
   std::function<std::optional<actuate::GatewayState>()> gateway = {};
-  std::function<BatchNow()> batch_now = {};
   std::function<Result<void>(const history::Event&)> record = {};
   std::function<Result<void>(const std::vector<history::Measured>&)> measure = {};
   std::function<void(const LoopNotice&)> notify = {};
-  std::function<void(const BatchDeed&)> batch = {};
-  std::function<void(const std::vector<std::string>&)> batch_gpus = {};
+  std::function<void(const std::vector<BatchDeed>&)> carry_batches = {};
   std::function<void(const Snapshot&, const AgentMemory&)> publish = {};
   std::function<void(const std::string&)> say = {};  // a sentence each
   // Runs the hook of that name; `phase` is before or after.
@@ -100,6 +99,8 @@ class Agent {
   Result<std::optional<actuate::GatewayState>> gateway_now();
   void read_gateway(Seen& seen);
   void read_workers(Seen& seen);
+  void read_power(Seen& seen);
+  void set_power(const std::vector<PowerDeed>& deeds);
   void decide();
   void perform(Deeds deeds, std::vector<Inquiry> asked);
   bool keep_memory();
@@ -110,6 +111,7 @@ class Agent {
 
   AgentDoors doors_;
   hw::Catalogue catalogue_;
+  const bool caps_power_;
   Loop loop_;
   std::vector<std::string> uuids_;  // of the GPUs by index, as last read
   Kept<actuate::Assignment> assignment_;
@@ -117,6 +119,7 @@ class Agent {
   Kept<actuate::JournalState> journal_;
   std::vector<Inquiry> waiting_;  // to be asked at the next look
   std::vector<ApplyEnd> ended_;
+  std::vector<PowerEnd> power_ended_;
   std::optional<ApplyDeed> to_apply_;
   std::optional<Applying> applying_;
   std::int64_t next_look_ms_ = 0;

@@ -1,8 +1,8 @@
 // The numbers of changes: no two changes of a node ever have the same, whoever makes them: the
 // agent, `partita apply`, one after a kill, one whose history was moved away. The highest that was
 // given lies in a file of its own in the state directory and is written before a number is used;
-// the history's counter and the agent's memory are looked at as well, so that any one of the three
-// is enough. Whoever gives numbers holds the lock of the node.
+// where that file is gone the history's counter is as good; the agent's memory is looked at, too.
+// Whoever gives numbers holds the lock of the node.
 #pragma once
 
 #include <string>

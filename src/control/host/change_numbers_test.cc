@@ -10,7 +10,7 @@
 namespace partita::control {
 namespace {
 
-TEST(ChangeNumbers, AnyOneOfTheThreeIsEnough) {
+TEST(ChangeNumbers, TheHighestOfTheThreeHolds) {
   MemoryFiles files;
   ASSERT_TRUE(files.make_directories("state"));
   EXPECT_EQ(last_change(files, "state", 0).value(), 0);

@@ -97,6 +97,11 @@ WeeksOptions seed_options(std::uint64_t seed) {
   return options;
 }
 
+bool is_out(const Snapshot& now, int gpu) {
+  const auto found = std::ranges::find(now.gpus, gpu, &GpuNow::index);
+  return found != now.gpus.end() && found->out;
+}
+
 // What is watched while a seed runs.
 class AgentFleet {
  public:
@@ -154,7 +159,8 @@ long AgentFleet::disturbances() const {
   return sum;
 }
 
-// Where nothing interferes, a service has less than it needs only as long as was predicted.
+// Where nothing interferes, a service has less than it needs only as long as was predicted. What
+// ran on a GPU that was taken out is not promised: it is emptied though nothing else may be left.
 void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
   SimNode& node = weeks_->node();
   Guarded guarded{change.number, disturbances(), {}};
@@ -167,7 +173,7 @@ void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
     double after = 0;
     for (const plan::PlannedGpu& gpu : change.plan.gpus)
       for (const plan::PlannedInstance& one : gpu.instances)
-        if (one.service == name) after += one.throughput.value;
+        if (one.service == name && !is_out(now, gpu.index)) after += one.throughput.value;
     const double before = node.ready_rps(floors.size());
     floors.push_back(touched ? std::min(before, after) : 0);
     guarded.allowed_s.push_back(touched && affected->below.value > 0
@@ -180,7 +186,6 @@ void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
   guarded_ = std::move(guarded);
   line(fmt::format("change {} begins: {} ({} steps)", change.number, change.cause,
                    change.change.steps.size()));
-  static_cast<void>(now);
 }
 
 void AgentFleet::change_ends() {
@@ -350,6 +355,20 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
   EXPECT_GT(kills, 0);
   EXPECT_GT(guarded, count);
   EXPECT_EQ(calms, 6 * count);
+}
+
+// Each found something once:
+// 94: a rate that rose in the minute of the check was taken for a failure of the calm;
+// 100: a change waited for ever for the capacity of segments on a lost GPU;
+// 137: the cooldown was counted from the decision, not from when the change was there;
+// 398: the last GPU that was left is emptied when it has errors, which the oracle did not know.
+constexpr std::uint64_t kKeptSeeds[] = {94, 100, 137, 398};
+
+TEST(AgentFleet, SeedsThatFoundSomething) {
+  if (test_rounds(8) < 8) GTEST_SKIP() << "under sanitizers the first seeds are enough";
+  for (const std::uint64_t seed : kKeptSeeds)
+    for (const std::string& violation : run_agent_fleet(seed).violations)
+      ADD_FAILURE() << "seed " << seed << ": " << violation;
 }
 
 TEST(AgentFleet, OneSeed) {

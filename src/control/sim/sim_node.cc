@@ -102,7 +102,8 @@ class SimNode::FilesDoor final : public Files {
  public:
   explicit FilesDoor(SimNode& node) : node_(node), gateway_(actuate::gateway_path(kDir)) {}
   Result<std::string> read(const std::string& path) override {
-    if (path == gateway_ && node_.gateway_ != 0) return actuate::gateway_json(node_.gateway_state());
+    if (path == gateway_ && node_.gateway_ != 0)
+      return actuate::gateway_json(node_.gateway_state());
     return node_.disk_.read(path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
@@ -140,7 +141,7 @@ class SimNode::FilesDoor final : public Files {
 
 class SimNode::DriverDoor final : public device::NodeDriver {
  public:
-  explicit DriverDoor(SimNode& node) : node_(node) {}
+  explicit DriverDoor(SimNode& node, bool counted = true) : node_(node), counted_(counted) {}
   Result<device::DriverInfo> info() override { return node_.inner_->info(); }
   Result<device::GpuState> read(int gpu) override { return node_.inner_->read(gpu); }
   Result<std::vector<device::ProfileInfo>> profiles(int gpu) override {
@@ -187,18 +188,19 @@ class SimNode::DriverDoor final : public device::NodeDriver {
     auto answer = act();
     const std::set<std::string> after = devices();
     for (const std::string& device : after) {
-      if (before.contains(device)) continue;
+      if (before.contains(device) || !counted_) continue;
       ++node_.created_;
       if (node_.touched) node_.touched("create", device);
     }
     for (const std::string& device : before)
-      if (!after.contains(device) && node_.touched) node_.touched("destroy", device);
+      if (!after.contains(device) && counted_ && node_.touched) node_.touched("destroy", device);
     node_.settle_crews();
     if (node_.at_call) node_.at_call();
     return answer;
   }
 
   SimNode& node_;
+  const bool counted_;
 };
 
 // ---- the node ----
@@ -213,6 +215,7 @@ SimNode::SimNode(SimNodeOptions options, const hw::Catalogue& catalogue)
       *inner_, *clock_, fault_script(options_.troubles.driver_faults, Rng(options_.seed).split(8)),
       [] {});
   driver_ = std::make_unique<DriverDoor>(*this);
+  batch_driver_ = std::make_unique<DriverDoor>(*this, false);
   processes_ =
       std::make_unique<SimProcesses>(*clock_, [](const ProcessSpec&) { return SimBehaviour{}; });
   tallies_.resize(options_.services.size());
@@ -228,13 +231,29 @@ AgentDoors SimNode::doors() {
   AgentDoors doors{*driver_, *files_, *clock_, [this] { return wall_ms(); }, kDir};
   doors.services_file = kServicesFile;
   doors.processes = processes_.get();
-  doors.gateway = [this] {
-    return gateway_ != 0 ? std::optional(gateway_state()) : std::nullopt;
-  };
+  doors.gateway = [this] { return gateway_ != 0 ? std::optional(gateway_state()) : std::nullopt; };
   doors.telemetry = false;
   doors.health = [this] { return std::exchange(health_, {}); };
   doors.ending = [this] { return reboot_due_; };
   return doors;
+}
+
+device::NodeDriver& SimNode::batch_driver() { return *batch_driver_; }
+
+void SimNode::hold(const std::string& device, Pid pid, const std::string& name) {
+  with_machine([&](Machine& machine) {
+    const Spot spot = spot_of(machine, device);
+    if (spot.gpu >= 0)
+      static_cast<void>(machine.attach(spot.gpu, {pid, name, spot.gi_id, spot.ci_id}));
+  });
+}
+
+void SimNode::let_go(Pid pid) {
+  with_machine([&](Machine& machine) { machine.detach(pid); });
+}
+
+void SimNode::write(const std::string& path, const std::string& text) {
+  disk_.content[path] = text;
 }
 
 template <class Use>

@@ -73,6 +73,14 @@ class SimNode {
   AgentDoors doors();
   // Lets time pass: what is due happens in its order.
   void advance(std::int64_t until_ns);
+  // The same machine for batches, whose instances are not counted as the agent's.
+  device::NodeDriver& batch_driver();
+  const hw::Catalogue& catalogue() const { return catalogue_; }
+  // A process holds a MIG device, until it lets go.
+  void hold(const std::string& device, Pid pid, const std::string& name);
+  void let_go(Pid pid);
+  // A program of the node writes a file.
+  void write(const std::string& path, const std::string& text);
   // The machine stops and comes back after some minutes without instances.
   void reboot();
   bool reboot_due() const { return reboot_due_; }
@@ -155,12 +163,12 @@ class SimNode {
   std::unique_ptr<drivers::sim::SharedMachine> machine_;
   std::unique_ptr<drivers::sim::SimDriver> inner_;
   std::unique_ptr<device::FaultyDriver> faulty_;
-  std::unique_ptr<DriverDoor> driver_;
+  std::unique_ptr<DriverDoor> driver_, batch_driver_;
   std::unique_ptr<SimProcesses> processes_;
   MemoryFiles disk_;
   std::string followed_;
   actuate::Assignment followed_assignment_;  // what that text says
-  std::map<std::string, Crew> crews_;  // by MIG device
+  std::map<std::string, Crew> crews_;        // by MIG device
   std::vector<Later> later_;
   std::array<std::int64_t, static_cast<std::size_t>(Trouble::count)> next_{};
   std::vector<HealthEvent> health_;

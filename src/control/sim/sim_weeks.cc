@@ -57,6 +57,7 @@ Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
       SimNodeOptions{kept.machine, std::move(services), kept.world.profiles, kept.services_text,
                      kept.troubles, kept.seed},
       kept.world.catalogue);
+  weeks->batches_ = std::make_unique<SimBatches>(*weeks->node_, kept.seed);
   return weeks;
 }
 
@@ -76,10 +77,44 @@ void SimWeeks::begin_agent() {
   doors.say = [this](const std::string& sentence) {
     if (node_->log) node_->log("agent says: " + sentence);
   };
+  doors.batch_runs = [this] { return batches_->runs(); };
+  doors.carry_batches = [this](const std::vector<BatchDeed>& deeds) { batches_->carry(deeds); };
   if (add_doors) add_doors(doors);
+  doors.inquiries = [this, others = doors.inquiries] {
+    std::vector<Inquiry> all = hand_in();
+    if (others)
+      for (Inquiry& one : others()) all.push_back(std::move(one));
+    return all;
+  };
   auto agent = Agent::begin(std::move(doors), options_.world, highest_change_);
   CHECK(agent.has_value());
   agent_ = *std::move(agent);
+}
+
+void SimWeeks::drop_agent() {
+  agent_.reset();
+  batches_->drop();
+}
+
+// The batch of each day, once.
+std::vector<Inquiry> SimWeeks::hand_in() {
+  if (options_.tasks_text.empty()) return {};
+  const double hours = static_cast<double>(node_->now_ns()) / 3.6e12;
+  const bool due = hours >= 24.0 * handed_in_ + options_.tasks_hour;
+  if (!due || handed_in_ >= options_.tasks_days) return {};
+  ++handed_in_;
+  return {{{SubmitTasks{options_.tasks_text}, "simulation"},
+           [this](const Reply& reply) { ++events_[reply ? "batch" : "batch-refused"]; }}};
+}
+
+// Until the time, or until the agent has something to hear of a batch.
+void SimWeeks::pass_time(std::int64_t until_ns) {
+  while (node_->now_ns() < until_ns && !node_->reboot_due()) {
+    const auto next = batches_->step();
+    if (batches_->news()) return;
+    const std::int64_t soon = node_->now_ns() + 1'000'000;
+    node_->advance(std::min(until_ns, std::max(next.value_or(until_ns), soon)));
+  }
 }
 
 void SimWeeks::note_point() {
@@ -100,7 +135,8 @@ bool SimWeeks::step() {
   const std::int64_t end = options_.days * kDayNanos;
   if (node_->now_ns() >= end) return false;
   if (node_->reboot_due()) {
-    drop_agent();
+    agent_.reset();
+    batches_->reboot();
     node_->reboot();
   }
   if (!agent_) begin_agent();
@@ -108,7 +144,7 @@ bool SimWeeks::step() {
   note_point();
   if (node_->reboot_due()) return true;
   const std::int64_t wait_ms = std::max<std::int64_t>(next_ms - node_->wall_ms(), 1);
-  node_->advance(std::min(end, node_->now_ns() + wait_ms * 1'000'000));
+  pass_time(std::min(end, node_->now_ns() + wait_ms * 1'000'000));
   return true;
 }
 
@@ -139,6 +175,13 @@ Result<WeeksReport> SimWeeks::report() {
   report.peak_gpus = *peak > 0 ? *peak : report.gpus;
   report.peak_gpu_hours = report.peak_gpus * hours;
   report.instances_made = node_->created();
+  if (agent_) {
+    const BatchNow& batch = agent_->snapshot().batch;
+    report.tasks = batch.waiting + batch.running + batch.done + batch.failed;
+    report.tasks_done = batch.done;
+    report.tasks_failed = batch.failed;
+  }
+  for (const auto& [task, times] : batches_->begun()) report.tasks_begun += times;
   std::map<std::string, long> all = node_->events();
   for (const auto& [what, times] : events_) all[what] += times;
   report.changes = all["applied"];

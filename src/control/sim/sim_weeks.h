@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/form.h"
+#include "control/sim/sim_batches.h"
 #include "control/sim/sim_node.h"
 
 namespace partita::control {
@@ -24,6 +25,9 @@ struct WeeksOptions {
   std::uint64_t seed = 1;
   TrafficShape shape = {};
   SimTroubles troubles = {};
+  std::string tasks_text = {};    // a tasks file, handed in each day
+  double tasks_hour = 1;          // at this hour
+  int tasks_days = kMostSimDays;  // on so many days
 };
 
 struct ServiceWeeks {
@@ -57,6 +61,9 @@ struct WeeksReport {
   int peak_gpus = 0;
   bool peak_fits = true;  // false: there is no such plan, and peak_gpus are those of the node
   long instances_made = 0, changes = 0, failed_changes = 0, repairs = 0;
+  // Of batches: tasks that were handed in, that are done, and that have failed or were skipped;
+  // processes that were begun for them.
+  long tasks = 0, tasks_done = 0, tasks_failed = 0, tasks_begun = 0;
   std::vector<WeeksEvent> events;  // what befell the node and what the history recorded
   std::vector<WeeksPoint> line;
   double saved() const { return peak_gpu_hours > 0 ? 1 - gpu_hours / peak_gpu_hours : 0; }
@@ -72,8 +79,9 @@ class SimWeeks {
   // through; then drop_agent() is due.
   bool step();
   // As a kill: what it had not made durable is gone. The next step begins with a new one.
-  void drop_agent() { agent_.reset(); }
+  void drop_agent();
   SimNode& node() { return *node_; }
+  const SimBatches& batches() const { return *batches_; }
   const Snapshot* snapshot() const { return agent_ ? &agent_->snapshot() : nullptr; }
   // Hears what the history would be told.
   std::function<void(const history::Event&)> recorded = {};
@@ -88,10 +96,14 @@ class SimWeeks {
   explicit SimWeeks(WeeksOptions options) : options_(std::move(options)) {}
   void begin_agent();
   void note_point();
+  std::vector<Inquiry> hand_in();
+  void pass_time(std::int64_t until_ns);
 
   WeeksOptions options_;
   std::unique_ptr<SimNode> node_;
+  std::unique_ptr<SimBatches> batches_;
   std::unique_ptr<Agent> agent_;
+  int handed_in_ = 0;  // batches
   std::map<std::string, long> events_;
   std::vector<WeeksPoint> line_;
   std::int64_t next_point_ns_ = 0;

@@ -66,6 +66,12 @@ void describe_weeks(Form& f, WeeksReport& report) {
   f.whole("changes", report.changes, kNotNegative, "that were applied");
   f.whole("failed_changes", report.failed_changes, kNotNegative, "that could not be");
   f.whole("repairs", report.repairs, kNotNegative, "of what reboots and people undid");
+  f.optional(report.tasks > 0).whole("tasks", report.tasks, kNotNegative, "of batches, handed in");
+  f.optional(report.tasks > 0).whole("tasks_done", report.tasks_done, kNotNegative, "of them");
+  f.optional(report.tasks > 0)
+      .whole("tasks_failed", report.tasks_failed, kNotNegative, "of them, or skipped");
+  f.optional(report.tasks > 0)
+      .whole("tasks_begun", report.tasks_begun, kNotNegative, "processes begun for them");
   f.list("events", report.events, describe_event, {.indent = "    "}, "how often what happened");
   f.list("line", report.line, describe_point, {.indent = "    "}, "over time");
 }
@@ -97,6 +103,9 @@ std::string weeks_text(const WeeksReport& report) {
   if (!report.peak_fits) text += "(no plan carries everybody's peak; counted are all GPUs)\n";
   text += fmt::format("{} changes, {} failed, {} repairs, {} instances made\n", report.changes,
                       report.failed_changes, report.repairs, report.instances_made);
+  if (report.tasks > 0)
+    text += fmt::format("{} tasks of batches: {} done, {} failed; begun {} times\n", report.tasks,
+                        report.tasks_done, report.tasks_failed, report.tasks_begun);
   std::string events;
   for (const WeeksEvent& one : report.events)
     events += fmt::format("{}{} {}", events.empty() ? "" : ", ", one.times, one.what);

@@ -86,6 +86,8 @@ void BatchExecutor::take_over(const Past& past) {
     if (past.tasks[at(t)].left_out && !settled(t))
       settle(t, TaskStatus::not_run,
              "later instances are in its place; resume once more when they are gone");
+    if (past.tasks[at(t)].failed && !settled(t))
+      settle(t, TaskStatus::failed, fmt::format("exit status {}", *past.tasks[at(t)].failed));
   }
 }
 
@@ -386,6 +388,21 @@ void BatchExecutor::handle(const Interrupted&) {
   for (int v = 0; at(v) < visits_.size(); ++v) drop_tasks(v, "the run was interrupted");
 }
 
+void BatchExecutor::handle(const Withdrawn& event) {
+  const std::string reason = "its GPU was needed for something else";
+  withdrawn_.insert(event.gpu);
+  for (int v = 0; at(v) < visits_.size(); ++v) {
+    if (script_.visits[at(v)].gpu != event.gpu) continue;
+    for (const int task : script_.visits[at(v)].tasks) {
+      if (settled(task)) continue;
+      const bool at_work = tasks_[at(task)].pid || tasks_[at(task)].starting;
+      if (!at_work) settle(task, TaskStatus::not_run, reason);
+      if (at_work && event.stop && tasks_[at(task)].doomed.empty()) doom(task, reason);
+    }
+    touched_.insert(v);
+  }
+}
+
 void BatchExecutor::handle(const Started& event) {
   TaskNow& state = tasks_[at(event.task)];
   CHECK(std::exchange(state.starting, false));
@@ -425,8 +442,10 @@ void BatchExecutor::attempt_ended(int task, int status) {
   state.killed = false;
   if (status == 0 && in_time) return settle(task, TaskStatus::finished, {});
   if (!state.doomed.empty()) {
-    return settle(task, report_.interrupted ? TaskStatus::not_run : TaskStatus::failed,
-                  state.doomed);
+    const bool wanted_away =
+        report_.interrupted ||
+        withdrawn_.contains(script_.visits[at(script_.tasks[at(task)].visit)].gpu);
+    return settle(task, wanted_away ? TaskStatus::not_run : TaskStatus::failed, state.doomed);
   }
   std::string reason = std::exchange(run.reason, {});
   if (timed_out) {
@@ -516,7 +535,10 @@ void BatchExecutor::start_next(int visit) {
   const int index = script_.visits[at(visit)].tasks[visits_[at(visit)].next];
   const ScriptTask& task = script_.tasks[at(index)];
   TaskNow& state = tasks_[at(index)];
-  if (visits_[at(visit)].at_work > 0 || task.release > now_) return;
+  if (visits_[at(visit)].at_work > 0) return;
+  if (withdrawn_.contains(script_.visits[at(visit)].gpu))
+    return settle(index, TaskStatus::not_run, "its GPU was needed for something else");
+  if (task.release > now_) return;
   for (const int before : task.after)
     if (report_.tasks[at(before)].status != TaskStatus::finished) return;
   ++visits_[at(visit)].at_work;

@@ -42,6 +42,7 @@ struct PastTask {
   std::optional<Pid> running = {};  // the attempt goes on, as this process of ours
   std::optional<int> status = {};   // the attempt ended with this while nobody watched
   bool left_out = false;            // its place in the order is over; not run
+  std::optional<int> failed = {};   // it failed for good with this; else it is tried again
   bool operator==(const PastTask&) const = default;
 };
 struct PastVisit {
@@ -73,7 +74,14 @@ struct Exited {
   int status = 0;
 };
 struct Interrupted {};  // somebody wants the run to end
-using Event = std::variant<OperationDone, Started, Exited, Interrupted>;
+// A GPU of the script is needed for something else: nothing new begins there, what is there goes as
+// soon as it can be. `stop`: what runs there is ended; else it may come to its end.
+struct Withdrawn {
+  int gpu = 0;
+  bool stop = false;
+  bool operator==(const Withdrawn&) const = default;
+};
+using Event = std::variant<OperationDone, Started, Exited, Interrupted, Withdrawn>;
 
 struct BeginOperation {
   Operation operation;
@@ -137,6 +145,7 @@ class BatchExecutor {
   void handle(const Started& event);
   void handle(const Exited& event);
   void handle(const Interrupted& event);
+  void handle(const Withdrawn& event);
   void looked(int visit, const std::vector<int>& present);
   void created(int visit, const Made& made);
   void destroyed(int visit, bool clean_up);
@@ -176,6 +185,7 @@ class BatchExecutor {
   std::vector<TaskNow> tasks_;
   std::map<Pid, int> by_pid_;
   std::set<int> alive_;         // visits
+  std::set<int> withdrawn_;     // GPUs of the script
   std::set<int> touched_;       // visits to be examined
   std::map<int, Nanos> stale_;  // half-made instances, and when they may be cleaned up
   std::optional<Current> current_;

@@ -125,8 +125,8 @@ class Recovery {
     std::map<int, GpuState> gpus;
     for (const ScriptGpu& gpu : script_.gpus) {
       Result<GpuState> state = driver.read(gpu.device);
-      if (!state) return failed(state.error());
-      gpus[gpu.device] = *std::move(state);
+      if (!state && state.error().code != ErrorCode::lost) return failed(state.error());
+      gpus[gpu.device] = state ? *std::move(state) : GpuState{};  // what was there went with it
     }
     for (std::size_t v = 0; v < told_.size(); ++v) {
       const Visit& visit = script_.visits[v];

@@ -25,6 +25,8 @@ class Stage {
     const bool asked = settings_.interrupted && settings_.interrupted();
     if ((asked || end_.journal) && !std::exchange(interrupted_, true))
       events.emplace_back(Interrupted{});
+    if (settings_.withdrawn)
+      for (const Withdrawn& one : settings_.withdrawn()) events.emplace_back(one);
     for (Event& event : std::exchange(next_, {})) events.push_back(std::move(event));
     for (const ProcessExit& exit : doors_.processes.exited())
       events.emplace_back(Exited{exit.pid, status_of(exit)});
@@ -96,7 +98,7 @@ RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& door
   Stage stage(script, doors, settings);
   DriverThread driver(doors.driver);
   std::optional<Nanos> wake = 0;
-  while (!executor.finished()) {
+  while (!executor.finished() && !(settings.left_alone && settings.left_alone())) {
     std::vector<Event> events = stage.events();
     if (auto outcome = driver.answer()) events.emplace_back(OperationDone{*std::move(outcome)});
     const Nanos now = doors.clock.now_ns() - settings.origin;
@@ -111,6 +113,42 @@ RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& door
   }
   return stage.end();
 }
+
+class SteppedRun::Work {
+ public:
+  Work(BatchExecutor& executor, const Script& script, const Doors& doors,
+       const RunSettings& settings)
+      : executor_(executor), doors_(doors), settings_(settings), stage_(script, doors, settings) {}
+
+  std::optional<std::int64_t> step() {
+    while (!executor_.finished()) {
+      std::vector<Event> events = stage_.events();
+      if (outcome_) events.emplace_back(OperationDone{*std::exchange(outcome_, std::nullopt)});
+      const Nanos now = doors_.clock.now_ns() - settings_.origin;
+      const auto operation = stage_.perform(executor_.step(now, events));
+      if (operation) outcome_ = exec::perform(doors_.driver, *operation);
+      if (!operation && !stage_.has_next()) break;
+    }
+    const auto wake = executor_.finished() ? std::nullopt : executor_.next_wake();
+    if (!wake) return {};
+    return *wake + settings_.origin;
+  }
+  RunEnd end() const { return stage_.end(); }
+
+ private:
+  BatchExecutor& executor_;
+  Doors doors_;
+  const RunSettings& settings_;
+  Stage stage_;
+  std::optional<Outcome> outcome_;
+};
+
+SteppedRun::SteppedRun(BatchExecutor& executor, const Script& script, const Doors& doors,
+                       const RunSettings& settings)
+    : work_(std::make_unique<Work>(executor, script, doors, settings)) {}
+SteppedRun::~SteppedRun() = default;
+std::optional<std::int64_t> SteppedRun::step() { return work_->step(); }
+RunEnd SteppedRun::end() const { return work_->end(); }
 
 RunEnd run_simulated(BatchExecutor& executor, const Script& script, const Doors& doors,
                      const RunSettings& settings, ManualClock& clock, SimProcesses& processes,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/files.h"
@@ -27,9 +28,14 @@ struct Doors {
 struct RunSettings {
   RunPaths paths;
   std::shared_ptr<RecordLog> journal = {};  // null: none is kept
-  std::map<Pid, StartTask> adopted = {};   // attempts that an earlier process of the run started
-  std::int64_t origin = 0;                 // the clock at the start of the run
-  std::function<bool()> interrupted = {};  // asked often: should the run end?
+  std::map<Pid, StartTask> adopted = {};    // attempts that an earlier process of the run started
+  std::int64_t origin = 0;                  // the clock at the start of the run
+  std::function<bool()> interrupted = {};   // asked often: should the run end?
+  // Asked often: which GPUs of the script are wanted back since the last time?
+  std::function<std::vector<Withdrawn>()> withdrawn = {};
+  // Asked often: should the run be left as it is? As a kill leaves it: processes live on, and who
+  // opens the session again goes on. run_real alone.
+  std::function<bool()> left_alone = {};
   std::function<void(Nanos, const RunReport&)> watch = {};  // told often how things stand
 };
 
@@ -41,6 +47,23 @@ struct RunEnd {
 // Until the executor has finished. Driver calls that never return are waited for.
 RunEnd run_real(BatchExecutor& executor, const Script& script, const Doors& doors,
                 const RunSettings& settings);
+
+// A run that is carried on by calls, driver calls included, for who has an own loop. What it
+// refers to must outlive it.
+class SteppedRun {
+ public:
+  SteppedRun(BatchExecutor& executor, const Script& script, const Doors& doors,
+             const RunSettings& settings);
+  ~SteppedRun();
+  // Does what can be done now; the time on the clock of the next call at the latest, though nothing
+  // happens. Processes that end are a reason to call, too.
+  std::optional<std::int64_t> step();
+  RunEnd end() const;
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
 
 // The same on a simulated clock, which must be the driver's and the processes' as well. A driver
 // call takes effect at once and answers when it would have ended. `world`, if any, is called before

@@ -1,8 +1,8 @@
 // Power plans: which GPUs of a fleet are on, at which clock, who has which share of them, so that
 // every service keeps its SLO and the fleet takes the least power. A service may be split over
 // GPUs, one share on each. One GPU without a cap is solved exactly; a fleet by a linear programme
-// over patterns (columns as pricing finds them), whose dual gives the bound, and a search that
-// starts from its prices.
+// over patterns (columns as pricing finds them), whose dual gives the bound (fleet_master.h), and a
+// search that rounds its solution (fleet_search.h).
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 namespace partita::power {
 
 struct FleetOptions {
-  int rounds = 1500;   // of the search: GPUs emptied and filled anew
+  int rounds = 30;     // of the search: GPUs emptied and filled anew
   double gap = 0.001;  // the search stops there
   int column_rounds = 400;
 };

@@ -67,13 +67,18 @@ std::vector<PatternPricing::Item> PatternPricing::items_of(std::size_t service, 
                                                            const Wanted& wanted) const {
   const double price = wanted.prices[service], left = wanted.left[service];
   const double rate = problem_.services[service].rate.value;
+  const double whole = wanted.whole.empty() ? 0 : wanted.whole[service];
   std::vector<Item> items;
   double before = 0;  // what fewer units are worth
+  if (whole > 0 && !uses_[service][clock].empty()) {
+    before = whole / 2;
+    items.push_back({before, 0, uses_[service][clock].front().option});
+  }
   for (const Use& use : uses_[service][clock]) {
     const bool rest = use.part >= left;
     const double part = rest ? left : use.part;
     const double watts = part < use.part ? use.option->busy.at(Rps{part * rate}).value : use.watts;
-    const double worth = price * part - watts + (rest ? wanted.finish * price : 0);
+    const double worth = price * part - watts + (rest ? wanted.finish * price + whole : whole / 2);
     if (worth <= before) continue;
     before = worth;
     if (items.empty() || items.back().option->units != use.units) items.emplace_back();
@@ -87,7 +92,8 @@ PatternPricing::Sack PatternPricing::fill(std::size_t clock, const Wanted& wante
   Sack sack{clock, std::vector<double>(at(units) + 1, kNoWorth), {}};
   sack.worth[0] = 0;
   for (std::size_t s = 0; s < wanted.prices.size(); ++s) {
-    if (wanted.left[s] <= kLeastPart || wanted.prices[s] <= 0) continue;
+    if (wanted.left[s] <= kLeastPart) continue;
+    if (wanted.prices[s] <= 0 && (wanted.whole.empty() || wanted.whole[s] <= 0)) continue;
     Sack::Column column{s, items_of(s, clock, wanted), {}};
     if (column.items.empty()) continue;
     column.taken.assign(sack.worth.size(), -1);
@@ -134,6 +140,20 @@ bool PatternPricing::within_cap(const Pattern& pattern) const {
     busy += share.option->busy.full();
   }
   return ready_power(problem_.table, problem_.gating, pattern.clock, used) + busy <= *problem_.cap;
+}
+
+Pattern PatternPricing::cut(const Pattern& pattern, const std::vector<double>& left) const {
+  Pattern cut{pattern.clock, {}, 0, 0};
+  int used = 0;
+  for (const PatternShare& share : pattern.shares) {
+    const double part = std::min(share.part, left[share.service]);
+    if (part <= kLeastPart) continue;
+    cut.shares.push_back({share.service, share.option, part});
+    cut.watts += share.option->busy.at(problem_.services[share.service].rate * part).value;
+    used += share.option->units;
+  }
+  cut.watts += ready_power(problem_.table, problem_.gating, cut.clock, used).value;
+  return cut;
 }
 
 PatternPricing::Priced PatternPricing::best(const Wanted& wanted) const {

@@ -30,12 +30,14 @@ class PatternPricing {
   PatternPricing(const plan::PowerProblem& problem, const std::vector<ServiceOptions>& options);
 
   // What carries the rest of a service is worth `finish` times its price more: a search that rounds
-  // wants few small rests.
+  // wants few small rests. It is worth `whole` more, too, and half of that any share that carries
+  // less, however little.
   struct Wanted {
     std::vector<double> prices;
     std::vector<double> left;  // the most of each service's rate that it may carry
     double finish = 0;
     std::vector<std::size_t> clocks = {};  // of the table; none: all of them
+    std::vector<double> whole = {};        // per service; empty: 0
   };
   struct Priced {
     std::vector<Pattern> patterns;  // per clock that has any
@@ -44,6 +46,9 @@ class PatternPricing {
   // Per clock the pattern that is worth most; where its full power is above the cap, one that is
   // worth less.
   Priced best(const Wanted& wanted) const;
+
+  // What the pattern is when there is no more left than that of each service.
+  Pattern cut(const Pattern& pattern, const std::vector<double>& left) const;
 
  private:
   struct Item {  // the best use of so many units for a service

@@ -22,9 +22,21 @@ Simplex::Simplex(std::vector<double> rhs) : rows_(rhs.size()), rhs_(std::move(rh
 std::size_t Simplex::add(double cost, const std::vector<double>& entries) {
   CHECK(entries.size() == rows_);
   cost_.push_back(cost);
-  entries_.insert(entries_.end(), entries.begin(), entries.end());
+  for (std::size_t row = 0; row < rows_; ++row)
+    if (entries[row] != 0) entries_.push_back({row, entries[row]});
+  starts_.push_back(entries_.size());
   position_.push_back(-1);
   return cost_.size() - 1;
+}
+
+std::span<const Simplex::Entry> Simplex::column(std::size_t index) const {
+  return std::span(entries_).subspan(starts_[index], starts_[index + 1] - starts_[index]);
+}
+
+double Simplex::entry(std::size_t column, std::size_t row) const {
+  for (const Entry& entry : this->column(column))
+    if (entry.row == row) return entry.value;
+  return 0;
 }
 
 void Simplex::start(std::vector<std::size_t> basis) {
@@ -41,7 +53,7 @@ void Simplex::invert() {
   const std::size_t n = rows_;
   std::vector<double> work(n * n);
   for (std::size_t c = 0; c < n; ++c)
-    for (std::size_t r = 0; r < n; ++r) work[r * n + c] = entries_[basis_[c] * n + r];
+    for (const Entry& entry : column(basis_[c])) work[entry.row * n + c] = entry.value;
   inverse_.assign(n * n, 0);
   for (std::size_t r = 0; r < n; ++r) inverse_[r * n + r] = 1;
   for (std::size_t c = 0; c < n; ++c) {
@@ -92,8 +104,7 @@ std::optional<std::size_t> Simplex::entering(bool first) const {
   for (std::size_t column = 0; column < cost_.size(); ++column) {
     if (position_[column] >= 0) continue;
     double reduced = cost_[column];
-    const double* entry = &entries_[column * rows_];
-    for (std::size_t r = 0; r < rows_; ++r) reduced -= duals_[r] * entry[r];
+    for (const Entry& entry : this->column(column)) reduced -= duals_[entry.row] * entry.value;
     if (reduced >= least) continue;
     best = column;
     least = reduced;
@@ -106,9 +117,9 @@ std::optional<std::size_t> Simplex::entering(bool first) const {
 bool Simplex::pivot(std::size_t column) {
   const std::size_t n = rows_;
   std::vector<double> direction(n, 0);
-  const double* entry = &entries_[column * n];
+  const std::span<const Entry> entries = this->column(column);
   for (std::size_t r = 0; r < n; ++r)
-    for (std::size_t k = 0; k < n; ++k) direction[r] += inverse_[r * n + k] * entry[k];
+    for (const Entry& entry : entries) direction[r] += inverse_[r * n + entry.row] * entry.value;
   std::size_t leave = n;
   double step = 0;
   for (std::size_t r = 0; r < n; ++r) {

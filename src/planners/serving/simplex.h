@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace partita::planners::serving {
@@ -31,7 +32,7 @@ class Simplex {
   // The value of a column in the current solution.
   double value(std::size_t column) const;
   // An entry of a column.
-  double entry(std::size_t column, std::size_t row) const { return entries_[column * rows_ + row]; }
+  double entry(std::size_t column, std::size_t row) const;
 
  private:
   void invert();
@@ -39,10 +40,17 @@ class Simplex {
   std::optional<std::size_t> entering(bool first) const;
   bool pivot(std::size_t column);
 
+  struct Entry {
+    std::size_t row;
+    double value;
+  };
+  std::span<const Entry> column(std::size_t index) const;
+
   std::size_t rows_;
   std::vector<double> rhs_;
   std::vector<double> cost_;
-  std::vector<double> entries_;           // column-major
+  std::vector<Entry> entries_;            // those that are not 0, by column and row
+  std::vector<std::size_t> starts_{0};    // where each column's entries begin; one more
   std::vector<std::size_t> basis_;        // per row
   std::vector<std::ptrdiff_t> position_;  // per column, -1 when not basic
   std::vector<double> inverse_;           // of the basis, row-major

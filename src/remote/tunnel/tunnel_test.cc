@@ -1,9 +1,6 @@
 #include "remote/tunnel/tunnel.h"
 
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -13,6 +10,7 @@
 #include <thread>
 
 #include "base/rng.h"
+#include "base/test_certificate.h"
 #include "remote/net/socket_channel.h"
 
 namespace partita::remote {
@@ -31,34 +29,15 @@ class TunnelFolder {
   ~TunnelFolder() { std::filesystem::remove_all(path_); }
   TunnelFolder(const TunnelFolder&) = delete;
   TunnelFolder& operator=(const TunnelFolder&) = delete;
+  const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;
 };
 
-// A certificate that signs itself, good for this name, and its key: NAME.pem, NAME.key.
 void make_certificate(const TunnelFolder& folder, const std::string& name) {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* certificate = X509_new();
-  X509_set_version(certificate, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
-  X509_gmtime_adj(X509_getm_notBefore(certificate), -60);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-  X509_set_pubkey(certificate, key);
-  X509_NAME* subject = X509_get_subject_name(certificate);
-  const auto* text = reinterpret_cast<const unsigned char*>(name.c_str());
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, text, -1, -1, 0);
-  X509_set_issuer_name(certificate, subject);
-  X509_sign(certificate, key, EVP_sha256());
-  BIO* out = BIO_new_file(folder.file(name + ".pem").c_str(), "w");
-  PEM_write_bio_X509(out, certificate);
-  BIO_free(out);
-  out = BIO_new_file(folder.file(name + ".key").c_str(), "w");
-  PEM_write_bio_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr);
-  BIO_free(out);
-  X509_free(certificate);
-  EVP_PKEY_free(key);
+  partita::test::make_certificate(folder.path(), name);
 }
 
 std::shared_ptr<const TlsContext> server_context(const TunnelFolder& folder) {

@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -219,6 +220,7 @@ class OneFetch {
   int descriptor() const { return stream_.descriptor(); }
   bool writes() const { return sent_ < request_.size(); }
   const HttpResponse& answer() const { return answer_; }
+  std::string take_body() { return answer_.take_body(); }
   std::string fault() const {
     const std::string certificate = stream_.certificate_fault();
     if (!certificate.empty()) return "its certificate: " + certificate;
@@ -270,6 +272,28 @@ Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request
   }
   if (one.answer().state() != HttpResponse::State::done) return environment_error("", one.fault());
   return FetchedAnswer{one.answer().status(), one.answer().body()};
+}
+
+Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, Clock& clock,
+                          std::int64_t silence_ns, const TakePiece& take) {
+  HttpStream stream = dialer.dial();
+  if (!stream.open())
+    return environment_error("", std::string("cannot connect: ") + std::strerror(errno));
+  std::int64_t until = clock.now_ns() + silence_ns;
+  OneFetch one(std::move(stream), request, std::numeric_limits<std::uint64_t>::max());
+  for (bool more = true; more;) {
+    more = one.pump();
+    const std::string piece = one.take_body();
+    if (!piece.empty()) until = clock.now_ns() + silence_ns;
+    if (!piece.empty() && !take(one.answer().status(), piece)) return {};
+    if (!more) break;
+    if (clock.now_ns() >= until) return environment_error("", "nothing came for too long");
+    if (!take(one.answer().status(), {})) return {};
+    pollfd wait{one.descriptor(), static_cast<short>(one.writes() ? POLLIN | POLLOUT : POLLIN), 0};
+    ::poll(&wait, 1, 100);
+  }
+  if (one.answer().state() != HttpResponse::State::done) return environment_error("", one.fault());
+  return {};
 }
 
 }  // namespace partita::serve

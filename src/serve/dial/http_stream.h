@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -74,5 +76,12 @@ inline constexpr std::uint64_t kMaxFetched = 1u << 20;  // bytes of a body
 // Sends a request on a connection of its own and waits for the answer, at most that long.
 Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request, Clock& clock,
                             std::int64_t patience_ns, std::uint64_t most_bytes = kMaxFetched);
+
+// The same for an answer that does not end: its body is given piece by piece, as it comes, with the
+// status; an empty piece at least every 100 ms. Over when the answer ends or `take` says false; an
+// error when nothing comes for `silence_ns`.
+using TakePiece = std::function<bool(int status, std::string_view piece)>;
+Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, Clock& clock,
+                          std::int64_t silence_ns, const TakePiece& take);
 
 }  // namespace partita::serve

@@ -123,6 +123,9 @@ std::size_t end_of_head(std::string_view text, std::size_t from) {
 }
 
 Result<HttpHead> parse_http_head(std::string_view text) {
+  // RFC 9112, 5.2. Beast would put such a value together on its stack; views of it would dangle.
+  if (text.find("\r\n ") != text.npos || text.find("\r\n\t") != text.npos)
+    return bad_input("request head", "a header is folded over lines");
   Parser parser;
   Code error;
   parser.put(boost::asio::buffer(text.data(), text.size()), error);

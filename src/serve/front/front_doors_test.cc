@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/test_certificate.h"
 #include "serve/door/access_log.h"
 #include "serve/door/address.h"
 #include "serve/door/listener.h"
-#include "serve/door/test_certificate.h"
 #include "serve/front/door_fixture.h"
 
 namespace partita::serve {
@@ -194,7 +194,7 @@ TEST_F(DoorsTest, AnOpenAddressNeedsTlsAndTokens) {
 // ---- TLS
 
 TEST_F(DoorsTest, TheSameRequestsGoThroughTls) {
-  const test::Certificate files = test::make_certificate(folder);
+  const partita::test::Certificate files = partita::test::make_certificate(folder);
   FrontOptions options;
   options.tls_certificate = files.certificate;
   options.tls_key = files.key;
@@ -253,7 +253,7 @@ TEST_F(DoorsTest, TheSameRequestsGoThroughTls) {
 }
 
 TEST_F(DoorsTest, ACertificateThatCannotBeUsedIsNamed) {
-  const test::Certificate files = test::make_certificate(folder);
+  const partita::test::Certificate files = partita::test::make_certificate(folder);
   FrontOptions options{
       .listen = "127.0.0.1:0", .tls_certificate = "/nowhere", .tls_key = files.key};
   EXPECT_EQ(Front::open(*loop, backend, options).error().context, "/nowhere");

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace partita::serve::test {
+namespace partita::test {
 
 struct Certificate {
   std::string certificate, key;
@@ -44,4 +44,4 @@ inline Certificate make_certificate(const std::filesystem::path& folder,
   return files;
 }
 
-}  // namespace partita::serve::test
+}  // namespace partita::test

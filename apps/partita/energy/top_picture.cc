@@ -1,0 +1,80 @@
+#include "energy/top_picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/terminal.h"
+#include "base/unicode.h"
+#include "model/energy/attribution.h"
+
+namespace partita::cli {
+
+void TopPicture::know_node(const device::NodeState& state, const std::string& more) {
+  long instances = 0, busy = 0;
+  for (const device::GpuState& gpu : state.gpus) {
+    instances += std::ssize(gpu.instances);
+    busy += std::ranges::count_if(gpu.instances, &device::Instance::busy);
+  }
+  head_ = fmt::format("{}, {}, {} held by processes{}", count_text(std::ssize(state.gpus), "GPU"),
+                      count_text(instances, "instance"), busy, more);
+}
+
+void TopPicture::add(const telemetry::Sample& sample, const device::Occupants& occupants) {
+  view_.know(notes_of(sample, occupants));
+  view_.add(sample);
+}
+
+std::string TopPicture::frame(int height) const {
+  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n\n" +
+                            services_ + (services_.empty() ? "" : "\n");
+  const int lines = static_cast<int>(std::ranges::count(above, '\n'));
+  return above + view_.frame({.colour = context_.colour,
+                              .width = context_.width,
+                              .height = height > 0 ? std::max(3, height - lines) : 0});
+}
+
+// Who runs where, and what it takes: the board's power above the least that was seen of it, split
+// by compute slices times activity; the least itself by compute slices.
+std::map<std::string, observe::InstanceNote> TopPicture::notes_of(
+    const telemetry::Sample& sample, const device::Occupants& occupants) {
+  std::map<std::string, observe::InstanceNote> notes;
+  for (const telemetry::GpuSample& gpu : sample.gpus) {
+    const std::vector<double> watts = split(gpu);
+    for (std::size_t i = 0; i < gpu.instances.size(); ++i) {
+      const std::string& uuid = gpu.instances[i].uuid;
+      observe::InstanceNote note;
+      if (const auto found = occupants.find(uuid); found != occupants.end())
+        note.runs = fmt::format("{} b{}×{}", found->second.service, found->second.batch,
+                                found->second.processes);
+      if (!watts.empty()) note.watts = Watts{watts[i]};
+      notes[uuid] = std::move(note);
+    }
+  }
+  return notes;
+}
+
+std::vector<double> TopPicture::split(const telemetry::GpuSample& gpu) {
+  const auto power = gpu.power ? gpu.power : gpu.power_average;
+  if (!power || gpu.compute_slices < 1) return {};
+  const auto least = least_.emplace(gpu.index, *power).first;
+  least->second = std::min(least->second, *power);
+  energy::BoardLedger board{{{power->value, Seconds{1}, true, {}}}, least->second, Watts{}};
+  energy::Ledger ledger{{}, {}, static_cast<int>(gpu.instances.size())};
+  for (const telemetry::InstanceSample& one : gpu.instances) {
+    const int number = static_cast<int>(ledger.accounts.size());
+    const double busy = one.activity.graphics_engine.value_or(0);
+    ledger.accounts.push_back({0, number});
+    board.intervals.front().uses.push_back(
+        {number, static_cast<double>(one.compute_slices) / gpu.compute_slices, busy, busy, 0, 0});
+  }
+  ledger.boards = {std::move(board)};
+  std::vector<double> watts;
+  for (const energy::Share& share :
+       energy::attribute(ledger, energy::SplitRule::activity, energy::IdlePolicy::slice).accounts)
+    watts.push_back(static_cast<double>(share.energy) * 1e-6);
+  return watts;
+}
+
+}  // namespace partita::cli

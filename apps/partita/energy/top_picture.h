@@ -1,0 +1,38 @@
+// The picture of `partita top`, of this node or of an agent's: its parts are given, the past of the
+// boards is kept.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "context.h"
+#include "device/node_forms.h"
+#include "observe/view.h"
+#include "telemetry/sample.h"
+
+namespace partita::cli {
+
+class TopPicture {
+ public:
+  explicit TopPicture(const Context& context) : context_(context) {}
+
+  // `more` goes on the first line.
+  void know_node(const device::NodeState& state, const std::string& more);
+  void add(const telemetry::Sample& sample, const device::Occupants& occupants);
+  // A table of services; empty: nothing is known of them.
+  void know_services(std::string table) { services_ = std::move(table); }
+
+  std::string frame(int height) const;
+
+ private:
+  std::map<std::string, observe::InstanceNote> notes_of(const telemetry::Sample& sample,
+                                                        const device::Occupants& occupants);
+  std::vector<double> split(const telemetry::GpuSample& gpu);
+
+  const Context& context_;
+  observe::View view_;
+  std::map<int, Watts> least_;  // by GPU
+  std::string head_, services_;
+};
+
+}  // namespace partita::cli

@@ -1,0 +1,187 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/parse_number.h"
+#include "base/table.h"
+#include "base/terminal.h"
+#include "control/snapshot.h"
+#include "device/node_forms.h"
+#include "energy/top_picture.h"
+#include "forms/serving_forms.h"
+#include "node/node_picture.h"
+#include "past/past.h"
+#include "screen.h"
+#include "server/remote.h"
+#include "stop_request.h"
+
+namespace partita::cli {
+
+using api::CallId;
+
+namespace {
+
+device::Occupants occupants_of(const control::Snapshot& state) {
+  device::Occupants occupants;
+  for (const actuate::AssignedSegment& one : state.assignment.segments)
+    occupants[one.device] = {one.service, one.batch, one.processes};
+  return occupants;
+}
+
+std::string status_of(const Remote& remote, const device::NodeState& state,
+                      const device::Occupants& occupants) {
+  const Output output = remote.said.output();
+  if (output.format == "json") return device::state_json(state, occupants);
+  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
+  return device::state_text(
+      state, occupants, hw::builtin_catalogue(),
+      {.colour = remote.context.colour && output.file.empty(), .width = remote.context.width});
+}
+
+std::string number_or_dash(const std::optional<double>& value) {
+  return value ? number_text(*value) : std::string("-");
+}
+
+std::string services_table(const control::Snapshot& state) {
+  if (state.services.empty()) return {};
+  Table table{{"SERVICE", "RATE /s", "FORECAST", "PLANNED /s", "CAN CARRY /s", "SLO ms", "P99 ms",
+               "IN SLO", "READY", ""},
+              {}};
+  for (const control::ServiceNow& one : state.services)
+    table.rows.push_back(
+        {one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
+         number_text(one.planned_rps), number_text(one.capacity_rps), number_text(one.slo_ms),
+         number_or_dash(one.p99_ms),
+         one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : std::string("-"),
+         fmt::format("{}", one.ready_workers), one.at_risk ? "at risk: " + one.why : ""});
+  return to_string(table);
+}
+
+// The tasks of batches that are not over; the rest in numbers.
+std::string batch_text(const control::BatchNow& batch) {
+  if (batch.waiting + batch.running + batch.done + batch.failed == 0) return {};
+  std::string text = fmt::format("batches: {} tasks wait, {} run, {} are done, {} failed\n",
+                                 batch.waiting, batch.running, batch.done, batch.failed);
+  Table table{{"BATCH", "TASK", "STATE", "GPU", "INSTANCE", "BEGIN", "END", ""}, {}};
+  for (const control::BatchTask& one : batch.tasks)
+    table.rows.push_back({std::to_string(one.batch), one.name, control::to_string(one.state),
+                          one.gpu_uuid,
+                          one.profile.empty() ? "" : fmt::format("{}@{}", one.profile, one.start),
+                          one.begin_ms > 0 ? local_time(one.begin_ms) : "",
+                          one.end_ms > 0 ? local_time(one.end_ms) : "", one.reason});
+  return table.rows.empty() ? text : text + to_string(table);
+}
+
+}  // namespace
+
+Result<Exit> Remote::watch(const Picture& picture, long most) const {
+  StopRequest stop;
+  const Output output = said.output();
+  std::optional<Screen> screen;
+  if (output.file.empty() && output.format == "text" && is_terminal(context))
+    screen.emplace(context.out);
+  long drawn = 0;
+  std::optional<Error> fault;
+  const auto take = [&](const api::StreamEvent& event) {
+    if (event.name != "state") return true;
+    const auto state = control::parse_snapshot("the server's answer", event.data);
+    const auto frame =
+        state ? picture(*state, screen ? screen->height() : 0) : failed(state.error());
+    if (!frame) {
+      fault = frame.error();
+    } else if (screen) {
+      screen->draw(*frame);
+    } else if (auto written = deliver(context, output, *frame); !written) {
+      fault = written.error();
+    }
+    return !fault && ++drawn != most;
+  };
+  const auto done =
+      client.follow({.take = take,
+                     .stopped = [&](std::int64_t ns) { return stop.within(ns); },
+                     .lost =
+                         [&](const Error& why, std::int64_t wait_ns) {
+                           if (!screen)
+                             complain(context, fmt::format("{}; again in {:.0f} s", to_string(why),
+                                                           static_cast<double>(wait_ns) * 1e-9));
+                         }});
+  if (fault) return failed(*fault);
+  if (!done) return failed(done.error());
+  return Exit::done;
+}
+
+Result<Exit> remote_status(const Remote& remote) {
+  if (remote.said.given("--watch"))
+    return remote.watch(
+        [&](const control::Snapshot& state, int height) -> Result<std::string> {
+          return first_lines(status_of(remote, state.state, occupants_of(state)), height);
+        },
+        parse_number<long>(remote.said.text("--count")).value_or(0));
+  const auto answer = remote.client.call(CallId::node);
+  if (!answer) return failed(answer.error());
+  const auto state = device::parse_state("the server's answer", *answer);
+  if (!state) return failed(state.error());
+  const std::string shown = remote.said.output().format == "json"
+                                ? *answer
+                                : status_of(remote, state->state, state->occupants);
+  if (auto written = deliver(remote.context, remote.said.output(), shown); !written)
+    return failed(written.error());
+  return Exit::done;
+}
+
+// The agent's own picture of its node; on no terminal one of them, as at the node.
+Result<Exit> remote_top(const Remote& remote) {
+  TopPicture picture(remote.context);
+  const long most =
+      parse_number<long>(remote.said.text("--count")).value_or(is_terminal(remote.context) ? 0 : 1);
+  return remote.watch(
+      [&](const control::Snapshot& state, int height) -> Result<std::string> {
+        telemetry::Sample sample{Seconds{static_cast<double>(state.time_ms) * 1e-3}, {}};
+        for (const control::GpuNow& gpu : state.gpus)
+          if (gpu.sample) sample.gpus.push_back(*gpu.sample);
+        picture.know_node(state.state,
+                          fmt::format("; {}: {}", control::to_string(state.mode), state.doing));
+        picture.add(sample, occupants_of(state));
+        picture.know_services(services_table(state));
+        return picture.frame(height);
+      },
+      most);
+}
+
+// The plan in force, or what would be planned for other services.
+Result<Exit> remote_plan(const Remote& remote) {
+  if (const std::string file = remote.said.text("--services"); !file.empty()) {
+    const auto services = remote.context.files.read(file);
+    if (!services) return failed(services.error());
+    return remote_preview(remote, *services);
+  }
+  const auto answer = remote.client.call(CallId::plan);
+  if (!answer) return failed(answer.error());
+  const auto plan = forms::parse_plan("the server's answer", *answer);
+  if (!plan) return failed(plan.error());
+  return remote.show(*answer, forms::plan_text(*plan, hw::builtin_catalogue(),
+                                               {.colour = remote.context.colour,
+                                                .explain = remote.said.given("--explain"),
+                                                .width = remote.context.width}));
+}
+
+Result<Exit> remote_agent(const Remote& remote) {
+  for (const char* flag :
+       {"--approve", "--reject", "--replan", "--set-mode", "--give-back", "--why"})
+    if (remote.said.given(flag)) return remote_told(remote);
+  const auto answer = remote.client.call(CallId::state);
+  if (!answer) return failed(answer.error());
+  const auto state = control::parse_snapshot("the server's answer", *answer);
+  if (!state) return failed(state.error());
+  std::string text = fmt::format("{} ({}), {}: {}\n", state->node, local_time(state->time_ms),
+                                 control::to_string(state->mode), state->doing);
+  if (state->current)
+    text += fmt::format("change {} is {}: {}\n", state->current->number,
+                        control::to_string(state->current->state), state->current->cause);
+  text += services_table(*state) + batch_text(state->batch);
+  for (const std::string& notice : state->notices) text += notice + "\n";
+  return remote.show(*answer, text);
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,117 @@
+// Plans that people send, as loop_work.h says.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/document.h"
+#include "control/loop_work.h"
+#include "forms/serving_forms.h"
+#include "plan/digest.h"
+
+namespace partita::control {
+namespace {
+
+constexpr std::size_t kReasonsSaid = 3;
+
+plan::GpuTenancies tenancies_of(const plan::PlannedGpu& gpu) {
+  plan::GpuTenancies all{gpu.index, true, {}};
+  for (const plan::PlannedInstance& one : gpu.instances)
+    all.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
+  return all;
+}
+
+// The plan with the indexes of the node's GPUs, chosen so that the least changes.
+Result<plan::ServingPlan> on_these_gpus(const GpuUse& use, plan::ServingPlan plan,
+                                        const plan::ServingPlan& current) {
+  std::map<std::string, std::vector<std::size_t>> wanted;
+  for (std::size_t i = 0; i < plan.gpus.size(); ++i) {
+    std::string& model = plan.gpus[i].model;
+    if (model.empty()) model = plan.gpu_model;
+    wanted[model].push_back(i);
+  }
+  for (const auto& [model, all] : wanted) {
+    std::vector<plan::GpuTenancies> next, there;
+    for (const std::size_t i : all) next.push_back(tenancies_of(plan.gpus[i]));
+    for (const plan::PlannedGpu& gpu : current.gpus)
+      if (gpu.model == model) there.push_back(tenancies_of(gpu));
+    if (next.size() > there.size() || there.size() > plan::kMaxMatchedGpus)
+      return failed({ErrorCode::infeasible,
+                     fmt::format("the plan takes {} GPUs of model {}; {} of {} can be used here",
+                                 next.size(), model, there.size(), use.usable.size()),
+                     ""});
+    const std::vector<int> matched = plan::match_gpus(next, there);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      plan.gpus[all[i]].index = there[static_cast<std::size_t>(matched[i])].index;
+  }
+  std::ranges::sort(plan.gpus, {}, &plan::PlannedGpu::index);
+  return plan;
+}
+
+Error refused(const std::vector<plan::Reason>& reasons) {
+  std::string why;
+  for (std::size_t i = 0; i < reasons.size() && i < kReasonsSaid; ++i)
+    why += (i == 0 ? "" : "; ") + to_string(reasons[i]);
+  if (reasons.size() > kReasonsSaid)
+    why += fmt::format("; and {} more", reasons.size() - kReasonsSaid);
+  return {ErrorCode::infeasible, "the judge refuses the plan: " + why, ""};
+}
+
+}  // namespace
+
+bool is_plan(const std::string& text) {
+  const auto document = parse_document("plan", text);
+  const Node* kind = document ? document->root.find("kind") : nullptr;
+  return kind != nullptr && kind->text == "ServingPlan";
+}
+
+Result<Planned> Loop::Work::given(const std::string& text) const {
+  auto parsed = forms::parse_plan("plan", text);
+  if (!parsed) return failed(parsed.error());
+  if (!node_known_) return failed({ErrorCode::environment, "the node cannot be read now", ""});
+  if (services_.empty())
+    return failed({ErrorCode::infeasible,
+                   "no services are wanted: send those first that the plan is for", ""});
+  if (plan::shares_gpus(*parsed))
+    return failed({ErrorCode::infeasible, "an agent makes MIG instances, no shares of GPUs", ""});
+  const plan::ServingPlan current = current_plan(use_, memory_.target, assignment_);
+  auto placed = on_these_gpus(use_, *std::move(parsed), current);
+  if (!placed) return failed(placed.error());
+  const Want want{services_, survive_, world_.settings.priority};
+  plan::ServingProblem problem = problem_of(world_, use_, want, false);
+  plan::ServingProblem own = problem;  // as the file has them: what the plan was made from
+  own.services = services_;
+  own.rule = placed->rule;
+  if (placed->problem_digest == plan::digest(own)) placed->problem_digest.clear();
+  const auto verdict = verify::judge(problem, *placed);
+  if (!verdict) return failed(refused(verdict.error().violations));
+  Planned planned;
+  planned.changes = plan::changes_between(current, *placed);
+  planned.target.plan = **verdict;
+  planned.target.survive = survive_;
+  for (const plan::Service& one : services_)
+    planned.target.rates.push_back({one.name, one.rate.value});
+  for (const GpuUse::Gpu& gpu : use_.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
+  return planned;
+}
+
+Reply Loop::Work::set_plan(const SetPlan& request, const std::string& user) {
+  if (under_)
+    return failed(
+        {ErrorCode::in_use,
+         fmt::format("change {} is being made; send the plan when it has ended", under_->number),
+         ""});
+  auto planned = given(request.text);
+  if (!planned) return failed(planned.error());
+  drop_proposal(fmt::format("{} sent a plan", user));
+  settle_on(*std::move(planned), fmt::format("{} sent a plan", user), Why::person);
+  const bool waits = memory_.proposal.has_value();
+  const long number = waits ? memory_.proposal->change : memory_.target->change;
+  return Receipt{
+      number, waits ? fmt::format("the judge lets the plan pass; change {} waits for "
+                                  "approval",
+                                  number)
+                    : fmt::format("the judge lets the plan pass; change {} is made now", number)};
+}
+
+}  // namespace partita::control

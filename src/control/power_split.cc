@@ -1,0 +1,47 @@
+#include "control/power_split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace partita::control {
+namespace {
+
+// The limits with those of some boards raised, all to one level where they can have it.
+std::vector<double> filled(const std::vector<PowerBoard>& boards, bool used, double cap,
+                           std::vector<double> limits) {
+  const double rest = cap - std::accumulate(limits.begin(), limits.end(), 0.0);
+  double low = 0, high = 0;
+  for (const PowerBoard& board : boards) high = std::max(high, board.most);
+  const auto raised = [&](std::size_t b, double level) {
+    const PowerBoard& board = boards[b];
+    if (board.fixed || board.used != used) return limits[b];
+    return std::max(limits[b], std::min(board.most, std::floor(level)));
+  };
+  const auto cost = [&](double level) {
+    double sum = 0;
+    for (std::size_t b = 0; b < boards.size(); ++b) sum += raised(b, level) - limits[b];
+    return sum;
+  };
+  constexpr int kHalvings = 60;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double level = (low + high) / 2;
+    (cost(level) <= rest ? low : high) = level;
+  }
+  if (cost(high) <= rest) low = high;
+  for (std::size_t b = 0; b < boards.size(); ++b) limits[b] = raised(b, low);
+  return limits;
+}
+
+}  // namespace
+
+std::vector<double> split_power(const std::vector<PowerBoard>& boards, double cap) {
+  std::vector<double> limits;
+  for (const PowerBoard& board : boards)
+    limits.push_back(board.fixed ? board.now : std::ceil(board.least));
+  if (std::accumulate(limits.begin(), limits.end(), 0.0) >= cap) return limits;
+  return filled(boards, false, cap, filled(boards, true, cap, std::move(limits)));
+}
+
+}  // namespace partita::control
