@@ -498,17 +498,24 @@ test("a state that lacks things is drawn as far as it goes", async () => {
 test("light and dark: as the system, or as chosen and remembered", async () => {
   const it = await open();
   const ground = () => it.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const shaded = (shade) =>
+    it.page.waitForFunction((one) => document.documentElement.dataset.shade === one, shade);
   await it.page.emulateMedia({ colorScheme: "light" });
+  await shaded("light");
   const light = await ground();
   await it.page.emulateMedia({ colorScheme: "dark" });
+  await shaded("dark");
   const dark = await ground();
   assert.notEqual(light, dark);
   await it.page.keyboard.press("t");
+  await shaded("light");
   assert.equal(await ground(), light);
   await it.page.reload();
+  await shaded("light");
   assert.equal(await ground(), light);
   await it.page.keyboard.press("t");
   await it.page.keyboard.press("t");
+  await shaded("dark");
   assert.equal(await ground(), dark);
   await it.page.evaluate(() => localStorage.clear());
   await it.close();
