@@ -11,3 +11,6 @@ if(MOLD)
 endif()
 # g++ sweeps its memory whenever it has doubled, from 128 MB on: a tenth of its time. Here from 1 GB on.
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
+# What CHECK says names a source from here, so that objects do not depend on where the tree lies: else a second clone's unity
+# units, which include sources by absolute path, would not be found in ccache.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>)
