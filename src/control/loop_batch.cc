@@ -295,7 +295,7 @@ void Loop::Work::tell_runs() {
 
 // ---- what is shown ----
 
-void Loop::Work::show_batches() {
+BatchNow Loop::Work::batch_now() {
   BatchNow now;
   for (BatchKept& batch : memory_.batch) {
     now.gpus.insert(now.gpus.end(), batch.gpus.begin(), batch.gpus.end());
@@ -323,7 +323,7 @@ void Loop::Work::show_batches() {
   const auto& past = memory_.past_tasks;
   for (auto task = past.rbegin(); task != past.rend() && now.tasks.size() < kMostShownTasks; ++task)
     now.tasks.push_back(*task);
-  snapshot_.batch = std::move(now);
+  return now;
 }
 
 }  // namespace partita::control

@@ -6,18 +6,6 @@
 #include "control/loop_work.h"
 
 namespace partita::control {
-namespace {
-
-// Most of a snapshot is as it was: comparing costs less than copying it at every look.
-template <class T, class Now>
-bool update(T& shown, const Now& now) {
-  if (shown == now) return false;
-  shown = now;
-  return true;
-}
-
-}  // namespace
-
 std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
   std::vector<ServiceNow> services;
   const double horizon = world_.settings.forecast.horizon_s;
@@ -83,20 +71,27 @@ std::vector<GpuNow> Loop::Work::gpus_now(const Seen& seen) const {
 }
 
 void Loop::Work::show(const Seen& seen) {
-  bool changed = update(snapshot_.node, world_.node);
-  changed = update(snapshot_.mode, mode()) || changed;
+  bool changed = false;
+  // Most of a snapshot is as it was: comparing costs less than copying it at every look.
+  const auto update = [&](auto& shown, const auto& now) {
+    if (shown == now) return;
+    shown = now;
+    changed = true;
+  };
+  update(snapshot_.node, world_.node);
+  update(snapshot_.mode, mode());
   // Where only what is promised is written down, the node is as it shall be.
   const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
-  const bool converged =
-      node_known_ && memory_.target && (writing || ((memory_.target->done || rerated_) && !under_));
-  changed = update(snapshot_.converged, converged) || changed;
-  changed = update(snapshot_.state, state_) || changed;
-  changed = update(snapshot_.assignment, assignment_) || changed;
-  changed = update(snapshot_.services, services_now(seen)) || changed;
-  changed = update(snapshot_.gpus, gpus_now(seen)) || changed;
-  const std::optional<plan::ServingPlan> none;
-  changed = memory_.target ? update(snapshot_.plan, memory_.target->plan) || changed
-                           : update(snapshot_.plan, none) || changed;
+  update(snapshot_.converged, node_known_ && memory_.target &&
+                                  (writing || ((memory_.target->done || rerated_) && !under_)));
+  update(snapshot_.state, state_);
+  update(snapshot_.assignment, assignment_);
+  update(snapshot_.services, services_now(seen));
+  update(snapshot_.gpus, gpus_now(seen));
+  if (memory_.target)
+    update(snapshot_.plan, memory_.target->plan);
+  else
+    update(snapshot_.plan, std::nullopt);
   if (memory_.proposal && !proposed_) {  // of an agent before this one
     ChangeNow shown;
     shown.number = memory_.proposal->change;
@@ -108,19 +103,18 @@ void Loop::Work::show(const Seen& seen) {
       shown.change = *std::move(change);
     proposed_ = std::move(shown);
   }
-  const std::optional<ChangeNow> nothing;
   if (under_ && !writing)
-    changed = update(snapshot_.current, under_->shown) || changed;
+    update(snapshot_.current, under_->shown);
+  else if (memory_.proposal)
+    update(snapshot_.current, proposed_);
   else
-    changed = update(snapshot_.current, memory_.proposal ? proposed_ : nothing) || changed;
-  changed = update(snapshot_.last, last_) || changed;
-  const BatchNow batch = snapshot_.batch;
-  show_batches();
-  changed = !(snapshot_.batch == batch) || changed;
-  changed = update(snapshot_.drifts, memory_.drifts) || changed;
-  changed = update(snapshot_.changes, made_) || changed;
-  changed = update(snapshot_.failed_changes, memory_.failed_changes) || changed;
-  changed = update(snapshot_.doing, doing_) || changed;
+    update(snapshot_.current, std::nullopt);
+  update(snapshot_.last, last_);
+  update(snapshot_.batch, batch_now());
+  update(snapshot_.drifts, memory_.drifts);
+  update(snapshot_.changes, made_);
+  update(snapshot_.failed_changes, memory_.failed_changes);
+  update(snapshot_.doing, doing_);
   if (changed) ++snapshot_.version;
   snapshot_.time_ms = now_;
 }

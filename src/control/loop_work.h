@@ -75,7 +75,7 @@ class Loop::Work {
                              const plan::Judged<plan::ServingPlan>& plan) const;
   void lend();
   void tell_runs();
-  void show_batches();
+  BatchNow batch_now();
   // ---- power (loop_power.cc)
   void hear_power(const Seen& seen);
   void cap_power(const Seen& seen);

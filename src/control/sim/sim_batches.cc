@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/parse_number.h"
 #include "base/rng.h"
 #include "control/sim/sim_node.h"
 
@@ -32,7 +33,7 @@ class SimBatches::Tasks final : public Processes {
     Alive& one = alive_[*pid];
     one.run = spec.environment.at("PARTITA_RUN");
     one.task = spec.environment.at("PARTITA_TASK");
-    one.attempt = std::stoi(spec.environment.at("PARTITA_ATTEMPT"));
+    one.attempt = parse_number<int>(spec.environment.at("PARTITA_ATTEMPT")).value();
     one.status_file = spec.argv.back();
     node_.hold(spec.environment.at("CUDA_VISIBLE_DEVICES"), *pid, "task");
     return pid;

@@ -21,8 +21,6 @@ namespace {
 
 using plan::PowerProblem;
 
-constexpr std::size_t kFewPairs = 300;  // of services and GPUs: whole services are tried as well
-
 plan::PowerGpu gpu_of(const PowerProblem& problem, const Pattern& pattern) {
   plan::PowerGpu gpu{problem.table.clocks[pattern.clock].clock, {0}, Watts{pattern.watts}, {}};
   int used = 0;
@@ -235,13 +233,13 @@ FleetOutcome plan_fleet(const PowerProblem& problem, const FleetOptions& options
   FleetMaster master(problem, pricing,
                      {std::vector<double>(problem.services.size(), 1.0), problem.gpus});
   const FleetPrices prices = master.solve(options.column_rounds);
-  if (prices.missing > 1e-4) return refuse();
+  if (prices.missing > kDoesNotFit) return refuse();
   const double bound = std::max(fleet_unused + prices.bound, 0.0);
   const SearchLimits limits{options.rounds, bound / (1 - options.gap) - fleet_unused};
   auto cover = FleetSearch(problem, pricing, prices, master.found()).run(limits);
   std::optional<std::vector<Pattern>> patterns;
   if (cover) patterns = std::move(cover->gpus);
-  if (at(problem.gpus) * service_options.size() <= kFewPairs)
+  if (at(problem.gpus) * service_options.size() <= kSmallFleet)
     if (auto whole = UnsplitSearch(problem, service_options).run();
         whole && (!patterns || watts_of(*whole, unused) < watts_of(*patterns, unused)))
       patterns = std::move(whole);

@@ -15,6 +15,8 @@
 
 namespace partita::power {
 
+inline constexpr double kDoesNotFit = 1e-4;  // in services: what is missing is no rounding
+
 struct FleetPrices {
   std::vector<double> prices;  // per service, for all of its rate
   std::vector<double> whole;   // more for a share that carries all that is left, half for others

@@ -10,9 +10,7 @@
 namespace partita::power {
 namespace {
 
-constexpr double kCovered = 1e-7;         // of a rate: what is left over then is rounding
-constexpr double kDoesNotFit = 1e-4;      // services that a programme cannot carry
-constexpr std::size_t kSmallFleet = 300;  // of services and GPUs
+constexpr double kCovered = 1e-7;  // of a rate: what is left over then is rounding
 constexpr double kNoLimit = 1e300;
 constexpr double kGain = 1e-6;  // watts
 constexpr double kSure = 0.95;  // of a GPU: the programme takes it

@@ -12,6 +12,9 @@
 
 namespace partita::power {
 
+// Services times GPUs up to which a fleet is small: what is slow is tried as well.
+inline constexpr std::size_t kSmallFleet = 300;
+
 // Patterns that together carry everything, or what they leave.
 struct Cover {
   std::vector<Pattern> gpus;
