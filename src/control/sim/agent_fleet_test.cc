@@ -14,10 +14,8 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/source_text.h"
 #include "base/test_rounds.h"
-#include "control/sim/sim_weeks.h"
-#include "profile/law.h"
+#include "control/sim/test_world.h"
 
 namespace partita::control {
 namespace {
@@ -27,6 +25,7 @@ struct AgentFleetResult {
   std::map<std::string, long> counts;  // of events
   long kills = 0, calms = 0, changes = 0, guarded = 0;
   double worst_attainment = 1;
+  long tasks = 0, tasks_done = 0, tasks_failed = 0, given_back = 0;  // of batches; GPUs
 };
 
 struct AgentKilled {};
@@ -36,21 +35,8 @@ constexpr double kKillChance = 1.0 / 1500;  // per call at a door
 // Beyond the driver's times that a change predicts: workers leave and become ready.
 constexpr double kSwitchSeconds = 45;
 
-const plan::FleetEntry& a100s() {
-  static const plan::FleetEntry entry = [] {
-    const hw::GpuModel& gpu = *hw::builtin_catalogue().find("A100-80GB");
-    const auto laws =
-        profile::parse_laws("a100-80gb.json", source_text("data/profiles/a100-80gb.json"));
-    CHECK(laws.has_value());
-    auto table = profile::table_from_laws(*laws, gpu);
-    CHECK(table.has_value());
-    return plan::FleetEntry{gpu, *std::move(table), {}, 1};
-  }();
-  return entry;
-}
-
 int slices_of(const std::string& profile) {
-  for (const auto& one : a100s().gpu.profiles)
+  for (const auto& one : a100_of_tests().gpu.profiles)
     if (one.name == profile) return one.gpcs;
   return 0;
 }
@@ -76,24 +62,46 @@ std::string services_text(Rng rng, int gpus) {
   return text;
 }
 
+// A batch a day: tasks of minutes to hours, some after others.
+std::string tasks_text(Rng rng) {
+  std::string text = "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command,after\n";
+  const auto count = 3 + rng.below(14);
+  for (std::uint64_t t = 0; t < count; ++t) {
+    const double seconds = 120 + 20'000 * rng.uniform() * rng.uniform();
+    text += fmt::format("t{},{:.0f},{:.0f},{:.0f},{:.0f},{:.0f},work,{}\n", t, seconds,
+                        seconds * 0.6, seconds * 0.4, seconds * 0.35, seconds * 0.25,
+                        t > 0 && rng.uniform() < 0.3 ? fmt::format("t{}", rng.below(t)) : "");
+  }
+  return text;
+}
+
+// Two seeds of three have batches: on a GPU of their own, on those that are idle, or on both.
+void add_batches(Rng rng, int gpus, WeeksOptions& options) {
+  BatchSettings& policy = options.world.settings.batch;
+  const auto kind = rng.below(6);
+  if (kind >= 4) return;
+  policy.idle = kind != 0;
+  if (kind < 2) policy.gpus = {gpus};  // beside those that the services are dealt for
+  policy.give_back_s = 300 * rng.uniform();
+  policy.grace_s = 5 + 25 * rng.uniform();
+  options.tasks_text = tasks_text(rng.split(1));
+  options.tasks_hour = 20 * rng.uniform();
+  if (!policy.gpus.empty())
+    options.machine = drivers::sim::Machine(
+        {{hw::builtin_catalogue().find("A100-80GB"), gpus + 1, true}}, "fleet");
+}
+
 WeeksOptions seed_options(std::uint64_t seed) {
   Rng rng = Rng(seed).split(50);
   const int gpus = 3 + static_cast<int>(rng.below(2));
-  const hw::Catalogue& catalogue = hw::builtin_catalogue();
-  WeeksOptions options{
-      .world = {"fleet", {}, catalogue, {a100s()}, {}, plan::kDefaultMaxProcesses},
-      .services_text = services_text(rng.split(1), gpus),
-      .machine = drivers::sim::Machine({{catalogue.find("A100-80GB"), gpus, true}}, "fleet"),
-      .days = 3,
-      .seed = seed,
-      .troubles = usual_troubles()};
-  options.world.settings.mode = Mode::automatic;
-  options.world.settings.look_s = 60;
+  WeeksOptions options = weeks_of_tests("fleet", gpus, 3, seed, services_text(rng.split(1), gpus));
+  options.troubles = usual_troubles();
   for (double* often : {&options.troubles.reboots, &options.troubles.lost_gpus,
                         &options.troubles.xids, &options.troubles.ecc, &options.troubles.foreign})
     *often *= 4 * rng.uniform();
   options.troubles.driver_faults = 0.05 * rng.uniform();
   options.troubles.calm_hours = 3;
+  add_batches(rng.split(2), gpus, options);
   return options;
 }
 
@@ -119,6 +127,9 @@ class AgentFleet {
   void watch_direction(const Snapshot& now);
   bool measured_shortage() const;
   void check_calm();
+  void watch_lent(const Snapshot& now);
+  void check_tasks();
+  void check_batches_in_calm(const Snapshot& now, const device::NodeState& state);
   long disturbances() const;
 
   WeeksOptions options_;
@@ -138,7 +149,13 @@ class AgentFleet {
   };
   std::map<std::string, Direction> planned_;  // by service
   std::map<std::string, double> promised_;    // req/s of the plan before, by service
+  struct WantedBack {
+    std::int64_t since_ns = 0;
+    long disturbed = 0;
+  };
+  std::map<std::string, WantedBack> wanted_back_;  // by UUID: batches have it, the plan uses it
   std::int64_t checked_ns_ = 0;
+  long handed_in_ = 0;  // batches
 };
 
 void AgentFleet::line(const std::string& text) {
@@ -241,6 +258,72 @@ void AgentFleet::saw(const Snapshot& now) {
   if (guarded_ && (!applying || now.current->number != guarded_->change)) change_ends();
   if (applying && !guarded_) change_begins(*now.current, now);
   watch_direction(now);
+  watch_lent(now);
+}
+
+// A GPU is a batch's or the services', and one that the plan needs is left in time.
+void AgentFleet::watch_lent(const Snapshot& now) {
+  const std::set<std::string> lent(now.batch.gpus.begin(), now.batch.gpus.end());
+  if (lent.size() != now.batch.gpus.size()) violation("a GPU is lent to two batches");
+  for (const actuate::AssignedSegment& one : now.assignment.segments)
+    if (lent.contains(one.gpu_uuid)) violation("a segment and a batch share " + one.gpu_uuid);
+  std::set<std::string> needed;
+  if (now.plan)
+    for (const plan::PlannedGpu& gpu : now.plan->gpus)
+      for (const GpuNow& here : now.gpus)
+        if (here.index == gpu.index && !gpu.instances.empty() && lent.contains(here.uuid))
+          needed.insert(here.uuid);
+  const std::int64_t at = weeks_->node().now_ns();
+  const BatchSettings& policy = options_.world.settings.batch;
+  const double allowed_s =
+      policy.give_back_s + policy.grace_s + 2 * options_.world.settings.look_s + kSwitchSeconds;
+  result_.given_back +=
+      std::erase_if(wanted_back_, [&](const auto& one) { return !needed.contains(one.first); });
+  for (const std::string& uuid : needed) {
+    WantedBack& one = wanted_back_.try_emplace(uuid, WantedBack{at, disturbances()}).first->second;
+    if (one.disturbed != disturbances()) one = {at, disturbances()};
+    const double waited = static_cast<double>(at - one.since_ns) * 1e-9;
+    if (waited <= allowed_s) continue;
+    violation(
+        fmt::format("a batch has had {} for {:.0f} s since it was wanted back, allowed {:.0f}",
+                    uuid, waited, allowed_s));
+    one.since_ns = at;
+  }
+}
+
+// What runs: one task per instance, none where a service is, each to its end once.
+void AgentFleet::check_tasks() {
+  std::set<std::string> devices;
+  const actuate::Assignment assignment = weeks_->node().assignment();
+  for (const auto& [device, task] : weeks_->batches().running()) {
+    if (!devices.insert(device).second) violation("two tasks on " + device);
+    if (weeks_->node().foreign().contains(device)) violation(task + " runs on what others made");
+    for (const actuate::AssignedSegment& one : assignment.segments)
+      if (one.device == device) violation(task + " runs where " + one.service + " does");
+  }
+  for (const auto& [task, times] : weeks_->batches().ended())
+    if (times > 1) violation(fmt::format("{} came to its end {} times", task, times));
+}
+
+// No task is lost, and none waits where there is room for it.
+void AgentFleet::check_batches_in_calm(const Snapshot& now, const device::NodeState& state) {
+  const BatchNow& batch = now.batch;
+  result_.tasks = batch.waiting + batch.running + batch.done + batch.failed;
+  result_.tasks_done = batch.done;
+  result_.tasks_failed = batch.failed;
+  const std::string& text = options_.tasks_text;
+  const long handed_in = handed_in_ * (std::ranges::count(text, '\n') - (text.empty() ? 0 : 1));
+  if (result_.tasks != handed_in)
+    violation(fmt::format("{} tasks are known, {} were handed in", result_.tasks, handed_in));
+  if (const auto ended = std::ssize(weeks_->batches().ended()); batch.done > ended)
+    violation(fmt::format("{} tasks are called done, {} came to their end", batch.done, ended));
+  if (batch.waiting == 0 || batch.running > 0) return;
+  const BatchSettings& policy = options_.world.settings.batch;
+  for (const device::GpuState& gpu : state.gpus) {
+    const bool own = std::ranges::count(policy.gpus, gpu.index) > 0;
+    if (!gpu.lost && gpu.instances.empty() && !is_out(now, gpu.index) && (own || policy.idle))
+      violation(fmt::format("{} tasks wait though gpu {} is empty", batch.waiting, gpu.index));
+  }
 }
 
 // After hours without trouble the node is exactly as the plan in force wants it, and carries what
@@ -258,9 +341,11 @@ void AgentFleet::check_calm() {
   for (const actuate::AssignedSegment& one : assignment.segments) assigned.insert(one.device);
   const double seen_within = options_.world.settings.look_s + 60;
   const device::NodeState state = node.look();
+  const std::set<std::string> lent(now->batch.gpus.begin(), now->batch.gpus.end());
   std::set<std::string> there;
   for (const device::GpuState& gpu : state.gpus)
     for (const device::Instance& one : gpu.instances) {
+      if (lent.contains(gpu.uuid)) continue;
       if (!node.foreign().contains(one.uuid()) || assigned.contains(one.uuid()))
         there.insert(one.uuid());
     }
@@ -272,6 +357,7 @@ void AgentFleet::check_calm() {
     if (node.ready_rps(s) < node.rate(s) && node.tally(s).short_now_s > seen_within)
       violation(fmt::format("{} has {:.0f} req/s ready for {:.0f} in calm",
                             node.services()[s].wanted.name, node.ready_rps(s), node.rate(s)));
+  check_batches_in_calm(*now, state);
 }
 
 AgentFleetResult AgentFleet::run() {
@@ -289,6 +375,7 @@ AgentFleetResult AgentFleet::run() {
     line(fmt::format("{} {}: {} {}", history::to_string(event.kind), event.change, event.cause,
                      event.detail));
     if (event.kind == history::EventKind::applied) ++result_.changes;
+    if (event.cause.find("handed in batch") != std::string::npos) ++handed_in_;
   };
   for (bool on = true; on;) {
     try {
@@ -299,6 +386,7 @@ AgentFleetResult AgentFleet::run() {
       guarded_.reset();
       weeks_->drop_agent();
     }
+    check_tasks();
     const std::int64_t next = (checked_ns_ / kHalfDayNs + 1) * kHalfDayNs;
     if (node.now_ns() < next - 120 * kAgentSecond) continue;
     check_calm();
@@ -326,6 +414,7 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
   const long first = number_in("PARTITA_FIRST_SEED", 1);
   std::map<std::string, long> counts;
   long failed = 0, kills = 0, calms = 0, changes = 0, guarded = 0;
+  long tasks = 0, done = 0, not_done = 0, given_back = 0;
   double worst = 1;
   for (long seed = first; seed < first + count; ++seed) {
     const AgentFleetResult one = run_agent_fleet(static_cast<std::uint64_t>(seed));
@@ -334,6 +423,10 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
     calms += one.calms;
     changes += one.changes;
     guarded += one.guarded;
+    tasks += one.tasks;
+    done += one.tasks_done;
+    not_done += one.tasks_failed;
+    given_back += one.given_back;
     worst = std::min(worst, one.worst_attainment);
     if (one.violations.empty()) continue;
     ++failed;
@@ -346,6 +439,8 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
         "seeds {}, failed {}, kills {}, calms {}, changes {}, undisturbed changes {}, least "
         "share in SLO {:.4f}\n",
         count, failed, kills, calms, changes, guarded, worst);
+    fmt::print("tasks {}, done {}, given up {}, GPUs that batches gave back {}\n", tasks, done,
+               not_done, given_back);
     for (const auto& [what, times] : counts) fmt::print("  {} {}\n", times, what);
   }
   if (count < 8) return;
@@ -355,6 +450,7 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
   EXPECT_GT(kills, 0);
   EXPECT_GT(guarded, count);
   EXPECT_EQ(calms, 6 * count);
+  EXPECT_GT(done, count);
 }
 
 // Each found something once:

@@ -35,7 +35,8 @@ class SimBatches::Tasks final : public Processes {
     one.task = spec.environment.at("PARTITA_TASK");
     one.attempt = parse_number<int>(spec.environment.at("PARTITA_ATTEMPT")).value();
     one.status_file = spec.argv.back();
-    node_.hold(spec.environment.at("CUDA_VISIBLE_DEVICES"), *pid, "task");
+    one.device = spec.environment.at("CUDA_VISIBLE_DEVICES");
+    node_.hold(one.device, *pid, "task");
     return pid;
   }
   std::vector<ProcessExit> exited() override { return {}; }
@@ -72,7 +73,7 @@ class SimBatches::Tasks final : public Processes {
   }
 
   struct Alive {
-    std::string run, task, status_file;
+    std::string run, task, device, status_file;
     int attempt = 0;
     bool stopped = false;
   };
@@ -98,6 +99,12 @@ class SimBatches::Tasks final : public Processes {
     for (const auto& [pid, one] : alive_)
       if (one.run == run && inner_.alive(pid)) found[{one.task, one.attempt}] = pid;
     return found;
+  }
+  std::vector<std::pair<std::string, std::string>> running() const {
+    std::vector<std::pair<std::string, std::string>> running;
+    for (const auto& [pid, one] : alive_)
+      if (inner_.alive(pid)) running.emplace_back(one.device, one.run + "/" + one.task);
+    return running;
   }
   void crash_all() {
     for (const auto& [pid, one] : alive_) inner_.crash(pid, 1);
@@ -247,6 +254,10 @@ void SimBatches::settle_tasks() {
     const std::string batch = one.run.substr(6, one.run.find('-', 6) - 6);
     ++ended_[batch + "/" + one.task];
   }
+}
+
+std::vector<std::pair<std::string, std::string>> SimBatches::running() const {
+  return tasks_->running();
 }
 
 std::optional<std::int64_t> SimBatches::step() {

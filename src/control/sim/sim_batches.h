@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -41,6 +42,8 @@ class SimBatches {
   // By batch and task ("3/train"): processes begun, and those that came to their end by themselves.
   const std::map<std::string, int>& begun() const { return begun_; }
   const std::map<std::string, int>& ended() const { return ended_; }
+  // What runs now: the device (a MIG UUID) of each task's process.
+  std::vector<std::pair<std::string, std::string>> running() const;
 
  private:
   class Tasks;

@@ -7,10 +7,8 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "base/source_text.h"
 #include "base/test_rounds.h"
-#include "control/sim/sim_weeks.h"
-#include "profile/law.h"
+#include "control/sim/test_world.h"
 
 namespace partita::control {
 namespace {
@@ -32,26 +30,12 @@ std::string tasks_of_day() {
 }
 
 WeeksOptions day_with_batch(std::uint64_t seed) {
-  const hw::Catalogue& catalogue = hw::builtin_catalogue();
-  const hw::GpuModel& gpu = *catalogue.find("A100-80GB");
-  const auto laws =
-      profile::parse_laws("a100-80gb.json", source_text("data/profiles/a100-80gb.json"));
-  CHECK(laws.has_value());
-  auto table = profile::table_from_laws(*laws, gpu);
-  CHECK(table.has_value());
-  WeeksOptions options{
-      .world =
-          {"day", {}, catalogue, {{gpu, *std::move(table), {}, 1}}, {}, plan::kDefaultMaxProcesses},
-      .services_text =
-          "services:\n"
-          "  - {name: day, model: resnet50, rate_rps: 1300, slo_ms: 138}\n"
-          "  - {name: night, model: bert, rate_rps: 20, slo_ms: 4294}\n",
-      .machine = drivers::sim::Machine({{&gpu, 4, true}}, "day"),
-      .days = 1,
-      .seed = seed,
-      .tasks_text = tasks_of_day()};
-  options.world.settings.mode = Mode::automatic;
-  options.world.settings.look_s = 60;
+  WeeksOptions options =
+      weeks_of_tests("day", 4, 1, seed,
+                     "services:\n"
+                     "  - {name: day, model: resnet50, rate_rps: 1300, slo_ms: 138}\n"
+                     "  - {name: night, model: bert, rate_rps: 20, slo_ms: 4294}\n");
+  options.tasks_text = tasks_of_day();
   options.world.settings.batch.idle = true;
   return options;
 }

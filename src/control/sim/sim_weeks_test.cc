@@ -8,32 +8,13 @@
 #include "base/check.h"
 #include "base/source_text.h"
 #include "base/test_rounds.h"
-#include "profile/law.h"
+#include "control/sim/test_world.h"
 
 namespace partita::control {
 namespace {
 
 WeeksOptions scenario(int days, std::uint64_t seed) {
-  const hw::Catalogue& catalogue = hw::builtin_catalogue();
-  const hw::GpuModel& gpu = *catalogue.find("A100-80GB");
-  const auto laws =
-      profile::parse_laws("a100-80gb.json", source_text("data/profiles/a100-80gb.json"));
-  CHECK(laws.has_value());
-  auto table = profile::table_from_laws(*laws, gpu);
-  CHECK(table.has_value());
-  WeeksOptions options{.world = {"weeks",
-                                 {},
-                                 catalogue,
-                                 {{gpu, *std::move(table), {}, 1}},
-                                 {},
-                                 plan::kDefaultMaxProcesses},
-                       .services_text = source_text("data/scenarios/agent.yaml"),
-                       .machine = drivers::sim::Machine({{&gpu, 8, true}}, "weeks"),
-                       .days = days,
-                       .seed = seed};
-  options.world.settings.mode = Mode::automatic;
-  options.world.settings.look_s = 60;
-  return options;
+  return weeks_of_tests("weeks", 8, days, seed, source_text("data/scenarios/agent.yaml"));
 }
 
 WeeksReport played(WeeksOptions options) {
