@@ -22,13 +22,14 @@ from partita._client import ApiError, Client, NoAnswer
 from partita._functions import (gpus, plan, schedule, schema, simulate, verify, verify_schedule)
 from partita._library import BadInput, Infeasible, PartitaError, version
 from partita._reading import read, write
-from partita.agent_documents import (AgentChange, AgentState, Health, History, Latest, NodeState,
-                                     Receipt, Series, Version)
+from partita.agent_documents import (AgentBatch, AgentBatches, AgentChange, AgentState, Health,
+                                     History, Latest, NodeState, Receipt, Series, Version)
 from partita.documents import (BatchSchedule, Refusal, ServingPlan, ServingReport, Verdict)
 
 __all__ = [
-    "AgentChange", "AgentState", "ApiError", "BadInput", "BatchSchedule", "Client", "Health",
-    "History", "Infeasible", "Latest", "NoAnswer", "NodeState", "PartitaError", "Receipt",
-    "Refusal", "Series", "ServingPlan", "ServingReport", "Verdict", "Version", "gpus", "plan",
-    "read", "schedule", "schema", "simulate", "verify", "verify_schedule", "version", "write",
+    "AgentBatch", "AgentBatches", "AgentChange", "AgentState", "ApiError", "BadInput",
+    "BatchSchedule", "Client", "Health", "History", "Infeasible", "Latest", "NoAnswer",
+    "NodeState", "PartitaError", "Receipt", "Refusal", "Series", "ServingPlan", "ServingReport",
+    "Verdict", "Version", "gpus", "plan", "read", "schedule", "schema", "simulate", "verify",
+    "verify_schedule", "version", "write",
 ]

@@ -13,8 +13,8 @@ from typing import Any, Literal, cast
 
 from partita._library import PartitaError
 from partita._reading import Input
-from partita.agent_documents import (AgentChange, AgentState, Health, History, Latest, NodeState,
-                                     Receipt, Series, Version)
+from partita.agent_documents import (AgentBatch, AgentBatches, AgentChange, AgentState, Health,
+                                     History, Latest, NodeState, Receipt, Series, Version)
 from partita.documents import ServingPlan
 
 Mode = Literal["automatic", "approve", "observe"]
@@ -217,6 +217,20 @@ class Client:
     def submit_tasks(self, tasks: Input) -> Receipt:
         """A batch of tasks for the GPUs that are the batch's."""
         return self._ask("POST", "/v1/batch/tasks", _text(tasks, "tasks"), "text/csv")
+
+    # ---- batches ----
+
+    def batches(self) -> AgentBatches:
+        """The batches that are not over, and the newest others; at most 500 of their tasks."""
+        return cast(AgentBatches, self._json("GET", "/v1/batch"))
+
+    def batch(self, number: int) -> AgentBatch:
+        """A batch with its tasks; ApiError 404: not known, or not any more."""
+        return cast(AgentBatch, self._json("GET", f"/v1/batch/{int(number)}"))
+
+    def cancel_batch(self, number: int, why: str = "") -> Receipt:
+        """Stops what runs of a batch; the rest of it never begins. Again: nothing more."""
+        return self._ask("POST", f"/v1/batch/{int(number)}/cancel", _why(why))
 
     # ---- changes ----
 

@@ -455,7 +455,7 @@ class AgentStateBatchTasks(TypedDict):
     # of the task
     name: str
     # how far it is
-    state: Literal["waiting", "running", "done", "failed", "skipped"]
+    state: Literal["waiting", "running", "done", "failed", "skipped", "cancelled"]
     # where it runs
     gpu_uuid: NotRequired[str]
     # of its MIG instance
@@ -483,6 +483,8 @@ class AgentStateBatch(TypedDict):
     ends_ms: NotRequired[int]
     # tasks, or skipped
     failed: NotRequired[int]
+    # tasks
+    cancelled: NotRequired[int]
     # that batches have now, by UUID
     gpus: NotRequired[list[str]]
     # of batches that are not over, and the newest others
@@ -590,6 +592,77 @@ class Change(TypedDict):
     steps: list[dict[str, Any]]
     affected_services: list[dict[str, Any]]
     predicted_s: float
+
+
+class AgentBatchesBatches(TypedDict):
+    # of the batch
+    number: int
+    # how far it is
+    state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
+    # who handed it in
+    user: str
+    # since 1970
+    received_ms: int
+    # since 1970; missing: not
+    ended_ms: NotRequired[int]
+    # as scheduled
+    ends_ms: NotRequired[int]
+    # who; missing: nobody
+    cancelled_by: NotRequired[str]
+    # tasks
+    waiting: int
+    # tasks
+    running: int
+    # tasks
+    done: int
+    # tasks, or skipped
+    failed: int
+    # tasks
+    cancelled: int
+    # that it has now, by UUID
+    gpus: list[str]
+    # of one that is over: those that are still kept
+    tasks: list[AgentStateBatchTasks]
+
+
+class AgentBatches(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["AgentBatches"]
+    # not over, and the newest others; newest first
+    batches: list[AgentBatchesBatches]
+
+
+class AgentBatch(TypedDict):
+    api_version: Literal["partita/v1"]
+    kind: Literal["AgentBatch"]
+    # of the batch
+    number: int
+    # how far it is
+    state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
+    # who handed it in
+    user: str
+    # since 1970
+    received_ms: int
+    # since 1970; missing: not
+    ended_ms: NotRequired[int]
+    # as scheduled
+    ends_ms: NotRequired[int]
+    # who; missing: nobody
+    cancelled_by: NotRequired[str]
+    # tasks
+    waiting: int
+    # tasks
+    running: int
+    # tasks
+    done: int
+    # tasks, or skipped
+    failed: int
+    # tasks
+    cancelled: int
+    # that it has now, by UUID
+    gpus: list[str]
+    # of one that is over: those that are still kept
+    tasks: list[AgentStateBatchTasks]
 
 
 class AgentChange(TypedDict):

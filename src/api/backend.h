@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "control/batch_list.h"
 #include "control/request.h"
 #include "control/snapshot.h"
 #include "history/store/store.h"
@@ -20,6 +21,8 @@ class Backend {
   virtual std::shared_ptr<const control::Snapshot> snapshot() = 0;
   // The text of the services file that is wanted; empty: none yet.
   virtual std::string services() = 0;
+  // Batches, newest first; never null. Cheap.
+  virtual std::shared_ptr<const std::vector<control::BatchInfo>> batches() = 0;
   // Hands a request to the loop; `answer` is called once, from any thread.
   virtual void ask(control::Asked asked, std::function<void(control::Reply)> answer) = 0;
   // What would be planned for those services now; changes nothing, may take seconds. The documents

@@ -44,6 +44,9 @@ enum class CallId : std::uint8_t {
   series,
   latest,
   submit_tasks,
+  batches,
+  batch,
+  cancel_batch,
   events,
 };
 

@@ -7,6 +7,7 @@
 #include "base/error_code.h"
 #include "base/form.h"
 #include "base/json_writer.h"
+#include "control/batch_list.h"
 #include "forms/serving_forms.h"
 
 namespace partita::api {
@@ -325,6 +326,8 @@ std::vector<Component> components() {
       {"ServingPlan", forms::plan_kind().schema()},
       {"NodeState", std::string(kNodeState)},
       {"Change", std::string(kChange)},
+      {"AgentBatches", control::batches_kind().schema()},
+      {"AgentBatch", control::batch_kind().schema()},
       {"AgentChange", std::string(kAgentChange)},
       {"ApiError", schema_form("ApiError", "Why a call was refused", describe_error)},
       {"Health", schema_form("Health", "Whether the agent answers", describe_health)},

@@ -55,6 +55,26 @@ inline control::Snapshot fake_snapshot(int services = 2) {
   return is;
 }
 
+// Numbers 4 (one task runs, one waits) and 3 (cancelled).
+inline std::vector<control::BatchInfo> fake_batches() {
+  std::vector<control::BatchInfo> all(2);
+  all[0] = {.number = 4, .state = control::BatchState::running, .user = "ops"};
+  all[0].received_ms = all[1].received_ms = 1'700'000'000'000;
+  all[0].ends_ms = 1'700'000'600'000;
+  all[0].waiting = all[0].running = 1;
+  all[0].gpus = {"GPU-1"};
+  all[0].tasks = {{.batch = 4, .name = "train", .state = control::BatchTaskState::running},
+                  {.batch = 4, .name = "eval"}};
+  all[1].number = 3;
+  all[1].state = control::BatchState::cancelled;
+  all[1].user = all[1].cancelled_by = "somebody \"else\"";
+  all[1].ended_ms = 1'700'000'100'000;
+  all[1].cancelled = 1;
+  all[1].tasks = {
+      {.batch = 3, .name = "tune", .state = control::BatchTaskState::cancelled, .reason = "why"}};
+  return all;
+}
+
 class FakeAgent final : public Backend {
  public:
   std::shared_ptr<const control::Snapshot> snapshot() override {
@@ -62,6 +82,10 @@ class FakeAgent final : public Backend {
     return snapshot_;
   }
   std::string services() override { return "services: []\n"; }
+  std::shared_ptr<const std::vector<control::BatchInfo>> batches() override {
+    const std::lock_guard lock(mutex_);
+    return std::make_shared<const std::vector<control::BatchInfo>>(batches_);
+  }
   void ask(control::Asked asked, std::function<void(control::Reply)> answer) override {
     {
       const std::lock_guard lock(mutex_);
@@ -111,6 +135,10 @@ class FakeAgent final : public Backend {
     }
     if (changed_) changed_();
   }
+  void set_batches(std::vector<control::BatchInfo> next) {
+    const std::lock_guard lock(mutex_);
+    batches_ = std::move(next);
+  }
   std::vector<control::Asked> asked() {
     const std::lock_guard lock(mutex_);
     return asked_;
@@ -141,6 +169,7 @@ class FakeAgent final : public Backend {
   std::mutex mutex_;
   std::shared_ptr<const control::Snapshot> snapshot_ =
       std::make_shared<const control::Snapshot>(fake_snapshot());
+  std::vector<control::BatchInfo> batches_ = fake_batches();
   std::vector<control::Asked> asked_;
   std::vector<std::function<void(control::Reply)>> waiting_;
   std::vector<history::Event> events_ = {{.id = 1,

@@ -93,6 +93,8 @@ void agent(Exposition& out, const control::Snapshot& is) {
   out.value(is.batch.waiting, {{"state", "waiting"}});
   out.value(is.batch.running, {{"state", "running"}});
   out.value(is.batch.done, {{"state", "done"}});
+  out.value(is.batch.failed, {{"state", "failed"}});
+  out.value(is.batch.cancelled, {{"state", "cancelled"}});
 }
 
 template <class Value>

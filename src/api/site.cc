@@ -171,6 +171,11 @@ Result<control::Request> request_of(const Asking& asking, std::string body) {
       return control::GiveBack{asking.part};
     case CallId::submit_tasks:
       return control::SubmitTasks{std::move(body)};
+    case CallId::cancel_batch: {
+      auto why = parse_why(body);
+      if (!why) return failed(why.error());
+      return control::CancelBatch{number(), std::move(*why)};
+    }
     default:
       return bad_input("", "this call asks nothing of the agent");
   }
@@ -483,6 +488,15 @@ serve::Reply ApiSite::series(const Asking& asking) {
   return reply;
 }
 
+serve::Reply ApiSite::batch(const Asking& asking) {
+  const auto all = backend_.batches();
+  if (asking.call->id == CallId::batches) return json(control::batches_json(*all), asking);
+  const long number = whole(asking.part).value_or(0);
+  const auto found = std::ranges::find(*all, number, &control::BatchInfo::number);
+  if (found != all->end()) return json(control::batch_json(*found), asking);
+  return refusal(404, "batch " + std::to_string(number) + " is not known, or not any more");
+}
+
 std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
   const auto now = backend_.snapshot();
   switch (asking.call->id) {
@@ -520,6 +534,9 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
     case CallId::current_change:
     case CallId::change:
       return change(asking);
+    case CallId::batches:
+    case CallId::batch:
+      return batch(asking);
     case CallId::history:
     case CallId::history_event:
       return events(asking);

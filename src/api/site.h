@@ -95,6 +95,7 @@ class ApiSite final : public serve::Site {
   serve::Reply state(const Asking& asking);
   serve::Reply change(const Asking& asking);
   serve::Reply events(const Asking& asking);
+  serve::Reply batch(const Asking& asking);
   serve::Reply series(const Asking& asking);
   serve::Reply json(std::string text, const Asking& asking, std::string headers = {});
   void keep(const Asking& asking, history::Outcome outcome, const std::string& detail);

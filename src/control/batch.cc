@@ -35,6 +35,8 @@ const char* to_string(BatchTaskState state) {
       return "failed";
     case BatchTaskState::skipped:
       return "skipped";
+    case BatchTaskState::cancelled:
+      return "cancelled";
   }
   return "?";
 }
@@ -50,7 +52,8 @@ std::string batch_key(const BatchKept& batch) {
 void describe_batch_task(Form& f, BatchTask& task) {
   f.whole("batch", task.batch, kBatchNumbers, "its number");
   f.note("name", task.name, "of the task");
-  f.word("state", task.state, {"waiting", "running", "done", "failed", "skipped"}, "how far it is");
+  f.word("state", task.state, {"waiting", "running", "done", "failed", "skipped", "cancelled"},
+         "how far it is");
   f.optional(!task.gpu_uuid.empty()).note("gpu_uuid", task.gpu_uuid, "where it runs");
   f.optional(!task.profile.empty()).note("profile", task.profile, "of its MIG instance");
   f.optional(!task.profile.empty())
@@ -74,6 +77,22 @@ void describe_batch_kept(Form& f, BatchKept& batch) {
   f.list("over", batch.over, describe_batch_task, {.indent = "      "}, "tasks");
   f.integer("barren", batch.barren, kBatchCounts, "runs in a row that brought nothing");
   f.whole("not_before_ms", batch.not_before_ms, kBatchTimes, "of the next run");
+  f.optional(!batch.cancelled_by.empty())
+      .note("cancelled_by", batch.cancelled_by, "who; missing: it goes on");
+  f.optional(batch.cancelled_ms > 0)
+      .whole("cancelled_ms", batch.cancelled_ms, kBatchTimes, "since 1970");
+}
+
+void describe_batch_past(Form& f, BatchPast& batch) {
+  f.whole("number", batch.number, kBatchNumbers, "of the batch");
+  f.note("user", batch.user, "who handed it in");
+  f.whole("received_ms", batch.received_ms, kBatchTimes, "since 1970");
+  f.whole("ended_ms", batch.ended_ms, kBatchTimes, "since 1970");
+  f.integer("done", batch.done, kBatchCounts, "tasks");
+  f.integer("failed", batch.failed, kBatchCounts, "tasks, or skipped");
+  f.integer("cancelled", batch.cancelled, kBatchCounts, "tasks");
+  f.optional(!batch.cancelled_by.empty())
+      .note("cancelled_by", batch.cancelled_by, "who; missing: nobody");
 }
 
 std::string batch_run_json(const BatchRunNow& run) { return write_form(run, describe_run); }

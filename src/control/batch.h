@@ -2,7 +2,7 @@
 // carries one out, and what that tells of it. A batch is carried out in runs: one run is the tasks
 // that are left, on whole GPUs that no service has meanwhile. A run is known by its key, never made
 // twice: who carries it out finds by it what an earlier process left. Values, and their forms.
-// Limits: kMostBatchTasks, kMostBatchText.
+// Limits: kMostBatches, kMostBatchTasks, kMostBatchText.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,19 @@
 
 namespace partita::control {
 
+inline constexpr std::size_t kMostBatches = 200;          // that are not over
 inline constexpr std::size_t kMostBatchTasks = 2'000;     // of a batch
 inline constexpr std::size_t kMostBatchText = 1u << 20U;  // of all batches that are not over
+inline constexpr std::size_t kMostPastBatches = 100;      // that are over, kept
 inline constexpr std::size_t kMostPastTasks = 200;        // kept of batches that are over
 
 enum class BatchTaskState : std::uint8_t {
   waiting,  // with a place and times: as scheduled
   running,
-  done,     // its command ended with status 0
-  failed,   // it ended with another one, or cannot be run
-  skipped,  // a task that it comes after has failed
+  done,       // its command ended with status 0
+  failed,     // it ended with another one, or cannot be run
+  skipped,    // a task that it comes after has failed
+  cancelled,  // its batch was, before it came to its end
 };
 const char* to_string(BatchTaskState state);
 bool is_over(BatchTaskState state);
@@ -51,7 +54,19 @@ struct BatchKept {
   std::vector<BatchTask> over = {};    // tasks
   int barren = 0;                      // runs in a row that brought nothing
   std::int64_t not_before_ms = 0;      // of the next run
+  std::string cancelled_by = {};       // who; empty: it goes on
+  std::int64_t cancelled_ms = 0;       // when
   bool operator==(const BatchKept&) const = default;
+};
+
+// A batch that is over, in short.
+struct BatchPast {
+  long number = 0;
+  std::string user = {};
+  std::int64_t received_ms = 0, ended_ms = 0;
+  int done = 0, failed = 0, cancelled = 0;  // tasks; failed: skipped ones, too
+  std::string cancelled_by = {};            // who; empty: nobody
+  bool operator==(const BatchPast&) const = default;
 };
 
 // ---- what is told to whoever carries batches out ----
@@ -92,6 +107,7 @@ std::string batch_key(const BatchKept& batch);
 
 void describe_batch_task(Form& f, BatchTask& task);
 void describe_batch_kept(Form& f, BatchKept& batch);
+void describe_batch_past(Form& f, BatchPast& batch);
 // The document `kind: AgentBatchRun`; parse_batch_run(batch_run_json(r)) == r.
 std::string batch_run_json(const BatchRunNow& run);
 Result<BatchRunNow> parse_batch_run(const std::string& file, std::string_view text);

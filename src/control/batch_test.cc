@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "control/batch_list.h"
 #include "control/memory.h"
 #include "control/snapshot.h"
 
@@ -95,8 +96,15 @@ TEST(Batch, DocumentsAreReadBack) {
   kept.over = {skipped};
   kept.barren = 1;
   kept.not_before_ms = 9;
+  kept.cancelled_by = "token \"ops\"";
+  kept.cancelled_ms = 8;
   memory.batch = {kept};
-  memory.past_tasks = {done};
+  memory.past_tasks = {done, over_task("z", BatchTaskState::cancelled)};
+  memory.tasks_cancelled = 5;
+  memory.past_batches = {{.number = 2, .user = "root", .received_ms = 1, .ended_ms = 2, .done = 1}};
+  memory.past_batches.push_back(memory.past_batches[0]);
+  memory.past_batches[1].cancelled = 4;
+  memory.past_batches[1].cancelled_by = "root";
   const auto remembered = parse_memory("m.json", memory_json(memory));
   ASSERT_TRUE(remembered) << to_string(remembered.error());
   EXPECT_EQ(*remembered, memory);
@@ -108,6 +116,36 @@ TEST(Batch, DocumentsAreReadBack) {
   const auto shown = parse_snapshot("s.json", snapshot_json(snapshot));
   ASSERT_TRUE(shown) << to_string(shown.error());
   EXPECT_EQ(shown->batch, snapshot.batch);
+}
+
+TEST(Batch, AListHasFewTasksAndOneBatchAllOfThem) {
+  std::vector<BatchInfo> all(3);
+  for (int b = 0; b < 3; ++b) {
+    BatchInfo& one = all[static_cast<std::size_t>(b)];
+    one.number = 9 - b;
+    one.state = b == 0 ? BatchState::cancelling : BatchState::cancelled;
+    one.user = "a;\"\n";
+    one.received_ms = 17;
+    if (b == 0) one.ends_ms = 99;
+    if (b > 0) one.ended_ms = 98;
+    one.cancelled_by = "ops";
+    one.cancelled = 300;
+    one.gpus = {"GPU-1"};
+    for (int t = 0; t < one.cancelled; ++t)
+      one.tasks.push_back(over_task(std::to_string(t), BatchTaskState::cancelled));
+  }
+  const auto list = parse_batches("l.json", batches_json(all));
+  ASSERT_TRUE(list) << to_string(list.error());
+  ASSERT_EQ(list->size(), 3U);
+  EXPECT_EQ((*list)[0], all[0]);
+  EXPECT_EQ((*list)[1].tasks.size(), kMostShownTasks - 300);
+  EXPECT_EQ((*list)[2].tasks.size(), 0U);
+  EXPECT_EQ((*list)[2].cancelled, 300);
+  for (const BatchInfo& one : all) {
+    const auto again = parse_batch("b.json", batch_json(one));
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(*again, one);
+  }
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ Loop& Loop::operator=(Loop&&) noexcept = default;
 Deeds Loop::step(std::int64_t now_ms, const Seen& seen) { return work_->step(now_ms, seen); }
 const Snapshot& Loop::snapshot() const { return work_->snapshot(); }
 const AgentMemory& Loop::memory() const { return work_->memory(); }
+std::shared_ptr<const std::vector<BatchInfo>> Loop::batches() const { return work_->batches(); }
 Result<ChangeNow> Loop::preview(const std::string& text) const { return work_->preview(text); }
 
 Loop::Work::Work(World world, AgentMemory memory, long changes)

@@ -23,6 +23,7 @@
 #include "actuate/workers_state.h"
 #include "base/result.h"
 #include "control/batch.h"
+#include "control/batch_list.h"
 #include "control/memory.h"
 #include "control/power_split.h"
 #include "control/request.h"
@@ -171,6 +172,8 @@ class Loop {
   // As it is after the last step.
   const Snapshot& snapshot() const;
   const AgentMemory& memory() const;
+  // Batches, newest first; never null, never changed.
+  std::shared_ptr<const std::vector<BatchInfo>> batches() const;
 
   // What would be planned for these services with what was seen last, or what this plan would
   // change if it was sent; changes nothing. bad_input with FILE:LINE, infeasible.

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kMostBarrenRuns = 3;
 constexpr double kBarrenPauseS = 30;  // doubles
-constexpr std::size_t kMostShownTasks = 500;
 
 tl::unexpected<Error> refused_now(const std::string& why) {
   return failed({ErrorCode::infeasible, why, ""});
@@ -58,6 +57,9 @@ Reply Loop::Work::submit(const SubmitTasks& request, const std::string& user) {
   if (mode() == Mode::observe)
     return refused_now("the agent only observes: set the mode automatic or approve first");
   if (!node_known_) return refused_now("the node cannot be read now");
+  if (memory_.batch.size() >= kMostBatches)
+    return refused_now(
+        fmt::format("{} batches are not over; hand it in when some are", kMostBatches));
   std::size_t text = request.text.size();
   for (const BatchKept& one : memory_.batch) text += one.text.size();
   if (text > kMostBatchText)
@@ -92,8 +94,13 @@ Reply Loop::Work::submit(const SubmitTasks& request, const std::string& user) {
 const std::vector<BatchNames>& Loop::Work::names_of(const BatchKept& batch) {
   const auto [place, fresh] = names_.try_emplace(batch.number);
   if (!fresh) return place->second;
-  // Its GPUs may be gone meanwhile: then any that the catalogue knows will do for the names.
   auto tasks = tasks_of(batch.text);
+  // Its GPUs may be gone meanwhile: then any that the catalogue knows will do for the names.
+  for (const hw::GpuModel& model : world_.catalogue.gpus) {
+    if (tasks) break;
+    if (auto problem = forms::parse_tasks("tasks", batch.text, {model}, {0}))
+      tasks = std::move(problem->tasks);
+  }
   if (!tasks) {
     names_.erase(place);
     static const std::vector<BatchNames> none;
@@ -101,6 +108,46 @@ const std::vector<BatchNames>& Loop::Work::names_of(const BatchKept& batch) {
   }
   for (plan::Task& one : *tasks) place->second.push_back({one.name, std::move(one.after)});
   return place->second;
+}
+
+// ---- calling back ----
+
+Reply Loop::Work::cancel(const CancelBatch& request, const std::string& user) {
+  const auto found = std::ranges::find(memory_.batch, request.batch, &BatchKept::number);
+  if (found == memory_.batch.end()) {
+    if (request.batch < 1 || request.batch > memory_.batches)
+      return failed({ErrorCode::not_found, fmt::format("there is no batch {}", request.batch), ""});
+    return Receipt{0, fmt::format("batch {} is over, nothing of it runs", request.batch)};
+  }
+  if (!found->cancelled_by.empty())
+    return Receipt{0, fmt::format("batch {} is being stopped already: {} cancelled it",
+                                  request.batch, found->cancelled_by)};
+  found->cancelled_by = user;
+  found->cancelled_ms = now_;
+  const bool runs = !found->gpus.empty();
+  record(history::EventKind::desired,
+         {.user = user,
+          .cause = fmt::format("{} cancelled batch {}", user, request.batch),
+          .detail = request.why});
+  if (!runs) cancel_rest(*found, {});
+  end_batches();
+  return Receipt{0, fmt::format("batch {} is cancelled; {}", request.batch,
+                                runs ? "what runs of it is stopped, then its GPUs are free"
+                                     : "it had no GPU")};
+}
+
+// What has not come to its end never will. `run`: its tasks in the run that is over, if any.
+void Loop::Work::cancel_rest(BatchKept& batch, const std::vector<BatchTask>& run) {
+  for (const BatchNames& name : names_of(batch)) {
+    if (std::ranges::count(batch.over, name.name, &BatchTask::name) > 0) continue;
+    const auto ran = std::ranges::find(run, name.name, &BatchTask::name);
+    BatchTask& task = batch.over.emplace_back(ran == run.end() ? BatchTask{} : *ran);
+    task.batch = batch.number;
+    task.name = name.name;
+    task.state = BatchTaskState::cancelled;
+    if (task.end_ms == 0 || task.end_ms > now_) task.end_ms = now_;
+    task.reason = batch.cancelled_by + " cancelled the batch";
+  }
 }
 
 // ---- what became of runs ----
@@ -118,9 +165,14 @@ void Loop::Work::hear_batches(const Seen& seen) {
            fmt::format("batch {}: {}", found->number, run.error));
     if (run.over && node_known_) end_run(*found, run);
   }
+  end_batches();
+}
+
+void Loop::Work::end_batches() {
   std::erase_if(memory_.batch, [&](const BatchKept& one) {
     const auto& names = names_of(one);
-    if (!one.gpus.empty() || names.empty() || one.over.size() < names.size()) return false;
+    const bool unreadable = names.empty() && one.cancelled_by.empty();
+    if (!one.gpus.empty() || unreadable || one.over.size() < names.size()) return false;
     end_batch(one);
     return true;
   });
@@ -133,8 +185,11 @@ void Loop::Work::end_run(BatchKept& batch, const BatchRunNow& run) {
     const device::GpuState* gpu = state_.find(task.gpu_uuid);
     const OutGpu* out = out_of(task.gpu_uuid);
     const bool unwell = gpu == nullptr || gpu->lost || (out != nullptr && !out->by_person);
-    // What failed on a GPU that broke is tried elsewhere.
-    if (task.state == BatchTaskState::done || (task.state == BatchTaskState::failed && !unwell)) {
+    // What failed on a GPU that broke is tried elsewhere; what failed once its batch was cancelled
+    // was stopped, though an agent that was killed in between cannot tell.
+    const bool stopped = batch.cancelled_ms > 0 && task.end_ms >= batch.cancelled_ms;
+    if (task.state == BatchTaskState::done ||
+        (task.state == BatchTaskState::failed && !unwell && !stopped)) {
       batch.over.push_back(task);
       some = true;
     } else if (why.empty()) {
@@ -153,6 +208,7 @@ void Loop::Work::end_run(BatchKept& batch, const BatchRunNow& run) {
                                                            static_cast<double>(1 << batch.barren));
   const std::vector<std::string> left =
       skip_after_failures(names_of(batch), batch.over, batch.number, now_);
+  if (!batch.cancelled_by.empty()) return cancel_rest(batch, run.tasks);
   if (batch.barren < kMostBarrenRuns) return;
   for (const std::string& name : left) {
     BatchTask& task = batch.over.emplace_back();
@@ -165,24 +221,36 @@ void Loop::Work::end_run(BatchKept& batch, const BatchRunNow& run) {
 }
 
 void Loop::Work::end_batch(const BatchKept& batch) {
-  const auto done = std::ranges::count(batch.over, BatchTaskState::done, &BatchTask::state);
-  const bool all = static_cast<std::size_t>(done) == batch.over.size();
+  BatchPast past{.number = batch.number, .user = batch.user, .received_ms = batch.received_ms};
+  past.ended_ms = now_;
+  past.cancelled_by = batch.cancelled_by;
+  for (const BatchTask& task : batch.over)
+    ++(task.state == BatchTaskState::done        ? past.done
+       : task.state == BatchTaskState::cancelled ? past.cancelled
+                                                 : past.failed);
+  const bool cancelled = !batch.cancelled_by.empty();
+  const bool all = static_cast<std::size_t>(past.done) == batch.over.size();
   record(history::EventKind::notice,
-         {.user = batch.user,
+         {.user = cancelled ? batch.cancelled_by : batch.user,
           .cause = fmt::format("batch {} is over", batch.number),
           .outcome = all ? history::Outcome::succeeded : history::Outcome::failed,
-          .detail = fmt::format("{} of {} tasks are done", done, batch.over.size())});
-  if (!all)
+          .detail = fmt::format("{} of {} tasks are done{}", past.done, batch.over.size(),
+                                cancelled ? ", it was cancelled" : "")});
+  if (past.failed > 0)
     tell(NoticeKind::other, fmt::format("batch:{}", batch.number), "",
-         fmt::format("batch {}: {} of {} tasks did not finish", batch.number,
-                     batch.over.size() - static_cast<std::size_t>(done), batch.over.size()));
-  memory_.tasks_done += done;
-  memory_.tasks_failed += static_cast<long>(batch.over.size()) - done;
+         fmt::format("batch {}: {} of {} tasks did not finish", batch.number, past.failed,
+                     batch.over.size()));
+  memory_.tasks_done += past.done;
+  memory_.tasks_failed += past.failed;
+  memory_.tasks_cancelled += past.cancelled;
+  const auto shorten = [](auto& list, std::size_t most) {
+    if (list.size() > most)
+      list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(most));
+  };
   memory_.past_tasks.insert(memory_.past_tasks.end(), batch.over.begin(), batch.over.end());
-  if (memory_.past_tasks.size() > kMostPastTasks)
-    memory_.past_tasks.erase(
-        memory_.past_tasks.begin(),
-        memory_.past_tasks.end() - static_cast<std::ptrdiff_t>(kMostPastTasks));
+  shorten(memory_.past_tasks, kMostPastTasks);
+  memory_.past_batches.push_back(std::move(past));
+  shorten(memory_.past_batches, kMostPastBatches);
   names_.erase(batch.number);
 }
 
@@ -246,6 +314,7 @@ void Loop::Work::lend() {
   const bool may_begin = node_known_ && carries_batches_ && !under_ && mode() != Mode::observe;
   for (BatchKept& batch : memory_.batch) {
     if (!may_begin || !batch.gpus.empty() || now_ < batch.not_before_ms) continue;
+    if (!batch.cancelled_by.empty()) continue;
     const std::size_t tasks = names_of(batch).size();
     if (tasks <= batch.over.size()) continue;
     std::vector<std::string> free;
@@ -279,6 +348,10 @@ void Loop::Work::tell_runs() {
         one.index = gpu->index;
         one.model = gpu->model;
       }
+      if (!batch.cancelled_by.empty()) {
+        one.leave = one.stop = true;
+        continue;
+      }
       one.leave = node_known_ ? wanted_back(uuid) : wanted_back_since_.contains(uuid);
       if (!one.leave) {
         wanted_back_since_.erase(uuid);
@@ -295,31 +368,90 @@ void Loop::Work::tell_runs() {
 
 // ---- what is shown ----
 
-BatchNow Loop::Work::batch_now() {
-  BatchNow now;
-  for (BatchKept& batch : memory_.batch) {
-    now.gpus.insert(now.gpus.end(), batch.gpus.begin(), batch.gpus.end());
-    std::map<std::string, const BatchTask*> known;
-    for (const BatchRunNow& run : runs_)
-      if (!batch.gpus.empty() && run.key == batch_key(batch))
-        for (const BatchTask& task : run.tasks) known[task.name] = &task;
-    for (const BatchTask& task : batch.over) known[task.name] = &task;
-    for (const BatchNames& name : names_of(batch)) {
-      const auto found = known.find(name.name);
-      BatchTask task = found == known.end() ? BatchTask{} : *found->second;
-      task.batch = batch.number;
-      task.name = name.name;
-      if (is_over(task.state))
-        ++(task.state == BatchTaskState::done ? now.done : now.failed);
-      else
-        ++(task.state == BatchTaskState::running ? now.running : now.waiting);
-      if (!is_over(task.state) && task.end_ms > 0)
-        now.ends_ms = std::max(now.ends_ms.value_or(0), task.end_ms);
-      if (now.tasks.size() < kMostShownTasks) now.tasks.push_back(std::move(task));
+BatchInfo Loop::Work::info_of(const BatchKept& batch) {
+  BatchInfo info{.number = batch.number, .user = batch.user, .received_ms = batch.received_ms};
+  info.state = !batch.cancelled_by.empty() ? BatchState::cancelling
+               : batch.gpus.empty()        ? BatchState::waiting
+                                           : BatchState::running;
+  info.cancelled_by = batch.cancelled_by;
+  info.gpus = batch.gpus;
+  std::map<std::string, const BatchTask*> known;
+  for (const BatchRunNow& run : runs_)
+    if (!batch.gpus.empty() && run.key == batch_key(batch))
+      for (const BatchTask& task : run.tasks) known[task.name] = &task;
+  for (const BatchTask& task : batch.over) known[task.name] = &task;
+  for (const BatchNames& name : names_of(batch)) {
+    const auto found = known.find(name.name);
+    BatchTask task = found == known.end() ? BatchTask{} : *found->second;
+    task.batch = batch.number;
+    task.name = name.name;
+    // One that was stopped waits for a place again.
+    if (task.state == BatchTaskState::waiting && task.end_ms > 0 && task.end_ms <= now_)
+      task.gpu_uuid.clear(), task.profile.clear(), task.start = 0, task.begin_ms = task.end_ms = 0;
+    switch (task.state) {
+      case BatchTaskState::waiting:
+        ++info.waiting;
+        break;
+      case BatchTaskState::running:
+        ++info.running;
+        break;
+      case BatchTaskState::done:
+        ++info.done;
+        break;
+      case BatchTaskState::cancelled:
+        ++info.cancelled;
+        break;
+      case BatchTaskState::failed:
+      case BatchTaskState::skipped:
+        ++info.failed;
     }
+    if (!is_over(task.state) && task.end_ms > 0)
+      info.ends_ms = std::max(info.ends_ms.value_or(0), task.end_ms);
+    info.tasks.push_back(std::move(task));
+  }
+  return info;
+}
+
+// Newest first.
+std::vector<BatchInfo> Loop::Work::batch_list() {
+  std::vector<BatchInfo> list;
+  for (const BatchKept& batch : memory_.batch) list.push_back(info_of(batch));
+  for (const BatchPast& batch : memory_.past_batches) {
+    BatchInfo& info = list.emplace_back(BatchInfo{.number = batch.number, .user = batch.user});
+    info.received_ms = batch.received_ms;
+    info.ended_ms = batch.ended_ms;
+    info.cancelled_by = batch.cancelled_by;
+    info.done = batch.done;
+    info.failed = batch.failed;
+    info.cancelled = batch.cancelled;
+    info.state = batch.cancelled > 0 ? BatchState::cancelled
+                 : batch.failed > 0  ? BatchState::failed
+                                     : BatchState::done;
+    for (const BatchTask& task : memory_.past_tasks)
+      if (task.batch == batch.number) info.tasks.push_back(task);
+  }
+  std::ranges::stable_sort(list, std::greater{}, &BatchInfo::number);
+  return list;
+}
+
+BatchNow Loop::Work::batch_now() const {
+  BatchNow now;
+  for (const BatchKept& batch : memory_.batch) {
+    const auto info = std::ranges::find(*batches_, batch.number, &BatchInfo::number);
+    now.gpus.insert(now.gpus.end(), info->gpus.begin(), info->gpus.end());
+    now.waiting += info->waiting;
+    now.running += info->running;
+    now.done += info->done;
+    now.failed += info->failed;
+    now.cancelled += info->cancelled;
+    if (info->ends_ms) now.ends_ms = std::max(now.ends_ms.value_or(0), *info->ends_ms);
+    const auto room = std::min(kMostShownTasks - now.tasks.size(), info->tasks.size());
+    now.tasks.insert(now.tasks.end(), info->tasks.begin(),
+                     info->tasks.begin() + static_cast<std::ptrdiff_t>(room));
   }
   now.done += static_cast<int>(memory_.tasks_done);
   now.failed += static_cast<int>(memory_.tasks_failed);
+  now.cancelled += static_cast<int>(memory_.tasks_cancelled);
   const auto& past = memory_.past_tasks;
   for (auto task = past.rbegin(); task != past.rend() && now.tasks.size() < kMostShownTasks; ++task)
     now.tasks.push_back(*task);

@@ -53,6 +53,7 @@ Reply Loop::Work::answer(const Asked& asked) {
     Reply operator()(const TakeOut& one) const { return work.take_gpu_out(one, user); }
     Reply operator()(const GiveBack& one) const { return work.give_gpu_back(one, user); }
     Reply operator()(const SubmitTasks& one) const { return work.submit(one, user); }
+    Reply operator()(const CancelBatch& one) const { return work.cancel(one, user); }
   };
   return std::visit(Visit{*this, user}, asked.request);
 }

@@ -110,6 +110,8 @@ void Loop::Work::show(const Seen& seen) {
   else
     update(snapshot_.current, std::nullopt);
   update(snapshot_.last, last_);
+  if (std::vector<BatchInfo> now = batch_list(); now != *batches_)
+    batches_ = std::make_shared<const std::vector<BatchInfo>>(std::move(now));
   update(snapshot_.batch, batch_now());
   update(snapshot_.drifts, memory_.drifts);
   update(snapshot_.changes, made_);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,6 +26,7 @@ class Loop::Work {
   Deeds step(std::int64_t now_ms, const Seen& seen);
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
+  std::shared_ptr<const std::vector<BatchInfo>> batches() const { return batches_; }
   Result<ChangeNow> preview(const std::string& text) const;
 
  private:
@@ -61,10 +63,13 @@ class Loop::Work {
   Reply give_gpu_back(const GiveBack& request, const std::string& user);
   // ---- batches (loop_batch.cc)
   Reply submit(const SubmitTasks& request, const std::string& user);
+  Reply cancel(const CancelBatch& request, const std::string& user);
   Result<std::vector<plan::Task>> tasks_of(const std::string& text) const;
   const std::vector<BatchNames>& names_of(const BatchKept& batch);
   void hear_batches(const Seen& seen);
   void end_run(BatchKept& batch, const BatchRunNow& run);
+  void cancel_rest(BatchKept& batch, const std::vector<BatchTask>& run);
+  void end_batches();
   void end_batch(const BatchKept& batch);
   bool is_lent(const std::string& uuid) const;
   bool may_be_lent(const std::string& uuid) const;
@@ -75,7 +80,9 @@ class Loop::Work {
                              const plan::Judged<plan::ServingPlan>& plan) const;
   void lend();
   void tell_runs();
-  BatchNow batch_now();
+  BatchInfo info_of(const BatchKept& batch);
+  std::vector<BatchInfo> batch_list();
+  BatchNow batch_now() const;
   // ---- power (loop_power.cc)
   void hear_power(const Seen& seen);
   void cap_power(const Seen& seen);
@@ -194,6 +201,8 @@ class Loop::Work {
   std::int64_t power_retry_ms_ = 0;
   bool carries_batches_ = false;
   std::vector<BatchRunNow> runs_;                          // as they were told last
+  std::shared_ptr<const std::vector<BatchInfo>> batches_ =
+      std::make_shared<const std::vector<BatchInfo>>();
   std::map<long, std::vector<BatchNames>> names_;          // of the batches that are not over
   std::map<std::string, std::int64_t> wanted_back_since_;  // lent GPUs, by UUID
   std::int64_t quiet_until_ms_ = 0;  // a person said no: nothing is proposed before

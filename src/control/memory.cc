@@ -119,11 +119,15 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.optional(m.batches > 0).whole("tasks_done", m.tasks_done, kMemoryNumbers, "of batches over");
   f.optional(m.batches > 0)
       .whole("tasks_failed", m.tasks_failed, kMemoryNumbers, "of batches over, or skipped");
+  f.optional(m.tasks_cancelled > 0)
+      .whole("tasks_cancelled", m.tasks_cancelled, kMemoryNumbers, "of batches over");
   f.optional(!m.batch.empty())
       .list("batch", m.batch, describe_batch_kept, {.indent = "    "}, "that are not over");
   f.optional(!m.past_tasks.empty())
       .list("past_tasks", m.past_tasks, describe_batch_task, {.indent = "    "},
             "of batches that are over, newest last");
+  f.optional(!m.past_batches.empty())
+      .list("past_batches", m.past_batches, describe_batch_past, {.indent = "    "}, "newest last");
 }
 
 }  // namespace

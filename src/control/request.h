@@ -44,8 +44,12 @@ struct GiveBack {  // a GPU that was taken out, by a person or by its health
 struct SubmitTasks {  // a batch for the GPUs that are the batch's (policy)
   std::string text;   // a tasks file, as `partita batch schedule` takes it
 };
+struct CancelBatch {  // what runs of it is stopped, the rest never begins, its GPUs are free again
+  long batch = 0;
+  std::string why;
+};
 using Request = std::variant<SetServices, Approve, Reject, Rollback, Replan, SetMode, TakeOut,
-                             GiveBack, SubmitTasks, SetPlan>;
+                             GiveBack, SubmitTasks, SetPlan, CancelBatch>;
 
 struct Asked {
   Request request;

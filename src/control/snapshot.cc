@@ -68,6 +68,7 @@ void describe_batch(Form& f, BatchNow& batch) {
   if (f.reading() && f.reading()->has("ends_ms")) batch.ends_ms = ends;
   f.optional(batch.failed > 0)
       .integer("failed", batch.failed, kSnapshotCounts, "tasks, or skipped");
+  f.optional(batch.cancelled > 0).integer("cancelled", batch.cancelled, kSnapshotCounts, "tasks");
   f.optional(!batch.gpus.empty()).notes("gpus", batch.gpus, {}, "that batches have now, by UUID");
   f.optional(!batch.tasks.empty())
       .list("tasks", batch.tasks, describe_batch_task, {.indent = "    "},

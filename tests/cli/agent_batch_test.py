@@ -141,6 +141,53 @@ class AgentBatchTest(harness.CliTest):
         agent.send_signal(signal.SIGTERM)
         self.assertEqual(agent.wait(60), 0)
 
+    def test_a_batch_is_cancelled_though_the_agent_is_killed(self):
+        agent = self.start()
+        self.wait_for(self.converged)
+        before = self.instances(0)
+        # One that notes when it is asked to end; the last one can only begin after it.
+        log = self.path("tasks.log")
+        stay = f"trap 'echo asked stay >> {log}; exit 0' TERM; echo begin stay >> {log}; " \
+               "sleep 300 & wait"
+        self.write("tasks.csv", "task,time_s_1g,command,after\n"
+                   f'stay,300,"{stay}",\n'
+                   f"next,1,echo begin next >> {log},stay\n")
+        self.ok(*self.server, "batch", "run", "--tasks", "tasks.csv")
+        self.write("more.csv", f"task,time_s_1g,command\nmore,1,echo begin more >> {log}\n")
+        self.ok(*self.server, "batch", "run", "--tasks", "more.csv")  # waits: the GPU is taken
+        self.wait_for(lambda: self.said()["begin stay"] == 1)
+        shown = self.ok(*self.server, "batch", "list")
+        self.assertRegex(shown, r"(?m)^ *1 +running ")
+        self.assertRegex(shown, r"(?m)^ *2 +waiting ")
+        self.assertIn("batch 2 is cancelled", self.ok(*self.server, "batch", "cancel", "2"))
+        told = self.ok(*self.server, "batch", "cancel", "1", "--why", "wrong data")
+        self.assertIn("batch 1 is cancelled", told)
+        agent.send_signal(signal.SIGKILL)
+        agent.wait()
+        agent = self.start()
+        batch = lambda number: self.json(*self.server, "batch", "show", number)
+        self.wait_for(lambda: self.state() and batch("1")["state"] == "cancelled")
+        self.assertEqual(self.said(), collections.Counter(["begin stay", "asked stay"]))
+        states = {task["name"]: task["state"] for task in batch("1")["tasks"]}
+        self.assertEqual(states, {"stay": "cancelled", "next": "cancelled"})
+        self.assertEqual([task["state"] for task in batch("2")["tasks"]], ["cancelled"])
+        self.assertEqual((batch("1")["gpus"], self.instances(1)), ([], []))
+        self.assertEqual(self.instances(0), before)
+        for again in ("1", "2"):  # nothing more
+            self.assertIn("is over", self.ok(*self.server, "batch", "cancel", again))
+        done = self.run_partita(*self.server, "batch", "cancel", "3")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("no batch 3", done.stderr.decode())
+        # The GPU is there for the next one, and who cancelled is kept.
+        self.ok(*self.server, "batch", "run", "--tasks", "more.csv")
+        self.wait_for(lambda: batch("3")["state"] == "done")
+        self.assertEqual(self.said()["begin more"], 1)
+        causes = [event["cause"] for event in
+                  self.json(*self.server, "history", "--kind", "access")["events"]]
+        self.assertIn("POST /v1/batch/1/cancel", causes)
+        agent.send_signal(signal.SIGTERM)
+        self.assertEqual(agent.wait(60), 0)
+
     def test_what_cannot_be_is_refused(self):
         agent = self.start()
         self.wait_for(self.converged)

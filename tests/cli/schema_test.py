@@ -186,9 +186,11 @@ class SchemaTest(harness.CliTest):
         text = harness.source_text("docs/formats.md").split("\n## Gateway state\n", 1)[1]
         documents["GatewayState"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
         # What is given by the agent's API and told to webhooks, as the manual shows it.
-        for kind in ("History", "Series", "Notice"):
+        for kind in ("History", "Series", "Notice", "AgentBatches"):
             text = harness.source_text("docs/formats.md").split(f"\n## {kind}\n", 1)[1]
             documents[kind] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
+        documents["AgentBatch"] = [{"api_version": "partita/v1", "kind": "AgentBatch", **one}
+                                   for one in documents["AgentBatches"][0]["batches"]]
         self.write("other.yaml", harness.SERVICES.replace("120", "121"))
         documents["Difference"] = [self.json("diff", "services.yaml", "other.yaml", status=1)]
         self.write_services("name: a, model: large, rate_rps: 9000, slo_ms: 500")

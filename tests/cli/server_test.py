@@ -169,6 +169,37 @@ class ServerTest(harness.CliTest):
         for more in ((), ("schedule.json",), ("--tasks", "tasks.csv", "--retries", "2")):
             self.assertEqual(self.run_partita(*self.there, "batch", "run", *more).returncode, 2)
 
+    def test_batches_are_shown_and_cancelled(self):
+        tasks = [{"batch": 4, "name": "train", "state": "running", "gpu_uuid": "GPU-1",
+                  "profile": "3g.40gb", "start": 4, "begin_ms": 1_700_000_000_000}]
+        batch = {"number": 4, "state": "cancelling", "user": "root",
+                 "received_ms": 1_700_000_000_000, "cancelled_by": "ops", "waiting": 2,
+                 "running": 1, "done": 0, "failed": 0, "cancelled": 0, "gpus": ["GPU-1"],
+                 "tasks": tasks}
+        Agent.documents["GET", "/v1/batch"] = json.dumps(
+            {"api_version": "partita/v1", "kind": "AgentBatches", "batches": [batch]})
+        Agent.documents["GET", "/v1/batch/4"] = json.dumps(
+            {"api_version": "partita/v1", "kind": "AgentBatch", **batch})
+        Agent.documents["POST", "/v1/batch/4/cancel"] = RECEIPT
+        shown = self.ok(*self.there, "batch", "list")
+        self.assertRegex(shown, r"(?m)^ *4  cancelling +root .* 2 +1 +0 +0 +0 +cancelled by ops$")
+        self.assertEqual(self.json(*self.there, "batch", "list")["batches"], [batch])
+        self.assertRegex(self.ok(*self.there, "batch", "show", "4"),
+                         r"(?m)^ *4 +train +running +GPU-1 +3g.40gb@4 ")
+        self.assertEqual(self.json(*self.there, "batch", "show", "4")["tasks"], tasks)
+        self.assertEqual(self.ok(*self.there, "batch", "cancel", "4", "--why", "no data"),
+                         "the agent plans (change 7)\n")
+        self.assertEqual(Agent.seen[-1], ("POST", "/v1/batch/4/cancel", '{"why": "no data"}'))
+        for words in (("list",), ("show", "4"), ("cancel", "4")):  # no agent is asked
+            self.assertEqual(self.run_partita("batch", *words).returncode, 2)
+        for words in (("show", "x"), ("cancel", "0"), ("cancel",)):
+            seen = len(Agent.seen)
+            self.assertEqual(self.run_partita(*self.there, "batch", *words).returncode, 2)
+            self.assertEqual(len(Agent.seen), seen)
+        Agent.documents["GET", "/v1/batch"] = json.dumps(
+            {"api_version": "partita/v1", "kind": "AgentBatches", "batches": []})
+        self.assertIn("no batch", self.ok(*self.there, "batch", "list"))
+
     def test_differences(self):
         self.assertIn("no difference", self.ok(*self.there, "diff", "now", "now"))
         Agent.documents["GET", "/v1/history?change=7&most=1000"] = json.dumps(

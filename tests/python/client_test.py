@@ -247,6 +247,12 @@ class LiveTest(unittest.TestCase):
         self.refused(404, "not_found", client.take_out, "GPU-none")
         self.refused(400, "bad_input", client.submit_tasks, TASKS.replace(",true", ","))
         self.assertEqual(client.submit_tasks(TASKS)["kind"], "Receipt")
+        number = client.batches()["batches"][0]["number"]
+        self.assertEqual(client.batch(number)["number"], number)
+        for _ in range(2):  # once more is once
+            self.assertIn(f"batch {number} ", client.cancel_batch(number, "a mistake")["sentence"])
+        self.refused(404, "not_found", client.cancel_batch, number + 1)
+        self.refused(404, "not_found", client.batch, number + 1)
         self.refused(409, "infeasible", client.give_back, uuid)
 
     def test_a_rollback_without_a_past_or_with_one(self):

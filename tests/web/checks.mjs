@@ -300,7 +300,8 @@ test("the batch over time: every task with its times, its end and its trouble", 
   }
   assert.match(await words(it.page, "#view-batch"), /No place yet: publish/);
   assert.match(await words(it.page, "#view-batch"), /tokenise: failed, its command ended with/);
-  assert.match(await words(it.page, "#view-batch .facts >> nth=0"), /1 failed/);
+  assert.match(await words(it.page, "#view-batch"), /sweep: cancelled, ops cancelled the batch/);
+  assert.match(await words(it.page, "#view-batch .facts >> nth=0"), /1 failed.*1 cancelled/);
   assert.equal(gpus.length, 3);
   // Who takes the watts: the services' own, and what is left of the boards' is nobody's.
   const rows = await it.page

@@ -252,12 +252,22 @@ function tasks(state, now) {
     end_ms: begin + 1300000,
     reason: "its command ended with status 3",
   });
+  list.push({
+    ...one,
+    batch: 3,
+    name: "sweep",
+    state: "cancelled",
+    begin_ms: begin + 1300000,
+    end_ms: begin + 1350000,
+    reason: "ops cancelled the batch",
+  });
   list.push({ batch: 4, name: "publish", state: "waiting" });
   return {
     waiting: 2,
     running: 3,
     done: 4,
     failed: 1,
+    cancelled: 1,
     ends_ms: Date.now() + 5400000,
     gpus: [...new Set(list.map((task) => task.gpu_uuid).filter(Boolean))],
     tasks: list,

@@ -20,7 +20,7 @@ import { timeTicks } from "./chart.js";
 const MOST_ASKED = 50; // services whose joules are read, those of the most watts
 const PAST_MS = 6 * 3600000; // tasks that were over before do not stretch the chart
 const MOST_NAMED = 12; // tasks without a place that are named
-const isOver = (task) => ["done", "failed", "skipped"].includes(task.state);
+const isOver = (task) => ['done', 'failed', 'skipped', 'cancelled'].includes(task.state);
 const laneOf = (task) =>
   `${task.gpu_uuid ?? task.gpu ?? "?"} ${task.profile ?? ""} ${task.start ?? ""}`;
 
@@ -53,14 +53,15 @@ export function makeBatch(parent) {
         !(open && isOver(one) && one.end_ms < model.time - PAST_MS),
     );
     const names = new Map(model.gpus.map((gpu) => [gpu.key, `GPU ${gpu.index}`]));
-    const all =
-      (batch.waiting ?? 0) + (batch.running ?? 0) + (batch.done ?? 0) + (batch.failed ?? 0);
+    const all = (batch.waiting ?? 0) + (batch.running ?? 0) + (batch.done ?? 0) +
+        (batch.failed ?? 0) + (batch.cancelled ?? 0);
     const facts = [
       `${num(batch.running ?? 0, 0)} running`,
       `${num(batch.waiting ?? 0, 0)} waiting`,
       `${num(batch.done ?? 0, 0)} done`,
     ];
     if (batch.failed) facts.push(`${num(batch.failed, 0)} failed`);
+    if (batch.cancelled) facts.push(`${num(batch.cancelled, 0)} cancelled`);
     if (batch.ends_ms) facts.push(`ends ${clock(batch.ends_ms, true)}`);
     if (batch.gpus?.length)
       facts.push(`on ${batch.gpus.map((one) => names.get(one) ?? one).join(", ")}`);

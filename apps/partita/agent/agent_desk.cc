@@ -19,13 +19,15 @@ std::vector<history::Event> AgentDesk::take_events() {
   return std::exchange(events_, {});
 }
 
-void AgentDesk::publish(const control::Snapshot& snapshot, const std::string& services) {
+void AgentDesk::publish(const control::Loop& loop) {
+  const control::Snapshot& snapshot = loop.snapshot();
   std::function<void()> changed;
   {
     const std::lock_guard held(lock_);
     const bool newer = snapshot.version != snapshot_->version;
     snapshot_ = std::make_shared<const control::Snapshot>(snapshot);
-    services_ = services;
+    services_ = loop.memory().services;
+    batches_ = loop.batches();
     if (newer) changed = changed_;
   }
   if (changed) changed();
@@ -39,6 +41,11 @@ std::shared_ptr<const control::Snapshot> AgentDesk::snapshot() {
 std::string AgentDesk::services() {
   const std::lock_guard held(lock_);
   return services_;
+}
+
+std::shared_ptr<const std::vector<control::BatchInfo>> AgentDesk::batches() {
+  const std::lock_guard held(lock_);
+  return batches_;
 }
 
 void AgentDesk::ask(control::Asked asked, std::function<void(control::Reply)> answer) {

@@ -25,11 +25,12 @@ class AgentDesk final : public api::Backend {
   std::vector<control::Inquiry> take_inquiries();
   std::vector<std::function<void(control::Agent&)>> take_errands();
   std::vector<history::Event> take_events();
-  void publish(const control::Snapshot& snapshot, const std::string& services);
+  void publish(const control::Loop& loop);
 
   // ---- the API's side
   std::shared_ptr<const control::Snapshot> snapshot() override;
   std::string services() override;
+  std::shared_ptr<const std::vector<control::BatchInfo>> batches() override;
   void ask(control::Asked asked, std::function<void(control::Reply)> answer) override;
   void preview(std::string services_text,
                std::function<void(Result<control::ChangeNow>)> answer) override;
@@ -48,6 +49,8 @@ class AgentDesk final : public api::Backend {
   std::mutex lock_;
   std::shared_ptr<const control::Snapshot> snapshot_ = std::make_shared<control::Snapshot>();
   std::string services_;
+  std::shared_ptr<const std::vector<control::BatchInfo>> batches_ =
+      std::make_shared<std::vector<control::BatchInfo>>();
   std::vector<control::Inquiry> inquiries_;
   std::vector<std::function<void(control::Agent&)>> errands_;
   std::vector<history::Event> events_;

@@ -147,7 +147,7 @@ class LiveRun {
   Result<std::unique_ptr<AgentNotices>> read_notices();
   void take_notices(std::unique_ptr<AgentNotices> now);
   control::AgentDoors doors();
-  void publish(const control::Snapshot& now, const control::AgentMemory& memory);
+  void publish(const control::Loop& loop);
   void keep_events();
   void reread();
   void keep_hook(history::Event event);
@@ -211,9 +211,7 @@ control::AgentDoors LiveRun::doors() {
     say("notice: " + notice.sentence);
     if (notices_) notices_->tell(notice, agent_ ? agent_->snapshot().node : "", wall_ms());
   };
-  doors.publish = [this](const control::Snapshot& now, const control::AgentMemory& memory) {
-    publish(now, memory);
-  };
+  doors.publish = [this](const control::Loop& loop) { publish(loop); };
   doors.say = [this](const std::string& sentence) { say(sentence); };
   doors.hook = [this](const std::string& name, const std::string& phase, long change) {
     return hooks_.run(node_.file.hooks, name, phase, change);
@@ -228,11 +226,12 @@ control::AgentDoors LiveRun::doors() {
   return doors;
 }
 
-void LiveRun::publish(const control::Snapshot& now, const control::AgentMemory& memory) {
-  desk_.publish(now, memory.services);
+void LiveRun::publish(const control::Loop& loop) {
+  desk_.publish(loop);
   keep_events();
   // What repeats itself from look to look is said once.
-  const std::string doing = now.doing.substr(0, now.doing.find(';'));
+  const std::string& doing_now = loop.snapshot().doing;
+  const std::string doing = doing_now.substr(0, doing_now.find(';'));
   if (doing != said_ && !doing.empty()) say(doing);
   said_ = doing;
 }

@@ -134,9 +134,7 @@ void Onlooker::add_doors(control::AgentDoors& doors) {
     if (auto kept = store_->append(event); !kept) return failed(kept.error());
     return counted(event);
   };
-  doors.publish = [this](const control::Snapshot& now, const control::AgentMemory& memory) {
-    desk_.publish(now, memory.services);
-  };
+  doors.publish = [this](const control::Loop& loop) { desk_.publish(loop); };
 }
 
 bool Onlooker::keep_pace(Context& context, double pace_s) {

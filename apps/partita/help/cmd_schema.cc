@@ -37,6 +37,8 @@ std::vector<DocumentKind> all_kinds() {
   kinds.push_back(actuate::gateway_kind());
   kinds.push_back(serve::load_report_kind());
   kinds.push_back(control::snapshot_kind());
+  kinds.push_back(control::batches_kind());
+  kinds.push_back(control::batch_kind());
   kinds.push_back(control::memory_kind());
   kinds.push_back(control::settings_kind());
   kinds.push_back(control::weeks_kind());

@@ -84,7 +84,13 @@ Result<Exit> remote_apply(const Remote& remote);
 Result<Exit> remote_verify(const Remote& remote);
 Result<Exit> remote_rollback(const Remote& remote);
 Result<Exit> remote_drain(const Remote& remote);
+std::string why_json(const std::string& why);  // a body Why; empty: none
+// Batches: server_batch.cc.
+std::string batch_text(const control::BatchNow& batch);
 Result<Exit> remote_batch_run(const Remote& remote);
+Result<Exit> remote_batch_list(const Remote& remote);
+Result<Exit> remote_batch_show(const Remote& remote);
+Result<Exit> remote_batch_cancel(const Remote& remote);
 // What was: server_past.cc.
 Result<Exit> remote_history(const Remote& remote);
 Result<Exit> remote_explain(const Remote& remote);

@@ -36,11 +36,21 @@ struct RemoteCommand {
   std::string_view name;
   Result<Exit> (*run)(const Remote&);
 };
-constexpr RemoteCommand kRemote[] = {
-    {"status", remote_status}, {"top", remote_top},         {"plan", remote_plan},
-    {"verify", remote_verify}, {"apply", remote_apply},     {"rollback", remote_rollback},
-    {"drain", remote_drain},   {"history", remote_history}, {"explain", remote_explain},
-    {"diff", remote_diff},     {"agent", remote_agent},     {"batch run", remote_batch_run}};
+constexpr RemoteCommand kRemote[] = {{"status", remote_status},
+                                     {"top", remote_top},
+                                     {"plan", remote_plan},
+                                     {"verify", remote_verify},
+                                     {"apply", remote_apply},
+                                     {"rollback", remote_rollback},
+                                     {"drain", remote_drain},
+                                     {"history", remote_history},
+                                     {"explain", remote_explain},
+                                     {"diff", remote_diff},
+                                     {"agent", remote_agent},
+                                     {"batch run", remote_batch_run},
+                                     {"batch list", remote_batch_list},
+                                     {"batch show", remote_batch_show},
+                                     {"batch cancel", remote_batch_cancel}};
 
 // What an agent is told by the command that shows it.
 struct AgentTold {

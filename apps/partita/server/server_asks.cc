@@ -124,11 +124,11 @@ Result<std::string> gpu_of(const Remote& remote, const char* flag, const std::st
                                      word));
 }
 
+}  // namespace
+
 std::string why_json(const std::string& why) {
   return why.empty() ? std::string() : JsonWriter().raw(R"({"why": )").string(why).raw("}").take();
 }
-
-}  // namespace
 
 // The one thing that the agent is told.
 Result<Exit> remote_told(const Remote& remote) {
@@ -170,24 +170,6 @@ Result<Exit> remote_drain(const Remote& remote) {
     if (const auto done = remote.ask(CallId::take_out, uuid, why_json("partita drain")); !done)
       return done;
   return Exit::done;
-}
-
-// A batch beside the agent's services. How it is carried out is the agent's policy.
-Result<Exit> remote_batch_run(const Remote& remote) {
-  if (!remote.said.positionals().empty())
-    return bad_input("SCHEDULE", "an agent schedules tasks itself: hand in --tasks FILE alone");
-  for (const char* flag :
-       {"--scheduler", "--seed", "--budget", "--gpu", "--command", "--retries", "--timeout",
-        "--grace", "--patience", "--keep", "--simulate", "--resume", "--state-dir", "--log-dir"})
-    if (remote.said.given(flag))
-      return bad_input(flag,
-                       "not with --server: policy.batch of the agent's settings says how "
-                       "batches are carried out, and each task has its own command");
-  const std::string file = remote.said.text("--tasks");
-  if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
-  const auto text = remote.context.files.read(file);
-  if (!text) return failed(text.error());
-  return remote.ask(CallId::submit_tasks, "", *text);
 }
 
 }  // namespace partita::cli

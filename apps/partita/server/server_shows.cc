@@ -58,21 +58,6 @@ std::string services_table(const control::Snapshot& state) {
   return to_string(table);
 }
 
-// The tasks of batches that are not over; the rest in numbers.
-std::string batch_text(const control::BatchNow& batch) {
-  if (batch.waiting + batch.running + batch.done + batch.failed == 0) return {};
-  std::string text = fmt::format("batches: {} tasks wait, {} run, {} are done, {} failed\n",
-                                 batch.waiting, batch.running, batch.done, batch.failed);
-  Table table{{"BATCH", "TASK", "STATE", "GPU", "INSTANCE", "BEGIN", "END", ""}, {}};
-  for (const control::BatchTask& one : batch.tasks)
-    table.rows.push_back({std::to_string(one.batch), one.name, control::to_string(one.state),
-                          one.gpu_uuid,
-                          one.profile.empty() ? "" : fmt::format("{}@{}", one.profile, one.start),
-                          one.begin_ms > 0 ? local_time(one.begin_ms) : "",
-                          one.end_ms > 0 ? local_time(one.end_ms) : "", one.reason});
-  return table.rows.empty() ? text : text + to_string(table);
-}
-
 }  // namespace
 
 Result<Exit> Remote::watch(const Picture& picture, long most) const {

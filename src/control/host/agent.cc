@@ -252,11 +252,15 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   CHECK(deeds.replies.size() == asked.size());
   if (!kept)
     for (std::size_t i = 0; i < asked.size(); ++i)
-      if (std::holds_alternative<SubmitTasks>(asked[i].asked.request) && deeds.replies[i])
+      if ((std::holds_alternative<SubmitTasks>(asked[i].asked.request) ||
+           std::holds_alternative<CancelBatch>(asked[i].asked.request)) &&
+          deeds.replies[i])
         deeds.replies[i] = environment_error(
             doors_.state_dir,
-            "the batch was taken, but cannot be written down now: look at the state of the agent "
-            "before you hand it in again");
+            "this was taken, but cannot be written down now: look at the batches of the agent "
+            "before you ask again");
+  // Who was answered sees what came of it.
+  if (doors_.publish) doors_.publish(loop_);
   for (std::size_t i = 0; i < asked.size(); ++i)
     if (asked[i].answer) asked[i].answer(std::move(deeds.replies[i]));
   if (deeds.stop_apply && applying_) applying_->stop = true;
@@ -270,7 +274,6 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
     ended_.push_back({deeds.apply->change,
                       environment_error(doors_.state_dir, "the agent's memory cannot be kept"), 0});
   next_look_ms_ = ended_.empty() ? deeds.next_look_ms : doors_.wall_ms();
-  if (doors_.publish) doors_.publish(loop_.snapshot(), loop_.memory());
 }
 
 std::int64_t Agent::step() {

@@ -51,7 +51,7 @@ struct AgentDoors {
   std::function<Result<void>(const std::vector<history::Measured>&)> measure = {};
   std::function<void(const LoopNotice&)> notify = {};
   std::function<void(const std::vector<BatchDeed>&)> carry_batches = {};
-  std::function<void(const Snapshot&, const AgentMemory&)> publish = {};
+  std::function<void(const Loop&)> publish = {};     // what it shows now
   std::function<void(const std::string&)> say = {};  // a sentence each
   // Runs the hook of that name; `phase` is before or after.
   std::function<Result<void>(const std::string& name, const std::string& phase, long change)> hook =

@@ -257,7 +257,8 @@ BatchRunNow BatchWork::now() const {
     task.state = state_of(run);
     task.reason = run.reason;
     task.attempts = run.attempts;
-    if (run.status == exec::TaskStatus::skipped || run.status == exec::TaskStatus::not_run)
+    const bool not_run = run.status == exec::TaskStatus::not_run;
+    if (run.status == exec::TaskStatus::skipped || (not_run && run.attempts == 0))
       continue;  // it has no place any more
     task.gpu_uuid = deed_.gpus[at(visit.gpu)].uuid;
     task.profile = visit.profile;
@@ -266,8 +267,9 @@ BatchRunNow BatchWork::now() const {
     const bool began = run.status != exec::TaskStatus::pending;
     const Nanos begin = began ? run.begin : std::max(planned.planned.begin, elapsed);
     task.begin_ms = at_ms(begin);
-    task.end_ms = is_over(task.state) ? std::max(at_ms(run.end), task.begin_ms)
-                                      : at_ms(std::max(begin + lasts, began ? elapsed : 0));
+    task.end_ms = is_over(task.state) || not_run
+                      ? std::max(at_ms(run.end), task.begin_ms)
+                      : at_ms(std::max(begin + lasts, began ? elapsed : 0));
   }
   for (const std::string& left : report.left) now.left.push_back(left);
   return now;

@@ -71,8 +71,8 @@ void SimWeeks::begin_agent() {
     if (recorded) recorded(event);
     return {};
   };
-  doors.publish = [this](const Snapshot& now, const AgentMemory&) {
-    if (published) published(now);
+  doors.publish = [this](const Loop& loop) {
+    if (published) published(loop.snapshot());
   };
   doors.say = [this](const std::string& sentence) {
     if (node_->log) node_->log("agent says: " + sentence);
@@ -177,7 +177,7 @@ Result<WeeksReport> SimWeeks::report() {
   report.instances_made = node_->created();
   if (agent_) {
     const BatchNow& batch = agent_->snapshot().batch;
-    report.tasks = batch.waiting + batch.running + batch.done + batch.failed;
+    report.tasks = batch.waiting + batch.running + batch.done + batch.failed + batch.cancelled;
     report.tasks_done = batch.done;
     report.tasks_failed = batch.failed;
   }
