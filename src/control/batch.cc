@@ -19,6 +19,8 @@ void describe_run(Form& f, BatchRunNow& run) {
   f.note("error", run.error, "why it cannot begin or go on");
   f.list("tasks", run.tasks, describe_batch_task, {.indent = "    "}, "of the run");
   f.notes("left", run.left, {.indent = "    "}, "instances that could not be destroyed");
+  f.optional(!run.returned.empty())
+      .notes("returned", run.returned, {.indent = "    "}, "GPUs that it has left, by UUID");
 }
 
 }  // namespace
@@ -74,6 +76,8 @@ void describe_batch_kept(Form& f, BatchKept& batch) {
   f.whole("received_ms", batch.received_ms, kBatchTimes, "since 1970");
   f.whole("run", batch.run, kBatchNumbers, "the last one; 0: none was begun");
   f.notes("gpus", batch.gpus, {.indent = "      "}, "of the run under way, by UUID");
+  f.optional(!batch.returned.empty())
+      .notes("returned", batch.returned, {.indent = "      "}, "those of them that it has left");
   f.list("over", batch.over, describe_batch_task, {.indent = "      "}, "tasks");
   f.integer("barren", batch.barren, kBatchCounts, "runs in a row that brought nothing");
   f.whole("not_before_ms", batch.not_before_ms, kBatchTimes, "of the next run");

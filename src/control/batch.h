@@ -49,13 +49,14 @@ struct BatchKept {
   long number = 0;
   std::string user = {}, text = {};  // a tasks file
   std::int64_t received_ms = 0;
-  long run = 0;                        // number of the last run; 0: none was begun
-  std::vector<std::string> gpus = {};  // UUIDs, of the run that is not over; empty: none is
-  std::vector<BatchTask> over = {};    // tasks
-  int barren = 0;                      // runs in a row that brought nothing
-  std::int64_t not_before_ms = 0;      // of the next run
-  std::string cancelled_by = {};       // who; empty: it goes on
-  std::int64_t cancelled_ms = 0;       // when
+  long run = 0;                            // number of the last run; 0: none was begun
+  std::vector<std::string> gpus = {};      // UUIDs, of the run that is not over; empty: none is
+  std::vector<std::string> returned = {};  // those of them that the run has left for good
+  std::vector<BatchTask> over = {};        // tasks
+  int barren = 0;                          // runs in a row that brought nothing
+  std::int64_t not_before_ms = 0;          // of the next run
+  std::string cancelled_by = {};           // who; empty: it goes on
+  std::int64_t cancelled_ms = 0;           // when
   bool operator==(const BatchKept&) const = default;
 };
 
@@ -96,10 +97,11 @@ struct BatchDeed {
 
 struct BatchRunNow {
   std::string key = {};
-  bool over = false;                   // nothing of it is left on its GPUs
-  std::string error = {};              // why it cannot begin or go on; empty: it does
-  std::vector<BatchTask> tasks = {};   // those not over did not run, or were stopped
-  std::vector<std::string> left = {};  // instances that could not be destroyed, and why
+  bool over = false;                       // nothing of it is left on its GPUs
+  std::string error = {};                  // why it cannot begin or go on; empty: it does
+  std::vector<BatchTask> tasks = {};       // those not over did not run, or were stopped
+  std::vector<std::string> left = {};      // instances that could not be destroyed, and why
+  std::vector<std::string> returned = {};  // GPUs that were wanted back and have nothing of it
   bool operator==(const BatchRunNow&) const = default;
 };
 

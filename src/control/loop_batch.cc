@@ -163,7 +163,12 @@ void Loop::Work::hear_batches(const Seen& seen) {
     if (!run.error.empty())
       tell(NoticeKind::other, "batch:" + run.key, "",
            fmt::format("batch {}: {}", found->number, run.error));
-    if (run.over && node_known_) end_run(*found, run);
+    if (run.over && node_known_) {
+      end_run(*found, run);
+      continue;
+    }
+    for (const std::string& uuid : run.returned)
+      if (has(found->gpus, uuid) && !has(found->returned, uuid)) found->returned.push_back(uuid);
   }
   end_batches();
 }
@@ -198,10 +203,13 @@ void Loop::Work::end_run(BatchKept& batch, const BatchRunNow& run) {
   }
   for (const std::string& left : run.left)
     tell(NoticeKind::other, "left:" + left, "", "a batch could not clear up: " + left);
-  const bool given_back = std::ranges::any_of(
-      batch.gpus, [&](const std::string& uuid) { return wanted_back_since_.contains(uuid); });
+  const bool given_back =
+      !batch.returned.empty() || std::ranges::any_of(batch.gpus, [&](const std::string& uuid) {
+        return wanted_back_since_.contains(uuid);
+      });
   for (const std::string& uuid : batch.gpus) wanted_back_since_.erase(uuid);
   batch.gpus.clear();
+  batch.returned.clear();
   batch.barren = some || given_back ? 0 : batch.barren + 1;
   if (batch.barren > 0)
     batch.not_before_ms = now_ + static_cast<std::int64_t>(1000 * kBarrenPauseS *
@@ -257,8 +265,9 @@ void Loop::Work::end_batch(const BatchKept& batch) {
 // ---- which GPUs ----
 
 bool Loop::Work::is_lent(const std::string& uuid) const {
-  return std::ranges::any_of(memory_.batch,
-                             [&](const BatchKept& one) { return has(one.gpus, uuid); });
+  return std::ranges::any_of(memory_.batch, [&](const BatchKept& one) {
+    return has(one.gpus, uuid) && !has(one.returned, uuid);
+  });
 }
 
 GpuUse Loop::Work::without_lent() const {
@@ -348,7 +357,7 @@ void Loop::Work::tell_runs() {
         one.index = gpu->index;
         one.model = gpu->model;
       }
-      if (!batch.cancelled_by.empty()) {
+      if (!batch.cancelled_by.empty() || has(batch.returned, uuid)) {
         one.leave = one.stop = true;
         continue;
       }
@@ -375,6 +384,7 @@ BatchInfo Loop::Work::info_of(const BatchKept& batch) {
                                            : BatchState::running;
   info.cancelled_by = batch.cancelled_by;
   info.gpus = batch.gpus;
+  std::erase_if(info.gpus, [&](const std::string& uuid) { return has(batch.returned, uuid); });
   std::map<std::string, const BatchTask*> known;
   for (const BatchRunNow& run : runs_)
     if (!batch.gpus.empty() && run.key == batch_key(batch))

@@ -200,7 +200,7 @@ class Loop::Work {
   std::set<std::string> power_denied_;  // UUIDs
   std::int64_t power_retry_ms_ = 0;
   bool carries_batches_ = false;
-  std::vector<BatchRunNow> runs_;                          // as they were told last
+  std::vector<BatchRunNow> runs_;  // as they were told last
   std::shared_ptr<const std::vector<BatchInfo>> batches_ =
       std::make_shared<const std::vector<BatchInfo>>();
   std::map<long, std::vector<BatchNames>> names_;          // of the batches that are not over

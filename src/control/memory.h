@@ -91,11 +91,11 @@ struct AgentMemory {
   std::vector<MadeAt> made;                // within the cooldown
   std::vector<ServiceForecast> forecasts;  // by service
   long drifts = 0, failed_changes = 0;
-  long batches = 0;                       // numbers used so far
+  long batches = 0;                                            // numbers used so far
   long tasks_done = 0, tasks_failed = 0, tasks_cancelled = 0;  // of batches that are over
-  std::vector<BatchKept> batch;           // that are not over, by number
-  std::vector<BatchTask> past_tasks;      // of batches that are over, newest last
-  std::vector<BatchPast> past_batches;    // newest last
+  std::vector<BatchKept> batch;                                // that are not over, by number
+  std::vector<BatchTask> past_tasks;    // of batches that are over, newest last
+  std::vector<BatchPast> past_batches;  // newest last
   bool operator==(const AgentMemory&) const = default;
 };
 

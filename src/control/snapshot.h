@@ -65,9 +65,9 @@ struct ChangeNow {
 struct BatchNow {
   int waiting = 0, running = 0, done = 0, failed = 0;  // failed: skipped ones, too
   int cancelled = 0;
-  std::optional<std::int64_t> ends_ms = {};            // as scheduled
-  std::vector<std::string> gpus = {};                  // UUIDs of those that batches have now
-  std::vector<BatchTask> tasks = {};  // of batches that are not over, then the newest others
+  std::optional<std::int64_t> ends_ms = {};  // as scheduled
+  std::vector<std::string> gpus = {};        // UUIDs of those that batches have now
+  std::vector<BatchTask> tasks = {};         // of batches that are not over, then the newest others
   bool operator==(const BatchNow&) const = default;
 };
 

@@ -272,6 +272,8 @@ BatchRunNow BatchWork::now() const {
                       : at_ms(std::max(begin + lasts, began ? elapsed : 0));
   }
   for (const std::string& left : report.left) now.left.push_back(left);
+  for (std::size_t g = 0; g < deed_.gpus.size(); ++g)
+    if (executor_->has_left(static_cast<int>(g))) now.returned.push_back(deed_.gpus[g].uuid);
   return now;
 }
 

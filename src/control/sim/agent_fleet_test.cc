@@ -193,7 +193,8 @@ void AgentFleet::change_begins(const ChangeNow& change, const Snapshot& now) {
         if (one.service == name && !is_out(now, gpu.index)) after += one.throughput.value;
     const double before = node.ready_rps(floors.size());
     floors.push_back(touched ? std::min(before, after) : 0);
-    guarded.allowed_s.push_back(touched && affected->below.value > 0
+    // A restart in place costs no time of the driver: the change says that it goes below, and why.
+    guarded.allowed_s.push_back(touched && !affected->why_below.empty()
                                     ? affected->below.value +
                                           kSwitchSeconds *
                                               static_cast<double>(change.change.steps.size())

@@ -235,6 +235,10 @@ void SimBatches::carry_on(Run& run) {
   if (!run.steps) open(run);
   if (!run.steps) return;
   run.wake_ns = run.steps->step();
+  std::size_t returned = 0;
+  for (std::size_t g = 0; g < run.deed.gpus.size(); ++g)
+    returned += run.work->executor().has_left(static_cast<int>(g)) ? 1 : 0;
+  if (std::exchange(run.returned, returned) < returned) news_ = true;
   if (!run.work->executor().finished()) return;
   if (auto closed = run.work->close(); !closed && !run.work->over()) {
     run.steps.reset();

@@ -55,6 +55,7 @@ class SimBatches {
     std::unique_ptr<BatchWork> work;
     std::unique_ptr<exec::SteppedRun> steps;
     BatchRunNow now;
+    std::size_t returned = 0;  // GPUs that it has left
     std::optional<std::int64_t> retry_ns = {};
     std::optional<std::int64_t> wake_ns = {};
   };

@@ -403,6 +403,17 @@ void BatchExecutor::handle(const Withdrawn& event) {
   }
 }
 
+bool BatchExecutor::has_left(int gpu) const {
+  if (!withdrawn_.contains(gpu)) return false;
+  if (current_ && script_.visits[at(current_->visit)].gpu == gpu) return false;
+  for (std::size_t v = 0; v < visits_.size(); ++v) {
+    if (script_.visits[v].gpu != gpu) continue;
+    const bool ended = visits_[v].state == Place::gone || visits_[v].state == Place::blocked;
+    if (!ended || visits_[v].at_work > 0) return false;
+  }
+  return true;
+}
+
 void BatchExecutor::handle(const Started& event) {
   TaskNow& state = tasks_[at(event.task)];
   CHECK(std::exchange(state.starting, false));

@@ -111,6 +111,8 @@ class BatchExecutor {
   // When to step at the latest, though nothing happened.
   std::optional<Nanos> next_wake() const;
   const RunReport& report() const { return report_; }
+  // A GPU that was withdrawn, and on which nothing of the run is left or will be again.
+  bool has_left(int gpu) const;
 
  private:
   enum class Place { waiting, alive, stale, busy, gone, blocked };
