@@ -180,9 +180,9 @@ void Loop::Work::decide() {
   doing_ = memory_.proposal ? fmt::format("change {} waits for approval", memory_.proposal->change)
                             : "nothing to do";
   if (memory_.proposal || now_ < quiet_until_ms_) return;
-  const long before = memory_.target->change;
+  fresh_ = false;
   consider();
-  if (memory_.target->change != before) bring_about();
+  if (fresh_) bring_about();
 }
 
 void Loop::Work::replan_because(const std::string& cause) {
@@ -404,6 +404,7 @@ void Loop::Work::rerate(Target target) {
   target.change = memory_.target->change;
   target.cause = memory_.target->cause;
   rerated_ = memory_.target->done || rerated_;
+  fresh_ = true;
   memory_.target = std::move(target);
   judged_.reset();
   judge_says_.clear();
@@ -411,6 +412,7 @@ void Loop::Work::rerate(Target target) {
 
 void Loop::Work::adopt(Target target, const std::string& user, const std::string& sentence) {
   rerated_ = false;
+  fresh_ = true;
   const Difference differs = difference(memory_.target, target);
   const auto touch = [&](std::vector<Touched>& all, const std::vector<std::string>& subjects) {
     for (const std::string& subject : subjects) {

@@ -163,6 +163,7 @@ class Loop::Work {
   };
   std::optional<Under> under_;
   bool rerated_ = false;  // the plan in force was there, and only what it promises is new
+  bool fresh_ = false;  // the target was set at this look
   std::optional<plan::Judged<plan::ServingPlan>> judged_;  // the target, once it was judged again
   std::string judge_says_;                                 // why it was refused
   std::optional<ChangeNow> proposed_, last_;

@@ -158,7 +158,7 @@ Result<void> BatchWork::write_script() const {
   if (!problem) return failed(problem.error());
   const auto chosen = decide::choose_scheduler("batch", kScheduler);
   if (!chosen) return failed(chosen.error());
-  const auto made = decide::make_schedule(*chosen, *problem, {}, {});
+  const auto made = decide::make_schedule(*chosen, *problem, {.budget = doors_.budget}, {});
   if (!made) return failed(made.error());
   if (!made->plan)
     return failed(

@@ -75,10 +75,10 @@ std::string tasks_text(Rng rng) {
   return text;
 }
 
-// Two seeds of three have batches: on a GPU of their own, on those that are idle, or on both.
+// Four seeds of nine have batches: on a GPU of their own, on those that are idle, or on both.
 void add_batches(Rng rng, int gpus, WeeksOptions& options) {
   BatchSettings& policy = options.world.settings.batch;
-  const auto kind = rng.below(6);
+  const auto kind = rng.below(9);
   if (kind >= 4) return;
   policy.idle = kind != 0;
   if (kind < 2) policy.gpus = {gpus};  // beside those that the services are dealt for

@@ -17,6 +17,7 @@ constexpr std::int64_t kNanosInSecond = 1'000'000'000;
 constexpr std::int64_t kStopNs = 2 * kNanosInSecond;    // from being asked to end to the end
 constexpr std::int64_t kRetryNs = 10 * kNanosInSecond;  // after a run could not go on
 constexpr int kStopped = 143;
+constexpr long kSimBudget = 20'000;  // search steps: weeks in seconds, not the best schedules
 
 }  // namespace
 
@@ -177,7 +178,8 @@ BatchDoors SimBatches::doors(Processes& tasks) const {
           node.state_dir,
           node.wall_ms,
           node_.catalogue(),
-          [this](const std::string& run) { return tasks_->attempts(run); }};
+          [this](const std::string& run) { return tasks_->attempts(run); },
+          kSimBudget};
 }
 
 void SimBatches::carry(const std::vector<BatchDeed>& deeds) {

@@ -402,7 +402,14 @@ void SimNode::follow_assignment() {
   for (auto& [device, crew] : crews_) {
     const auto same =
         std::ranges::find(assignment->segments, device, &actuate::AssignedSegment::device);
-    const bool stays = same != assignment->segments.end() && *same == crew.segment;
+    // As the supervisor of workers: what a segment is planned to carry is no reason to restart.
+    const auto work_of = [](actuate::AssignedSegment segment) {
+      segment.throughput_rps = 0;
+      return segment;
+    };
+    const bool stays =
+        same != assignment->segments.end() && work_of(*same) == work_of(crew.segment);
+    if (stays) crew.segment.throughput_rps = same->throughput_rps;
     if (!stays && !crew.leave_ns)
       crew.leave_ns = now_ + static_cast<std::int64_t>((0.5 + 1.5 * rng_.uniform()) * kNs);
   }
