@@ -239,7 +239,7 @@ std::string Executor::too_little(const GatewayState& gateway, const Step& stoppi
   if (told == gateway.services.end()) return {};
   const There& now = there_.at({stopping.place.gpu, stopping.place.start, stopping.place.profile});
   double ready = 0, going = 0;
-  bool all = true;
+  bool all = true, planned = true;
   for (const AssignedSegment& one : book_.assignment.segments) {
     if (one.service != service || !is_there(one.device)) continue;
     const bool goes =
@@ -247,11 +247,15 @@ std::string Executor::too_little(const GatewayState& gateway, const Step& stoppi
     const bool up = ready_on(gateway, one);
     if (up) (goes ? going : ready) += weight_of(one);
     all = all && (up || goes);
+    planned = planned && one.throughput_rps > 0;
   }
+  // The gateway tells one capacity per service, of full batches, which need not be shared as
+  // planned: a large segment may be planned for little. What is planned for those that stay holds.
   const double both = ready + going;
-  const double left = both > 0 ? told->capacity_rps * ready / both : 0;
+  double left = both > 0 ? told->capacity_rps * ready / both : 0;
+  if (planned) left = std::min(left, ready);
   const double needed = options_.min_available * told->rate_rps;
-  if (all || left >= needed) return {};
+  if (all || left >= needed * (1 - 1e-9)) return {};
   return fmt::format("{} to have {:.4g}/s ready without {}; it would have {:.4g}/s", service,
                      needed, to_string(stopping.place), left);
 }
