@@ -107,8 +107,20 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
 void UnitPoisson::extend(std::size_t i) {
   constexpr std::size_t kChunk = 4096;
   double clock = times_.empty() ? 0 : times_.back();
-  for (std::size_t n = (i / kChunk + 1) * kChunk - times_.size(); n > 0; --n)
-    times_.push_back(clock -= std::log(1 - rng_.uniform()));
+  std::size_t n = times_.size();
+  times_.resize((i / kChunk + 1) * kChunk);
+  for (; n < times_.size(); ++n) times_[n] = clock -= std::log(1 - rng_.uniform());
+}
+
+std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
+  constexpr std::size_t kStride = 8;
+  while (true) {
+    // Products of ascending numbers ascend, rounded or not.
+    while (i + kStride <= times_.size() && times_[i + kStride - 1] * gap < limit) i += kStride;
+    while (i < times_.size() && times_[i] * gap < limit) ++i;
+    if (i < times_.size()) return i;
+    extend(i);
+  }
 }
 
 void PoolRun::poisson(Rps rate, UnitPoisson& units) {
@@ -123,12 +135,10 @@ Nanos PoolRun::arrived_by(Nanos now) {
     while (recorded(waiting_) <= now) ++waiting_;
     return recorded(waiting_);
   }
-  const double limit = static_cast<double>(now) + 1;
-  std::size_t i = head_ + waiting_;
-  double next = units_->at(i) * gap_ns_;
-  while (next < limit) next = units_->at(++i) * gap_ns_;
+  const std::size_t i =
+      units_->first_from(head_ + waiting_, gap_ns_, static_cast<double>(now) + 1);
   waiting_ = i - head_;
-  return static_cast<Nanos>(next);
+  return static_cast<Nanos>(units_->at(i) * gap_ns_);
 }
 
 // The i-th request from the oldest that has not started.
@@ -190,6 +200,11 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
       better = better_from(group);
     }
   }
+}
+
+void PoolRun::keep_latencies(long requests) {
+  keep_ = true;
+  while (requests / stride_ >= static_cast<long>(kMostKept)) stride_ *= 2;
 }
 
 // Every stride_-th latency of those of a batch; twice the stride when there are too many.
@@ -321,7 +336,7 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const Poo
   UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
-  run.keep_latencies();
+  run.keep_latencies(test.fewest);
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.percentile = run.percentile(percentile);
   verdict.holds =
@@ -333,7 +348,7 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, PoolArrivals arriva
                     const PoolTest& test, double percentile) {
   PoolRun run(pool, wanted.slo);
   run.arrivals(std::move(arrivals));
-  run.keep_latencies();
+  run.keep_latencies(test.fewest);
   PoolVerdict verdict{decide(run, wanted, test)};
   verdict.percentile = run.percentile(percentile);
   return verdict;

@@ -52,6 +52,8 @@ class UnitPoisson {
     if (i >= times_.size()) extend(i);
     return times_[i];
   }
+  // The first of them from the i-th on that, times `gap`, is not below `limit`.
+  std::size_t first_from(std::size_t i, double gap, double limit);
 
  private:
   void extend(std::size_t i);
@@ -92,7 +94,8 @@ class PoolRun {
 
   // Keeps latencies from now on, evenly thinned out when there are many; their percentile is known
   // then.
-  void keep_latencies() { keep_ = true; }
+  // A run of `requests` or more need not keep those first that it would thin out later.
+  void keep_latencies(long requests = 0);
   Millis percentile(double percent);
 
  private:

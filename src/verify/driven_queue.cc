@@ -73,6 +73,11 @@ class Drive {
 
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
+    // With all processes busy nothing starts before one ends.
+    if (dispatcher_.running() == processes_) {
+      for (; arrival_ < end; draw()) dispatcher_.arrive(arrival_);
+      wake_ = plan::kForever;
+    }
     const Nanos now = now_ = std::min({arrival_, end, wake_});
     if (now == end) {
       dispatcher_.complete(running_.top().second);
@@ -80,7 +85,6 @@ class Drive {
     } else if (now == arrival_) {
       dispatcher_.arrive(now);
       draw();
-      if (dispatcher_.running() == processes_) return;  // a completion comes first
     }
     plan::Dispatcher::Decision decision = dispatcher_.step(now);
     for (; decision.dispatch > 0; decision = dispatcher_.step(now)) {
@@ -88,18 +92,28 @@ class Drive {
       const Nanos done = now + decision.duration;
       served_ += decision.dispatch;
       const std::span<const Nanos> batch = dispatcher_.dispatched();
-      for (const Nanos arrival : batch)
-        if (++seen_ % stride_ == 0) latencies_.push_back(done - arrival);
-      if (latencies_.size() >= kMostKept) thin_out();
+      keep_some(batch, done);
       for (std::size_t i = 0; i < batch.size() && done - batch[i] > slo_; ++i) ++late_;
     }
     wake_ = decision.wake_at;
+  }
+
+  // Every stride_-th request.
+  void keep_some(std::span<const Nanos> batch, Nanos done) {
+    while (next_kept_ < batch.size()) {
+      latencies_.push_back(done - batch[next_kept_]);
+      next_kept_ += stride_;
+    }
+    next_kept_ -= batch.size();
+    if (latencies_.size() >= kMostKept) thin_out();
   }
 
   // Every second of those kept stays.
   void thin_out() {
     std::size_t kept = 0;
     for (std::size_t i = 1; i < latencies_.size(); i += 2) latencies_[kept++] = latencies_[i];
+    // The first of the two that follow is left out as well when the last one stayed.
+    if (latencies_.size() % 2 == 0) next_kept_ += stride_;
     latencies_.resize(kept);
     stride_ *= 2;
   }
@@ -113,7 +127,8 @@ class Drive {
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
   std::vector<Nanos> latencies_;  // of every stride_-th request
-  long seen_ = 0, stride_ = 1, served_ = 0, late_ = 0;
+  std::size_t stride_ = 1, next_kept_ = 0;  // how many requests until one is kept
+  long served_ = 0, late_ = 0;
   int processes_ = 0;
 };
 
