@@ -106,10 +106,12 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
 
 void UnitPoisson::extend(std::size_t i) {
   constexpr std::size_t kChunk = 4096;
+  constexpr std::size_t kUsual = std::size_t{1} << 20;  // memory that is not written costs nothing
+  if (times_.empty()) times_.reserve(kUsual);
   double clock = times_.empty() ? 0 : times_.back();
   std::size_t n = times_.size();
   times_.resize((i / kChunk + 1) * kChunk);
-  for (; n < times_.size(); ++n) times_[n] = clock -= std::log(1 - rng_.uniform());
+  for (; n < times_.size(); ++n) times_[n] = clock += exponentials_.draw(rng_);
 }
 
 std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
@@ -188,8 +190,8 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
   Nanos now = std::max({now_, oldest, idle});
   group = group_at(now);
   Nanos better = better_from(group);
+  Nanos next = arrived_by(now);
   while (true) {
-    const Nanos next = arrived_by(now);
     const std::vector<Nanos>& durations = groups_[group].durations;
     if (waiting_ >= durations.size() || now >= ready_) return now;
     const Nanos slack = std::max<Nanos>(0, slo_ - durations[waiting_ - 1] - margin_);
@@ -199,12 +201,14 @@ Nanos PoolRun::dispatch_time(std::size_t& group) {
       group = group_at(now);
       better = better_from(group);
     }
+    if (now >= next) next = arrived_by(now);
   }
 }
 
 void PoolRun::keep_latencies(long requests) {
   keep_ = true;
   while (requests / stride_ >= static_cast<long>(kMostKept)) stride_ *= 2;
+  latencies_.reserve(kMostKept);
 }
 
 // Every stride_-th latency of those of a batch; twice the stride when there are too many.

@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/exponential.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "profile/workload_profile.h"
@@ -58,6 +59,7 @@ class UnitPoisson {
  private:
   void extend(std::size_t i);
 
+  const Exponentials exponentials_;
   Rng rng_;
   std::vector<double> times_;
 };

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/index.h"
 #include "base/rng.h"
 
 namespace partita::verify {
@@ -33,13 +34,21 @@ constexpr long kLongestMemory = 400'000;
 
 class Drive {
  public:
-  Drive(const DrivenQueue& queue, UnitArrivals& units)
+  // Serves `fewest` requests or more: those are not kept that would be thinned out later.
+  Drive(const DrivenQueue& queue, UnitArrivals& units, long fewest)
       : dispatcher_(queue.policy),
         gap_(plan::is_poisson(queue.arrivals) ? kNanosPerSecond / queue.load.value : 0),
         units_(units),
         arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
-    for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
+    int most_at_once = 0;
+    for (const plan::PoolMember& member : queue.policy.members) {
+      processes_ += member.processes;
+      most_at_once = std::max(most_at_once, member.curve.max_batch());
+    }
+    while (static_cast<std::size_t>(fewest) / stride_ >= kMostKept) stride_ *= 2;
+    next_kept_ = stride_ - 1;
+    latencies_.reserve(kMostKept + at(most_at_once));
     draw();
   }
 
@@ -75,7 +84,9 @@ class Drive {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
     // With all processes busy nothing starts before one ends.
     if (dispatcher_.running() == processes_) {
-      for (; arrival_ < end; draw()) dispatcher_.arrive(arrival_);
+      together_.clear();
+      for (; arrival_ < end; draw()) together_.push_back(arrival_);
+      dispatcher_.arrive(together_);
       wake_ = plan::kForever;
     }
     const Nanos now = now_ = std::min({arrival_, end, wake_});
@@ -126,6 +137,7 @@ class Drive {
   plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
+  std::vector<Nanos> together_;   // arrive while nothing can start
   std::vector<Nanos> latencies_;  // of every stride_-th request
   std::size_t stride_ = 1, next_kept_ = 0;  // how many requests until one is kept
   long served_ = 0, late_ = 0;
@@ -179,9 +191,12 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
 }
 
 void UnitArrivals::draw_until(std::size_t i) {
-  constexpr std::size_t kAtOnce = 1024;
-  for (std::size_t left = i + kAtOnce - times_.size(); left > 0; --left)
-    times_.push_back(clock_ -= std::log(1 - rng_.uniform()));
+  constexpr std::size_t kAtOnce = 4096;
+  constexpr std::size_t kUsual = std::size_t{1} << 20;  // memory that is not written costs nothing
+  if (times_.empty()) times_.reserve(kUsual);
+  std::size_t n = times_.size();
+  times_.resize(i + kAtOnce);
+  for (; n < times_.size(); ++n) times_[n] = clock_ += exponentials_.draw(rng_);
 }
 
 DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
@@ -196,10 +211,10 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
   const bool poisson = plan::is_poisson(queue.arrivals);
   const bool comfortable =
       poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
-  Drive run(queue, units);
   long next = comfortable ? kFewestDriven
                           : std::max(decent(queue, full),
                                      plan::telling_requests(queue.arrivals, queue.load));
+  Drive run(queue, units, next);
   const long most = std::max(kMostDriven, next);
   while (true) {
     run.run(next);

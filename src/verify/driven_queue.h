@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/exponential.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "plan/arrivals.h"
@@ -39,6 +40,7 @@ class UnitArrivals {
  private:
   void draw_until(std::size_t i);
 
+  const Exponentials exponentials_;
   Rng rng_{0x1ead};
   double clock_ = 0;
   std::vector<double> times_;
