@@ -88,8 +88,11 @@ class PoolRun {
   void poisson(Rps rate, UnitPoisson& units);
   void arrivals(PoolArrivals source) { source_ = std::move(source); }
 
-  // All processes are busy until then, as after a hiccup: the requests of that time wait.
-  void stall(Millis until);
+  // All processes are busy for so long from now on, as in a hiccup: the requests of that time wait.
+  void stall(Millis duration);
+  // What would arrive in so long a time from now on is there at once; all others come that much
+  // earlier. Of Poisson arrivals.
+  void rush(Millis duration);
 
   // Dispatches until `requests` more have been served, or more than `most_late` of them were late.
   PoolCount run(long requests, long most_late);
@@ -106,7 +109,11 @@ class PoolRun {
     std::vector<std::int64_t> ends;              // per process; a heap, the earliest first
   };
 
-  std::int64_t arrival(std::size_t i);
+  // The i-th request from the oldest that has not started.
+  std::int64_t arrival(std::size_t i) {
+    return units_ ? static_cast<std::int64_t>(units_->at(head_ + i) * gap_ns_ - rushed_ns_)
+                  : recorded(i);
+  }
   std::int64_t arrived_by(std::int64_t now);
   std::int64_t recorded(std::size_t i);
   std::size_t group_at(std::int64_t now) const;
@@ -119,7 +126,7 @@ class PoolRun {
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
   UnitPoisson* units_ = nullptr;
-  double gap_ns_ = 0;
+  double gap_ns_ = 0, rushed_ns_ = 0;
   PoolArrivals source_;
   std::vector<std::int64_t> times_;  // of the source, from head_ on: waiting or not yet arrived
   std::size_t head_ = 0;             // the oldest request that waits or arrives next
@@ -136,8 +143,8 @@ struct PoolTest {
   long fewest = 20'000;          // requests before a verdict
   long most = 400'000;           // requests after which the count decides
   UnitPoisson* units = nullptr;  // Poisson arrivals to share between tests; null: drawn anew
-  // It must hold again after a stall of one SLO too, in so many requests once the backlog is worked
-  // off. A pool of few processes can have two ways of working, with full and with many small
+  // It must hold again after each of a few stalls and rushes of one SLO too, in so many requests
+  // once the backlog is worked off. A pool of few processes can have two ways of working, with full and with many small
   // batches; from the worse one it would not come back. 0: not asked.
   long after_stall = 0;
 };

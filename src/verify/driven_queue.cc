@@ -80,13 +80,30 @@ class Drive {
     arrival_ = gap_ > 0 ? static_cast<Nanos>(gap_ * units_.at(drawn_++)) : arrivals_.next();
   }
 
+  // All that arrive before that time, which is the end of a batch.
+  void arrive_before(Nanos end) {
+    if (gap_ <= 0) {
+      for (; arrival_ < end; draw()) dispatcher_.arrive(arrival_);
+      return;
+    }
+    if (arrival_ >= end) return;
+    const double gap = gap_;
+    const std::size_t last = units_.first_from(drawn_, gap, static_cast<double>(end));
+    const std::size_t count = last - drawn_ + 1;
+    const double* const times = units_.from(drawn_ - 1);
+    if (together_.size() < count) together_.resize(2 * count);
+    Nanos* const together = together_.data();
+    for (std::size_t i = 0; i < count; ++i) together[i] = static_cast<Nanos>(gap * times[i]);
+    dispatcher_.arrive(std::span<const Nanos>(together, count));
+    drawn_ = last;
+    draw();
+  }
+
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
     // With all processes busy nothing starts before one ends.
     if (dispatcher_.running() == processes_) {
-      together_.clear();
-      for (; arrival_ < end; draw()) together_.push_back(arrival_);
-      dispatcher_.arrive(together_);
+      arrive_before(end);
       wake_ = plan::kForever;
     }
     const Nanos now = now_ = std::min({arrival_, end, wake_});
@@ -188,6 +205,13 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
     sum +=
         1e3 * member.curve.max_batch() * member.processes / member.curve.steps.back().latency.value;
   return Rps{sum};
+}
+
+std::size_t UnitArrivals::first_from(std::size_t i, double gap, double limit) {
+  constexpr std::size_t kAhead = 16;
+  while (gap * at(i + kAhead) < limit) i += kAhead;
+  while (gap * times_[i] < limit) ++i;
+  return i;
 }
 
 void UnitArrivals::draw_until(std::size_t i) {

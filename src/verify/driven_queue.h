@@ -36,6 +36,10 @@ class UnitArrivals {
     if (i >= times_.size()) draw_until(i);
     return times_[i];
   }
+  // The first from the i-th on that, times `gap`, is not before `limit`; from(i): those that were
+  // looked at.
+  std::size_t first_from(std::size_t i, double gap, double limit);
+  const double* from(std::size_t i) const { return times_.data() + i; }
 
  private:
   void draw_until(std::size_t i);
