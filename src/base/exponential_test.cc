@@ -22,8 +22,8 @@ TEST(Exponentials, FollowTheLaw) {
   double farthest = 0;
   for (int i = 0; i < kDraws; ++i) {
     const double law = -std::expm1(-drawn[static_cast<std::size_t>(i)]);
-    farthest = std::max({farthest, std::abs(law - 1.0 * i / kDraws),
-                         std::abs(law - 1.0 * (i + 1) / kDraws)});
+    farthest = std::max(
+        {farthest, std::abs(law - 1.0 * i / kDraws), std::abs(law - 1.0 * (i + 1) / kDraws)});
   }
   EXPECT_LT(farthest, 1.63 / std::sqrt(1.0 * kDraws));
   for (const double far : {5.0, 7.5, 7.9, 9.0}) {

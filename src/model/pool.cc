@@ -22,7 +22,6 @@ constexpr Nanos kMostMargin = 1'000'000;  // as usual_margin() of the dispatcher
 constexpr Nanos kMarginShare = 20;
 constexpr std::size_t kForget = std::size_t{1} << 15;
 constexpr std::size_t kMostKept = 20'000;  // latencies
-constexpr std::uint64_t kSeed = 0x9001;
 
 Nanos nanos(Millis duration) {
   return std::max<Nanos>(1, std::llround(duration.value * kNanosPerMilli));
@@ -59,6 +58,21 @@ Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted) {
     batch += full_rate(one) * kNanosPerMilli / rate * one.curve.max_batch();
   }
   return Rps{kMillisPerSecond * rate * closed_form_share(rate, wanted, longest, batch)};
+}
+
+Millis closed_form_latency(const Pool& pool, double late, Rps rate) {
+  const double most = fluid(pool).value / kMillisPerSecond;
+  double longest = 0, batch = 0;
+  for (const PoolClass& one : pool) {
+    longest = std::max(longest, one.curve.steps.back().latency.value);
+    batch += full_rate(one) * kNanosPerMilli / most * one.curve.max_batch();
+  }
+  double low = 0, high = 60;  // of theta
+  for (int turn = 0; turn < 60; ++turn) {
+    const double theta = (low + high) / 2;
+    (rho_of(theta) * most * kMillisPerSecond > rate.value ? low : high) = theta;
+  }
+  return Millis{longest + (std::log(kTail / late) / high + kBatchShare * batch) / most};
 }
 
 Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch) {
@@ -306,8 +320,8 @@ bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest&
   double batch = 0;
   for (const PoolClass& one : pool) batch = std::max(batch, 1.0 * one.curve.max_batch());
   const double skipped_exactly = kRecovery * backlog / idle;
-  const double telling = std::max(static_cast<double>(test.after_stall),
-                                  kMemories * batch / (idle * idle));
+  const double telling =
+      std::max(static_cast<double>(test.after_stall), kMemories * batch / (idle * idle));
   if (skipped_exactly >= kMostRecovery || telling > kMostRecovery) return true;
   const auto counted = static_cast<long>(telling);
   const auto skipped = static_cast<long>(skipped_exactly);
@@ -326,7 +340,7 @@ bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest&
 
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test, Pace pace) {
   if (!(rate.value > 0) || rate >= fluid(pool)) return !(rate.value > 0);
-  UnitPoisson own(kSeed);
+  UnitPoisson own(kPoolSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
   return decide(run, wanted, test);
@@ -341,7 +355,7 @@ bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const
 PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
                     double percentile, Pace pace) {
   if (!(rate.value > 0) || rate >= fluid(pool)) return {};
-  UnitPoisson own(kSeed);
+  UnitPoisson own(kPoolSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
   run.keep_latencies(test.fewest);
@@ -379,7 +393,7 @@ PoolTest long_test(const Pool& pool, const PoolSlo& wanted, double share, UnitPo
 }  // namespace
 
 Rps pool_capacity(const Pool& pool, const PoolSlo& wanted, const PoolTest& given, Pace pace) {
-  UnitPoisson own(kSeed);
+  UnitPoisson own(kPoolSeed);
   PoolTest test = given;
   if (!test.units) test.units = &own;
   constexpr double kAccuracy = 0.005;

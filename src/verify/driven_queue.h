@@ -45,7 +45,7 @@ class UnitArrivals {
   void draw_until(std::size_t i);
 
   const Exponentials exponentials_;
-  Rng rng_{0x1ead};
+  Rng rng_{0x9497};  // neither lucky nor unlucky: the middle third, by largest surplus
   double clock_ = 0;
   std::vector<double> times_;
 };

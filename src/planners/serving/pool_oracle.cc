@@ -191,9 +191,12 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
       poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
                        : model::examine(pool, wanted, arrivals_of(service, rate),
                                         telling(service, rate, test), service.percentile);
-  // The percentile is of a part of the requests, which may have been unlucky ones.
-  answer = {verdict.holds,
-            verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile, rate};
+  // Of a short run, which may have been lucky. Or unlucky: what holds keeps the SLO.
+  Millis percentile = verdict.percentile;
+  if (guessed == Guess::yes)
+    percentile =
+        std::max(percentile, model::closed_form_latency(pool, wanted.late / kSpentLate, rate));
+  answer = {verdict.holds, verdict.holds ? std::min(percentile, service.slo) : percentile, rate};
   if (poisson(service) && roomy(shape_of(pool), wanted)) {
     const Rps closed = model::closed_form_capacity(pool, wanted) * (1 - kClosedFormError);
     answer.capacity = std::max(answer.capacity, closed);

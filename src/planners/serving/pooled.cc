@@ -412,8 +412,8 @@ class PoolPlanner {
   // Every mode that this pool covers needs more from now on.
   void raise(std::size_t s, const PoolParts& parts) {
     // Another plan for all, just for a few pools, is dear when there are many.
-    const double step = many() ? std::min(kLargestStep, kStep * (1 << std::min(raised_[s]++, 8)))
-                               : kStep;
+    const double step =
+        many() ? std::min(kLargestStep, kStep * (1 << std::min(raised_[s]++, 8))) : kStep;
     for (PointTables& tables : modes_) {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
