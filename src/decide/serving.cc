@@ -2,13 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "base/nearest.h"
 #include "plan/predictions.h"
+#include "planners/serving/finish.h"
 
 namespace partita::decide {
 namespace {
 
 constexpr std::size_t kTellOfJudge = 500;  // services: from there on it takes a second
+constexpr int kMostRoomier = 3;            // plans after the first
+constexpr double kRoom = 0.02;             // of the rate
 
 planners::serving::Options serving_options(const PlanOptions& options) {
   return {options.node_budget, options.watch.cpu_ms, options.watch.progress};
@@ -19,6 +26,47 @@ std::optional<plan::ServingPlan> marked(const plan::ServingProblem& problem,
                                         planners::serving::Outcome& outcome) {
   if (!outcome.plan) return std::nullopt;
   return plan::with_predictions(problem, *std::move(outcome.plan));
+}
+
+// Pools that the planner's arrivals find good enough and the judge's do not are planned for a
+// little more traffic; true when that is all that the judge says.
+bool give_room(plan::ServingProblem& asked, const std::vector<plan::Reason>& violations) {
+  if (asked.rule.kind != plan::SloRule::Kind::pooled) return false;
+  std::map<std::string, std::size_t> services;
+  for (std::size_t s = 0; s < asked.services.size(); ++s) {
+    services.emplace("service " + asked.services[s].name, s);
+    services.emplace("service " + asked.services[s].name + " predicted_latency_ms", s);
+  }
+  std::set<std::size_t> missed;
+  for (const plan::Reason& violation : violations) {
+    const auto service = services.find(violation.subject);
+    const bool in_time = violation.constraint == "slo" || violation.constraint == "service_row";
+    if (!in_time || service == services.end()) return false;
+    missed.insert(service->second);
+  }
+  for (const std::size_t s : missed) {
+    double& headroom = asked.services[s].traffic.headroom;
+    headroom = (1 + headroom) * (1 + kRoom) - 1;
+  }
+  return true;
+}
+
+// A plan for more traffic with the bounds of what was asked.
+plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan plan,
+                          const plan::Objective& bounds, int turn) {
+  plan::Objective& own = plan.objective;
+  own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
+  own.lower_bound_gpcs = std::min(own.gpcs, bounds.lower_bound_gpcs);
+  own.lower_bound_cost = std::min(own.cost, bounds.lower_bound_cost);
+  own.lower_bound_watts = std::min(own.watts, bounds.lower_bound_watts);
+  own.optimal = problem.goal == plan::Goal::energy
+                    ? own.watts <= own.lower_bound_watts
+                    : planners::serving::meets_its_bounds(problem, own);
+  plan.explanation.push_back(fmt::format(
+      "the judge's arrivals found pools too tight that the planner's did not; planned {} with {:g} "
+      "% more room for those",
+      turn == 1 ? "once more" : fmt::format("{} times more", turn), 100 * kRoom));
+  return plan;
 }
 
 }  // namespace
@@ -46,11 +94,24 @@ plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule
 Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
-  planners::serving::Outcome outcome = planner.plan(problem, serving_options(options));
-  if (options.watch.progress && problem.services.size() > kTellOfJudge)
-    options.watch.progress(fmt::format("the judge looks at {} services", problem.services.size()));
-  return make_and_judge(fmt::format("planner '{}' made a plan", planner.name), problem,
-                        marked(problem, outcome), std::move(outcome.refusals));
+  plan::ServingProblem asked = problem;
+  std::optional<plan::Objective> bounds;
+  for (int turn = 0;; ++turn) {
+    planners::serving::Outcome outcome = planner.plan(asked, serving_options(options));
+    std::optional<plan::ServingPlan> plan = marked(problem, outcome);
+    if (!plan) return Made<plan::ServingPlan>{std::nullopt, std::move(outcome.refusals)};
+    if (!bounds) bounds = plan->objective;
+    if (turn > 0) plan = bounded(problem, *std::move(plan), *bounds, turn);
+    if (options.watch.progress && problem.services.size() > kTellOfJudge)
+      options.watch.progress(
+          fmt::format("the judge looks at {} services", problem.services.size()));
+    auto verdict = verify::judge(problem, *std::move(plan));
+    if (verdict) return Made<plan::ServingPlan>{*std::move(verdict), {}};
+    const std::vector<plan::Reason>& violations = verdict.error().violations;
+    if (turn == kMostRoomier || !give_room(asked, violations))
+      return failed(
+          refused_by_judge(fmt::format("planner '{}' made a plan", planner.name), violations));
+  }
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,

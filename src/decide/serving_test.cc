@@ -60,6 +60,54 @@ TEST(MakePlan, RefusesAPlannerThatLies) {
   EXPECT_THAT(made.error().message, HasSubstr("missing_service"));
 }
 
+plan::ServingProblem pools_asked(int services) {
+  plan::ServingProblem problem = services_asked(services);
+  problem.rule = {};
+  return problem;
+}
+
+// Where nobody has room to spare it states a latency that the judge's own simulation refuses, and a
+// bound that is higher with room than without.
+planners::serving::Outcome tight_without_room(const plan::ServingProblem& asked,
+                                              const planners::serving::Options& options) {
+  planners::serving::Outcome outcome = exact().plan(asked, options);
+  const double headroom = asked.services[1].traffic.headroom;
+  outcome.plan->objective.lower_bound_gpcs = headroom > 0 ? 2 : 1;
+  if (headroom == 0) outcome.plan->services[1].predicted_latency = Millis{1e-3};
+  return outcome;
+}
+
+TEST(MakePlan, GivesMoreRoomToPoolsThatTheJudgeRefuses) {
+  const auto made = make_plan(fake(tight_without_room), pools_asked(2), {});
+  ASSERT_TRUE(made && made->plan);
+  const plan::ServingPlan& plan = **made->plan;
+  EXPECT_EQ(plan.problem_digest, plan::digest(pools_asked(2)));
+  EXPECT_EQ(plan.services[1].rate, Rps{60});
+  EXPECT_EQ(plan.objective.lower_bound_gpcs, 1);  // what was asked, not what was planned for
+  EXPECT_FALSE(plan.objective.optimal);
+}
+
+TEST(MakePlan, GivesNoRoomForeverNorForOtherFaults) {
+  const auto always = make_plan(fake([](const auto& asked, const auto& options) {
+                                  planners::serving::Outcome outcome = exact().plan(asked, options);
+                                  outcome.plan->services[0].predicted_latency = Millis{1e-3};
+                                  return outcome;
+                                }),
+                                pools_asked(2), {});
+  ASSERT_FALSE(always);
+  EXPECT_THAT(always.error().message, HasSubstr("predicted_latency_ms"));
+  const auto other = make_plan(fake([](const auto& asked, const auto& options) {
+                                 planners::serving::Outcome outcome =
+                                     tight_without_room(asked, options);
+                                 if (asked.services[1].traffic.headroom == 0)
+                                   outcome.plan->services[0].slo = Millis{7};
+                                 return outcome;
+                               }),
+                               pools_asked(2), {});
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("slo_ms"));
+}
+
 TEST(MakePlan, RefusesAPlanForAnotherProblem) {
   const auto made = make_plan(fake([](const auto& asked, const auto& options) {
                                 planners::serving::Outcome outcome = exact().plan(asked, options);

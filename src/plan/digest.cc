@@ -124,6 +124,10 @@ std::string digest(const ServingProblem& problem) {
   std::ranges::sort(models);
   models.erase(std::unique(models.begin(), models.end()), models.end());
   out.add(std::string_view(to_string(problem.rule)));
+  // The rule's usual server says nothing, so that older plans keep their digest.
+  const bool queues = problem.rule.kind == SloRule::Kind::queueing;
+  if (problem.rule.dispatch != (queues ? Dispatch::paced : Dispatch::pooled))
+    out.add(std::string_view("dispatch")).add(std::string_view(to_string(problem.rule.dispatch)));
   if (problem.survive > 0) out.add(std::string_view("survive")).add(problem.survive);
   for (const FleetEntry* entry : sorted_by(
            problem.fleet, [](const FleetEntry& one) -> const auto& { return one.gpu.name; }))

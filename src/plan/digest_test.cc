@@ -146,6 +146,9 @@ TEST(Digest, EverythingElseOfServingCounts) {
                                 p.services[0].traffic.rates = {{61, Rps{10}}};
                               },
                               [](P& p) { p.services.pop_back(); },
+                              [](P& p) { p.rule = kQueueing; },
+                              [](P& p) { p.rule = rule_for(Dispatch::shared_queue); },
+                              [](P& p) { p.rule = rule_for(Dispatch::per_process); },
                               [](P& p) {
                                 p.rule = {SloRule::Kind::execution, 0.5};
                               },

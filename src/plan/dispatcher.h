@@ -62,7 +62,14 @@ class Dispatcher {
 
   // One request joins the queue, in order of these times, behind those of the same one: usually
   // now; earlier for what is more urgent, or comes back from a process that died under it.
-  void arrive(Nanos time);
+  void arrive(Nanos time) {
+    if (head_ * 2 <= arrivals_.size() && (head_ == arrivals_.size() || arrivals_.back() <= time))
+      arrivals_.push_back(time);
+    else
+      arrive_anywhere(time);
+  }
+  // Several, ascending, none before one that waits.
+  void arrive(std::span<const Nanos> times);
   void withdraw(std::size_t position);  // the request behind so many leaves the queue
   void complete(int member);            // one of its running batches has ended
   void drain();  // no more arrivals will come: nothing waits for a fuller batch any more
@@ -85,6 +92,7 @@ class Dispatcher {
     std::size_t first_idle = 0;
   };
 
+  void arrive_anywhere(Nanos time);
   void set_groups();
   void add_group(const PoolMember& member, double pool_rate);
   Group* idle_group();

@@ -88,6 +88,11 @@ TEST(Judge, AsksWhetherAPlanHoldsUnderAnotherRuleToo) {
   ServingPlan forged = plan;
   forged.rule.fraction = asked.rule.fraction = 0.4;  // what `partita verify` asks then
   EXPECT_THAT(refusals_of(judge(asked, forged)), ElementsAre("problem_digest"));
+  // The promise of one server handed in as that of another.
+  asked = chat_problem();
+  forged = plan;
+  forged.rule.dispatch = asked.rule.dispatch = plan::Dispatch::shared_queue;
+  EXPECT_THAT(refusals_of(judge(asked, forged)), ElementsAre("problem_digest"));
 }
 
 TEST(Judge, StampsSchedulesAndKernels) {

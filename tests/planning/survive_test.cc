@@ -174,6 +174,29 @@ TEST(Survive, AgainstAllPlacements) {
   RecordProperty("proven", proven);
 }
 
+// Queues of their own carry what is left by their shares; a loss is judged, simulated, and worth a
+// GPU at least: what it leaves is a plan without spares.
+TEST(Survive, QueuesOfTheirOwn) {
+  for (const plan::Dispatch server : {plan::Dispatch::paced, plan::Dispatch::per_process}) {
+    for (int s = 1; s <= 2; ++s) {
+      plan::ServingProblem problem = scenario(s);
+      problem.rule = plan::rule_for(server);
+      const auto without = plan_exact(problem, {});
+      ASSERT_TRUE(without.plan);
+      plan::ServingPlan unprepared = *without.plan;
+      problem.survive = 1;
+      const plan::ServingPlan plan = planned_with_spares(problem);
+      EXPECT_GT(plan.objective.gpus, unprepared.objective.gpus);
+      EXPECT_GE(plan.objective.lower_bound_gpus, unprepared.objective.lower_bound_gpus + 1);
+      expect_losses_kept(problem, plan);
+      const auto violations = verify::verify(problem, unprepared);
+      EXPECT_TRUE(std::any_of(violations.begin(), violations.end(), [](const auto& violation) {
+        return violation.constraint == "survive";
+      }));
+    }
+  }
+}
+
 TEST(Survive, WishesHoldAsWell) {
   plan::ServingProblem problem = scenario(1);
   problem.survive = 1;
