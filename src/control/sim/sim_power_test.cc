@@ -223,6 +223,12 @@ TEST(SimPower, ClocksFallAsFarAsTheSlosAllowAndArePutBack) {
     EXPECT_GE(with.attainment(s), without.attainment(s) - 0.002) << without.attainment(s);
   }
   EXPECT_LT(with.node().energy_j(), 0.9 * without.node().energy_j());
+  RecordProperty("kilojoules", static_cast<int>(with.node().energy_j() / 1e3));
+  RecordProperty("kilojoules_without", static_cast<int>(without.node().energy_j() / 1e3));
+  RecordProperty("attained_ppm", static_cast<int>(1e6 * with.attainment(0)));
+  RecordProperty("attained_ppm_without", static_cast<int>(1e6 * without.attainment(0)));
+  RecordProperty("judged", with.judged);
+  RecordProperty("late", static_cast<int>(with.late.size()));
   EXPECT_EQ(without.settings(0), PowerDay::kBefore);  // no policy, nothing touched
   ASSERT_TRUE(with.weeks().agent()->end());
   for (const int gpu : {0, 1}) EXPECT_EQ(with.settings(gpu), PowerDay::kBefore) << gpu;
