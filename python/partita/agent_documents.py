@@ -491,6 +491,15 @@ class AgentStateBatch(TypedDict):
     tasks: NotRequired[list[AgentStateBatchTasks]]
 
 
+class AgentStateVerdicts(TypedDict):
+    # what was judged: planner, target, person
+    asked: str
+    # so often
+    accepted: int
+    # so often
+    refused: int
+
+
 class AgentState(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["AgentState"]
@@ -524,6 +533,8 @@ class AgentState(TypedDict):
     batch: AgentStateBatch
     # newest first, few
     notices: list[str]
+    # of the judge since the agent began
+    verdicts: NotRequired[list[AgentStateVerdicts]]
     # of workers
     restarts: int
     # that keep failing now

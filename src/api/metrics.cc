@@ -1,5 +1,6 @@
 #include "api/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <initializer_list>
@@ -89,6 +90,12 @@ void agent(Exposition& out, const control::Snapshot& is) {
               {{"outcome", control::to_string(is.last->state)}});
   out.metric("partita_agent_change_last_timestamp_seconds", "gauge", "When that was.");
   if (is.last) out.value(static_cast<double>(is.last->ended_ms) / 1000);
+  out.metric("partita_agent_verdicts_total", "counter",
+             "What the judge said of plans, since the agent started.");
+  for (const control::Verdicts& one : is.verdicts) {
+    out.value(static_cast<double>(one.accepted), {{"asked", one.asked}, {"outcome", "accepted"}});
+    out.value(static_cast<double>(one.refused), {{"asked", one.asked}, {"outcome", "refused"}});
+  }
   out.metric("partita_agent_batch_tasks", "gauge", "Tasks of the batch.");
   out.value(is.batch.waiting, {{"state", "waiting"}});
   out.value(is.batch.running, {{"state", "running"}});
@@ -148,6 +155,16 @@ void gpus(Exposition& out, const control::Snapshot& is) {
                               {"device", one.device},
                               {"profile", one.profile},
                               {"service", one.service}});
+  out.metric("partita_slice_use_ratio", "gauge",
+             "Requests that an instance gets against those that it is planned to carry at most.");
+  for (const actuate::AssignedSegment& one : is.assignment.segments) {
+    const auto service = std::ranges::find(is.services, one.service, &control::ServiceNow::name);
+    if (service == is.services.end() || !service->rate_rps || service->capacity_rps <= 0) continue;
+    out.value(*service->rate_rps / service->capacity_rps, {{"UUID", one.gpu_uuid},
+                                                           {"device", one.device},
+                                                           {"profile", one.profile},
+                                                           {"service", one.service}});
+  }
 }
 
 }  // namespace
@@ -157,11 +174,6 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   agent(out, snapshot);
   services(out, snapshot);
   gpus(out, snapshot);
-  out.metric("partita_agent_verdicts_total", "counter",
-             "Changes that ended so, since the agent started.");
-  for (const auto& [how, count] : counts.changes)
-    out.value(static_cast<double>(count),
-              {{"rule", how.first}, {"outcome", control::to_string(how.second)}});
   out.one("partita_api_connections", "gauge", "Open connections of the API.",
           static_cast<double>(counts.connections));
   out.one("partita_api_streams", "gauge", "Open streams of events.",

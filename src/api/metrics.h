@@ -3,9 +3,7 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 
 #include "control/snapshot.h"
 
@@ -17,8 +15,6 @@ struct ServerCounts {
   std::array<std::uint64_t, 6> answers = {};  // by hundreds of their status
   std::uint64_t refused = 0;                  // calls: no token, a lower role, another site
   std::uint64_t limited = 0;                  // calls: too many
-  // Changes that ended so, by the SLO rule of their plan.
-  std::map<std::pair<std::string, control::ChangeState>, std::uint64_t> changes = {};
 };
 
 std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts);

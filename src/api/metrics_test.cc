@@ -26,7 +26,10 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
                                 .batch = 2,
                                 .processes = 3}};
   ServerCounts counts;
-  counts.changes[{"pooled", control::ChangeState::succeeded}] = 9;
+  state.verdicts = {{"planner", 9, 0}, {"target", 4, 2}};
+  state.assignment.segments.push_back(state.assignment.segments[0]);
+  state.assignment.segments[1].device = "MIG-2";
+  state.assignment.segments[1].service = state.services[0].name;
   const test::Scraped read = test::scrape(agent_metrics(state, counts));
   EXPECT_EQ(read.fault, "");
   const std::vector<std::pair<std::string, double>> wanted = {
@@ -36,7 +39,12 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
       {"partita_agent_changes_failed_total", 1},
       {"partita_agent_change_last{outcome=\"failed\"}", 2},
       {"partita_agent_change_last_timestamp_seconds", 1'700'000'001.5},
-      {"partita_agent_verdicts_total{rule=\"pooled\",outcome=\"succeeded\"}", 9},
+      {"partita_agent_verdicts_total{asked=\"planner\",outcome=\"accepted\"}", 9},
+      {"partita_agent_verdicts_total{asked=\"planner\",outcome=\"refused\"}", 0},
+      {"partita_agent_verdicts_total{asked=\"target\",outcome=\"refused\"}", 2},
+      {"partita_slice_use_ratio{UUID=\"GPU-1\",device=\"MIG-2\",profile=\"1g.10gb\","
+       "service=\"service \\\"0\\\\\"}",
+       10.5 / 20},
       {"partita_service_rate_rps{service=\"service \\\"1\\\\\"}", 10.5},
       {"partita_service_attainment_ratio{service=\"service \\\"2\\\\\"}", 0.999},
       {"partita_slice_service{UUID=\"GPU-1\",device=\"MIG-1\",profile=\"1g.10gb\","
@@ -66,12 +74,12 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   service.forecast_rps = service.forecast_low_rps = service.forecast_high_rps = service.p99_ms = 1;
   state.last = test::fake_change(2);
   state.assignment.segments = {
-      {.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb", .service = "a"}};
+      {.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb", .service = service.name}};
   telemetry::InstanceSample instance;
   instance.activity.graphics_engine = 0.5;
   state.gpus[0].sample->instances = {instance};
   ServerCounts counts;
-  counts.changes[{"pooled", control::ChangeState::failed}] = 1;
+  state.verdicts = {{"planner", 1, 0}};
   const auto types = test::scrape(agent_metrics(state, counts)).types;
   const std::string board = source_text("packaging/grafana-agent.json");
   std::set<std::string> drawn;

@@ -557,11 +557,6 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
 // ---- news
 
 void ApiSite::news() {
-  const auto now = backend_.snapshot();
-  if (now->last && now->last->number != last_ended_) {
-    last_ended_ = now->last->number;
-    ++seen_.changes[{to_string(now->last->plan.rule), now->last->state}];
-  }
   if (streams_.empty() || pace_.pending()) return;
   pace_.at(std::max(sent_ns_ + kPaceNs, serve::Loop::now_ns()));
 }

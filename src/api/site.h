@@ -114,7 +114,6 @@ class ApiSite final : public serve::Site {
   Shown shown_ = {};
   std::string openapi_ = {};
   ServerCounts seen_ = {};
-  long last_ended_ = 0;
   std::size_t bodies_ = 0;  // bytes of bodies that are read or waited for
   std::set<EventStream*> streams_ = {};
   std::set<CallExchange*> waiting_ = {};

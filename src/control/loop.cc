@@ -57,6 +57,7 @@ Loop& Loop::operator=(Loop&&) noexcept = default;
 
 Deeds Loop::step(std::int64_t now_ms, const Seen& seen) { return work_->step(now_ms, seen); }
 const Snapshot& Loop::snapshot() const { return work_->snapshot(); }
+void Loop::power_is_back() { work_->power_is_back(); }
 const AgentMemory& Loop::memory() const { return work_->memory(); }
 std::shared_ptr<const std::vector<BatchInfo>> Loop::batches() const { return work_->batches(); }
 Result<ChangeNow> Loop::preview(const std::string& text) const { return work_->preview(text); }
@@ -86,7 +87,7 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
   watch_apply(seen);
   decide();
   lend();
-  cap_power(seen);
+  set_power(seen);
   watch_services();
   show(seen);
   const bool learned = now_ - kept_ms_ >= kForecastsKeptMs;

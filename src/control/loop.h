@@ -33,6 +33,7 @@
 #include "device/node_state.h"
 #include "history/event.h"
 #include "hw/catalogue.h"
+#include "plan/power.h"
 #include "plan/serving.h"
 #include "telemetry/sample.h"
 
@@ -48,6 +49,8 @@ struct World {
   std::vector<plan::FleetEntry> profiles;
   plan::SloRule rule;
   int max_processes = plan::kDefaultMaxProcesses;
+  // For policy.power.clocks: slo, by GPU model; units are compute slices.
+  std::vector<plan::ResponseTable> power_tables = {};
 };
 
 // ---- what is seen ----
@@ -99,6 +102,7 @@ struct Seen {
   std::vector<ApplyEnd> ended = {};
   std::vector<PowerBoard> power = {};  // with policy.power: of the boards that say it
   std::vector<PowerEnd> power_ends = {};
+  std::optional<Result<void>> power_back = {};  // what came of Deeds::power_back
   // Runs of batches as whoever carries them out sees them; nothing: nobody does.
   std::optional<std::vector<BatchRunNow>> batches = {};
 };
@@ -136,11 +140,14 @@ struct LoopNotice {
   bool operator==(const LoopNotice&) const = default;
 };
 
-// The power limit of a board. One that fails ends those after it in the same step.
+// Limit and clocks of a board. One that lowers a limit and fails ends those after it in the same
+// step.
 struct PowerDeed {
   int gpu = 0;
   std::string uuid;
-  double watts = 0, before = 0;
+  device::PowerSettings settings;
+  Watts before;  // its limit
+  bool lowers() const { return settings.limit && *settings.limit < before; }
 };
 
 struct Deeds {
@@ -154,6 +161,7 @@ struct Deeds {
   // gone on with, one that is over and named no more is forgotten.
   std::vector<BatchDeed> batches;
   std::vector<PowerDeed> power;  // in this order
+  bool power_back = false;       // puts back what boards had before the first of them
   std::vector<LoopNotice> notify;
   std::int64_t next_look_ms = 0;  // look again then at the latest, and when something happens
 };
@@ -169,6 +177,8 @@ class Loop {
 
   // `now_ms` since 1970, UTC; a clock that goes back counts as standing still.
   Deeds step(std::int64_t now_ms, const Seen& seen);
+  // What boards had before limits and clocks were set was put back, outside a step.
+  void power_is_back();
   // As it is after the last step.
   const Snapshot& snapshot() const;
   const AgentMemory& memory() const;

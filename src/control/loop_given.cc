@@ -84,6 +84,7 @@ Result<Planned> Loop::Work::given(const std::string& text) const {
   own.rule = placed->rule;
   if (placed->problem_digest == plan::digest(own)) placed->problem_digest.clear();
   const auto verdict = verify::judge(problem, *placed);
+  memo_.count("person", verdict.has_value());
   if (!verdict) return failed(refused(verdict.error().violations));
   Planned planned;
   planned.changes = plan::changes_between(current, *placed);

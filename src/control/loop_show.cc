@@ -113,6 +113,9 @@ void Loop::Work::show(const Seen& seen) {
   if (std::vector<BatchInfo> now = batch_list(); now != *batches_)
     batches_ = std::make_shared<const std::vector<BatchInfo>>(std::move(now));
   update(snapshot_.batch, batch_now());
+  std::vector<Verdicts> verdicts;
+  for (const auto& [asked, said] : memo_.said) verdicts.push_back({asked, said.first, said.second});
+  update(snapshot_.verdicts, verdicts);
   update(snapshot_.drifts, memory_.drifts);
   update(snapshot_.changes, made_);
   update(snapshot_.failed_changes, memory_.failed_changes);

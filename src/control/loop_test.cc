@@ -588,7 +588,17 @@ TEST(Loop, MakesAPlanThatSomebodySendsOnceTheJudgeLetsItPass) {
   EXPECT_NE(said(wrong).find("problem_digest"), std::string::npos) << said(wrong);
   wrong = plan;
   wrong.gpus[0].instances[0].batch = 7;  // nobody measured that
+  const auto verdicts = [&](const char* asked) {
+    const auto& all = loop.snapshot().verdicts;
+    const auto one = std::ranges::find(all, asked, &Verdicts::asked);
+    return one == all.end() ? Verdicts{asked} : *one;
+  };
+  const Verdicts before = verdicts("person");
   EXPECT_NE(said(wrong).find("the judge refuses the plan"), std::string::npos);
+  EXPECT_EQ(verdicts("person").refused, before.refused + 1);
+  EXPECT_EQ(verdicts("person").accepted, before.accepted);
+  EXPECT_GE(verdicts("planner").accepted, 1);
+  EXPECT_EQ(verdicts("planner").refused, 0);
   wrong = plan;
   for (int i = 8; i < 10; ++i) wrong.gpus.push_back({i, "A100-80GB", {more}});
   EXPECT_NE(said(wrong).find("3 of 3 can be used here"), std::string::npos) << said(wrong);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "control/gpu_clock.h"
 #include "control/loop.h"
 #include "control/meters.h"
 #include "control/planning.h"
@@ -26,6 +27,7 @@ class Loop::Work {
   Deeds step(std::int64_t now_ms, const Seen& seen);
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
+  void power_is_back();
   std::shared_ptr<const std::vector<BatchInfo>> batches() const { return batches_; }
   Result<ChangeNow> preview(const std::string& text) const;
 
@@ -85,7 +87,14 @@ class Loop::Work {
   BatchNow batch_now() const;
   // ---- power (loop_power.cc)
   void hear_power(const Seen& seen);
-  void cap_power(const Seen& seen);
+  void set_power(const Seen& seen);
+  std::optional<std::vector<ClockedSegment>> clocked_segments(const device::GpuState& gpu) const;
+  ClockedRate clocked_rate(const std::string& service, bool gateway) const;
+  std::optional<plan::Setting> slo_setting(const device::GpuState& gpu, const Seen& seen,
+                                           bool poll);
+  std::optional<plan::Setting> clock_of(const device::GpuState& gpu, const Seen& seen, bool poll);
+  std::vector<double> capped(std::vector<PowerBoard>& boards);
+  void want_power(const PowerBoard& board, const std::optional<plan::Setting>& clock, double limit);
   std::map<std::string, double> service_watts(const Seen& seen) const;
   // ---- plans (loop_decide.cc)
   void decide();
@@ -199,6 +208,10 @@ class Loop::Work {
   std::string doing_;
   std::int64_t wake_ms_ = 0;
   std::set<std::string> power_denied_;  // UUIDs
+  std::map<std::string, device::PowerSettings> power_wanted_, power_set_;  // by UUID
+  std::map<std::string, GpuClock> clocks_;                                 // by UUID
+  std::map<std::string, plan::Setting> clock_setting_;                     // of clocks_
+  std::int64_t clocks_ms_ = 0;  // they are asked again then
   std::int64_t power_retry_ms_ = 0;
   bool carries_batches_ = false;
   std::vector<BatchRunNow> runs_;  // as they were told last

@@ -126,6 +126,8 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.optional(!m.past_tasks.empty())
       .list("past_tasks", m.past_tasks, describe_batch_task, {.indent = "    "},
             "of batches that are over, newest last");
+  f.optional(m.power_held)
+      .boolean("power_held", m.power_held, "limits or clocks of boards are the agent's");
   f.optional(!m.past_batches.empty())
       .list("past_batches", m.past_batches, describe_batch_past, {.indent = "    "}, "newest last");
 }

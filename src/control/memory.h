@@ -96,6 +96,7 @@ struct AgentMemory {
   std::vector<BatchKept> batch;                                // that are not over, by number
   std::vector<BatchTask> past_tasks;    // of batches that are over, newest last
   std::vector<BatchPast> past_batches;  // newest last
+  bool power_held = false;  // boards may be set otherwise than before the agent set them
   bool operator==(const AgentMemory&) const = default;
 };
 

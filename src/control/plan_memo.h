@@ -67,6 +67,12 @@ class Remembered {
 struct PlanMemo {
   Remembered<PlanQuestion, PlanAnswer> plans;
   Remembered<JudgeQuestion, verify::Verdict<plan::ServingPlan>> verdicts;
+  // What the judge said, whenever it was asked: accepted, refused; by what asked (snapshot.h).
+  std::map<std::string, std::pair<long, long>> said;
+  void count(const std::string& asked, bool accepted) {
+    auto& [yes, no] = said[asked];
+    ++(accepted ? yes : no);
+  }
 };
 
 }  // namespace partita::control

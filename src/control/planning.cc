@@ -106,11 +106,13 @@ class Attempts {
     PlanAnswer answer;
     if (!made) {
       answer.why = to_string(made.error());
+      if (decide::is_refused_by_judge(made.error())) memo_.count("planner", false);
     } else if (!made->made.plan) {
       if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
     } else {
       answer = {std::move(made->made.plan), made->changes, {}};
       memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
+      memo_.count("planner", true);
     }
     return memo_.plans.keep(std::move(question), std::move(answer));
   }
@@ -303,6 +305,7 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
   JudgeQuestion question{key_of(use, want, relaxed), ask.target.plan};
   if (const auto* known = memo.verdicts.find(question)) return *known;
   auto verdict = verify::judge(problem_of(world, use, want, relaxed), ask.target.plan);
+  memo.count("target", verdict.has_value());
   return memo.verdicts.keep(std::move(question), std::move(verdict));
 }
 

@@ -8,16 +8,18 @@
 namespace partita::control {
 namespace {
 
-// The limits with those of some boards raised, all to one level where they can have it.
-std::vector<double> filled(const std::vector<PowerBoard>& boards, bool used, double cap,
-                           std::vector<double> limits) {
+// The limits with those of some boards raised, all to one level where they can have it: up to what
+// they want, or to their most.
+std::vector<double> filled(const std::vector<PowerBoard>& boards, bool used, bool wanted,
+                           double cap, std::vector<double> limits) {
   const double rest = cap - std::accumulate(limits.begin(), limits.end(), 0.0);
   double low = 0, high = 0;
   for (const PowerBoard& board : boards) high = std::max(high, board.most);
   const auto raised = [&](std::size_t b, double level) {
     const PowerBoard& board = boards[b];
     if (board.fixed || board.used != used) return limits[b];
-    return std::max(limits[b], std::min(board.most, std::floor(level)));
+    const double top = wanted && board.wants > 0 ? std::min(board.wants, board.most) : board.most;
+    return std::max(limits[b], std::min(top, std::floor(level)));
   };
   const auto cost = [&](double level) {
     double sum = 0;
@@ -41,7 +43,9 @@ std::vector<double> split_power(const std::vector<PowerBoard>& boards, double ca
   for (const PowerBoard& board : boards)
     limits.push_back(board.fixed ? board.now : std::ceil(board.least));
   if (std::accumulate(limits.begin(), limits.end(), 0.0) >= cap) return limits;
-  return filled(boards, false, cap, filled(boards, true, cap, std::move(limits)));
+  limits = filled(boards, true, true, cap, std::move(limits));
+  limits = filled(boards, true, false, cap, std::move(limits));
+  return filled(boards, false, false, cap, std::move(limits));
 }
 
 }  // namespace partita::control

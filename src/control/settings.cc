@@ -108,7 +108,17 @@ void describe_batch_settings(Form& f, BatchSettings& s) {
 void describe_power_policy(Form& f, PowerPolicy& s) {
   f.optional().number("cap_w", s.cap_w, {.high = 1e6},
                       "that the boards of the node may draw together; 0: no cap");
+  f.optional().word("clocks", s.clocks, {"driver", "fixed", "slo"},
+                    "who sets them: nobody; all to clock_mhz; as low as the SLOs allow");
+  f.optional().number("clock_mhz", s.clock_mhz, {.high = 1e5}, "of clocks: fixed");
+  f.optional().number("headroom", s.headroom, {.high = 10},
+                      "of clocks: slo: share of a rate that is added to it, for bursts");
+  f.optional().number("memory_s", s.memory_s, {.high = 86'400},
+                      "of clocks: slo: the highest rate of so long counts");
   f.closed();
+  Fields* const in = f.reading();
+  if (in && !in->error() && (s.clocks == Clocks::fixed) != (s.clock_mhz > 0))
+    in->refuse("clock_mhz", "goes with clocks: fixed, which needs it");
 }
 
 struct Priority {

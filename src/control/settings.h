@@ -62,8 +62,17 @@ struct BatchSettings {
   bool operator==(const BatchSettings&) const = default;
 };
 
+// Who sets SM clocks. driver: nobody. fixed: all boards run at clock_mhz. slo: each board at the
+// lowest clock at which its services keep their SLOs, as `partita power run` does it.
+enum class Clocks : std::uint8_t { driver, fixed, slo };
+
 struct PowerPolicy {
   double cap_w = 0;  // that the boards of the node may draw together; 0: no cap
+  Clocks clocks = Clocks::driver;
+  double clock_mhz = 0;   // of Clocks::fixed
+  double headroom = 0.3;  // of Clocks::slo: share of a rate that is added to it, for bursts
+  double memory_s = 300;  // of Clocks::slo: the highest rate of so long counts
+  bool sets() const { return cap_w > 0 || clocks != Clocks::driver; }
   bool operator==(const PowerPolicy&) const = default;
 };
 

@@ -26,6 +26,7 @@ policy:
   priorities: [{service: chat, priority: 5}]
   health: {xids: [48], back_after_s: 60}
   batch: {gpus: [3], idle: true}
+  power: {cap_w: 900, clocks: fixed, clock_mhz: 1005}
   survive: 1
   hooks_before: [stop-dcgm]
 )";
@@ -37,6 +38,8 @@ policy:
   EXPECT_EQ(read->windows[0].from, 22 * 60);
   EXPECT_EQ(read->priority.at("chat"), 5);
   EXPECT_EQ(read->survive, 1);
+  EXPECT_EQ(read->power.clocks, Clocks::fixed);
+  EXPECT_EQ(read->power.clock_mhz, 1005);
   const auto again = parse_settings("again.json", settings_json(*read));
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, *read);
@@ -50,6 +53,8 @@ TEST(Settings, RefusesWhatCannotBeMeantWithItsLine) {
         "policy:\n  windows: [{from: '02:00', to: '02:00'}]\n",
         "policy:\n  windows: [{days: [moon], from: '02:00', to: '03:00'}]\n",
         "policy:\n  damping: {moves_per_hour: 0}\n", "policy:\n  min_available: 1.5\n",
+        "policy:\n  power: {clocks: fixed}\n", "policy:\n  power: {clock_mhz: 900}\n",
+        "policy:\n  power: {clocks: low}\n",
         "policy:\n  priorities: [{service: a, priority: 1}, {service: a, priority: 2}]\n"}) {
     const auto read = parse_settings("agent.yaml", text);
     ASSERT_FALSE(read) << text;

@@ -59,6 +59,12 @@ void describe_change_now(Form& f, ChangeNow& c) {
   f.object("plan", c.plan, forms::describe_plan, "the target, a document ServingPlan");
 }
 
+void describe_verdicts(Form& f, Verdicts& verdicts) {
+  f.text("asked", verdicts.asked, "what was judged: planner, target, person");
+  f.whole("accepted", verdicts.accepted, kNotNegative, "so often");
+  f.whole("refused", verdicts.refused, kNotNegative, "so often");
+}
+
 void describe_batch(Form& f, BatchNow& batch) {
   f.integer("waiting", batch.waiting, kSnapshotCounts, "tasks");
   f.integer("running", batch.running, kSnapshotCounts, "tasks");
@@ -93,6 +99,9 @@ void describe_snapshot(Form& f, Snapshot& s) {
   f.object("last", s.last, describe_change_now, "that ended");
   f.object("batch", s.batch, describe_batch, "tasks of batches");
   f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
+  f.optional(!s.verdicts.empty())
+      .list("verdicts", s.verdicts, describe_verdicts, {.indent = "    "},
+            "of the judge since the agent began");
   f.whole("restarts", s.restarts, kNotNegative, "of workers");
   f.whole("given_up_workers", s.given_up_workers, kNotNegative, "that keep failing now");
   f.whole("drifts", s.drifts, kNotNegative, "how often the node was not as it was left");

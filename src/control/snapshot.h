@@ -62,6 +62,15 @@ struct ChangeNow {
   bool operator==(const ChangeNow&) const = default;
 };
 
+// What the judge said of plans since this agent began. planner: of plans that the agent made;
+// target: of the plan in force, or one that waits, with the services and GPUs that there are now;
+// person: of plans that somebody sent, to make them or to see what they would change.
+struct Verdicts {
+  std::string asked;  // one of those words
+  long accepted = 0, refused = 0;
+  bool operator==(const Verdicts&) const = default;
+};
+
 struct BatchNow {
   int waiting = 0, running = 0, done = 0, failed = 0;  // failed: skipped ones, too
   int cancelled = 0;
@@ -86,6 +95,7 @@ struct Snapshot {
   std::optional<ChangeNow> current, last;  // proposed or under way; the last that ended
   BatchNow batch;
   std::vector<std::string> notices;  // newest first, few
+  std::vector<Verdicts> verdicts;    // by `asked`
   long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;
   bool operator==(const Snapshot&) const = default;
 };

@@ -82,6 +82,13 @@ Result<plan::ResponseTable> load_power_table(Files& files, const PowerFiles& nam
   return forms::parse_power_table(names.table, *text, {topology->name, topology->units_in});
 }
 
+Result<plan::ResponseTable> load_slice_table(Files& files, const std::string& file,
+                                             const hw::GpuModel& gpu) {
+  const Result<std::string> text = read_input(files, "power_tables", file);
+  if (!text) return failed(text.error());
+  return forms::parse_power_table(file, *text, {gpu.name, {gpu.compute_slices}});
+}
+
 Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& names) {
   plan::PowerProblem problem;
   auto table = load_power_table(files, names);

@@ -21,6 +21,9 @@ struct PowerFiles {
 
 // The table of --table for the topology of --gpu.
 Result<plan::ResponseTable> load_power_table(Files& files, const PowerFiles& names);
+// A table whose units are the compute slices of a GPU with MIG.
+Result<plan::ResponseTable> load_slice_table(Files& files, const std::string& file,
+                                             const hw::GpuModel& gpu);
 // Table and services; nothing else of the problem is set. Refused: services that the planner of
 // power does not know how to place (replicas, anti-affinity, traces as rates).
 Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& names);

@@ -1,6 +1,11 @@
 #include "decide/reasons.h"
 
 namespace partita::decide {
+namespace {
+
+constexpr const char* kInternal = "internal error";
+
+}  // namespace
 
 std::string reasons_text(const std::string& headline, const std::vector<plan::Reason>& reasons) {
   std::string text = headline;
@@ -13,7 +18,11 @@ Error refused_by_judge(const std::string& what, const std::vector<plan::Reason>&
           reasons_text(what + " that the judge refuses; it is not shown. Please report this with "
                               "the input files.",
                        violations),
-          "internal error"};
+          kInternal};
+}
+
+bool is_refused_by_judge(const Error& error) {
+  return error.code == ErrorCode::environment && error.context == kInternal;
 }
 
 }  // namespace partita::decide

@@ -15,5 +15,6 @@ std::string reasons_text(const std::string& headline, const std::vector<plan::Re
 // What to say when the judge refuses what our own planner made: our bug. `what`: "planner 'exact'
 // made a plan".
 Error refused_by_judge(const std::string& what, const std::vector<plan::Reason>& violations);
+bool is_refused_by_judge(const Error& error);
 
 }  // namespace partita::decide

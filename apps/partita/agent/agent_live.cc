@@ -375,7 +375,8 @@ void LiveRun::serve_anew(const control::AgentServer& before) {
 }
 
 Result<Exit> LiveRun::run() {
-  say(fmt::format("keeps {} GPUs as wanted; its state is in {}", node_.state.gpus.size(),
+  const std::size_t gpus = node_.state.gpus.size();
+  say(fmt::format("keeps {} GPU{} as wanted; its state is in {}", gpus, gpus == 1 ? "" : "s",
                   node_.state_dir));
   while (!signals_.ending()) {
     if (signals_.reread()) reread();
@@ -384,6 +385,9 @@ Result<Exit> LiveRun::run() {
     if (!signals_.ending()) signals_.wait((next - wall_ms()) * kMilli);
   }
   if (server_) server_->stop();
+  if (auto ended = agent_->end(); !ended)
+    say("limits and clocks of GPUs stay as they are: " + to_string(ended.error()) +
+        "; `partita power restore` puts them back");
   keep_events();
   history::Event stopped;
   stopped.time_ms = wall_ms();

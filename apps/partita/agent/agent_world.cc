@@ -6,6 +6,7 @@
 #include <set>
 
 #include "decide/input.h"
+#include "decide/power.h"
 #include "decide/serving_inputs.h"
 
 namespace partita::cli {
@@ -36,7 +37,8 @@ Result<control::AgentFile> load_agent_file(Context& context, const std::string& 
         &file->server.tls_key, &file->server.client_ca, &file->server.client_roles,
         &file->server.access_log, &file->server.socket})
     beside_it(path, *named);
-  for (control::ModelProfiles& one : file->profiles_of) beside_it(path, one.path);
+  for (auto* named : {&file->profiles_of, &file->power_tables})
+    for (control::ModelProfiles& one : *named) beside_it(path, one.path);
   return file;
 }
 
@@ -55,6 +57,13 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     const auto rule = decide::load_rule("slo_rule", file.slo_rule);
     if (!rule) return failed(rule.error());
     world.rule = *rule;
+  }
+  for (const control::ModelProfiles& one : file.power_tables) {
+    const auto gpu = catalogue.get(one.gpu);
+    if (!gpu) return failed(gpu.error());
+    auto table = decide::load_slice_table(context.files, one.path, **gpu);
+    if (!table) return failed(table.error());
+    world.power_tables.push_back(*std::move(table));
   }
   for (const std::string& model : models) {
     const hw::GpuModel* gpu = catalogue.find(model);

@@ -62,7 +62,7 @@ Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long 
 Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
     : doors_(std::move(doors)),
       catalogue_(world.catalogue),
-      caps_power_(world.settings.power.cap_w > 0),
+      sets_power_(world.settings.power.sets()),
       loop_(std::move(world), std::move(memory), changes) {}
 
 void Agent::say(const std::string& sentence) const {
@@ -149,6 +149,7 @@ void Agent::read_power(Seen& seen) {
     PowerBoard board{.index = gpu, .uuid = uuids_[static_cast<std::size_t>(gpu)]};
     board.least = read->least_limit->value;
     board.now = read->now.limit->value;
+    board.state = *read;
     board.most = read->default_limit.value_or(read->most_limit.value_or(*read->now.limit)).value;
     seen.power.push_back(std::move(board));
   }
@@ -160,15 +161,27 @@ void Agent::set_power(const std::vector<PowerDeed>& deeds) {
   const std::string path = actuate::power_journal_path(doors_.state_dir);
   auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver);
   for (const PowerDeed& deed : deeds) {
-    device::PowerSettings settings;
-    if (const auto now = doors_.driver.power_settings(deed.gpu)) settings = now->now;
-    settings.limit = Watts{deed.watts};
     Result<void> outcome =
-        guard ? guard->set(deed.gpu, settings) : Result<void>(failed(guard.error()));
+        guard ? guard->set(deed.gpu, deed.settings) : Result<void>(failed(guard.error()));
     const bool done = outcome.has_value();
     power_ended_.push_back({deed.uuid, std::move(outcome)});
-    if (!done && deed.watts < deed.before) return;  // what it has cannot go to others
+    if (!done && deed.lowers()) return;  // what it has cannot go to others
   }
+}
+
+Result<void> Agent::put_power_back() {
+  if (doors_.dry_run) return {};
+  const std::string path = actuate::power_journal_path(doors_.state_dir);
+  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver);
+  return guard ? guard->restore() : failed(guard.error());
+}
+
+Result<void> Agent::end() {
+  if (doors_.dry_run || !loop_.memory().power_held) return {};
+  if (auto back = put_power_back(); !back) return back;
+  loop_.power_is_back();
+  if (keep_memory()) return {};
+  return environment_error(doors_.state_dir, "the agent's memory cannot be kept");
 }
 
 Seen Agent::look() {
@@ -193,7 +206,8 @@ Seen Agent::look() {
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
   read_gateway(seen);
   read_workers(seen);
-  if (caps_power_) read_power(seen);
+  if (sets_power_) read_power(seen);
+  seen.power_back = std::exchange(power_back_, {});
   if (doors_.health) seen.health = doors_.health();
   seen.boot = doors_.boot;
   if (!doors_.services_file.empty()) {
@@ -267,7 +281,8 @@ void Agent::perform(Deeds deeds, std::vector<Inquiry> asked) {
   if (doors_.notify)
     for (const LoopNotice& notice : deeds.notify) doors_.notify(notice);
   if (doors_.carry_batches && kept) doors_.carry_batches(deeds.batches);
-  set_power(deeds.power);
+  if (kept) set_power(deeds.power);
+  if (kept && deeds.power_back) power_back_ = put_power_back();
   if (doors_.dry_run) deeds.apply.reset();
   if (deeds.apply && kept) to_apply_ = std::move(deeds.apply);
   if (deeds.apply && !kept)

@@ -74,9 +74,13 @@ class Agent {
   // Looks and decides; what was decided is said by the answer and not done.
   Deeds look_once();
   const Snapshot& snapshot() const { return loop_.snapshot(); }
+  const AgentMemory& memory() const { return loop_.memory(); }
   Result<ChangeNow> preview(const std::string& services_text) const {
     return loop_.preview(services_text);
   }
+  // Puts back what boards had before this agent, or one before it, set limits and clocks. For its
+  // end: the next step would set them again.
+  Result<void> end();
   // A change is being made.
   bool applying() const { return applying_.has_value(); }
 
@@ -101,6 +105,7 @@ class Agent {
   void read_workers(Seen& seen);
   void read_power(Seen& seen);
   void set_power(const std::vector<PowerDeed>& deeds);
+  Result<void> put_power_back();
   void decide();
   void perform(Deeds deeds, std::vector<Inquiry> asked);
   bool keep_memory();
@@ -111,7 +116,7 @@ class Agent {
 
   AgentDoors doors_;
   hw::Catalogue catalogue_;
-  const bool caps_power_;
+  const bool sets_power_;
   Loop loop_;
   std::vector<std::string> uuids_;  // of the GPUs by index, as last read
   Kept<actuate::Assignment> assignment_;
@@ -120,6 +125,7 @@ class Agent {
   std::vector<Inquiry> waiting_;  // to be asked at the next look
   std::vector<ApplyEnd> ended_;
   std::vector<PowerEnd> power_ended_;
+  std::optional<Result<void>> power_back_;
   std::optional<ApplyDeed> to_apply_;
   std::optional<Applying> applying_;
   std::int64_t next_look_ms_ = 0;

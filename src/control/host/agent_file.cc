@@ -49,6 +49,8 @@ void describe_file(Form& f, AgentFile& file) {
   f.optional().note("profiles", file.profiles, "of every GPU model");
   f.optional().list("profiles_of", file.profiles_of, describe_profiles, {.most = 100},
                     "of single GPU models");
+  f.optional().list("power_tables", file.power_tables, describe_profiles, {.most = 100},
+                    "response tables of GPU models, units being compute slices");
   f.optional().note("slo_rule", file.slo_rule, "as `partita plan --slo-rule`");
   f.optional().integer("max_processes", file.max_processes, {.low = 1, .high = 64}, "of a segment");
   f.optional().object("server", file.server, describe_server, "the API");
@@ -56,9 +58,9 @@ void describe_file(Form& f, AgentFile& file) {
 
 // Keys that nobody reads.
 Result<void> check_keys(const Document& document) {
-  const std::vector<std::string> keys{"api_version", "kind",     "node",          "services",
-                                      "profiles",    "slo_rule", "max_processes", "profiles_of",
-                                      "policy",      "hooks",    "server",        "notify"};
+  const std::vector<std::string> keys{
+      "api_version", "kind",   "node",  "services", "profiles", "slo_rule",    "max_processes",
+      "profiles_of", "policy", "hooks", "server",   "notify",   "power_tables"};
   for (const auto& [name, value] : document.root.members)
     if (std::ranges::find(keys, name) == keys.end())
       return bad_input(document.at(value),

@@ -45,6 +45,7 @@ struct AgentFile {
   std::string services = {};  // a services file; empty: what is wanted comes by the API alone
   std::string profiles = {};  // as `partita plan --profiles` takes it, for every GPU model
   std::vector<ModelProfiles> profiles_of = {};
+  std::vector<ModelProfiles> power_tables = {};  // response tables for policy.power
   std::string slo_rule = {};  // empty: the standard one
   int max_processes = plan::kDefaultMaxProcesses;
   Settings policy;

@@ -27,11 +27,13 @@ class SimBatches::Tasks final : public Processes {
  public:
   Tasks(SimProcesses& inner, SimNode& node) : inner_(inner), node_(node) {}
 
-  Result<Pid> start(const ProcessSpec& spec) override {
+  Result<Pid> start(const ProcessSpec& spec) override { return start_of(spec, 0); }
+  Result<Pid> start_of(const ProcessSpec& spec, long batch) {
     const Result<Pid> pid = inner_.start(spec);
     if (!pid) return pid;
     owner_[*pid] = spec.environment.at("PARTITA_RUN");
     Alive& one = alive_[*pid];
+    one.batch = batch;
     one.run = spec.environment.at("PARTITA_RUN");
     one.task = spec.environment.at("PARTITA_TASK");
     one.attempt = parse_number<int>(spec.environment.at("PARTITA_ATTEMPT")).value();
@@ -74,6 +76,7 @@ class SimBatches::Tasks final : public Processes {
   }
 
   struct Alive {
+    long batch = 0;
     std::string run, task, device, status_file;
     int attempt = 0;
     bool stopped = false;
@@ -123,8 +126,9 @@ class SimBatches::Tasks final : public Processes {
 // The same for one run.
 class SimBatches::TasksOfRun final : public Processes {
  public:
-  TasksOfRun(Tasks& all, std::string run) : all_(all), run_(std::move(run)) {}
-  Result<Pid> start(const ProcessSpec& spec) override { return all_.start(spec); }
+  TasksOfRun(Tasks& all, std::string run, long batch)
+      : all_(all), run_(std::move(run)), batch_(batch) {}
+  Result<Pid> start(const ProcessSpec& spec) override { return all_.start_of(spec, batch_); }
   std::vector<ProcessExit> exited() override { return all_.exited_of(run_); }
   Result<void> stop(Pid pid, StopSignal signal) override { return all_.stop(pid, signal); }
   bool alive(Pid pid) override { return all_.alive(pid); }
@@ -142,6 +146,7 @@ class SimBatches::TasksOfRun final : public Processes {
  private:
   Tasks& all_;
   const std::string run_;
+  const long batch_;
 };
 
 SimBatches::SimBatches(SimNode& node, std::uint64_t seed)
@@ -190,7 +195,7 @@ void SimBatches::carry(const std::vector<BatchDeed>& deeds) {
     if (found != runs_.end()) runs_.erase(found);
     if (run->deed.key.empty()) {
       run->deed = deed;
-      run->tasks = std::make_unique<TasksOfRun>(*tasks_, "agent-" + deed.key);
+      run->tasks = std::make_unique<TasksOfRun>(*tasks_, "agent-" + deed.key, deed.batch);
     }
     run->now.key = deed.key;
     run->orders.set(deed);
@@ -255,10 +260,7 @@ void SimBatches::carry_on(Run& run) {
 
 void SimBatches::settle_tasks() {
   for (const Tasks::Alive& one : tasks_->gone(true)) {
-    if (one.stopped) continue;
-    // "agent-BATCH-RUN-TIME"
-    const std::string batch = one.run.substr(6, one.run.find('-', 6) - 6);
-    ++ended_[batch + "/" + one.task];
+    if (!one.stopped) ++ended_[fmt::format("{}/{}", one.batch, one.task)];
   }
 }
 

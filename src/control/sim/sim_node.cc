@@ -37,6 +37,25 @@ Spot spot_of(const Machine& machine, const std::string& device) {
   return {};
 }
 
+// What a model carries at a clock against what it carries at the highest one, by the widest row of
+// its smallest batch; between clocks as straight lines, below the lowest in proportion.
+double speed_at(const plan::ResponseTable& table, const std::string& name, Mhz clock) {
+  const plan::ModelResponse* model = table.find(name);
+  if (model == nullptr) return 1;
+  std::map<double, double> rates;  // by clock
+  for (const plan::PowerPoint& point : model->points)
+    if (point.units == table.units() && !rates.contains(point.clock.value))
+      rates[point.clock.value] = point.max_rate.value;
+  const double top = rates.rbegin()->second;
+  const auto above = rates.lower_bound(clock.value);
+  if (above == rates.end()) return 1;
+  if (above == rates.begin())
+    return above->second / top * std::min(1.0, clock.value / above->first);
+  const auto below = std::prev(above);
+  const double at = (clock.value - below->first) / (above->first - below->first);
+  return (below->second + at * (above->second - below->second)) / top;
+}
+
 // Faults of random changing calls, for as many calls as a simulation can make.
 std::vector<device::Fault> fault_script(double chance, Rng rng) {
   constexpr int kCalls = 20'000;
@@ -209,7 +228,8 @@ SimNode::SimNode(SimNodeOptions options, const hw::Catalogue& catalogue)
     : options_(std::move(options)), catalogue_(catalogue), rng_(Rng(options_.seed).split(7)) {
   clock_ = std::make_unique<ClockDoor>(*this);
   files_ = std::make_unique<FilesDoor>(*this);
-  machine_ = drivers::sim::own_machine(std::move(options_.machine), *clock_, 1);
+  machine_ =
+      drivers::sim::own_machine(std::move(options_.machine), *clock_, 1, {}, options_.power_rights);
   inner_ = std::make_unique<drivers::sim::SimDriver>(*machine_);
   faulty_ = std::make_unique<device::FaultyDriver>(
       *inner_, *clock_, fault_script(options_.troubles.driver_faults, Rng(options_.seed).split(8)),
@@ -357,17 +377,55 @@ void SimNode::advance(std::int64_t until_ns) {
   in_advance_ = false;
 }
 
+double SimNode::energy_j() {
+  double sum = 0;
+  for (int gpu = 0; gpu < inner_->info()->gpus; ++gpu)
+    if (const auto sample = inner_->telemetry(gpu); sample && sample->energy)
+      sum += sample->energy->value;
+  return sum;
+}
+
+// How fast each crew is at its board's clock, and how busy that makes it.
+void SimNode::pace_crews() {
+  for (auto& [device, crew] : crews_) {
+    if (crew.pid == 0 || crew.leave_ns || crew.ready_ns > now_) continue;
+    Spot spot;
+    std::string gpu;
+    with_machine([&](Machine& machine) {
+      spot = spot_of(machine, device);
+      if (spot.gpu >= 0) gpu = machine.gpus()[static_cast<std::size_t>(spot.gpu)].model->name;
+    });
+    const auto table = std::ranges::find(options_.tables, gpu, &plan::ResponseTable::gpu);
+    const auto wanted = std::ranges::find(options_.services, crew.segment.service,
+                                          [](const SimService& one) { return one.wanted.name; });
+    if (table == options_.tables.end() || wanted == options_.services.end()) continue;
+    const auto service = static_cast<std::size_t>(wanted - options_.services.begin());
+    const auto sample = inner_->telemetry(spot.gpu);
+    if (!sample || !sample->sm_clock) continue;
+    const double all = ready_rps(service);
+    const double share = all > 0 ? crew.segment.throughput_rps / all : 1;
+    crew.speed = speed_at(*table, wanted->wanted.model, *sample->sm_clock);
+    const double busy = std::min(1.0, rate(service) * share / (most_.at(device) * crew.speed));
+    with_machine([&](Machine& machine) {
+      machine.detach(crew.pid);
+      CHECK(machine.attach(spot.gpu, {crew.pid, "worker", spot.gi_id, spot.ci_id, false, busy})
+                .has_value());
+    });
+  }
+}
+
 // Rates and capacities stay the same until then.
 void SimNode::account(std::int64_t until_ns) {
   const double seconds = static_cast<double>(until_ns - now_) * 1e-9;
+  if (!options_.tables.empty()) pace_crews();
   for (std::size_t s = 0; s < options_.services.size(); ++s) {
     double planned = 0, most = 0;
     const plan::Service& service = options_.services[s].wanted;
     for (const auto& [device, crew] : crews_) {
       if (crew.pid == 0 || crew.leave_ns || crew.ready_ns > now_) continue;
       if (crew.segment.service != service.name) continue;
-      planned += crew.segment.throughput_rps;
-      most += most_.at(device);
+      planned += crew.segment.throughput_rps * crew.speed;
+      most += most_.at(device) * crew.speed;
     }
     const double rate_now = rate(s), requests = rate_now * seconds;
     const double share = attained(rate_now, planned, most, service.percentile);

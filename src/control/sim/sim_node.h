@@ -51,6 +51,11 @@ struct SimNodeOptions {
   std::string services_text;               // the services file
   SimTroubles troubles;
   std::uint64_t seed = 1;
+  // What clocks do to segments, by GPU model, units being compute slices. Then workers are as busy
+  // as their requests make them, and as fast as their board's clock allows. Empty: clocks do
+  // nothing.
+  std::vector<plan::ResponseTable> tables = {};
+  drivers::sim::PowerRights power_rights = drivers::sim::PowerRights::anybody;
 };
 
 // Share of requests in SLO of a service that `planned` req/s were promised for at `percentile`, on
@@ -87,6 +92,9 @@ class SimNode {
   bool calm(std::int64_t now_ns) const;
 
   std::int64_t now_ns() const { return now_; }
+  // What the boards have drawn so far, by their own meters; joules.
+  double energy_j();
+  device::NodeDriver& meters() { return *inner_; }
   std::int64_t wall_ms() const { return kStartMs + now_ / 1'000'000; }
   const std::vector<SimService>& services() const { return options_.services; }
   const SimTally& tally(std::size_t service) const { return tallies_[service]; }
@@ -128,6 +136,7 @@ class SimNode {
     std::int64_t ready_ns = 0;
     std::optional<std::int64_t> leave_ns = {};
     std::int64_t start_ns = 0;  // not before
+    double speed = 1;           // of what it carries at the highest clock
   };
   struct Later {
     std::int64_t at_ns = 0;
@@ -139,6 +148,7 @@ class SimNode {
   void with_machine(Use use);
   std::int64_t next_event() const;
   void account(std::int64_t until_ns);
+  void pace_crews();
   void follow_assignment();
   void settle_crews();
   void start_crew(const std::string& device, Crew& crew);

@@ -55,7 +55,7 @@ Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
   const WeeksOptions& kept = weeks->options_;
   weeks->node_ = std::make_unique<SimNode>(
       SimNodeOptions{kept.machine, std::move(services), kept.world.profiles, kept.services_text,
-                     kept.troubles, kept.seed},
+                     kept.troubles, kept.seed, kept.world.power_tables, kept.power_rights},
       kept.world.catalogue);
   weeks->batches_ = std::make_unique<SimBatches>(*weeks->node_, kept.seed);
   return weeks;

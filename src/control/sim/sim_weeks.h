@@ -25,6 +25,7 @@ struct WeeksOptions {
   std::uint64_t seed = 1;
   TrafficShape shape = {};
   SimTroubles troubles = {};
+  drivers::sim::PowerRights power_rights = drivers::sim::PowerRights::anybody;
   std::string tasks_text = {};    // a tasks file, handed in each day
   double tasks_hour = 1;          // at this hour
   int tasks_days = kMostSimDays;  // on so many days
@@ -81,6 +82,8 @@ class SimWeeks {
   // As a kill: what it had not made durable is gone. The next step begins with a new one.
   void drop_agent();
   SimNode& node() { return *node_; }
+  Agent* agent() { return agent_.get(); }       // null: the next step begins one
+  WeeksOptions& options() { return options_; }  // world: of the next agent
   const SimBatches& batches() const { return *batches_; }
   const Snapshot* snapshot() const { return agent_ ? &agent_->snapshot() : nullptr; }
   // Hears what the history would be told.

@@ -126,7 +126,7 @@ Result<std::unique_ptr<Controller>> make_controller(const plan::PowerProblem& pr
   const Result<Policy> policy = policy_named(options.policy, problem.gating);
   if (!policy) return failed(policy.error());
   if (!(options.poll.value > 0)) return bad_input("--poll", "must be above 0");
-  Result<Chooser> chooser = Chooser::make(problem, *policy);
+  Result<Chooser> chooser = Chooser::make(problem, *policy, options.given);
   if (!chooser) return failed(chooser.error());
   return std::make_unique<PolicyController>(*std::move(chooser), options);
 }

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <ranges>
+
 #include "plan/random_power.h"
 #include "planners/power/controller.h"
 #include "planners/power/modelled.h"
 #include "planners/power/policies.h"
+#include "planners/power/response.h"
 
 namespace partita::power {
 namespace {
@@ -53,6 +56,40 @@ TEST(Controller, FollowsTheRate) {
   EXPECT_LT(idle.clock, start.clock);
   const Setting busy = (*controller)->decide({{1.0}, {{Rps{1e5}}}});
   EXPECT_EQ(busy, start);
+}
+
+// Where units and batches are not its to choose only the clock follows; by brute force: the lowest
+// clock at which that option carries the rate.
+TEST(Controller, KeepsSharesThatAreGiven) {
+  plan::PowerProblem problem = modelled_problem();
+  problem.gating = plan::Gating::none;
+  problem.services[0].rate = {1e-9};
+  const auto options = options_of(problem, BatchChoice::any);
+  ASSERT_GT(options[0].back().size(), 3u);
+  for (const ServiceOption& one : options[0].back()) {
+    const GivenShare given{one.units, one.batch};
+    const auto controller =
+        make_controller(problem, {.guard = 0, .rescue = false, .given = {given}});
+    ASSERT_TRUE(controller) << to_string(controller.error());
+    for (const double rate : {1.0, 100.0, 500.0, 1000.0, 1500.0, 1e5}) {
+      const Setting setting = (*controller)->decide({{0.5}, {{Rps{rate}}}});
+      EXPECT_EQ(setting.units, std::vector<int>{given.units});
+      EXPECT_EQ(setting.batches, std::vector<int>{given.batch});
+      Mhz wanted = problem.table.clocks.back().clock;
+      for (const auto& at_clock : options[0] | std::views::reverse)
+        for (const ServiceOption& option : at_clock)
+          if (option.units == given.units && option.batch == given.batch &&
+              option.capacity.value >= rate)
+            wanted = problem.table.clocks[option.clock].clock;
+      EXPECT_EQ(setting.clock, wanted) << rate;
+    }
+  }
+  for (const std::vector<GivenShare>& wrong :
+       {std::vector<GivenShare>{{2, 1}, {2, 1}}, std::vector<GivenShare>{{5, 1}}}) {
+    const auto none = make_controller(problem, {.given = wrong});
+    ASSERT_FALSE(none);
+    EXPECT_NE(none.error().message, "");
+  }
 }
 
 TEST(Controller, ComesToTheRescue) {

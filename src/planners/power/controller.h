@@ -32,6 +32,12 @@ class Controller {
   virtual Setting decide(const Observation& seen) = 0;
 };
 
+// Of a service whose share is not the controller's to choose: a MIG instance with its worker.
+struct GivenShare {
+  int units = 0, batch = 0;
+  bool operator==(const GivenShare&) const = default;
+};
+
 struct ControlOptions {
   std::string policy = "exact";  // one of policy_names()
   Seconds poll{0.5};             // as in the dissertation
@@ -46,6 +52,8 @@ struct ControlOptions {
   // All units at the highest clock for a poll when what waits cannot be served within the SLO, or
   // the p95 seen is above it.
   bool rescue = true;
+  // Per service, in their order; empty: the policy chooses units and batches.
+  std::vector<GivenShare> given = {};
 };
 
 // "baseline", "fs", "rs-se", "rs-cu", "cofris-se", "cofris-cu", "exact" (policies.h).
@@ -53,7 +61,8 @@ std::vector<std::string> policy_names();
 
 // A controller for one GPU with these services; `problem.gpus` is 1. Their rates are those that
 // must be possible: infeasible if no setting carries them within the SLOs, with the reason;
-// bad_input for an unknown policy.
+// bad_input for an unknown policy,
+// and for shares that are given to other services than there are.
 Result<std::unique_ptr<Controller>> make_controller(const plan::PowerProblem& problem,
                                                     const ControlOptions& options);
 

@@ -121,12 +121,29 @@ std::vector<std::string> why_impossible(const plan::PowerProblem& problem,
   return reasons;
 }
 
-Result<Chooser> Chooser::make(const plan::PowerProblem& problem, const Policy& policy) {
+Result<Chooser> Chooser::make(const plan::PowerProblem& problem, const Policy& policy,
+                              const std::vector<GivenShare>& given) {
+  if (!given.empty() && given.size() != problem.services.size())
+    return bad_input(
+        "given", fmt::format("{} shares for {} services", given.size(), problem.services.size()));
   Chooser chooser;
   chooser.problem_ = std::make_unique<plan::PowerProblem>(problem);
   chooser.policy_ = policy;
   chooser.options_ = std::make_unique<std::vector<ServiceOptions>>(
       options_of(problem, policy.exact ? BatchChoice::any : BatchChoice::one));
+  for (std::size_t s = 0; s < given.size(); ++s)
+    for (auto& at_clock : (*chooser.options_)[s])
+      std::erase_if(at_clock, [&](const ServiceOption& option) {
+        return GivenShare{option.units, option.batch} != given[s];
+      });
+  for (std::size_t s = 0; s < given.size(); ++s)
+    if (most_of((*chooser.options_)[s]).value <= 0)
+      return failed({ErrorCode::infeasible,
+                     fmt::format("service {}: {} units with batches up to {} hold its SLO of {:g} "
+                                 "ms at no clock of the table, or batches so large gain nothing",
+                                 problem.services[s].name, given[s].units, given[s].batch,
+                                 problem.services[s].slo.value),
+                     "policy " + policy.name});
   for (const ServiceOptions& one : *chooser.options_) chooser.views_.push_back(&one);
   if (auto prepared = chooser.prepare(); !prepared) return failed(prepared.error());
   return chooser;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "planners/power/controller.h"
 #include "planners/power/one_gpu.h"
 
 namespace partita::power {
@@ -41,7 +42,9 @@ Result<Policy> policy_named(const std::string& name, plan::Gating exact_gating);
 class Chooser {
  public:
   // infeasible, with the reason, when no setting of the policy carries the problem's rates.
-  static Result<Chooser> make(const plan::PowerProblem& problem, const Policy& policy);
+  // `given`: see ControlOptions.
+  static Result<Chooser> make(const plan::PowerProblem& problem, const Policy& policy,
+                              const std::vector<GivenShare>& given = {});
   Chooser(Chooser&&) = default;
   Chooser& operator=(Chooser&&) = default;
 
