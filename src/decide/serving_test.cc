@@ -73,6 +73,7 @@ planners::serving::Outcome tight_without_room(const plan::ServingProblem& asked,
   planners::serving::Outcome outcome = exact().plan(asked, options);
   const double headroom = asked.services[1].traffic.headroom;
   outcome.plan->objective.lower_bound_gpcs = headroom > 0 ? 2 : 1;
+  outcome.plan->objective.optimal = false;
   if (headroom == 0) outcome.plan->services[1].predicted_latency = Millis{1e-3};
   return outcome;
 }

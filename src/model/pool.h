@@ -11,7 +11,6 @@
 #include <functional>
 #include <vector>
 
-#include "base/exponential.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "profile/workload_profile.h"
@@ -41,16 +40,8 @@ struct PoolSlo {
 // Against simulations: within 2 % from four processes and an SLO of 1.6 times the longest batch on,
 // optimistic by up to 2.4 %; with fewer processes or a tighter SLO it is a guess.
 Rps closed_form_capacity(const Pool& pool, const PoolSlo& wanted);
-// The same the other way round: what all but that share of the requests take at most at that rate,
-// which is below the fluid rate.
-Millis closed_form_latency(const Pool& pool, double late, Rps rate);
 // The least fluid rate of a pool with such batches whose closed form reaches `rate`.
 Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double batch);
-
-// Short runs share their luck: every pool of a plan sees the same arrivals. With this seed the
-// largest surplus of requests over any stretch of the first 3,000 to 100,000 is above that of 70 %
-// of all seeds, so a plan errs on the safe side (a test counts).
-inline constexpr std::uint64_t kPoolSeed = 0x91de;
 
 // Poisson arrivals of rate 1, drawn once and scaled to every rate that is asked for: runs under
 // common random numbers, and most of what a run would cost otherwise. Grows as far as it is read.
@@ -67,7 +58,6 @@ class UnitPoisson {
  private:
   void extend(std::size_t i);
 
-  const Exponentials exponentials_;
   Rng rng_;
   std::vector<double> times_;
 };
@@ -96,11 +86,8 @@ class PoolRun {
   void poisson(Rps rate, UnitPoisson& units);
   void arrivals(PoolArrivals source) { source_ = std::move(source); }
 
-  // All processes are busy for so long from now on, as in a hiccup: the requests of that time wait.
-  void stall(Millis duration);
-  // What would arrive in so long a time from now on is there at once; all others come that much
-  // earlier. Of Poisson arrivals.
-  void rush(Millis duration);
+  // All processes are busy until then, as after a hiccup: the requests of that time wait.
+  void stall(Millis until);
 
   // Dispatches until `requests` more have been served, or more than `most_late` of them were late.
   PoolCount run(long requests, long most_late);
@@ -117,11 +104,7 @@ class PoolRun {
     std::vector<std::int64_t> ends;              // per process; a heap, the earliest first
   };
 
-  // The i-th request from the oldest that has not started.
-  std::int64_t arrival(std::size_t i) {
-    return units_ ? static_cast<std::int64_t>(units_->at(head_ + i) * gap_ns_ - rushed_ns_)
-                  : recorded(i);
-  }
+  std::int64_t arrival(std::size_t i);
   std::int64_t arrived_by(std::int64_t now);
   std::int64_t recorded(std::size_t i);
   std::size_t group_at(std::int64_t now) const;
@@ -134,7 +117,7 @@ class PoolRun {
   std::vector<Group> groups_;  // smallest full batch first
   std::int64_t slo_ = 0, margin_ = 0;
   UnitPoisson* units_ = nullptr;
-  double gap_ns_ = 0, rushed_ns_ = 0;
+  double gap_ns_ = 0;
   PoolArrivals source_;
   std::vector<std::int64_t> times_;  // of the source, from head_ on: waiting or not yet arrived
   std::size_t head_ = 0;             // the oldest request that waits or arrives next
@@ -151,8 +134,8 @@ struct PoolTest {
   long fewest = 20'000;          // requests before a verdict
   long most = 400'000;           // requests after which the count decides
   UnitPoisson* units = nullptr;  // Poisson arrivals to share between tests; null: drawn anew
-  // It must hold again after each of a few stalls and rushes of one SLO too, in so many requests
-  // once the backlog is worked off. A pool of few processes can have two ways of working, with full and with many small
+  // It must hold again after a stall of one SLO too, in so many requests once the backlog is worked
+  // off. A pool of few processes can have two ways of working, with full and with many small
   // batches; from the worse one it would not come back. 0: not asked.
   long after_stall = 0;
 };

@@ -108,12 +108,6 @@ void Dispatcher::withdraw(std::size_t position) {
   arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(head_ + position));
 }
 
-void Dispatcher::arrive(std::span<const Nanos> times) {
-  if (times.empty()) return;
-  arrive(times.front());
-  arrivals_.insert(arrivals_.end(), times.begin() + 1, times.end());
-}
-
 void Dispatcher::arrive_anywhere(Nanos time) {
   // Forget what has been dispatched once it is half of the buffer: constant cost per request on
   // average.

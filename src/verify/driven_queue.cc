@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/index.h"
 #include "base/rng.h"
 
 namespace partita::verify {
@@ -17,7 +16,7 @@ namespace {
 
 using plan::Nanos;
 
-constexpr std::uint64_t kJudgeSeed = 0x9497;
+constexpr std::uint64_t kJudgeSeed = 0x1ead;
 constexpr double kNanosPerSecond = 1e9;
 constexpr double kNanosPerMilli = 1e6;
 // Of the allowance: clearly kept, clearly exceeded, and what random counts may add to it.
@@ -34,21 +33,13 @@ constexpr long kLongestMemory = 400'000;
 
 class Drive {
  public:
-  // Serves `fewest` requests or more: those are not kept that would be thinned out later.
-  Drive(const DrivenQueue& queue, UnitArrivals& units, long fewest)
+  Drive(const DrivenQueue& queue, UnitArrivals& units)
       : dispatcher_(queue.policy),
         gap_(plan::is_poisson(queue.arrivals) ? kNanosPerSecond / queue.load.value : 0),
         units_(units),
         arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
-    int most_at_once = 0;
-    for (const plan::PoolMember& member : queue.policy.members) {
-      processes_ += member.processes;
-      most_at_once = std::max(most_at_once, member.curve.max_batch());
-    }
-    while (static_cast<std::size_t>(fewest) / stride_ >= kMostKept) stride_ *= 2;
-    next_kept_ = stride_ - 1;
-    latencies_.reserve(kMostKept + at(most_at_once));
+    for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
     draw();
   }
 
@@ -80,30 +71,11 @@ class Drive {
     arrival_ = gap_ > 0 ? static_cast<Nanos>(gap_ * units_.at(drawn_++)) : arrivals_.next();
   }
 
-  // All that arrive before that time, which is the end of a batch.
-  void arrive_before(Nanos end) {
-    if (gap_ <= 0) {
-      for (; arrival_ < end; draw()) dispatcher_.arrive(arrival_);
-      return;
-    }
-    if (arrival_ >= end) return;
-    const double gap = gap_;
-    const std::size_t last = units_.first_from(drawn_, gap, static_cast<double>(end));
-    const std::size_t count = last - drawn_ + 1;
-    const double* const times = units_.from(drawn_ - 1);
-    if (together_.size() < count) together_.resize(2 * count);
-    Nanos* const together = together_.data();
-    for (std::size_t i = 0; i < count; ++i) together[i] = static_cast<Nanos>(gap * times[i]);
-    dispatcher_.arrive(std::span<const Nanos>(together, count));
-    drawn_ = last;
-    draw();
-  }
-
   void step() {
     const Nanos end = running_.empty() ? plan::kForever : running_.top().first;
     // With all processes busy nothing starts before one ends.
     if (dispatcher_.running() == processes_) {
-      arrive_before(end);
+      for (; arrival_ < end; draw()) dispatcher_.arrive(arrival_);
       wake_ = plan::kForever;
     }
     const Nanos now = now_ = std::min({arrival_, end, wake_});
@@ -154,8 +126,7 @@ class Drive {
   plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
-  std::vector<Nanos> together_;             // arrive while nothing can start
-  std::vector<Nanos> latencies_;            // of every stride_-th request
+  std::vector<Nanos> latencies_;  // of every stride_-th request
   std::size_t stride_ = 1, next_kept_ = 0;  // how many requests until one is kept
   long served_ = 0, late_ = 0;
   int processes_ = 0;
@@ -207,20 +178,10 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
   return Rps{sum};
 }
 
-std::size_t UnitArrivals::first_from(std::size_t i, double gap, double limit) {
-  constexpr std::size_t kAhead = 16;
-  while (gap * at(i + kAhead) < limit) i += kAhead;
-  while (gap * times_[i] < limit) ++i;
-  return i;
-}
-
 void UnitArrivals::draw_until(std::size_t i) {
-  constexpr std::size_t kAtOnce = 4096;
-  constexpr std::size_t kUsual = std::size_t{1} << 20;  // memory that is not written costs nothing
-  if (times_.empty()) times_.reserve(kUsual);
-  std::size_t n = times_.size();
-  times_.resize(i + kAtOnce);
-  for (; n < times_.size(); ++n) times_[n] = clock_ += exponentials_.draw(rng_);
+  constexpr std::size_t kAtOnce = 1024;
+  for (std::size_t left = i + kAtOnce - times_.size(); left > 0; --left)
+    times_.push_back(clock_ -= std::log(1 - rng_.uniform()));
 }
 
 DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
@@ -235,10 +196,10 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
   const bool poisson = plan::is_poisson(queue.arrivals);
   const bool comfortable =
       poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
+  Drive run(queue, units);
   long next = comfortable ? kFewestDriven
                           : std::max(decent(queue, full),
                                      plan::telling_requests(queue.arrivals, queue.load));
-  Drive run(queue, units, next);
   const long most = std::max(kMostDriven, next);
   while (true) {
     run.run(next);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/exponential.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "plan/arrivals.h"
@@ -36,16 +35,11 @@ class UnitArrivals {
     if (i >= times_.size()) draw_until(i);
     return times_[i];
   }
-  // The first from the i-th on that, times `gap`, is not before `limit`; from(i): those that were
-  // looked at.
-  std::size_t first_from(std::size_t i, double gap, double limit);
-  const double* from(std::size_t i) const { return times_.data() + i; }
 
  private:
   void draw_until(std::size_t i);
 
-  const Exponentials exponentials_;
-  Rng rng_{0x9497};  // neither lucky nor unlucky: the middle third, by largest surplus
+  Rng rng_{0x1ead};
   double clock_ = 0;
   std::vector<double> times_;
 };

@@ -49,14 +49,6 @@ class ExactPlanner {
                           [](const plan::Service& s) { return s.spread || !s.avoid.empty(); })),
         nodes_(options.node_budget) {}
 
-  std::size_t kinds() const { return table_.kinds.size(); }
-
-  // Without a search, which may prove more.
-  double bound() {
-    bound_gpus();
-    return bound_;
-  }
-
   Outcome plan() {
     bound_gpus();
     if (tied_ && keep_apart()) return placed_.empty() ? refuse() : finish();
@@ -190,15 +182,11 @@ class ExactPlanner {
                       const Choice& start, const GpuCounts& gpus) {
     for (const Search::Reach reach :
          {Search::Reach::columns, Search::Reach::near, Search::Reach::all}) {
-      // Of too many kinds there are no further candidates.
-      const bool again =
-          reach != Search::Reach::columns && problem.kinds->size() > Search::kMaxExactKinds;
-      if (again && (reach == Search::Reach::near || units() > Search::kMaxExactUnits)) continue;
       Search search(problem, columns, reach);
       if (search.refuted()) return {Verdict::none, {}};
-      if (!again)
-        if (auto choice = search.improve(start))
-          if (placeable(*choice, gpus)) return {Verdict::found, std::move(*choice)};
+      if (auto choice = search.improve(start)) {
+        if (placeable(*choice, gpus)) return {Verdict::found, std::move(*choice)};
+      }
       if (reach != Search::Reach::all) continue;
       long share = nodes_ / 2;
       nodes_ -= share;
@@ -211,8 +199,6 @@ class ExactPlanner {
     }
     return {Verdict::unknown, {}};
   }
-
-  std::size_t units() const { return problem_.services.size(); }
 
   std::vector<Counts> per_service(const Choice& choice) const {
     std::vector<Counts> counts(problem_.services.size(), Counts{});
@@ -490,18 +476,6 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
   outcome.plan->objective.goal = problem.goal;
   if (problem.goal == plan::Goal::energy) state_watts(problem, bound, *outcome.plan);
   return outcome;
-}
-
-std::optional<int> gpus_of_many_at_least(const plan::ServingProblem& problem,
-                                         const std::vector<PointTables>& modes,
-                                         const Options& options) {
-  if (problem.fleet.size() != 1 || problem.services.size() <= Search::kMaxExactKinds)
-    return std::nullopt;
-  auto fleet = make_fleet(problem, modes.front());
-  if (!fleet) return std::nullopt;
-  ExactPlanner planner(problem, modes, std::move(*fleet), options);
-  if (planner.kinds() <= Search::kMaxExactKinds) return std::nullopt;
-  return static_cast<int>(planner.bound());
 }
 
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {

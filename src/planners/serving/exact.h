@@ -16,7 +16,6 @@
 // open. In a fleet of several GPU models the slices are minimised for the chosen numbers of GPUs.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "planners/serving/planner.h"
@@ -31,11 +30,5 @@ Outcome plan_exact(const plan::ServingProblem& problem, const Options& options);
 // (finish.h).
 Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                    const Options& options);
-
-// The bound alone, for one GPU model and more kinds of service than the search proves anything of;
-// else nothing, and plan_exact() states it.
-std::optional<int> gpus_of_many_at_least(const plan::ServingProblem& problem,
-                                         const std::vector<PointTables>& modes,
-                                         const Options& options);
 
 }  // namespace partita::planners::serving

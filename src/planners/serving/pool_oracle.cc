@@ -19,8 +19,7 @@ constexpr long kFewestWhenSure = 5'000;  // requests, when the closed form says 
 constexpr std::uint64_t kArrivalSeed = 0x9003;
 constexpr long kFewestElse = 12'000;
 constexpr long kAfterStall = 12'000;
-constexpr double kEasySlo = 2.5;  // x the longest batch: nothing to fall out of step
-constexpr long kMostQuick = 60'000;
+constexpr long kMostQuick = 30'000;
 // Late requests that the allowance must be worth before a count of them says anything.
 constexpr double kLateWhenIdle = 25;
 constexpr double kLateElse = 60;
@@ -66,8 +65,8 @@ model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& u
 
 // Enough to tell which pools are worth a thorough check.
 model::PoolTest quick(model::PoolTest test) {
-  test.fewest = std::min(test.fewest, kFewestElse);
-  test.most = kMostQuick;
+  test.fewest = std::min(test.fewest, kMostQuick);
+  test.most = 2 * kMostQuick;
   return test;
 }
 
@@ -77,7 +76,7 @@ long worth(double late_ones, const model::PoolSlo& wanted, long fewest) {
 
 // Far from both ways of working being possible.
 bool idle_enough(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
-  return rate <= 0.7 * model::fluid(pool) && wanted.slo.value >= kEasySlo * shape_of(pool).longest;
+  return rate <= 0.7 * model::fluid(pool) && wanted.slo.value >= 2.5 * shape_of(pool).longest;
 }
 
 // Long enough to see bursts of every kind.
@@ -182,21 +181,16 @@ PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolPar
     test.fewest = worth(kLateWhenIdle, wanted, kFewestWhenSure);
   } else {
     test.fewest = worth(kLateElse, wanted, std::max(test.fewest, kFewestElse));
+    if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
   }
-  const bool easy = wanted.slo.value >= kEasySlo * shape_of(pool).longest;
-  if (!idle_enough(pool, wanted, rate) && !(easy && roomy(shape_of(pool), wanted)))
-    test.after_stall = kAfterStall;
   test.most = std::max(test.most, 2 * test.fewest);
   const model::PoolVerdict verdict =
       poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
                        : model::examine(pool, wanted, arrivals_of(service, rate),
                                         telling(service, rate, test), service.percentile);
-  // Of a short run, which may have been lucky. Or unlucky: what holds keeps the SLO.
-  Millis percentile = verdict.percentile;
-  if (guessed == Guess::yes)
-    percentile =
-        std::max(percentile, model::closed_form_latency(pool, wanted.late / kSpentLate, rate));
-  answer = {verdict.holds, verdict.holds ? std::min(percentile, service.slo) : percentile, rate};
+  // The percentile is of a part of the requests, which may have been unlucky ones.
+  answer = {verdict.holds,
+            verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile, rate};
   if (poisson(service) && roomy(shape_of(pool), wanted)) {
     const Rps closed = model::closed_form_capacity(pool, wanted) * (1 - kClosedFormError);
     answer.capacity = std::max(answer.capacity, closed);

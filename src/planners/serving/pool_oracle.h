@@ -67,7 +67,7 @@ class PoolOracle {
                 Rps rate, const model::PoolTest& test);
 
   const plan::ServingProblem& problem_;
-  model::UnitPoisson units_{model::kPoolSeed};
+  model::UnitPoisson units_{0x9001};
   std::vector<plan::Arrivals> laws_{plan::PoissonArrivals{}};
   Drawn drawn_;
   std::map<std::tuple<std::string, double, double, double, std::size_t>, int> questions_;

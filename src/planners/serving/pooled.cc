@@ -33,7 +33,6 @@ constexpr std::size_t kTellEvery = 500;  // services, of the progress
 constexpr int kMostTrials = 40;          // pools tried for the demand of a mode
 constexpr int kMostRounds = 60;          // plans made until every pool holds
 constexpr double kStep = 0.004;          // of a demand at least, when it grows
-constexpr double kLargestStep = 0.06;    // with many services steps double up to here
 constexpr double kBurstyStep = 0.06;     // for arrivals that the closed form does not know
 constexpr double kAbove = 1 + 1e-6;
 
@@ -136,10 +135,7 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
-      : problem_(problem),
-        options_(options),
-        oracle_(problem),
-        raised_(problem.services.size(), 0) {}
+      : problem_(problem), options_(options), oracle_(problem) {}
 
   Outcome plan(const PointPlanner& solve, bool one_mode) {
     make_modes();
@@ -193,8 +189,6 @@ class PoolPlanner {
     for (PointTable& table : tables)
       std::fill(table.best[s].begin(), table.best[s].end(), std::nullopt);
   }
-
-  bool many() const { return problem_.services.size() > kManyServices; }
 
   // ---- demands ----
 
@@ -269,10 +263,7 @@ class PoolPlanner {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
       if (cover.bound > most) return kNever;
-      const PoolParts parts = parts_of(m, s, cover.counts);
-      // One of many gets this pool more often than not.
-      if (oracle_.carries(service(s), parts) && (!many() || oracle_.check(service(s), parts).holds))
-        return cover.bound;
+      if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
       demand = std::max(demand * (1 + step), carried(kind, cover.counts, fleet_.classes) * kAbove);
     }
     return kNever;
@@ -291,7 +282,7 @@ class PoolPlanner {
         options_.progress(fmt::format("pools: {} of {} services", s, problem_.services.size()));
       std::vector<double> demands(modes_.size(), kNever);
       double best = kNever;
-      const double spare = many() ? 0 : kSpareSlices;
+      const double spare = problem_.services.size() > kManyServices ? 0 : kSpareSlices;
       for (const Way& way : ways_of(s)) {
         if (way.cost > best + spare - (spare == 0 ? kTie : 0)) break;
         const double cost = settle(way.mode, s, best + spare);
@@ -411,13 +402,10 @@ class PoolPlanner {
 
   // Every mode that this pool covers needs more from now on.
   void raise(std::size_t s, const PoolParts& parts) {
-    // Another plan for all, just for a few pools, is dear when there are many.
-    const double step =
-        many() ? std::min(kLargestStep, kStep * (1 << std::min(raised_[s]++, 8))) : kStep;
     for (PointTables& tables : modes_) {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
-      if (sum >= demand * (1 - 1e-6)) demand = std::max(demand * (1 + step), sum * kAbove);
+      if (sum >= demand * (1 - 1e-6)) demand = std::max(demand * (1 + kStep), sum * kAbove);
     }
   }
 
@@ -446,22 +434,15 @@ class PoolPlanner {
   }
 
   void state_bounds(plan::ServingPlan& plan) const {
-    if (options_.progress && many()) options_.progress("what no dispatcher does with less");
     Modes fluid{fluid_tables()};
     if (problem_.goal == plan::Goal::energy)
       return state_watts(problem_, plan_energy(problem_, fluid, quietly(options_)).bound, plan);
     if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
+    const Outcome relaxed = plan_exact(problem_, fluid, quietly(options_));
+    if (!relaxed.plan) return;
     plan::Objective& objective = plan.objective;
-    if (const auto least = gpus_of_many_at_least(problem_, fluid, quietly(options_))) {
-      objective.lower_bound_gpus = std::min(objective.gpus, *least);
-      objective.lower_bound_cost = objective.lower_bound_gpus * problem_.fleet[0].price;
-    } else {
-      const Outcome relaxed = plan_exact(problem_, fluid, quietly(options_));
-      if (!relaxed.plan) return;
-      const plan::Objective& of = relaxed.plan->objective;
-      objective.lower_bound_gpus = std::min(objective.gpus, of.lower_bound_gpus);
-      objective.lower_bound_cost = std::min(objective.cost, of.lower_bound_cost);
-    }
+    objective.lower_bound_gpus = std::min(objective.gpus, relaxed.plan->objective.lower_bound_gpus);
+    objective.lower_bound_cost = std::min(objective.cost, relaxed.plan->objective.lower_bound_cost);
     objective.lower_bound_gpcs =
         std::min(objective.gpcs,
                  static_cast<int>(std::ceil(slices_at_least(problem_, fluid, fleet_) - 1e-6)));
@@ -475,7 +456,6 @@ class PoolPlanner {
   const plan::ServingProblem& problem_;
   const Options& options_;
   PoolOracle oracle_;
-  std::vector<int> raised_;  // how often, per service
   Modes modes_;
   Fleet fleet_;
 };

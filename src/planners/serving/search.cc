@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 
 #include "base/check.h"
@@ -275,62 +274,13 @@ std::optional<Search::Move> Search::best_move(const Point& point, std::size_t st
   return best;
 }
 
-void Search::number_changes() {
-  std::map<std::vector<std::int64_t>, std::uint32_t> number;
-  for (const std::vector<Candidate>& list : candidates_) {
-    const std::size_t count = std::min(list.size(), kTabuCandidates);
-    std::vector<std::uint32_t>& of = change_of_.emplace_back(list.size() * count);
-    std::vector<std::int64_t> change(problem_.rows.size());
-    for (std::size_t from = 0; from < list.size(); ++from)
-      for (std::size_t to = 0; to < count; ++to) {
-        for (std::size_t r = 0; r < change.size(); ++r)
-          change[r] = list[to].load[r] - list[from].load[r];
-        const auto [at, fresh] = number.emplace(change, changes_.size());
-        if (fresh) changes_.push_back(change);
-        of[from * count + to] = at->second;
-      }
-  }
-}
-
-// The same move as best_move(): what a change leaves is computed once for all units.
-std::optional<Search::Move> Search::best_move_of_many(const Point& point, std::size_t step) {
-  if (change_of_.empty()) number_changes();
-  std::vector<double> left_of;
-  std::vector<std::int64_t> next(point.load.size());
-  for (const std::vector<std::int64_t>& change : changes_) {
-    for (std::size_t r = 0; r < next.size(); ++r) next[r] = point.load[r] + change[r];
-    left_of.push_back(violation(next));
-  }
-  std::optional<Move> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    if (point.free_at[u] > step) continue;
-    const std::size_t now = point.chosen[u];
-    if (units_[u].repeats && now == point.chosen[u - 1] && point.free_at[u - 1] <= step) continue;
-    const auto& list = candidates_[units_[u].kind];
-    const std::size_t count = std::min(list.size(), kTabuCandidates);
-    const std::uint32_t* const change = change_of_[units_[u].kind].data() + now * count;
-    for (std::size_t c = 0; c < count; ++c) {
-      const double left = left_of[change[c]];
-      if (left >= least || c == now) continue;  // excess is not negative
-      if (left == 0) return Move{u, c};
-      const double value = left + 1e-6 * list[c].excess[0];
-      if (value >= least) continue;
-      least = value;
-      best = Move{u, c};
-    }
-  }
-  return best;
-}
-
 std::optional<Choice> Search::improve(const Choice& start) {
   if (!possible_) return std::nullopt;
   Point point = point_at(start);
   double best = violation(point.load);
   const std::size_t patience = 30 + std::min<std::size_t>(units_.size() * 2, 200);
   for (std::size_t step = 1, idle = 0; best > 0 && idle < patience; ++step, ++idle) {
-    const auto move =
-        units_.size() > kManyUnits ? best_move_of_many(point, step) : best_move(point, step);
+    const auto move = best_move(point, step);
     if (!move) break;
     const auto& list = candidates_[units_[move->unit].kind];
     std::size_t& chosen = point.chosen[move->unit];

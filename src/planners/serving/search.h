@@ -57,8 +57,6 @@ class Search {
   // Kinds and copies beyond which nothing is enumerated and nothing proved.
   static constexpr std::size_t kMaxExactKinds = 400;
   static constexpr std::size_t kMaxExactUnits = 5'000;
-  // Units beyond which equal changes are looked at once.
-  static constexpr std::size_t kManyUnits = 500;
 
   // Which covers are candidates besides those of `columns`: none, the nearly cheapest, or all that
   // can matter.
@@ -90,7 +88,6 @@ class Search {
     std::size_t unit, to;
   };
   struct Point;
-  void number_changes();
   struct Frame;
 
   void make_certificates();
@@ -100,7 +97,6 @@ class Search {
   bool admissible(const Candidate& candidate) const;
   Point point_at(const Choice& start) const;
   std::optional<Move> best_move(const Point& point, std::size_t step) const;
-  std::optional<Move> best_move_of_many(const Point& point, std::size_t step);
   bool accepted(Frame& frame) const;
   bool descend(Frame& frame);
   bool enter(Frame& frame, std::size_t c) const;
@@ -113,10 +109,6 @@ class Search {
   std::vector<std::vector<double>> cheapest_;       // [certificate][kind]
   std::vector<std::vector<Candidate>> candidates_;  // [kind], cheapest excess first
   std::vector<Unit> units_;
-  // Many units: the number of what a change from one candidate to another does to the rows, per
-  // kind [from x list size + to], and those changes.
-  std::vector<std::vector<std::uint32_t>> change_of_;
-  std::vector<std::vector<std::int64_t>> changes_;
   std::vector<std::vector<std::int64_t>>
       least_;              // [unit][row]: least load of the units from there on
   bool refuted_ = false;   // by the certificates: a proof
