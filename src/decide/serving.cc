@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kTellOfJudge = 500;  // services: from there on it takes a second
 
 planners::serving::Options serving_options(const PlanOptions& options) {
-  return {options.node_budget, options.watch.cpu_ms, options.watch.progress};
+  return {options.node_budget, options.watch.cpu_ms, options.watch.progress,
+          options.planners_pools};
 }
 
 // What a planner made, with what of it rests on predictions.
@@ -50,7 +51,8 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
   if (options.watch.progress && problem.services.size() > kTellOfJudge)
     options.watch.progress(fmt::format("the judge looks at {} services", problem.services.size()));
   return make_and_judge(fmt::format("planner '{}' made a plan", planner.name), problem,
-                        marked(problem, outcome), std::move(outcome.refusals));
+                        marked(problem, outcome), std::move(outcome.refusals),
+                        options.judges_pools);
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
@@ -58,8 +60,9 @@ Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const PlanOptions& options) {
   auto again =
       planners::serving::incremental(problem, current, {serving_options(options), max_moves});
-  auto made = make_and_judge("the incremental planner made a plan", problem,
-                             marked(problem, again.outcome), std::move(again.outcome.refusals));
+  auto made =
+      make_and_judge("the incremental planner made a plan", problem, marked(problem, again.outcome),
+                     std::move(again.outcome.refusals), options.judges_pools);
   if (!made) return failed(made.error());
   return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
 }
