@@ -82,7 +82,8 @@ TEST(PlanMemo, NeverChangesAnAnswer) {
   EXPECT_GT(plans, 5);
 }
 
-// Only rates change, on a grid, over a long random walk: most pools are known by then, and plans, words and bounds are those of planner and judge without one.
+// Only rates change, on a grid, over a long random walk: most pools are known by then, and plans,
+// words and bounds are those of planner and judge without a memory.
 TEST(PlanMemo, PoolsThatWereFoundBeforeAreTheSame) {
   const World world = memo_world();
   const GpuUse use = memo_gpus(4);
