@@ -1,7 +1,9 @@
 // PlanMemo: what was planned and judged before for a question that is asked again: a node whose
 // plan stays, and rates on a grid, come back to the same questions for hours. Planning is a pure
 // function, so an answer from here is the answer; what is in it never changes a decision. Holds the
-// newest kMostKept questions of each kind. A value, owned by whoever plans. Internal to control.
+// newest kMostKept questions of each kind. Where only one service's rate is new, planner and judge
+// still find, each in its own memory, what they once found of the pools of the others. A value,
+// owned by whoever plans. Internal to control.
 #pragma once
 
 #include <deque>
@@ -12,7 +14,9 @@
 #include "plan/changes.h"
 #include "plan/judged.h"
 #include "plan/serving.h"
+#include "planners/serving/pool_memo.h"
 #include "verify/judge.h"
+#include "verify/pool_memo.h"
 
 namespace partita::control {
 
@@ -67,6 +71,8 @@ class Remembered {
 struct PlanMemo {
   Remembered<PlanQuestion, PlanAnswer> plans;
   Remembered<JudgeQuestion, verify::Verdict<plan::ServingPlan>> verdicts;
+  planners::serving::PoolMemo planners_pools;
+  verify::PoolMemo judges_pools;
   // What the judge said, whenever it was asked: accepted, refused; by what asked (snapshot.h).
   std::map<std::string, std::pair<long, long>> said;
   void count(const std::string& asked, bool accepted) {

@@ -102,7 +102,9 @@ class Attempts {
     const plan::ServingProblem problem =
         problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
     auto made = decide::make_plan_again(problem, question.current, question.max_moves,
-                                        {.node_budget = world_.settings.node_budget});
+                                        {.node_budget = world_.settings.node_budget,
+                                         .planners_pools = &memo_.planners_pools,
+                                         .judges_pools = &memo_.judges_pools});
     PlanAnswer answer;
     if (!made) {
       answer.why = to_string(made.error());
@@ -304,7 +306,8 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
   const bool relaxed = !ask.target.reduced.empty();
   JudgeQuestion question{key_of(use, want, relaxed), ask.target.plan};
   if (const auto* known = memo.verdicts.find(question)) return *known;
-  auto verdict = verify::judge(problem_of(world, use, want, relaxed), ask.target.plan);
+  auto verdict =
+      verify::judge(problem_of(world, use, want, relaxed), &memo.judges_pools, ask.target.plan);
   memo.count("target", verdict.has_value());
   return memo.verdicts.keep(std::move(question), std::move(verdict));
 }

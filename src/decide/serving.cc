@@ -18,7 +18,8 @@ constexpr int kMostRoomier = 3;            // plans after the first
 constexpr double kRoom = 0.02;             // of the rate
 
 planners::serving::Options serving_options(const PlanOptions& options) {
-  return {options.node_budget, options.watch.cpu_ms, options.watch.progress};
+  return {options.node_budget, options.watch.cpu_ms, options.watch.progress,
+          options.planners_pools};
 }
 
 // What a planner made, with what of it rests on predictions.
@@ -105,7 +106,7 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
     if (options.watch.progress && problem.services.size() > kTellOfJudge)
       options.watch.progress(
           fmt::format("the judge looks at {} services", problem.services.size()));
-    auto verdict = verify::judge(problem, *std::move(plan));
+    auto verdict = verify::judge(problem, options.judges_pools, *std::move(plan));
     if (verdict) return Made<plan::ServingPlan>{*std::move(verdict), {}};
     const std::vector<plan::Reason>& violations = verdict.error().violations;
     if (turn == kMostRoomier || !give_room(asked, violations))
@@ -119,8 +120,9 @@ Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const PlanOptions& options) {
   auto again =
       planners::serving::incremental(problem, current, {serving_options(options), max_moves});
-  auto made = make_and_judge("the incremental planner made a plan", problem,
-                             marked(problem, again.outcome), std::move(again.outcome.refusals));
+  auto made =
+      make_and_judge("the incremental planner made a plan", problem, marked(problem, again.outcome),
+                     std::move(again.outcome.refusals), options.judges_pools);
   if (!made) return failed(made.error());
   return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
 }

@@ -27,6 +27,10 @@ plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule
 struct PlanOptions {
   long node_budget = planners::serving::Options{}.node_budget;
   Watch watch = {};
+  // What planner and judge, each for itself, found of pools before: of whoever plans again and
+  // again. They never change an answer; may be null.
+  planners::serving::PoolMemo* planners_pools = nullptr;
+  verify::PoolMemo* judges_pools = nullptr;
 };
 
 // Runs a planner and the judge. A plan that the judge refuses is our bug: an Error that says why.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "verify/pool_memo.h"
 
 namespace partita::verify {
 namespace {
@@ -176,6 +177,19 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
     sum +=
         1e3 * member.curve.max_batch() * member.processes / member.curve.steps.back().latency.value;
   return Rps{sum};
+}
+
+PoolMemo::Key PoolMemo::key_of(const DrivenQueue& queue) {
+  Key key{queue.load.value, queue.slo.value, queue.percentile};
+  for (const plan::PoolMember& member : queue.policy.members) {
+    key.push_back(member.processes);
+    key.push_back(static_cast<double>(member.curve.steps.size()));
+    for (const profile::BatchCurve::Step& step : member.curve.steps) {
+      key.push_back(step.batch);
+      key.push_back(step.latency.value);
+    }
+  }
+  return key;
 }
 
 void UnitArrivals::draw_until(std::size_t i) {

@@ -45,6 +45,11 @@ Verdict<Plan> pass(Plan plan, const std::string& digest, std::vector<Reason> rea
 }  // namespace
 
 Verdict<plan::ServingPlan> judge(const plan::ServingProblem& problem, plan::ServingPlan plan) {
+  return judge(problem, nullptr, std::move(plan));
+}
+
+Verdict<plan::ServingPlan> judge(const plan::ServingProblem& problem, PoolMemo* memo,
+                                 plan::ServingPlan plan) {
   const std::string& stated = plan.problem_digest;
   const std::string digest = plan::digest(problem);
   std::vector<Reason> reasons;
@@ -54,7 +59,7 @@ Verdict<plan::ServingPlan> judge(const plan::ServingProblem& problem, plan::Serv
     planned.rule = plan.rule;
     reasons = other_problem(stated, plan::digest(planned));
   }
-  const std::vector<Reason> violations = verify(problem, plan);
+  const std::vector<Reason> violations = verify(problem, plan, memo);
   return pass(std::move(plan), digest, std::move(reasons), violations);
 }
 

@@ -17,6 +17,8 @@
 
 namespace partita::verify {
 
+struct PoolMemo;
+
 // What the judge did not let pass, and why; there is at least one reason.
 template <class Plan>
 struct Refused {
@@ -30,6 +32,9 @@ using Verdict = tl::expected<plan::Judged<Plan>, Refused<Plan>>;
 // A serving plan states the SLO rule that it was planned under, and its digest is of that; it is
 // judged by the problem's.
 Verdict<plan::ServingPlan> judge(const plan::ServingProblem& problem, plan::ServingPlan plan);
+// The same; `memo` as in serving.h.
+Verdict<plan::ServingPlan> judge(const plan::ServingProblem& problem, PoolMemo* memo,
+                                 plan::ServingPlan plan);
 Verdict<plan::BatchSchedule> judge(const plan::BatchProblem& problem, plan::BatchSchedule schedule);
 Verdict<plan::PlannedKernels> judge(const plan::KernelProblem& problem,
                                     const hw::Topology& topology, plan::PlannedKernels planned);

@@ -16,6 +16,7 @@
 #include "hw/layout.h"
 #include "verify/driven_queue.h"
 #include "verify/paced_queue.h"
+#include "verify/pool_memo.h"
 #include "verify/segment.h"
 #include "verify/share.h"
 
@@ -127,8 +128,12 @@ class ServingJudge {
  public:
   // Without profiles only what the plan states itself is looked at.
   ServingJudge(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
-               bool measured = true)
-      : problem_(problem), plan_(plan), measured_(measured), placed_of_(problem.services.size()) {
+               bool measured = true, PoolMemo* memo = nullptr)
+      : problem_(problem),
+        plan_(plan),
+        measured_(measured),
+        placed_of_(problem.services.size()),
+        memo_(memo) {
     for (std::size_t s = 0; s < problem.services.size(); ++s)
       service_index_.emplace(problem.services[s].name, s);
   }
@@ -526,12 +531,19 @@ class ServingJudge {
     if (known == pools_.end()) {
       const auto limit = static_cast<plan::Nanos>(std::llround(slo * 1e6));
       known = pools_
-                  .emplace(asked, drive({plan::pooled_policy(std::move(members), limit), Rps{rate},
-                                         service.slo, service.percentile, arrivals},
-                                        units_))
+                  .emplace(asked, driven({plan::pooled_policy(std::move(members), limit), Rps{rate},
+                                          service.slo, service.percentile, arrivals}))
                   .first;
     }
     return &known->second;
+  }
+
+  // A policy of the pooled rule.
+  DrivenVerdict driven(const DrivenQueue& queue) {
+    if (memo_ == nullptr || !plan::is_poisson(queue.arrivals)) return drive(queue, units_);
+    const PoolMemo::Key key = PoolMemo::key_of(queue);
+    const DrivenVerdict* const found = memo_->driven.find(key);
+    return found ? *found : memo_->driven.keep(key, drive(queue, units_));
   }
 
   // The pooled rule.
@@ -768,14 +780,16 @@ class ServingJudge {
   std::map<QueueQuestion, QueueAnswer> answers_;
   std::map<PoolQuestion, DrivenVerdict> pools_;
   UnitArrivals units_;
+  PoolMemo* const memo_;
   std::set<std::pair<std::string, std::string>> said_;  // constraint and subject of the reasons
   std::vector<Reason> reasons_;
 };
 
 }  // namespace
 
-std::vector<Reason> verify(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
-  return ServingJudge(problem, plan).verdict();
+std::vector<Reason> verify(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
+                           PoolMemo* memo) {
+  return ServingJudge(problem, plan, true, memo).verdict();
 }
 
 std::vector<Reason> verify_alone(const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {

@@ -62,8 +62,10 @@ inline constexpr double kPredictionFactor = 2;
 // only: that they are true is the planner's claim. Watts are counted where the problem's goal is
 // energy. A cost, or a bound on GPCs, of 0 counts as not
 // stated.
-std::vector<plan::Reason> verify(const plan::ServingProblem& problem,
-                                 const plan::ServingPlan& plan);
+// `memo`: what this judge found of pools before (pool_memo.h); may be null, never changes a word.
+struct PoolMemo;
+std::vector<plan::Reason> verify(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
+                                 PoolMemo* memo = nullptr);
 
 // What a plan's own words refuse, without services and profiles (judge.h says what that is).
 std::vector<plan::Reason> verify_alone(const hw::Catalogue& catalogue,

@@ -101,6 +101,19 @@ Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
 
 }  // namespace
 
+PoolMemo::Key PoolMemo::key_of(const plan::Service& service, const model::Pool& pool) {
+  Key key{plan::planning_rate(service).value, service.slo.value, service.percentile};
+  for (const model::PoolClass& one : pool) {
+    key.push_back(one.processes);
+    key.push_back(static_cast<double>(one.curve.steps.size()));
+    for (const profile::BatchCurve::Step& step : one.curve.steps) {
+      key.push_back(step.batch);
+      key.push_back(step.latency.value);
+    }
+  }
+  return key;
+}
+
 model::PoolSlo planned_slo(const plan::Service& service) {
   return {service.slo, kSpentLate * (1 - service.percentile / 100)};
 }
@@ -158,18 +171,32 @@ bool PoolOracle::carries(const plan::Service& service, const PoolParts& parts) {
   const auto [known, fresh] = carried_.emplace(Key{question(service), parts}, false);
   if (!fresh) return known->second;
   const model::Pool pool = pool_of(service, parts);
+  if (memo_ == nullptr || !poisson(service)) return known->second = find_carries(service, pool);
+  const PoolMemo::Key key = PoolMemo::key_of(service, pool);
+  const bool* const found = memo_->carried.find(key);
+  return known->second = found ? *found : memo_->carried.keep(key, find_carries(service, pool));
+}
+
+bool PoolOracle::find_carries(const plan::Service& service, const model::Pool& pool) {
   const Rps rate = plan::planning_rate(service);
   const model::PoolSlo wanted = planned_slo(service);
   const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;
-  if (guessed != Guess::unclear) return known->second = guessed == Guess::yes;
-  return known->second = holds_at(service, pool, wanted, rate, quick(test_of(pool, rate, units_)));
+  if (guessed != Guess::unclear) return guessed == Guess::yes;
+  return holds_at(service, pool, wanted, rate, quick(test_of(pool, rate, units_)));
 }
 
 PoolOracle::Answer PoolOracle::check(const plan::Service& service, const PoolParts& parts) {
   const auto [known, fresh] = checked_.emplace(Key{question(service), parts}, Answer{});
   if (!fresh) return known->second;
-  Answer& answer = known->second;
   const model::Pool pool = pool_of(service, parts);
+  if (memo_ == nullptr || !poisson(service)) return known->second = find_check(service, pool);
+  const PoolMemo::Key key = PoolMemo::key_of(service, pool);
+  const Answer* const found = memo_->checked.find(key);
+  return known->second = found ? *found : memo_->checked.keep(key, find_check(service, pool));
+}
+
+PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const model::Pool& pool) {
+  Answer answer;
   const Rps rate = plan::planning_rate(service);
   const model::PoolSlo wanted = planned_slo(service);
   const Guess guessed = poisson(service) ? guess(pool, wanted, rate) : Guess::unclear;

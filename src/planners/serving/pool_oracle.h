@@ -11,6 +11,7 @@
 #include "model/pool.h"
 #include "plan/arrivals.h"
 #include "plan/serving.h"
+#include "planners/serving/pool_memo.h"
 
 namespace partita::planners::serving {
 
@@ -33,7 +34,9 @@ model::PoolSlo planned_slo(const plan::Service& service);
 
 class PoolOracle {
  public:
-  explicit PoolOracle(const plan::ServingProblem& problem) : problem_(problem) {}
+  // `memo` may be null; else it outlives this.
+  explicit PoolOracle(const plan::ServingProblem& problem, PoolMemo* memo = nullptr)
+      : problem_(problem), memo_(memo) {}
 
   // Services that ask the same questions have the same number.
   int question(const plan::Service& service);
@@ -42,11 +45,7 @@ class PoolOracle {
   bool carries(const plan::Service& service, const PoolParts& parts);
 
   // A thorough one, at the rate and (where a batch takes most of the SLO) at loads below.
-  struct Answer {
-    bool holds = false;
-    Millis percentile;  // latency at the planned rate
-    Rps capacity;       // at least the rate when it holds
-  };
+  using Answer = PoolAnswer;
   Answer check(const plan::Service& service, const PoolParts& parts);
 
  private:
@@ -59,6 +58,8 @@ class PoolOracle {
     std::vector<plan::Nanos> times;
   };
   model::Pool pool_of(const plan::Service& service, const PoolParts& parts) const;
+  bool find_carries(const plan::Service& service, const model::Pool& pool);
+  Answer find_check(const plan::Service& service, const model::Pool& pool);
 
   bool poisson(const plan::Service& service) const;
   std::size_t law_of(const plan::Service& service);
@@ -67,6 +68,7 @@ class PoolOracle {
                 Rps rate, const model::PoolTest& test);
 
   const plan::ServingProblem& problem_;
+  PoolMemo* memo_;
   model::UnitPoisson units_{0x9001};
   std::vector<plan::Arrivals> laws_{plan::PoissonArrivals{}};
   Drawn drawn_;

@@ -135,7 +135,7 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
-      : problem_(problem), options_(options), oracle_(problem) {}
+      : problem_(problem), options_(options), oracle_(problem, options.pools) {}
 
   Outcome plan(const PointPlanner& solve, bool one_mode) {
     make_modes();

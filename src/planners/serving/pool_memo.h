@@ -1,0 +1,31 @@
+// PoolMemo: what pools under Poisson arrivals were found to carry, kept from plan to plan by
+// whoever plans again and again (Options::pools). The key is all that an answer depends on: rate,
+// SLO, percentile and the curves and processes of the pool. An answer from here is the answer that
+// the simulation would give; it never changes a plan. Bounded: some MiB. One thread at a time.
+#pragma once
+
+#include <vector>
+
+#include "base/recalled.h"
+#include "base/units.h"
+#include "model/pool.h"
+#include "plan/serving.h"
+
+namespace partita::planners::serving {
+
+struct PoolAnswer {
+  bool holds = false;
+  Millis percentile;  // latency at the planned rate
+  Rps capacity;       // at least the rate when it holds
+};
+
+struct PoolMemo {
+  using Key = std::vector<double>;
+  static Key key_of(const plan::Service& service, const model::Pool& pool);
+
+  static constexpr std::size_t kMostAnswers = 8'000;  // of each kind
+  Recalled<Key, bool> carried{kMostAnswers};
+  Recalled<Key, PoolAnswer> checked{kMostAnswers};
+};
+
+}  // namespace partita::planners::serving
