@@ -155,7 +155,6 @@ class AgentFleet {
   };
   std::map<std::string, WantedBack> wanted_back_;  // by UUID: batches have it, the plan uses it
   std::int64_t checked_ns_ = 0;
-  long handed_in_ = 0;  // batches
 };
 
 void AgentFleet::line(const std::string& text) {
@@ -313,9 +312,11 @@ void AgentFleet::check_batches_in_calm(const Snapshot& now, const device::NodeSt
   result_.tasks_done = batch.done;
   result_.tasks_failed = batch.failed;
   const std::string& text = options_.tasks_text;
-  const long handed_in = handed_in_ * (std::ranges::count(text, '\n') - (text.empty() ? 0 : 1));
-  if (result_.tasks != handed_in)
-    violation(fmt::format("{} tasks are known, {} were handed in", result_.tasks, handed_in));
+  const long each = std::ranges::count(text, '\n') - (text.empty() ? 0 : 1);
+  if (result_.tasks < weeks_->batches_taken() * each ||
+      result_.tasks > weeks_->batches_asked() * each)
+    violation(fmt::format("{} tasks are known, {} batches of {} were taken, {} handed in",
+                          result_.tasks, weeks_->batches_taken(), each, weeks_->batches_asked()));
   if (const auto ended = std::ssize(weeks_->batches().ended()); batch.done > ended)
     violation(fmt::format("{} tasks are called done, {} came to their end", batch.done, ended));
   if (batch.waiting == 0 || batch.running > 0) return;
@@ -376,7 +377,6 @@ AgentFleetResult AgentFleet::run() {
     line(fmt::format("{} {}: {} {}", history::to_string(event.kind), event.change, event.cause,
                      event.detail));
     if (event.kind == history::EventKind::applied) ++result_.changes;
-    if (event.cause.find("handed in batch") != std::string::npos) ++handed_in_;
   };
   for (bool on = true; on;) {
     try {

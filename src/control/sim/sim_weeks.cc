@@ -103,8 +103,10 @@ std::vector<Inquiry> SimWeeks::hand_in() {
   const bool due = hours >= 24.0 * handed_in_ + options_.tasks_hour;
   if (!due || handed_in_ >= options_.tasks_days) return {};
   ++handed_in_;
-  return {{{SubmitTasks{options_.tasks_text}, "simulation"},
-           [this](const Reply& reply) { ++events_[reply ? "batch" : "batch-refused"]; }}};
+  return {{{SubmitTasks{options_.tasks_text}, "simulation"}, [this](const Reply& reply) {
+             ++events_[reply ? "batch" : "batch-refused"];
+             taken_ += reply ? 1 : 0;
+           }}};
 }
 
 // Until the time, or until the agent has something to hear of a batch.

@@ -86,6 +86,9 @@ class SimWeeks {
   WeeksOptions& options() { return options_; }  // world: of the next agent
   const SimBatches& batches() const { return *batches_; }
   const Snapshot* snapshot() const { return agent_ ? &agent_->snapshot() : nullptr; }
+  // Batches that were handed in, and those of them that the agent has answered for.
+  long batches_asked() const { return handed_in_; }
+  long batches_taken() const { return taken_; }
   // Hears what the history would be told.
   std::function<void(const history::Event&)> recorded = {};
   // Hears every snapshot.
@@ -107,6 +110,7 @@ class SimWeeks {
   std::unique_ptr<SimBatches> batches_;
   std::unique_ptr<Agent> agent_;
   int handed_in_ = 0;  // batches
+  long taken_ = 0;
   std::map<std::string, long> events_;
   std::vector<WeeksPoint> line_;
   std::int64_t next_point_ns_ = 0;
