@@ -149,6 +149,7 @@ class AgentFleet {
   };
   std::map<std::string, Direction> planned_;  // by service
   std::map<std::string, double> promised_;    // req/s of the plan before, by service
+  bool short_ = false;  // a service was, at this look or at one of the change that ends now
   struct WantedBack {
     std::int64_t since_ns = 0;
     long disturbed = 0;
@@ -230,6 +231,9 @@ bool AgentFleet::measured_shortage() const {
 
 // Growth that is taken back within the cooldown, though nothing broke and nobody was short.
 void AgentFleet::watch_direction(const Snapshot& now) {
+  // What was short when a change was decided need not be so when it is there.
+  const bool was_short = short_ || measured_shortage();
+  short_ = measured_shortage() || (short_ && !now.converged);
   if (!now.plan || !now.converged) return;
   const std::int64_t at = weeks_->node().now_ns();
   const auto cooldown = static_cast<std::int64_t>(options_.world.settings.damping.cooldown_s * 1e9);
@@ -240,7 +244,7 @@ void AgentFleet::watch_direction(const Snapshot& now) {
   for (const auto& [service, slices] : gpcs) {
     Direction& before = planned_[service];
     if (slices < before.gpcs && at - before.grew_ns < cooldown &&
-        before.disturbed == disturbances() && !measured_shortage())
+        before.disturbed == disturbances() && !was_short)
       violation(fmt::format("{} grew to {} slices {:.0f} s ago and shrinks to {}", service,
                             before.gpcs, static_cast<double>(at - before.grew_ns) * 1e-9, slices));
     if (slices > before.gpcs) {
