@@ -459,11 +459,14 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
 }
 
 // Each found something once:
+// 36: services waited for a GPU that a batch had left, until its run on other GPUs was over;
 // 94: a rate that rose in the minute of the check was taken for a failure of the calm;
 // 100: a change waited for ever for the capacity of segments on a lost GPU;
 // 137: the cooldown was counted from the decision, not from when the change was there;
-// 398: the last GPU that was left is emptied when it has errors, which the oracle did not know.
-constexpr std::uint64_t kKeptSeeds[] = {94, 100, 137, 398};
+// 398: the last GPU that was left is emptied when it has errors, which the oracle did not know;
+// 5486: a stand-in went because it could have carried much itself, before its successor was ready;
+// 8010: what a batch left behind on a GPU was destroyed when its other GPUs were done, not at once.
+constexpr std::uint64_t kKeptSeeds[] = {36, 94, 100, 137, 398, 5486, 8010};
 
 TEST(AgentFleet, SeedsThatFoundSomething) {
   if (test_rounds(8) < 8) GTEST_SKIP() << "under sanitizers the first seeds are enough";

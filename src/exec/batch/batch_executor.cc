@@ -391,6 +391,7 @@ void BatchExecutor::handle(const Interrupted&) {
 void BatchExecutor::handle(const Withdrawn& event) {
   const std::string reason = "its GPU was needed for something else";
   withdrawn_.insert(event.gpu);
+  order_.hurry(event.gpu);
   for (int v = 0; at(v) < visits_.size(); ++v) {
     if (script_.visits[at(v)].gpu != event.gpu) continue;
     for (const int task : script_.visits[at(v)].tasks) {

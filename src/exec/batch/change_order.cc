@@ -37,6 +37,8 @@ void ChangeOrder::ready(ChangeId id, Nanos not_before) {
   gpus_[partita::at(id.gpu)].ready[id.rank] = not_before;
 }
 
+void ChangeOrder::hurry(int gpu) { gpus_[partita::at(gpu)].hurried = true; }
+
 void ChangeOrder::done(ChangeId id) {
   Gpu& gpu = gpus_[partita::at(id.gpu)];
   if (gpu.done[partita::at(id.rank)]) return;
@@ -51,6 +53,7 @@ bool ChangeOrder::is_done(ChangeId id) const {
 }
 
 Nanos ChangeOrder::may_begin(int gpu, int rank, Nanos not_before) const {
+  if (gpus_[partita::at(gpu)].hurried) return not_before;
   const std::optional<Planned>& planned = at({gpu, rank}).planned;
   if (!planned) return planned_left_ == 0 ? not_before : kForever;
   if (rank == gpus_[partita::at(gpu)].first) return not_before;

@@ -2,7 +2,7 @@
 // they go in the script's order; one overtakes another only once its own planned time has passed
 // and the other cannot begin, so without differences nothing happens later than planned. Between
 // GPUs the one planned first goes first. What the schedule does not plan (destroying at the end)
-// goes last. Keeps a reference to the script.
+// goes last, but on a GPU that has to be left in a hurry. Keeps a reference to the script.
 #pragma once
 
 #include <map>
@@ -32,6 +32,9 @@ class ChangeOrder {
   void done(ChangeId id);
   bool is_done(ChangeId id) const;
 
+  // The GPU is needed for something else: what is to happen there waits for nothing planned.
+  void hurry(int gpu);
+
   // What should begin now; it is then no longer ready.
   std::optional<ChangeId> take(Nanos now);
   // When take() may have another answer though nothing was called in between.
@@ -42,6 +45,7 @@ class ChangeOrder {
     std::map<int, Nanos> ready;  // rank to the time from which it may begin
     std::vector<bool> done;      // per rank
     int first = 0;               // the first rank that is not done
+    bool hurried = false;
   };
   // From when on it may begin as things are; kForever: not before others are done.
   Nanos may_begin(int gpu, int rank, Nanos not_before) const;
