@@ -147,7 +147,7 @@ class AgentBatchTest(harness.CliTest):
         before = self.instances(0)
         # One that notes when it is asked to end; the last one can only begin after it.
         log = self.path("tasks.log")
-        stay = f"trap 'echo asked stay >> {log}; exit 0' TERM; echo begin stay >> {log}; " \
+        stay = f"trap 'echo asked stay >> {log}; exit 143' TERM; echo begin stay >> {log}; " \
                "sleep 300 & wait"
         self.write("tasks.csv", "task,time_s_1g,command,after\n"
                    f'stay,300,"{stay}",\n'
@@ -166,7 +166,10 @@ class AgentBatchTest(harness.CliTest):
         agent.wait()
         agent = self.start()
         batch = lambda number: self.json(*self.server, "batch", "show", number)
-        self.wait_for(lambda: self.state() and batch("1")["state"] == "cancelled")
+        # The old agent's state is still there when the new one does not listen yet.
+        show = (*self.server, "batch", "show", "1")
+        self.wait_for(lambda: self.run_partita(*show).returncode == 0 and
+                      batch("1")["state"] == "cancelled")
         self.assertEqual(self.said(), collections.Counter(["begin stay", "asked stay"]))
         states = {task["name"]: task["state"] for task in batch("1")["tasks"]}
         self.assertEqual(states, {"stay": "cancelled", "next": "cancelled"})
