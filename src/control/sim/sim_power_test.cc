@@ -12,12 +12,10 @@
 #include "actuate/power_guard.h"
 #include "base/check.h"
 #include "base/rng.h"
-#include "base/source_text.h"
 #include "base/test_rounds.h"
-#include "control/sim/sim_weeks.h"
+#include "control/sim/test_world.h"
 #include "drivers/sim/figures.h"
 #include "forms/power_forms.h"
-#include "profile/law.h"
 #include "verify/power.h"
 
 namespace partita::control {
@@ -65,24 +63,13 @@ plan::ResponseTable measured_table(const hw::GpuModel& gpu, const profile::Profi
 }
 
 WeeksOptions power_day(std::uint64_t seed) {
-  const hw::Catalogue& catalogue = hw::builtin_catalogue();
-  const hw::GpuModel& gpu = *catalogue.find("A100-80GB");
-  const auto laws =
-      profile::parse_laws("a100-80gb.json", source_text("data/profiles/a100-80gb.json"));
-  CHECK(laws.has_value());
-  auto table = profile::table_from_laws(*laws, gpu);
-  CHECK(table.has_value());
-  WeeksOptions options{
-      .world = {"day", {}, catalogue, {{gpu, *std::move(table), {}, 1}}, {}, 1, {}},
-      .services_text =
-          "services:\n"
-          "  - {name: day, model: resnet50, rate_rps: 900, slo_ms: 250, percentile: 99}\n"
-          "  - {name: night, model: bert, rate_rps: 15, slo_ms: 5000, percentile: 99}\n",
-      .machine = drivers::sim::Machine({{&gpu, 2, true}}, "day"),
-      .days = 1,
-      .seed = seed};
-  options.world.power_tables = {measured_table(gpu, options.world.profiles[0].profiles)};
-  options.world.settings.mode = Mode::automatic;
+  WeeksOptions options = weeks_of_tests(
+      "day", 2, 1, seed,
+      "services:\n"
+      "  - {name: day, model: resnet50, rate_rps: 900, slo_ms: 250, percentile: 99}\n"
+      "  - {name: night, model: bert, rate_rps: 15, slo_ms: 5000, percentile: 99}\n");
+  options.world.max_processes = 1;
+  options.world.power_tables = {measured_table(a100_of_tests().gpu, a100_of_tests().profiles)};
   options.world.settings.look_s = 20;
   return options;
 }
