@@ -127,7 +127,7 @@ class Drive {
   plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
-  std::vector<Nanos> latencies_;  // of every stride_-th request
+  std::vector<Nanos> latencies_;            // of every stride_-th request
   std::size_t stride_ = 1, next_kept_ = 0;  // how many requests until one is kept
   long served_ = 0, late_ = 0;
   int processes_ = 0;
@@ -180,8 +180,15 @@ Rps full_rate(const plan::DispatchPolicy& policy) {
 }
 
 PoolMemo::Key PoolMemo::key_of(const DrivenQueue& queue) {
-  Key key{queue.load.value, queue.slo.value, queue.percentile};
-  for (const plan::PoolMember& member : queue.policy.members) {
+  const plan::DispatchPolicy& policy = queue.policy;
+  Key key{queue.load.value,
+          queue.slo.value,
+          queue.percentile,
+          policy.paced ? 1.0 : 0.0,
+          static_cast<double>(policy.max_wait),
+          static_cast<double>(policy.slo.value_or(-1)),
+          static_cast<double>(policy.margin)};
+  for (const plan::PoolMember& member : policy.members) {
     key.push_back(member.processes);
     key.push_back(static_cast<double>(member.curve.steps.size()));
     for (const profile::BatchCurve::Step& step : member.curve.steps) {
