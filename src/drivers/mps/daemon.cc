@@ -233,10 +233,14 @@ Result<void> Daemon::await_ready() {
 
 Result<void> Daemon::quit() {
   const Pid pid = daemon_pid();
+  // By its identity: a process that is ending has no command line any more, but is still there.
+  const std::string identity =
+      pid != 0 && is_daemon(pid) ? doors_.processes.identity(pid) : std::string{};
   const Result<std::string> answer = ask(fmt::format("quit -t {}", options_.quit_grace_s));
   if (!answer && answer.error().code == ErrorCode::no_driver) return failed(answer.error());
   const std::int64_t until = doors_.clock.now_ns() + options_.timeout_ns;
-  while (answer && pid != 0 && is_daemon(pid) && doors_.clock.now_ns() < until)
+  while (answer && !identity.empty() && doors_.processes.identity(pid) == identity &&
+         doors_.clock.now_ns() < until)
     doors_.clock.sleep_ns(kFirstNapNs);
   if (auto killed = kill_daemon(); !killed) return killed;
   clean();
