@@ -240,8 +240,10 @@ class AgentStateServices(TypedDict):
     p99_ms: NotRequired[float]
     # share of requests in SLO, measured
     attainment: NotRequired[float]
-    # of the boards', by compute slices of its instances
+    # its part of the boards': by how busy its instances are, idle power by compute slices
     watts: NotRequired[float]
+    # the same in joules, since the agent began
+    energy_j: NotRequired[float]
     # its objective is at risk
     at_risk: bool
     # at risk of what
@@ -485,6 +487,10 @@ class AgentStateBatch(TypedDict):
     failed: NotRequired[int]
     # tasks
     cancelled: NotRequired[int]
+    # their part of the boards'
+    watts: NotRequired[float]
+    # the same in joules, since the agent began
+    energy_j: NotRequired[float]
     # that batches have now, by UUID
     gpus: NotRequired[list[str]]
     # of batches that are not over, and the newest others

@@ -143,6 +143,12 @@ void services(Exposition& out, const control::Snapshot& is) {
               [](const ServiceNow& service) { return Maybe(service.segments); });
   per_service(out, is, "partita_service_workers_ready", "Workers that take requests.",
               [](const ServiceNow& service) { return Maybe(service.ready_workers); });
+  out.metric("partita_service_energy_joules_total", "counter",
+             "Its part of what the boards took since the agent began: above idle by how busy its "
+             "instances were, idle power by compute slices. (batch): of batches.");
+  for (const ServiceNow& service : is.services)
+    if (service.energy_j) out.value(*service.energy_j, {{"service", service.name}});
+  if (is.batch.energy_j) out.value(*is.batch.energy_j, {{"service", control::kBatchTenant}});
 }
 
 void gpus(Exposition& out, const control::Snapshot& is) {

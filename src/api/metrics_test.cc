@@ -30,8 +30,11 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
   state.assignment.segments.push_back(state.assignment.segments[0]);
   state.assignment.segments[1].device = "MIG-2";
   state.assignment.segments[1].service = state.services[0].name;
+  state.services[1].energy_j = 1234.5;
+  state.batch.energy_j = 77;
   const test::Scraped read = test::scrape(agent_metrics(state, counts));
   EXPECT_EQ(read.fault, "");
+  EXPECT_EQ(read.types.at("partita_service_energy_joules_total"), "counter");
   const std::vector<std::pair<std::string, double>> wanted = {
       {"partita_agent_worker_restarts_total", 4},
       {"partita_agent_workers_given_up", 2},
@@ -42,6 +45,8 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
       {"partita_agent_verdicts_total{asked=\"planner\",outcome=\"accepted\"}", 9},
       {"partita_agent_verdicts_total{asked=\"planner\",outcome=\"refused\"}", 0},
       {"partita_agent_verdicts_total{asked=\"target\",outcome=\"refused\"}", 2},
+      {"partita_service_energy_joules_total{service=\"service \\\"1\\\\\"}", 1234.5},
+      {"partita_service_energy_joules_total{service=\"(batch)\"}", 77},
       {"partita_slice_use_ratio{UUID=\"GPU-1\",device=\"MIG-2\",profile=\"1g.10gb\","
        "service=\"service \\\"0\\\\\"}",
        10.5 / 20},
@@ -71,7 +76,8 @@ TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
 TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   control::Snapshot state = test::fake_snapshot(1);
   control::ServiceNow& service = state.services[0];
-  service.forecast_rps = service.forecast_low_rps = service.forecast_high_rps = service.p99_ms = 1;
+  service.energy_j = service.forecast_rps = service.forecast_low_rps = service.forecast_high_rps =
+      service.p99_ms = 1;
   state.last = test::fake_change(2);
   state.assignment.segments = {
       {.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb", .service = service.name}};

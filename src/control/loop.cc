@@ -78,6 +78,7 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
   look(seen);
   hear_ends(seen);
   read_services_file(seen);
+  see_energy(seen);
   measure(seen);
   watch_health(seen);
   watch_workers(seen);
@@ -185,7 +186,7 @@ void Loop::Work::measure(const Seen& seen) {
   if (seen.sample)
     for (const telemetry::GpuSample& gpu : seen.sample->gpus)
       if (gpu.power) add("watts", gpu.uuid, gpu.power->value);
-  for (const auto& [service, watts] : service_watts(seen)) add("watts", service, watts);
+  for (const auto& [tenant, draw] : energy_.draws()) add("watts", tenant, draw.watts);
   if (!node_known_) return;
   int used = 0, instances = 0;
   for (const device::GpuState& gpu : state_.gpus) {

@@ -459,6 +459,10 @@ BatchNow Loop::Work::batch_now() const {
     now.tasks.insert(now.tasks.end(), info->tasks.begin(),
                      info->tasks.begin() + static_cast<std::ptrdiff_t>(room));
   }
+  if (const auto known = energy_.draws().find(kBatchTenant); known != energy_.draws().end()) {
+    now.watts = known->second.watts;
+    now.energy_j = known->second.joules;
+  }
   now.done += static_cast<int>(memory_.tasks_done);
   now.failed += static_cast<int>(memory_.tasks_failed);
   now.cancelled += static_cast<int>(memory_.tasks_cancelled);

@@ -229,20 +229,19 @@ void Loop::Work::want_power(const PowerBoard& board, const std::optional<plan::S
   deeds_.power.push_back({board.index, board.uuid, wanted, Watts{board.now}});
 }
 
-// Of the boards' watts each instance counts as its compute slices.
-std::map<std::string, double> Loop::Work::service_watts(const Seen& seen) const {
-  std::map<std::string, double> watts;
-  if (!seen.sample) return watts;
-  for (const telemetry::GpuSample& sample : seen.sample->gpus) {
-    const device::GpuState* gpu = state_.find(sample.uuid);
-    if (gpu == nullptr || !sample.power || sample.compute_slices <= 0) continue;
-    for (const device::Instance& instance : gpu->instances)
-      for (const actuate::AssignedSegment& one : assignment_.segments)
-        if (one.device == instance.uuid())
-          watts[one.service] +=
-              sample.power->value * gpcs_of_profile(instance.profile) / sample.compute_slices;
-  }
-  return watts;
+// Whose joules the boards take: services by their instances, batches by the GPUs that they have.
+void Loop::Work::see_energy(const Seen& seen) {
+  if (!seen.sample || !node_known_) return;
+  energy::Tenancy tenancy;
+  for (const actuate::AssignedSegment& one : assignment_.segments)
+    tenancy.tenures.push_back(
+        {.service = one.service, .device = one.device, .gpu_uuid = one.gpu_uuid});
+  for (const device::GpuState& gpu : state_.gpus)
+    if (is_lent(gpu.uuid))
+      for (const device::Instance& instance : gpu.instances)
+        tenancy.tenures.push_back(
+            {.service = kBatchTenant, .device = instance.uuid(), .gpu_uuid = gpu.uuid});
+  energy_.see(*seen.sample, tenancy);
 }
 
 }  // namespace partita::control

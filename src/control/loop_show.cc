@@ -9,7 +9,6 @@ namespace partita::control {
 std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
   std::vector<ServiceNow> services;
   const double horizon = world_.settings.forecast.horizon_s;
-  const std::map<std::string, double> watts = service_watts(seen);
   for (const plan::Service& one : services_) {
     ServiceNow now;
     now.name = one.name;
@@ -45,7 +44,10 @@ std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
       ++now.segments;
       now.capacity_rps += segment.throughput_rps;
     }
-    if (const auto known = watts.find(one.name); known != watts.end()) now.watts = known->second;
+    if (const auto known = energy_.draws().find(one.name); known != energy_.draws().end()) {
+      now.watts = known->second.watts;
+      now.energy_j = known->second.joules;
+    }
     const auto told = told_.find("risk:" + one.name);
     now.at_risk = told != told_.end();
     if (now.at_risk) now.why = told->second;

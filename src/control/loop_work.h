@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "control/energy_meter.h"
 #include "control/gpu_clock.h"
 #include "control/loop.h"
 #include "control/meters.h"
@@ -95,7 +96,7 @@ class Loop::Work {
   std::optional<plan::Setting> clock_of(const device::GpuState& gpu, const Seen& seen, bool poll);
   std::vector<double> capped(std::vector<PowerBoard>& boards);
   void want_power(const PowerBoard& board, const std::optional<plan::Setting>& clock, double limit);
-  std::map<std::string, double> service_watts(const Seen& seen) const;
+  void see_energy(const Seen& seen);
   // ---- plans (loop_decide.cc)
   void decide();
   bool can_decide();
@@ -162,6 +163,7 @@ class Loop::Work {
   std::vector<plan::Service> services_;  // parsed, by name
   int survive_ = 0;
   Meters meters_;
+  EnergyMeter energy_;
   mutable PlanMemo memo_;  // never changes what is decided
 
   struct Under {

@@ -28,7 +28,9 @@ void describe_service_now(Form& f, ServiceNow& s) {
   f.integer("ready_workers", s.ready_workers, kSnapshotCounts, "as the gateway says");
   f.number("p99_ms", s.p99_ms, kNotNegative, "measured");
   f.number("attainment", s.attainment, kAttained, "share of requests in SLO, measured");
-  f.number("watts", s.watts, kNotNegative, "of the boards', by compute slices of its instances");
+  f.number("watts", s.watts, kNotNegative,
+           "its part of the boards': by how busy its instances are, idle power by compute slices");
+  f.number("energy_j", s.energy_j, kNotNegative, "the same in joules, since the agent began");
   f.boolean("at_risk", s.at_risk, "its objective is at risk");
   f.optional(!s.why.empty()).note("why", s.why, "at risk of what");
 }
@@ -75,6 +77,8 @@ void describe_batch(Form& f, BatchNow& batch) {
   f.optional(batch.failed > 0)
       .integer("failed", batch.failed, kSnapshotCounts, "tasks, or skipped");
   f.optional(batch.cancelled > 0).integer("cancelled", batch.cancelled, kSnapshotCounts, "tasks");
+  f.number("watts", batch.watts, kNotNegative, "their part of the boards'");
+  f.number("energy_j", batch.energy_j, kNotNegative, "the same in joules, since the agent began");
   f.optional(!batch.gpus.empty()).notes("gpus", batch.gpus, {}, "that batches have now, by UUID");
   f.optional(!batch.tasks.empty())
       .list("tasks", batch.tasks, describe_batch_task, {.indent = "    "},

@@ -20,6 +20,9 @@
 
 namespace partita::control {
 
+// Batches, where services have their names: as a tenant of energy, as a subject of history.
+inline constexpr const char* kBatchTenant = "(batch)";
+
 struct ServiceNow {
   std::string name, model;
   double slo_ms = 0, percentile = 99;
@@ -30,7 +33,7 @@ struct ServiceNow {
   double capacity_rps = 0;  // of its segments that run
   int segments = 0, ready_workers = 0;
   std::optional<double> p99_ms = {}, attainment = {};  // measured, share of requests in SLO
-  std::optional<double> watts = {};                    // of the boards, by compute slices
+  std::optional<double> watts = {}, energy_j = {};     // its part: energy_meter.h
   bool at_risk = false;
   std::string why = {};  // at risk of what, a sentence
   bool operator==(const ServiceNow&) const = default;
@@ -74,9 +77,10 @@ struct Verdicts {
 struct BatchNow {
   int waiting = 0, running = 0, done = 0, failed = 0;  // failed: skipped ones, too
   int cancelled = 0;
-  std::optional<std::int64_t> ends_ms = {};  // as scheduled
-  std::vector<std::string> gpus = {};        // UUIDs of those that batches have now
-  std::vector<BatchTask> tasks = {};         // of batches that are not over, then the newest others
+  std::optional<double> watts = {}, energy_j = {};  // their part: energy_meter.h
+  std::optional<std::int64_t> ends_ms = {};         // as scheduled
+  std::vector<std::string> gpus = {};               // UUIDs of those that batches have now
+  std::vector<BatchTask> tasks = {};  // of batches that are not over, then the newest others
   bool operator==(const BatchNow&) const = default;
 };
 

@@ -312,6 +312,10 @@ test("the batch over time: every task with its times, its end and its trouble", 
       rows.some((row) => row.includes(one.name) && row.includes(`${Math.round(one.watts)} W`)),
       `${one.name} ${one.watts} in ${rows}`,
     );
+  assert.ok(
+    rows.some((row) => row.includes("batches") && row.includes("321 W")),
+    `batches in ${rows}`,
+  );
   await it.close();
 });
 

@@ -268,6 +268,7 @@ function tasks(state, now) {
     done: 4,
     failed: 1,
     cancelled: 1,
+    watts: 321,
     ends_ms: Date.now() + 5400000,
     gpus: [...new Set(list.map((task) => task.gpu_uuid).filter(Boolean))],
     tasks: list,

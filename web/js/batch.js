@@ -17,6 +17,7 @@ import { get } from "./feed.js";
 import { looksOf } from "./model.js";
 import { timeTicks } from "./chart.js";
 
+const BATCHES = "(batch)"; // where services have their names
 const MOST_ASKED = 50; // services whose joules are read, those of the most watts
 const PAST_MS = 6 * 3600000; // tasks that were over before do not stretch the chart
 const MOST_NAMED = 12; // tasks without a place that are named
@@ -203,7 +204,7 @@ function makePower(parent) {
       (one) => one.metric === "watts",
     );
     const read = new Map();
-    const wanted = new Set(services.map((service) => service.name));
+    const wanted = new Set([BATCHES, ...services.map((service) => service.name)]);
     newest.sort((a, b) => b.value - a.value);
     services = newest.filter((one) => wanted.has(one.subject)).slice(0, MOST_ASKED);
     for (const service of services) {
@@ -226,14 +227,16 @@ function makePower(parent) {
     const total = model.totals.power;
     text(
       about,
-      known(total) ? `The boards draw ${watts(total)} together.` : "No board says what it draws.",
+      known(total)
+        ? `The boards draw ${watts(total)} together. Above idle it is told apart by how busy each instance is, idle power by compute slices.`
+        : "No board says what it draws.",
     );
     if (!parent.hidden && model.time - asked > 60000) ask(model.services, model.time);
-    const rows = model.services
+    const rows = [...model.services, { name: BATCHES, watts: model.batch.watts }]
       .map((one) => ({
         name: one.name,
         watts: one.watts ?? day.get(one.name)?.now,
-        joules: one.energy_j ?? day.get(one.name)?.joules,
+        joules: day.get(one.name)?.joules,
       }))
       .filter((one) => known(one.watts))
       .sort((a, b) => b.watts - a.watts);
@@ -266,7 +269,7 @@ function makePower(parent) {
             "th",
             { scope: "row" },
             el("i", { class: `swatch ${looksOf(first.name)}`, "aria-hidden": "true" }),
-            first.name || "nobody: idle boards",
+            first.name === BATCHES ? "batches" : first.name || "nobody: idle slices",
           ),
           power,
           el("td", {}, el("span", { class: "bar", "aria-hidden": "true" }, fill), " ", share),

@@ -16,14 +16,14 @@ namespace partita::energy {
 
 // That a service has an instance. GPUs are meant by UUID, or by index where that is empty.
 struct Tenure {
-  std::string service;              // or the task
-  std::string device;               // UUID of the MIG device, "MIG-..."; empty: by the place
-  std::string gpu_uuid;             // of its GPU
-  int gpu = -1;                     // index
-  std::string profile;              // of the instance
-  int start = -1;                   // memory slice
-  double percent = 0;               // > 0: a share of a whole GPU, which has no instances
-  std::optional<Seconds> from, to;  // on the log's clock; none: always
+  std::string service = {};                   // or the task
+  std::string device = {};                    // UUID of the MIG device; empty: by the place
+  std::string gpu_uuid = {};                  // of its GPU
+  int gpu = -1;                               // index
+  std::string profile = {};                   // of the instance
+  int start = -1;                             // memory slice
+  double percent = 0;                         // > 0: a share of a whole GPU without instances
+  std::optional<Seconds> from = {}, to = {};  // on the log's clock; none: always
 };
 
 // Where an instance is, from somebody who asked the driver: by GPU UUID and GPU instance id.
