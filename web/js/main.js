@@ -215,7 +215,8 @@ function turn() {
     );
   }
 }
-addEventListener("hashchange", () => (turn(), scrollTo(0, 0), soon()));
+// Drawn at once: nobody sees, or presses a key in, a view that is as it was left.
+addEventListener("hashchange", () => (turn(), scrollTo(0, 0), draw()));
 turn();
 
 // ---- the feed
