@@ -50,6 +50,15 @@ std::optional<double> Loop::Work::promised(const std::string& service) const {
   return found->rate_rps;
 }
 
+// At least what is promised: plans have some room.
+double Loop::Work::carried(const std::string& service) const {
+  const double least = promised(service).value_or(0);
+  if (!memory_.target) return least;
+  const auto& rows = memory_.target->plan.services;
+  const auto row = std::ranges::find(rows, service, &plan::PlannedService::name);
+  return row == rows.end() ? least : std::max(least, row->planned.value);
+}
+
 double Loop::Work::need(const plan::Service& service, double ahead_s) const {
   const std::int64_t until = local() + static_cast<std::int64_t>(ahead_s * 1000);
   const auto forecast = meters_.forecast(service.name, local(), until);
@@ -213,13 +222,14 @@ void Loop::Work::consider() {
 // Whether a service is short, whatever comes of it.
 bool Loop::Work::consider_shortage() {
   const double horizon = world_.settings.forecast.horizon_s;
-  bool measured = false;
+  bool measured = false, too_many = false;
   std::string about, cause;
   for (const plan::Service& one : services_) {
     const double planned = promised(one.name).value_or(0), needed = need(one, horizon);
     if (needed <= planned * kEnough) continue;
     const auto reading = meters_.reading(one.name, local());
     measured = measured || reading.rate.value_or(0) > planned * kEnough;
+    too_many = too_many || reading.rate.value_or(0) > carried(one.name) * kEnough;
     about += fmt::format("{}:{:.3g} ", one.name, needed);
     if (cause.empty())
       cause = fmt::format(
@@ -238,10 +248,10 @@ bool Loop::Work::consider_shortage() {
     return true;
   }
   untell("budget");
-  const auto planned = plan_shortage(measured);
+  const auto planned = plan_shortage(too_many);
   if (!planned) {
     tried("shortage", about, kFirstTryPause);
-    if (measured)
+    if (too_many)
       tell(NoticeKind::slo_risk, "shortage", "",
            fmt::format("{}, and there is no plan: {}", cause, to_string(planned.error())));
     return true;
@@ -265,8 +275,9 @@ std::vector<MadeAt> Loop::Work::just_made() const {
 }
 
 // A plan for a service that is short. It takes back nothing that was just made, if there is such a
-// plan; else only where requests are lost already.
-Result<Planned> Loop::Work::plan_shortage(bool measured) const {
+// plan; else only where more comes
+// than the plan in force carries.
+Result<Planned> Loop::Work::plan_shortage(bool too_many) const {
   const double horizon = world_.settings.forecast.horizon_s;
   const double ahead = std::max(world_.settings.damping.lasts_s, horizon);
   const bool reduced = !memory_.target->reduced.empty();
@@ -291,9 +302,9 @@ Result<Planned> Loop::Work::plan_shortage(bool measured) const {
     if (fine(planned)) return planned;
     if (planned) any = std::move(planned);
   }
-  if (!measured && !reduced)
-    return failed({ErrorCode::infeasible,
-                   "nothing that was just made is taken back for what is only forecast", ""});
+  if (!too_many && !reduced)
+    return failed(
+        {ErrorCode::infeasible, "nothing that was just made is taken back before it must be", ""});
   if (any) return *std::move(any);
   return plan(want_now(horizon, true), most, true);
 }

@@ -104,13 +104,14 @@ class Loop::Work {
   void replan_because(const std::string& cause);
   void consider();
   bool consider_shortage();
-  Result<Planned> plan_shortage(bool measured) const;
+  Result<Planned> plan_shortage(bool too_many) const;
   void rerate(Target target);
   std::vector<MadeAt> just_made() const;
   void consider_gain();
   bool worth_it(const Planned& planned) const;
   // What the plan in force is made for; none: it does not serve it.
   std::optional<double> promised(const std::string& service) const;
+  double carried(const std::string& service) const;
   double need(const plan::Service& service, double ahead_s) const;
   Want want_now(double ahead_s, bool lower) const;
   bool cooling(const std::vector<Touched>& touched, const std::string& subject) const;

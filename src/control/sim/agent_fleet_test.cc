@@ -466,7 +466,8 @@ TEST(AgentFleet, ConvergesInEveryCalmAndNeverFlaps) {
 // 398: the last GPU that was left is emptied when it has errors, which the oracle did not know;
 // 5486: a stand-in went because it could have carried much itself, before its successor was ready;
 // 8010: what a batch left behind on a GPU was destroyed when its other GPUs were done, not at once.
-constexpr std::uint64_t kKeptSeeds[] = {36, 94, 100, 137, 398, 5486, 8010};
+// 4507: what had just grown was shrunk for a rate that the plan carried, but was not made for.
+constexpr std::uint64_t kKeptSeeds[] = {36, 94, 100, 137, 398, 4507, 5486, 8010};
 
 TEST(AgentFleet, SeedsThatFoundSomething) {
   if (test_rounds(8) < 8) GTEST_SKIP() << "under sanitizers the first seeds are enough";
