@@ -135,6 +135,49 @@ TEST_F(LiveBatch, AGpuThatIsWantedBackIsLeft) {
   EXPECT_EQ(instances(0), 0U);
 }
 
+// Asked to end for a GPU that was needed, and then the agent is killed: its exit status is no
+// failure, whether it ends before the next agent is there or after, whether that wants the GPU
+// still or not.
+TEST_F(LiveBatch, WhatWasAskedToEndHasNotFailedThoughItsRunnerEnded) {
+  for (const bool ends_before : {true, false})
+    for (const bool still_wanted : {true, false}) {
+      SCOPED_TRACE(fmt::format("ends before: {}, still wanted: {}", ends_before, still_wanted));
+      std::filesystem::remove_all(folder_);
+      std::filesystem::create_directories(folder_);
+      const std::string began = folder_ + "/began", asked = folder_ + "/asked";
+      const std::string go = folder_ + "/go", gone = folder_ + "/gone";
+      deed_.key = fmt::format("1-{}-{}", ends_before, still_wanted);
+      deed_.gpus.resize(1);
+      deed_.gpus[0].leave = deed_.gpus[0].stop = false;
+      deed_.tasks = fmt::format(
+          "task,time_s_1g,time_s_2g,time_s_3g,time_s_4g,time_s_7g,command\n"
+          "long,1,1,1,1,1,if test -e {0}; then true; else trap 'touch {1}; while ! test "
+          "-e {2}; do sleep 0.01; done; touch {3}; exit 143' TERM; touch {0}; sleep 600 & wait; "
+          "fi\n",
+          began, asked, go, gone);
+      auto live = runner();
+      live->carry({deed_});
+      until([&] { return std::filesystem::exists(began); });
+      deed_.gpus[0].leave = deed_.gpus[0].stop = true;
+      live->carry({deed_});
+      until([&] { return std::filesystem::exists(asked); });
+      live.reset();
+      const auto end = [&] {
+        std::ofstream(go).put('1');
+        until([&] { return std::filesystem::exists(gone); });
+      };
+      if (ends_before) end();
+      if (!still_wanted) deed_.gpus[0].leave = deed_.gpus[0].stop = false;
+      auto next = runner();
+      next->carry({deed_});
+      if (!ends_before) end();
+      const control::BatchTask task = over(*next).tasks.front();
+      EXPECT_EQ(task.state, still_wanted ? BatchTaskState::waiting : BatchTaskState::done)
+          << task.reason;
+      EXPECT_EQ(instances(0), 0U);
+    }
+}
+
 TEST_F(LiveBatch, WhatCannotBeginSaysWhy) {
   deed_.tasks = "task,time_s_1g,command\nbroken,-1,true\n";
   auto live = runner();

@@ -46,6 +46,7 @@ void BatchExecutor::take_over(const Past& past) {
     const PastTask& then = past.tasks[t];
     TaskRun& run = report_.tasks[t];
     tasks_[t].attempt = run.attempts = then.attempts;
+    tasks_[t].stopped_then = then.stopped;
     run.begin = then.begin;
     if (then.finished) {
       run.status = TaskStatus::finished;
@@ -54,6 +55,10 @@ void BatchExecutor::take_over(const Past& past) {
       --open_tasks_;
     } else if (then.running) {
       tasks_[t].pid = then.running;
+      if (then.stopped) {  // whether it was told nobody knows
+        tasks_[t].stopped = now_;
+        out_.actions.push_back(StopTask{*then.running, StopSignal::terminate});
+      }
       tasks_[t].adopted = true;
       ++visits_[at(script_.tasks[t].visit)].at_work;
       by_pid_[*then.running] = static_cast<int>(t);
@@ -380,6 +385,7 @@ void BatchExecutor::doom(int task, const std::string& reason) {
   state.doomed = reason;
   if (!state.pid || state.stopped) return;
   state.stopped = now_;
+  record(attempt_record(Record::Kind::stop, task));
   out_.actions.push_back(StopTask{*state.pid, StopSignal::terminate});
 }
 
@@ -441,7 +447,8 @@ void BatchExecutor::handle(const Exited& event) {
 void BatchExecutor::attempt_ended(int task, int status) {
   TaskNow& state = tasks_[at(task)];
   TaskRun& run = report_.tasks[at(task)];
-  const bool in_time = !state.stopped;
+  const bool asked_before = std::exchange(state.stopped_then, false);
+  const bool in_time = !state.stopped && !asked_before;
   Record ended = attempt_record(Record::Kind::end, task);
   ended.status = status;
   ended.in_time = in_time;
@@ -468,7 +475,7 @@ void BatchExecutor::attempt_ended(int task, int status) {
   }
   run.status = TaskStatus::pending;
   const bool unseen = std::exchange(state.adopted, false) && status == kUnknownStatus;
-  if (!unseen && ++state.failures > options_.retries)
+  if (!unseen && !asked_before && ++state.failures > options_.retries)
     return settle(task, timed_out ? TaskStatus::timed_out : TaskStatus::failed, reason);
   touched_.insert(script_.tasks[at(task)].visit);
 }

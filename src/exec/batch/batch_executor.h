@@ -41,6 +41,7 @@ struct PastTask {
   std::optional<Nanos> finished = {};
   std::optional<Pid> running = {};  // the attempt goes on, as this process of ours
   std::optional<int> status = {};   // the attempt ended with this while nobody watched
+  bool stopped = false;             // it had been asked to end before its time
   bool left_out = false;            // its place in the order is over; not run
   std::optional<int> failed = {};   // it failed for good with this; else it is tried again
   bool operator==(const PastTask&) const = default;
@@ -131,8 +132,9 @@ class BatchExecutor {
     int attempt = 0, failures = 0;
     std::optional<Nanos> stopped;  // when it was asked to end
     bool killed = false, timed_out = false;
-    bool adopted = false;  // the attempt was started by an earlier process of the run
-    std::string doomed;    // why it is not tried again; empty: it may be
+    bool adopted = false;       // the attempt was started by an earlier process of the run
+    bool stopped_then = false;  // which had asked it to end before its time
+    std::string doomed;         // why it is not tried again; empty: it may be
     std::vector<int> followers;
   };
   struct Current {

@@ -91,6 +91,7 @@ class Recovery {
         tell(told_[at(record.visit)], record);
         return {};
       case Kind::start:
+      case Kind::stop:
       case Kind::end:
         return take_attempt(record);
       case Kind::run:
@@ -107,8 +108,12 @@ class Recovery {
     if (record.kind == Kind::start) {
       task.attempts = record.attempt;
       task.begin = record.time;
+      task.stopped = false;
       open_.insert(found->second);
+    } else if (record.kind == Kind::stop) {
+      task.stopped = true;
     } else {
+      task.stopped = false;
       open_.erase(found->second);
       if (record.status == 0 && record.in_time) task.finished = record.time;
     }

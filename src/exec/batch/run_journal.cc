@@ -14,8 +14,8 @@ namespace {
 
 using Kind = Record::Kind;
 
-constexpr std::array<std::string_view, 8> kWords = {"run",       "create", "created", "stale",
-                                                    "destroyed", "start",  "end",     "done"};
+constexpr std::array<std::string_view, 9> kWords = {
+    "run", "create", "created", "stale", "destroyed", "start", "stop", "end", "done"};
 constexpr double kMaxNanos = 9e15;  // 104 days; a double holds them exactly
 
 std::string record_json(const Record& record) {
@@ -37,10 +37,11 @@ std::string record_json(const Record& record) {
       json.raw(", \"visit\": ").number(static_cast<long>(record.visit));
       break;
     case Kind::start:
+    case Kind::stop:
     case Kind::end:
       json.raw(", \"task\": ").string(record.task);
       json.raw(", \"attempt\": ").number(static_cast<long>(record.attempt));
-      if (record.kind == Kind::start) break;
+      if (record.kind != Kind::end) break;
       json.raw(", \"status\": ").number(static_cast<long>(record.status));
       json.raw(", \"in_time\": ").boolean(record.in_time);
       break;
@@ -87,6 +88,7 @@ Result<Record> read_record(const Document& document) {
       record.in_time = fields.boolean("in_time");
       [[fallthrough]];
     case Kind::start:
+    case Kind::stop:
       record.task = fields.name("task");
       record.attempt = fields.integer("attempt", {.low = 1});
       break;

@@ -1,6 +1,6 @@
 // The journal of a batch run: a log (base/record_log.h) of JSON records. They are durable before
-// what they announce is done (create, start) or built upon (created, end), so that a run which was
-// killed can be continued: docs/formats.md lists them. Limits: kMaxRecords.
+// what they announce is done (create, start, stop) or built upon (created, end), so that a run
+// which was killed can be continued: docs/formats.md lists them. Limits: kMaxRecords.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ struct Record {
     stale,      // it is there, but only half
     destroyed,  // it is gone, or could not be created
     start,      // about to start an attempt of a task
+    stop,       // about to ask the attempt to end before its time, which is no fault of the task
     end,        // the attempt ended
     done,       // the run is over and reported: nothing is left to continue
   };
@@ -35,7 +36,7 @@ struct Record {
   std::int64_t origin = 0;
   int visit = 0;          // create, created, stale, destroyed
   Made made = {};         // created, stale
-  std::string task = {};  // start, end
+  std::string task = {};  // start, stop, end
   int attempt = 0;        // from 1
   int status = 0;         // end: exit status
   bool in_time = true;    // end: not stopped for taking too long, or for the end of the run
