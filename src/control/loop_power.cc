@@ -116,6 +116,16 @@ std::optional<plan::Setting> Loop::Work::slo_setting(const device::GpuState& gpu
                                                      bool poll) {
   const auto table = std::ranges::find(world_.power_tables, gpu.model, &plan::ResponseTable::gpu);
   const auto segments = clocked_segments(gpu);
+  const auto several = std::ranges::find_if(assignment_.segments, [&](const auto& one) {
+    return one.gpu_uuid == gpu.uuid && one.processes > 1;
+  });
+  if (several != assignment_.segments.end())
+    tell(NoticeKind::other, "clock_processes:" + gpu.uuid, gpu.uuid,
+         fmt::format("gpu {} runs as fast as it can: {} has {} processes on an instance, and "
+                     "response tables know of one",
+                     gpu.index, several->service, several->processes));
+  else
+    untell("clock_processes:" + gpu.uuid);
   if (under_ || !segments || segments->empty() || is_lent(gpu.uuid)) {
     clocks_.erase(gpu.uuid);
     return std::nullopt;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "actuate/power_guard.h"
 #include "base/check.h"
@@ -257,6 +258,29 @@ TEST(SimPower, ADriverThatDeniesIsToldOnceAndLeftAlone) {
   EXPECT_EQ(denied, 1);
   for (const int gpu : {0, 1}) EXPECT_EQ(day.settings(gpu), PowerDay::kBefore);
   for (const std::size_t s : {0U, 1U}) EXPECT_GE(day.attainment(s), 0.985);
+}
+
+// A table knows one process per instance: more are said once, and the boards run as fast as they can.
+TEST(SimPower, SeveralProcessesOnAnInstanceAreSaid) {
+  WeeksOptions options = power_day(5);
+  options.world.settings.power.clocks = Clocks::slo;
+  options.world.max_processes = 3;
+  PowerDay day(std::move(options));
+  day.play(6);
+  std::set<int> several;
+  for (const actuate::AssignedSegment& one : day.node().assignment().segments)
+    if (one.processes > 1)
+      for (const int gpu : {0, 1})
+        if (day.weeks().snapshot()->state.gpus[static_cast<std::size_t>(gpu)].uuid == one.gpu_uuid)
+          several.insert(gpu);
+  ASSERT_FALSE(several.empty()) << "the plan has one process on each instance";
+  for (const int gpu : several) {
+    EXPECT_EQ(day.settings(gpu).clocks, std::nullopt) << gpu;
+    int told = 0;
+    for (const auto& [sentence, times] : day.told)
+      if (sentence.starts_with(fmt::format("gpu {} runs as fast as it can:", gpu))) told += times;
+    EXPECT_EQ(told, 1) << gpu;
+  }
 }
 
 // Killed at any call; then one without a policy: what was there before the first of them is back.
