@@ -260,7 +260,7 @@ TEST(SimPower, ADriverThatDeniesIsToldOnceAndLeftAlone) {
   for (const std::size_t s : {0U, 1U}) EXPECT_GE(day.attainment(s), 0.985);
 }
 
-// A table knows one process per instance: more are said once, and the boards run as fast as they can.
+// A table knows one process per instance: more are said once, the boards run as fast as they can.
 TEST(SimPower, SeveralProcessesOnAnInstanceAreSaid) {
   WeeksOptions options = power_day(5);
   options.world.settings.power.clocks = Clocks::slo;
