@@ -1,41 +1,31 @@
-// FaultyDriver and LimitedDriver of adaptors.h.
+// FaultScript, and FaultyDriver and LimitedDriver of adaptors.h.
 #include "device/adaptors.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
-
 namespace partita::device {
 
 // ---- faults ----
 
+// The first fault of the script that the call meets, or null.
+const Fault* FaultScript::fault_of(std::string_view method) {
+  const std::lock_guard lock(mutex_);
+  const int any = ++calls_[""], same = ++calls_[std::string(method)];
+  const auto met = std::ranges::find_if(faults_, [&](const Fault& fault) {
+    return fault.method.empty() ? fault.call == any : fault.method == method && fault.call == same;
+  });
+  return met == faults_.end() ? nullptr : &*met;
+}
+
 FaultyDriver::FaultyDriver(NodeDriver& inner, Clock& clock, std::vector<Fault> script,
                            std::function<void()> on_death)
-    : inner_(inner), clock_(clock), script_(std::move(script)), on_death_(std::move(on_death)) {}
-
-// Counts the call; the first fault of the script that it meets, or null.
-const Fault* FaultyDriver::fault_of(const Call& call) {
-  const std::string method(name_of(call.method));
-  ++calls_[""];
-  ++calls_[method];
-  const auto met = std::ranges::find_if(script_, [&](const Fault& fault) {
-    return (fault.method.empty() || fault.method == method) && fault.call == calls_[fault.method];
-  });
-  return met == script_.end() ? nullptr : &*met;
-}
+    : inner_(inner), script_(clock, std::move(script), std::move(on_death)) {}
 
 template <class Run>
 auto FaultyDriver::changed(const Call& call, Run run) -> decltype(run()) {
-  const Fault* fault = fault_of(call);
-  if (!fault) return run();
-  clock_.sleep_ns(fault->hang_ns);
-  if (fault->after_effect) (void)run();
-  if (fault->dies) {
-    CHECK(on_death_);
-    on_death_();
-  }
-  return failed({fault->code, "a fault of the script", to_string(call)});
+  return script_.change(
+      name_of(call.method), [&] { return to_string(call); }, std::move(run));
 }
 
 Result<DriverInfo> FaultyDriver::info() { return inner_.info(); }

@@ -12,22 +12,10 @@
 
 #include "base/clock.h"
 #include "device/call.h"
+#include "device/fault_script.h"
 #include "device/node_driver.h"
 
 namespace partita::device {
-
-// What goes wrong with one call: the `call`-th changing call of `method` (counted from 1; of any
-// method when empty) fails with `code`; before that it blocks for `hang_ns`; with `after_effect`
-// the call takes effect first and the answer is lost.
-struct Fault {
-  std::string method;  // "create_instance", "destroy_compute" ...; empty: any changing call
-  int call = 0;
-  ErrorCode code = ErrorCode::environment;
-  std::int64_t hang_ns = 0;
-  bool after_effect = false;
-  bool dies = false;  // on_death is called instead of an answer; it does not return normally
-  bool operator==(const Fault&) const = default;
-};
 
 // A driver in which calls go wrong after a script.
 class FaultyDriver final : public NodeDriver {
@@ -47,15 +35,11 @@ class FaultyDriver final : public NodeDriver {
   Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
 
  private:
-  const Fault* fault_of(const Call& call);
   template <class Run>
   auto changed(const Call& call, Run run) -> decltype(run());
 
   NodeDriver& inner_;
-  Clock& clock_;
-  std::vector<Fault> script_;
-  std::function<void()> on_death_;
-  std::map<std::string, int> calls_;  // per method; "" counts all changing calls
+  FaultScript script_;
 };
 
 // A driver with limits: read-only, or only some GPUs (others answer denied to every change).

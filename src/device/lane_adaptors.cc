@@ -2,39 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
-
-#include "base/check.h"
 
 namespace partita::device {
 
 FaultyLaneDriver::FaultyLaneDriver(LaneDriver& inner, Clock& clock, std::vector<Fault> script,
                                    std::function<void()> on_death)
-    : inner_(inner), clock_(clock), script_(std::move(script)), on_death_(std::move(on_death)) {}
-
-// Counts the call; the first fault of the script that it meets, or null.
-const Fault* FaultyLaneDriver::fault_of(std::string_view method) {
-  const std::lock_guard lock(mutex_);
-  const int any = ++calls_[""], same = ++calls_[std::string(method)];
-  const auto met = std::ranges::find_if(script_, [&](const Fault& fault) {
-    return fault.method.empty() ? fault.call == any : fault.method == method && fault.call == same;
-  });
-  return met == script_.end() ? nullptr : &*met;
-}
+    : inner_(inner), script_(clock, std::move(script), std::move(on_death)) {}
 
 template <class Run>
-auto FaultyLaneDriver::changed(std::string_view method, std::string arguments, Run run)
+auto FaultyLaneDriver::changed(std::string_view method, const std::string& arguments, Run run)
     -> decltype(run()) {
-  const Fault* fault = fault_of(method);
-  if (!fault) return run();
-  clock_.sleep_ns(fault->hang_ns);
-  if (fault->after_effect) (void)run();
-  if (fault->dies) {
-    CHECK(on_death_);
-    on_death_();
-  }
-  return failed({fault->code, "a fault of the script", fmt::format("{}({})", method, arguments)});
+  return script_.change(
+      method, [&] { return fmt::format("{}({})", method, arguments); }, std::move(run));
 }
 
 Result<LaneDriverInfo> FaultyLaneDriver::info() { return inner_.info(); }

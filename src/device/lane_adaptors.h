@@ -3,14 +3,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
-#include "device/adaptors.h"
+#include "device/fault_script.h"
 #include "device/lane_driver.h"
 
 namespace partita::device {
@@ -35,16 +33,11 @@ class FaultyLaneDriver final : public LaneDriver {
   LaneGraphs* graphs() override { return inner_.graphs(); }
 
  private:
-  const Fault* fault_of(std::string_view method);
   template <class Run>
-  auto changed(std::string_view method, std::string arguments, Run run) -> decltype(run());
+  auto changed(std::string_view method, const std::string& arguments, Run run) -> decltype(run());
 
   LaneDriver& inner_;
-  Clock& clock_;
-  const std::vector<Fault> script_;
-  const std::function<void()> on_death_;
-  std::mutex mutex_;                               // of calls_
-  std::map<std::string, int, std::less<>> calls_;  // per method; "" counts all changing calls
+  FaultScript script_;
 };
 
 }  // namespace partita::device

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/terminal.h"
 #include "base/unicode.h"
 
 namespace partita::forms {
@@ -147,6 +148,24 @@ AxisUnit axis_unit(Nanos end) {
   if (end < 1'000'000) return {1e3, "us"};
   if (end < 1'000'000'000) return {1e6, "ms"};
   return {};
+}
+
+std::string axis_text(Nanos end, int head, int cells, int columns_per_tick) {
+  const AxisUnit unit = axis_unit(end);
+  std::string ruler, numbers;
+  for (const Nanos tick : ticks(end, std::max(1, cells / columns_per_tick))) {
+    const double share = static_cast<double>(tick) / static_cast<double>(end);
+    const int at = static_cast<int>(std::lround(share * cells));
+    ruler += repeated("─", at - columns(ruler)) + (tick == 0 ? "└" : "┴");
+    const std::string number = unit.number(tick);
+    const int left = at - static_cast<int>(number.size()) / 2 + head;
+    const int taken = static_cast<int>(numbers.size());
+    if (left <= taken && tick > 0) continue;
+    numbers += std::string(static_cast<std::size_t>(left - taken), ' ') + number;
+  }
+  ruler += repeated("─", cells + 1 - columns(ruler));
+  return std::string(static_cast<std::size_t>(head), ' ') + ruler + "\n" + numbers + " " +
+         unit.name + "\n";
 }
 
 std::string makespan_text(const BatchSchedule& schedule) {

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "hw/catalogue.h"
-#include "plan/batch.h"
 #include "forms/picture.h"
 #include "forms/vocabulary.h"
+#include "hw/catalogue.h"
+#include "plan/batch.h"
 
 namespace partita::forms {
 
@@ -53,6 +53,9 @@ struct AxisUnit {
   std::string number(Nanos time) const;  // without the unit
 };
 AxisUnit axis_unit(Nanos end);
+// Two lines below rows of `cells` columns after `head`: a ruler from 0 to `end` with about a tick
+// per `columns_per_tick`, and a number under each tick that has the room, with the unit behind.
+std::string axis_text(Nanos end, int head, int cells, int columns_per_tick);
 // "makespan 28.43 s on 1 × A30-24GB (lower bound 28.1 s: at most 1.2 % above the optimum)"
 std::string makespan_text(const BatchSchedule& schedule);
 // "4 creates take 0.5 s, 3 destroys 0.3 s; tasks keep 87 % of the compute slices busy"

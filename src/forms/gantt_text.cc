@@ -166,24 +166,9 @@ std::string Gantt::lane_text(const GpuRow& lane) {
   return text;
 }
 
-// A ruler with a number under each tick that has the room.
 std::string Gantt::axis() const {
   constexpr int kColumnsPerTick = 10;
-  const AxisUnit unit = axis_unit(end_);
-  std::string ruler, numbers;
-  for (const Nanos tick : ticks(end_, std::max(1, cells_ / kColumnsPerTick))) {
-    const double share = static_cast<double>(tick) / static_cast<double>(end_);
-    const int at = static_cast<int>(std::lround(share * cells_));
-    ruler += repeated("─", at - columns(ruler)) + (tick == 0 ? "└" : "┴");
-    const std::string number = unit.number(tick);
-    const int left = at - static_cast<int>(number.size()) / 2 + head_;
-    const int taken = static_cast<int>(numbers.size());
-    if (left <= taken && tick > 0) continue;
-    numbers += std::string(static_cast<std::size_t>(left - taken), ' ') + number;
-  }
-  ruler += repeated("─", cells_ + 1 - columns(ruler));
-  return std::string(static_cast<std::size_t>(head_), ' ') + ruler + "\n" + numbers + " " +
-         unit.name + "\n";
+  return axis_text(end_, head_, cells_, kColumnsPerTick);
 }
 
 std::string Gantt::draw() {

@@ -80,21 +80,7 @@ class GraphGantt {
     return painter_.filled(text, distinct_colour(task));
   }
 
-  std::string axis() const {
-    const AxisUnit unit = axis_unit(length_);
-    std::string ruler, numbers;
-    for (const Nanos tick : ticks(length_, std::max(1, cells_ / kColumnsPerTick))) {
-      const int at = column(begin_ + tick);
-      ruler += repeated("─", at - columns(ruler)) + (tick == 0 ? "└" : "┴");
-      const std::string number = unit.number(tick);
-      const int left = at - static_cast<int>(number.size()) / 2 + head_;
-      const int taken = static_cast<int>(numbers.size());
-      if (left <= taken && tick > 0) continue;
-      numbers += std::string(static_cast<std::size_t>(left - taken), ' ') + number;
-    }
-    ruler += repeated("─", cells_ + 1 - columns(ruler));
-    return std::string(at(head_), ' ') + ruler + "\n" + numbers + " " + unit.name + "\n";
-  }
+  std::string axis() const { return axis_text(length_, head_, cells_, kColumnsPerTick); }
 
   const GraphProblem& problem_;
   const GraphRun& run_;

@@ -239,45 +239,40 @@ void write_back(const Op* op, Warp& w, const std::uint64_t* address, const LaneP
         *local_word(w, lane, address[lane] - kLocalWindow + i) = found.at[lane][i];
 }
 
-void shared_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write) {
+namespace {
+
+// Reports the first lane whose access is outside of `bytes` of its space, or misaligned.
+void fault_in(const Op* op, Warp& w, const char* space, std::uint64_t bytes, bool write,
+              const auto& offset_of) {
   const std::uint32_t size = op->size;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
-    const std::uint64_t at =
-        (op->flags & kWide) != 0 ? offset[lane] : static_cast<std::uint32_t>(offset[lane]);
-    const bool outside = at >= w.shared_bytes || w.shared_bytes - at < size;
+    const std::uint64_t at = offset_of(lane);
+    const bool outside = at >= bytes || bytes - at < size;
     if (!outside && at % size == 0) continue;
-    report(
-        op, w,
-        {.kind = outside ? FaultKind::out_of_bounds : FaultKind::misaligned,
-         .lane = lane,
-         .address = at,
-         .size = size,
-         .write = write,
-         .about = outside ? beyond(at, w.shared_bytes, "shared")
-                          : fmt::format("the offset in shared memory is no multiple of {}", size)});
+    report(op, w,
+           {.kind = outside ? FaultKind::out_of_bounds : FaultKind::misaligned,
+            .lane = lane,
+            .address = at,
+            .size = size,
+            .write = write,
+            .about = outside ? beyond(at, bytes, space)
+                             : fmt::format("the offset in {} memory is no multiple of {}", space,
+                                           size)});
     return;
   }
 }
 
+}  // namespace
+
+void shared_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write) {
+  fault_in(op, w, "shared", w.shared_bytes, write, [&](unsigned lane) {
+    return (op->flags & kWide) != 0 ? offset[lane] : static_cast<std::uint32_t>(offset[lane]);
+  });
+}
+
 void local_fault(const Op* op, Warp& w, const std::uint64_t* offset, bool write) {
-  const std::uint32_t size = op->size;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    if ((w.mask >> lane & 1) == 0) continue;
-    const std::uint64_t at = offset[lane];
-    const bool outside = at >= w.local_bytes || w.local_bytes - at < size;
-    if (!outside && at % size == 0) continue;
-    report(
-        op, w,
-        {.kind = outside ? FaultKind::out_of_bounds : FaultKind::misaligned,
-         .lane = lane,
-         .address = at,
-         .size = size,
-         .write = write,
-         .about = outside ? beyond(at, w.local_bytes, "local")
-                          : fmt::format("the offset in local memory is no multiple of {}", size)});
-    return;
-  }
+  fault_in(op, w, "local", w.local_bytes, write, [&](unsigned lane) { return offset[lane]; });
 }
 
 void note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {

@@ -143,6 +143,8 @@ class Session final : public NoticeReader {
   void after_fork(bool child);
 
  private:
+  template <class Message>
+  Status ask_event(std::uint64_t event, Cause cause);
   struct Stream {
     std::uint32_t flags = 0;
     std::int32_t priority = 0;

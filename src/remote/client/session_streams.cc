@@ -212,7 +212,8 @@ Status Session::record_event(std::uint64_t event, std::uint64_t stream) {
   return link_->post(lock, EventRecord{.event = {event}, .stream = {*real}});
 }
 
-Status Session::synchronise_event(std::uint64_t event) {
+template <class Message>
+Status Session::ask_event(std::uint64_t event, Cause cause) {
   Lock lock(mutex_);
   if (const Status status = connected(lock); status != kOk) return status;
   const auto found = events_.find(event);
@@ -220,24 +221,18 @@ Status Session::synchronise_event(std::uint64_t event) {
   if (found->second.capture != 0) return kCapturedEvent;
   if (is_finished(found->second)) return link_->failure();
   const std::uint64_t number = found->second.recorded, stream = found->second.stream;
-  const Answer answer = link_->call(lock, EventSync{.event = {event}}, Cause::event_sync);
+  const Answer answer = link_->call(lock, Message{.event = {event}}, cause);
   lock.lock();
   if (answer.status == kOk) note_finished(stream, number);
   return answer.status;
 }
 
+Status Session::synchronise_event(std::uint64_t event) {
+  return ask_event<EventSync>(event, Cause::event_sync);
+}
+
 Status Session::query_event(std::uint64_t event) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return status;
-  const auto found = events_.find(event);
-  if (found == events_.end()) return kInvalidHandle;
-  if (found->second.capture != 0) return kCapturedEvent;
-  if (is_finished(found->second)) return link_->failure();
-  const std::uint64_t number = found->second.recorded, stream = found->second.stream;
-  const Answer answer = link_->call(lock, EventQuery{.event = {event}}, Cause::query);
-  lock.lock();
-  if (answer.status == kOk) note_finished(stream, number);
-  return answer.status;
+  return ask_event<EventQuery>(event, Cause::query);
 }
 
 Got<std::uint64_t> Session::elapsed_ns(std::uint64_t from, std::uint64_t to) {
