@@ -53,6 +53,7 @@ class InferExchange final : public GatewayExchange {
 };
 
 Step InferExchange::begin() {
+  trace();
   if (facts_.method != Method::post) {
     reply = error_reply(405, "inference is a POST");
     reply.headers = "Allow: POST\r\n";

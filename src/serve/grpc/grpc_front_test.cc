@@ -3,8 +3,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "serve/front/fake_backend.h"
 #include "serve/oip/wire_text.h"
@@ -66,11 +70,13 @@ class GrpcTest : public testing::Test {
   };
   std::shared_ptr<CallState> start(const std::string& method, const std::string& message,
                                    const std::string& token = "") {
+    last_bytes_in = message.size();
     auto call = std::make_shared<CallState>();
     grpc::Slice slice(message);
     call->request = grpc::ByteBuffer(&slice, 1);
     call->context.set_wait_for_ready(true);
     if (!token.empty()) call->context.AddMetadata("authorization", "Bearer " + token);
+    for (const auto& [key, value] : metadata) call->context.AddMetadata(key, value);
     stub->UnaryCall(&call->context, "/inference.GRPCInferenceService/" + method, {}, &call->request,
                     &call->response, [this, call](grpc::Status status) {
                       loop->post([call, status] {
@@ -102,6 +108,8 @@ class GrpcTest : public testing::Test {
   std::unique_ptr<GrpcFront> front;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<grpc::GenericStub> stub;
+  std::vector<std::pair<std::string, std::string>> metadata;  // of every call
+  std::size_t last_bytes_in = 0;
 };
 
 TEST_F(GrpcTest, BothFormsOfContentsGiveTheSameNumbers) {
@@ -237,6 +245,38 @@ TEST_F(GrpcTest, TheDoorMayCloseOverOpenCalls) {
   ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
   EXPECT_EQ(call->status->error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(backend.requests.empty());
+}
+
+TEST_F(GrpcTest, TracesReachTheBackendAndTheAccessLog) {
+  const std::string file = testing::TempDir() + "/grpc_access_" + std::to_string(::getpid());
+  auto log = AccessLog::open({.file = file}).value();
+  open({.log = log.get()});
+  metadata = {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+              {"tracestate", "a=1"}};
+  backend.at_once = false;
+  const auto call = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return backend.submissions == 1; }));
+  EXPECT_EQ(backend.requests.at(backend.last).trace, metadata[0].second);
+  EXPECT_EQ(backend.requests.at(backend.last).trace_state, "a=1");
+  backend.finish(backend.last, std::nullopt);
+  ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
+  metadata.clear();
+  EXPECT_FALSE(ask("ModelInfer", pair_request({.model = "none"})).first.ok());
+  log.reset();
+  std::ifstream in(file);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  std::filesystem::remove(file);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(lines[0]["path"], "/inference.GRPCInferenceService/ModelInfer");
+  EXPECT_EQ(lines[0]["service"], "pair");
+  EXPECT_EQ(lines[0]["status"], 200);
+  EXPECT_EQ(lines[0]["items"], 2);
+  EXPECT_EQ(lines[0]["bytes_in"], pair_request().size());
+  EXPECT_EQ(lines[1]["status"], 404);
+  EXPECT_EQ(lines[1]["bytes_in"], last_bytes_in);
+  EXPECT_FALSE(lines[1].contains("trace_id"));
 }
 
 TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {

@@ -31,7 +31,7 @@ enum class Kind : std::uint32_t {
   beat
 };
 constexpr std::size_t kMaxPlaceBytes = 4096, kMaxTextBytes = 4096, kMaxContentType = 256;
-constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + 4096;
+constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + (2 * kSlotPage);
 constexpr std::uint32_t kMaxSlots = 1u << 20;
 
 // ---- writing

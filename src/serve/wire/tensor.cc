@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/unicode.h"
 #include "serve/wire/frames.h"
+#include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
 namespace {
@@ -130,7 +131,7 @@ SlotLayout slot_layout(const ModelSpec& model) {
   std::size_t at = 0;
   if (model.kind == ModelKind::openai) {
     layout.inputs = {0};
-    at = sizeof(std::uint64_t) + kOpenaiBodyBytes;
+    at = up(sizeof(std::uint64_t) + kOpenaiBodyBytes, kTensorAlign);
   }
   for (const TensorSpec& tensor : model.inputs) {
     layout.inputs.push_back(at);
@@ -140,7 +141,8 @@ SlotLayout slot_layout(const ModelSpec& model) {
     layout.outputs.push_back(at);
     at = up(at + bytes_of(tensor), kTensorAlign);
   }
-  layout.bytes = up(at, kSlotPage);
+  layout.trace = at;
+  layout.bytes = up(at + kSlotTraceBytes, kSlotPage);
   return layout;
 }
 

@@ -72,6 +72,7 @@ inline constexpr std::size_t kSlotPage = 4096;
 // one entry, the body's place (8 bytes little-endian length, then the text).
 struct SlotLayout {
   std::vector<std::size_t> inputs = {}, outputs = {};
+  std::size_t trace = 0;  // of the item's trace context (slot_trace.h), behind the tensors
   std::size_t bytes = 0;  // of a slot; a multiple of kSlotPage
   bool operator==(const SlotLayout&) const = default;
 };

@@ -34,8 +34,8 @@ class ForwardEngine final : public Engine {
     for (const TensorSpec& input : spec_.inputs) bytes += items * bytes_of(input);
     const std::string head = fmt::format(
         "POST {}/infer HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\n"
-        "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
-        client_.url().path, authority_of(client_.url()), json.size(), bytes);
+        "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n{}\r\n",
+        client_.url().path, authority_of(client_.url()), json.size(), bytes, trace_of(slots));
     std::vector<std::string_view> pieces = {head, json};
     for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
       const std::size_t size = bytes_of(spec_.inputs[t]);
@@ -50,6 +50,15 @@ class ForwardEngine final : public Engine {
   }
 
  private:
+  // A request has room for one trace: that of the first item which belongs to one.
+  std::string trace_of(std::span<char* const> slots) const {
+    for (const char* slot : slots) {
+      const SlotTrace trace = read_slot_trace(slot + layout_.trace);
+      if (!trace.parent.empty()) return trace_headers(trace);
+    }
+    return "";
+  }
+
   Result<void> scatter(const HttpResponse& answer, std::span<char* const> slots) {
     const std::string_view said = answer.header("inference-header-content-length");
     const auto json_bytes = parse_number<std::uint64_t>(said);

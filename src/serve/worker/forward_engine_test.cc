@@ -104,6 +104,8 @@ TEST(ForwardEngine, SendsABatchAsOneRequest) {
   std::memcpy(memory.data(), "abc", 3);
   std::memcpy(memory.data() + layout.bytes, "def", 3);
   const std::array<char*, 2> slots = {memory.data(), memory.data() + layout.bytes};
+  // Of the traces in a batch the first goes along: a request has room for one.
+  write_slot_trace(slots[1] + layout.trace, "00-aa-bb-01", "a=1");
   const auto ran = (*engine)->run(slots);
   ASSERT_TRUE(ran) << to_string(ran.error());
   std::int16_t first = 0, second = 0;
@@ -111,6 +113,7 @@ TEST(ForwardEngine, SendsABatchAsOneRequest) {
   std::memcpy(&second, slots[1] + layout.outputs[0], sizeof second);
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
+  write_slot_trace(slots[0] + layout.trace, "00-cc-dd-01", "");
   const auto refused = (*engine)->run(slots);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("500: oops"), std::string::npos);
@@ -121,8 +124,11 @@ TEST(ForwardEngine, SendsABatchAsOneRequest) {
       R"({"binary_data_size":6}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   EXPECT_TRUE(server.asked[1].starts_with("POST /v2/models/m/infer HTTP/1.1\r\n"));
   EXPECT_NE(server.asked[1].find("Inference-Header-Content-Length: " + std::to_string(head.size()) +
-                                 "\r\nContent-Length: " + std::to_string(head.size() + 6)),
-            std::string::npos);
+                                 "\r\nContent-Length: " + std::to_string(head.size() + 6) +
+                                 "\r\ntraceparent: 00-aa-bb-01\r\ntracestate: a=1\r\n\r\n"),
+            std::string::npos)
+      << server.asked[1];
+  EXPECT_NE(server.asked[2].find("\r\ntraceparent: 00-cc-dd-01\r\n\r\n"), std::string::npos);
   EXPECT_TRUE(server.asked[1].ends_with("\r\n\r\n" + head + "abcdef")) << server.asked[1];
 }
 

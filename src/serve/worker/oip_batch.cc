@@ -122,6 +122,13 @@ std::string oip_request_json(const ModelSpec& model, std::size_t items) {
   return json.raw("]}").take();
 }
 
+std::string trace_headers(const SlotTrace& trace) {
+  if (trace.parent.empty()) return "";
+  std::string headers = fmt::format("traceparent: {}\r\n", trace.parent);
+  if (!trace.state.empty()) headers += fmt::format("tracestate: {}\r\n", trace.state);
+  return headers;
+}
+
 Result<std::vector<std::string_view>> parse_oip_answer(const ModelSpec& model, std::size_t items,
                                                        std::string_view body,
                                                        std::size_t json_bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/wire/slot_trace.h"
 #include "serve/wire/tensor.h"
 #include "serve/worker/shapes.h"
 
@@ -20,6 +21,9 @@ Result<ModelSpec> parse_oip_metadata(std::string_view json, int max_batch,
 
 // The JSON in front of the tensors of `items` items.
 std::string oip_request_json(const ModelSpec& model, std::size_t items);
+
+// The headers of a request that belongs to a trace, each with its line end.
+std::string trace_headers(const SlotTrace& trace);
 
 // The outputs in an answer, in the order of model.outputs: views into `body`, `items` items each.
 // `json_bytes`: Inference-Header-Content-Length. Refuses outputs that are missing, of another type

@@ -225,6 +225,7 @@ class StreamLoop : public WorkerLoop {
     const std::uint64_t size = body.size();
     std::memcpy(gateway->memory->base(2), &size, sizeof size);
     std::memcpy(gateway->memory->base(2) + sizeof size, body.data(), body.size());
+    write_slot_trace(gateway->memory->base(2) + gateway->layout.trace, trace, "");
     gateway->send(RunFrame{.batch = 6, .slots = {2}});
   }
   ~StreamLoop() override {
@@ -233,6 +234,7 @@ class StreamLoop : public WorkerLoop {
     if (worker.valid()) worker.wait();
   }
   std::unique_ptr<Streams> streams;
+  std::string trace = {};
 };
 
 TEST_F(StreamLoop, PassesEventsOn) {
@@ -241,6 +243,7 @@ TEST_F(StreamLoop, PassesEventsOn) {
        "Transfer-Encoding: chunked\r\n\r\n"
        "9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n"});
   ready(server.port);
+  trace = "00-aa-bb-01";
   ask("{\"model\": \"m\", \"messages\": []}");
   std::string text;
   std::uint32_t sequence = 0;
@@ -258,6 +261,7 @@ TEST_F(StreamLoop, PassesEventsOn) {
   EXPECT_EQ(std::get<Done>(*frame).status, std::vector{ItemStatus::ok});
   ASSERT_EQ(server.asked.size(), 1U);
   EXPECT_TRUE(server.asked[0].starts_with("POST /v1/chat/completions HTTP/1.1\r\n"));
+  EXPECT_NE(server.asked[0].find("\r\ntraceparent: 00-aa-bb-01\r\n"), std::string::npos);
   EXPECT_TRUE(server.asked[0].ends_with("\r\n\r\n{\"model\": \"m\", \"messages\": []}"));
 }
 
