@@ -1,9 +1,10 @@
-"""What a request says beside its tensors reaches the server behind a forwarding worker: its trace
-context, through the gateway, over the link and out again, in both protocols."""
+"""What reaches the server behind a forwarding worker, through the gateway, over the link and out
+again: the trace context of a request, and tensors of text."""
 
 import http.server
 import json
 import os
+import struct
 import threading
 import unittest
 
@@ -31,7 +32,8 @@ class Echo(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text + binary)
 
     def do_GET(self):
-        tensors = [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+        kind = "BYTES" if self.path.endswith("/text") else "FP32"
+        tensors = [{"name": "x", "datatype": kind, "shape": [-1, 2]}]
         self.send({"name": "m", "inputs": tensors,
                    "outputs": [dict(tensor, name="y") for tensor in tensors]})
 
@@ -113,6 +115,41 @@ class ForwardTest(GatewayCase):
             self.assertEqual(line["traceparent"], headers["traceparent"])
             self.assertNotIn("tracestate", headers)
         self.assertEqual(len({line["trace_id"] for line in lines}), 3)
+
+    def test_text_in_both_forms_through_a_server_and_without_one(self):
+        self.assign(1, ("d", "text", 4, 1), ("e", "null", 4, 1))
+        self.gateway()
+        self.until(self.listens, "the gateway")
+        self.forward("text", "--text-bytes", "16")
+        self.start("worker", "--null", "--service", "null", "--input", "x:BYTES:2",
+                   "--output", "y:BYTES:2", "--text-bytes", "16", "--batch", "4")
+        self.until(lambda: self.get("/v2/models/null/ready")[0] == 200, "the worker")
+        words = ["a", "\u00e4\n\"", "", "sixteen bytes ok"]
+        elements = b"".join(struct.pack("<I", len(word.encode())) + word.encode()
+                            for word in words)
+        tensor = {"name": "x", "shape": [2, 2], "datatype": "BYTES"}
+        for service in ("text", "null"):
+            path = f"/v2/models/{service}/infer"
+            status, text = self.post(path, json.dumps({"inputs": [dict(tensor, data=words)]}), {})
+            self.assertEqual(status, 200, text)
+            self.assertEqual(json.loads(text)["outputs"][0]["data"], words)
+            head = json.dumps({"inputs": [dict(tensor, parameters={
+                "binary_data_size": len(elements)})], "parameters": {"binary_data_output": True}})
+            status, text = self.post(path, head.encode() + elements,
+                                     {"Inference-Header-Content-Length": str(len(head))})
+            self.assertEqual(status, 200, text)
+            self.assertTrue(text.endswith(b"]}" + elements), text)
+            status, text = self.post(path, json.dumps(
+                {"inputs": [dict(tensor, data=words[:3] + ["seventeen bytes !"])]}), {})
+            self.assertEqual(status, 400, text)
+            self.assertIn("a row with more than 16 bytes of text", json.loads(text)["error"])
+        self.write("s.yaml", "services:\n  - {name: text, model: text, rate_rps: 20, "
+                   "slo_ms: 10000}\n")
+        report = self.json("load", "--url", f"http://127.0.0.1:{self.port}", "--services", "s.yaml",
+                           "--duration", "1s")
+        asked = report["services"][0]
+        self.assertGreater(asked["offered"], 0)
+        self.assertEqual(asked["completed"], asked["offered"], asked)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 #include "serve/door/address.h"
 #include "serve/door/trace_context.h"
 #include "serve/oip/grpc_messages.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -398,9 +399,18 @@ void Call::answer_infer() {
   const std::string head = encode_infer_head(*model_, id_, bound_);
   std::vector<std::string> heads;
   std::size_t total = head.size();
+  std::vector<std::vector<std::span<const char>>> rows;  // by output; looked at once
   for (const BoundOutput& output : bound_.outputs) {
-    const std::size_t bytes = bytes_of(model_->outputs[static_cast<std::size_t>(output.tensor)]) *
-                              static_cast<std::size_t>(bound_.items);
+    std::size_t bytes = 0;
+    const TensorSpec& tensor = model_->outputs[static_cast<std::size_t>(output.tensor)];
+    rows.emplace_back();
+    for (int item = 0; item < bound_.items; ++item) {
+      const auto row = shared_->backend.output(*admitted_, item, output.tensor);
+      const auto used = used_part(tensor, row);
+      if (!used) return fail(grpc::StatusCode::INTERNAL, "the worker gave no valid text");
+      rows.back().push_back(*used);
+      bytes += used->size();
+    }
     heads.push_back(encode_raw_head(bytes));
     total += heads.back().size() + bytes;
   }
@@ -410,10 +420,7 @@ void Call::answer_infer() {
   put(head.data(), head.size());
   for (std::size_t i = 0; i < heads.size(); ++i) {
     put(heads[i].data(), heads[i].size());
-    for (int item = 0; item < bound_.items; ++item) {
-      const auto row = shared_->backend.output(*admitted_, item, bound_.outputs[i].tensor);
-      put(row.data(), row.size());
-    }
+    for (const std::span<const char> row : rows[i]) put(row.data(), row.size());
   }
   finished_ = true;
   log(http_status_of(grpc::StatusCode::OK), total);

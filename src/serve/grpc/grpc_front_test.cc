@@ -247,6 +247,55 @@ TEST_F(GrpcTest, TheDoorMayCloseOverOpenCalls) {
   EXPECT_TRUE(backend.requests.empty());
 }
 
+// Text in raw form (a length before each element) and as bytes_contents gives the same.
+TEST_F(GrpcTest, TextComesInBothForms) {
+  const TensorSpec words{.name = "w", .type = DataType::bytes, .shape = {2}, .text_bytes = 8};
+  TensorSpec echoed = words;
+  echoed.name = "e";
+  backend.add(
+      {.name = "echo", .platform = "null", .inputs = {words}, .outputs = {echoed}, .max_batch = 8});
+  backend.compute = [this](RequestId id) {
+    for (int item = 0; item < backend.requests.at(id).items; ++item) {
+      const auto from = backend.input(id, item, 0);
+      std::copy(from.begin(), from.end(), backend.output_place(id, item, 0).begin());
+    }
+  };
+  open();
+  const auto elements = [](const std::vector<std::string>& texts) {
+    std::string bytes;
+    for (const std::string& text : texts)
+      bytes += std::string{static_cast<char>(text.size()), '\0', '\0', '\0'} + text;
+    return bytes;
+  };
+  const auto request = [&](bool typed, const std::vector<std::string>& texts) {
+    Message input, contents, whole;
+    input.text(1, "w").text(2, "BYTES").packed(3, {2, 2});
+    for (const std::string& text : texts) contents.text(8, text);
+    if (typed) input.message(5, contents);
+    whole.text(1, "echo").message(5, input);
+    if (!typed) whole.text(7, elements(texts));
+    return whole.bytes;
+  };
+  const std::vector<std::string> texts = {"ab", std::string("\0\xFF", 2), "", "12345678"};
+  for (const bool typed : {false, true}) {
+    const auto [status, bytes] = ask("ModelInfer", request(typed, texts));
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    const Fields answer(bytes);
+    EXPECT_EQ(Fields(answer.text(5)).text(2), "BYTES");
+    EXPECT_EQ(answer.text(6), elements(texts));
+    for (const std::vector<std::string>& wrong : {std::vector<std::string>{"1", "2", "3"},
+                                                  {"1", "2", "3", "4", "5"},
+                                                  {"", "", "", "123456789"}})
+      EXPECT_EQ(ask("ModelInfer", request(typed, wrong)).first.error_code(),
+                grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_TRUE(backend.requests.empty());
+  backend.compute = [this](RequestId id) {
+    for (char& c : backend.output_place(id, 1, 0)) c = '\x7F';
+  };
+  EXPECT_EQ(ask("ModelInfer", request(true, texts)).first.error_code(), grpc::StatusCode::INTERNAL);
+}
+
 TEST_F(GrpcTest, TracesReachTheBackendAndTheAccessLog) {
   const std::string file = testing::TempDir() + "/grpc_access_" + std::to_string(::getpid());
   auto log = AccessLog::open({.file = file}).value();

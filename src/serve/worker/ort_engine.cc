@@ -21,7 +21,7 @@ struct ElementRow {
   ort::Element element;
   DataType type;
 };
-constexpr std::array<ElementRow, kDataTypes> kElements = {
+constexpr std::array<ElementRow, kDataTypes - 1> kElements = {  // all but BYTES
     {{ort::Element::float32, DataType::fp32},
      {ort::Element::uint8, DataType::uint8},
      {ort::Element::int8, DataType::int8},
@@ -87,7 +87,8 @@ class OrtObjects {
     const auto* row = std::ranges::find(kElements, element, &ElementRow::element);
     if (row == kElements.end()) {
       return bad_input(tensor.name, element == ort::Element::string
-                                        ? "tensors of text (BYTES) cannot be served"
+                                        ? "tensors of text (BYTES) are not for this "
+                                          "engine; --forward passes them on to a server"
                                         : "its data type cannot be served");
     }
     tensor.type = row->type;
