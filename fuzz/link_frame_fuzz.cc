@@ -40,7 +40,8 @@ void check_slot(std::span<const char> bytes) {
   CHECK((trace.parent + trace.state).find_first_of("\r\n") == std::string::npos);
   serve::write_slot_trace(place.data(), trace.parent, trace.state);
   CHECK(serve::read_slot_trace(place.data()) == trace);
-  const serve::TensorSpec words{.name = "w", .type = serve::DataType::bytes, .shape = {3}, .text_bytes = 64};
+  const serve::TensorSpec words{
+      .name = "w", .type = serve::DataType::bytes, .shape = {3}, .text_bytes = 64};
   const auto used = serve::used_part(words, bytes);
   CHECK(!used || used->size() <= bytes.size());
   int elements = 0;
