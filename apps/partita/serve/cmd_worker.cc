@@ -97,7 +97,8 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
                                       .threads = flags.threads,
                                       .spin = flags.spin,
                                       .gpu = !flags.no_gpu,
-                                      .shapes = *shapes});
+                                      .shapes = *shapes,
+                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
 }
 
 // SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable. Blocked for all threads.
@@ -238,8 +239,7 @@ Command add_worker(CLI::App& app) {
                    "Sizes of an input that the model leaves open, as in tokens=128")
       ->type_name("INPUT=SIZES");
   within(command->add_option("--text-bytes", flags->text_bytes,
-                             "Bytes of text that a tensor of BYTES may have in one item; of "
-                             "--forward and --null"),
+                             "Bytes of text that a tensor of BYTES may have in one item"),
          1, 1 << 30)
       ->type_name("N")
       ->default_str("4096");
