@@ -69,4 +69,29 @@ Result<void> spread_texts(std::string_view bytes, const TensorSpec& tensor,
   return {};
 }
 
+Result<std::vector<std::size_t>> fill_texts(const NextText& next, const TensorSpec& tensor,
+                                            std::span<const std::span<char>> rows) {
+  std::vector<std::size_t> too_long;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    TextRows into(tensor, rows.subspan(row, 1));
+    bool fits = true;
+    for (std::int64_t i = elements_of(tensor); i > 0; --i) {
+      const auto text = next();
+      if (!text) return bad_input("", "fewer values than the shape has, or one beyond the end");
+      fits = fits && into.put(*text).empty();
+    }
+    if (fits) continue;
+    too_long.push_back(row);
+    for (TextRows none(tensor, rows.subspan(row, 1)); !none.full();) none.put("");
+  }
+  return too_long;
+}
+
+Result<std::vector<std::size_t>> fill_texts(std::string_view bytes, const TensorSpec& tensor,
+                                            std::span<const std::span<char>> rows) {
+  auto filled = fill_texts([&] { return take_text(bytes); }, tensor, rows);
+  if (filled && !bytes.empty()) return bad_input("", "more values than the shape has");
+  return filled;
+}
+
 }  // namespace partita::serve

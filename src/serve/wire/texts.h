@@ -45,4 +45,14 @@ class TextRows {
 Result<void> spread_texts(std::string_view bytes, const TensorSpec& tensor,
                           std::span<const std::span<char>> rows);
 
+// The same of elements that are in order already, one after the other as next() gives them. A row
+// that is offered more than its room becomes empty texts: these rows, ascending. bad_input where
+// next() gives nothing too soon.
+using NextText = std::function<std::optional<std::string_view>()>;
+Result<std::vector<std::size_t>> fill_texts(const NextText& next, const TensorSpec& tensor,
+                                            std::span<const std::span<char>> rows);
+// fill_texts() of the binary form; bad_input where something is left over, too.
+Result<std::vector<std::size_t>> fill_texts(std::string_view bytes, const TensorSpec& tensor,
+                                            std::span<const std::span<char>> rows);
+
 }  // namespace partita::serve

@@ -81,6 +81,7 @@ TEST(Texts, TheBinaryFormOfManyRows) {
     const std::size_t items = 1 + below(4);
     std::string bytes;
     std::vector<std::string> wanted;
+    std::vector<std::size_t> too_long;
     bool fits = true;
     for (std::size_t row = 0; row < items; ++row) {
       std::size_t used = 0;
@@ -92,9 +93,24 @@ TEST(Texts, TheBinaryFormOfManyRows) {
         wanted.push_back(text);
       }
       fits = fits && used <= tensor.text_bytes;
+      if (used > tensor.text_bytes) too_long.push_back(row);
     }
     TextPlace place(tensor, items);
     ASSERT_EQ(spread_texts(bytes, tensor, place.rows).has_value(), fits);
+    const auto filled = fill_texts(bytes, tensor, place.rows);
+    ASSERT_TRUE(filled);
+    EXPECT_EQ(*filled, too_long);
+    EXPECT_FALSE(fill_texts(bytes + "x", tensor, place.rows));
+    EXPECT_FALSE(
+        fill_texts(std::string_view(bytes).substr(0, bytes.size() - 1), tensor, place.rows));
+    ASSERT_TRUE(fill_texts(bytes, tensor, place.rows));
+    std::vector<std::string> kept, expected = wanted;
+    for (const std::span<char> row : place.rows)
+      for (std::string& text : texts_in(*used_part(tensor, row))) kept.push_back(std::move(text));
+    for (const std::size_t row : too_long)
+      for (std::size_t i = 0; i < static_cast<std::size_t>(in_row); ++i)
+        expected[row * static_cast<std::size_t>(in_row) + i].clear();
+    EXPECT_EQ(kept, expected);
     if (!fits) continue;
     std::vector<std::string> found;
     for (const std::span<char> row : place.rows)

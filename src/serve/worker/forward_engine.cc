@@ -30,6 +30,7 @@ class ForwardEngine final : public Engine {
   const ModelSpec& spec() const override { return spec_; }
 
   Result<void> run(std::span<char* const> slots) override {
+    faults_.clear();
     const std::size_t items = slots.size();
     std::vector<std::string_view> tensors;
     std::vector<std::size_t> sizes;
@@ -87,9 +88,10 @@ class ForwardEngine final : public Engine {
       if (spec_.outputs[t].type == DataType::bytes) {
         std::vector<std::span<char>> rows;
         for (char* slot : slots) rows.emplace_back(slot + layout_.outputs[t], size);
-        auto spread = spread_texts((*outputs)[t], spec_.outputs[t], rows);
-        if (!spread) spread.error().context = "output '" + spec_.outputs[t].name + "'";
-        if (!spread) return spread;
+        const auto filled = fill_texts((*outputs)[t], spec_.outputs[t], rows);
+        if (!filled)
+          return bad_input("output '" + spec_.outputs[t].name + "'", filled.error().message);
+        too_long(*filled, spec_.outputs[t]);
         continue;
       }
       for (std::size_t i = 0; i < slots.size(); ++i)

@@ -166,7 +166,12 @@ TEST(ForwardEngine, SendsText) {
   EXPECT_EQ(std::string(slots[0] + layout.outputs[0], 6), std::string("\2\0\0\0hi", 6));
   EXPECT_EQ(std::string(slots[1] + layout.outputs[0], 4), std::string(4, '\0'));
   EXPECT_EQ(slots[1][layout.outputs[0] + 4], '\xFF');
-  for (int wrong = 0; wrong < 3; ++wrong) EXPECT_FALSE((*engine)->run(slots));
+  EXPECT_TRUE((*engine)->faults().empty());
+  for (int wrong = 0; wrong < 2; ++wrong) EXPECT_FALSE((*engine)->run(slots));
+  ASSERT_TRUE((*engine)->run(slots));  // too much for the first item, not for the second
+  ASSERT_EQ((*engine)->faults().size(), 1U);
+  EXPECT_EQ((*engine)->faults()[0].item, 0U);
+  EXPECT_EQ(std::string(slots[0] + layout.outputs[0], 4), std::string(4, '\0'));
   ASSERT_EQ(server.asked.size(), 5U);
   EXPECT_NE(server.asked[1].find(R"("datatype":"BYTES","shape":[2,1],"parameters":)"
                                  R"({"binary_data_size":12})"),

@@ -77,13 +77,8 @@ Result<std::size_t> output_bytes(const Document& document, const Node& node,
   const bool text = wanted.type == DataType::bytes && bytes != nullptr &&
                     bytes->kind == Node::Kind::number && bytes->number >= 0 &&
                     bytes->number == std::floor(bytes->number);
-  if (text && bytes->number <= static_cast<double>(expected))
+  if (text && bytes->number <= static_cast<double>(kMaxItemBytes))
     return static_cast<std::size_t>(bytes->number);
-  if (text) {
-    return bad_input(
-        document.at(node),
-        fmt::format("output '{}' is more text than there is room for (--text-bytes)", wanted.name));
-  }
   if (bytes == nullptr || bytes->kind != Node::Kind::number ||
       bytes->number != static_cast<double>(expected)) {
     return bad_input(document.at(node),

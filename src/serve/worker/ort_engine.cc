@@ -468,14 +468,17 @@ Result<void> OrtEngine::run_text(std::span<char* const> slots) {
     if (output.type != DataType::bytes) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         std::memcpy(rows[i].data(), staging_out_[t].data() + (i * bytes), bytes);
-    } else if (auto read = read_text_value(library_, *outputs[t], output, rows); !read) {
-      return read;
+    } else {
+      const auto read = read_text_value(library_, *outputs[t], output, rows);
+      if (!read) return failed(read.error());
+      too_long(*read, output);
     }
   }
   return {};
 }
 
 Result<void> OrtEngine::run(std::span<char* const> slots) {
+  faults_.clear();
   if (text_) return run_text(slots);
   if (slots.size() == 1) return run_in_place(slots[0]);
   const Result<const Tensors*> tensors = staged(slots.size());

@@ -49,13 +49,14 @@ Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorS
   return value;
 }
 
-Result<void> read_text_value(const OrtLibrary& library, const ort::Value& value,
-                             const TensorSpec& tensor, std::span<const std::span<char>> rows) {
+Result<std::vector<std::size_t>> read_text_value(const OrtLibrary& library, const ort::Value& value,
+                                                 const TensorSpec& tensor,
+                                                 std::span<const std::span<char>> rows) {
   std::size_t bytes = 0;
   if (auto got =
           library.check(library.call<ort::TextBytes>(Slot::text_bytes)(&value, &bytes), kContext);
       !got)
-    return got;
+    return failed(got.error());
   const auto elements = rows.size() * static_cast<std::size_t>(elements_of(tensor));
   std::string text(bytes, '\0');
   std::vector<std::size_t> begins(elements);
@@ -63,15 +64,15 @@ Result<void> read_text_value(const OrtLibrary& library, const ort::Value& value,
                                    &value, text.data(), bytes, begins.data(), elements),
                                kContext);
       !got)
-    return got;
+    return failed(got.error());
   begins.push_back(bytes);
-  TextRows into(tensor, rows);
-  for (std::size_t i = 0; i < elements; ++i) {
-    const std::string_view element(text.data() + begins[i], begins[i + 1] - begins[i]);
-    if (std::string fault = into.put(element); !fault.empty())
-      return bad_input("output '" + tensor.name + "'", std::move(fault));
-  }
-  return {};
+  std::size_t next = 0;
+  return fill_texts(
+      [&] {
+        const std::size_t begin = begins[next++];
+        return std::optional(std::string_view(text).substr(begin, begins[next] - begin));
+      },
+      tensor, rows);
 }
 
 }  // namespace partita::serve

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "serve/wire/tensor.h"
@@ -14,8 +15,10 @@ namespace partita::serve {
 Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorSpec& tensor,
                                         std::span<const std::span<const char>> rows);
 
-// A value of as many elements as the rows hold. bad_input where there is more text than room.
-Result<void> read_text_value(const OrtLibrary& library, const ort::Value& value,
-                             const TensorSpec& tensor, std::span<const std::span<char>> rows);
+// A value of as many elements as the rows hold. The rows for which there was more text than room:
+// they hold empty texts.
+Result<std::vector<std::size_t>> read_text_value(const OrtLibrary& library, const ort::Value& value,
+                                                 const TensorSpec& tensor,
+                                                 std::span<const std::span<char>> rows);
 
 }  // namespace partita::serve

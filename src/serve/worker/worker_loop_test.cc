@@ -37,10 +37,12 @@ class Brittle final : public Engine {
   Result<void> run(std::span<char* const> slots) override {
     ++runs;
     if (fails) return environment_error("engine", "no luck");
+    faults_.clear();
+    if (drops >= 0) faults_.push_back({static_cast<std::size_t>(drops.load()), "too long"});
     return echo_->run(slots);
   }
   std::atomic<bool> fails = false;
-  std::atomic<int> runs = 0;
+  std::atomic<int> runs = 0, drops = -1;  // drops: this item has no answer
 
  private:
   ModelSpec spec_ = echo_model();
@@ -113,6 +115,9 @@ TEST_F(WorkerLoop, ServesLeavesAndDrains) {
   engine.fails = true;
   EXPECT_EQ(echoed({5, 6}, 2), (std::vector{-1, -1}));
   engine.fails = false;
+  engine.drops = 1;
+  EXPECT_EQ(echoed({5, 6, 7}, 7), (std::vector{5, -1, 7}));
+  engine.drops = -1;
   gateway->send(RunFrame{.batch = 3, .slots = {0, 8}});  // there is no slot 8
   const auto outside = gateway->expect<Done>();
   ASSERT_TRUE(outside);
