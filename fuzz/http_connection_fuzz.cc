@@ -84,9 +84,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   FakeBackend backend;
   backend.add(serve::test::pair_model());
+  backend.add({.name = "words",
+               .platform = "null",
+               .inputs = {{"w", serve::DataType::bytes, {2}, 16}},
+               .outputs = {{"v", serve::DataType::bytes, {2}, 16}},
+               .max_batch = 8});
   backend.add({.kind = serve::ModelKind::openai, .name = "chat", .platform = "forward"});
   backend.compute = [&backend](serve::RequestId id) {
     if (backend.requests.at(id).service == "pair") serve::test::compute_pair(backend, id);
+    if (backend.requests.at(id).service != "words") return;
+    for (int item = 0; item < backend.requests.at(id).items; ++item)
+      std::ranges::copy(backend.input(id, item, 0), backend.output_place(id, item, 0).begin());
   };
   talk(*loop, backend, {reinterpret_cast<const char*>(data), size});
   CHECK(backend.requests.empty());

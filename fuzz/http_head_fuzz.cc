@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "serve/front/gateway_exchange.h"
 #include "serve/door/http_head.h"
+#include "serve/front/gateway_exchange.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace serve = partita::serve;
@@ -24,6 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (const auto facts = serve::facts_of(*head)) {
         CHECK(facts->json_bytes.value_or(0) <= facts->content_length);
         CHECK(!facts->timeout_ns || *facts->timeout_ns > 0);
+        const serve::TraceContext& trace = facts->trace;  // it goes into the head of a request
+        CHECK(trace.state.size() <= serve::kMaxTraceState);
+        CHECK(trace.parent.empty() ? trace.state.empty()
+                                   : serve::trace_id(trace.parent).size() == 32);
+        CHECK((trace.parent + trace.state).find_first_of("\r\n") == std::string::npos);
       }
       serve::percent_decoded(head->target);
     }

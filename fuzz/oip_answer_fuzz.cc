@@ -14,18 +14,21 @@ void check_server(std::string_view text) {
   if (const auto model = parse_oip_metadata(text, 4, {})) {
     CHECK(check_model("fuzz", *model));
     CHECK(slot_layout(*model).bytes > 0);
-    CHECK(!oip_request_json(*model, 3).empty());
+    CHECK(!oip_request_json(*model, 3, std::vector<std::size_t>(model->inputs.size())).empty());
   }
   const ModelSpec model{.name = "m",
                         .platform = "forward",
                         .inputs = {{.name = "x", .shape = {1}}},
                         .outputs = {{.name = "y", .type = DataType::int16, .shape = {1}},
-                                    {.name = "z", .type = DataType::uint8}},
+                                    {.name = "z", .type = DataType::uint8},
+                                    {.name = "v", .type = DataType::bytes, .text_bytes = 4}},
                         .max_batch = 4};
   const std::size_t brace = text.rfind('}');
   const std::size_t json = brace == text.npos ? size : brace + 1;
   if (const auto outputs = parse_oip_answer(model, 2, text, json)) {
-    CHECK((*outputs)[0].size() == 4 && (*outputs)[1].size() == 2 && json + 6 == size);
+    const std::size_t words = (*outputs)[2].size();
+    CHECK((*outputs)[0].size() == 4 && (*outputs)[1].size() == 2);
+    CHECK(json + 6 + words == size);
   }
   has_messages(text);
 }

@@ -38,12 +38,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(request.has_value() == again.has_value());
   if (!request) return 0;
   CHECK(request->inputs.size() == again->inputs.size());
-  const serve::ModelSpec model{
-      .name = "m",
-      .platform = "null",
-      .inputs = {{"x", serve::DataType::fp32, {4}}, {"k", serve::DataType::int8, {2}}},
-      .outputs = {{"y", serve::DataType::fp32, {1}}},
-      .max_batch = 8};
+  const serve::ModelSpec model{.name = "m",
+                               .platform = "null",
+                               .inputs = {{"x", serve::DataType::fp32, {4}},
+                                          {"k", serve::DataType::int8, {2}},
+                                          {"w", serve::DataType::bytes, {2}, 16}},
+                               .outputs = {{"y", serve::DataType::fp32, {1}}},
+                               .max_batch = 8};
   const auto bound = serve::bind_request(*request, model, serve::Protocol::grpc);
   if (!bound) return 0;
   for (std::size_t i = 0; i < request->inputs.size(); ++i) {

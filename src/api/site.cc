@@ -273,7 +273,7 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
                  .method_name = std::string(head.method_name),
                  .path = std::string(head.target.substr(0, head.target.find('?'))),
                  .content_length = head.content_length.value_or(0),
-                 .trace_parent = std::string(head.trace_parent.substr(0, 128))};
+                 .trace = serve::trace_context(head.trace_parent, head.trace_state)};
   asking.address = peer.address;
   asking.caller = identify(rules, peer, head.authorization);
   const bool known = asking.caller.role != Role::open;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "serve/onnx/models.h"
+#include "serve/wire/texts.h"
 #include "serve/worker/ort_engine.h"
 #include "serve/worker/warm_up.h"
 
@@ -227,6 +228,73 @@ TEST_F(Onnx, RefusesWhatCannotBeServed) {
   EXPECT_NE(fault(open(summed.bytes(), 2)).find("one row per item"), std::string::npos);
   EXPECT_FALSE(OrtLibrary::load({"/nowhere/libonnxruntime.so"}));
   EXPECT_FALSE(OrtLibrary::load({"libm.so.6"}));
+}
+
+// Words twice, beside numbers without those below 0.
+TEST_F(Onnx, TextGoesThroughWhateverItsBytes) {
+  OnnxGraph graph("text");
+  graph.input("w", OnnxGraph::Element::string, {2});
+  graph.input("x", OnnxGraph::Element::float32, {2});
+  graph.node("Concat", {"w", "w"}, "ww", {{"axis", std::int64_t{1}}});
+  graph.node("Relu", {"x"}, "y");
+  graph.output("ww", OnnxGraph::Element::string, {4});
+  graph.output("y", OnnxGraph::Element::float32, {2});
+  const auto engine = open(graph.bytes(), 3);
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  const ModelSpec& spec = (*engine)->spec();
+  EXPECT_EQ(spec.outputs[0].type, DataType::bytes);
+  EXPECT_EQ(spec.outputs[0].shape, std::vector<std::int64_t>{4});
+  EXPECT_EQ(spec.inputs[0].text_bytes, kTextBytes);
+  const SlotLayout layout = slot_layout(spec);
+  const std::vector<std::string> words = {std::string("a\0b", 3), "", "\xFF", "\xC3\xA4",
+                                          std::string(2048, 'x'), ""};
+  for (const std::size_t batch : {1U, 3U, 2U}) {
+    std::vector<char> memory(batch * layout.bytes, '\x7F');
+    std::vector<char*> slots;
+    for (std::size_t i = 0; i < batch; ++i) {
+      slots.push_back(memory.data() + (i * layout.bytes));
+      const std::span<char> row(slots[i] + layout.inputs[0], bytes_of(spec.inputs[0]));
+      TextRows into(spec.inputs[0], {&row, 1});
+      for (const std::size_t word : {2 * i, 2 * i + 1}) ASSERT_EQ(into.put(words[word]), "");
+      const float x[] = {-1, static_cast<float>(i)};
+      std::memcpy(slots[i] + layout.inputs[1], x, sizeof x);
+    }
+    const auto ran = (*engine)->run(slots);
+    ASSERT_TRUE(ran) << to_string(ran.error());
+    for (std::size_t i = 0; i < batch; ++i) {
+      const auto used =
+          used_part(spec.outputs[0], {slots[i] + layout.outputs[0], bytes_of(spec.outputs[0])});
+      ASSERT_TRUE(used);
+      std::vector<std::string> found;
+      each_text(*used, [&](std::string_view text) { found.emplace_back(text); });
+      const std::string &a = words[2 * i], &b = words[2 * i + 1];
+      EXPECT_EQ(found, (std::vector<std::string>{a, b, a, b}));
+      float y[2];
+      std::memcpy(y, slots[i] + layout.outputs[1], sizeof y);
+      EXPECT_EQ(y[0], 0);
+      EXPECT_EQ(y[1], static_cast<float>(i));
+    }
+  }
+  // Twice 2,049 bytes are more than there is room for; the engine lives on.
+  std::vector<char> memory(layout.bytes);
+  char* slot = memory.data();
+  const std::span<char> row(slot + layout.inputs[0], bytes_of(spec.inputs[0]));
+  TextRows into(spec.inputs[0], {&row, 1});
+  for (const std::size_t letters : {2049U, 0U}) ASSERT_EQ(into.put(std::string(letters, 'x')), "");
+  std::vector<char> other(layout.bytes);  // empty texts
+  const std::array<char*, 2> both = {other.data(), slot};
+  ASSERT_TRUE((*engine)->run(both));
+  ASSERT_EQ((*engine)->faults().size(), 1U);  // the other item has its answer
+  EXPECT_EQ((*engine)->faults()[0].item, 1U);
+  EXPECT_EQ((*engine)->faults()[0].message,
+            "output 'ww': more than 4096 bytes of text (--text-bytes)");
+  EXPECT_TRUE(used_part(spec.outputs[0], {slot + layout.outputs[0], bytes_of(spec.outputs[0])}));
+  std::fill_n(row.data(), 4, '\xFF');
+  EXPECT_FALSE((*engine)->run({&slot, 1}));  // no text
+  std::fill(row.begin(), row.end(), '\0');
+  EXPECT_TRUE((*engine)->run({&slot, 1}));
+  EXPECT_TRUE((*engine)->faults().empty());
+  EXPECT_TRUE(warm_up(**engine, [] { return true; }));
 }
 
 TEST_F(Onnx, WarmsUpAndMeasures) {

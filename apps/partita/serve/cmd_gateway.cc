@@ -102,18 +102,21 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!made) return failed(made.error());
   running.core = *std::move(made);
   const bool tls = !options->tls_certificate.empty();
-  if (!flags.grpc.empty()) {
-    auto grpc = serve::GrpcFront::open(*running.loop, *running.core,
-                                       {.listen = flags.grpc,
-                                        .tls_certificate = options->tls_certificate,
-                                        .tls_key = options->tls_key,
-                                        .tokens = options->tokens});
-    if (!grpc) return failed(grpc.error());
-    running.grpc = *std::move(grpc);
-  }
+  const serve::FrontOptions secured = *options;
   auto front = serve::Front::open(*running.loop, *running.core, *std::move(options));
   if (!front) return failed(front.error());
   running.front = *std::move(front);
+  if (!flags.grpc.empty()) {
+    auto grpc = serve::GrpcFront::open(*running.loop, *running.core,
+                                       {.listen = flags.grpc,
+                                        .tls_certificate = secured.tls_certificate,
+                                        .tls_key = secured.tls_key,
+                                        .tokens = secured.tokens,
+                                        .new_traces = secured.new_traces,
+                                        .log = running.front->access_log()});
+    if (!grpc) return failed(grpc.error());
+    running.grpc = *std::move(grpc);
+  }
   const std::string host = flags.front.listen.substr(0, flags.front.listen.rfind(':'));
   say(context,
       fmt::format("listening at {}://{}:{}{}, workers at {}\n", tls ? "https" : "http", host,
@@ -155,6 +158,8 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
       .add_option("--access-log", flags.access_log,
                   "A line of JSON per request; rotated at 64 MiB, five files are kept")
       ->type_name("FILE");
+  command.add_flag("--new-traces", flags.front.new_traces,
+                   "Give inferences that come without a trace context (traceparent) one");
   command
       .add_option("--grace", flags.grace,
                   "How long requests under way may take to end after SIGTERM")

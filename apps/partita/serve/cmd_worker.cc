@@ -29,7 +29,7 @@ constexpr double kMicrosecond = 1e3, kNanosPerSecond = 1e9;
 struct WorkerFlags {
   std::string model, forward, service, cpus, units, link, state_directory, name;
   bool null = false, openai = false, no_gpu = false, spin = false;
-  int batch = 8, threads = 0;
+  int batch = 8, threads = 0, text_bytes = static_cast<int>(serve::kTextBytes);
   std::vector<std::string> shapes, inputs, outputs;
   double batch_us = 0, item_us = 0;
   std::string timeout = "60s";
@@ -62,6 +62,7 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
   };
   if (auto done = read("--input", flags.inputs, spec.inputs); !done) return failed(done.error());
   if (auto done = read("--output", flags.outputs, spec.outputs); !done) return failed(done.error());
+  serve::give_text_room(spec, static_cast<std::size_t>(flags.text_bytes));
   if (auto good = serve::check_model("--null", spec); !good) return failed(good.error());
   return serve::null_engine(std::move(spec),
                             {.batch_ns = static_cast<std::int64_t>(flags.batch_us * kMicrosecond),
@@ -82,7 +83,8 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
          .name = flags.name.empty() ? service : flags.name,
          .max_batch = flags.batch,
          .timeout_ns = static_cast<std::int64_t>(timeout->value * kNanosPerSecond),
-         .shapes = *shapes});
+         .shapes = *shapes,
+         .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
   }
   std::error_code ignored;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
@@ -95,7 +97,8 @@ Result<serve::EnginePointer> engine_of(const WorkerFlags& flags, const std::stri
                                       .threads = flags.threads,
                                       .spin = flags.spin,
                                       .gpu = !flags.no_gpu,
-                                      .shapes = *shapes});
+                                      .shapes = *shapes,
+                                      .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
 }
 
 // SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable. Blocked for all threads.
@@ -235,6 +238,11 @@ Command add_worker(CLI::App& app) {
       ->add_option("--shape", flags->shapes,
                    "Sizes of an input that the model leaves open, as in tokens=128")
       ->type_name("INPUT=SIZES");
+  within(command->add_option("--text-bytes", flags->text_bytes,
+                             "Bytes of text that a tensor of BYTES may have in one item"),
+         1, 1 << 30)
+      ->type_name("N")
+      ->default_str("4096");
   command->add_flag("--no-gpu", flags->no_gpu, "Leave the GPU alone even where one could be used");
   command->add_option("--link", flags->link, "The gateway's socket")->type_name("PATH");
   add_state_dir(*command, flags->state_directory);

@@ -4,12 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
-#include "base/parse_number.h"
 #include "base/processes.h"
 #include "flags.h"
 #include "places.h"
@@ -17,6 +15,7 @@
 #include "progress.h"
 #include "serve/measure/bench.h"
 #include "serve/measure/points.h"
+#include "serve/measure_ground.h"
 #include "serve/worker/cpu_list.h"
 #include "stop_request.h"
 
@@ -24,75 +23,71 @@ namespace partita::cli {
 namespace {
 
 constexpr std::int64_t kReadyLimit = 900'000'000'000;
-constexpr double kSecondNs = 1e9, kKibPerMib = 1024;
+constexpr double kSecondNs = 1e9;
 constexpr std::int64_t kGraceNs = 5'000'000'000, kPollNs = 10'000'000;
 
 struct MeasureFlags {
-  std::string model, gpu, output, name, instances = "1..", batches = "1,2,4,8,16,32",
-                                        processes = "1";
+  std::string model, output, name, instances, batches = "1,2,4,8,16,32", processes = "1";
   std::string point_time = "5s", cpus;
+  std::optional<int> gpu;
+  DeviceFlags device;
   double precision = 2;
   bool null = false, spin = false;
   std::vector<std::string> shapes, worker_flags;
 };
 
-// The highest memory that a process ever had, in KiB; 0 when it is not told.
-double peak_kib(Context& context, Pid pid) {
-  const Result<std::string> text = context.files.read(fmt::format("/proc/{}/status", pid));
-  const std::size_t at = text ? text->find("VmHWM:") : std::string::npos;
-  if (at == std::string::npos) return 0;
-  std::string_view rest = std::string_view(*text).substr(at + 6);
-  rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
-  return take_number<double>(rest).value_or(0);
-}
-
 // The workers of one instance size and number of processes, and their bench.
 class Team {
  public:
-  Team(Context& context, const PrivateFolder& scratch, StopRequest& stop)
-      : context_(context), scratch_(scratch), stop_(stop) {}
+  Team(Context& context, const PrivateFolder& scratch, StopRequest& stop, MeasureGround& ground)
+      : context_(context), scratch_(scratch), stop_(stop), ground_(ground) {}
   ~Team() { end(); }
   Team(const Team&) = delete;
 
   int units = 0, processes = 0;  // 0: there is none
 
-  Result<void> start(const MeasureFlags& flags, const serve::MeasurePoint& point, int most_batch,
-                     const std::vector<int>& cpus) {
+  Result<void> start(const MeasureFlags& flags, const serve::MeasurePoint& point, int most_batch) {
     end();
+    const Result<WorkerPlaces> places = ground_.enter(point.units, point.processes);
+    if (!places) return failed(places.error());
+    placed_ = true;
     const std::string link = scratch_.path() + "/gateway.sock";
     Result<serve::Bench> bench = serve::Bench::open(link);
     if (!bench) return failed(bench.error());
     bench_ = *std::move(bench);
-    const std::vector<int> pinned(cpus.begin(), cpus.begin() + point.units);
     ProcessSpec spec{.argv = {"/proc/self/exe", "worker", "--link", link, "--batch",
-                              std::to_string(most_batch), "--threads", std::to_string(point.units),
-                              "--cpus", serve::cpus_text(pinned), "--service", flags.name},
+                              std::to_string(most_batch), "--service", flags.name},
                      .log_file = log()};
+    spec.argv.insert(spec.argv.end(), places->words.begin(), places->words.end());
     if (flags.null) spec.argv.emplace_back("--null");
     if (!flags.model.empty()) spec.argv.insert(spec.argv.end(), {"--model", flags.model});
     if (flags.spin) spec.argv.emplace_back("--spin");
     for (const std::string& shape : flags.shapes)
       spec.argv.insert(spec.argv.end(), {"--shape", shape});
     for (const std::string& word : flags.worker_flags) spec.argv.push_back(word);
-    for (int i = 0; i < point.processes; ++i) {
+    for (const auto& environment : places->environments) {
+      spec.environment = environment;
       const Result<Pid> pid = doors_.start(spec);
       if (!pid) return failed(pid.error());
       pids_.push_back(*pid);
     }
     units = point.units;
     processes = point.processes;
-    return bench_->wait_for(processes, kReadyLimit, [this] { return alive(); });
+    if (auto ready = bench_->wait_for(processes, kReadyLimit, [this] { return alive(); }); !ready)
+      return ready;
+    Result<void> right = ground_.check(bench_->model());
+    placed_ = right.has_value();
+    return right;
   }
 
   Result<serve::BenchPoint> measure(int batch, const serve::BenchLimits& limits) {
     return bench_->measure(batch, limits, [this] { return alive(); });
   }
 
-  Mib memory() {
-    double kib = 0;
-    for (const Pid pid : pids_) kib += peak_kib(context_, pid);
-    return {std::round(kib / kKibPerMib)};
-  }
+  std::optional<Mib> memory() { return ground_.memory(pids_); }
+
+  // False: it is the place that is wanting, not what runs there.
+  bool placed() const { return placed_; }
 
   bool stopped() const { return stopped_; }
 
@@ -120,6 +115,7 @@ class Team {
       if (!pids_.empty()) context_.clock.sleep_ns(kPollNs);
     }
     units = processes = 0;
+    placed_ = false;
   }
 
  private:
@@ -136,6 +132,8 @@ class Team {
   Context& context_;
   const PrivateFolder& scratch_;
   StopRequest& stop_;
+  MeasureGround& ground_;
+  bool placed_ = false;
   RealProcesses doors_;
   std::vector<Pid> pids_;
   std::optional<serve::Bench> bench_;
@@ -146,14 +144,15 @@ class Team {
 class Measurement {
  public:
   Measurement(Context& context, const MeasureFlags& flags, serve::MeasureGrid grid,
-              serve::BenchLimits limits, std::vector<int> cpus, PrivateFolder scratch)
+              serve::BenchLimits limits, PrivateFolder scratch,
+              std::unique_ptr<MeasureGround> ground)
       : context_(context),
         flags_(flags),
         grid_(std::move(grid)),
         limits_(limits),
-        cpus_(std::move(cpus)),
         scratch_(std::move(scratch)),
-        team_(context, scratch_, stop_),
+        ground_(std::move(ground)),
+        team_(context, scratch_, stop_, *ground_),
         progress_(context) {}
 
   Result<Exit> run() {
@@ -216,24 +215,26 @@ class Measurement {
 
   Result<void> measure(const serve::MeasurePoint& point) {
     if (team_.units != point.units || team_.processes != point.processes) {
-      const auto started = team_.start(flags_, point, grid_.batches.back(), cpus_);
+      const auto started = team_.start(flags_, point, grid_.batches.back());
       if (team_.stopped()) return {};
+      if (!started && !team_.placed()) return failed(started.error());
       if (!started) return did_not_run(point, started.error());
     }
     const Result<serve::BenchPoint> measured = team_.measure(point.batch, limits_);
     if (team_.stopped()) return {};
     if (!measured) return did_not_run(point, measured.error());
-    const Mib memory = team_.memory();
+    const std::optional<Mib> memory = team_.memory();
     serve::add_point(profile_, {.gpcs = point.units,
                                 .batch = point.batch,
                                 .processes = point.processes,
                                 .throughput = {measured->throughput_rps},
                                 .latency = {measured->latency_ms},
-                                .memory = memory.value > 0 ? std::optional(memory) : std::nullopt});
+                                .memory = memory});
     note(context_,
-         fmt::format("{} x {}u, batch {}: {:.1f} req/s (+- {:.1f} %), {:.3f} ms, {:.0f} MiB\n",
-                     point.processes, point.units, point.batch, measured->throughput_rps,
-                     100 * measured->precision, measured->latency_ms, memory.value));
+         fmt::format("{} x {}{}, batch {}: {:.1f} req/s (+- {:.1f} %), {:.3f} ms{}\n",
+                     point.processes, point.units, unit(), point.batch, measured->throughput_rps,
+                     100 * measured->precision, measured->latency_ms,
+                     memory ? fmt::format(", {:.0f} MiB", memory->value) : ""));
     return {};
   }
 
@@ -243,45 +244,54 @@ class Measurement {
     team_.end();
     if (profile_.points.empty())
       return environment_error("", fmt::format("{}: {}", to_string(error), words));
-    note(context_, fmt::format("{} x {}u, batch {}: did not run: {} ({})\n", point.processes,
-                               point.units, point.batch, to_string(error), words));
+    note(context_, fmt::format("{} x {}{}, batch {}: did not run: {} ({})\n", point.processes,
+                               point.units, unit(), point.batch, to_string(error), words));
     serve::add_no_run(profile_, point);
     return {};
   }
+
+  const char* unit() const { return flags_.gpu ? "g" : "u"; }
 
   Context& context_;
   const MeasureFlags& flags_;
   serve::MeasureGrid grid_;
   serve::BenchLimits limits_;
-  std::vector<int> cpus_;
-  StopRequest stop_;
+  StopRequest stop_;  // first: what is put back at the end is put back in peace
   PrivateFolder scratch_;
+  std::unique_ptr<MeasureGround> ground_;
   Team team_;
   Progress progress_;
   profile::WorkloadProfile profile_;
   profile::ProfileTable others_;  // of other models in the same file
 };
 
+Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const MeasureFlags& flags,
+                                                 const std::string& folder) {
+  if (flags.gpu && !flags.cpus.empty())
+    return bad_input("--cpus", "is for measuring on cores, without --gpu");
+  if (flags.gpu) return gpu_ground(context, flags.device, *flags.gpu, folder);
+  if (flags.cpus.empty()) return cpu_ground(context, serve::usable_cpus());
+  const Result<std::vector<int>> chosen = serve::parse_cpus("--cpus", flags.cpus);
+  if (!chosen) return failed(chosen.error());
+  return cpu_ground(context, *chosen);
+}
+
 Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
   MeasureFlags flags = given;
   if (flags.model.empty() == !flags.null)
     return bad_input("measure", "say what to measure: --model FILE.onnx, or --null");
-  if (!flags.gpu.empty()) {
-    return failed({ErrorCode::not_supported,
-                   "measuring on instances of a GPU is not there yet; without --gpu the CPU's "
-                   "cores are measured as units",
-                   "--gpu"});
-  }
   if (flags.name.empty()) flags.name = std::filesystem::path(flags.model).stem().string();
   if (flags.name.empty()) flags.name = "null";
-  std::vector<int> cpus = serve::usable_cpus();
-  if (!flags.cpus.empty()) {
-    const Result<std::vector<int>> chosen = serve::parse_cpus("--cpus", flags.cpus);
-    if (!chosen) return failed(chosen.error());
-    cpus = *chosen;
-  }
-  const int most = std::min(static_cast<int>(cpus.size()), profile::kMaxGpcs);
+  Result<PrivateFolder> scratch = PrivateFolder::make();
+  if (!scratch) return failed(scratch.error());
+  Result<std::unique_ptr<MeasureGround>> ground = ground_of(context, flags, scratch->path());
+  if (!ground) return failed(ground.error());
   serve::MeasureGrid grid;
+  const std::string instances =
+      flags.instances.empty() ? (flags.gpu ? "all" : "1..") : flags.instances;
+  Result<std::vector<int>> sizes = (*ground)->sizes("--instances", instances);
+  if (!sizes) return failed(sizes.error());
+  grid.units = *std::move(sizes);
   struct List {
     const char* flag;
     const std::string& text;
@@ -289,8 +299,7 @@ Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
     std::vector<int>& into;
   };
   for (const List& list :
-       {List{"--instances", flags.instances, most, grid.units},
-        List{"--batches", flags.batches, serve::kMaxLinkBatch, grid.batches},
+       {List{"--batches", flags.batches, serve::kMaxLinkBatch, grid.batches},
         List{"--processes", flags.processes, profile::kMaxProcesses, grid.processes}}) {
     const Result<std::vector<int>> counts = serve::parse_counts(list.flag, list.text, list.most);
     if (!counts) return failed(counts.error());
@@ -301,9 +310,8 @@ Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
   const serve::BenchLimits limits{
       .most_ns = static_cast<std::int64_t>(point_time->value * kSecondNs),
       .precision = flags.precision / 100};
-  Result<PrivateFolder> scratch = PrivateFolder::make();
-  if (!scratch) return failed(scratch.error());
-  return Measurement(context, flags, std::move(grid), limits, std::move(cpus), *std::move(scratch))
+  return Measurement(context, flags, std::move(grid), limits, *std::move(scratch),
+                     *std::move(ground))
       .run();
 }
 
@@ -315,12 +323,17 @@ Command add_profile_measure(CLI::App& profile) {
       "measure", "Measure a model on this machine: real workers on each instance size");
   command->add_option("--model", flags->model, "The ONNX model")->type_name("FILE");
   command->add_flag("--null", flags->null, "Measure workers without a model: the hop alone");
-  command->add_option("--gpu", flags->gpu, "A GPU of this node, by its index")->type_name("INDEX");
+  within(command->add_option("--gpu", flags->gpu,
+                             "Measure on this GPU of the node: idle instances, instances made for "
+                             "it where MIG is on, else shares of the whole GPU through MPS"),
+         0, 1023)
+      ->type_name("INDEX");
+  add_device_flags(*command, flags->device);
   command
       ->add_option("--instances", flags->instances,
-                   "Instance sizes in units (cores), as in 1,2,4 or 1..4; `1..` doubles")
-      ->type_name("LIST")
-      ->default_str("1..");
+                   "Instance sizes: in units (cores), as in 1,2,4 or 1..4, `1..` doubles; with "
+                   "--gpu in compute slices, as in 1g,2g (default: 1.., with --gpu all)")
+      ->type_name("LIST");
   command->add_option("--batches", flags->batches, "Batch sizes")
       ->type_name("LIST")
       ->default_str("1,2,4,8,16,32");
@@ -346,7 +359,9 @@ Command add_profile_measure(CLI::App& profile) {
   command->add_option("-o,--output", flags->output, "The profile; what it has already is kept")
       ->type_name("FILE")
       ->required();
-  command->footer("partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv");
+  command->footer(
+      "partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv\n"
+      "partita profile measure --model resnet50.onnx --gpu 0 --instances 1g,2g,3g -o profile.csv");
   return {command, [flags](Context& context) { return run_measure(context, *flags); }};
 }
 

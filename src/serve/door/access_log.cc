@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "base/json_writer.h"
+#include "serve/door/trace_context.h"
 
 namespace partita::serve {
 
@@ -27,6 +28,12 @@ void append_text(std::string& out, std::string_view name, std::string_view value
 }
 
 }  // namespace
+
+std::int64_t unix_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
 
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const AccessLogOptions& options) {
   auto log = std::unique_ptr<AccessLog>(new AccessLog(options));
@@ -72,7 +79,10 @@ void AccessLog::add(const AccessRecord& record) {
                  record.status, record.items, record.bytes_in, record.bytes_out,
                  static_cast<double>(record.queue_ns) / 1e6,
                  static_cast<double>(record.total_ns) / 1e6);
-  if (!record.trace_parent.empty()) append_text(lines_, "traceparent", record.trace_parent);
+  if (!record.trace_parent.empty()) {
+    append_text(lines_, "trace_id", trace_id(record.trace_parent));
+    append_text(lines_, "traceparent", record.trace_parent);
+  }
   lines_ += "}\n";
   ++line_count_;
   if (lines_.size() >= kGather) flush();

@@ -27,6 +27,8 @@ struct AccessRecord {
   std::int64_t queue_ns = 0, total_ns = 0;  // from submit to the answer; from head to its last byte
 };
 
+std::int64_t unix_ns();  // now
+
 class AccessLog {
  public:
   static Result<std::unique_ptr<AccessLog>> open(const AccessLogOptions& options);

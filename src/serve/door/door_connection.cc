@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <utility>
 
@@ -19,12 +18,6 @@ constexpr std::uint64_t kLingerBytes = 64u << 20;  // of a longer one, before th
 constexpr std::int64_t kLingerNs = 2'000'000'000;
 constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 constexpr int kClientGone = 499;  // in the access log
-
-std::int64_t unix_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 std::string_view reason_of(int status) {
   switch (status) {
@@ -614,7 +607,7 @@ void DoorConnection::log(int status) {
                   .method = exchange.facts().method_name,
                   .path = exchange.facts().path,
                   .service = exchange.service,
-                  .trace_parent = exchange.facts().trace_parent,
+                  .trace_parent = exchange.facts().trace.parent,
                   .status = status,
                   .items = exchange.items,
                   .bytes_in = exchange.facts().content_length -

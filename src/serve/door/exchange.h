@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "serve/door/http_head.h"
+#include "serve/door/trace_context.h"
 
 namespace partita::serve {
 
@@ -55,7 +56,7 @@ struct HeadFacts {
   Method method = Method::other;
   std::string method_name = {}, path = {};  // without query
   std::uint64_t content_length = 0;
-  std::string trace_parent = {};
+  TraceContext trace = {};
 };
 
 enum class Step : std::uint8_t {

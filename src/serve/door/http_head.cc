@@ -95,13 +95,18 @@ class Parser final : public http::basic_parser<true> {
     } else if (same_word(word, "partita-idempotent")) {
       head.idempotent = value;
     } else if (same_word(word, "traceparent")) {
-      head.trace_parent = value;
+      head.trace_parent = traced_ ? std::string_view() : value;
+      traced_ = true;
+    } else if (same_word(word, "tracestate")) {
+      if (!head.trace_state.empty() && !value.empty()) head.trace_state += ',';
+      head.trace_state += value;
     } else if (same_word(word, "sec-fetch-site")) {
       head.fetch_site = value;
     } else if (same_word(word, "last-event-id")) {
       head.last_event_id = value;
     }
   }
+  bool traced_ = false;
   void once(std::string_view& into, std::string_view value) {
     if (!into.empty()) fault = "a header that may come once came twice";
     into = value;

@@ -26,7 +26,9 @@ struct HttpHead {
   std::optional<std::uint64_t> content_length = {};
   std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length
   std::optional<std::string_view> timeout_ms = {}, priority = {}, idempotent = {};
-  std::string_view authorization = {}, content_encoding = {}, trace_parent = {};
+  std::string_view authorization = {}, content_encoding = {};
+  std::string_view trace_parent = {};  // said once; twice counts as not at all
+  std::string trace_state = {};        // all of its headers, as one list
   // Of browsers and of clients with a memory.
   std::string_view host = {}, origin = {}, fetch_site = {}, content_type = {};
   std::string_view if_none_match = {}, accept_encoding = {}, last_event_id = {};

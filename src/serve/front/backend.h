@@ -30,7 +30,8 @@ struct RequestHead {
   int priority = 0;                             // higher goes first
   bool idempotent = true;
   bool again = false;  // was let in and given back just now: not one more that was offered
-  std::string_view trace_parent = {};  // W3C trace context, passed on
+  // W3C trace context, checked, passed on to the worker; parent empty: none.
+  std::string_view trace_parent = {}, trace_state = {};
 };
 
 // Why a request was not let in, or not answered: the same words for HTTP and gRPC.

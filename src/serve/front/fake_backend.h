@@ -17,7 +17,7 @@ class FakeBackend : public Backend {
   struct Request {
     std::string service;
     RequestHead head = {};
-    std::string trace = {};
+    std::string trace = {}, trace_state = {};
     int items = 0;
     bool submitted = false;
     std::vector<std::vector<char>> slots = {};
@@ -47,6 +47,7 @@ class FakeBackend : public Backend {
     Request request{.service = std::string(head.service),
                     .head = head,
                     .trace = std::string(head.trace_parent),
+                    .trace_state = std::string(head.trace_state),
                     .items = head.items};
     if (spare.empty()) spare.emplace_back();
     request.slots = std::move(spare.back());

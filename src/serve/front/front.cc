@@ -64,6 +64,8 @@ int Front::port() const { return impl_->listener->port(); }
 
 std::size_t Front::connections() const { return impl_->door.counts.connections; }
 
+AccessLog* Front::access_log() { return impl_->log.get(); }
+
 void Front::drain() { impl_->listener->drain(); }
 
 }  // namespace partita::serve

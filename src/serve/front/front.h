@@ -27,6 +27,7 @@ class Front {
 
   int port() const;  // that it listens on
   std::size_t connections() const;
+  AccessLog* access_log();  // for other doors of the same gateway; null: there is none
   // Takes no connection any more, closes idle ones, and the others after their answers.
   void drain();
 

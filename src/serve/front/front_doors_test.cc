@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/test_certificate.h"
@@ -354,7 +355,7 @@ TEST_F(DoorsTest, EveryAnswerIsALineOfTheAccessLog) {
   ask(request("POST /v2/models/pair/infer?x=1",
               R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]},
                             {"name":"k","shape":[1,2],"datatype":"INT32","data":[1,2]}]})",
-              "traceparent: 00-aa-bb-01\r\n"));
+              "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"));
   ask(get("/v2/models/\"no\""));
   front.reset();
   const auto lines = lines_of(options.access_log.file);
@@ -364,10 +365,41 @@ TEST_F(DoorsTest, EveryAnswerIsALineOfTheAccessLog) {
   EXPECT_EQ(lines[0]["service"], "pair");
   EXPECT_EQ(lines[0]["status"], 200);
   EXPECT_EQ(lines[0]["items"], 1);
-  EXPECT_EQ(lines[0]["traceparent"], "00-aa-bb-01");
+  EXPECT_EQ(lines[0]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(lines[0]["traceparent"], "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   EXPECT_GT(lines[0]["bytes_out"], 100);
   EXPECT_EQ(lines[1]["path"], "/v2/models/\"no\"");
   EXPECT_EQ(lines[1]["status"], 404);
+  EXPECT_FALSE(lines[1].contains("trace_id"));
+}
+
+// A request without a trace gets none, unless the options say so.
+TEST_F(DoorsTest, TracesAreMadeOnlyWhereAskedFor) {
+  const std::string body =
+      R"({"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]},
+                    {"name":"k","shape":[1,2],"datatype":"INT32","data":[1,2]}]})";
+  std::set<std::string> made;
+  for (const bool asked : {false, true}) {
+    FrontOptions options;
+    options.access_log.file = folder / (asked ? "made.log" : "none.log");
+    options.new_traces = asked;
+    open(options);
+    ask(request("POST /v2/models/pair/infer", body));
+    ask(request("POST /v2/models/pair/infer", body, "traceparent: 00-aa-bb-01\r\n"));
+    ask(get("/v2/models/pair"));
+    front.reset();
+    const auto lines = lines_of(options.access_log.file);
+    ASSERT_EQ(lines.size(), 3u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      ASSERT_EQ(lines[i].contains("traceparent"), asked);
+      if (!asked) continue;
+      const std::string parent = lines[i]["traceparent"];
+      EXPECT_EQ(trace_context(parent, "").parent, parent);  // one that others understand
+      made.insert(lines[i]["trace_id"]);
+    }
+    EXPECT_FALSE(lines[2].contains("traceparent"));  // no inference
+  }
+  EXPECT_EQ(made.size(), 2u);
 }
 
 TEST_F(DoorsTest, TheAccessLogTurnsOverAndKeepsABoundedNumber) {

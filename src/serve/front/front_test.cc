@@ -328,13 +328,15 @@ TEST_F(FrontTest, WishesOfTheClientReachTheBackend) {
   body.replace(body.find("\"id\":"), 5, R"("parameters":{"timeout":900000,"priority":3},"id":)");
   one.send(request("POST /v2/models/pair/versions/1/infer", body,
                    "Partita-Timeout-Ms: 250\r\nPartita-Idempotent: false\r\n"
-                   "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"));
+                   "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
+                   "tracestate: a=1\r\nTraceState: b=2\r\n"));
   ASSERT_TRUE(one.wait([&] { return backend.submissions == 1; }));
   const auto& seen = backend.requests.at(backend.last);
   EXPECT_EQ(seen.head.timeout_ns, 250 * kMilli);  // the sooner of the two
   EXPECT_EQ(seen.head.priority, 3);
   EXPECT_FALSE(seen.head.idempotent);
   EXPECT_EQ(seen.trace, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  EXPECT_EQ(seen.trace_state, "a=1,b=2");
   EXPECT_EQ(seen.items, 2);
 }
 

@@ -11,8 +11,6 @@ namespace partita::serve {
 
 namespace {
 
-constexpr std::size_t kMaxTraceBytes = 128;
-
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -74,7 +72,7 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   facts.path = head.target.substr(0, head.target.find('?'));
   facts.content_length = head.content_length.value_or(0);
   facts.json_bytes = head.json_bytes;
-  facts.trace_parent = head.trace_parent.substr(0, kMaxTraceBytes);
+  facts.trace = trace_context(head.trace_parent, head.trace_state);
   if (head.json_bytes && *head.json_bytes > facts.content_length)
     return bad_input("Inference-Header-Content-Length", "more than Content-Length");
   if (head.timeout_ms) {
@@ -141,12 +139,18 @@ bool GatewayExchange::take_budget(std::size_t limit) {
   return true;
 }
 
+void GatewayExchange::trace() {
+  if (door_.options.new_traces && facts_.trace.parent.empty())
+    facts_.trace.parent = new_trace_parent();
+}
+
 std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead& extra) {
   RequestHead head = extra;
   head.service = service;
   head.items = wanted_items;
   head.idempotent = facts_.idempotent;
-  head.trace_parent = facts_.trace_parent;
+  head.trace_parent = facts_.trace.parent;
+  head.trace_state = facts_.trace.state;
   if (facts_.priority) head.priority = *facts_.priority;
   if (facts_.timeout_ns)
     head.timeout_ns = std::min(*facts_.timeout_ns, head.timeout_ns.value_or(*facts_.timeout_ns));

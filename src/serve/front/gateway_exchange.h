@@ -63,6 +63,7 @@ class GatewayExchange : public Exchange {
   // Takes text_wanted from the budget of JSON in flight, or replies.
   bool take_budget(std::size_t limit);
   std::optional<Denial> admit(int wanted_items, const RequestHead& extra);
+  void trace();  // an inference without a trace context gets one, where the options say so
   Step submit(bool streaming);
 
   Door& door_;

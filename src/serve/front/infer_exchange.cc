@@ -8,6 +8,7 @@
 #include "serve/oip/bind.h"
 #include "serve/oip/infer_request.h"
 #include "serve/oip/tensor_json.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -25,7 +26,7 @@ class InferExchange final : public GatewayExchange {
   Step begin() override;
   Step on_part(std::string_view beginning) override;
   Step on_text() override;
-  Step on_filled() override { return submit(false); }
+  Step on_filled() override;
   void finish() override;
 
  private:
@@ -42,17 +43,22 @@ class InferExchange final : public GatewayExchange {
     return now != nullptr && now->inputs == model_->inputs && now->outputs == model_->outputs;
   }
   std::vector<std::span<char>> rows_of(int tensor);
+  Result<void> spread(std::size_t input, std::string_view bytes);
   Result<void> place(std::size_t input);
+  Result<void> gather();
   Result<void> share_outputs();
   void answer();
 
   std::shared_ptr<const ModelSpec> model_;
   InferRequest wanted_;
   BoundRequest bound_;
+  std::vector<std::string> texts_ = {};  // by input: BYTES in binary form, before they are spread
   std::vector<std::shared_ptr<SharedRegion>> output_regions_ = {};  // by output; held until the end
+  std::vector<std::vector<std::span<const char>>> answered_ = {};   // by output, by item
 };
 
 Step InferExchange::begin() {
+  trace();
   if (facts_.method != Method::post) {
     reply = error_reply(405, "inference is a POST");
     reply.headers = "Allow: POST\r\n";
@@ -104,6 +110,12 @@ Result<void> InferExchange::place(std::size_t input) {
     if (!decoded) decoded.error().context = "input '" + from.name + "', " + decoded.error().context;
     return decoded;
   }
+  const bool is_text = model_->inputs[static_cast<std::size_t>(tensor)].type == DataType::bytes;
+  if (from.carrier == Carrier::binary && is_text) {
+    texts_[input].resize(from.bytes);
+    scatter.push_back({texts_[input].data(), texts_[input].size()});
+    return {};
+  }
   if (from.carrier == Carrier::binary) {
     for (const std::span<char> row : rows) scatter.push_back({row.data(), row.size()});
     return {};
@@ -112,11 +124,33 @@ Result<void> InferExchange::place(std::size_t input) {
   const auto region = door_.shared_memory.find(from.place.region);
   if (!region) return failed(region.error());
   std::uint64_t offset = from.place.offset;
+  if (is_text) {
+    std::string bytes(from.place.bytes, '\0');  // bind_request() has bounded it
+    if (auto read = (*region)->read(offset, bytes); !read) return read;
+    return spread(input, bytes);
+  }
   for (const std::span<char> row : rows) {
     if (auto read = (*region)->read(offset, row); !read) return read;
     offset += row.size();
   }
   return {};
+}
+
+// Text that came in binary form into its rows.
+Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
+  const auto tensor = static_cast<std::size_t>(bound_.inputs[input]);
+  auto done = spread_texts(bytes, model_->inputs[tensor], rows_of(bound_.inputs[input]));
+  if (!done) done.error().context = "input '" + wanted_.inputs[input].name + "'";
+  return done;
+}
+
+Step InferExchange::on_filled() {
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    if (texts_[i].empty()) continue;
+    if (const auto done = spread(i, texts_[i]); !done) return refuse(400, to_string(done.error()));
+  }
+  texts_.clear();
+  return submit(false);
 }
 
 Step InferExchange::on_text() {
@@ -148,6 +182,7 @@ Step InferExchange::on_text() {
         {.kind = Denial::Kind::not_ready,
          .message = "model '" + service + "' has just been replaced by one of other tensors",
          .retry_after_ns = 1'000'000'000});
+  texts_.resize(wanted_.inputs.size());
   for (std::size_t i = 0; i < wanted_.inputs.size(); ++i)
     if (const auto placed = place(i); !placed) return refuse(400, to_string(placed.error()));
   text = {};
@@ -155,12 +190,33 @@ Step InferExchange::on_text() {
   return scatter.empty() ? submit(false) : Step::tensors;
 }
 
+// Looks once at what the worker wrote: where it is text, at how much.
+Result<void> InferExchange::gather() {
+  answered_.resize(model_->outputs.size());
+  for (const BoundOutput& output : bound_.outputs) {
+    const auto tensor = static_cast<std::size_t>(output.tensor);
+    answered_[tensor].reserve(static_cast<std::size_t>(bound_.items));
+    for (int item = 0; item < bound_.items; ++item) {
+      const auto row = door_.backend.output(*request_, item, output.tensor);
+      const auto used = used_part(model_->outputs[tensor], row);
+      if (!used) return bad_input(model_->outputs[tensor].name, "the worker gave no valid text");
+      answered_[tensor].push_back(*used);
+    }
+  }
+  return {};
+}
+
 Result<void> InferExchange::share_outputs() {
   for (std::size_t i = 0; i < bound_.outputs.size(); ++i) {
     if (output_regions_[i] == nullptr) continue;
     std::uint64_t offset = bound_.outputs[i].place.offset;
-    for (int item = 0; item < bound_.items; ++item) {
-      const auto row = door_.backend.output(*request_, item, bound_.outputs[i].tensor);
+    std::size_t total = 0;
+    const auto& rows = answered_[static_cast<std::size_t>(bound_.outputs[i].tensor)];
+    for (const std::span<const char> row : rows) total += row.size();
+    if (total > bound_.outputs[i].place.bytes)
+      return bad_input("", "a shared place of " + std::to_string(bound_.outputs[i].place.bytes) +
+                               " bytes for " + std::to_string(total));
+    for (const std::span<const char> row : rows) {
       if (auto written = output_regions_[i]->write(offset, row); !written) return written;
       offset += row.size();
     }
@@ -171,6 +227,8 @@ Result<void> InferExchange::share_outputs() {
 void InferExchange::finish() {
   if (denial_) {
     deny(*denial_);
+  } else if (const auto gathered = gather(); !gathered) {
+    refuse(500, to_string(gathered.error()));
   } else if (const auto shared = share_outputs(); !shared) {
     refuse(400, to_string(shared.error()));
   } else {
@@ -179,20 +237,17 @@ void InferExchange::finish() {
 }
 
 void InferExchange::answer() {
-  Backend& backend = door_.backend;
-  const RequestId request = *request_;
-  reply.text = infer_answer(*model_, wanted_.id, bound_, [&](int item, int tensor) {
-    return backend.output(request, item, tensor);
-  });
+  const auto row = [&](int item, int tensor) {
+    return answered_[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(item)];
+  };
+  reply.text = infer_answer(*model_, wanted_.id, bound_, row);
   if (!has_binary(bound_)) return;
   reply.content_type = "application/octet-stream";
   reply.headers = "Inference-Header-Content-Length: " + std::to_string(reply.text.size()) + "\r\n";
   for (const BoundOutput& output : bound_.outputs) {
     if (output.carrier != Carrier::binary) continue;
-    for (int item = 0; item < bound_.items; ++item) {
-      const auto row = backend.output(request, item, output.tensor);
-      reply.spans.push_back({const_cast<char*>(row.data()), row.size()});
-    }
+    for (const std::span<const char> part : answered_[static_cast<std::size_t>(output.tensor)])
+      reply.spans.push_back({const_cast<char*>(part.data()), part.size()});
   }
 }
 

@@ -50,6 +50,7 @@ Step OpenaiExchange::in_our_form() {
 }
 
 Step OpenaiExchange::begin() {
+  trace();
   if (facts_.method != Method::post) {
     refuse(405, "this is a POST");
     reply.headers = "Allow: POST\r\n";

@@ -25,6 +25,7 @@ struct FrontOptions {
   std::string tls_certificate = {}, tls_key = {};
   std::vector<Token> tokens = {};          // none: everybody, from this machine
   std::optional<bool> shared_memory = {};  // unset: when it listens on loopback
+  bool new_traces = false;                 // inferences without a trace context get one
   FrontLimits limits = {};
   AccessLogOptions access_log = {};
 };

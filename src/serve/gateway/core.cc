@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "serve/gateway/core_impl.h"
+#include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
 namespace {
@@ -280,7 +281,10 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   }
   const RequestId id = next_request++;
   LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
-  for (int i = 0; i < head.items; ++i) asked.slots.push_back(*slots.take());
+  for (int i = 0; i < head.items; ++i) {
+    asked.slots.push_back(*slots.take());
+    write_slot_trace(slots.trace(asked.slots.back()), head.trace_parent, head.trace_state);
+  }
   requests.emplace(id, std::move(asked));
   return id;
 }

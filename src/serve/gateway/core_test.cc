@@ -7,11 +7,13 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/index.h"
 #include "serve/link/connection.h"
 #include "serve/link/slot_memory.h"
 #include "serve/wire/frames.h"
+#include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
 namespace {
@@ -52,6 +54,7 @@ class TestWorker {
   bool region = false, drained = false, refused = false, ended = false;
   int batches = 0, items = 0, after_drain = 0;
   std::vector<std::uint32_t> cancelled;
+  std::set<std::string> traces;  // of all items
 
  private:
   static std::optional<Connection> connected(const std::string& path) {
@@ -87,6 +90,8 @@ class TestWorker {
     } else if (const auto* run = std::get_if<Run>(&frame)) {
       ++batches;
       items += static_cast<int>(run->slots.size());
+      for (const std::uint32_t slot : run->slots)
+        traces.insert(read_slot_trace(memory_->base(slot) + slot_layout(doubler()).trace).parent);
       if (drained) ++after_drain;
       running_ = *run;
       if (!hold) timer_.at(Loop::now_ns() + takes_);
@@ -229,6 +234,19 @@ TEST_F(CoreTest, AnswersWhatWasAsked) {
   EXPECT_TRUE(core_->idle());
   RequestHead other{.service = "t"};
   EXPECT_EQ(core_->admit(other).error().kind, Denial::Kind::unknown_model);
+}
+
+// Slots are used again: what a request without a trace finds there is not its own.
+TEST_F(CoreTest, TracesGoToTheWorkerWithTheirRequest) {
+  const auto first = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  const auto traced = ask(1, 4, {.service = "s", .trace_parent = "00-aa-bb-01"});
+  ASSERT_TRUE(until([&] { return traced->ended; }));
+  EXPECT_EQ(first->traces, std::set<std::string>{"00-aa-bb-01"});
+  first->traces.clear();
+  const auto plain = ask(1, 4);
+  ASSERT_TRUE(until([&] { return plain->ended; }));
+  EXPECT_EQ(first->traces, std::set<std::string>{""});
 }
 
 TEST_F(CoreTest, ADeadWorkersBatchGoesToAnother) {

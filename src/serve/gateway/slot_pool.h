@@ -28,6 +28,7 @@ class SlotPool {
   const SlotMemory& memory() const { return memory_; }
   std::span<char> input(std::uint32_t slot, int tensor) const;
   std::span<char> output(std::uint32_t slot, int tensor) const;
+  char* trace(std::uint32_t slot) const { return memory_.base(slot) + layout_.trace; }
 
  private:
   SlotPool(ModelSpec model, SlotLayout layout, SlotMemory memory);

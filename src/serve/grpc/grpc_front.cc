@@ -19,7 +19,9 @@
 #include <utility>
 
 #include "serve/door/address.h"
+#include "serve/door/trace_context.h"
 #include "serve/oip/grpc_messages.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -48,6 +50,34 @@ grpc::StatusCode code_of(Denial::Kind kind) {
       return grpc::StatusCode::INTERNAL;
   }
   return grpc::StatusCode::INTERNAL;
+}
+
+// As the HTTP door would answer; for the access log.
+int http_status_of(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::OK:
+      return 200;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return 400;
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return 401;
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return 403;
+    case grpc::StatusCode::NOT_FOUND:
+      return 404;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return 413;
+    case grpc::StatusCode::CANCELLED:
+      return 499;
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return 501;
+    case grpc::StatusCode::UNAVAILABLE:
+      return 503;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return 504;
+    default:
+      return 500;
+  }
 }
 
 std::string_view view_of(grpc::string_ref text) { return {text.data(), text.size()}; }
@@ -89,6 +119,8 @@ struct Shared {
   Loop& loop;
   Backend& backend;
   const std::vector<Token> tokens;
+  const bool new_traces;
+  AccessLog* const log;
   std::atomic<bool> closing = false;
   std::mutex mutex = {};
   std::set<Call*> calls = {};                                                        // under mutex
@@ -156,6 +188,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
   }
   std::string_view metadata(const char* key) const;
   bool permitted(std::string_view service);
+  TraceContext trace() const;
+  void log(int status, std::size_t bytes_out);
 
   const std::shared_ptr<Shared> shared_;
   grpc::GenericCallbackServerContext* context_;
@@ -168,16 +202,25 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::shared_ptr<const ModelSpec> model_ = {};
   BoundRequest bound_ = {};
   std::string id_ = {};
+  // For the access log.
+  const std::int64_t began_ns_ = Loop::now_ns();
+  const std::int64_t began_unix_ns_ = unix_ns();
+  std::uint64_t bytes_in_ = 0;
+  std::int64_t submitted_ns_ = 0, ended_ns_ = 0;
+  std::string service_ = {};
+  TraceContext trace_ = {};
 };
 
 void Call::end(const grpc::Status& status) {
   if (std::exchange(finished_, true)) return;
   give_back();
+  log(http_status_of(status.error_code()), 0);
   Finish(status);
 }
 
 void Call::send(std::string_view message) {
   if (std::exchange(finished_, true)) return;
+  log(http_status_of(grpc::StatusCode::OK), message.size());
   grpc::Slice slice(message.data(), message.size());
   response_ = grpc::ByteBuffer(&slice, 1);
   StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
@@ -196,6 +239,33 @@ std::string_view Call::metadata(const char* key) const {
   return found == all.end() ? std::string_view() : view_of(found->second);
 }
 
+// Metadata that comes twice counts as not said, as with the headers of the HTTP door.
+TraceContext Call::trace() const {
+  const bool once = context_->client_metadata().count("traceparent") == 1;
+  TraceContext found =
+      once ? trace_context(metadata("traceparent"), metadata("tracestate")) : TraceContext{};
+  if (found.parent.empty() && shared_->new_traces) found.parent = new_trace_parent();
+  return found;
+}
+
+void Call::log(int status, std::size_t bytes_out) {
+  if (shared_->log == nullptr) return;
+  const std::int64_t now = Loop::now_ns(), until = ended_ns_ > 0 ? ended_ns_ : now;
+  const std::string client = context_->peer();
+  shared_->log->add({.unix_ns = began_unix_ns_,
+                     .client = client,
+                     .method = "gRPC",
+                     .path = context_->method(),
+                     .service = service_,
+                     .trace_parent = trace_.parent,
+                     .status = status,
+                     .items = submitted_ns_ > 0 ? bound_.items : 0,
+                     .bytes_in = bytes_in_,
+                     .bytes_out = bytes_out,
+                     .queue_ns = submitted_ns_ > 0 ? until - submitted_ns_ : 0,
+                     .total_ns = now - began_ns_});
+}
+
 bool Call::permitted(std::string_view service) {
   if (shared_->tokens.empty() || (token_ != nullptr && allows(*token_, service))) return true;
   fail(grpc::StatusCode::PERMISSION_DENIED,
@@ -204,6 +274,8 @@ bool Call::permitted(std::string_view service) {
 }
 
 void Call::serve() {
+  bytes_in_ = request_.Length();
+  trace_ = trace();
   std::string_view method = context_->method();
   if (!method.starts_with(kService))
     return fail(grpc::StatusCode::UNIMPLEMENTED, "only inference.GRPCInferenceService is here");
@@ -246,7 +318,8 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.priority = wanted.priority;
   head.timeout_ns = wanted.timeout_ns;
   head.idempotent = metadata("partita-idempotent") != "false";
-  head.trace_parent = metadata("traceparent").substr(0, 128);
+  head.trace_parent = trace_.parent;
+  head.trace_state = trace_.state;
   const auto deadline = context_->deadline();
   if (deadline != std::chrono::system_clock::time_point::max()) {
     const auto left = deadline - std::chrono::system_clock::now();
@@ -280,6 +353,7 @@ void Call::infer() {
   const Received message(request_);
   const auto wanted = parse_grpc_infer(message.pieces);
   if (!wanted) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(wanted.error()));
+  service_ = wanted->model.substr(0, kMaxNameBytes);
   if (!permitted(wanted->model)) return;
   Backend& backend = shared_->backend;
   if (!backend.known(wanted->model))
@@ -313,9 +387,11 @@ void Call::infer() {
   completion.ended = [weak = std::weak_ptr(self_)](std::optional<Denial> why) {
     const auto call = weak.lock();
     if (call == nullptr || call->finished_) return;
+    call->ended_ns_ = Loop::now_ns();
     if (why) return call->deny(*why);
     call->answer_infer();
   };
+  submitted_ns_ = Loop::now_ns();
   backend.submit(*admitted_, std::move(completion));
 }
 
@@ -323,9 +399,18 @@ void Call::answer_infer() {
   const std::string head = encode_infer_head(*model_, id_, bound_);
   std::vector<std::string> heads;
   std::size_t total = head.size();
+  std::vector<std::vector<std::span<const char>>> rows;  // by output; looked at once
   for (const BoundOutput& output : bound_.outputs) {
-    const std::size_t bytes = bytes_of(model_->outputs[static_cast<std::size_t>(output.tensor)]) *
-                              static_cast<std::size_t>(bound_.items);
+    std::size_t bytes = 0;
+    const TensorSpec& tensor = model_->outputs[static_cast<std::size_t>(output.tensor)];
+    rows.emplace_back();
+    for (int item = 0; item < bound_.items; ++item) {
+      const auto row = shared_->backend.output(*admitted_, item, output.tensor);
+      const auto used = used_part(tensor, row);
+      if (!used) return fail(grpc::StatusCode::INTERNAL, "the worker gave no valid text");
+      rows.back().push_back(*used);
+      bytes += used->size();
+    }
     heads.push_back(encode_raw_head(bytes));
     total += heads.back().size() + bytes;
   }
@@ -335,12 +420,10 @@ void Call::answer_infer() {
   put(head.data(), head.size());
   for (std::size_t i = 0; i < heads.size(); ++i) {
     put(heads[i].data(), heads[i].size());
-    for (int item = 0; item < bound_.items; ++item) {
-      const auto row = shared_->backend.output(*admitted_, item, bound_.outputs[i].tensor);
-      put(row.data(), row.size());
-    }
+    for (const std::span<const char> row : rows[i]) put(row.data(), row.size());
   }
   finished_ = true;
+  log(http_status_of(grpc::StatusCode::OK), total);
   response_ = grpc::ByteBuffer(&slice, 1);
   give_back();
   StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
@@ -395,8 +478,11 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   if (!credentials) return failed(credentials.error());
   keep_pages();
   auto impl = std::make_unique<Impl>();
-  impl->shared = std::shared_ptr<Shared>(
-      new Shared{.loop = loop, .backend = backend, .tokens = options.tokens});
+  impl->shared = std::shared_ptr<Shared>(new Shared{.loop = loop,
+                                                    .backend = backend,
+                                                    .tokens = options.tokens,
+                                                    .new_traces = options.new_traces,
+                                                    .log = options.log});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "serve/front/backend.h"
+#include "serve/door/access_log.h"
 #include "serve/door/loop.h"
+#include "serve/front/backend.h"
 #include "serve/front/tokens.h"
 
 namespace partita::serve {
@@ -21,6 +22,8 @@ struct GrpcOptions {
   std::string listen = "127.0.0.1:8001";  // HOST:PORT; port 0: the kernel chooses
   std::string tls_certificate = {}, tls_key = {};
   std::vector<Token> tokens = {};
+  bool new_traces = false;                 // as of FrontOptions
+  AccessLog* log = nullptr;                // lives longer than the door; null: none
   std::size_t message_bytes = 256u << 20;  // of a request
   std::size_t memory_bytes = 1u << 30;     // of all requests that are on their way in
 };

@@ -3,8 +3,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "serve/front/fake_backend.h"
 #include "serve/oip/wire_text.h"
@@ -66,11 +70,13 @@ class GrpcTest : public testing::Test {
   };
   std::shared_ptr<CallState> start(const std::string& method, const std::string& message,
                                    const std::string& token = "") {
+    last_bytes_in = message.size();
     auto call = std::make_shared<CallState>();
     grpc::Slice slice(message);
     call->request = grpc::ByteBuffer(&slice, 1);
     call->context.set_wait_for_ready(true);
     if (!token.empty()) call->context.AddMetadata("authorization", "Bearer " + token);
+    for (const auto& [key, value] : metadata) call->context.AddMetadata(key, value);
     stub->UnaryCall(&call->context, "/inference.GRPCInferenceService/" + method, {}, &call->request,
                     &call->response, [this, call](grpc::Status status) {
                       loop->post([call, status] {
@@ -102,6 +108,8 @@ class GrpcTest : public testing::Test {
   std::unique_ptr<GrpcFront> front;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<grpc::GenericStub> stub;
+  std::vector<std::pair<std::string, std::string>> metadata;  // of every call
+  std::size_t last_bytes_in = 0;
 };
 
 TEST_F(GrpcTest, BothFormsOfContentsGiveTheSameNumbers) {
@@ -237,6 +245,87 @@ TEST_F(GrpcTest, TheDoorMayCloseOverOpenCalls) {
   ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
   EXPECT_EQ(call->status->error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(backend.requests.empty());
+}
+
+// Text in raw form (a length before each element) and as bytes_contents gives the same.
+TEST_F(GrpcTest, TextComesInBothForms) {
+  const TensorSpec words{.name = "w", .type = DataType::bytes, .shape = {2}, .text_bytes = 8};
+  TensorSpec echoed = words;
+  echoed.name = "e";
+  backend.add(
+      {.name = "echo", .platform = "null", .inputs = {words}, .outputs = {echoed}, .max_batch = 8});
+  backend.compute = [this](RequestId id) {
+    for (int item = 0; item < backend.requests.at(id).items; ++item) {
+      const auto from = backend.input(id, item, 0);
+      std::copy(from.begin(), from.end(), backend.output_place(id, item, 0).begin());
+    }
+  };
+  open();
+  const auto elements = [](const std::vector<std::string>& texts) {
+    std::string bytes;
+    for (const std::string& text : texts)
+      bytes += std::string{static_cast<char>(text.size()), '\0', '\0', '\0'} + text;
+    return bytes;
+  };
+  const auto request = [&](bool typed, const std::vector<std::string>& texts) {
+    Message input, contents, whole;
+    input.text(1, "w").text(2, "BYTES").packed(3, {2, 2});
+    for (const std::string& text : texts) contents.text(8, text);
+    if (typed) input.message(5, contents);
+    whole.text(1, "echo").message(5, input);
+    if (!typed) whole.text(7, elements(texts));
+    return whole.bytes;
+  };
+  const std::vector<std::string> texts = {"ab", std::string("\0\xFF", 2), "", "12345678"};
+  for (const bool typed : {false, true}) {
+    const auto [status, bytes] = ask("ModelInfer", request(typed, texts));
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    const Fields answer(bytes);
+    EXPECT_EQ(Fields(answer.text(5)).text(2), "BYTES");
+    EXPECT_EQ(answer.text(6), elements(texts));
+    for (const std::vector<std::string>& wrong : {std::vector<std::string>{"1", "2", "3"},
+                                                  {"1", "2", "3", "4", "5"},
+                                                  {"", "", "", "123456789"}})
+      EXPECT_EQ(ask("ModelInfer", request(typed, wrong)).first.error_code(),
+                grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_TRUE(backend.requests.empty());
+  backend.compute = [this](RequestId id) {
+    for (char& c : backend.output_place(id, 1, 0)) c = '\x7F';
+  };
+  EXPECT_EQ(ask("ModelInfer", request(true, texts)).first.error_code(), grpc::StatusCode::INTERNAL);
+}
+
+TEST_F(GrpcTest, TracesReachTheBackendAndTheAccessLog) {
+  const std::string file = testing::TempDir() + "/grpc_access_" + std::to_string(::getpid());
+  auto log = AccessLog::open({.file = file}).value();
+  open({.log = log.get()});
+  metadata = {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+              {"tracestate", "a=1"}};
+  backend.at_once = false;
+  const auto call = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return backend.submissions == 1; }));
+  EXPECT_EQ(backend.requests.at(backend.last).trace, metadata[0].second);
+  EXPECT_EQ(backend.requests.at(backend.last).trace_state, "a=1");
+  backend.finish(backend.last, std::nullopt);
+  ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
+  metadata.clear();
+  EXPECT_FALSE(ask("ModelInfer", pair_request({.model = "none"})).first.ok());
+  log.reset();
+  std::ifstream in(file);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  std::filesystem::remove(file);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(lines[0]["path"], "/inference.GRPCInferenceService/ModelInfer");
+  EXPECT_EQ(lines[0]["service"], "pair");
+  EXPECT_EQ(lines[0]["status"], 200);
+  EXPECT_EQ(lines[0]["items"], 2);
+  EXPECT_EQ(lines[0]["bytes_in"], pair_request().size());
+  EXPECT_EQ(lines[1]["status"], 404);
+  EXPECT_EQ(lines[1]["bytes_in"], last_bytes_in);
+  EXPECT_FALSE(lines[1].contains("trace_id"));
 }
 
 TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {

@@ -176,7 +176,7 @@ TEST(ModelInputs, AreReadFromMetadata) {
   EXPECT_EQ(*inputs,
             (std::vector<TensorSpec>{{"a", DataType::int64, {1, 3}}, {"b", DataType::bf16, {}}}));
   for (const char* bad :
-       {R"({"inputs": []})", R"({"inputs": [{"name": "a", "datatype": "BYTES", "shape": [1]}]})",
+       {R"({"inputs": []})", R"({"inputs": [{"name": "a", "datatype": "TEXT", "shape": [1]}]})",
         R"({"inputs": [{"name": "a", "datatype": "INT8", "shape": [0]}]})",
         R"({"inputs": [{"name": "a", "datatype": "INT8", "shape": [1.5]}]})",
         R"({"inputs": [{"name": "a", "datatype": "INT8", "shape": [1000000, 1000000]}]})",

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Range kDimensions{.low = -1, .high = 1e9};
 constexpr std::uint64_t kWholeValues = 100;
+constexpr int kTextLetters = 8;
 
 TensorSpec read_input(Fields fields) {
   TensorSpec input;
@@ -59,6 +60,11 @@ void put_value(std::string& bytes, DataType type, Rng& rng) {
       return put(bytes, half_value(rng, 7, 126));
     case DataType::boolean:
       return put(bytes, static_cast<std::uint8_t>(rng.below(2)));
+    case DataType::bytes:
+      put(bytes, static_cast<std::uint32_t>(kTextLetters));
+      for (int i = 0; i < kTextLetters; ++i)
+        put(bytes, static_cast<char>('a' + static_cast<char>(rng.below(26))));
+      return;
     default:
       break;
   }

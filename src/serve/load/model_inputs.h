@@ -14,7 +14,7 @@
 namespace partita::serve {
 
 // The inputs in the answer to GET /v2/models/NAME; a dimension that is not fixed (-1) is 1. Refused
-// with FILE:LINE: data types without a size, dimensions of 0, more than a request may hold.
+// with FILE:LINE: dimensions of 0, more than a request may hold.
 Result<std::vector<TensorSpec>> parse_model_inputs(const std::string& file, std::string_view json);
 
 struct RequestTarget {
@@ -25,7 +25,8 @@ struct RequestTarget {
 
 // GET /v2/models/NAME.
 std::string metadata_request(const RequestTarget& target);
-// POST /v2/models/NAME/infer. Floating-point values are in [0, 1), whole ones 0 to 99.
+// POST /v2/models/NAME/infer. Floating-point values are in [0, 1), whole ones 0 to 99, texts
+// have 8 letters.
 std::string infer_request(const RequestTarget& target, const std::vector<TensorSpec>& inputs,
                           Rng rng);
 

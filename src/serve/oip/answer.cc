@@ -66,7 +66,9 @@ std::string infer_answer(const ModelSpec& model, std::string_view id, const Boun
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const BoundOutput& output = request.outputs[i];
     const TensorSpec& tensor = model.outputs[static_cast<std::size_t>(output.tensor)];
-    const auto bytes = std::to_string(bytes_of(tensor) * static_cast<std::size_t>(request.items));
+    std::size_t size = 0;
+    for (int item = 0; item < request.items; ++item) size += row(item, output.tensor).size();
+    const std::string bytes = std::to_string(size);
     if (i > 0) out.push_back(',');
     append_head(out, tensor);
     append_shape(out, std::to_string(request.items), tensor);

@@ -17,11 +17,11 @@ inline constexpr std::string_view kModelVersion = "1";
 inline constexpr std::string_view kServerName = "partita";
 inline constexpr std::string_view kServerVersion = "0.1.0";
 
-// One item's tensor in the model's outputs.
+// One item's tensor in the model's outputs, its used part (texts.h).
 using OutputRow = std::function<std::span<const char>(int item, int tensor)>;
 
-// The JSON of an answer. Rows are read for outputs that go as JSON alone; the bytes of binary ones
-// (binary_outputs()) follow the text in the order of request.outputs, row after row.
+// The JSON of an answer. Of outputs that do not go as JSON only the sizes of rows are looked at;
+// the bytes of binary ones follow the text in the order of request.outputs, row after row.
 std::string infer_answer(const ModelSpec& model, std::string_view id, const BoundRequest& request,
                          const OutputRow& row);
 bool has_binary(const BoundRequest& request);

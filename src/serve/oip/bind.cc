@@ -49,6 +49,15 @@ Result<void> check_input(const InferInput& input, const TensorSpec& tensor) {
   const std::uint64_t wanted = static_cast<std::uint64_t>(input.shape[0]) * bytes_of(tensor);
   const std::uint64_t given = input.carrier == Carrier::shared ? input.place.bytes : input.bytes;
   const bool sized = input.carrier == Carrier::shared || input.carrier == Carrier::binary;
+  if (sized && tensor.type == DataType::bytes) {
+    const std::uint64_t least = wanted - static_cast<std::uint64_t>(input.shape[0]) *
+                                             static_cast<std::uint64_t>(tensor.text_bytes);
+    if (given < least || given > wanted)
+      return bad_input(context, std::to_string(given) + " bytes where " + std::to_string(least) +
+                                    " to " + std::to_string(wanted) + " are wanted for shape " +
+                                    shape_text(input.shape));
+    return {};
+  }
   if (sized && given != wanted)
     return bad_input(context, std::to_string(given) + " bytes where " + std::to_string(wanted) +
                                   " are wanted for shape " + shape_text(input.shape));
@@ -65,7 +74,9 @@ Result<BoundOutput> bind_output(const InferOutput& output, const InferRequest& r
   if (output.place) {
     const std::uint64_t wanted = static_cast<std::uint64_t>(items) *
                                  bytes_of(model.outputs[static_cast<std::size_t>(tensor)]);
-    if (output.place->bytes < wanted)
+    // How much text there will be nobody knows yet.
+    if (output.place->bytes < wanted &&
+        model.outputs[static_cast<std::size_t>(tensor)].type != DataType::bytes)
       return bad_input(context, "a shared place of " + std::to_string(output.place->bytes) +
                                     " bytes for " + std::to_string(wanted));
     bound.carrier = Carrier::shared;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "serve/oip/proto_scan.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -193,6 +194,8 @@ std::uint32_t contents_field(DataType type) {
       return 6;
     case DataType::fp64:
       return 7;
+    case DataType::bytes:
+      return 8;
     case DataType::fp16:
     case DataType::bf16:
       break;
@@ -256,6 +259,34 @@ Result<void> read_typed(ProtoScan& scan, const InferInput& input, const TensorSp
   });
   if (scan.ok() && count < all) scan.fail("fewer values than the shape has");
   if (!scan.ok()) return bad_input("input '" + input.name + "'", scan.error());
+  return {};
+}
+
+Result<void> read_texts(ProtoScan& scan, const InferInput& input, const TensorSpec& tensor,
+                        std::span<const std::span<char>> rows) {
+  const std::string context = "input '" + input.name + "'";
+  std::string bytes;
+  scan.seek(input.offset);
+  if (input.carrier != Carrier::typed) {  // bind_request() has bounded it
+    bytes.resize(input.bytes);
+    scan.copy(bytes);
+    auto spread = scan.ok() ? spread_texts(bytes, tensor, rows) : bad_input("", scan.error());
+    if (!spread) spread.error().context = context;
+    return spread;
+  }
+  TextRows into(tensor, rows);
+  scan.message(input.bytes, [&](std::uint32_t number, WireType type) {
+    if (number != contents_field(tensor.type) || type != WireType::bytes)
+      return scan.fail("values in a field of another type");
+    const std::uint64_t size = scan.length();
+    if (size > tensor.text_bytes) return scan.fail("a value longer than the model takes");
+    bytes.resize(size);
+    scan.copy(bytes);
+    if (!scan.ok()) return;
+    if (const std::string fault = into.put(bytes); !fault.empty()) scan.fail(fault);
+  });
+  if (scan.ok() && !into.full()) scan.fail("fewer values than the shape has");
+  if (!scan.ok()) return bad_input(context, scan.error());
   return {};
 }
 
@@ -338,6 +369,7 @@ Result<InferRequest> parse_grpc_infer(Pieces message) {
 Result<void> read_grpc_tensor(Pieces message, const InferInput& input, const TensorSpec& tensor,
                               std::span<const std::span<char>> rows) {
   ProtoScan scan(message);
+  if (tensor.type == DataType::bytes) return read_texts(scan, input, tensor, rows);
   if (input.carrier == Carrier::typed) return read_typed(scan, input, tensor, rows);
   scan.seek(input.offset);
   for (const std::span<char> row : rows) scan.copy(row);

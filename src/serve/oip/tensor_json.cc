@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <system_error>
 #include <type_traits>
 
 #include "base/check.h"
 #include "serve/oip/json_scan.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 
@@ -126,6 +128,28 @@ Result<void> decode(std::string_view text, const TensorSpec& tensor,
   return {};
 }
 
+Result<void> decode_texts(std::string_view text, const TensorSpec& tensor,
+                          std::span<const std::span<char>> rows) {
+  JsonScan scan(text);
+  TextRows into(tensor, rows);
+  const std::function<void()> element = [&] {
+    const char first = scan.peek();
+    if (first == '[') {
+      scan.array(element);
+      return;
+    }
+    if (first != '"') return scan.fail("a value of type BYTES is wanted");
+    const std::string value = scan.string();
+    if (!scan.ok()) return;
+    if (const std::string fault = into.put(value); !fault.empty()) scan.fail(fault);
+  };
+  scan.array(element);
+  scan.end();
+  if (scan.ok() && !into.full()) scan.fail("fewer values than the shape has");
+  if (!scan.ok()) return bad_input("data", scan.error());
+  return {};
+}
+
 template <class T>
 void append(std::string& out, std::span<const char> row, bool first) {
   std::array<char, 40> digits;
@@ -151,6 +175,14 @@ void append_booleans(std::string& out, std::span<const char> row, bool first) {
     first = false;
     out += value != 0 ? "true" : "false";
   }
+}
+
+void append_texts(std::string& out, std::span<const char> row, bool first) {
+  each_text(row, [&](std::string_view text) {
+    if (!first) out.push_back(',');
+    first = false;
+    append_json_string(out, text);
+  });
 }
 
 }  // namespace
@@ -180,6 +212,8 @@ Result<void> decode_json_tensor(std::string_view text, const TensorSpec& tensor,
       return decode<float>(text, tensor, rows);
     case DataType::fp64:
       return decode<double>(text, tensor, rows);
+    case DataType::bytes:
+      return decode_texts(text, tensor, rows);
     case DataType::fp16:
     case DataType::bf16:
       break;
@@ -212,6 +246,8 @@ void append_json_row(std::string& out, DataType type, std::span<const char> row,
       return append<float>(out, row, first);
     case DataType::fp64:
       return append<double>(out, row, first);
+    case DataType::bytes:
+      return append_texts(out, row, first);
     case DataType::fp16:
     case DataType::bf16:
       break;

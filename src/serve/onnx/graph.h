@@ -21,7 +21,7 @@ class OnnxGraph {
  public:
   using Attribute = std::variant<std::int64_t, float, std::vector<std::int64_t>>;
   using Attributes = std::map<std::string, Attribute>;
-  enum class Element { float32 = 1, int64 = 7 };
+  enum class Element { float32 = 1, int64 = 7, string = 8 };
 
   explicit OnnxGraph(std::string name) : name_(std::move(name)) {}
 

@@ -31,7 +31,7 @@ enum class Kind : std::uint32_t {
   beat
 };
 constexpr std::size_t kMaxPlaceBytes = 4096, kMaxTextBytes = 4096, kMaxContentType = 256;
-constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + 4096;
+constexpr std::size_t kMaxSlotBytes = (2 * kMaxItemBytes) + (2 * kSlotPage);
 constexpr std::uint32_t kMaxSlots = 1u << 20;
 
 // ---- writing
@@ -61,6 +61,7 @@ void put_tensors(std::string& out, const std::vector<TensorSpec>& tensors) {
     put(out, tensor.type);
     put(out, static_cast<std::uint32_t>(tensor.shape.size()));
     for (const std::int64_t size : tensor.shape) put(out, size);
+    put(out, static_cast<std::uint64_t>(tensor.text_bytes));
   }
 }
 
@@ -196,6 +197,7 @@ std::vector<TensorSpec> read_tensors(FrameReader& in) {
     for (std::uint32_t d = 0; d < dimensions && in.fault().empty(); ++d) {
       tensor.shape.push_back(in.take<std::int64_t>());
     }
+    tensor.text_bytes = in.take<std::uint64_t>();
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -30,7 +30,7 @@
 
 namespace partita::serve {
 
-inline constexpr std::uint32_t kLinkVersion = 1;
+inline constexpr std::uint32_t kLinkVersion = 2;
 inline constexpr std::size_t kMaxFrameBytes = 60'000;  // below a socket buffer's usual limit
 inline constexpr int kMaxLinkBatch = 4096;             // items of a RUN
 inline constexpr std::size_t kMaxPartBytes = 32'768;

@@ -107,8 +107,8 @@ TEST(Frames, OutOfRangeAreRefused) {
   EXPECT_EQ(fault_of(std::string("\15\0\0\0", 4)), "frame: no known kind: 13");
   EXPECT_EQ(fault_of(std::string(4, '\0')), "frame: no known kind: 0");
   Hello hello = some_hello();
-  hello.version = 2;
-  EXPECT_EQ(fault_of(hello), "HELLO frame: version 2 of the link, this program speaks 1");
+  hello.version = 1;
+  EXPECT_EQ(fault_of(hello), "HELLO frame: version 1 of the link, this program speaks 2");
   hello = some_hello();
   hello.model.max_batch = kMaxLinkBatch + 1;
   EXPECT_NE(fault_of(hello), "");

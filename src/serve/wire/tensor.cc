@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/unicode.h"
 #include "serve/wire/frames.h"
+#include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
 namespace {
@@ -31,7 +32,8 @@ constexpr std::array<TypeRow, kDataTypes> kTypes = {{{"BOOL", 1},
                                                      {"FP16", 2},
                                                      {"FP32", 4},
                                                      {"FP64", 8},
-                                                     {"BF16", 2}}};
+                                                     {"BF16", 2},
+                                                     {"BYTES", 4}}};
 constexpr std::size_t kTensorAlign = 64;
 
 constexpr std::size_t up(std::size_t value, std::size_t unit) {
@@ -59,6 +61,10 @@ std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_vi
     }
     if (std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size < 1; })) {
       return fmt::format("{} '{}' has a dimension below 1", side, tensor.name);
+    }
+    if ((tensor.type == DataType::bytes) != (tensor.text_bytes > 0)) {
+      return fmt::format("{} '{}': room for text is what BYTES has, and nothing else", side,
+                         tensor.name);
     }
     const std::size_t bytes = bytes_of(tensor);
     if (bytes > kMaxItemBytes || (total += up(bytes, kTensorAlign)) > kMaxItemBytes) {
@@ -95,9 +101,6 @@ Result<DataType> parse_data_type(const std::string& context, std::string_view na
   for (std::size_t i = 0; i < kTypes.size(); ++i) {
     if (kTypes.at(i).name == name) return static_cast<DataType>(i);
   }
-  if (name == "BYTES") {
-    return bad_input(context, "BYTES has no fixed size; only numeric tensors and BOOL are served");
-  }
   const std::string shown = elided(name, 40, [](char32_t c) -> double { return columns(c); });
   return bad_input(context, fmt::format("'{}' is no data type", shown));
 }
@@ -115,8 +118,15 @@ std::int64_t elements_of(const TensorSpec& tensor) {
 std::size_t bytes_of(const TensorSpec& tensor) {
   std::size_t bytes = 0;
   const auto elements = static_cast<std::size_t>(elements_of(tensor));
-  const bool over = __builtin_mul_overflow(elements, size_of(tensor.type), &bytes);
+  const bool over = __builtin_mul_overflow(elements, size_of(tensor.type), &bytes) ||
+                    __builtin_add_overflow(bytes, tensor.text_bytes, &bytes);
   return over ? std::numeric_limits<std::size_t>::max() : bytes;
+}
+
+void give_text_room(ModelSpec& model, std::size_t text_bytes) {
+  for (auto* tensors : {&model.inputs, &model.outputs})
+    for (TensorSpec& tensor : *tensors)
+      if (tensor.type == DataType::bytes) tensor.text_bytes = text_bytes;
 }
 
 Result<void> check_model(const std::string& context, const ModelSpec& model) {
@@ -130,7 +140,7 @@ SlotLayout slot_layout(const ModelSpec& model) {
   std::size_t at = 0;
   if (model.kind == ModelKind::openai) {
     layout.inputs = {0};
-    at = sizeof(std::uint64_t) + kOpenaiBodyBytes;
+    at = up(sizeof(std::uint64_t) + kOpenaiBodyBytes, kTensorAlign);
   }
   for (const TensorSpec& tensor : model.inputs) {
     layout.inputs.push_back(at);
@@ -140,7 +150,8 @@ SlotLayout slot_layout(const ModelSpec& model) {
     layout.outputs.push_back(at);
     at = up(at + bytes_of(tensor), kTensorAlign);
   }
-  layout.bytes = up(at, kSlotPage);
+  layout.trace = at;
+  layout.bytes = up(at + kSlotTraceBytes, kSlotPage);
   return layout;
 }
 

@@ -17,7 +17,8 @@ inline constexpr int kMaxTensors = 64;  // inputs, and outputs, of a model
 inline constexpr int kMaxDimensions = 16;
 inline constexpr std::size_t kMaxItemBytes = 1u << 30;  // of all inputs, or all outputs
 
-// The data types of the Open Inference Protocol that have a size; BYTES is refused.
+// The data types of the Open Inference Protocol. An element of BYTES is text of any length
+// (texts.h).
 enum class DataType : std::uint8_t {
   boolean,
   uint8,
@@ -31,12 +32,13 @@ enum class DataType : std::uint8_t {
   fp16,
   fp32,
   fp64,
-  bf16
+  bf16,
+  bytes
 };
-inline constexpr int kDataTypes = 13;
+inline constexpr int kDataTypes = 14;
 
 std::string_view name_of(DataType type);  // "FP32"
-std::size_t size_of(DataType type);
+std::size_t size_of(DataType type);       // of an element; of BYTES its length alone
 // bad_input with `context` for any other word.
 Result<DataType> parse_data_type(const std::string& context, std::string_view name);
 
@@ -44,11 +46,12 @@ struct TensorSpec {
   std::string name;
   DataType type = DataType::fp32;
   std::vector<std::int64_t> shape = {};  // of one item: without the batch dimension; each >= 1
+  std::size_t text_bytes = 0;            // BYTES: room for the text of one item, without lengths
   bool operator==(const TensorSpec&) const = default;
 };
 
 std::int64_t elements_of(const TensorSpec& tensor);
-std::size_t bytes_of(const TensorSpec& tensor);  // of one item
+std::size_t bytes_of(const TensorSpec& tensor);  // of one item; of BYTES at most
 
 // tensors: requests are tensors of these shapes. openai: an item is the JSON body of a chat or
 // completion request, and its answer comes in parts (frames.h); inputs and outputs are empty then.
@@ -63,6 +66,10 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
+inline constexpr std::size_t kTextBytes = 4096;  // of an item, where nobody says more
+// Says how much text there may be in each tensor of BYTES.
+void give_text_room(ModelSpec& model, std::size_t text_bytes);
+
 // bad_input for what breaks the limits above, or says the same name twice.
 Result<void> check_model(const std::string& context, const ModelSpec& model);
 
@@ -72,6 +79,7 @@ inline constexpr std::size_t kSlotPage = 4096;
 // one entry, the body's place (8 bytes little-endian length, then the text).
 struct SlotLayout {
   std::vector<std::size_t> inputs = {}, outputs = {};
+  std::size_t trace = 0;  // of the item's trace context (slot_trace.h), behind the tensors
   std::size_t bytes = 0;  // of a slot; a multiple of kSlotPage
   bool operator==(const SlotLayout&) const = default;
 };

@@ -26,7 +26,7 @@ TEST(Tensor, KnowsTheTypesOfTheProtocol) {
   const std::vector<std::pair<std::string, std::size_t>> types = {
       {"BOOL", 1}, {"UINT8", 1}, {"UINT16", 2}, {"UINT32", 4}, {"UINT64", 8},
       {"INT8", 1}, {"INT16", 2}, {"INT32", 4},  {"INT64", 8},  {"FP16", 2},
-      {"FP32", 4}, {"FP64", 8},  {"BF16", 2}};
+      {"FP32", 4}, {"FP64", 8},  {"BF16", 2},   {"BYTES", 4}};
   ASSERT_EQ(types.size(), static_cast<std::size_t>(kDataTypes));
   for (const auto& [name, bytes] : types) {
     const auto type = parse_data_type("t", name);
@@ -34,7 +34,7 @@ TEST(Tensor, KnowsTheTypesOfTheProtocol) {
     EXPECT_EQ(name_of(*type), name);
     EXPECT_EQ(size_of(*type), bytes);
   }
-  for (const char* word : {"BYTES", "fp32", "", "FP32 ", "FP8"}) {
+  for (const char* word : {"STRING", "fp32", "", "FP32 ", "FP8"}) {
     EXPECT_FALSE(parse_data_type("t", word)) << word;
   }
 }
@@ -63,6 +63,17 @@ TEST(Tensor, RefusesModelsThatBreakLimits) {
   EXPECT_EQ(fault_of(model), "");
   model.inputs[0].shape = {(1 << 28) - 15};
   EXPECT_EQ(fault_of(model), "here: the inputs of one item take more than 1024 MiB");
+  model = small_model();
+  model.outputs[0] = {.name = "y", .type = DataType::bytes, .shape = {2}};
+  EXPECT_EQ(fault_of(model), "here: output 'y': room for text is what BYTES has, and nothing else");
+  give_text_room(model, 100);
+  EXPECT_EQ(fault_of(model), "");
+  EXPECT_EQ(bytes_of(model.outputs[0]), 108U);
+  EXPECT_EQ(model.inputs[0].text_bytes, 0U);
+  model.outputs[0].type = DataType::int64;
+  EXPECT_NE(fault_of(model), "");
+  model.outputs[0] = {.name = "y", .type = DataType::bytes, .shape = {}, .text_bytes = SIZE_MAX};
+  EXPECT_EQ(fault_of(model), "here: the outputs of one item take more than 1024 MiB");
   model = small_model();
   model.max_batch = 0;
   EXPECT_EQ(fault_of(model), "here: largest batch 0; it is 1 to 4096");

@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "serve/wire/tensor.h"
@@ -17,6 +19,17 @@ class Engine {
   virtual const ModelSpec& spec() const = 0;
   // 1 .. spec().max_batch items. An Error is why the whole batch failed; the engine lives on.
   virtual Result<void> run(std::span<char* const> slots) = 0;
+  // Of the last run() that went well: the items that have no answer all the same, and why.
+  struct Fault {
+    std::size_t item = 0;
+    std::string message;
+  };
+  const std::vector<Fault>& faults() const { return faults_; }
+
+ protected:
+  // Outputs of these items are more text than there is room for.
+  void too_long(const std::vector<std::size_t>& items, const TensorSpec& output);
+  std::vector<Fault> faults_;
 };
 
 using EnginePointer = std::unique_ptr<Engine>;

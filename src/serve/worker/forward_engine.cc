@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "base/parse_number.h"
 #include "base/unicode.h"
+#include "serve/wire/texts.h"
 #include "serve/worker/oip_batch.h"
 
 namespace partita::serve {
@@ -28,19 +30,19 @@ class ForwardEngine final : public Engine {
   const ModelSpec& spec() const override { return spec_; }
 
   Result<void> run(std::span<char* const> slots) override {
+    faults_.clear();
     const std::size_t items = slots.size();
-    const std::string json = oip_request_json(spec_, items);
-    std::size_t bytes = json.size();
-    for (const TensorSpec& input : spec_.inputs) bytes += items * bytes_of(input);
+    std::vector<std::string_view> tensors;
+    std::vector<std::size_t> sizes;
+    if (auto gathered = gather(slots, tensors, sizes); !gathered) return gathered;
+    const std::string json = oip_request_json(spec_, items, sizes);
+    const std::size_t bytes = std::accumulate(sizes.begin(), sizes.end(), json.size());
     const std::string head = fmt::format(
         "POST {}/infer HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\n"
-        "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
-        client_.url().path, authority_of(client_.url()), json.size(), bytes);
+        "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n{}\r\n",
+        client_.url().path, authority_of(client_.url()), json.size(), bytes, trace_of(slots));
     std::vector<std::string_view> pieces = {head, json};
-    for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
-      const std::size_t size = bytes_of(spec_.inputs[t]);
-      for (const char* slot : slots) pieces.emplace_back(slot + layout_.inputs[t], size);
-    }
+    pieces.insert(pieces.end(), tensors.begin(), tensors.end());
     std::uint64_t most = kMaxAnswerHead;
     for (const TensorSpec& output : spec_.outputs) most += items * bytes_of(output);
     const Result<HttpResponse> answer = client_.ask(pieces, most);
@@ -50,6 +52,31 @@ class ForwardEngine final : public Engine {
   }
 
  private:
+  // The inputs' bytes, item by item, and how many each input has.
+  Result<void> gather(std::span<char* const> slots, std::vector<std::string_view>& tensors,
+                      std::vector<std::size_t>& sizes) const {
+    for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
+      sizes.push_back(0);
+      for (const char* slot : slots) {
+        const auto used =
+            used_part(spec_.inputs[t], {slot + layout_.inputs[t], bytes_of(spec_.inputs[t])});
+        if (!used) return bad_input(spec_.inputs[t].name, "what lies in its slot is no text");
+        tensors.emplace_back(used->data(), used->size());
+        sizes.back() += used->size();
+      }
+    }
+    return {};
+  }
+
+  // A request has room for one trace: that of the first item which belongs to one.
+  std::string trace_of(std::span<char* const> slots) const {
+    for (const char* slot : slots) {
+      const SlotTrace trace = read_slot_trace(slot + layout_.trace);
+      if (!trace.parent.empty()) return trace_headers(trace);
+    }
+    return "";
+  }
+
   Result<void> scatter(const HttpResponse& answer, std::span<char* const> slots) {
     const std::string_view said = answer.header("inference-header-content-length");
     const auto json_bytes = parse_number<std::uint64_t>(said);
@@ -58,6 +85,15 @@ class ForwardEngine final : public Engine {
     if (!outputs) return failed(outputs.error());
     for (std::size_t t = 0; t < spec_.outputs.size(); ++t) {
       const std::size_t size = bytes_of(spec_.outputs[t]);
+      if (spec_.outputs[t].type == DataType::bytes) {
+        std::vector<std::span<char>> rows;
+        for (char* slot : slots) rows.emplace_back(slot + layout_.outputs[t], size);
+        const auto filled = fill_texts((*outputs)[t], spec_.outputs[t], rows);
+        if (!filled)
+          return bad_input("output '" + spec_.outputs[t].name + "'", filled.error().message);
+        too_long(*filled, spec_.outputs[t]);
+        continue;
+      }
       for (std::size_t i = 0; i < slots.size(); ++i)
         std::memcpy(slots[i] + layout_.outputs[t], (*outputs)[t].data() + (i * size), size);
     }
@@ -84,6 +120,8 @@ Result<EnginePointer> forward_engine(const ForwardOptions& options) {
   if (answer->status() != 200) return environment_error("--forward", refusal(*answer));
   Result<ModelSpec> spec = parse_oip_metadata(answer->body(), options.max_batch, options.shapes);
   if (!spec) return failed(spec.error());
+  give_text_room(*spec, options.text_bytes);
+  if (auto checked = check_model("--forward", *spec); !checked) return failed(checked.error());
   return EnginePointer(
       std::make_unique<ForwardEngine>(std::move(url), *std::move(spec), options.timeout_ns));
 }

@@ -15,6 +15,7 @@ struct ForwardOptions {
   int max_batch = 1;
   std::int64_t timeout_ns = 60'000'000'000;
   ChosenShapes shapes = {};
+  std::size_t text_bytes = kTextBytes;  // of an item in each tensor of BYTES
 };
 
 // Asks the server for the model's metadata.

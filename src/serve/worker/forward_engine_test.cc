@@ -36,7 +36,7 @@ TEST(OipBatch, ReadsMetadata) {
     return !parse_oip_metadata(text, 4, {});
   };
   EXPECT_FALSE(refused(R"({"name": "x", "datatype": "FP32", "shape": [-1]})"));
-  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "BYTES", "shape": [-1]})"));
+  EXPECT_TRUE(refused(R"({"name": "x", "datatype": "STRING", "shape": [-1]})"));
   EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [-1, -1]})"));
   EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [8]})"));
   EXPECT_TRUE(refused(R"({"name": "x", "datatype": "FP32", "shape": [1]})"));  // batches of 4
@@ -104,6 +104,8 @@ TEST(ForwardEngine, SendsABatchAsOneRequest) {
   std::memcpy(memory.data(), "abc", 3);
   std::memcpy(memory.data() + layout.bytes, "def", 3);
   const std::array<char*, 2> slots = {memory.data(), memory.data() + layout.bytes};
+  // Of the traces in a batch the first goes along: a request has room for one.
+  write_slot_trace(slots[1] + layout.trace, "00-aa-bb-01", "a=1");
   const auto ran = (*engine)->run(slots);
   ASSERT_TRUE(ran) << to_string(ran.error());
   std::int16_t first = 0, second = 0;
@@ -111,6 +113,7 @@ TEST(ForwardEngine, SendsABatchAsOneRequest) {
   std::memcpy(&second, slots[1] + layout.outputs[0], sizeof second);
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
+  write_slot_trace(slots[0] + layout.trace, "00-cc-dd-01", "");
   const auto refused = (*engine)->run(slots);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("500: oops"), std::string::npos);
@@ -121,9 +124,59 @@ TEST(ForwardEngine, SendsABatchAsOneRequest) {
       R"({"binary_data_size":6}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   EXPECT_TRUE(server.asked[1].starts_with("POST /v2/models/m/infer HTTP/1.1\r\n"));
   EXPECT_NE(server.asked[1].find("Inference-Header-Content-Length: " + std::to_string(head.size()) +
-                                 "\r\nContent-Length: " + std::to_string(head.size() + 6)),
-            std::string::npos);
+                                 "\r\nContent-Length: " + std::to_string(head.size() + 6) +
+                                 "\r\ntraceparent: 00-aa-bb-01\r\ntracestate: a=1\r\n\r\n"),
+            std::string::npos)
+      << server.asked[1];
+  EXPECT_NE(server.asked[2].find("\r\ntraceparent: 00-cc-dd-01\r\n\r\n"), std::string::npos);
   EXPECT_TRUE(server.asked[1].ends_with("\r\n\r\n" + head + "abcdef")) << server.asked[1];
+}
+
+// Text goes with the lengths that it has and comes back within its room.
+TEST(ForwardEngine, SendsText) {
+  const std::string metadata =
+      R"({"name": "m", "inputs": [{"name": "w", "datatype": "BYTES", "shape": [-1, 1]}],)"
+      R"( "outputs": [{"name": "v", "datatype": "BYTES", "shape": [-1, 1]}]})";
+  const auto answer = [](const std::string& binary) {
+    const std::string json = R"({"outputs": [{"name": "v", "datatype": "BYTES", "shape": [2, 1],)"
+                             R"( "parameters": {"binary_data_size": )" +
+                             std::to_string(binary.size()) + "}}]}";
+    return http(json + binary,
+                "Inference-Header-Content-Length: " + std::to_string(json.size()) + "\r\n");
+  };
+  const std::string said("\2\0\0\0hi\0\0\0\0", 10);
+  TextServer server(
+      {http(metadata), answer(said), answer(said + said), answer(said.substr(0, 9)),
+       answer(std::string("\x0b\0\0\0", 4) + std::string(11, 'x') + std::string(4, '\0'))});
+  server.end_of_request = "\r\n\r\n";
+  const auto engine = forward_engine({.url = {.host = "127.0.0.1", .port = server.port, .path = ""},
+                                      .name = "m",
+                                      .max_batch = 4,
+                                      .text_bytes = 10});
+  ASSERT_TRUE(engine) << to_string(engine.error());
+  EXPECT_EQ((*engine)->spec().inputs[0].text_bytes, 10U);
+  const SlotLayout layout = slot_layout((*engine)->spec());
+  std::vector<char> memory(2 * layout.bytes, '\xFF');
+  const std::array<char*, 2> slots = {memory.data(), memory.data() + layout.bytes};
+  ASSERT_FALSE((*engine)->run(slots));  // no text in the slots: nothing is sent
+  std::memcpy(slots[0], "\3\0\0\0abc", 7);
+  std::memcpy(slots[1], "\1\0\0\0d", 5);
+  const auto ran = (*engine)->run(slots);
+  ASSERT_TRUE(ran) << to_string(ran.error());
+  EXPECT_EQ(std::string(slots[0] + layout.outputs[0], 6), std::string("\2\0\0\0hi", 6));
+  EXPECT_EQ(std::string(slots[1] + layout.outputs[0], 4), std::string(4, '\0'));
+  EXPECT_EQ(slots[1][layout.outputs[0] + 4], '\xFF');
+  EXPECT_TRUE((*engine)->faults().empty());
+  for (int wrong = 0; wrong < 2; ++wrong) EXPECT_FALSE((*engine)->run(slots));
+  ASSERT_TRUE((*engine)->run(slots));  // too much for the first item, not for the second
+  ASSERT_EQ((*engine)->faults().size(), 1U);
+  EXPECT_EQ((*engine)->faults()[0].item, 0U);
+  EXPECT_EQ(std::string(slots[0] + layout.outputs[0], 4), std::string(4, '\0'));
+  ASSERT_EQ(server.asked.size(), 5U);
+  EXPECT_NE(server.asked[1].find(R"("datatype":"BYTES","shape":[2,1],"parameters":)"
+                                 R"({"binary_data_size":12})"),
+            std::string::npos);
+  EXPECT_TRUE(server.asked[1].ends_with(std::string("}\3\0\0\0abc\1\0\0\0d", 13)));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/parse_number.h"
 #include "base/split.h"
+#include "serve/wire/texts.h"
 
 namespace partita::serve {
 namespace {
@@ -58,10 +59,27 @@ class NullEngine final : public Engine {
     for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
       char* out = slot + layout_.outputs[i];
       const std::size_t bytes = bytes_of(spec_.outputs[i]);
+      if (spec_.outputs[i].type == DataType::bytes) {
+        write_texts(slot, i, {out, bytes});
+        continue;
+      }
       const std::size_t copied = i == 0 ? std::min(bytes, bytes_of(spec_.inputs[0])) : 0;
       std::memcpy(out, slot + layout_.inputs[0], copied);
       std::memset(out + copied, 0, bytes - copied);
     }
+  }
+
+  // The first input's elements into the first output as far as they go; the rest is empty.
+  void write_texts(const char* slot, std::size_t output, std::span<char> row) {
+    const TensorSpec& from = spec_.inputs[0];
+    TextRows into(spec_.outputs[output], {&row, 1});
+    const auto used = used_part(from, {slot + layout_.inputs[0], bytes_of(from)});
+    if (output == 0 && from.type == DataType::bytes && used) {
+      each_text(*used, [&](std::string_view text) {
+        if (!into.full() && !into.put(text).empty()) static_cast<void>(into.put(""));
+      });
+    }
+    while (!into.full()) static_cast<void>(into.put(""));
   }
 
   ModelSpec spec_;

@@ -16,7 +16,7 @@ struct NullTimes {
 // `spec` must have passed check_model and be of tensors.
 EnginePointer null_engine(ModelSpec spec, NullTimes times);
 
-// "x:FP32:3,224,224" or "x:INT64": a tensor of one item.
+// "x:FP32:3,224,224" or "x:INT64": a tensor of one item; BYTES without room for text yet.
 Result<TensorSpec> parse_tensor_spec(const std::string& flag, const std::string& text);
 
 }  // namespace partita::serve

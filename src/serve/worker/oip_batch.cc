@@ -74,6 +74,11 @@ Result<std::size_t> output_bytes(const Document& document, const Node& node,
   const Node* parameters = node.find("parameters");
   const Node* bytes = parameters == nullptr ? nullptr : parameters->find("binary_data_size");
   const std::size_t expected = items * bytes_of(wanted);
+  const bool text = wanted.type == DataType::bytes && bytes != nullptr &&
+                    bytes->kind == Node::Kind::number && bytes->number >= 0 &&
+                    bytes->number == std::floor(bytes->number);
+  if (text && bytes->number <= static_cast<double>(kMaxItemBytes))
+    return static_cast<std::size_t>(bytes->number);
   if (bytes == nullptr || bytes->kind != Node::Kind::number ||
       bytes->number != static_cast<double>(expected)) {
     return bad_input(document.at(node),
@@ -99,11 +104,13 @@ Result<ModelSpec> parse_oip_metadata(std::string_view json, int max_batch,
                   .inputs = *std::move(inputs),
                   .outputs = *std::move(outputs),
                   .max_batch = max_batch};
+  give_text_room(model, kTextBytes);
   if (auto checked = check_model("metadata.json", model); !checked) return failed(checked.error());
   return model;
 }
 
-std::string oip_request_json(const ModelSpec& model, std::size_t items) {
+std::string oip_request_json(const ModelSpec& model, std::size_t items,
+                             std::span<const std::size_t> bytes) {
   JsonWriter json;
   json.raw("{\"inputs\":[");
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
@@ -112,7 +119,7 @@ std::string oip_request_json(const ModelSpec& model, std::size_t items) {
     json.raw(
         fmt::format(",\"datatype\":\"{}\",\"shape\":[{}],\"parameters\":{{"
                     "\"binary_data_size\":{}}}}}",
-                    name_of(input.type), batch_shape(input, items), items * bytes_of(input)));
+                    name_of(input.type), batch_shape(input, items), bytes[i]));
   }
   json.raw("],\"outputs\":[");
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
@@ -120,6 +127,13 @@ std::string oip_request_json(const ModelSpec& model, std::size_t items) {
     json.raw(",\"parameters\":{\"binary_data\":true}}");
   }
   return json.raw("]}").take();
+}
+
+std::string trace_headers(const SlotTrace& trace) {
+  if (trace.parent.empty()) return "";
+  std::string headers = fmt::format("traceparent: {}\r\n", trace.parent);
+  if (!trace.state.empty()) headers += fmt::format("tracestate: {}\r\n", trace.state);
+  return headers;
 }
 
 Result<std::vector<std::string_view>> parse_oip_answer(const ModelSpec& model, std::size_t items,

@@ -26,6 +26,8 @@ struct Base {
 inline constexpr const char* kSymbol = "OrtGetApiBase";
 inline constexpr std::uint32_t kTableVersion = 13;  // the oldest with all slots below
 
+inline constexpr std::uint32_t kTextVersion = 15;  // the oldest that takes text of any bytes
+
 enum class Slot : std::size_t {
   get_error_message = 2,
   create_env = 3,
@@ -41,8 +43,11 @@ enum class Slot : std::size_t {
   output_type = 34,
   input_name = 36,
   output_name = 37,
+  create_tensor = 48,
   create_tensor_with_data = 49,
   tensor_data = 51,
+  text_bytes = 53,    // GetStringTensorDataLength
+  text_content = 54,  // GetStringTensorContent
   cast_to_tensor_info = 55,
   element_type = 60,
   dimensions_count = 61,
@@ -66,6 +71,7 @@ enum class Slot : std::size_t {
   append_cuda = 204,  // SessionOptionsAppendExecutionProvider_CUDA_V2
   create_cuda_options = 205,
   release_cuda_options = 208,
+  resized_text = 252,  // GetResizedStringTensorElementBuffer, of kTextVersion
 };
 
 // ONNXTensorElementDataType, as far as the Open Inference Protocol has it.
@@ -100,6 +106,13 @@ using TypeOf = Status*(const Session*, std::size_t, TypeInfo**);
 using NameOf = Status*(const Session*, std::size_t, Allocator*, char**);
 using CreateTensorWithData = Status*(const MemoryInfo*, void* data, std::size_t bytes,
                                      const std::int64_t* shape, std::size_t rank, Element, Value**);
+using CreateTensor = Status*(Allocator*, const std::int64_t* shape, std::size_t rank, Element,
+                             Value**);
+using TextBytes = Status*(const Value*, std::size_t*);
+// Elements one behind the other, and where each begins.
+using TextContent = Status*(const Value*, void* bytes, std::size_t size, std::size_t* begins,
+                            std::size_t elements);
+using ResizedText = Status*(Value*, std::size_t element, std::size_t bytes, char** room);
 using TensorData = Status*(Value*, void**);
 using CastToTensorInfo = Status*(const TypeInfo*, const TensorInfo**);
 using ElementType = Status*(const TensorInfo*, Element*);

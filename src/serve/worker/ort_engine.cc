@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/unicode.h"
+#include "serve/worker/ort_text.h"
 
 namespace partita::serve {
 namespace {
@@ -34,7 +35,8 @@ constexpr std::array<ElementRow, kDataTypes> kElements = {
      {ort::Element::float64, DataType::fp64},
      {ort::Element::uint32, DataType::uint32},
      {ort::Element::uint64, DataType::uint64},
-     {ort::Element::bfloat16, DataType::bf16}}};
+     {ort::Element::bfloat16, DataType::bf16},
+     {ort::Element::string, DataType::bytes}}};
 
 ort::Element element_of(DataType type) {
   return std::ranges::find(kElements, type, &ElementRow::type)->element;
@@ -85,10 +87,10 @@ class OrtObjects {
         !got)
       return failed(got.error());
     const auto* row = std::ranges::find(kElements, element, &ElementRow::element);
-    if (row == kElements.end()) {
-      return bad_input(tensor.name, element == ort::Element::string
-                                        ? "tensors of text (BYTES) cannot be served"
-                                        : "its data type cannot be served");
+    if (row == kElements.end()) return bad_input(tensor.name, "its data type cannot be served");
+    if (row->type == DataType::bytes && !library_.takes_text()) {
+      return environment_error(
+          tensor.name, fmt::format("text (BYTES) needs ONNX Runtime 1.{}", ort::kTextVersion));
     }
     tensor.type = row->type;
     return tensor;
@@ -178,12 +180,15 @@ class OrtEngine final : public Engine {
   Result<void> execute(const Values& inputs, const Values& outputs);
   Result<void> run_in_place(char* slot);
   Result<const Tensors*> staged(std::size_t items);
+  Result<Values> inputs_of(std::span<char* const> slots);
+  Result<void> run_text(std::span<char* const> slots);
 
   OrtLibrary library_;
   OrtObjects objects_;
   ModelSpec spec_;
   int max_batch_ = 1;
   SlotLayout layout_;
+  bool text_ = false;  // some tensor is of BYTES
   OrtOwned<ort::Env> env_;
   OrtOwned<ort::Session> session_;
   OrtOwned<ort::MemoryInfo> memory_;
@@ -292,13 +297,16 @@ Result<void> OrtEngine::learn_inputs(const OrtOptions& options) {
   for (const WholeTensor& output : *outputs) {
     spec_.outputs.push_back({.name = output.name, .type = output.type});
   }
+  give_text_room(spec_, options.text_bytes);
+  const auto is_text = [](const TensorSpec& tensor) { return tensor.type == DataType::bytes; };
+  text_ = std::ranges::any_of(spec_.inputs, is_text) || std::ranges::any_of(spec_.outputs, is_text);
   if (auto checked = check_model(options.model_file, spec_); !checked) return checked;
   for (const TensorSpec& input : spec_.inputs) input_names_.push_back(input.name.c_str());
   for (const TensorSpec& output : spec_.outputs) output_names_.push_back(output.name.c_str());
   return {};
 }
 
-// Runs zeros with outputs made by the library.
+// Runs zeros (empty texts) with outputs made by the library.
 Result<OrtEngine::Values> OrtEngine::try_zeros(std::size_t items) {
   std::vector<std::vector<char>> zeros;
   std::vector<char*> data;
@@ -346,7 +354,7 @@ Result<void> OrtEngine::learn_outputs() {
   if (auto checked = check_model(spec_.name, spec_); !checked) return checked;
   layout_ = slot_layout(spec_);
   const auto items_at_most = static_cast<std::size_t>(spec_.max_batch);
-  if (items_at_most > 1) {
+  if (items_at_most > 1 || text_) {
     for (const TensorSpec& input : spec_.inputs)
       staging_in_.emplace_back(items_at_most * bytes_of(input));
     for (const TensorSpec& output : spec_.outputs)
@@ -359,7 +367,11 @@ Result<OrtEngine::Values> OrtEngine::values_on(const std::vector<TensorSpec>& sp
                                                std::size_t items, const std::vector<char*>& data) {
   Values values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    Result<OrtOwned<ort::Value>> value = objects_.tensor(*memory_, specs[i], items, data[i]);
+    Result<OrtOwned<ort::Value>> value =
+        specs[i].type == DataType::bytes
+            ? text_value(library_, specs[i],
+                         std::vector<std::span<const char>>(items, {data[i], bytes_of(specs[i])}))
+            : objects_.tensor(*memory_, specs[i], items, data[i]);
     if (!value) return failed(value.error());
     values.push_back(*std::move(value));
   }
@@ -404,7 +416,70 @@ Result<const OrtEngine::Tensors*> OrtEngine::staged(std::size_t items) {
   return &staged_.emplace(items, std::move(tensors)).first->second;
 }
 
+// The inputs of a batch on the staging memory, texts in objects of the library.
+Result<OrtEngine::Values> OrtEngine::inputs_of(std::span<char* const> slots) {
+  Values values;
+  for (std::size_t t = 0; t < spec_.inputs.size(); ++t) {
+    const TensorSpec& input = spec_.inputs[t];
+    const std::size_t bytes = bytes_of(input);
+    std::vector<std::span<const char>> rows;
+    for (const char* slot : slots) rows.emplace_back(slot + layout_.inputs[t], bytes);
+    if (input.type != DataType::bytes) {
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        std::memcpy(staging_in_[t].data() + (i * bytes), rows[i].data(), bytes);
+    }
+    Result<OrtOwned<ort::Value>> value =
+        input.type == DataType::bytes
+            ? text_value(library_, input, rows)
+            : objects_.tensor(*memory_, input, slots.size(), staging_in_[t].data());
+    if (!value) return failed(value.error());
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+// How much text comes out is not known before, so the library makes the outputs that hold text.
+Result<void> OrtEngine::run_text(std::span<char* const> slots) {
+  const Result<Values> inputs = inputs_of(slots);
+  if (!inputs) return failed(inputs.error());
+  Values outputs;
+  for (std::size_t t = 0; t < spec_.outputs.size(); ++t) {
+    outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
+    if (spec_.outputs[t].type == DataType::bytes) continue;
+    auto value = objects_.tensor(*memory_, spec_.outputs[t], slots.size(), staging_out_[t].data());
+    if (!value) return failed(value.error());
+    outputs.back() = *std::move(value);
+  }
+  std::array<const ort::Value*, kMaxTensors> in{};
+  std::array<ort::Value*, kMaxTensors> out{};
+  for (std::size_t i = 0; i < inputs->size(); ++i) in.at(i) = (*inputs)[i].get();
+  for (std::size_t i = 0; i < outputs.size(); ++i) out.at(i) = outputs[i].get();
+  const auto ran = objects_.check(library_.call<ort::Run>(Slot::run)(
+      session_.get(), nullptr, input_names_.data(), in.data(), inputs->size(), output_names_.data(),
+      outputs.size(), out.data()));
+  for (std::size_t t = 0; t < outputs.size(); ++t)
+    if (outputs[t] == nullptr) outputs[t].reset(out.at(t));
+  if (!ran) return ran;
+  for (std::size_t t = 0; t < outputs.size(); ++t) {
+    const TensorSpec& output = spec_.outputs[t];
+    const std::size_t bytes = bytes_of(output);
+    std::vector<std::span<char>> rows;
+    for (char* slot : slots) rows.emplace_back(slot + layout_.outputs[t], bytes);
+    if (output.type != DataType::bytes) {
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        std::memcpy(rows[i].data(), staging_out_[t].data() + (i * bytes), bytes);
+    } else {
+      const auto read = read_text_value(library_, *outputs[t], output, rows);
+      if (!read) return failed(read.error());
+      too_long(*read, output);
+    }
+  }
+  return {};
+}
+
 Result<void> OrtEngine::run(std::span<char* const> slots) {
+  faults_.clear();
+  if (text_) return run_text(slots);
   if (slots.size() == 1) return run_in_place(slots[0]);
   const Result<const Tensors*> tensors = staged(slots.size());
   if (!tensors) return failed(tensors.error());

@@ -16,10 +16,11 @@ struct OrtOptions {
   bool spin = false;  // threads wait busily for work: only where the CPUs are theirs alone
   bool gpu = true;    // use the CUDA or TensorRT provider where one lies beside the library
   ChosenShapes shapes = {};
+  std::size_t text_bytes = kTextBytes;  // of an item in each tensor of BYTES
 };
 
 // Loads the model and runs it once on zeros, which tells the outputs' shapes. bad_input for models
-// that cannot be served in batches (shapes.h, tensors of text, too large), environment for what
+// that cannot be served in batches (shapes.h, too large), environment for what
 // ONNX Runtime refuses.
 Result<EnginePointer> ort_engine(const OrtLibrary& library, const OrtOptions& options);
 

@@ -60,6 +60,7 @@ Result<OrtLibrary> OrtLibrary::load(const std::vector<std::string>& places) {
                                                         "is needed",
                                                         library.version_, ort::kTableVersion));
   }
+  library.takes_text_ = base()->get_api(ort::kTextVersion) != nullptr;
   return library;
 }
 

@@ -29,6 +29,7 @@ class OrtLibrary {
   // A status as a Result; consumes it.
   Result<void> check(ort::Status* status, const std::string& context) const;
 
+  bool takes_text() const { return takes_text_; }  // tensors of strings
   const std::string& version() const { return version_; }
   const std::string& path() const { return path_; }  // of the file that was loaded
 
@@ -36,6 +37,7 @@ class OrtLibrary {
   OrtLibrary() = default;
   const void* const* table_ = nullptr;
   std::string version_, path_;
+  bool takes_text_ = false;
 };
 
 // An object of the library that is released through a slot.

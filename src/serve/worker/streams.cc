@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/json_writer.h"
+#include "serve/worker/oip_batch.h"
 #include "serve/worker/warm_up.h"
 
 namespace partita::serve {
@@ -79,6 +80,7 @@ Streams::Streams(StreamOptions options) : options_(std::move(options)) {
            .name = options_.name,
            .platform = "forward",
            .max_batch = options_.max_batch};
+  layout_ = slot_layout(spec_);
   while (options_.url.path.ends_with('/')) options_.url.path.pop_back();
 }
 
@@ -117,19 +119,19 @@ void Streams::start(const Run& run, const std::vector<char*>& slots,
     std::uint64_t size = 0;
     std::memcpy(&size, slots[item], sizeof size);
     size = std::min<std::uint64_t>(size, kOpenaiBodyBytes);
-    std::string body(slots[item] + sizeof size, size);
+    Letter read{.body = std::string(slots[item] + sizeof size, size),
+                .headers = trace_headers(read_slot_trace(slots[item] + layout_.trace))};
     auto ended = std::make_shared<std::atomic<bool>>(false);
-    streams_.push_back({std::jthread([this, batch, item, ended, text = std::move(body)] {
-                          work(batch, item, text);
+    streams_.push_back({std::jthread([this, batch, item, ended, letter = std::move(read)] {
+                          work(batch, item, letter);
                           *ended = true;
                         }),
                         ended});
   }
 }
 
-void Streams::work(const std::shared_ptr<Batch>& batch, std::uint32_t item,
-                   const std::string& body) {
-  const Result<void> passed = pass_on(*batch, item, body);
+void Streams::work(const std::shared_ptr<Batch>& batch, std::uint32_t item, const Letter& letter) {
+  const Result<void> passed = pass_on(*batch, item, letter);
   {
     const std::scoped_lock hold(mutex_);
     Tap& tap = batch->taps[item];
@@ -149,7 +151,8 @@ void Streams::work(const std::shared_ptr<Batch>& batch, std::uint32_t item,
 }
 
 // One request: to the server, and what it answers to the gateway, piece by piece.
-Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const std::string& body) {
+Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const Letter& letter) {
+  const std::string& body = letter.body;
   const std::int64_t deadline = steady_ns() + options_.timeout_ns;
   Url url = options_.url;
   if (!url.path.ends_with("completions")) {
@@ -184,8 +187,8 @@ Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const std::strin
   const std::string head = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n"
       "Accept: text/event-stream, application/json\r\nConnection: close\r\n"
-      "Content-Length: {}\r\n\r\n",
-      url.path, authority_of(url), body.size());
+      "Content-Length: {}\r\n{}\r\n",
+      url.path, authority_of(url), body.size(), letter.headers);
   const std::array<std::string_view, 2> pieces = {head, body};
   if (auto sent = connection->send(pieces, deadline); !sent) return sent;
   HttpResponse reader(kMaxAnswer);

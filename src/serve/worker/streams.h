@@ -61,12 +61,16 @@ class Streams {
   // Of a request: the socket to shut down when it is cancelled.
   struct Tap;
 
-  void work(const std::shared_ptr<Batch>& batch, std::uint32_t item, const std::string& body);
-  Result<void> pass_on(Batch& batch, std::uint32_t item, const std::string& body);
+  struct Letter {
+    std::string body, headers;  // headers: of its trace, or none
+  };
+  void work(const std::shared_ptr<Batch>& batch, std::uint32_t item, const Letter& letter);
+  Result<void> pass_on(Batch& batch, std::uint32_t item, const Letter& letter);
   void reap();
 
   StreamOptions options_;
   ModelSpec spec_;
+  SlotLayout layout_;
   std::mutex mutex_;  // guards batches_ and the taps in them
   std::map<std::uint64_t, std::shared_ptr<Batch>> batches_;
   std::vector<Stream> streams_;  // of the calling thread alone

@@ -187,6 +187,12 @@ class LinkedWorker {
     }
     done_.status.assign(run.slots.size(),
                         done_.message.empty() ? ItemStatus::ok : ItemStatus::failed);
+    if (streams_ == nullptr && done_.message.empty()) {
+      for (const Engine::Fault& fault : engine_->faults()) {
+        done_.status[fault.item] = ItemStatus::failed;
+        if (done_.message.empty()) done_.message = fault.message.substr(0, kMaxMessage);
+      }
+    }
     encode_done(done_, answer_);
     return link_->send(answer_);
   }

@@ -37,10 +37,12 @@ class Brittle final : public Engine {
   Result<void> run(std::span<char* const> slots) override {
     ++runs;
     if (fails) return environment_error("engine", "no luck");
+    faults_.clear();
+    if (drops >= 0) faults_.push_back({static_cast<std::size_t>(drops.load()), "too long"});
     return echo_->run(slots);
   }
   std::atomic<bool> fails = false;
-  std::atomic<int> runs = 0;
+  std::atomic<int> runs = 0, drops = -1;  // drops: this item has no answer
 
  private:
   ModelSpec spec_ = echo_model();
@@ -113,6 +115,9 @@ TEST_F(WorkerLoop, ServesLeavesAndDrains) {
   engine.fails = true;
   EXPECT_EQ(echoed({5, 6}, 2), (std::vector{-1, -1}));
   engine.fails = false;
+  engine.drops = 1;
+  EXPECT_EQ(echoed({5, 6, 7}, 7), (std::vector{5, -1, 7}));
+  engine.drops = -1;
   gateway->send(RunFrame{.batch = 3, .slots = {0, 8}});  // there is no slot 8
   const auto outside = gateway->expect<Done>();
   ASSERT_TRUE(outside);
@@ -225,6 +230,7 @@ class StreamLoop : public WorkerLoop {
     const std::uint64_t size = body.size();
     std::memcpy(gateway->memory->base(2), &size, sizeof size);
     std::memcpy(gateway->memory->base(2) + sizeof size, body.data(), body.size());
+    write_slot_trace(gateway->memory->base(2) + gateway->layout.trace, trace, "");
     gateway->send(RunFrame{.batch = 6, .slots = {2}});
   }
   ~StreamLoop() override {
@@ -233,6 +239,7 @@ class StreamLoop : public WorkerLoop {
     if (worker.valid()) worker.wait();
   }
   std::unique_ptr<Streams> streams;
+  std::string trace = {};
 };
 
 TEST_F(StreamLoop, PassesEventsOn) {
@@ -241,6 +248,7 @@ TEST_F(StreamLoop, PassesEventsOn) {
        "Transfer-Encoding: chunked\r\n\r\n"
        "9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n"});
   ready(server.port);
+  trace = "00-aa-bb-01";
   ask("{\"model\": \"m\", \"messages\": []}");
   std::string text;
   std::uint32_t sequence = 0;
@@ -258,6 +266,7 @@ TEST_F(StreamLoop, PassesEventsOn) {
   EXPECT_EQ(std::get<Done>(*frame).status, std::vector{ItemStatus::ok});
   ASSERT_EQ(server.asked.size(), 1U);
   EXPECT_TRUE(server.asked[0].starts_with("POST /v1/chat/completions HTTP/1.1\r\n"));
+  EXPECT_NE(server.asked[0].find("\r\ntraceparent: 00-aa-bb-01\r\n"), std::string::npos);
   EXPECT_TRUE(server.asked[0].ends_with("\r\n\r\n{\"model\": \"m\", \"messages\": []}"));
 }
 

@@ -1,0 +1,203 @@
+#include "serve/measure/gpu_places.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/parse_number.h"
+#include "base/split.h"
+
+namespace partita::serve {
+namespace {
+
+using device::GpuState;
+using device::Instance;
+using device::ProfileInfo;
+
+constexpr std::int64_t kPatience = 10'000'000'000, kRetry = 50'000'000;
+constexpr double kWhole = 100;
+
+// No media engines or graphics beside the compute slices: "1g.10gb+me".
+bool plain(const std::string& profile) { return profile.find('+') == std::string::npos; }
+
+// Some process that uses the GPU, or nothing.
+std::optional<device::Holder> holder_of(const GpuState& state) {
+  if (!state.holders.empty()) return state.holders.front();
+  for (const Instance& instance : state.instances)
+    if (instance.busy()) return instance.holders.front();
+  return std::nullopt;
+}
+
+// The profiles of a size, the one with the least memory first.
+std::vector<ProfileInfo> profiles_of(std::vector<ProfileInfo> offered, int gpcs) {
+  std::erase_if(offered, [&](const ProfileInfo& profile) {
+    return profile.gpcs != gpcs || !plain(profile.name);
+  });
+  std::ranges::stable_sort(offered, {}, &ProfileInfo::size);
+  return offered;
+}
+
+}  // namespace
+
+Result<std::vector<int>> parse_sizes(const std::string& flag, const std::string& text,
+                                     const std::vector<int>& offered) {
+  if (text == "all") return offered;
+  const auto refused = [&](const std::string& word) {
+    return bad_input(flag, fmt::format("'{}': this GPU has sizes of {} compute slices; say them as "
+                                       "in 1g,2g or 1..3",
+                                       word, fmt::join(offered, ", ")));
+  };
+  std::set<int> sizes;
+  for (const std::string& word : split(text, ',')) {
+    std::string_view rest = word;
+    const auto first = take_number<int>(rest);
+    if (!first) return refused(word);
+    int last = *first;
+    if (rest.starts_with("..")) {
+      last = parse_number<int>(rest.substr(2)).value_or(0);
+    } else if (!rest.empty() && rest != "g") {
+      return refused(word);
+    }
+    const std::size_t before = sizes.size();
+    for (const int size : offered)
+      if (size >= *first && size <= last) sizes.insert(size);
+    const bool one = last == *first;
+    if (sizes.size() == before && !(one && sizes.contains(*first))) return refused(word);
+  }
+  return std::vector<int>(sizes.begin(), sizes.end());
+}
+
+GpuPlaces::~GpuPlaces() { static_cast<void>(give_back()); }
+
+Result<GpuState> GpuPlaces::read() {
+  Result<GpuState> state = driver_.read(gpu_);
+  if (state && state->lost)
+    return failed({ErrorCode::lost, fmt::format("GPU {} fell off the bus", gpu_), "--gpu"});
+  return state;
+}
+
+Result<std::vector<int>> GpuPlaces::sizes() {
+  const Result<GpuState> state = read();
+  if (!state) return failed(state.error());
+  std::set<int> sizes;
+  if (state->mig_enabled) {
+    const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
+    if (!offered) return failed(offered.error());
+    for (const ProfileInfo& profile : *offered)
+      if (plain(profile.name)) sizes.insert(profile.gpcs);
+  } else {
+    for (int gpcs = 1; gpcs <= slices_; ++gpcs) sizes.insert(gpcs);
+  }
+  if (sizes.empty()) {
+    return failed({ErrorCode::not_supported,
+                   fmt::format("GPU {} ({}) has no sizes that are known", gpu_, state->name),
+                   "--gpu"});
+  }
+  return std::vector<int>(sizes.begin(), sizes.end());
+}
+
+Result<GpuPlace> GpuPlaces::borrow(int gpcs) {
+  if (auto gone = give_back(); !gone) return failed(gone.error());
+  const Result<GpuState> state = read();
+  if (!state) return failed(state.error());
+  const auto holder = holder_of(*state);
+  const auto in_use = [&](const std::string& what) {
+    return failed({ErrorCode::in_use,
+                   fmt::format("GPU {} is used by process {}{}; {}", gpu_, holder->pid,
+                               holder->name.empty() ? "" : " (" + holder->name + ")", what),
+                   "--gpu"});
+  };
+  GpuPlace place{.gpcs = gpcs, .device = state->uuid};
+  if (!state->mig_enabled) {
+    if (holder) return in_use("a whole GPU is measured when nobody else uses it");
+    place.percentage = kWhole * gpcs / slices_;
+  } else if (const auto idle = std::ranges::find_if(state->instances,
+                                                    [&](const Instance& instance) {
+                                                      return instance.gpcs == gpcs &&
+                                                             plain(instance.profile) &&
+                                                             instance.whole() && !instance.busy();
+                                                    });
+             idle != state->instances.end()) {
+    place.device = idle->uuid();
+    place.profile = idle->profile;
+  } else if (holder) {
+    return in_use(
+        fmt::format("no instance of {} compute slices is idle, and instances are made "
+                    "only on a GPU that nobody uses",
+                    gpcs));
+  } else {
+    Result<GpuPlace> made = make(*state, gpcs);
+    if (!made) {
+      static_cast<void>(give_back());  // of what was made half
+      return failed(made.error());
+    }
+    place = *std::move(made);
+  }
+  place_ = place;
+  return place;
+}
+
+Result<GpuPlace> GpuPlaces::make(const GpuState& state, int gpcs) {
+  const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
+  if (!offered) return failed(offered.error());
+  for (const ProfileInfo& profile : profiles_of(*offered, gpcs)) {
+    for (const int start : profile.starts) {
+      const Result<int> created =
+          driver_.create_instance(gpu_, {.nvml_enum = profile.nvml_enum, .start = start});
+      if (!created && created.error().code == ErrorCode::no_room) continue;
+      if (!created) return failed(created.error());
+      made_ = {.gi_id = *created};
+      const Result<device::ComputeInstance> compute = driver_.create_compute(gpu_, *created);
+      if (!compute) return failed(compute.error());
+      made_->ci_id = compute->ci_id;
+      return GpuPlace{.gpcs = gpcs, .device = compute->uuid, .profile = profile.name};
+    }
+  }
+  return failed(
+      {ErrorCode::no_room,
+       fmt::format("GPU {} has no room for an instance of {} compute slices beside the {} "
+                   "that are there",
+                   gpu_, gpcs, state.instances.size()),
+       "--gpu"});
+}
+
+Result<void> GpuPlaces::give_back() {
+  place_.reset();
+  if (!made_) return {};
+  const std::int64_t give_up = clock_.now_ns() + kPatience;
+  const auto destroyed = [&]() -> Result<void> {
+    if (made_->ci_id >= 0) {
+      const auto gone = driver_.destroy_compute(gpu_, made_->gi_id, made_->ci_id);
+      if (!gone && gone.error().code != ErrorCode::not_found) return gone;
+      made_->ci_id = -1;
+    }
+    const auto gone = driver_.destroy_instance(gpu_, made_->gi_id);
+    return !gone && gone.error().code != ErrorCode::not_found ? gone : Result<void>{};
+  };
+  for (;;) {
+    Result<void> gone = destroyed();
+    const bool patient = !gone && gone.error().code == ErrorCode::in_use;
+    if (patient && clock_.now_ns() < give_up) {
+      clock_.sleep_ns(kRetry);
+      continue;
+    }
+    made_.reset();
+    return gone;
+  }
+}
+
+std::optional<Mib> GpuPlaces::memory_used() {
+  if (!place_) return std::nullopt;
+  const Result<telemetry::GpuSample> sample = driver_.telemetry(gpu_);
+  if (!sample) return std::nullopt;
+  for (const telemetry::InstanceSample& instance : sample->instances)
+    if (instance.uuid == place_->device) return instance.memory_used;
+  if (!place_->profile.empty()) return std::nullopt;
+  Mib total;
+  for (const telemetry::Process& process : sample->processes) total.value += process.memory.value;
+  return total.value > 0 ? std::optional(total) : std::nullopt;
+}
+
+}  // namespace partita::serve

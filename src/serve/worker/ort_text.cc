@@ -1,0 +1,78 @@
+#include "serve/worker/ort_text.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "serve/wire/texts.h"
+
+namespace partita::serve {
+namespace {
+
+using ort::Slot;
+const std::string kContext = "onnxruntime";
+
+}  // namespace
+
+Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorSpec& tensor,
+                                        std::span<const std::span<const char>> rows) {
+  ort::Allocator* allocator = nullptr;
+  if (auto got = library.check(
+          library.call<ort::DefaultAllocator>(Slot::default_allocator)(&allocator), kContext);
+      !got)
+    return failed(got.error());
+  std::vector<std::int64_t> shape = {static_cast<std::int64_t>(rows.size())};
+  shape.insert(shape.end(), tensor.shape.begin(), tensor.shape.end());
+  ort::Value* made = nullptr;
+  if (auto got =
+          library.check(library.call<ort::CreateTensor>(Slot::create_tensor)(
+                            allocator, shape.data(), shape.size(), ort::Element::string, &made),
+                        kContext);
+      !got)
+    return failed(got.error());
+  OrtOwned<ort::Value> value(made, {library.call<ort::Release<ort::Value>>(Slot::release_value)});
+  std::size_t index = 0;
+  Result<void> put;
+  for (const std::span<const char> row : rows) {
+    const auto used = used_part(tensor, row);
+    if (!used) return bad_input(tensor.name, "what lies in its slot is no text");
+    each_text(*used, [&](std::string_view text) {
+      char* room = nullptr;
+      if (!put) return;
+      put = library.check(
+          library.call<ort::ResizedText>(Slot::resized_text)(made, index++, text.size(), &room),
+          kContext);
+      if (put && !text.empty()) std::memcpy(room, text.data(), text.size());
+    });
+  }
+  if (!put) return failed(put.error());
+  return value;
+}
+
+Result<std::vector<std::size_t>> read_text_value(const OrtLibrary& library, const ort::Value& value,
+                                                 const TensorSpec& tensor,
+                                                 std::span<const std::span<char>> rows) {
+  std::size_t bytes = 0;
+  if (auto got =
+          library.check(library.call<ort::TextBytes>(Slot::text_bytes)(&value, &bytes), kContext);
+      !got)
+    return failed(got.error());
+  const auto elements = rows.size() * static_cast<std::size_t>(elements_of(tensor));
+  std::string text(bytes, '\0');
+  std::vector<std::size_t> begins(elements);
+  if (auto got = library.check(library.call<ort::TextContent>(Slot::text_content)(
+                                   &value, text.data(), bytes, begins.data(), elements),
+                               kContext);
+      !got)
+    return failed(got.error());
+  begins.push_back(bytes);
+  std::size_t next = 0;
+  return fill_texts(
+      [&] {
+        const std::size_t begin = begins[next++];
+        return std::optional(std::string_view(text).substr(begin, begins[next] - begin));
+      },
+      tensor, rows);
+}
+
+}  // namespace partita::serve
