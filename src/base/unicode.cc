@@ -48,6 +48,8 @@ bool forbidden(char32_t c) {
 }  // namespace
 
 Decoded decode(std::string_view text) {
+  if (!text.empty() && static_cast<unsigned char>(text.front()) < 0x80)
+    return {static_cast<char32_t>(text.front()), 1};
   utf8proc_int32_t c = 0;
   const utf8proc_ssize_t bytes =
       utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),

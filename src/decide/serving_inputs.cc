@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <variant>
 
 #include "base/nearest.h"
@@ -43,13 +44,22 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
   return table;
 }
 
-Result<plan::FleetEntry> load_entry(Files& files, const hw::Catalogue& catalogue,
+// The model of that name in a catalogue that was read, else in the compiled-in one.
+Result<hw::GpuModel> model_named(const std::optional<hw::Catalogue>& read,
+                                 const std::string& name) {
+  if (!read) return hw::builtin_model(name);
+  const Result<const hw::GpuModel*> gpu = read->get(name);
+  if (!gpu) return failed(gpu.error());
+  return **gpu;
+}
+
+Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalogue>& catalogue,
                                     const FleetLine& line, const std::string& flag) {
-  const Result<const hw::GpuModel*> gpu = catalogue.get(line.gpu);
+  Result<hw::GpuModel> gpu = model_named(catalogue, line.gpu);
   if (!gpu) return bad_input(flag, gpu.error().message);
-  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", line.profiles, **gpu);
+  Result<profile::ProfileTable> profiles = load_profiles(files, "--profiles", line.profiles, *gpu);
   if (!profiles) return failed(profiles.error());
-  return plan::FleetEntry{**gpu, std::move(*profiles), line.count, line.price};
+  return plan::FleetEntry{*std::move(gpu), std::move(*profiles), line.count, line.price};
 }
 
 // The fleet, and where each entry was read.
@@ -59,8 +69,12 @@ struct LoadedFleet {
 };
 
 Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs) {
-  const Result<hw::Catalogue> catalogue = load_catalogue(files, inputs.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  std::optional<hw::Catalogue> catalogue;
+  if (!inputs.catalogue.empty()) {
+    Result<hw::Catalogue> read = load_catalogue(files, inputs.catalogue);
+    if (!read) return failed(read.error());
+    catalogue = *std::move(read);
+  }
   std::vector<FleetLine> lines{{inputs.gpu, {}, 1, inputs.profiles, 0, false}};
   if (!inputs.fleet.empty()) {
     const Result<std::string> text = read_input(files, "--fleet", inputs.fleet);
@@ -74,7 +88,7 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs) {
   for (const FleetLine& line : lines) {
     const std::string where =
         inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
-    Result<plan::FleetEntry> entry = load_entry(files, *catalogue, line, where);
+    Result<plan::FleetEntry> entry = load_entry(files, catalogue, line, where);
     if (!entry) return failed(entry.error());
     const auto same = [&entry](const plan::FleetEntry& other) {
       return other.gpu.name == entry->gpu.name;

@@ -14,7 +14,8 @@
 namespace partita::hw {
 namespace {
 
-// {file name, content} of every data/gpus/*.json, written by CMakeLists.txt.
+// {file name, content} of every data/gpus/*.json, written by CMakeLists.txt. A file is named like its
+// model.
 constexpr std::pair<std::string_view, std::string_view> kShippedFiles[] = {
 #include "builtin_gpus.inc"
 };
@@ -31,6 +32,12 @@ std::vector<const GpuModel*> named(const std::vector<GpuModel>& gpus, const std:
     if (name.starts_with(wanted + "-")) begun.push_back(&gpu);
   }
   return begun;
+}
+
+GpuModel parsed(std::string_view file, std::string_view text) {
+  auto gpu = parse_gpu_model(std::string(file), text);
+  CHECK(gpu.has_value());
+  return *std::move(gpu);
 }
 
 }  // namespace
@@ -66,15 +73,20 @@ Result<const GpuModel*> Catalogue::get(std::string_view name) const {
 const Catalogue& builtin_catalogue() {
   static const Catalogue catalogue = [] {
     Catalogue shipped;
-    for (const auto& [file, text] : kShippedFiles) {
-      auto gpu = parse_gpu_model(std::string(file), text);
-      CHECK(gpu.has_value());
-      shipped.gpus.push_back(*std::move(gpu));
-    }
+    for (const auto& [file, text] : kShippedFiles) shipped.gpus.push_back(parsed(file, text));
     std::ranges::sort(shipped.gpus, {}, &GpuModel::name);
     return shipped;
   }();
   return catalogue;
+}
+
+Result<GpuModel> builtin_model(std::string_view name) {
+  const std::string wanted = lower_case(name);
+  for (const auto& [file, text] : kShippedFiles)
+    if (lower_case(file) == "data/gpus/" + wanted + ".json") return parsed(file, text);
+  const Result<const GpuModel*> found = builtin_catalogue().get(name);
+  if (!found) return failed(found.error());
+  return **found;
 }
 
 }  // namespace partita::hw

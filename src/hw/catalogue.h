@@ -22,6 +22,9 @@ struct Catalogue {
 
 // The compiled-in catalogue. Parsed once; never fails (a test parses every shipped file).
 const Catalogue& builtin_catalogue();
+// The same model, or the same refusal, as builtin_catalogue().get(name), without parsing the others
+// where the name is one model's.
+Result<GpuModel> builtin_model(std::string_view name);
 
 // One catalogue file. Refused with FILE:LINE: ranges, starts, duplicates, impossible max_instances.
 Result<GpuModel> parse_gpu_model(const std::string& file, std::string_view text);

@@ -43,6 +43,18 @@ TEST(Catalogue, ShippedFilesAreCanonicalAndRoundTrip) {
   }
 }
 
+TEST(Catalogue, OneModelOfItIsTheModelOrTheRefusalOfTheWhole) {
+  std::vector<std::string> names = {"A30", "a100-80gb", "A100", "GB300", "CPU-4", "A100-8", "", "../x"};
+  for (const GpuModel& gpu : builtin_catalogue().gpus) names.push_back(gpu.name);
+  for (const std::string& name : names) {
+    const auto one = builtin_model(name);
+    const auto whole = builtin_catalogue().get(name);
+    ASSERT_EQ(one.has_value(), whole.has_value()) << name;
+    if (one) EXPECT_EQ(*one, **whole) << name;
+    if (!one) EXPECT_EQ(one.error(), whole.error()) << name;
+  }
+}
+
 // What no instance may exceed: the most of one profile that fits on an empty GPU is its
 // max_instances.
 TEST(Catalogue, MaxInstancesIsReachedAndNeverExceeded) {

@@ -40,7 +40,7 @@ std::vector<Fill> maximal_fills(const GpuModel& gpu, const std::vector<int>& pro
 }
 
 // An extreme ray of a cone, with the set of constraints that it meets with equality.
-inline constexpr std::size_t kMaxConstraints = 1024;
+template <std::size_t kMaxConstraints>
 struct Ray {
   Weights at;  // one entry per class, then the homogenising one
   std::bitset<kMaxConstraints> tight;
@@ -55,6 +55,7 @@ void reduce(Weights& at) {
 
 // One step of the double description method: the rays of the cone cut by capacity - weight . counts
 // >= 0.
+template <class Ray>
 std::vector<Ray> cut(const std::vector<Ray>& rays, const std::vector<int>& counts,
                      std::size_t constraint) {
   const std::size_t classes = counts.size();
@@ -92,11 +93,12 @@ std::vector<Ray> cut(const std::vector<Ray>& rays, const std::vector<int>& count
 }
 
 // The undominated vertices of { weight >= 0 : weight . counts <= 1 for every fill }.
-std::vector<Facet> facets_of(const std::vector<Fill>& fills, std::size_t classes) {
+template <std::size_t kMaxConstraints>
+std::vector<Facet> facets_within(const std::vector<Fill>& fills, std::size_t classes) {
   CHECK(fills.size() + classes + 1 <= kMaxConstraints);
-  std::vector<Ray> rays;
+  std::vector<Ray<kMaxConstraints>> rays;
   for (std::size_t k = 0; k <= classes; ++k) {
-    Ray ray{Weights(classes + 1, 0), {}};
+    Ray<kMaxConstraints> ray{Weights(classes + 1, 0), {}};
     ray.at[k] = 1;
     for (std::size_t other = 0; other <= classes; ++other)
       if (other != k) ray.tight.set(other);
@@ -105,7 +107,7 @@ std::vector<Facet> facets_of(const std::vector<Fill>& fills, std::size_t classes
   for (std::size_t f = 0; f < fills.size(); ++f) rays = cut(rays, fills[f].counts, classes + 1 + f);
 
   std::vector<Facet> vertices;
-  for (const Ray& ray : rays) {
+  for (const auto& ray : rays) {
     CHECK(ray.at[classes] > 0);  // every class is in some fill, so the weights are bounded
     vertices.push_back({Weights(ray.at.begin(), ray.at.end() - 1), ray.at[classes]});
   }
@@ -123,6 +125,12 @@ std::vector<Facet> facets_of(const std::vector<Fill>& fills, std::size_t classes
     return std::tie(a.capacity, a.weight) < std::tie(b.capacity, b.weight);
   });
   return facets;
+}
+
+// Small sets for the models that there are.
+std::vector<Facet> facets_of(const std::vector<Fill>& fills, std::size_t classes) {
+  return fills.size() + classes + 1 <= 64 ? facets_within<64>(fills, classes)
+                                          : facets_within<1024>(fills, classes);
 }
 
 std::int64_t load(const Facet& facet, const std::vector<int>& counts) {

@@ -104,22 +104,23 @@ PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)
   }
 }
 
-void UnitPoisson::extend(std::size_t i) {
-  constexpr std::size_t kChunk = 4096;
-  double clock = times_.empty() ? 0 : times_.back();
-  std::size_t n = times_.size();
-  times_.resize((i / kChunk + 1) * kChunk);
-  for (; n < times_.size(); ++n) times_[n] = clock -= std::log(1 - rng_.uniform());
+void UnitPoisson::extend() {
+  chunks_.push_back(std::make_unique_for_overwrite<double[]>(kChunk));
+  for (std::size_t i = 0; i < kChunk; ++i)
+    chunks_.back()[i] = clock_ -= std::log(1 - rng_.uniform());
 }
 
 std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
   constexpr std::size_t kStride = 8;
   while (true) {
+    at(i);
+    const double* const chunk = chunks_[i / kChunk].get();
+    std::size_t n = i % kChunk;
     // Products of ascending numbers ascend, rounded or not.
-    while (i + kStride <= times_.size() && times_[i + kStride - 1] * gap < limit) i += kStride;
-    while (i < times_.size() && times_[i] * gap < limit) ++i;
-    if (i < times_.size()) return i;
-    extend(i);
+    while (n + kStride <= kChunk && chunk[n + kStride - 1] * gap < limit) n += kStride;
+    while (n < kChunk && chunk[n] * gap < limit) ++n;
+    i = i - i % kChunk + n;
+    if (n < kChunk) return i;
   }
 }
 
@@ -257,6 +258,12 @@ PoolCount PoolRun::run(long requests, long most_late) {
   return count;
 }
 
+std::size_t PoolRun::largest_batch() const {
+  std::size_t most = 0;
+  for (const Group& group : groups_) most = std::max(most, group.durations.size());
+  return most;
+}
+
 Millis PoolRun::percentile(double percent) {
   CHECK(!latencies_.empty());
   const auto place =
@@ -278,7 +285,16 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
   PoolCount sum;
   const auto absolute = static_cast<long>(wanted.late * static_cast<double>(test.most));
   for (long next = test.fewest;; next = sum.requests) {
-    const PoolCount more = run.run(std::min(next, test.most - sum.requests), absolute - sum.late);
+    const long asked = std::min(next, test.most - sum.requests);
+    long bearable = absolute;
+    if (test.hurried) {
+      // More than these are hopeless at the next look, whatever its last batch is.
+      const long looked = sum.requests + asked + static_cast<long>(run.largest_batch());
+      bearable = std::min(bearable, static_cast<long>(kHopeless * wanted.late *
+                                                          static_cast<double>(looked) +
+                                                      kFew));
+    }
+    const PoolCount more = run.run(asked, bearable - sum.late);
     sum.requests += more.requests;
     sum.late += more.late;
     const double allowed = wanted.late * static_cast<double>(sum.requests);
@@ -287,6 +303,11 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
     if (sum.requests >= test.most) return late <= allowed;
     if (late <= (sum.requests < kLater ? kClearly : kClearlyLater) * allowed) return true;
   }
+}
+
+bool decide_hurried(PoolRun& run, const PoolSlo& wanted, PoolTest test) {
+  test.hurried = true;
+  return decide(run, wanted, test);
 }
 
 // The backlog of the stall is worked off by what the pool carries beyond the rate; four times that
@@ -321,13 +342,13 @@ bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& te
   UnitPoisson own(kSeed);
   PoolRun run(pool, wanted.slo, pace);
   run.poisson(rate, test.units ? *test.units : own);
-  return decide(run, wanted, test);
+  return decide_hurried(run, wanted, test);
 }
 
 bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const PoolTest& test) {
   PoolRun run(pool, wanted.slo);
   run.arrivals(std::move(arrivals));
-  return decide(run, wanted, test);
+  return decide_hurried(run, wanted, test);
 }
 
 PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,

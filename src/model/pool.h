@@ -7,8 +7,10 @@
 // request's slack is used up. A test holds both against each other, request by request.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/rng.h"
@@ -49,17 +51,19 @@ class UnitPoisson {
  public:
   explicit UnitPoisson(std::uint64_t seed) : rng_(seed) {}
   double at(std::size_t i) {
-    if (i >= times_.size()) extend(i);
-    return times_[i];
+    while (i >= kChunk * chunks_.size()) extend();
+    return chunks_[i / kChunk][i % kChunk];
   }
   // The first of them from the i-th on that, times `gap`, is not below `limit`.
   std::size_t first_from(std::size_t i, double gap, double limit);
 
  private:
-  void extend(std::size_t i);
+  static constexpr std::size_t kChunk = 4096;
+  void extend();
 
   Rng rng_;
-  std::vector<double> times_;
+  double clock_ = 0;
+  std::vector<std::unique_ptr<double[]>> chunks_;  // a growing array would be copied and copied
 };
 
 // Arrival times in nanoseconds, ascending, one after another.
@@ -91,6 +95,7 @@ class PoolRun {
 
   // Dispatches until `requests` more have been served, or more than `most_late` of them were late.
   PoolCount run(long requests, long most_late);
+  std::size_t largest_batch() const;
 
   // Keeps latencies from now on, evenly thinned out when there are many; their percentile is known
   // then.
@@ -138,6 +143,9 @@ struct PoolTest {
   // off. A pool of few processes can have two ways of working, with full and with many small
   // batches; from the worse one it would not come back. 0: not asked.
   long after_stall = 0;
+  // Ends a run as soon as it is clear that the next look at the count will say no. The verdict is
+  // the same; a percentile is of fewer requests then. holds() always does.
+  bool hurried = false;
 };
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test = {},
            Pace pace = Pace::pool);

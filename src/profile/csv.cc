@@ -30,6 +30,8 @@ std::string shown(std::string_view cell) {
 
 // Why a line is not text, or empty.
 std::string_view not_text(std::string_view line) {
+  const auto plain = [](char c) { return (c >= 0x20 && c < 0x7F) || c == '\t'; };
+  if (std::all_of(line.begin(), line.end(), plain)) return {};
   while (!line.empty()) {
     const Decoded next = decode(line);
     if (!next.valid()) return "invalid UTF-8";

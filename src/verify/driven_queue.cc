@@ -199,10 +199,10 @@ PoolMemo::Key PoolMemo::key_of(const DrivenQueue& queue) {
   return key;
 }
 
-void UnitArrivals::draw_until(std::size_t i) {
-  constexpr std::size_t kAtOnce = 1024;
-  for (std::size_t left = i + kAtOnce - times_.size(); left > 0; --left)
-    times_.push_back(clock_ -= std::log(1 - rng_.uniform()));
+void UnitArrivals::draw_more() {
+  drawn_.push_back(std::make_unique_for_overwrite<double[]>(kAtOnce));
+  for (std::size_t i = 0; i < kAtOnce; ++i)
+    drawn_.back()[i] = clock_ -= std::log(1 - rng_.uniform());
 }
 
 DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {

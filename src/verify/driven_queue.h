@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "base/rng.h"
@@ -32,16 +33,17 @@ struct DrivenVerdict {
 class UnitArrivals {
  public:
   double at(std::size_t i) {
-    if (i >= times_.size()) draw_until(i);
-    return times_[i];
+    while (i >= kAtOnce * drawn_.size()) draw_more();
+    return drawn_[i / kAtOnce][i % kAtOnce];
   }
 
  private:
-  void draw_until(std::size_t i);
+  static constexpr std::size_t kAtOnce = 1024;
+  void draw_more();
 
   Rng rng_{0x1ead};
   double clock_ = 0;
-  std::vector<double> times_;
+  std::vector<std::unique_ptr<double[]>> drawn_;
 };
 
 // Requests/s of full batches on all processes.

@@ -211,6 +211,7 @@ PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const mo
     if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
   }
   test.most = std::max(test.most, 2 * test.fewest);
+  test.hurried = true;  // nobody asks how late a pool is that does not hold
   const model::PoolVerdict verdict =
       poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
                        : model::examine(pool, wanted, arrivals_of(service, rate),
