@@ -211,6 +211,13 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   return problem;
 }
 
+hw::Catalogue catalogue_of(const plan::ServingProblem& problem) {
+  hw::Catalogue models;
+  for (const plan::FleetEntry& entry : problem.fleet) models.gpus.push_back(entry.gpu);
+  std::ranges::sort(models.gpus, {}, &hw::GpuModel::name);
+  return models;
+}
+
 Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::ServingPlan plan,
                               ProblemFiles inputs) {
   if (inputs.fleet.empty()) inputs.gpu = plan.gpu_model;

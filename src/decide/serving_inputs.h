@@ -28,6 +28,9 @@ struct ProblemFiles {
 // model has no profile on any GPU of the fleet are bad input.
 Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs);
 
+// The GPU models of its fleet, which are all that a plan for it names.
+hw::Catalogue catalogue_of(const plan::ServingProblem& problem);
+
 // Profiles measured on `gpu`: a native CSV, a directory of ParvaGPU CSVs, or performance laws
 // (JSON).
 Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,

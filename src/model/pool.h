@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/rng.h"
@@ -51,7 +52,7 @@ class UnitPoisson {
  public:
   explicit UnitPoisson(std::uint64_t seed) : rng_(seed) {}
   double at(std::size_t i) {
-    while (i >= kChunk * chunks_.size()) extend();
+    while (i / kChunk >= chunks_.size()) extend();
     return chunks_[i / kChunk][i % kChunk];
   }
   // The first of them from the i-th on that, times `gap`, is not below `limit`.
@@ -107,6 +108,7 @@ class PoolRun {
   struct Group {
     std::vector<std::int64_t> durations, paces;  // of a batch of i + 1
     std::vector<std::int64_t> ends;              // per process; a heap, the earliest first
+    bool ascending = true;                       // durations, as of every sane curve
   };
 
   std::int64_t arrival(std::size_t i);
@@ -115,6 +117,7 @@ class PoolRun {
   std::size_t group_at(std::int64_t now) const;
   std::int64_t better_from(std::size_t group) const;
   void occupy(Group& group, std::int64_t end);
+  std::optional<std::int64_t> end_of_wait(const Group& group, std::int64_t better);
   std::int64_t dispatch_time(std::size_t& group);
   long count_late(std::size_t batch, std::int64_t end);
   void keep(std::size_t batch, std::int64_t end);

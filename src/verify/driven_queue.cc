@@ -200,9 +200,12 @@ PoolMemo::Key PoolMemo::key_of(const DrivenQueue& queue) {
 }
 
 void UnitArrivals::draw_more() {
-  drawn_.push_back(std::make_unique_for_overwrite<double[]>(kAtOnce));
-  for (std::size_t i = 0; i < kAtOnce; ++i)
-    drawn_.back()[i] = clock_ -= std::log(1 - rng_.uniform());
+  auto times = std::make_unique_for_overwrite<double[]>(kAtOnce);
+  Rng rng = rng_;
+  for (std::size_t i = 0; i < kAtOnce; ++i) times[i] = std::log(1 - rng.uniform());
+  rng_ = rng;
+  for (std::size_t i = 0; i < kAtOnce; ++i) times[i] = clock_ -= times[i];
+  drawn_.push_back(std::move(times));
 }
 
 DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {

@@ -33,7 +33,7 @@ struct DrivenVerdict {
 class UnitArrivals {
  public:
   double at(std::size_t i) {
-    while (i >= kAtOnce * drawn_.size()) draw_more();
+    while (i / kAtOnce >= drawn_.size()) draw_more();
     return drawn_[i / kAtOnce][i % kAtOnce];
   }
 

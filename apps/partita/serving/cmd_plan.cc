@@ -125,6 +125,14 @@ Result<void> check_objective(const PlanCommandFlags& flags) {
   return {};
 }
 
+// The models that a plan may name: all that there are when it begins with what runs.
+Result<hw::Catalogue> models_for(Context& context, const PlanCommandFlags& flags,
+                                 const plan::ServingProblem& problem) {
+  if (!flags.replan.current.empty())
+    return decide::load_catalogue(context.files, flags.problem.catalogue);
+  return decide::catalogue_of(problem);
+}
+
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   const bool again = !flags.replan.current.empty();
   if (auto meant = check_objective(flags); !meant) return failed(meant.error());
@@ -141,7 +149,7 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   say_doubts(context, *problem, flags.problem);
   if (flags.day.day)
     return run_day(context, {flags.day, flags.max_gpus, flags.node_budget, flags.output}, *problem);
-  const auto catalogue = decide::load_catalogue(context.files, flags.problem.catalogue);
+  const auto catalogue = models_for(context, flags, *problem);
   if (!catalogue) return failed(catalogue.error());
   const auto result = make(context, flags, *problem, *catalogue);
   if (!result) return failed(result.error());
