@@ -123,6 +123,11 @@ std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
     std::size_t n = i % kChunk;
     // Products of ascending numbers ascend, rounded or not.
     while (n + kStride <= kChunk && chunk[n + kStride - 1] * gap < limit) n += kStride;
+    if (n + kStride <= kChunk) {  // it is one of these; counted, as guesses of a branch are dear
+      std::size_t below = 0;
+      for (std::size_t k = 0; k + 1 < kStride; ++k) below += chunk[n + k] * gap < limit ? 1 : 0;
+      return i - i % kChunk + n + below;
+    }
     while (n < kChunk && chunk[n] * gap < limit) ++n;
     i = i - i % kChunk + n;
     if (n < kChunk) return i;
@@ -136,7 +141,7 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
 
 // Counts those that have arrived by `now` into waiting_; when the next one arrives. In whole
 // nanoseconds trunc(x) <= now is x < now + 1, so nothing is converted but the next one.
-Nanos PoolRun::arrived_by(Nanos now) {
+[[gnu::always_inline]] inline Nanos PoolRun::arrived_by(Nanos now) {
   if (!units_) {
     while (recorded(waiting_) <= now) ++waiting_;
     return recorded(waiting_);
@@ -148,7 +153,7 @@ Nanos PoolRun::arrived_by(Nanos now) {
 }
 
 // The i-th request from the oldest that has not started.
-Nanos PoolRun::arrival(std::size_t i) {
+[[gnu::always_inline]] inline Nanos PoolRun::arrival(std::size_t i) {
   return units_ ? static_cast<Nanos>(units_->at(head_ + i) * gap_ns_) : recorded(i);
 }
 
@@ -158,21 +163,21 @@ Nanos PoolRun::recorded(std::size_t i) {
 }
 
 // The first group with a process that is idle then; the last one when none is.
-std::size_t PoolRun::group_at(Nanos now) const {
+[[gnu::always_inline]] inline std::size_t PoolRun::group_at(Nanos now) const {
   std::size_t group = 0;
   while (group + 1 < groups_.size() && groups_[group].ends.front() > now) ++group;
   return group;
 }
 
 // When a group before that one has an idle process.
-Nanos PoolRun::better_from(std::size_t group) const {
+[[gnu::always_inline]] inline Nanos PoolRun::better_from(std::size_t group) const {
   Nanos first = INT64_MAX;
   for (std::size_t g = 0; g < group; ++g) first = std::min(first, groups_[g].ends.front());
   return first;
 }
 
 // The process that is idle longest runs until `end`.
-void PoolRun::occupy(Group& group, Nanos end) {
+[[gnu::always_inline]] inline void PoolRun::occupy(Group& group, Nanos end) {
   std::vector<Nanos>& heap = group.ends;
   std::size_t hole = 0;
   while (2 * hole + 1 < heap.size()) {
@@ -188,7 +193,7 @@ void PoolRun::occupy(Group& group, Nanos end) {
 // The end of a wait that only the pace or a full batch ends, in one step instead of one per arrival:
 // no better process before it, and at no time before it has the oldest request to go. As slack only
 // shrinks with what waits, the last such time tells.
-std::optional<Nanos> PoolRun::end_of_wait(const Group& group, Nanos better) {
+[[gnu::always_inline]] inline std::optional<Nanos> PoolRun::end_of_wait(const Group& group, Nanos better) {
   if (!units_ || !group.ascending) return std::nullopt;
   const std::size_t before = waiting_, most = group.durations.size() - 1;
   const Nanos full = arrival(most), end = std::min(ready_, full);
@@ -201,7 +206,7 @@ std::optional<Nanos> PoolRun::end_of_wait(const Group& group, Nanos better) {
 }
 
 // When the next batch starts and where; waiting_ are then those that have arrived.
-Nanos PoolRun::dispatch_time(std::size_t& group) {
+[[gnu::always_inline]] inline Nanos PoolRun::dispatch_time(std::size_t& group) {
   if (waiting_ == 0) waiting_ = 1;
   const Nanos oldest = arrival(0);
   Nanos idle = INT64_MAX;
@@ -230,7 +235,7 @@ void PoolRun::keep_latencies(long requests) {
 }
 
 // Every stride_-th latency of those of a batch; twice the stride when there are too many.
-void PoolRun::keep(std::size_t batch, Nanos end) {
+[[gnu::always_inline]] inline void PoolRun::keep(std::size_t batch, Nanos end) {
   std::size_t i = 0;
   while (static_cast<std::size_t>(stride_ - 1 - skipped_) < batch - i) {
     i += static_cast<std::size_t>(stride_ - 1 - skipped_);
@@ -246,7 +251,7 @@ void PoolRun::keep(std::size_t batch, Nanos end) {
   skipped_ += static_cast<long>(batch - i);
 }
 
-long PoolRun::count_late(std::size_t batch, Nanos end) {
+[[gnu::always_inline]] inline long PoolRun::count_late(std::size_t batch, Nanos end) {
   if (keep_) keep(batch, end);
   std::size_t late = 0;
   while (late < batch && arrival(late) < end - slo_) ++late;
