@@ -106,6 +106,25 @@ TEST(PlanDay, WhatChangesAtNightChangesBackInTheMorning) {
   EXPECT_EQ(plan::changes_between(day.periods[0].plan, day.periods[1].plan), down);
 }
 
+// What `plan --current` says of the same step. The busiest period, where planning begins, need not
+// follow from the one before it.
+TEST(PlanDay, MovesAreCountedAsFromAnyPlanThatRuns) {
+  const auto problem = problem_of({{{0, Rps{90}}, {600, Rps{900}}, {1200, Rps{240}}},
+                                   {{0, Rps{500}}, {600, Rps{90}}, {1200, Rps{700}}}});
+  const plan::DayPlan day = day_of(problem);
+  ASSERT_EQ(day.periods.size(), 3u);
+  int moves = 0;
+  for (const std::size_t p : {std::size_t{0}, std::size_t{2}}) {
+    const auto again = make_plan_again(at_minute(problem, day.periods[p].from),
+                                       day.periods[(p + 2) % 3].plan, std::nullopt, {});
+    ASSERT_TRUE(again && again->made.plan);
+    EXPECT_EQ((**again->made.plan).gpus, day.periods[p].plan.gpus) << p;
+    EXPECT_EQ(again->changes, day.changes[p].changes) << p;
+    moves += again->changes.moved;
+  }
+  EXPECT_GT(moves, 0);
+}
+
 TEST(PlanDay, ChangesCostTheGpusThatTheyTake) {
   const auto problem = problem_of({{{0, Rps{2000}}, {720, Rps{1000}}}});
   const plan::DayPlan day = day_of(problem, 1800);

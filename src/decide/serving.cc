@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -70,6 +71,30 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
   return plan;
 }
 
+// What `plan_for` makes of the problem, judged; of a little more traffic where the judge refuses
+// nothing but pools.
+Result<Made<plan::ServingPlan>> with_room(
+    const std::string& planner, const plan::ServingProblem& problem, const PlanOptions& options,
+    const std::function<planners::serving::Outcome(const plan::ServingProblem&)>& plan_for) {
+  plan::ServingProblem asked = problem;
+  std::optional<plan::Objective> bounds;
+  for (int turn = 0;; ++turn) {
+    planners::serving::Outcome outcome = plan_for(asked);
+    std::optional<plan::ServingPlan> plan = marked(problem, outcome);
+    if (!plan) return Made<plan::ServingPlan>{std::nullopt, std::move(outcome.refusals)};
+    if (!bounds) bounds = plan->objective;
+    if (turn > 0) plan = bounded(problem, *std::move(plan), *bounds, turn);
+    if (options.watch.progress && problem.services.size() > kTellOfJudge)
+      options.watch.progress(
+          fmt::format("the judge looks at {} services", problem.services.size()));
+    auto verdict = verify::judge(problem, options.judges_pools, *std::move(plan));
+    if (verdict) return Made<plan::ServingPlan>{*std::move(verdict), {}};
+    const std::vector<plan::Reason>& violations = verdict.error().violations;
+    if (turn == kMostRoomier || !give_room(asked, violations))
+      return failed(refused_by_judge(planner, violations));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> planner_names() {
@@ -95,34 +120,22 @@ plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule
 Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
-  plan::ServingProblem asked = problem;
-  std::optional<plan::Objective> bounds;
-  for (int turn = 0;; ++turn) {
-    planners::serving::Outcome outcome = planner.plan(asked, serving_options(options));
-    std::optional<plan::ServingPlan> plan = marked(problem, outcome);
-    if (!plan) return Made<plan::ServingPlan>{std::nullopt, std::move(outcome.refusals)};
-    if (!bounds) bounds = plan->objective;
-    if (turn > 0) plan = bounded(problem, *std::move(plan), *bounds, turn);
-    if (options.watch.progress && problem.services.size() > kTellOfJudge)
-      options.watch.progress(
-          fmt::format("the judge looks at {} services", problem.services.size()));
-    auto verdict = verify::judge(problem, options.judges_pools, *std::move(plan));
-    if (verdict) return Made<plan::ServingPlan>{*std::move(verdict), {}};
-    const std::vector<plan::Reason>& violations = verdict.error().violations;
-    if (turn == kMostRoomier || !give_room(asked, violations))
-      return failed(
-          refused_by_judge(fmt::format("planner '{}' made a plan", planner.name), violations));
-  }
+  return with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
+                   [&](const plan::ServingProblem& asked) {
+                     return planner.plan(asked, serving_options(options));
+                   });
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  auto again =
-      planners::serving::incremental(problem, current, {serving_options(options), max_moves});
-  auto made =
-      make_and_judge("the incremental planner made a plan", problem, marked(problem, again.outcome),
-                     std::move(again.outcome.refusals), options.judges_pools);
+  planners::serving::IncrementalOutcome again;
+  auto made = with_room("the incremental planner made a plan", problem, options,
+                        [&](const plan::ServingProblem& asked) {
+                          again = planners::serving::incremental(
+                              asked, current, {serving_options(options), max_moves});
+                          return std::move(again.outcome);
+                        });
   if (!made) return failed(made.error());
   return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
 }

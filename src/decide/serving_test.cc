@@ -6,6 +6,7 @@
 #include "decide/comparison.h"
 #include "decide/simulate.h"
 #include "plan/digest.h"
+#include "planners/serving/pool_memo.h"
 
 namespace partita::decide {
 namespace {
@@ -148,6 +149,32 @@ TEST(MakePlanAgain, KeepsWhatCanStay) {
   ASSERT_TRUE(none);
   EXPECT_FALSE(none->made.plan);
   EXPECT_FALSE(none->made.refusals.empty());
+}
+
+// The planner's memory says of the one pool that holds that it answers in a microsecond, which the
+// judge refuses; of the same pool at 2 % more traffic it says nothing.
+TEST(MakePlanAgain, GivesMoreRoomToPoolsThatTheJudgeRefuses) {
+  const plan::ServingProblem asked = pools_asked(1);
+  const auto first = make_plan(exact(), asked, {});
+  ASSERT_TRUE(first && first->plan);
+  const plan::PlannedInstance& only = (**first->plan).gpus.at(0).instances.at(0);
+  const model::Pool pool = {
+      {profile::batch_curve(asked.fleet[0].profiles.at("lm"), 1, only.processes, only.batch),
+       only.processes}};
+  const auto key = planners::serving::PoolMemo::key_of(asked.services[0], pool);
+  planners::serving::PoolMemo memo;
+  memo.checked.keep(key, {true, Millis{1e-3}, Rps{60}});
+  PlanOptions options;
+  options.planners_pools = &memo;
+  const auto again = make_plan_again(asked, **first->plan, std::nullopt, options);
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again->made.plan);
+  const plan::ServingPlan& plan = **again->made.plan;
+  EXPECT_GT(plan.services[0].predicted_latency, Millis{1});
+  EXPECT_EQ(plan.services[0].rate, Rps{60});
+  EXPECT_EQ(plan.problem_digest, plan::digest(asked));
+  EXPECT_EQ(again->changes, (planners::serving::Changes{.kept = 1}));
+  EXPECT_EQ(memo.checked.find(key)->percentile, Millis{1e-3});  // it was asked, and lied
 }
 
 TEST(TooManyGpus, SaysWhetherFewerArePossible) {

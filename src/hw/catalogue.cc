@@ -14,8 +14,8 @@
 namespace partita::hw {
 namespace {
 
-// {file name, content} of every data/gpus/*.json, written by CMakeLists.txt. A file is named like its
-// model.
+// {file name, content} of every data/gpus/*.json, written by CMakeLists.txt. A file is named like
+// its model.
 constexpr std::pair<std::string_view, std::string_view> kShippedFiles[] = {
 #include "builtin_gpus.inc"
 };

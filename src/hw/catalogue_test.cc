@@ -44,7 +44,8 @@ TEST(Catalogue, ShippedFilesAreCanonicalAndRoundTrip) {
 }
 
 TEST(Catalogue, OneModelOfItIsTheModelOrTheRefusalOfTheWhole) {
-  std::vector<std::string> names = {"A30", "a100-80gb", "A100", "GB300", "CPU-4", "A100-8", "", "../x"};
+  std::vector<std::string> names = {"A30",   "a100-80gb", "A100", "GB300",
+                                    "CPU-4", "A100-8",    "",     "../x"};
   for (const GpuModel& gpu : builtin_catalogue().gpus) names.push_back(gpu.name);
   for (const std::string& name : names) {
     const auto one = builtin_model(name);

@@ -146,8 +146,7 @@ void PoolRun::poisson(Rps rate, UnitPoisson& units) {
     while (recorded(waiting_) <= now) ++waiting_;
     return recorded(waiting_);
   }
-  const std::size_t i =
-      units_->first_from(head_ + waiting_, gap_ns_, static_cast<double>(now) + 1);
+  const std::size_t i = units_->first_from(head_ + waiting_, gap_ns_, static_cast<double>(now) + 1);
   waiting_ = i - head_;
   return static_cast<Nanos>(units_->at(i) * gap_ns_);
 }
@@ -190,10 +189,11 @@ Nanos PoolRun::recorded(std::size_t i) {
   heap[hole] = end;
 }
 
-// The end of a wait that only the pace or a full batch ends, in one step instead of one per arrival:
-// no better process before it, and at no time before it has the oldest request to go. As slack only
-// shrinks with what waits, the last such time tells.
-[[gnu::always_inline]] inline std::optional<Nanos> PoolRun::end_of_wait(const Group& group, Nanos better) {
+// The end of a wait that only the pace or a full batch ends, in one step instead of one per
+// arrival: no better process before it, and at no time before it has the oldest request to go. As
+// slack only shrinks with what waits, the last such time tells.
+[[gnu::always_inline]] inline std::optional<Nanos> PoolRun::end_of_wait(const Group& group,
+                                                                        Nanos better) {
   if (!units_ || !group.ascending) return std::nullopt;
   const std::size_t before = waiting_, most = group.durations.size() - 1;
   const Nanos full = arrival(most), end = std::min(ready_, full);
@@ -316,9 +316,9 @@ bool decide(PoolRun& run, const PoolSlo& wanted, const PoolTest& test) {
     if (test.hurried) {
       // More than these are hopeless at the next look, whatever its last batch is.
       const long looked = sum.requests + asked + static_cast<long>(run.largest_batch());
-      bearable = std::min(bearable, static_cast<long>(kHopeless * wanted.late *
-                                                          static_cast<double>(looked) +
-                                                      kFew));
+      bearable =
+          std::min(bearable,
+                   static_cast<long>(kHopeless * wanted.late * static_cast<double>(looked) + kFew));
     }
     const PoolCount more = run.run(asked, bearable - sum.late);
     sum.requests += more.requests;

@@ -109,5 +109,49 @@ TEST(PoolAgreement, TheModelIsTheDispatcherRequestByRequest) {
   }
 }
 
+// Poisson arrivals are dispatched in longer steps than recorded ones.
+TEST(PoolAgreement, PoissonArrivalsAreWhatTheirTimesAre) {
+  Rng rng(18);
+  for (int round = 0; round < 200; ++round) {
+    const RandomPool pool = random_pool(rng);
+    const Millis slo{5 + 60 * rng.uniform()};
+    const Rps rate = model::fluid(pool.classes) * (0.1 + 0.95 * rng.uniform());
+    model::UnitPoisson units(round), same(round);
+    model::PoolRun drawn(pool.classes, slo), recorded(pool.classes, slo);
+    drawn.poisson(rate, units);
+    recorded.arrivals([&, next = std::size_t{0}]() mutable {
+      return static_cast<std::int64_t>(same.at(next++) * (1e9 / rate.value));
+    });
+    drawn.keep_latencies();
+    recorded.keep_latencies();
+    for (const long requests : {1L, 700L, 9'000L}) {
+      const model::PoolCount a = drawn.run(requests, requests);
+      const model::PoolCount b = recorded.run(requests, requests);
+      ASSERT_EQ(a.requests, b.requests) << round;
+      ASSERT_EQ(a.late, b.late) << round;
+    }
+    for (const double percent : {0.0, 50.0, 99.0, 100.0})
+      ASSERT_EQ(drawn.percentile(percent), recorded.percentile(percent)) << round;
+  }
+}
+
+TEST(PoolAgreement, AHurriedRunSaysTheSame) {
+  Rng rng(19);
+  int held = 0;
+  for (int round = 0; round < 100; ++round) {
+    const RandomPool pool = random_pool(rng);
+    const model::PoolSlo wanted{Millis{15 + 60 * rng.uniform()}, 0.001 + 0.05 * rng.uniform()};
+    const Rps rate = model::fluid(pool.classes) * (0.6 + 0.39 * rng.uniform());
+    model::PoolTest test{.fewest = 2'000, .most = 20'000};
+    const bool whole = model::examine(pool.classes, wanted, rate, test, 99).holds;
+    test.hurried = true;
+    EXPECT_EQ(model::examine(pool.classes, wanted, rate, test, 99).holds, whole) << round;
+    EXPECT_EQ(model::holds(pool.classes, wanted, rate, test), whole) << round;
+    held += whole ? 1 : 0;
+  }
+  EXPECT_GT(held, 10);
+  EXPECT_LT(held, 90);
+}
+
 }  // namespace
 }  // namespace partita::sim
