@@ -51,8 +51,11 @@ TEST(Catalogue, OneModelOfItIsTheModelOrTheRefusalOfTheWhole) {
     const auto one = builtin_model(name);
     const auto whole = builtin_catalogue().get(name);
     ASSERT_EQ(one.has_value(), whole.has_value()) << name;
-    if (one) EXPECT_EQ(*one, **whole) << name;
-    if (!one) EXPECT_EQ(one.error(), whole.error()) << name;
+    if (one) {
+      EXPECT_EQ(*one, **whole) << name;
+    } else {
+      EXPECT_EQ(one.error(), whole.error()) << name;
+    }
   }
 }
 
