@@ -1,5 +1,8 @@
 #include "control/host/batch_runner.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -57,7 +60,9 @@ class BatchRunner::Run {
                              doors_.state_dir,
                              doors_.wall_ms,
                              doors_.catalogue,
-                             exec::find_attempts};
+                             exec::find_attempts,
+                             0,
+                             fmt::format("-{:x}-{}", clock.now_ns(), ::getpid())};
       auto work = BatchWork::open(deed_, doors);
       const bool done = work ? carry_on(**work, stop) : cannot(work.error(), doors);
       if (done) return;

@@ -201,7 +201,7 @@ Result<void> BatchWork::go_on() {
   };
   auto session = exec::open_session(script_, doors_.doors,
                                     {.journal = path("run.journal"),
-                                     .run = "agent-" + deed_.key,
+                                     .run = "agent-" + deed_.key + doors_.tag,
                                      .log_dir = path("logs"),
                                      .find = doors_.find,
                                      .may_begin = may_begin});

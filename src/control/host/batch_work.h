@@ -24,7 +24,8 @@ struct BatchDoors {
   std::function<std::int64_t()> wall_ms;
   const hw::Catalogue& catalogue;
   std::function<exec::Attempts(const std::string& run)> find = {};  // see exec::SessionFlags
-  long budget = 0;  // of the scheduler, in search steps; 0: its own default
+  long budget = 0;       // of the scheduler, in search steps; 0: its own default
+  std::string tag = {};  // makes names of new runs unique on this machine, beside other agents'
 };
 
 // What is wanted of the GPUs of a run while it is under way; may be set by another thread.
