@@ -57,15 +57,17 @@ TEST(TraceContext, OfALongStateTheFirstEntriesStay) {
 }
 
 TEST(TraceContext, HeadersThatComeTwice) {
-  const auto once = parse_http_head("GET / HTTP/1.1\r\nTraceparent: " + kTraceParent +
-                                    "\r\ntracestate: a=1\r\nTraceState: b=2\r\n\r\n");
+  const std::string text = "GET / HTTP/1.1\r\nTraceparent: " + kTraceParent +
+                           "\r\ntracestate: a=1\r\nTraceState: b=2\r\n\r\n";
+  const auto once = parse_http_head(text);  // refers to it
   ASSERT_TRUE(once);
   EXPECT_EQ(once->trace_parent, kTraceParent);
   EXPECT_EQ(once->trace_state, "a=1,b=2");  // one list in several headers
   for (int times : {2, 3}) {
     std::string head = "GET / HTTP/1.1\r\n";
     for (int i = 0; i < times; ++i) head += "traceparent: " + kTraceParent + "\r\n";
-    const auto twice = parse_http_head(head + "\r\n");
+    head += "\r\n";
+    const auto twice = parse_http_head(head);
     ASSERT_TRUE(twice);
     EXPECT_EQ(twice->trace_parent, "");  // nobody knows which one holds
   }
