@@ -1,6 +1,7 @@
 #include "control/energy_meter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/energy/from_telemetry.h"
 

@@ -275,8 +275,7 @@ std::vector<MadeAt> Loop::Work::just_made() const {
 }
 
 // A plan for a service that is short. It takes back nothing that was just made, if there is such a
-// plan; else only where more comes
-// than the plan in force carries.
+// plan; else only where more comes than the plan in force carries.
 Result<Planned> Loop::Work::plan_shortage(bool too_many) const {
   const double horizon = world_.settings.forecast.horizon_s;
   const double ahead = std::max(world_.settings.damping.lasts_s, horizon);
