@@ -187,7 +187,7 @@ class ExactPlanner {
       if (auto choice = search.improve(start)) {
         if (placeable(*choice, gpus)) return {Verdict::found, std::move(*choice)};
       }
-      if (reach != Search::Reach::all) continue;
+      if (reach != Search::Reach::all && !Search::same_everywhere(problem)) continue;
       long share = nodes_ / 2;
       nodes_ -= share;
       const Accept accept = [&](const Choice& choice) { return acceptable(choice, gpus); };
@@ -196,6 +196,7 @@ class ExactPlanner {
       // With services to keep apart, `accept` has placed it already.
       if (result.verdict != Verdict::found || tied_ || placeable(result.choice, gpus))
         return result;
+      break;
     }
     return {Verdict::unknown, {}};
   }

@@ -33,6 +33,7 @@ constexpr std::size_t kTellEvery = 500;  // services, of the progress
 constexpr int kMostTrials = 40;          // pools tried for the demand of a mode
 constexpr int kMostRounds = 60;          // plans made until every pool holds
 constexpr double kStep = 0.004;          // of a demand at least, when it grows
+constexpr int kMostLonger = 4;           // times that a step is doubled
 constexpr double kBurstyStep = 0.06;     // for arrivals that the closed form does not know
 constexpr double kAbove = 1 + 1e-6;
 
@@ -252,6 +253,14 @@ class PoolPlanner {
     return ways;
   }
 
+  // With many services a plan takes long, and most of them get their cheapest pool: a thorough look
+  // at it now saves plans that only find out that it misses.
+  bool many() const { return problem_.services.size() > kManyServices; }
+  bool settles(std::size_t s, const PoolParts& parts) {
+    return oracle_.carries(service(s), parts) &&
+           (!many() || oracle_.check(service(s), parts).holds);
+  }
+
   // Raises the mode's demand until its cheapest pool holds; what that costs, or infinity when it is
   // more than `most`.
   double settle(std::size_t m, std::size_t s, double most) {
@@ -263,7 +272,7 @@ class PoolPlanner {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
       if (cover.bound > most) return kNever;
-      if (oracle_.carries(service(s), parts_of(m, s, cover.counts))) return cover.bound;
+      if (settles(s, parts_of(m, s, cover.counts))) return cover.bound;
       demand = std::max(demand * (1 + step), carried(kind, cover.counts, fleet_.classes) * kAbove);
     }
     return kNever;
@@ -282,7 +291,7 @@ class PoolPlanner {
         options_.progress(fmt::format("pools: {} of {} services", s, problem_.services.size()));
       std::vector<double> demands(modes_.size(), kNever);
       double best = kNever;
-      const double spare = problem_.services.size() > kManyServices ? 0 : kSpareSlices;
+      const double spare = many() ? 0 : kSpareSlices;
       for (const Way& way : ways_of(s)) {
         if (way.cost > best + spare - (spare == 0 ? kTie : 0)) break;
         const double cost = settle(way.mode, s, best + spare);
@@ -400,12 +409,15 @@ class PoolPlanner {
     return sum;
   }
 
-  // Every mode that this pool covers needs more from now on.
+  // Every mode that this pool covers needs more from now on. With many services a plan is slow: who
+  // fails again takes longer and longer steps.
   void raise(std::size_t s, const PoolParts& parts) {
+    const int longer = many() ? std::min(failures_[s]++, kMostLonger) : 0;
     for (PointTables& tables : modes_) {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
-      if (sum >= demand * (1 - 1e-6)) demand = std::max(demand * (1 + kStep), sum * kAbove);
+      if (sum >= demand * (1 - 1e-6))
+        demand = std::max(demand * (1 + std::ldexp(kStep, longer)), sum * kAbove);
     }
   }
 
@@ -458,6 +470,7 @@ class PoolPlanner {
   PoolOracle oracle_;
   Modes modes_;
   Fleet fleet_;
+  std::map<std::size_t, int> failures_;  // plans in which the service's pool missed
 };
 
 }  // namespace

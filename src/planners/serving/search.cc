@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kSlackTolerance = 1e-7;
 constexpr std::size_t kTabuCandidates = 40;  // per kind
+constexpr double kTieTolerance = 1e-3;       // what a cover's price may make of a tie, and more
 
 // A set of 128-bit fingerprints; open addressing, never iterated.
 class FingerprintSet {
@@ -215,19 +216,33 @@ double Search::violation(const std::vector<std::int64_t>& load) const {
   return sum;
 }
 
-Choice Search::to_choice(const std::vector<std::size_t>& chosen) const {
-  Choice choice(problem_.kinds->size());
-  for (std::size_t u = 0; u < units_.size(); ++u)
-    choice[units_[u].kind].push_back(candidates_[units_[u].kind][chosen[u]].counts);
-  return choice;
-}
-
 // A point of the tabu search: a candidate per unit.
 struct Search::Point {
   std::vector<std::size_t> chosen;
   std::vector<std::int64_t> load;
   std::vector<std::size_t> free_at;  // per unit, the step from which it may change again
 };
+
+// The violation when `from` gives way to `to`; any value above `enough` when it is more than that.
+double Search::violation_after(const Point& point, const Candidate& from, const Candidate& to,
+                               double enough) const {
+  double sum = 0;
+  for (std::size_t r = 0; r < point.load.size(); ++r) {
+    const std::int64_t limit = problem_.rows[r].limit;
+    const std::int64_t load = point.load[r] - from.load[r] + to.load[r];
+    if (load <= limit) continue;
+    sum += static_cast<double>(load - limit) / static_cast<double>(1 + limit);
+    if (sum > enough) break;
+  }
+  return sum;
+}
+
+Choice Search::to_choice(const std::vector<std::size_t>& chosen) const {
+  Choice choice(problem_.kinds->size());
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    choice[units_[u].kind].push_back(candidates_[units_[u].kind][chosen[u]].counts);
+  return choice;
+}
 
 Search::Point Search::point_at(const Choice& start) const {
   Point point{std::vector<std::size_t>(units_.size(), 0),
@@ -251,7 +266,6 @@ Search::Point Search::point_at(const Choice& start) const {
 std::optional<Search::Move> Search::best_move(const Point& point, std::size_t step) const {
   std::optional<Move> best;
   double least = std::numeric_limits<double>::infinity();
-  std::vector<std::int64_t> next(point.load.size());
   for (std::size_t u = 0; u < units_.size(); ++u) {
     if (point.free_at[u] > step) continue;
     const std::size_t now = point.chosen[u];
@@ -261,9 +275,7 @@ std::optional<Search::Move> Search::best_move(const Point& point, std::size_t st
     const std::size_t count = std::min(list.size(), kTabuCandidates);
     for (std::size_t c = 0; c < count; ++c) {
       if (c == now) continue;
-      for (std::size_t r = 0; r < next.size(); ++r)
-        next[r] = point.load[r] - list[now].load[r] + list[c].load[r];
-      const double left = violation(next);
+      const double left = violation_after(point, list[now], list[c], least + kTieTolerance);
       if (left == 0) return Move{u, c};
       const double value = left + 1e-6 * list[c].excess[0];
       if (value >= least) continue;

@@ -63,6 +63,11 @@ class Search {
   enum class Reach { columns, near, all };
   Search(const SearchProblem& problem, const std::vector<Column>& columns, Reach reach);
 
+  // With so many kinds the candidates are the columns', however far it may reach.
+  static bool same_everywhere(const SearchProblem& problem) {
+    return problem.kinds->size() > kMaxExactKinds;
+  }
+
   // The certificates alone show that nothing can be found.
   bool refuted() const { return refuted_; }
 
@@ -101,6 +106,8 @@ class Search {
   bool descend(Frame& frame);
   bool enter(Frame& frame, std::size_t c) const;
   double violation(const std::vector<std::int64_t>& load) const;
+  double violation_after(const Point& point, const Candidate& from, const Candidate& to,
+                         double enough) const;
   Choice to_choice(const std::vector<std::size_t>& chosen) const;
 
   const SearchProblem& problem_;
