@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -15,6 +17,7 @@
 #include "planners/serving/exact.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
+#include "planners/serving/place.h"
 #include "planners/serving/pool_oracle.h"
 #include "planners/serving/survive.h"
 
@@ -29,6 +32,7 @@ constexpr double kSpareSlices = 1;
 // With so many services there is one that fits any gap: each keeps its cheapest mode.
 constexpr std::size_t kManyServices = 300;
 constexpr double kTie = 1e-6;
+constexpr int kFewFailed = 5;         // one in so many services at most
 constexpr std::size_t kTellEvery = 500;  // services, of the progress
 constexpr int kMostTrials = 40;          // pools tried for the demand of a mode
 constexpr int kMostRounds = 60;          // plans made until every pool holds
@@ -368,6 +372,14 @@ class PoolPlanner {
                         round));
         return outcome;
       }
+      if (may_mend(failed) && mend(*outcome.plan)) {
+        outcome.plan->explanation.push_back(
+            fmt::format("pools: every service's instances keep its SLO as one pool in a simulation "
+                        "at the planned rate; {} services got other instances than the plan of "
+                        "all, plans made until then: {}",
+                        failed, round));
+        return outcome;
+      }
       if (options_.progress)
         options_.progress(
             fmt::format("round {}: {} pools miss their SLO in the simulation", round, failed));
@@ -376,6 +388,71 @@ class PoolPlanner {
             {{"slo", "plan", 1.0 * failed, 0,
               fmt::format("after {} plans some pools still miss their SLO", kMostRounds)}});
     }
+  }
+
+  // Whether the rest of a plan of many services may stay when so many pools miss.
+  bool may_mend(int failed) const {
+    const bool tied = std::any_of(
+        problem_.services.begin(), problem_.services.end(),
+        [](const plan::Service& one) { return one.spread || !one.avoid.empty(); });
+    return many() && !tied && problem_.fleet.size() == 1 && problem_.survive == 0 &&
+           problem_.goal != plan::Goal::energy && failed * kFewFailed < std::ssize(problem_.services);
+  }
+
+  Counts counts_of(const PoolParts& parts, const PointTable& table) const {
+    Counts counts{};
+    for (const PoolPart& part : parts)
+      for (std::size_t k = 0; k < table.profiles.size(); ++k)
+        if (gpcs_of(part.entry, table.profiles[k]) == part.gpcs) counts[k] += part.instances;
+    return counts;
+  }
+
+  // The cheapest pool of a service that holds, with its mode.
+  std::optional<std::pair<std::size_t, Counts>> cheapest_that_holds(std::size_t s) {
+    std::optional<std::pair<std::size_t, Counts>> found;
+    double best = kNever;
+    for (std::size_t m = 0; m < modes_.size(); ++m) {
+      if (!std::isfinite(modes_[m].front().demand[s])) continue;
+      const double cost = settle(m, s, best);
+      if (cost == kNever || cost >= best) continue;
+      best = cost;
+      const Kind kind{mode_at(m, s), {}, service(s).min_replicas};
+      found = {m, cheapest_cover(kind, fleet_.gpcs, fleet_.classes).counts};
+    }
+    return found;
+  }
+
+  // Gives every service whose pool misses the cheapest one that holds and places all anew; false
+  // where that does not work out. The other services keep the instances that they have.
+  bool mend(plan::ServingPlan& plan) {
+    PointTables tables = modes_.front();
+    std::vector<Counts> counts(problem_.services.size(), Counts{});
+    std::vector<PoolParts> pools = pools_of(problem_, plan);
+    Counts sum{};
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      std::size_t m = 0;
+      if (oracle_.check(service(s), pools[s]).holds) {
+        while (m < modes_.size() && counted(modes_[m], s, pools[s]) == 0) ++m;
+        if (m == modes_.size()) return false;
+        counts[s] = counts_of(pools[s], tables.front());
+      } else {
+        const auto cheapest = cheapest_that_holds(s);
+        if (!cheapest) return false;
+        std::tie(m, counts[s]) = *cheapest;
+      }
+      tables.front().best[s] = modes_[m].front().best[s];
+      for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += counts[s][k];
+    }
+    const int gpus = hw::gpus_needed(fleet_.rules.front(), fleet_.counts_of(0, sum));
+    if (gpus > problem_.fleet.front().count.value_or(gpus)) return false;
+    Placement placed = place(problem_, tables, fleet_, counts, {gpus});
+    if (!placed.gpus) return false;
+    plan.gpus = *std::move(placed.gpus);
+    plan::Objective& objective = plan.objective;
+    objective.gpus = static_cast<int>(plan.gpus.size());
+    objective.gpcs = static_cast<int>(std::lround(cost(sum, fleet_.gpcs, fleet_.classes)));
+    objective.cost = objective.gpus * problem_.fleet.front().price;
+    return true;
   }
 
   int raise_failing(const plan::ServingPlan& plan) {
