@@ -10,13 +10,16 @@
 #include "base/nearest.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
+#include "planners/serving/pool_memo.h"
+#include "verify/pool_memo.h"
 
 namespace partita::decide {
 namespace {
 
-constexpr std::size_t kTellOfJudge = 500;  // services: from there on it takes a second
-constexpr int kMostRoomier = 3;            // plans after the first
-constexpr double kRoom = 0.02;             // of the rate
+constexpr std::size_t kTellOfJudge = 500;    // services: from there on it takes a second
+constexpr std::size_t kPoolsOfService = 12;  // answers remembered from turn to turn
+constexpr int kMostRoomier = 3;              // plans after the first
+constexpr double kRoom = 0.02;               // of the rate
 
 planners::serving::Options serving_options(const PlanOptions& options) {
   return {options.node_budget, options.watch.cpu_ms, options.watch.progress,
@@ -71,15 +74,24 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
   return plan;
 }
 
+using PlanFor = std::function<planners::serving::Outcome(const plan::ServingProblem&,
+                                                         const planners::serving::Options&)>;
+
 // What `plan_for` makes of the problem, judged; of a little more traffic where the judge refuses
 // nothing but pools.
-Result<Made<plan::ServingPlan>> with_room(
-    const std::string& planner, const plan::ServingProblem& problem, const PlanOptions& options,
-    const std::function<planners::serving::Outcome(const plan::ServingProblem&)>& plan_for) {
+Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
+                                          const plan::ServingProblem& problem, PlanOptions options,
+                                          const PlanFor& plan_for) {
+  // A turn asks anew of the services that got room; of all others it is known.
+  const std::size_t most = kPoolsOfService * problem.services.size();
+  planners::serving::PoolMemo planners_pools(most);
+  verify::PoolMemo judges_pools(most);
+  if (!options.planners_pools) options.planners_pools = &planners_pools;
+  if (!options.judges_pools) options.judges_pools = &judges_pools;
   plan::ServingProblem asked = problem;
   std::optional<plan::Objective> bounds;
   for (int turn = 0;; ++turn) {
-    planners::serving::Outcome outcome = plan_for(asked);
+    planners::serving::Outcome outcome = plan_for(asked, serving_options(options));
     std::optional<plan::ServingPlan> plan = marked(problem, outcome);
     if (!plan) return Made<plan::ServingPlan>{std::nullopt, std::move(outcome.refusals)};
     if (!bounds) bounds = plan->objective;
@@ -121,21 +133,19 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
   return with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
-                   [&](const plan::ServingProblem& asked) {
-                     return planner.plan(asked, serving_options(options));
-                   });
+                   planner.plan);
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
   planners::serving::IncrementalOutcome again;
-  auto made = with_room("the incremental planner made a plan", problem, options,
-                        [&](const plan::ServingProblem& asked) {
-                          again = planners::serving::incremental(
-                              asked, current, {serving_options(options), max_moves});
-                          return std::move(again.outcome);
-                        });
+  auto made = with_room(
+      "the incremental planner made a plan", problem, options,
+      [&](const plan::ServingProblem& asked, const auto& planners_options) {
+        again = planners::serving::incremental(asked, current, {planners_options, max_moves});
+        return std::move(again.outcome);
+      });
   if (!made) return failed(made.error());
   return MadeAgain{*std::move(made), again.changes, std::move(again.curve)};
 }

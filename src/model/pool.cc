@@ -341,22 +341,23 @@ bool decide_hurried(PoolRun& run, const PoolSlo& wanted, PoolTest test) {
 bool recovers(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test,
               UnitPoisson& units) {
   constexpr double kRecovery = 4, kMostRecovery = 100'000, kScatter = 2;
+  constexpr double kMemories = 2, kMostCounted = 200'000;
   if (test.after_stall == 0) return true;
   PoolRun run(pool, wanted.slo);
   run.poisson(rate, units);
   run.stall(wanted.slo);
   const double backlog = rate.value * wanted.slo.value / kMillisPerSecond;
   const double idle = 1 - rate / fluid(pool);
-  // Near saturation so few requests tell nothing; a longer run is the test there.
+  // Near saturation few requests tell nothing, and too many are needed in the end.
   double batch = 0;
   for (const PoolClass& one : pool) batch = std::max(batch, 1.0 * one.curve.max_batch());
   const double skipped_exactly = kRecovery * backlog / idle;
-  if (skipped_exactly >= kMostRecovery ||
-      2 * batch / (idle * idle) > static_cast<double>(test.after_stall))
-    return true;
+  const double counted_exactly = kMemories * batch / (idle * idle);
+  if (skipped_exactly >= kMostRecovery || counted_exactly > kMostCounted) return true;
   const auto skipped = static_cast<long>(skipped_exactly);
+  const long counted = std::max(test.after_stall, static_cast<long>(counted_exactly));
   run.run(skipped, skipped);
-  const PoolCount count = run.run(test.after_stall, test.after_stall);
+  const PoolCount count = run.run(counted, counted);
   // So few requests scatter; in the worse way of working several times as many are late.
   return count.share() <= kScatter * wanted.late;
 }

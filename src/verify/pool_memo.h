@@ -16,7 +16,8 @@ struct PoolMemo {
   static Key key_of(const DrivenQueue& queue);
 
   static constexpr std::size_t kMostVerdicts = 8'000;
-  Recalled<Key, DrivenVerdict> driven{kMostVerdicts};
+  explicit PoolMemo(std::size_t most = kMostVerdicts) : driven(most) {}
+  Recalled<Key, DrivenVerdict> driven;
 };
 
 }  // namespace partita::verify

@@ -24,8 +24,9 @@ struct PoolMemo {
   static Key key_of(const plan::Service& service, const model::Pool& pool);
 
   static constexpr std::size_t kMostAnswers = 8'000;  // of each kind
-  Recalled<Key, bool> carried{kMostAnswers};
-  Recalled<Key, PoolAnswer> checked{kMostAnswers};
+  explicit PoolMemo(std::size_t most = kMostAnswers) : carried(most), checked(most) {}
+  Recalled<Key, bool> carried;
+  Recalled<Key, PoolAnswer> checked;
 };
 
 }  // namespace partita::planners::serving
