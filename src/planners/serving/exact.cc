@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/index.h"
 #include "planners/serving/apart_plan.h"
 #include "planners/serving/energy.h"
@@ -55,6 +56,11 @@ class ExactPlanner {
     if (!search_gpus()) return refuse();
     search_gpcs();
     return finish();
+  }
+  MasterAnswer ask_master() {
+    bound_gpus();
+    return {static_cast<int>(bound_),
+            per_service(round_columns(table_.kinds, gpu_master_.columns))};
   }
 
  private:
@@ -477,6 +483,14 @@ Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointT
   outcome.plan->objective.goal = problem.goal;
   if (problem.goal == plan::Goal::energy) state_watts(problem, bound, *outcome.plan);
   return outcome;
+}
+
+MasterAnswer ask_master(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
+                        const Options& options) {
+  CHECK(problem.fleet.size() == 1);
+  auto fleet = make_fleet(problem, modes.front());
+  CHECK(fleet);
+  return ExactPlanner(problem, modes, *std::move(fleet), options).ask_master();
 }
 
 Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) {

@@ -18,6 +18,7 @@
 
 #include <vector>
 
+#include "planners/serving/cover.h"
 #include "planners/serving/planner.h"
 #include "planners/serving/points.h"
 
@@ -30,5 +31,15 @@ Outcome plan_exact(const plan::ServingProblem& problem, const Options& options);
 // (finish.h).
 Outcome plan_exact(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                    const Options& options);
+
+// What the master alone says of one GPU model, where a search would take long: GPUs that any plan
+// needs at least, and a cover for each service, in the proportions of its solution, rounded. At
+// least one service, each of which can be served.
+struct MasterAnswer {
+  int least_gpus = 0;
+  std::vector<Counts> covers;  // per service
+};
+MasterAnswer ask_master(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
+                        const Options& options);
 
 }  // namespace partita::planners::serving

@@ -17,6 +17,7 @@
 #include "planners/serving/exact.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
+#include "planners/serving/level.h"
 #include "planners/serving/place.h"
 #include "planners/serving/pool_oracle.h"
 #include "planners/serving/survive.h"
@@ -32,12 +33,11 @@ constexpr double kSpareSlices = 1;
 // With so many services there is one that fits any gap: each keeps its cheapest mode.
 constexpr std::size_t kManyServices = 300;
 constexpr double kTie = 1e-6;
-constexpr int kFewFailed = 5;         // one in so many services at most
+constexpr int kLevelSteps = 2;           // covers offered for each price
 constexpr std::size_t kTellEvery = 500;  // services, of the progress
 constexpr int kMostTrials = 40;          // pools tried for the demand of a mode
 constexpr int kMostRounds = 60;          // plans made until every pool holds
 constexpr double kStep = 0.004;          // of a demand at least, when it grows
-constexpr int kMostLonger = 4;           // times that a step is doubled
 constexpr double kBurstyStep = 0.06;     // for arrivals that the closed form does not know
 constexpr double kAbove = 1 + 1e-6;
 
@@ -148,6 +148,7 @@ class PoolPlanner {
     auto fleet = make_fleet(problem_, modes_.front());
     if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
     fleet_ = std::move(*fleet);
+    alone_ = each_by_itself();
     calibrate();
     if (auto reasons = hopeless(); !reasons.empty()) return refused(reasons);
     if (one_mode)
@@ -237,6 +238,12 @@ class PoolPlanner {
     return std::isfinite(closed) ? std::max(rate, 0.9 * closed) : rate;
   }
 
+  // A pool that holds, of the mode's points.
+  struct Settled {
+    double cost = kNever;
+    std::size_t mode = 0;
+    Counts counts{};
+  };
   struct Way {
     double cost;  // of the cheapest pool when waiting cost nothing
     std::size_t mode;
@@ -257,17 +264,24 @@ class PoolPlanner {
     return ways;
   }
 
-  // With many services a plan takes long, and most of them get their cheapest pool: a thorough look
-  // at it now saves plans that only find out that it misses.
+  // With many services there are always some that fill what others leave: each is planned by
+  // itself, and what is the cheapest pool has to hold for certain.
+  bool each_by_itself() const {
+    const bool tied =
+        std::any_of(problem_.services.begin(), problem_.services.end(),
+                    [](const plan::Service& one) { return one.spread || !one.avoid.empty(); });
+    return many() && !tied && problem_.fleet.size() == 1 && problem_.survive == 0 &&
+           problem_.goal != plan::Goal::energy;
+  }
   bool many() const { return problem_.services.size() > kManyServices; }
   bool settles(std::size_t s, const PoolParts& parts) {
     return oracle_.carries(service(s), parts) &&
-           (!many() || oracle_.check(service(s), parts).holds);
+           (!alone_ || oracle_.check(service(s), parts).holds);
   }
 
-  // Raises the mode's demand until its cheapest pool holds; what that costs, or infinity when it is
+  // Raises the mode's demand until its cheapest pool holds; what that costs, infinity when it is
   // more than `most`.
-  double settle(std::size_t m, std::size_t s, double most) {
+  Settled settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
     const bool poisson = plan::is_poisson(service(s).traffic.arrivals);
     const double step = poisson ? kStep : kBurstyStep;
@@ -275,36 +289,43 @@ class PoolPlanner {
     for (int trial = 0; trial < kMostTrials; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
-      if (cover.bound > most) return kNever;
-      if (settles(s, parts_of(m, s, cover.counts))) return cover.bound;
+      if (cover.bound > most) return {};
+      if (settles(s, parts_of(m, s, cover.counts))) return {cover.bound, m, cover.counts};
       demand = std::max(demand * (1 + step), carried(kind, cover.counts, fleet_.classes) * kAbove);
     }
-    return kNever;
+    return {};
   }
 
   void calibrate() {
-    std::map<std::pair<int, int>, std::vector<double>> known;  // demands by question and replicas
+    struct Known {
+      std::vector<double> demands;
+      Settled settled;
+    };
+    std::map<std::pair<int, int>, Known> known;  // by question and replicas
+    settled_.resize(problem_.services.size());
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
       const std::pair key{oracle_.question(service(s)), service(s).min_replicas};
       const auto same = known.find(key);
       if (same != known.end()) {
-        take(s, same->second);
+        settled_[s] = same->second.settled;
+        take(s, same->second.demands);
         continue;
       }
       if (options_.progress && s % kTellEvery == 0 && s > 0)
         options_.progress(fmt::format("pools: {} of {} services", s, problem_.services.size()));
       std::vector<double> demands(modes_.size(), kNever);
-      double best = kNever;
+      Settled best;
       const double spare = many() ? 0 : kSpareSlices;
       for (const Way& way : ways_of(s)) {
-        if (way.cost > best + spare - (spare == 0 ? kTie : 0)) break;
-        const double cost = settle(way.mode, s, best + spare);
-        if (cost == kNever) continue;
+        if (way.cost > best.cost + spare - (spare == 0 ? kTie : 0)) break;
+        const Settled settled = settle(way.mode, s, best.cost + spare);
+        if (settled.cost == kNever) continue;
         demands[way.mode] = modes_[way.mode].front().demand[s];
-        best = std::min(best, cost);
+        if (settled.cost < best.cost) best = settled;
       }
+      settled_[s] = best;
       take(s, demands);
-      known.emplace(key, std::move(demands));
+      known.emplace(key, Known{std::move(demands), best});
     }
   }
 
@@ -360,7 +381,67 @@ class PoolPlanner {
 
   // ---- plans ----
 
+  // Every service has the pool of the master's solution where that holds, else its own cheapest;
+  // then some get one as cheap of other shapes.
+  std::optional<plan::ServingPlan> level_pools() {
+    const MasterAnswer master = ask_master(problem_, modes_, options_);
+    PointTables tables = modes_.front();
+    std::vector<Counts> chosen;
+    for (std::size_t s = 0; s < settled_.size(); ++s) {
+      take_from_master(s, master.covers[s]);
+      tables.front().best[s] = modes_[settled_[s].mode].front().best[s];
+      chosen.push_back(settled_[s].counts);
+    }
+    const hw::PackingRules& rules = fleet_.rules.front();
+    const Levelling levelling{
+        fleet_.gpcs, [&](std::size_t s, const Prices& prices) { return covers_under(prices, s); },
+        [&](std::size_t s, const Counts& cover) {
+          return oracle_.check(service(s), parts_of(settled_[s].mode, s, cover)).holds;
+        }};
+    const int gpus = level(rules, chosen, levelling);
+    if (gpus > problem_.fleet.front().count.value_or(gpus)) return std::nullopt;
+    Placement placed = place(problem_, tables, fleet_, chosen, {gpus});
+    if (!placed.gpus) return std::nullopt;
+    plan::ServingPlan plan;
+    plan.gpus = *std::move(placed.gpus);
+    plan.objective.gpus = static_cast<int>(plan.gpus.size());
+    double slices = 0;
+    for (const Counts& counts : chosen) slices += cost(counts, fleet_.gpcs, fleet_.classes);
+    plan.objective.gpcs = static_cast<int>(std::lround(slices));
+    plan.objective.cost = plan.objective.gpus * problem_.fleet.front().price;
+    plan.explanation.push_back(fmt::format(
+        "{} services: each has the cheapest pool that holds at the planned rate; some then another "
+        "one, so that the shapes fill whole GPUs",
+        chosen.size()));
+    return plan;
+  }
+
+  void take_from_master(std::size_t s, const Counts& counts) {
+    if (counts == settled_[s].counts) return;
+    for (std::size_t m = 0; m < modes_.size(); ++m) {
+      if (!std::isfinite(modes_[m].front().demand[s])) continue;
+      const Kind kind{mode_at(m, s), {}, service(s).min_replicas};
+      if (!covers(kind, counts, fleet_.classes)) continue;
+      if (!oracle_.check(service(s), parts_of(m, s, counts)).holds) continue;
+      settled_[s] = {cost(counts, fleet_.gpcs, fleet_.classes), m, counts};
+      return;
+    }
+  }
+
+  // The service's cheapest covers in its mode, for what it needs at least and for a little more.
+  std::vector<Counts> covers_under(const Prices& prices, std::size_t s) const {
+    std::vector<Counts> found;
+    Kind kind{mode_at(settled_[s].mode, s), {}, service(s).min_replicas};
+    for (int step = 0; step < kLevelSteps; ++step) {
+      found.push_back(cheapest_cover(kind, prices, fleet_.classes).counts);
+      kind.demand = carried(kind, found.back(), fleet_.classes) * kAbove;
+    }
+    return found;
+  }
+
   Outcome solve_until_pools_hold(const PointPlanner& solve) {
+    if (alone_)
+      if (auto plan = level_pools()) return {std::move(plan), {}};
     for (int round = 1;; ++round) {
       Outcome outcome = solve(modes_);
       if (!outcome.plan) return outcome;
@@ -372,14 +453,6 @@ class PoolPlanner {
                         round));
         return outcome;
       }
-      if (may_mend(failed) && mend(*outcome.plan)) {
-        outcome.plan->explanation.push_back(
-            fmt::format("pools: every service's instances keep its SLO as one pool in a simulation "
-                        "at the planned rate; {} services got other instances than the plan of "
-                        "all, plans made until then: {}",
-                        failed, round));
-        return outcome;
-      }
       if (options_.progress)
         options_.progress(
             fmt::format("round {}: {} pools miss their SLO in the simulation", round, failed));
@@ -388,71 +461,6 @@ class PoolPlanner {
             {{"slo", "plan", 1.0 * failed, 0,
               fmt::format("after {} plans some pools still miss their SLO", kMostRounds)}});
     }
-  }
-
-  // Whether the rest of a plan of many services may stay when so many pools miss.
-  bool may_mend(int failed) const {
-    const bool tied = std::any_of(
-        problem_.services.begin(), problem_.services.end(),
-        [](const plan::Service& one) { return one.spread || !one.avoid.empty(); });
-    return many() && !tied && problem_.fleet.size() == 1 && problem_.survive == 0 &&
-           problem_.goal != plan::Goal::energy && failed * kFewFailed < std::ssize(problem_.services);
-  }
-
-  Counts counts_of(const PoolParts& parts, const PointTable& table) const {
-    Counts counts{};
-    for (const PoolPart& part : parts)
-      for (std::size_t k = 0; k < table.profiles.size(); ++k)
-        if (gpcs_of(part.entry, table.profiles[k]) == part.gpcs) counts[k] += part.instances;
-    return counts;
-  }
-
-  // The cheapest pool of a service that holds, with its mode.
-  std::optional<std::pair<std::size_t, Counts>> cheapest_that_holds(std::size_t s) {
-    std::optional<std::pair<std::size_t, Counts>> found;
-    double best = kNever;
-    for (std::size_t m = 0; m < modes_.size(); ++m) {
-      if (!std::isfinite(modes_[m].front().demand[s])) continue;
-      const double cost = settle(m, s, best);
-      if (cost == kNever || cost >= best) continue;
-      best = cost;
-      const Kind kind{mode_at(m, s), {}, service(s).min_replicas};
-      found = {m, cheapest_cover(kind, fleet_.gpcs, fleet_.classes).counts};
-    }
-    return found;
-  }
-
-  // Gives every service whose pool misses the cheapest one that holds and places all anew; false
-  // where that does not work out. The other services keep the instances that they have.
-  bool mend(plan::ServingPlan& plan) {
-    PointTables tables = modes_.front();
-    std::vector<Counts> counts(problem_.services.size(), Counts{});
-    std::vector<PoolParts> pools = pools_of(problem_, plan);
-    Counts sum{};
-    for (std::size_t s = 0; s < counts.size(); ++s) {
-      std::size_t m = 0;
-      if (oracle_.check(service(s), pools[s]).holds) {
-        while (m < modes_.size() && counted(modes_[m], s, pools[s]) == 0) ++m;
-        if (m == modes_.size()) return false;
-        counts[s] = counts_of(pools[s], tables.front());
-      } else {
-        const auto cheapest = cheapest_that_holds(s);
-        if (!cheapest) return false;
-        std::tie(m, counts[s]) = *cheapest;
-      }
-      tables.front().best[s] = modes_[m].front().best[s];
-      for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += counts[s][k];
-    }
-    const int gpus = hw::gpus_needed(fleet_.rules.front(), fleet_.counts_of(0, sum));
-    if (gpus > problem_.fleet.front().count.value_or(gpus)) return false;
-    Placement placed = place(problem_, tables, fleet_, counts, {gpus});
-    if (!placed.gpus) return false;
-    plan.gpus = *std::move(placed.gpus);
-    plan::Objective& objective = plan.objective;
-    objective.gpus = static_cast<int>(plan.gpus.size());
-    objective.gpcs = static_cast<int>(std::lround(cost(sum, fleet_.gpcs, fleet_.classes)));
-    objective.cost = objective.gpus * problem_.fleet.front().price;
-    return true;
   }
 
   int raise_failing(const plan::ServingPlan& plan) {
@@ -486,15 +494,12 @@ class PoolPlanner {
     return sum;
   }
 
-  // Every mode that this pool covers needs more from now on. With many services a plan is slow: who
-  // fails again takes longer and longer steps.
+  // Every mode that this pool covers needs more from now on.
   void raise(std::size_t s, const PoolParts& parts) {
-    const int longer = many() ? std::min(failures_[s]++, kMostLonger) : 0;
     for (PointTables& tables : modes_) {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
-      if (sum >= demand * (1 - 1e-6))
-        demand = std::max(demand * (1 + std::ldexp(kStep, longer)), sum * kAbove);
+      if (sum >= demand * (1 - 1e-6)) demand = std::max(demand * (1 + kStep), sum * kAbove);
     }
   }
 
@@ -527,11 +532,19 @@ class PoolPlanner {
     if (problem_.goal == plan::Goal::energy)
       return state_watts(problem_, plan_energy(problem_, fluid, quietly(options_)).bound, plan);
     if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
-    const Outcome relaxed = plan_exact(problem_, fluid, quietly(options_));
-    if (!relaxed.plan) return;
     plan::Objective& objective = plan.objective;
-    objective.lower_bound_gpus = std::min(objective.gpus, relaxed.plan->objective.lower_bound_gpus);
-    objective.lower_bound_cost = std::min(objective.cost, relaxed.plan->objective.lower_bound_cost);
+    if (alone_) {
+      objective.lower_bound_gpus =
+          std::min(objective.gpus, ask_master(problem_, fluid, quietly(options_)).least_gpus);
+      objective.lower_bound_cost = objective.lower_bound_gpus * problem_.fleet.front().price;
+    } else {
+      const Outcome relaxed = plan_exact(problem_, fluid, quietly(options_));
+      if (!relaxed.plan) return;
+      objective.lower_bound_gpus =
+          std::min(objective.gpus, relaxed.plan->objective.lower_bound_gpus);
+      objective.lower_bound_cost =
+          std::min(objective.cost, relaxed.plan->objective.lower_bound_cost);
+    }
     objective.lower_bound_gpcs =
         std::min(objective.gpcs,
                  static_cast<int>(std::ceil(slices_at_least(problem_, fluid, fleet_) - 1e-6)));
@@ -547,7 +560,8 @@ class PoolPlanner {
   PoolOracle oracle_;
   Modes modes_;
   Fleet fleet_;
-  std::map<std::size_t, int> failures_;  // plans in which the service's pool missed
+  bool alone_ = false;            // each service is planned by itself
+  std::vector<Settled> settled_;  // per service, when each is planned by itself
 };
 
 }  // namespace
