@@ -386,9 +386,9 @@ PoolVerdict examine(const Pool& pool, const PoolSlo& wanted, Rps rate, const Poo
   run.poisson(rate, test.units ? *test.units : own);
   run.keep_latencies(test.fewest);
   PoolVerdict verdict{decide(run, wanted, test)};
-  verdict.percentile = run.percentile(percentile);
   verdict.holds =
       verdict.holds && recovers(pool, wanted, rate, test, test.units ? *test.units : own);
+  if (verdict.holds || !test.hurried) verdict.percentile = run.percentile(percentile);
   return verdict;
 }
 

@@ -147,14 +147,14 @@ struct PoolTest {
   // batches; from the worse one it would not come back. 0: not asked.
   long after_stall = 0;
   // Ends a run as soon as it is clear that the next look at the count will say no. The verdict is
-  // the same; a percentile is of fewer requests then. holds() always does.
+  // the same, without a percentile then. holds() always does.
   bool hurried = false;
 };
 bool holds(const Pool& pool, const PoolSlo& wanted, Rps rate, const PoolTest& test = {},
            Pace pace = Pace::pool);
 bool holds(const Pool& pool, const PoolSlo& wanted, PoolArrivals arrivals, const PoolTest& test);
 
-// The same, with a percentile of the latencies seen.
+// The same, with a percentile of the latencies seen (0: a hurried test that does not hold).
 struct PoolVerdict {
   bool holds = false;
   Millis percentile{0};

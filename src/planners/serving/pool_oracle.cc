@@ -28,6 +28,7 @@ constexpr double kIdleError = 0.25;  // of the idle share that the closed form a
 // may spend there.
 constexpr double kLoadsBelow[] = {0.9, 0.75, 0.6, 0.45, 0.3};
 constexpr double kSpentBelow = 0.95;
+constexpr long kFewestBelow = 3'000;
 
 struct PoolShape {
   double processes = 0;  // as many equal ones: one that does nearly all counts as one
@@ -60,6 +61,13 @@ model::PoolTest test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& u
   model::PoolTest test{.units = &units};
   test.fewest = static_cast<long>(std::clamp(4 * memory, 5e3, 4e5));
   test.most = static_cast<long>(std::clamp(80 * memory, 2e5, 2e6));
+  return test;
+}
+
+// For loads below the planned one, where more may be late.
+model::PoolTest short_test_of(const model::Pool& pool, Rps rate, model::UnitPoisson& units) {
+  model::PoolTest test = test_of(pool, rate, units);
+  test.fewest = std::max(kFewestBelow, test.fewest / 2);
   return test;
 }
 
@@ -227,7 +235,7 @@ PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const mo
     const model::PoolSlo below{service.slo, kSpentBelow * (1 - service.percentile / 100)};
     for (const double load : kLoadsBelow)
       answer.holds = answer.holds && holds_at(service, pool, below, rate * load,
-                                              test_of(pool, rate * load, units_));
+                                              short_test_of(pool, rate * load, units_));
   }
   return answer;
 }

@@ -275,8 +275,7 @@ class PoolPlanner {
   }
   bool many() const { return problem_.services.size() > kManyServices; }
   bool settles(std::size_t s, const PoolParts& parts) {
-    return oracle_.carries(service(s), parts) &&
-           (!alone_ || oracle_.check(service(s), parts).holds);
+    return alone_ ? oracle_.check(service(s), parts).holds : oracle_.carries(service(s), parts);
   }
 
   // Raises the mode's demand until its cheapest pool holds; what that costs, infinity when it is
