@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -19,7 +20,9 @@ namespace {
 constexpr std::size_t kTellOfJudge = 500;    // services: from there on it takes a second
 constexpr std::size_t kPoolsOfService = 12;  // answers remembered from turn to turn
 constexpr int kMostRoomier = 3;              // plans after the first
-constexpr double kRoom = 0.02;               // of the rate
+constexpr double kRoom = 0.02;               // of the rate, the first time
+constexpr double kRoomOfMany = 0.05;
+constexpr std::size_t kManyServices = 500;
 
 planners::serving::Options serving_options(const PlanOptions& options) {
   return {options.node_budget, options.watch.cpu_ms, options.watch.progress,
@@ -33,9 +36,15 @@ std::optional<plan::ServingPlan> marked(const plan::ServingProblem& problem,
   return plan::with_predictions(problem, *std::move(outcome.plan));
 }
 
+// More from turn to turn, and more for a few of many, which hardly make the plan larger.
+double room_of(const plan::ServingProblem& problem, int turn) {
+  return std::ldexp(problem.services.size() > kManyServices ? kRoomOfMany : kRoom, turn);
+}
+
 // Pools that the planner's arrivals find good enough and the judge's do not are planned for a
 // little more traffic; true when that is all that the judge says.
-bool give_room(plan::ServingProblem& asked, const std::vector<plan::Reason>& violations) {
+bool give_room(plan::ServingProblem& asked, const std::vector<plan::Reason>& violations,
+               double room) {
   if (asked.rule.kind != plan::SloRule::Kind::pooled) return false;
   std::map<std::string, std::size_t> services;
   for (std::size_t s = 0; s < asked.services.size(); ++s) {
@@ -51,7 +60,7 @@ bool give_room(plan::ServingProblem& asked, const std::vector<plan::Reason>& vio
   }
   for (const std::size_t s : missed) {
     double& headroom = asked.services[s].traffic.headroom;
-    headroom = (1 + headroom) * (1 + kRoom) - 1;
+    headroom = (1 + headroom) * (1 + room) - 1;
   }
   return true;
 }
@@ -68,10 +77,14 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
                     ? own.watts <= own.lower_bound_watts
                     : planners::serving::meets_its_bounds(problem, own);
   plan.explanation.push_back(fmt::format(
-      "the judge's arrivals found pools too tight that the planner's did not; planned {} with {:g} "
-      "% more room for those",
-      turn == 1 ? "once more" : fmt::format("{} times more", turn), 100 * kRoom));
+      "the judge's arrivals found pools too tight that the planner's did not; planned {} with more "
+      "room for those, {:g} % at first",
+      turn == 1 ? "once more" : fmt::format("{} times more", turn), 100 * room_of(problem, 0)));
   return plan;
+}
+
+plan::PlanStats plus(const plan::PlanStats& a, const plan::PlanStats& b) {
+  return {a.planning_ms + b.planning_ms, a.capacity_ms + b.capacity_ms, a.nodes + b.nodes};
 }
 
 using PlanFor = std::function<planners::serving::Outcome(const plan::ServingProblem&,
@@ -90,10 +103,13 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
   if (!options.judges_pools) options.judges_pools = &judges_pools;
   plan::ServingProblem asked = problem;
   std::optional<plan::Objective> bounds;
+  plan::PlanStats spent;  // by all turns
   for (int turn = 0;; ++turn) {
     planners::serving::Outcome outcome = plan_for(asked, serving_options(options));
     std::optional<plan::ServingPlan> plan = marked(problem, outcome);
     if (!plan) return Made<plan::ServingPlan>{std::nullopt, std::move(outcome.refusals)};
+    spent = plus(spent, plan->stats);
+    plan->stats = spent;
     if (!bounds) bounds = plan->objective;
     if (turn > 0) plan = bounded(problem, *std::move(plan), *bounds, turn);
     if (options.watch.progress && problem.services.size() > kTellOfJudge)
@@ -102,7 +118,7 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
     auto verdict = verify::judge(problem, options.judges_pools, *std::move(plan));
     if (verdict) return Made<plan::ServingPlan>{*std::move(verdict), {}};
     const std::vector<plan::Reason>& violations = verdict.error().violations;
-    if (turn == kMostRoomier || !give_room(asked, violations))
+    if (turn == kMostRoomier || !give_room(asked, violations, room_of(problem, turn)))
       return failed(refused_by_judge(planner, violations));
   }
 }
