@@ -38,7 +38,9 @@ class Rng {
   }
 
   // Uniform in [0, 1).
-  double uniform() { return static_cast<double>(static_cast<std::int64_t>(next() >> 11)) * 0x1.0p-53; }
+  double uniform() {
+    return static_cast<double>(static_cast<std::int64_t>(next() >> 11)) * 0x1.0p-53;
+  }
   // Uniform integer in [0, bound), bound > 0. The bias is below 2^-32 for bounds below 2^32.
   std::uint64_t below(std::uint64_t bound) {
     return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);

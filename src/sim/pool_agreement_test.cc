@@ -153,8 +153,9 @@ TEST(PoolAgreement, AHurriedRunSaysTheSame) {
   EXPECT_LT(held, 90);
 }
 
-// Two small processes and two of 4g with batches of 256, as measured for mobilenetv2 on an A100. In step it holds for
-// very long; most seeds, and every stall, bring it into a way of working with 6 to 10 % late.
+// Two small processes and two of 4g with batches of 256, as measured for mobilenetv2 on an A100. In
+// step it holds for very long; most seeds, and every stall, bring it into a way of working with 6
+// to 10 % late.
 TEST(PoolAgreement, APoolOfTwoWaysOfWorkingIsSeenThroughNearSaturation) {
   const auto ms = [](double value) { return Millis{value}; };
   const profile::BatchCurve small{{{1, ms(5)}, {2, ms(5)}, {4, ms(10)}}};
