@@ -7,14 +7,16 @@
 #include <utility>
 
 #include "decide/day_change.h"
+#include "plan/changes.h"
 #include "planners/serving/incremental_finish.h"
 
 namespace partita::decide {
 namespace {
 
 constexpr double kMinuteSeconds = 60, kHourSeconds = 3600;
-// How often the day is gone round until its first plan follows from its last one.
-constexpr int kRounds = 3;
+// How often the day is gone round at least and at most, as long as its first plan does not follow
+// from its last one.
+constexpr int kRounds = 3, kMostRounds = 8;
 
 struct Period {
   int from = 0, to = 0;
@@ -100,7 +102,23 @@ Result<Made<plan::ServingPlan>> plan_for(const Period& period, const plan::Servi
   return made;
 }
 
-// Plans for all periods, round and round from the busiest one, until a round changes nothing.
+// What a day costs that goes round: GPUs of all its periods, then instances that its changes make.
+std::pair<double, int> cost_of(const std::vector<Period>& periods) {
+  std::pair<double, int> cost;
+  for (std::size_t p = 0; p < periods.size(); ++p) {
+    const Period& period = periods[p];
+    const Period& before = periods[(p + periods.size() - 1) % periods.size()];
+    const plan::Changes changes = plan::changes_between(*before.plan, *period.plan);
+    cost.first +=
+        period.plan->objective.gpus * plan::DayPeriod{period.from, period.to, {}, {}}.hours();
+    cost.second += changes.restarted + changes.moved + changes.created;
+  }
+  return cost;
+}
+
+// Plans for all periods, round and round from the busiest one, each from the one before it, until a
+// round changes nothing or is no cheaper than the cheapest. A day whose rounds do not settle is
+// closed where the first plan is not made from the last one; the cheapest round is kept.
 // Refusals: of the first period that has no plan.
 Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const DayOptions& options) {
   const auto busiest = std::ranges::max_element(
@@ -108,20 +126,25 @@ Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const Da
   const auto first = static_cast<std::size_t>(busiest - periods.begin());
   const std::size_t count = periods.size();
   const plan::ServingPlan* before = nullptr;
-  for (std::size_t step = 0; step < kRounds * count; ++step) {
-    Period& period = periods[(first + step) % count];
-    auto made = plan_for(period, before, options);
-    if (!made) return failed(made.error());
-    if (!made->plan) return std::move(made->refusals);
-    const bool settled = period.plan && period.plan->gpus == (**made->plan).gpus;
-    if (settled || count == 1) {
-      if (!period.plan) period.plan = **made->plan;
-      break;
+  std::vector<Period> best;
+  for (int round = 0; round < kMostRounds; ++round) {
+    for (std::size_t step = 0; step < count; ++step) {
+      Period& period = periods[(first + step) % count];
+      auto made = plan_for(period, before, options);
+      if (!made) return failed(made.error());
+      if (!made->plan) return std::move(made->refusals);
+      // What follows then is known.
+      if (period.plan && period.plan->gpus == (**made->plan).gpus)
+        return std::vector<plan::Reason>{};
+      period.plan = **made->plan;
+      before = &*period.plan;
     }
-    // The busiest period keeps its second plan, which follows from the last of the day.
-    period.plan = **made->plan;
-    before = &*period.plan;
+    if (count == 1) return std::vector<plan::Reason>{};
+    const bool cheaper = best.empty() || cost_of(periods) < cost_of(best);
+    if (!cheaper && round >= kRounds) break;
+    if (cheaper) best = periods;
   }
+  periods = std::move(best);
   return std::vector<plan::Reason>{};
 }
 

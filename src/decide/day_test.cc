@@ -106,22 +106,29 @@ TEST(PlanDay, WhatChangesAtNightChangesBackInTheMorning) {
   EXPECT_EQ(plan::changes_between(day.periods[0].plan, day.periods[1].plan), down);
 }
 
-// What `plan --current` says of the same step. The busiest period, where planning begins, need not
-// follow from the one before it.
+// What `plan --current` says of the same step. A day that goes round has one step at most for which
+// it may say less: the one that closes it.
 TEST(PlanDay, MovesAreCountedAsFromAnyPlanThatRuns) {
   const auto problem = problem_of({{{0, Rps{90}}, {600, Rps{900}}, {1200, Rps{240}}},
                                    {{0, Rps{500}}, {600, Rps{90}}, {1200, Rps{700}}}});
   const plan::DayPlan day = day_of(problem);
   ASSERT_EQ(day.periods.size(), 3u);
-  int moves = 0;
-  for (const std::size_t p : {std::size_t{0}, std::size_t{2}}) {
+  int moves = 0, closing = 0;
+  for (std::size_t p = 0; p < 3; ++p) {
     const auto again = make_plan_again(at_minute(problem, day.periods[p].from),
                                        day.periods[(p + 2) % 3].plan, std::nullopt, {});
     ASSERT_TRUE(again && again->made.plan);
-    EXPECT_EQ((**again->made.plan).gpus, day.periods[p].plan.gpus) << p;
-    EXPECT_EQ(again->changes, day.changes[p].changes) << p;
-    moves += again->changes.moved;
+    const plan::Changes& counted = day.changes[p].changes;
+    EXPECT_EQ(plan::changes_between(day.periods[(p + 2) % 3].plan, day.periods[p].plan), counted);
+    moves += counted.moved;
+    if ((**again->made.plan).gpus == day.periods[p].plan.gpus) {
+      EXPECT_EQ(again->changes, counted) << p;
+      continue;
+    }
+    ++closing;
+    EXPECT_LE(again->changes.moved + again->changes.created, counted.moved + counted.created);
   }
+  EXPECT_LE(closing, 1);
   EXPECT_GT(moves, 0);
 }
 
