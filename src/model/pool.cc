@@ -116,12 +116,13 @@ void UnitPoisson::extend() {
 }
 
 std::size_t UnitPoisson::first_from(std::size_t i, double gap, double limit) {
-  constexpr std::size_t kStride = 8;
+  constexpr std::size_t kStride = 8, kLeap = 64;
   while (true) {
     at(i);
     const double* const chunk = chunks_[i / kChunk].get();
     std::size_t n = i % kChunk;
     // Products of ascending numbers ascend, rounded or not.
+    while (n + kLeap <= kChunk && chunk[n + kLeap - 1] * gap < limit) n += kLeap;
     while (n + kStride <= kChunk && chunk[n + kStride - 1] * gap < limit) n += kStride;
     if (n + kStride <= kChunk) {  // it is one of these; counted, as guesses of a branch are dear
       std::size_t below = 0;
