@@ -48,6 +48,26 @@ std::size_t utf8_length(std::string_view text) {
 
 }  // namespace
 
+const char* end_of_json_number(const char* at, const char* end) {
+  const auto digits = [&] {
+    const char* const first = at;
+    while (at < end && is_digit(*at)) ++at;
+    return at > first;
+  };
+  if (at < end && *at == '-') ++at;
+  if (at < end && *at == '0') {
+    if (++at < end && is_digit(*at)) return nullptr;
+  } else if (!digits()) {
+    return nullptr;
+  }
+  if (at < end && *at == '.' && (++at, !digits())) return nullptr;
+  if (at < end && (*at == 'e' || *at == 'E')) {
+    if (++at < end && (*at == '+' || *at == '-')) ++at;
+    if (!digits()) return nullptr;
+  }
+  return at;
+}
+
 void JsonScan::fail(std::string_view what) {
   if (!error_.empty()) return;
   error_ = "byte " + std::to_string(at_) + ": ";
@@ -138,29 +158,26 @@ std::string JsonScan::string() {
 }
 
 double JsonScan::number() {
-  double value = 0;
-  const char c = peek();
-  const char* begin = text_.data() + at_;
-  const char* last = text_.data() + text_.size();
-  const bool starts = is_digit(c) || (c == '-' && begin + 1 < last && is_digit(begin[1]));
-  if (!starts) {
+  peek();
+  const char* const begin = text_.data() + at_;
+  const char* const end = end_of_json_number(begin, text_.data() + text_.size());
+  if (!end) {
     fail("a number is wanted");
     return 0;
   }
-  const auto [end, error] = std::from_chars(begin, last, value);
-  if (error != std::errc()) fail("a number out of range");
+  double value = 0;
+  if (std::from_chars(begin, end, value).ec != std::errc()) fail("a number out of range");
   at_ += static_cast<std::size_t>(end - begin);
   return ok() ? value : 0;
 }
 
 std::int64_t JsonScan::integer() {
-  std::int64_t value = 0;
   peek();
-  const char* begin = text_.data() + at_;
-  const char* last = text_.data() + text_.size();
-  const auto [end, error] = std::from_chars(begin, last, value);
-  const bool whole = end == last || (*end != '.' && *end != 'e' && *end != 'E');
-  if (error != std::errc() || !whole) fail("a whole number of 64 bits is wanted");
+  const char* const begin = text_.data() + at_;
+  const char* const end = end_of_json_number(begin, text_.data() + text_.size());
+  std::int64_t value = 0;
+  const bool whole = end && std::from_chars(begin, end, value) == std::from_chars_result{end, {}};
+  if (!whole) fail("a whole number of 64 bits is wanted");
   if (!ok()) return 0;
   at_ += static_cast<std::size_t>(end - begin);
   return value;

@@ -14,6 +14,10 @@ namespace partita::serve {
 
 inline constexpr int kMaxJsonDepth = 64;
 
+// Behind the number that begins at `at` (RFC 8259, section 6: no "06", "1.", "+1", "inf"); nullptr:
+// none does.
+const char* end_of_json_number(const char* at, const char* end);
+
 class JsonScan {
  public:
   explicit JsonScan(std::string_view text) : text_(text) {}

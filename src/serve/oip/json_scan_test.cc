@@ -40,7 +40,7 @@ TEST(JsonScanTest, NumbersAreWholeWhereTheyAreToBe) {
   };
   EXPECT_EQ(integer(" -12 "), -12);
   EXPECT_EQ(integer("9223372036854775807"), std::numeric_limits<std::int64_t>::max());
-  for (const char* text : {"9223372036854775808", "1.0", "1e3", "", "x", "-", "1x"})
+  for (const char* text : {"9223372036854775808", "1.0", "1e3", "", "x", "-", "1x", "06", "-00"})
     EXPECT_EQ(integer(text), std::nullopt) << text;
 }
 

@@ -38,27 +38,22 @@ bool parse_element(Cursor& cursor, bool& value) {
 
 template <class T>
 bool parse_element(Cursor& cursor, T& value) {
-  const char* digit = cursor.at + (*cursor.at == '-' ? 1 : 0);
-  if (digit >= cursor.end || *digit < '0' || *digit > '9') return false;  // no "inf", no ".5"
+  const char* const end = end_of_json_number(cursor.at, cursor.end);
+  if (!end) return false;
+  const auto [read, error] = std::from_chars(cursor.at, end, value);
   if constexpr (std::is_floating_point_v<T>) {
-    const auto [end, error] = std::from_chars(cursor.at, cursor.end, value);
     if (error == std::errc::result_out_of_range) {
       double wide = 0;  // what is too small for the type is 0 in it
-      const auto again = std::from_chars(cursor.at, cursor.end, wide);
+      const auto again = std::from_chars(cursor.at, end, wide);
       const bool tiny = again.ec == std::errc() && std::abs(wide) < 1;
       if (!tiny) return false;
       value = static_cast<T>(wide);
-    } else if (error != std::errc()) {
-      return false;
     }
-    cursor.at = end;
-    return std::isfinite(value);
-  } else {
-    const auto [end, error] = std::from_chars(cursor.at, cursor.end, value);
-    if (error != std::errc()) return false;
-    cursor.at = end;
-    return end == cursor.end || (*end != '.' && *end != 'e' && *end != 'E');
+  } else if (error != std::errc() || read != end) {
+    return false;
   }
+  cursor.at = end;
+  return std::isfinite(static_cast<double>(value));
 }
 
 // Writes values into rows, one after the other.

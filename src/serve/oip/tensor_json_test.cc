@@ -59,6 +59,18 @@ TEST(TensorJsonTest, WhatIsNoArrayOfSuchNumbersIsRefused) {
   EXPECT_EQ(decode(deep.substr(1, 35), DataType::int32, one, 1), "");
 }
 
+TEST(TensorJsonTest, WhatIsNoNumberInJsonIsRefused) {
+  for (const char* text :
+       {"[06]", "[-00]", "[00.5]", "[1.]", "[1.e5]", "[-1.E1]", "[.5]", "[1e]"}) {
+    std::vector<float> value(1);
+    EXPECT_NE(decode(text, DataType::fp32, value, 1), "") << text;
+  }
+  for (const char* text : {"[0]", "[-0]", "[0.5]", "[10]", "[-0e1]", "[1.0e5]", "[100.25]"}) {
+    std::vector<float> value(1);
+    EXPECT_EQ(decode(text, DataType::fp32, value, 1), "") << text;
+  }
+}
+
 TEST(TensorJsonTest, EveryTypeHasItsRange) {
   const auto range = [](auto zero, DataType type, const std::string& low, const std::string& high,
                         const std::string& below, const std::string& above) {
