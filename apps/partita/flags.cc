@@ -38,6 +38,14 @@ void add_seed(CLI::App& command, std::uint64_t& seed) {
       ->default_str(fmt::format("{}", seed));
 }
 
+void add_require_share(CLI::App& command, double& share) {
+  within(command.add_option(
+             "--require", share,
+             "Exit 1 when a service meets its SLO for less than this share of its requests"),
+         0, 1)
+      ->type_name("SHARE");
+}
+
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {
   double value = 0;
   const char* const end = text.data() + text.size();

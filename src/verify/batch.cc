@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "hw/layout.h"
+#include "verify/findings.h"
 
 namespace partita::verify {
 namespace {
@@ -60,7 +61,7 @@ struct Gpu {
   std::map<hw::PlacedProfile, Instance> instances;
 };
 
-class BatchJudge {
+class BatchJudge : Findings {
  public:
   BatchJudge(const plan::BatchProblem& problem, const plan::BatchSchedule& schedule)
       : problem_(problem), schedule_(schedule) {
@@ -83,17 +84,10 @@ class BatchJudge {
     for (int g = 0; at(g) < gpus_.size(); ++g) check_gpu(g);
     check_makespan();
     check_bound();
-    return std::move(reasons_);
+    return Findings::take();
   }
 
  private:
-  void report(std::string constraint, std::string subject, double have, double need,
-              std::string detail) {
-    if (said_.emplace(constraint, subject).second)
-      reasons_.push_back(
-          {std::move(constraint), std::move(subject), have, need, std::move(detail)});
-  }
-
   static std::string name_of(const ScheduledTask& task) { return "task " + task.task; }
   static std::string name_of(const Reconfiguration& operation) {
     return fmt::format("gpu {} {} {} at {}", operation.gpu, to_string(operation.op),
@@ -419,8 +413,6 @@ class BatchJudge {
   std::vector<Gpu> gpus_;
   std::map<std::string_view, std::size_t> task_index_;
   std::vector<std::vector<const ScheduledTask*>> scheduled_;  // per task of the problem
-  std::vector<Reason> reasons_;
-  std::set<std::pair<std::string, std::string>> said_;
 };
 
 }  // namespace

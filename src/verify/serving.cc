@@ -15,6 +15,7 @@
 
 #include "hw/layout.h"
 #include "verify/driven_queue.h"
+#include "verify/findings.h"
 #include "verify/paced_queue.h"
 #include "verify/pool_memo.h"
 #include "verify/segment.h"
@@ -124,7 +125,7 @@ QueueAnswer answer(const QueueQuestion& asked, UnitArrivals& units) {
   return result;
 }
 
-class ServingJudge {
+class ServingJudge : Findings {
  public:
   // Without profiles only what the plan states itself is looked at.
   ServingJudge(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
@@ -146,16 +147,10 @@ class ServingJudge {
     check_rows();
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
     check_objective();
-    return std::move(reasons_);
+    return Findings::take();
   }
 
  private:
-  void report(std::string constraint, std::string subject, double have, double need,
-              std::string detail) {
-    if (said_.emplace(constraint, subject).second)
-      reasons_.push_back(
-          {std::move(constraint), std::move(subject), have, need, std::move(detail)});
-  }
   std::string name_of(std::size_t gpu) const {
     return fmt::format("gpu {}", plan_.gpus[gpu].index);
   }
@@ -781,8 +776,6 @@ class ServingJudge {
   std::map<PoolQuestion, DrivenVerdict> pools_;
   UnitArrivals units_;
   PoolMemo* const memo_;
-  std::set<std::pair<std::string, std::string>> said_;  // constraint and subject of the reasons
-  std::vector<Reason> reasons_;
 };
 
 }  // namespace

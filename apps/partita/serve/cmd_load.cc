@@ -349,11 +349,7 @@ Command add_load(CLI::App& app) {
   add_load_traffic(*command, *flags);
   add_server_scenario(*command, *flags);
   add_seed(*command, flags->seed);
-  within(command->add_option(
-             "--require", flags->require,
-             "Exit 1 when a service meets its SLO for less than this share of its requests"),
-         0, 1)
-      ->type_name("SHARE");
+  add_require_share(*command, flags->require);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"

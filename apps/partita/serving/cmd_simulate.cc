@@ -132,11 +132,7 @@ Command add_simulate(CLI::App& app) {
       ->type_name("MS")
       ->default_str("0");
   add_seed(*command, flags->seed);
-  within(command->add_option(
-             "--require", flags->require,
-             "Exit 1 when a service meets its SLO for less than this share of its requests"),
-         0, 1)
-      ->type_name("SHARE");
+  add_require_share(*command, flags->require);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"

@@ -188,6 +188,11 @@ class Session final : public NoticeReader {
   Status greet(Lock& lock, const Settings& settings);
   Got<std::uint64_t> resolved(const Lock& lock, std::uint64_t stream);
   Stream* find(std::uint64_t stream);
+  // Asks the server unless the stream is known to be finished.
+  template <class Operation>
+  Status ask_stream(Lock& lock, const Operation& operation, Cause cause);
+  template <class T>
+  Got<T> of_stream(std::uint64_t stream, T Stream::*member);
   std::uint64_t note_work(std::uint64_t stream);
   void note_finished(std::uint64_t stream, std::uint64_t number);
   void note_all_finished(std::uint64_t number);

@@ -113,6 +113,18 @@ Status Session::synchronise() {
   return kOk;
 }
 
+template <class Operation>
+Status Session::ask_stream(Lock& lock, const Operation& operation, Cause cause) {
+  const std::uint64_t stream = operation.stream.value;
+  const Stream* found = find(stream);
+  if (found->last <= found->finished || found->last <= all_finished_) return link_->failure();
+  const std::uint64_t number = found->last;
+  const Answer answer = link_->call(lock, operation, cause);
+  lock.lock();
+  if (answer.status == kOk) note_finished(stream, number);
+  return answer.status;
+}
+
 Status Session::synchronise_stream(std::uint64_t stream) {
   Lock lock(mutex_);
   if (const Status status = connected(lock); status != kOk) return status;
@@ -122,13 +134,7 @@ Status Session::synchronise_stream(std::uint64_t stream) {
     capture->broken = true;
     return kCaptureUnsupported;
   }
-  const Stream* found = find(*real);
-  if (found->last <= found->finished || found->last <= all_finished_) return link_->failure();
-  const std::uint64_t number = found->last;
-  const Answer answer = link_->call(lock, StreamSync{.stream = {*real}}, Cause::stream_sync);
-  lock.lock();
-  if (answer.status == kOk) note_finished(*real, number);
-  return answer.status;
+  return ask_stream(lock, StreamSync{.stream = {*real}}, Cause::stream_sync);
 }
 
 Status Session::query_stream(std::uint64_t stream) {
@@ -136,13 +142,7 @@ Status Session::query_stream(std::uint64_t stream) {
   if (const Status status = connected(lock); status != kOk) return status;
   const auto real = resolved(lock, stream);
   if (!real) return real.error();
-  const Stream* found = find(*real);
-  if (found->last <= found->finished || found->last <= all_finished_) return link_->failure();
-  const std::uint64_t number = found->last;
-  const Answer answer = link_->call(lock, StreamQuery{.stream = {*real}}, Cause::query);
-  lock.lock();
-  if (answer.status == kOk) note_finished(*real, number);
-  return answer.status;
+  return ask_stream(lock, StreamQuery{.stream = {*real}}, Cause::query);
 }
 
 Status Session::wait_event(std::uint64_t stream, std::uint64_t event) {
@@ -162,20 +162,21 @@ Status Session::wait_event(std::uint64_t stream, std::uint64_t event) {
   return link_->post(lock, StreamWaitEvent{.stream = {*real}, .event = {event}});
 }
 
-Got<std::uint32_t> Session::stream_flags(std::uint64_t stream) {
+template <class T>
+Got<T> Session::of_stream(std::uint64_t stream, T Stream::*member) {
   Lock lock(mutex_);
   if (const Status status = connected(lock); status != kOk) return refused(status);
   const auto real = resolved(lock, stream);
   if (!real) return refused(real.error());
-  return find(*real)->flags;
+  return find(*real)->*member;
+}
+
+Got<std::uint32_t> Session::stream_flags(std::uint64_t stream) {
+  return of_stream(stream, &Stream::flags);
 }
 
 Got<std::int32_t> Session::stream_priority(std::uint64_t stream) {
-  Lock lock(mutex_);
-  if (const Status status = connected(lock); status != kOk) return refused(status);
-  const auto real = resolved(lock, stream);
-  if (!real) return refused(real.error());
-  return find(*real)->priority;
+  return of_stream(stream, &Stream::priority);
 }
 
 Got<std::uint64_t> Session::create_event(std::uint32_t flags) {
