@@ -190,6 +190,24 @@ class GpuMeasureTest(CliTest):
             self.assertFalse(os.path.exists(pipe))
             os.remove(self.path("profile.csv"))
 
+    def test_after_a_kill_the_next_measurement_puts_back_what_was_made(self):
+        self.machine()
+        measuring, _ = self.started("2g")
+        self.write("plan.json", plan(("3g.40gb", 0)))
+        self.assertIn("a measurement", self.partita("apply", "plan.json", "--state-dir", "state",
+                                                    status=3).stderr)
+        measuring.kill()
+        measuring.wait(60)
+        left, = self.state()["instances"]
+        os.remove(self.path("profile.csv"))
+        measuring, environments = self.started("3g")
+        made, = self.state()["instances"]
+        self.assertEqual((left["profile"], made["profile"]), ("2g.20gb", "3g.40gb"))
+        self.assertEqual(environments[0]["CUDA_VISIBLE_DEVICES"], made["uuid"])
+        measuring.terminate()
+        self.assertEqual(measuring.wait(60), 1)
+        self.assertEqual(self.state()["instances"], [])
+
     def test_instances_of_others_stay_and_idle_ones_are_used(self):
         self.machine()
         self.write("plan.json", plan(("3g.40gb", 0), ("2g.20gb", 4)))
@@ -204,7 +222,7 @@ class GpuMeasureTest(CliTest):
         self.partita(*self.command("1g"))  # made beside them
         self.assertEqual(self.state(), before)
         no_room = self.partita(*self.command("4g"), status=3).stderr
-        self.assertIn("no room for an instance of 4 compute slices beside the 2", no_room)
+        self.assertIn("no room for 4g.40gb beside the 2", no_room)
         # Somebody works on one: the others may be used, none may be made.
         holder = subprocess.Popen(["sleep", "60"],
                                   env={**os.environ, "CUDA_VISIBLE_DEVICES": uuids["3g.40gb"]})

@@ -16,6 +16,7 @@ using drivers::sim::SharedMachine;
 class BorrowTest : public testing::Test {
  protected:
   void open(const std::string& model, bool mig, std::vector<Fault> faults = {}) {
+    places.reset();
     const std::string text = "gpus: [{model: " + model +
                              ", count: 1, mig: " + (mig ? "true" : "false") + "}]\nspeed: 0\n";
     auto made =
@@ -24,7 +25,8 @@ class BorrowTest : public testing::Test {
     machine = *std::move(made);
     sim = std::make_unique<drivers::sim::SimDriver>(*machine);
     driver = std::make_unique<FaultyDriver>(*sim, clock, std::move(faults), [] {});
-    places = std::make_unique<GpuPlaces>(*driver, clock, 0, 7);
+    loans.emplace(*exec::Loans::open({*driver, clock, files, processes}, "", 1));
+    places = std::make_unique<GpuPlaces>(*driver, *loans, 0, 7);
   }
   std::size_t instances() { return sim->read(0)->instances.size(); }
 
@@ -32,6 +34,9 @@ class BorrowTest : public testing::Test {
   std::unique_ptr<SharedMachine> machine;
   std::unique_ptr<drivers::sim::SimDriver> sim;
   std::unique_ptr<FaultyDriver> driver;
+  MemoryFiles files;
+  RealProcesses processes;
+  std::optional<exec::Loans> loans;
   std::unique_ptr<GpuPlaces> places;
 };
 
@@ -66,7 +71,7 @@ TEST_F(BorrowTest, WithoutMigASizeIsAShareOfTheThreads) {
   EXPECT_NEAR(place->percentage, 200.0 / 7, 1e-9);
   EXPECT_TRUE(places->give_back());
   EXPECT_FALSE(sim->read(0)->mig_enabled);
-  GpuPlaces unknown(*driver, clock, 0, 0);
+  GpuPlaces unknown(*driver, *loans, 0, 0);
   EXPECT_EQ(unknown.sizes().error().code, ErrorCode::not_supported);
 }
 
@@ -102,7 +107,7 @@ TEST_F(BorrowTest, ProcessesThatEndSlowlyAreWaitedForButNotForever) {
 
 TEST_F(BorrowTest, ABoardWithoutRoomSaysSo) {
   open("A100-80GB", true);
-  GpuPlaces other(*driver, clock, 0, 7);
+  GpuPlaces other(*driver, *loans, 0, 7);
   ASSERT_TRUE(other.borrow(7));
   // That one is idle, so it is used for its size; beside it nothing fits.
   const auto same = places->borrow(7);

@@ -16,6 +16,14 @@ std::string node_path(const device::NodeState& node) {
   return fmt::format("{}/node-{:016x}", state_home(), text_hash(gpus));
 }
 
+// Where the files are that belong to the node, whatever the state directory: the name they begin
+// with. Empty: a machine that nobody else can see.
+std::string beside_node(const OpenDriver& open, const device::NodeState& node) {
+  if (open.machine == nullptr) return node_path(node);
+  const std::string& file = open.machine->shared_file();
+  return file.empty() ? file : file + ".node";
+}
+
 }  // namespace
 
 void add_state_dir(CLI::App& command, std::string& directory) {
@@ -46,20 +54,23 @@ Result<std::string> found_state_directory(Context& context, const DeviceFlags& d
 
 Result<FileLock> lock_node(Context& context, const OpenDriver& open,
                            const device::NodeState& node) {
-  std::string path = node_path(node) + ".lock";
-  if (open.machine != nullptr) {
-    if (open.machine->shared_file().empty()) return FileLock();
-    path = open.machine->shared_file() + ".node.lock";
-  } else if (auto made = context.files.make_directories(state_home()); !made) {
-    return failed(made.error());
-  }
-  Result<FileLock> lock = context.files.lock(path);
+  const std::string base = beside_node(open, node);
+  if (base.empty()) return FileLock();
+  if (open.machine == nullptr)
+    if (auto made = context.files.make_directories(state_home()); !made)
+      return failed(made.error());
+  Result<FileLock> lock = context.files.lock(base + ".lock");
   if (lock || lock.error().code != ErrorCode::in_use) return lock;
   Error error = lock.error();
   error.message +=
-      ": an apply, a rollback, a drain or a batch run changes this node, or `partita agent` keeps "
-      "it, which is asked by `partita --server`";
+      ": an apply, a rollback, a drain, a measurement or a batch run changes this node, or "
+      "`partita agent` keeps it, which is asked by `partita --server`";
   return failed(std::move(error));
+}
+
+std::string loan_log(const OpenDriver& open, const device::NodeState& node) {
+  const std::string base = beside_node(open, node);
+  return base.empty() ? base : base + ".loans";
 }
 
 }  // namespace partita::cli

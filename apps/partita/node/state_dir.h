@@ -30,4 +30,8 @@ Result<std::string> found_state_directory(Context& context, const DeviceFlags& d
 // none.
 Result<FileLock> lock_node(Context& context, const OpenDriver& open, const device::NodeState& node);
 
+// The log of instances that are lent on this node (exec/loans), beside that lock; empty where the
+// node needs none.
+std::string loan_log(const OpenDriver& open, const device::NodeState& node);
+
 }  // namespace partita::cli

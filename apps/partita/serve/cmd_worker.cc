@@ -1,5 +1,6 @@
 // partita worker: one model behind the gateway, in this process.
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ constexpr double kMicrosecond = 1e3, kNanosPerSecond = 1e9;
 
 struct WorkerFlags {
   std::string model, forward, service, cpus, units, link, state_directory, name;
-  bool null = false, openai = false, no_gpu = false, spin = false;
+  bool null = false, openai = false, no_gpu = false, spin = false, with_parent = false;
   int batch = 8, threads = 0, text_bytes = static_cast<int>(serve::kTextBytes);
   std::vector<std::string> shapes, inputs, outputs;
   double batch_us = 0, item_us = 0;
@@ -152,6 +153,7 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
   std::string service = flags.service;
   if (service.empty()) service = std::filesystem::path(flags.model).stem().string();
   if (service.empty()) return bad_input("--service", "say whose requests this worker wants");
+  if (flags.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const Result<Descriptor> leave = leave_signals();
   if (!leave) return failed(leave.error());
   const Result<int> threads = pin(flags);
@@ -245,6 +247,8 @@ Command add_worker(CLI::App& app) {
       ->default_str("4096");
   command->add_flag("--no-gpu", flags->no_gpu, "Leave the GPU alone even where one could be used");
   command->add_option("--link", flags->link, "The gateway's socket")->type_name("PATH");
+  command->add_flag("--with-parent", flags->with_parent,
+                    "Ends at once when the process that started it ends");
   add_state_dir(*command, flags->state_directory);
   command->footer("partita worker --model resnet50.onnx --batch 16 --cpus 2-3 --threads 2");
   return {command, [flags](Context& context) { return run_worker_command(context, *flags); }};

@@ -10,6 +10,7 @@
 #include "base/processes.h"
 #include "drivers/mps/daemon.h"
 #include "hw/catalogue.h"
+#include "node/loan_desk.h"
 #include "profile/workload_profile.h"
 #include "serve/measure/gpu_places.h"
 #include "serve/measure/points.h"
@@ -63,10 +64,13 @@ class CpuGround final : public MeasureGround {
 
 class GpuGround final : public MeasureGround {
  public:
-  GpuGround(Context& context, OpenDriver opened, int gpu, int slices, std::string folder)
+  // Loans are of the driver in `opened`, whose lock is held.
+  GpuGround(Context& context, OpenDriver opened, std::unique_ptr<LoanDesk> desk, int gpu,
+            int slices, std::string folder)
       : context_(context),
         opened_(std::move(opened)),
-        places_(*opened_.driver, context.clock, gpu, slices),
+        desk_(std::move(desk)),
+        places_(*opened_.driver, desk_->loans(), gpu, slices),
         folder_(std::move(folder)) {
     // The workers are to find our daemons, or none.
     for (const char* name :
@@ -141,6 +145,7 @@ class GpuGround final : public MeasureGround {
 
   Context& context_;
   OpenDriver opened_;
+  std::unique_ptr<LoanDesk> desk_;
   serve::GpuPlaces places_;
   std::string folder_;
   RealProcesses processes_;  // the daemon's alone
@@ -164,8 +169,10 @@ Result<std::unique_ptr<MeasureGround>> gpu_ground(Context& context, const Device
   if (!state) return failed(state.error());
   const hw::GpuModel* model = opened->catalogue->find(state->model);
   const int slices = model == nullptr ? 0 : model->compute_slices;
-  return std::unique_ptr<MeasureGround>(
-      std::make_unique<GpuGround>(context, *std::move(opened), gpu, slices, folder));
+  auto desk = LoanDesk::open(context, *opened);
+  if (!desk) return failed(desk.error());
+  return std::unique_ptr<MeasureGround>(std::make_unique<GpuGround>(
+      context, *std::move(opened), *std::move(desk), gpu, slices, folder));
 }
 
 }  // namespace partita::cli

@@ -55,8 +55,8 @@ class Team {
     Result<serve::Bench> bench = serve::Bench::open(link);
     if (!bench) return failed(bench.error());
     bench_ = *std::move(bench);
-    ProcessSpec spec{.argv = {"/proc/self/exe", "worker", "--link", link, "--batch",
-                              std::to_string(most_batch), "--service", flags.name},
+    ProcessSpec spec{.argv = {"/proc/self/exe", "worker", "--with-parent", "--link", link,
+                              "--batch", std::to_string(most_batch), "--service", flags.name},
                      .log_file = log()};
     spec.argv.insert(spec.argv.end(), places->words.begin(), places->words.end());
     if (flags.null) spec.argv.emplace_back("--null");

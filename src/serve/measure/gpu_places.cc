@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/parse_number.h"
 #include "base/split.h"
@@ -16,11 +17,7 @@ using device::GpuState;
 using device::Instance;
 using device::ProfileInfo;
 
-constexpr std::int64_t kPatience = 10'000'000'000, kRetry = 50'000'000;
 constexpr double kWhole = 100;
-
-// No media engines or graphics beside the compute slices: "1g.10gb+me".
-bool plain(const std::string& profile) { return profile.find('+') == std::string::npos; }
 
 // Some process that uses the GPU, or nothing.
 std::optional<device::Holder> holder_of(const GpuState& state) {
@@ -33,7 +30,7 @@ std::optional<device::Holder> holder_of(const GpuState& state) {
 // The profiles of a size, the one with the least memory first.
 std::vector<ProfileInfo> profiles_of(std::vector<ProfileInfo> offered, int gpcs) {
   std::erase_if(offered, [&](const ProfileInfo& profile) {
-    return profile.gpcs != gpcs || !plain(profile.name);
+    return profile.gpcs != gpcs || !exec::is_plain(profile.name);
   });
   std::ranges::stable_sort(offered, {}, &ProfileInfo::size);
   return offered;
@@ -86,7 +83,7 @@ Result<std::vector<int>> GpuPlaces::sizes() {
     const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
     if (!offered) return failed(offered.error());
     for (const ProfileInfo& profile : *offered)
-      if (plain(profile.name)) sizes.insert(profile.gpcs);
+      if (exec::is_plain(profile.name)) sizes.insert(profile.gpcs);
   } else {
     for (int gpcs = 1; gpcs <= slices_; ++gpcs) sizes.insert(gpcs);
   }
@@ -116,7 +113,7 @@ Result<GpuPlace> GpuPlaces::borrow(int gpcs) {
   } else if (const auto idle = std::ranges::find_if(state->instances,
                                                     [&](const Instance& instance) {
                                                       return instance.gpcs == gpcs &&
-                                                             plain(instance.profile) &&
+                                                             exec::is_plain(instance.profile) &&
                                                              instance.whole() && !instance.busy();
                                                     });
              idle != state->instances.end()) {
@@ -128,64 +125,20 @@ Result<GpuPlace> GpuPlaces::borrow(int gpcs) {
                     "only on a GPU that nobody uses",
                     gpcs));
   } else {
-    Result<GpuPlace> made = make(*state, gpcs);
-    if (!made) {
-      static_cast<void>(give_back());  // of what was made half
-      return failed(made.error());
-    }
-    place = *std::move(made);
+    const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
+    if (!offered) return failed(offered.error());
+    const Result<exec::Loan> lent = loans_.make(gpu_, profiles_of(*offered, gpcs));
+    if (!lent) return failed(lent.error());
+    lent_ = place.device = lent->device;
+    place.profile = lent->profile;
   }
   place_ = place;
   return place;
 }
 
-Result<GpuPlace> GpuPlaces::make(const GpuState& state, int gpcs) {
-  const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
-  if (!offered) return failed(offered.error());
-  for (const ProfileInfo& profile : profiles_of(*offered, gpcs)) {
-    for (const int start : profile.starts) {
-      const Result<int> created =
-          driver_.create_instance(gpu_, {.nvml_enum = profile.nvml_enum, .start = start});
-      if (!created && created.error().code == ErrorCode::no_room) continue;
-      if (!created) return failed(created.error());
-      made_ = {.gi_id = *created};
-      const Result<device::ComputeInstance> compute = driver_.create_compute(gpu_, *created);
-      if (!compute) return failed(compute.error());
-      made_->ci_id = compute->ci_id;
-      return GpuPlace{.gpcs = gpcs, .device = compute->uuid, .profile = profile.name};
-    }
-  }
-  return failed(
-      {ErrorCode::no_room,
-       fmt::format("GPU {} has no room for an instance of {} compute slices beside the {} "
-                   "that are there",
-                   gpu_, gpcs, state.instances.size()),
-       "--gpu"});
-}
-
 Result<void> GpuPlaces::give_back() {
   place_.reset();
-  if (!made_) return {};
-  const std::int64_t give_up = clock_.now_ns() + kPatience;
-  const auto destroyed = [&]() -> Result<void> {
-    if (made_->ci_id >= 0) {
-      const auto gone = driver_.destroy_compute(gpu_, made_->gi_id, made_->ci_id);
-      if (!gone && gone.error().code != ErrorCode::not_found) return gone;
-      made_->ci_id = -1;
-    }
-    const auto gone = driver_.destroy_instance(gpu_, made_->gi_id);
-    return !gone && gone.error().code != ErrorCode::not_found ? gone : Result<void>{};
-  };
-  for (;;) {
-    Result<void> gone = destroyed();
-    const bool patient = !gone && gone.error().code == ErrorCode::in_use;
-    if (patient && clock_.now_ns() < give_up) {
-      clock_.sleep_ns(kRetry);
-      continue;
-    }
-    made_.reset();
-    return gone;
-  }
+  return lent_.empty() ? Result<void>{} : loans_.give_back(std::exchange(lent_, {}));
 }
 
 std::optional<Mib> GpuPlaces::memory_used() {

@@ -1,16 +1,16 @@
 // Where workers are measured on a GPU: an instance of a size that is there and idle, one that is
-// made for it where MIG is on and nobody uses the GPU, or a share of the threads of a whole GPU
-// without MIG. Settings (MIG mode, power, clocks) are only read. What was made is destroyed again
-// by give_back(), and by the destructor.
+// lent for it where MIG is on and nobody uses the GPU, or a share of the threads of a whole GPU
+// without MIG. Settings (MIG mode, power, clocks) are only read. What was lent is given back by
+// give_back(), and by the destructor.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/result.h"
 #include "device/node_driver.h"
+#include "exec/loans/loans.h"
 
 namespace partita::serve {
 
@@ -29,9 +29,10 @@ Result<std::vector<int>> parse_sizes(const std::string& flag, const std::string&
 
 class GpuPlaces {
  public:
-  // `slices`: compute slices of the whole GPU, for one without MIG. Driver and clock outlive it.
-  GpuPlaces(device::NodeDriver& driver, Clock& clock, int gpu, int slices)
-      : driver_(driver), clock_(clock), gpu_(gpu), slices_(slices) {}
+  // `slices`: compute slices of the whole GPU, for one without MIG. Driver and loans, which are of
+  // the same node, outlive it.
+  GpuPlaces(device::NodeDriver& driver, exec::Loans& loans, int gpu, int slices)
+      : driver_(driver), loans_(loans), gpu_(gpu), slices_(slices) {}
   ~GpuPlaces();
   GpuPlaces(const GpuPlaces&) = delete;
   GpuPlaces& operator=(const GpuPlaces&) = delete;
@@ -42,24 +43,19 @@ class GpuPlaces {
   // A place of this size; gives the one before back. in_use where processes are in the way, no_room
   // where instances of others are.
   Result<GpuPlace> borrow(int gpcs);
-  // Destroys what was made, waiting up to 10 s for processes that end. Nothing borrowed: nothing.
+  // Gives back what was lent, waiting up to 10 s for processes that end. Nothing borrowed: nothing.
   Result<void> give_back();
   // Memory that is used on the borrowed place now; nothing where the driver does not tell.
   std::optional<Mib> memory_used();
 
  private:
-  struct Made {
-    int gi_id = 0;
-    int ci_id = -1;  // -1: none yet
-  };
-  Result<GpuPlace> make(const device::GpuState& state, int gpcs);
   Result<device::GpuState> read();
 
   device::NodeDriver& driver_;
-  Clock& clock_;
+  exec::Loans& loans_;
   int gpu_ = 0, slices_ = 0;
   std::optional<GpuPlace> place_;
-  std::optional<Made> made_;
+  std::string lent_;  // the device that was made for us, if any
 };
 
 }  // namespace partita::serve
