@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from harness import PROGRAM, CliTest
@@ -122,6 +123,111 @@ class ProgramsTest(CliTest):
                         os.path.join(PROGRAMS, "streams"))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertGreater(os.path.getsize(self.path("r")), 1000)
+
+
+class InstancesOnDemandTest(CliTest):
+    """MIG instances of a simulated GPU for sessions on the simulated libcuda."""
+
+    SIMULATED_CUDA = os.path.join(os.path.dirname(PROGRAM), "src", "remote", "cuda",
+                                  "libremote_cuda_sim.so")
+    PROGRAM_TEXT = """
+import ctypes, os, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+def ok(status):
+    if status: sys.exit(f"status {status}")
+ok(cuda.cuInit(0))
+context, device = ctypes.c_void_p(), ctypes.c_int()
+ok(cuda.cuDeviceGet(ctypes.byref(device), 0))
+ok(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device))
+memory = ctypes.c_uint64()
+ok(cuda.cuMemAlloc_v2(ctypes.byref(memory), 64))
+ok(cuda.cuMemcpyHtoD_v2(memory, b"x" * 64, 64))
+back = ctypes.create_string_buffer(64)
+ok(cuda.cuMemcpyDtoH_v2(back, memory, 64))
+print(back.raw == b"x" * 64, flush=True)
+while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
+"""
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(self.SIMULATED_CUDA):
+            self.skipTest("this build made no simulated libcuda")
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\n"
+                   "state: node.state\nspeed: 0\n")
+        self.write("program.py", self.PROGRAM_TEXT)
+        self.address = "unix:" + self.path("s")
+
+    def serve(self):
+        server = subprocess.Popen(
+            [PROGRAM, "remote", "serve", "--listen", self.address, "--backend", "cuda",
+             "--library", self.SIMULATED_CUDA, "--gpu", "1", "--driver", "sim", "--machine",
+             self.path("machine.yaml"), "--state-dir", self.path("state"), "--no-sandbox"],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.assertIn("listening", server.stdout.readline())
+        return server
+
+    def start(self, profile, *words):
+        command = [PROGRAM, "remote", "run", "--server", self.address, "--profile", profile, "--",
+                   "python3", self.path("program.py"), *words]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                                   stderr=subprocess.STDOUT)
+        self.addCleanup(running.stdout.close)
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        return running
+
+    def profiles(self, wanted):
+        end = time.monotonic() + 30
+        while True:
+            status = subprocess.run([PROGRAM, "status", "--driver", "sim", "--machine",
+                                     self.path("machine.yaml"), "--format", "json"],
+                                    capture_output=True, text=True, check=True).stdout
+            found = [sorted(one["profile"] for one in gpu["instances"])
+                     for gpu in json.loads(status)["gpus"]]
+            if found == wanted or time.monotonic() > end:
+                return self.assertEqual(found, wanted)
+
+    def test_instances_come_with_sessions_and_go_with_them(self):
+        server = self.serve()
+        small, large = self.start("2g.20gb", self.path("go")), self.start("4g.40gb",
+                                                                          self.path("go"))
+        for running in (small, large):
+            self.assertEqual(running.stdout.readline(), "True\n")
+        self.profiles([[], ["2g.20gb", "4g.40gb"]])
+        refused = self.start("5g.50gb")
+        self.assertIn("no part of shape 5g.50gb", refused.stdout.read())
+        self.write("go", "")
+        waited = self.start("7g.80gb")  # once the two have gone
+        self.assertEqual(waited.stdout.readline(), "True\n")
+        for running in (small, large, waited):
+            self.assertEqual(running.wait(30), 0)
+        self.profiles([[], []])
+        server.terminate()
+        self.assertEqual(server.wait(30), 0)
+
+    def test_after_a_kill_the_next_server_takes_back_what_was_lent(self):
+        server = self.serve()
+        running = self.start("1g.10gb", self.path("never"))
+        self.assertEqual(running.stdout.readline(), "True\n")
+        server.kill()
+        server.wait()
+        running.kill()
+        self.profiles([[], ["1g.10gb"]])
+        self.serve()
+        self.profiles([[], []])
+
+    def test_what_cannot_be(self):
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: false}]\n"
+                   "state: off.state\nspeed: 0\n")
+        words = ("serve", "--listen", self.address, "--driver", "sim", "--machine",
+                 self.path("machine.yaml"), "--gpu", "0")
+        off = remote(*words, "--backend", "cuda", "--library", self.SIMULATED_CUDA)
+        self.assertEqual(off.returncode, 3, off.stderr)
+        self.assertIn("MIG is off on GPU 0", off.stderr)
+        self.assertEqual(remote(*words).returncode, 2)  # the back end is the cpu's
 
 
 class DoctorTest(CliTest):

@@ -1,6 +1,5 @@
 #include "node/loan_desk.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "node/state_dir.h"
@@ -19,8 +18,6 @@ Result<std::unique_ptr<LoanDesk>> LoanDesk::open(Context& context, const OpenDri
                         loan_log(driver, *node), ::getpid());
   if (!loans) return failed(loans.error());
   desk->loans_.emplace(*std::move(loans));
-  for (const std::string& left : desk->loans_->left())
-    complain(context, left + ", which an ended command had made");
   return desk;
 }
 

@@ -13,6 +13,7 @@
 #include "base/descriptor.h"
 #include "flags.h"
 #include "hw/topology.h"
+#include "remote/gpu_part_maker.h"
 #include "remote/net/system_net.h"
 #include "remote/remote_commands.h"
 #include "remote/server/broker.h"
@@ -26,12 +27,14 @@ using remote::server::Broker;
 using remote::server::BrokerOptions;
 using remote::server::Confinement;
 
-constexpr int kMaxSessions = 1024;
+constexpr int kMaxSessions = 1024, kMostGpus = 1023;
 constexpr double kMebibyte = 1 << 20, kSecondNs = 1e9, kCpuMemoryMib = 4096;
 
 struct RemoteServeFlags {
   std::string listen, token_file, state_directory, metrics, images, user, idle, wall;
   PartFlags parts;
+  std::vector<int> gpus;  // whose MIG instances are made on demand
+  DeviceFlags device;
   int warm = 1, queue = 64;
   double memory_mib = 0;  // 0: kCpuMemoryMib, or what the GPU has
   bool open_sandbox = false, with_parent = false;
@@ -72,9 +75,17 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   BrokerOptions options;
   if (flags.memory_mib == 0 && flags.parts.backend == "cpu") flags.memory_mib = kCpuMemoryMib;
   flags.parts.memory = static_cast<std::uint64_t>(flags.memory_mib * kMebibyte);
+  if (!flags.gpus.empty() && flags.parts.backend != "cuda")
+    return bad_input("--gpu", "instances are made for --backend cuda");
+  flags.parts.on_demand = !flags.gpus.empty();
   auto parts = parts_of(flags.parts);
   if (!parts) return failed(parts.error());
-  options.worker.parts = *std::move(parts);
+  options.parts = *std::move(parts);
+  if (!flags.gpus.empty()) {
+    options.open_maker = [&context, device = flags.device, gpus = flags.gpus] {
+      return gpu_part_maker(context, device, gpus);
+    };
+  }
   options.worker.open = opener_of(flags.parts);
   options.worker.limits.memory = flags.parts.memory == 0 ? ~std::uint64_t{0} : flags.parts.memory;
   options.backend = flags.parts.backend;
@@ -152,6 +163,13 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
       .add_option("--shape", flags.parts.shapes,
                   "A part for one session, as in CPU-4; give it as often as there are parts")
       ->type_name("SHAPE");
+  within(
+      command.add_option("--gpu", flags.gpus,
+                         "With --backend cuda: makes MIG instances of this GPU for sessions that "
+                         "ask for one, and destroys them afterwards; may be repeated"),
+      0, kMostGpus)
+      ->type_name("INDEX");
+  add_device_flags(command, flags.device);
   within(command.add_option("--sessions", flags.parts.sessions,
                             "Sessions at the same time, where no --shape is given"),
          1, kMaxSessions)

@@ -9,6 +9,7 @@
 #include "hw/cpu_units.h"
 #include "remote/cpu/cpu_backend.h"
 #include "remote/cuda/cuda_backend.h"
+#include "remote/server/messages.h"
 
 namespace partita::cli {
 namespace {
@@ -38,14 +39,15 @@ Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
   std::vector<Part> parts;
   for (const std::string& shape : flags.shapes) {
     const std::size_t equals = shape.find('=');
-    if (equals == 0 || equals + 1 >= shape.size() || (equals == shape.npos && shape != "gpu"))
+    if (equals == 0 || equals + 1 >= shape.size() || (equals == shape.npos && shape != "gpu") ||
+        shape.size() >= remote::server::StartMessage::kMaxText)
       return bad_input("--shape", fmt::format("'{}': with --backend cuda, gpu or PROFILE=UUID as "
                                               "in 2g.20gb=MIG-1b2c...",
                                               shape));
     parts.push_back(
         {equals == shape.npos ? "gpu" : shape.substr(equals + 1), shape.substr(0, equals), 0});
   }
-  if (parts.empty()) parts.push_back({"gpu", "gpu", 0});
+  if (parts.empty() && !flags.on_demand) parts.push_back({"gpu", "gpu", 0});
   return parts;
 }
 

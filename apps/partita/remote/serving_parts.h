@@ -16,6 +16,7 @@ struct PartFlags {
   int sessions = 8;
   std::uint64_t memory = std::uint64_t{4} << 30;
   std::string vendor_library = "libcuda.so.1";  // of back end cuda
+  bool on_demand = false;                       // parts are made, too: without shapes, these alone
 };
 
 // bad_input for shapes that this machine does not have.

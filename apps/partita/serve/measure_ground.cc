@@ -171,6 +171,8 @@ Result<std::unique_ptr<MeasureGround>> gpu_ground(Context& context, const Device
   const int slices = model == nullptr ? 0 : model->compute_slices;
   auto desk = LoanDesk::open(context, *opened);
   if (!desk) return failed(desk.error());
+  for (const std::string& left : (*desk)->loans().left())
+    complain(context, left + ", which an ended command had made");
   return std::unique_ptr<MeasureGround>(std::make_unique<GpuGround>(
       context, *std::move(opened), *std::move(desk), gpu, slices, folder));
 }

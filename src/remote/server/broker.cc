@@ -35,33 +35,56 @@ long parent_of(std::int64_t pid) {
 
 std::string bounded(std::string_view text) { return std::string(text.substr(0, kMaxName)); }
 
+void put_text(std::array<char, StartMessage::kMaxText>& into, const std::string& text) {
+  text.copy(into.data(), into.size() - 1);
+}
+
+void end_zygote(Zygote& zygote) {
+  zygote.socket.close_now();
+  if (zygote.pid <= 0) return;
+  ::kill(static_cast<pid_t>(zygote.pid), SIGKILL);  // and its workers with it
+  ::waitpid(static_cast<pid_t>(zygote.pid), nullptr, 0);
+}
+
 }  // namespace
 
-Broker::Broker(BrokerOptions options, Files& files)
+Broker::Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_ptr<PartMaker> maker)
     : options_(std::move(options)),
       files_(files),
-      brain_(options_.worker.parts, options_.limits),
-      identity_(RealProcesses().identity(::getpid())) {}
+      zygote_(std::move(zygote)),
+      part_maker_(std::move(maker)),
+      brain_(options_.parts, options_.limits,
+             part_maker_ ? part_maker_->shapes() : std::vector<std::string>{}),
+      identity_(RealProcesses().identity(::getpid())) {
+  if (part_maker_) maker_ = std::make_unique<MakerThread>(*part_maker_);
+}
 
 Result<std::unique_ptr<Broker>> Broker::open(const std::string& address, BrokerOptions options,
                                              Files& files) {
-  std::unique_ptr<Broker> broker(new Broker(std::move(options), files));
-  // Before anything of clients is in this process.
-  Result<Zygote> zygote = start_zygote(broker->options_.worker);
+  // Before anything of clients, or of the device, is in this process.
+  Result<Zygote> zygote = start_zygote(options.worker);
   if (!zygote) return failed(zygote.error());
-  broker->zygote_ = *std::move(zygote);
+  const auto give_up = [&](const Error& why) {
+    end_zygote(*zygote);
+    return failed(why);
+  };
+  std::unique_ptr<PartMaker> maker;
+  if (options.open_maker) {
+    auto opened = options.open_maker();
+    if (!opened) return give_up(opened.error());
+    maker = *std::move(opened);
+  }
   Result<std::unique_ptr<Listener>> listener = system_net().listen(address);
-  if (!listener) return failed(listener.error());
+  if (!listener) return give_up(listener.error());
+  std::unique_ptr<Broker> broker(
+      new Broker(std::move(options), files, *std::move(zygote), std::move(maker)));
   broker->listener_ = *std::move(listener);
   return broker;
 }
 
 Broker::~Broker() {
   workers_.clear();
-  zygote_.socket.close_now();
-  if (zygote_.pid <= 0) return;
-  ::kill(static_cast<pid_t>(zygote_.pid), SIGKILL);  // and its workers with it
-  ::waitpid(static_cast<pid_t>(zygote_.pid), nullptr, 0);
+  end_zygote(zygote_);
 }
 
 Result<void> Broker::run(int stop) {
@@ -76,11 +99,12 @@ Result<void> Broker::run(int stop) {
       listener_.reset();
       tell(broker::ShutDown{});
     }
-    if (down && workers_.empty()) break;
+    if (down && workers_.empty() && brain_.borrowed() == 0) break;
     wait(down ? -1 : stop);
     if (listener_) accept();
     listen_to_clients();
     listen_to_workers();
+    listen_to_maker();
     stop_late_ones();
     publish();
     if (::waitpid(static_cast<pid_t>(zygote_.pid), nullptr, WNOHANG) == zygote_.pid) {
@@ -99,6 +123,7 @@ void Broker::wait(int stop) {
   for (const auto& [id, client] : clients_)
     ready.push_back({client.from.channel->descriptor(), POLLIN, 0});
   for (const auto& [id, worker] : workers_) ready.push_back({worker.control.get(), POLLIN, 0});
+  if (maker_) ready.push_back({maker_->descriptor(), POLLIN, 0});
   ::poll(ready.data(), ready.size(), kTickMs);
 }
 
@@ -241,7 +266,11 @@ void Broker::act(const broker::Start& start) {
   if (!pair) return;  // its control is closed: it counts as ended
   worker.control = std::move(pair->first);
   const std::array<int, 1> beside{pair->second.get()};
-  send_message(zygote_.socket.get(), StartMessage{start.worker, start.part}, beside);
+  const Part& part = brain_.parts()[start.part];
+  StartMessage message{.worker = start.worker, .units = part.units};
+  put_text(message.name, part.name);
+  put_text(message.shape, part.shape);
+  send_message(zygote_.socket.get(), message, beside);
 }
 
 void Broker::act(const broker::Give& give) {
@@ -249,7 +278,7 @@ void Broker::act(const broker::Give& give) {
   Worker& worker = workers_.at(give.worker);
   if (found == clients_.end()) return;
   Client& client = found->second;
-  const Part& part = options_.worker.parts[worker.part];
+  const Part& part = brain_.parts()[worker.part];
   GiveMessage message;
   message.session = next_session_++;
   message.request = client.request;
@@ -295,6 +324,19 @@ void Broker::act(const broker::Stop& stop) {
   ::shutdown(found->second.control.get(), SHUT_WR);  // which ends it
 }
 
+// ---- parts on demand ----
+
+void Broker::act(const broker::Make& make) { maker_->make(make.part, make.shape); }
+
+void Broker::act(const broker::Unmake& unmake) {
+  maker_->unmake(unmake.part, brain_.parts()[unmake.part].name);
+}
+
+void Broker::listen_to_maker() {
+  if (!maker_) return;
+  for (const broker::Event& event : maker_->done()) tell(event);
+}
+
 // ---- what others may know ----
 
 ServerState Broker::state() const {
@@ -303,7 +345,7 @@ ServerState Broker::state() const {
   state.identity = identity_;
   state.address = listener_ ? listener_->address() : "going down";
   state.backend = options_.backend;
-  state.parts = static_cast<int>(brain_.parts().size());
+  state.parts = static_cast<int>(brain_.present());
   state.ready = static_cast<int>(brain_.ready());
   state.waiting = static_cast<int>(brain_.waiting());
   for (const auto& [id, worker] : workers_)

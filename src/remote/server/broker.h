@@ -1,8 +1,10 @@
 // Broker: the server's own process: accepts connections, reads their hellos, lets BrokerBrain
 // decide, and hands connections to workers. It understands nothing else that clients send.
-// Writes a state file (`partita remote sessions`) and metrics. Single-threaded.
+// Writes a state file (`partita remote sessions`) and metrics. Single-threaded, but for the thread
+// that makes parts on demand.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -11,6 +13,7 @@
 #include "base/files.h"
 #include "remote/net/frames.h"
 #include "remote/server/messages.h"
+#include "remote/server/part_maker.h"
 #include "remote/server/server_state.h"
 #include "remote/server/worker.h"
 
@@ -18,6 +21,9 @@ namespace partita::remote::server {
 
 struct BrokerOptions {
   WorkerOptions worker = {};
+  std::vector<Part> parts = {};  // names and shapes shorter than StartMessage's
+  // Opens what makes parts on demand, once the zygote is a process of its own; empty: nothing is.
+  std::function<Result<std::unique_ptr<PartMaker>>()> open_maker = {};
   BrokerLimits limits = {};
   std::string token = {};
   std::string backend = {};       // for the state file
@@ -59,7 +65,7 @@ class Broker {
     bool stopping = false;
     SessionEntry entry = {};
   };
-  Broker(BrokerOptions options, Files& files);
+  Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_ptr<PartMaker> maker);
   void wait(int stop);
   void accept();
   void listen_to_clients();
@@ -73,6 +79,9 @@ class Broker {
   void act(const broker::Place& place);
   void act(const broker::Deny& deny);
   void act(const broker::Stop& stop);
+  void act(const broker::Make& make);
+  void act(const broker::Unmake& unmake);
+  void listen_to_maker();
   void refuse(Client& client, Status status, const std::string& reason);
   void stop_late_ones();
   void publish();
@@ -80,9 +89,11 @@ class Broker {
 
   const BrokerOptions options_;
   Files& files_;
+  Zygote zygote_;
+  std::unique_ptr<PartMaker> part_maker_;  // none: nothing is made on demand
   BrokerBrain brain_;
-  Zygote zygote_{Descriptor(-1), 0};
   std::unique_ptr<Listener> listener_;
+  std::unique_ptr<MakerThread> maker_;
   std::map<ClientId, Client> clients_;
   std::map<WorkerId, Worker> workers_;
   ClientId next_client_ = 1;

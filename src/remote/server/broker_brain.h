@@ -1,7 +1,9 @@
 // BrokerBrain: who gets which part of the machine, as a pure state machine: events in, actions out.
 // Clients wait in the order of their arrival; the first whose shape fits a free part gets the
 // smallest such part, preferring one whose worker is ready. A part belongs to one worker process at
-// a time; it is free again when that process has ended. Limits: BrokerLimits.
+// a time; it is free again when that process has ended. Parts of some shapes can be made on demand:
+// in the order in which they are asked for, and taken apart again as soon as nobody who waits wants
+// one. Limits: BrokerLimits.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ struct Part {
 
 struct BrokerLimits {
   std::size_t queue = 64;  // clients that wait
-  std::size_t warm = 1;    // free parts whose workers are kept ready
+  std::size_t warm = 1;    // free parts whose workers are kept ready; of those not made on demand
+  std::size_t made = 64;   // parts made on demand at the same time
   // A worker that ends before it was ready counts as a failure; after so many without a success
   // nothing is started on its part.
   int failures = 3;
@@ -48,8 +51,22 @@ struct WorkerReady {
 struct WorkerEnded {
   WorkerId worker = 0;
 };
+// Answers to Make and Unmake, in any order.
+struct Made {
+  std::size_t part = 0;
+  std::string name = {};
+};
+struct NotMade {
+  std::size_t part = 0;
+  bool no_room = false;  // for now
+  std::string reason = {};
+};
+struct Unmade {
+  std::size_t part = 0;
+};
 struct ShutDown {};
-using Event = std::variant<Arrived, Left, WorkerReady, WorkerEnded, ShutDown>;
+using Event =
+    std::variant<Arrived, Left, WorkerReady, WorkerEnded, Made, NotMade, Unmade, ShutDown>;
 
 struct Start {
   WorkerId worker = 0;
@@ -76,27 +93,41 @@ struct Stop {  // the worker, with its session if it has one
   WorkerId worker = 0;
   bool operator==(const Stop&) const = default;
 };
-using Action = std::variant<Start, Give, Place, Deny, Stop>;
+struct Make {
+  std::size_t part = 0;
+  std::string shape = {};
+  bool operator==(const Make&) const = default;
+};
+struct Unmake {
+  std::size_t part = 0;
+  bool operator==(const Unmake&) const = default;
+};
+using Action = std::variant<Start, Give, Place, Deny, Stop, Make, Unmake>;
 
 }  // namespace broker
 
 class BrokerBrain {
  public:
-  BrokerBrain(std::vector<Part> parts, BrokerLimits limits);
+  // `makeable`: the shapes of parts that can be made; who asks for no shape gets the first.
+  BrokerBrain(std::vector<Part> parts, BrokerLimits limits, std::vector<std::string> makeable = {});
 
   // Starts the first warm workers.
   std::vector<broker::Action> begin() { return act(); }
   std::vector<broker::Action> step(const broker::Event& event);
 
+  // By number; those that can be made and are not have no name.
   const std::vector<Part>& parts() const { return parts_; }
+  std::size_t present() const;   // parts that are there
+  std::size_t borrowed() const;  // of them made on demand, or in the making or unmaking
   std::size_t waiting() const { return queue_.size(); }
   std::size_t serving() const;
   std::size_t ready() const;
 
  private:
-  enum class State { none, starting, ready, serving, ending };
+  enum class State { absent, making, unmaking, none, starting, ready, serving, ending };
   struct Seat {  // what a part is doing
     State state = State::none;
+    bool on_demand = false;
     WorkerId worker = 0;
     ClientId promised = 0;  // a client that waits for this worker to start
     int failures = 0;
@@ -107,18 +138,34 @@ class BrokerBrain {
     std::uint32_t place = 0;  // as it was told
     bool promised = false;
   };
+  void take(const broker::Arrived& arrived, std::vector<broker::Action>& actions);
+  void take(const broker::Left& left, std::vector<broker::Action>& actions);
+  void take(const broker::WorkerReady& ready, std::vector<broker::Action>& actions);
+  void take(const broker::WorkerEnded& ended, std::vector<broker::Action>& actions);
+  void take(const broker::Made& made, std::vector<broker::Action>& actions);
+  void take(const broker::NotMade& not_made, std::vector<broker::Action>& actions);
+  void take(const broker::Unmade& unmade, std::vector<broker::Action>& actions);
+  void take(const broker::ShutDown& down, std::vector<broker::Action>& actions);
   std::vector<broker::Action> act();
+  const std::string* makeable(const std::string& shape) const;
+  void deny_all(const std::string& shape, const std::string& reason, bool worker_failed,
+                std::vector<broker::Action>& actions);
+  std::size_t make(const std::string& shape, std::vector<broker::Action>& actions);
+  void put_back(std::vector<broker::Action>& actions);
+  std::size_t part_for(const Waiting& waiting, bool& hope) const;
   void match(std::vector<broker::Action>& actions);
   void tell_places(std::vector<broker::Action>& actions);
   void keep_warm(std::vector<broker::Action>& actions);
   void start(std::size_t part, std::vector<broker::Action>& actions);
   Seat* seat_of(WorkerId worker);
 
-  const std::vector<Part> parts_;
+  std::vector<Part> parts_;
   const BrokerLimits limits_;
+  const std::vector<std::string> makeable_;
   std::vector<Seat> seats_;
   std::vector<Waiting> queue_;
   WorkerId next_worker_ = 1;
+  bool full_ = false;  // there was no room to make a part, and none has been given back since
   bool down_ = false;
 };
 

@@ -14,10 +14,15 @@ using broker::Arrived;
 using broker::Deny;
 using broker::Give;
 using broker::Left;
+using broker::Made;
+using broker::Make;
+using broker::NotMade;
 using broker::Place;
 using broker::ShutDown;
 using broker::Start;
 using broker::Stop;
+using broker::Unmade;
+using broker::Unmake;
 using broker::WorkerEnded;
 using broker::WorkerReady;
 using ::testing::IsEmpty;
@@ -68,21 +73,83 @@ TEST(BrokerBrain, GivesUpPartsWhoseWorkersDoNotStart) {
             (Actions{Deny{1, "workers on such parts do not start", true}}));
 }
 
-// A history: clients come and leave, workers start, end and fail. What the brain does is checked
-// against what it may.
+TEST(BrokerBrain, MakesPartsForWhoAsksAndTakesThemApartAfterwards) {
+  BrokerBrain brain({}, {.warm = 3}, {"1g", "2g"});
+  EXPECT_THAT(brain.begin(), IsEmpty());  // none is made to be kept warm
+  EXPECT_EQ(brain.step(Arrived{1, "3g"}),
+            (Actions{Deny{1, "this server has no part of shape 3g"}}));
+  EXPECT_EQ(brain.step(Arrived{2, "2g"}), (Actions{Make{0, "2g"}}));
+  EXPECT_EQ(brain.step(Arrived{3, ""}), (Actions{Make{1, "1g"}}));  // the first shape
+  EXPECT_EQ(brain.borrowed(), 2u);
+  EXPECT_EQ(brain.present(), 0u);
+  EXPECT_EQ(brain.step(Made{0, "MIG-a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.parts()[0].name, "MIG-a");
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{2, 1}}));
+  // The next who wants the same gets one of its own, not that one later.
+  EXPECT_EQ(brain.step(Arrived{4, "2g"}), (Actions{Make{2, "2g"}}));
+  // Who leaves meanwhile leaves nothing behind.
+  EXPECT_THAT(brain.step(Left{3}), IsEmpty());
+  EXPECT_EQ(brain.step(Made{1, "MIG-b"}), (Actions{Unmake{1}}));
+  EXPECT_THAT(brain.step(Unmade{1}), IsEmpty());
+  EXPECT_EQ(brain.step(Made{2, "MIG-c"}), (Actions{Start{2, 2}}));
+  EXPECT_THAT(brain.step(Left{4}), IsEmpty());
+  EXPECT_EQ(brain.step(WorkerReady{2}), (Actions{Stop{2}}));
+  EXPECT_EQ(brain.step(WorkerEnded{2}), (Actions{Unmake{2}}));
+  // Who waits gets the part of a session that has ended as it is.
+  EXPECT_THAT(brain.step(Unmade{2}), IsEmpty());
+  EXPECT_EQ(brain.step(Arrived{5, "2g"}), (Actions{Make{1, "2g"}}));
+  EXPECT_EQ(brain.step(NotMade{1, true, "no room"}), (Actions{Place{5, 1}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{3, 0}}));
+  EXPECT_EQ(brain.step(ShutDown{}), (Actions{Deny{5, "the server is going down"}, Stop{3}}));
+  EXPECT_EQ(brain.step(WorkerEnded{3}), (Actions{Unmake{0}}));
+  EXPECT_EQ(brain.borrowed(), 1u);
+  EXPECT_THAT(brain.step(Unmade{0}), IsEmpty());
+  EXPECT_EQ(brain.borrowed(), 0u);
+}
+
+TEST(BrokerBrain, RoomGoesToWhoAskedForItFirst) {
+  BrokerBrain brain({}, {}, {"1g", "4g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(Made{0, "a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerReady{1}), (Actions{Give{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, "4g"}), (Actions{Make{1, "4g"}}));
+  EXPECT_EQ(brain.step(NotMade{1, true, "no room"}), (Actions{Place{2, 1}}));
+  EXPECT_EQ(brain.step(Arrived{3, "1g"}), (Actions{Place{3, 2}}));  // there might be room for it
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));    // the one that is there is free
+  EXPECT_EQ(brain.step(WorkerReady{2}), (Actions{Give{3, 2}}));
+  EXPECT_EQ(brain.step(WorkerEnded{2}), (Actions{Unmake{0}}));
+  EXPECT_EQ(brain.step(Unmade{0}), (Actions{Make{0, "4g"}}));
+  // With nothing of the server's in the way it would wait for ever.
+  EXPECT_EQ(brain.step(NotMade{0, true, "others are there"}),
+            (Actions{Deny{2, "others are there"}}));
+  EXPECT_EQ(brain.step(Arrived{4, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(NotMade{0, false, "denied"}), (Actions{Deny{4, "denied"}}));
+}
+
+TEST(BrokerBrain, DoesNotMakePartsAgainAndAgainWhereWorkersDoNotStart) {
+  BrokerBrain brain({}, {.failures = 2}, {"1g"});
+  EXPECT_EQ(brain.step(Arrived{1, "1g"}), (Actions{Make{0, "1g"}}));
+  EXPECT_EQ(brain.step(Made{0, "a"}), (Actions{Start{1, 0}}));
+  EXPECT_EQ(brain.step(WorkerEnded{1}), (Actions{Start{2, 0}}));
+  EXPECT_EQ(brain.step(WorkerEnded{2}),
+            (Actions{Deny{1, "workers on such parts do not start", true}, Unmake{0}}));
+}
+
+// A history: clients come and leave, workers start, end and fail, parts are made or not. What the
+// brain does is checked against what it may.
 class History {
  public:
   explicit History(std::uint64_t seed)
       : rng_(seed),
         brain_({{"a", "CPU-1", 1}, {"b", "CPU-2", 2}, {"c", "CPU-4", 4}, {"d", "gpu"}},
-               {.queue = 8, .warm = rng_.below(3), .failures = 1 << 30}) {
+               {.queue = 8, .warm = rng_.below(3), .made = 3, .failures = 1 << 30}, {"1g", "2g"}) {
     take(brain_.begin());
   }
   void any() {
-    const char* const shapes[] = {"", "CPU-1", "CPU-2", "CPU-3", "gpu"};
-    const std::uint64_t what = rng_.below(5);
+    const char* const shapes[] = {"", "CPU-1", "CPU-2", "CPU-3", "gpu", "1g", "2g"};
+    const std::uint64_t what = rng_.below(6);
     if (what == 0) {
-      open_[next_] = shapes[rng_.below(5)];
+      open_[next_] = shapes[rng_.below(7)];
       const ClientId client = next_++;
       take(brain_.step(Arrived{client, open_[client]}));
     } else if (what == 1 && !starting_.empty()) {
@@ -95,18 +162,37 @@ class History {
       const ClientId client = open_.begin()->first;
       open_.erase(client);
       take(brain_.step(Left{client}));
+    } else if (what == 5 && !asked_.empty()) {
+      answer_maker();
     }
   }
-  // Until everybody has had an answer.
+  // Until everybody has had an answer; with nobody there, nothing is borrowed.
   bool settle() {
-    for (int round = 0; round < 100 && !open_.empty(); ++round) {
+    for (int round = 0; round < 200; ++round) {
       while (!starting_.empty()) become_ready();
+      while (!asked_.empty()) answer_maker();
+      while (!stopping_.empty()) end(stopping_);
       if (!serving_.empty()) end(serving_);
     }
-    return open_.empty();
+    return open_.empty() && brain_.borrowed() == 0 && made_.empty();
   }
 
  private:
+  // There is room for two parts.
+  void answer_maker() {
+    const auto which = asked_.begin();
+    const auto [part, shape] = *which;
+    asked_.erase(which);
+    if (shape.empty()) {
+      made_.erase(part);
+      take(brain_.step(Unmade{part}));
+    } else if (made_.size() < 2 && rng_.below(8) != 0) {
+      made_.insert(part);
+      take(brain_.step(Made{part, "made"}));
+    } else {
+      take(brain_.step(NotMade{part, made_.size() == 2, "not made"}));
+    }
+  }
   void become_ready() {
     const WorkerId worker = *starting_.begin();
     starting_.erase(worker);
@@ -124,6 +210,7 @@ class History {
     for (const Action& action : actions) {
       if (const auto* start = std::get_if<Start>(&action)) {
         for (const auto& [worker, part] : workers_) ASSERT_NE(part, start->part);
+        ASSERT_TRUE(start->part < 4 || made_.contains(start->part));
         workers_[start->worker] = start->part;
         starting_.insert(start->worker);
       } else if (const auto* give = std::get_if<Give>(&action)) {
@@ -136,6 +223,16 @@ class History {
         open_.erase(give->client);
       } else if (const auto* deny = std::get_if<Deny>(&action)) {
         ASSERT_EQ(open_.erase(deny->client), 1u);
+      } else if (const auto* stop = std::get_if<Stop>(&action)) {
+        ASSERT_EQ(ready_.erase(stop->worker), 1u);
+        stopping_.insert(stop->worker);
+      } else if (const auto* make = std::get_if<Make>(&action)) {
+        ASSERT_TRUE(!made_.contains(make->part) && !asked_.contains(make->part));
+        asked_[make->part] = make->shape;
+      } else if (const auto* unmake = std::get_if<Unmake>(&action)) {
+        ASSERT_TRUE(made_.contains(unmake->part) && !asked_.contains(unmake->part));
+        for (const auto& [worker, part] : workers_) ASSERT_NE(part, unmake->part);
+        asked_[unmake->part] = "";
       }
     }
   }
@@ -143,7 +240,9 @@ class History {
   Rng rng_;
   BrokerBrain brain_;
   std::map<WorkerId, std::size_t> workers_;  // living, with their part
-  std::set<WorkerId> starting_, ready_, serving_;
+  std::set<WorkerId> starting_, ready_, serving_, stopping_;
+  std::map<std::size_t, std::string> asked_;  // of the maker; empty: to unmake
+  std::set<std::size_t> made_;
   std::map<ClientId, std::string> open_;  // without answer
   std::map<std::string, ClientId> last_;  // served, per shape
   ClientId next_ = 1;

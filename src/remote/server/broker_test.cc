@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -55,7 +57,7 @@ class BrokerTest : public ::testing::Test {
       if (part.shape == "broken") return environment_error("", "the device is on fire");
       return std::make_unique<FakeBackend>();
     };
-    options.worker.parts = {{"a", "CPU-1", 1}, {"b", "CPU-2", 2}};
+    options.parts = {{"a", "CPU-1", 1}, {"b", "CPU-2", 2}};
     options.state_file = folder / "server-1.json";
     options.metrics_file = folder / "metrics";
     options.hello_patience = milliseconds(300);
@@ -152,9 +154,69 @@ TEST_F(BrokerTest, ClientsWaitWithTheirPlace) {
   EXPECT_EQ(fourth.client->answer_of<Hello>(1).outcome.status, 0);
 }
 
+// Makes parts of shape "2g"; there is room for one, and each takes a while.
+class SlowMaker final : public PartMaker {
+ public:
+  explicit SlowMaker(std::atomic<int>& there) : there_(there) {}
+  ~SlowMaker() override { EXPECT_EQ(there_, 0); }
+  std::vector<std::string> shapes() override { return {"2g"}; }
+  Result<std::string> make(const std::string&) override {
+    std::this_thread::sleep_for(milliseconds(200));
+    if (there_ == 1) return failed({ErrorCode::no_room, "the GPU is full", ""});
+    ++there_;
+    return "MIG-" + std::to_string(++made_);
+  }
+  Result<void> unmake(const std::string& name) override {
+    EXPECT_EQ(name, "MIG-" + std::to_string(made_));
+    --there_;
+    return {};
+  }
+
+ private:
+  std::atomic<int>& there_;
+  int made_ = 0;
+};
+
+TEST_F(BrokerTest, PartsAreMadeForSessionsAndNobodyElseWaits) {
+  std::atomic<int> there = 0;
+  options.open_maker = [&]() -> Result<std::unique_ptr<PartMaker>> {
+    return std::make_unique<SlowMaker>(there);
+  };
+  start();
+  Guest first(address), other(address);
+  first.client->ask_later(Hello{.table = protocol_hash(), .shape = "2g"});
+  const auto begun = SteadyClock::now();
+  EXPECT_EQ(other.hello().outcome.status, 0);  // on what is there, while that is made
+  RecordProperty("beside_ms", std::to_string(ms_since(begun)));
+  while (first.client->answers.empty()) ASSERT_TRUE(first.client->read());
+  EXPECT_EQ(first.client->answer_of<Hello>(1).outcome.status, 0);
+  ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 2 && s.parts == 3; }));
+  EXPECT_EQ(there, 1);
+  // The second waits until the first has gone.
+  Guest second(address);
+  second.client->ask_later(Hello{.table = protocol_hash(), .shape = "2g"});
+  ASSERT_TRUE(second.client->read());
+  ASSERT_FALSE(second.client->notices.empty());
+  EXPECT_EQ(decode<Waiting>(second.client->notices[0].body)->place, 1u);
+  first.channel->shut();
+  while (second.client->answers.empty()) ASSERT_TRUE(second.client->read());
+  EXPECT_EQ(second.client->answer_of<Hello>(1).outcome.status, 0);
+  ASSERT_TRUE(soon([](const ServerState& s) {
+    return std::ranges::any_of(s.sessions, [](const SessionEntry& e) { return e.part == "MIG-1"; });
+  }));
+  second.channel->shut();
+  ASSERT_TRUE(soon([&](const ServerState& s) { return s.parts == 2 && there == 0; }));
+  // A server that goes down gives back what is lent then.
+  Guest last(address);
+  EXPECT_EQ(last.hello("2g").outcome.status, 0);
+  EXPECT_EQ(there, 1);
+  finish();
+  EXPECT_EQ(there, 0);
+}
+
 TEST_F(BrokerTest, ShapesTokensAndGarbage) {
   options.token = "open sesame";
-  options.worker.parts.push_back({"c", "broken", 0});
+  options.parts.push_back({"c", "broken", 0});
   options.limits.warm = 0;
   start("socket:");
   Guest wrong(address), unknown(address), narrow(address), silent(address), garbage(address);

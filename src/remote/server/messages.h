@@ -20,8 +20,10 @@ Result<std::pair<Descriptor, Descriptor>> message_pair();
 
 // Broker to zygote, with the worker's control socket beside it.
 struct StartMessage {
+  static constexpr std::size_t kMaxText = 128;  // with its end
   std::uint64_t worker = 0;
-  std::uint64_t part = 0;
+  std::int32_t units = 0;
+  std::array<char, kMaxText> name = {}, shape = {};
 };
 // Broker to worker, with the channel's descriptors beside it.
 struct GiveMessage {

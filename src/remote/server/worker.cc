@@ -138,9 +138,8 @@ int stop_descriptor() {
 
 }  // namespace
 
-int run_worker(Descriptor control, std::size_t part, const WorkerOptions& options) {
+int run_worker(Descriptor control, const Part& mine, const WorkerOptions& options) {
   const Descriptor stop(stop_descriptor());
-  const Part& mine = options.parts.at(part);
   const auto unable = [&](const Error& why) {
     tell(control.get(), WorkerMessage::Kind::unable, {}, to_string(why));
     return 1;
@@ -173,13 +172,15 @@ namespace {
     Received<StartMessage> start;
     const Arrival arrival = receive_message(socket.get(), start, true);
     if (arrival == Arrival::gone) ::_exit(0);  // the workers follow
-    if (start.descriptors.size() != 1 || start.message.part >= options.parts.size()) continue;
+    if (start.descriptors.size() != 1) continue;
     const pid_t child = ::fork();
     if (child != 0) continue;  // where it cannot be forked its socket closes, which says so
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::signal(SIGCHLD, SIG_DFL);
     socket.close_now();
-    ::_exit(run_worker(std::move(start.descriptors[0]), start.message.part, options));
+    const StartMessage& message = start.message;
+    ::_exit(run_worker(std::move(start.descriptors[0]),
+                       {message.name.data(), message.shape.data(), message.units}, options));
   }
 }
 

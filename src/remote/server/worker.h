@@ -17,7 +17,6 @@
 namespace partita::remote::server {
 
 struct WorkerOptions {
-  std::vector<Part> parts = {};
   // Opens a part: all of it (or `units` of its units), with the checks of HelloFlags.
   std::function<Result<std::unique_ptr<DeviceBackend>>(const Part& part, int units,
                                                        std::uint32_t flags)>
@@ -33,8 +32,8 @@ struct WorkerOptions {
 void serve_session(Channel& channel, Session& session, const WorkerOptions& options,
                    std::array<int, 2> stops, const std::function<void(const SessionCounts&)>& tell);
 
-// The life of a worker on its control socket; the exit status.
-int run_worker(Descriptor control, std::size_t part, const WorkerOptions& options);
+// The life of a worker of a part on its control socket; the exit status.
+int run_worker(Descriptor control, const Part& part, const WorkerOptions& options);
 
 // Forks the zygote; the server's end of its socket. Call it while the process has one thread.
 struct Zygote {

@@ -360,6 +360,8 @@ Outputs ServiceBrain::step(Nanos now) {
   if (now >= asked_) {
     counters_.lateness += now - asked_;
     ++counters_.wakes;
+    for (std::size_t at = 0; at < kLatenessBounds.size(); ++at)
+      if (now - asked_ <= kLatenessBounds[at]) ++counters_.wakes_within[at];
   }
   expire(now);
   if (dispatcher_) {

@@ -11,6 +11,7 @@
 // nothing waits for ever.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -98,6 +99,10 @@ struct Outputs {
   Nanos wake_at = plan::kForever;
 };
 
+// How late wake-ups are counted by: up to each of these, ascending.
+inline constexpr std::array<Nanos, 8> kLatenessBounds = {
+    50'000, 100'000, 200'000, 500'000, 1'000'000, 2'000'000, 10'000'000, plan::kForever};
+
 // How a service does, for metrics and /stats. Items unless it says requests.
 struct ServiceCounters {
   long offered = 0, refused_full = 0, refused_miss = 0, refused_worker = 0;  // requests
@@ -107,6 +112,7 @@ struct ServiceCounters {
   Nanos queued = 0;    // sum over items until their batch began
   Nanos lateness = 0;  // sum over wake-ups: how late step() came
   long wakes = 0;
+  std::array<long, kLatenessBounds.size()> wakes_within = {};  // cumulative
 };
 
 class ServiceBrain {

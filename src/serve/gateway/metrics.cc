@@ -133,11 +133,18 @@ void pools(Text& text) {
             [](const Snapshot& s) { return static_cast<double>(s.slots); });
   text.each("partita_slots_free", "gauge", "Of them, free",
             [](const Snapshot& s) { return static_cast<double>(s.free_slots); });
-  text.each("partita_pace_lateness_seconds_sum", "counter",
-            "How late paced dispatches were, summed",
-            [](const Snapshot& s) { return seconds(s.counters.lateness); });
-  text.each("partita_pace_lateness_seconds_count", "counter", "Paced dispatches",
-            [](const Snapshot& s) { return s.counters.wakes; });
+  const std::string late = "partita_pace_lateness_seconds";
+  text.family(late.c_str(), "histogram", "How late paced dispatches were");
+  for (std::size_t at = 0; at < kLatenessBounds.size(); ++at) {
+    const Nanos bound = kLatenessBounds[at];
+    text.series(
+        (late + "_bucket").c_str(),
+        bound == plan::kForever ? ",le=\"+Inf\"" : fmt::format(",le=\"{}\"", seconds(bound)),
+        [at](const Snapshot& s) { return s.counters.wakes_within[at]; });
+  }
+  text.series((late + "_sum").c_str(), "",
+              [](const Snapshot& s) { return seconds(s.counters.lateness); });
+  text.series((late + "_count").c_str(), "", [](const Snapshot& s) { return s.counters.wakes; });
   text.each_segment("partita_segment_workers_ready", "gauge", "Workers of a device that are ready",
                     [](const SegmentTotals& s) { return s.ready_workers; });
   text.each_segment("partita_segment_batches_total", "counter", "Batches on a device",

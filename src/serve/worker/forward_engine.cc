@@ -14,6 +14,8 @@ namespace partita::serve {
 namespace {
 
 constexpr std::uint64_t kMaxMetadata = 1u << 20, kMaxAnswerHead = 1u << 20;
+// Texts may be longer than their room, which fails the item alone; up to so many times in the mean.
+constexpr std::uint64_t kLongTexts = 16;
 constexpr double kShownColumns = 200;
 
 // What the server said of its refusal.
@@ -44,7 +46,8 @@ class ForwardEngine final : public Engine {
     std::vector<std::string_view> pieces = {head, json};
     pieces.insert(pieces.end(), tensors.begin(), tensors.end());
     std::uint64_t most = kMaxAnswerHead;
-    for (const TensorSpec& output : spec_.outputs) most += items * bytes_of(output);
+    for (const TensorSpec& output : spec_.outputs)
+      most += items * bytes_of(output) * (output.type == DataType::bytes ? kLongTexts : 1);
     const Result<HttpResponse> answer = client_.ask(pieces, most);
     if (!answer) return failed(answer.error());
     if (answer->status() != 200) return environment_error("forward", refusal(*answer));
