@@ -82,7 +82,7 @@ class Serving {
                               std::uint32_t) -> Result<std::unique_ptr<DeviceBackend>> {
       return std::make_unique<FakeBackend>();
     };
-    for (int i = 0; i < 4; ++i) options_.worker.parts.push_back({std::to_string(i), "CPU-1", 1});
+    for (int i = 0; i < 4; ++i) options_.parts.push_back({std::to_string(i), "CPU-1", 1});
     options_.limits.warm = 3;
     path_ =
         (std::filesystem::temp_directory_path() / ("partita-bench-" + std::to_string(::getpid())))

@@ -23,7 +23,7 @@ constexpr std::size_t kRingHead = 4096;            // indices of both rings
 constexpr std::size_t kMostRingBytes = 256 << 20;  // a listener may ask for no more
 constexpr std::size_t kPortion = 256 * 1024;       // copied before the other side may see it
 constexpr Nanos kMostSpin = std::chrono::microseconds(200);
-constexpr Nanos kLeastSpin = std::chrono::microseconds(1);
+constexpr unsigned kMostVain = 4;
 constexpr int kPauses = 4;                             // looks before the core is offered to others
 constexpr unsigned kTryAgain = 32, kTryRarely = 8192;  // waits
 constexpr const char* kRings = "remote rings";
@@ -78,24 +78,24 @@ Result<RingMapping> map_rings(int memory) {
   return RingMapping(static_cast<std::byte*>(start), bytes);
 }
 
-// How long to look before sleeping. Looking that helped is done again, for twice as long as it
-// took and long enough for a sleeper to wake (45 us on a virtual machine: two sides that each look
-// for less find one another asleep for ever); looking in vain is halved down to nothing, and tried
-// again now and then. Where the core,
-// once offered, went to somebody else for long, it is tried again more rarely.
+// Whether to look before sleeping, and for how long: four times what a sleeper needs to wake on a
+// virtual machine (45 us), since two sides that sleep make one another wait. After a few looks in
+// vain it sleeps at once, and looks again now and then; where the core, once offered, went to
+// somebody else for long, more rarely. Looking for less after short waits was tried: waits of 40
+// and of 150 us in turn then all end asleep.
 class Spin {
  public:
   template <class Ready>
   bool until(Ready&& ready) {
-    if (budget_ == Nanos(0)) {
+    if (vain_ == kMostVain) {
       if (++asleep_ < rest_) return false;
       asleep_ = 0;
-      budget_ = kMostSpin;
+      vain_ = 0;
     }
-    const Deadline look(budget_);
+    const Deadline look(kMostSpin);
     for (int i = 0; look.left() > Nanos(0); ++i) {
       if (ready()) {
-        budget_ = std::clamp(2 * look.waited(), kMostSpin / 2, kMostSpin);
+        vain_ = 0;
         rest_ = kTryAgain;
         return true;
       }
@@ -103,7 +103,7 @@ class Spin {
     }
     const bool crowded = look.waited() > 2 * kMostSpin;
     if (crowded) rest_ = std::min(4 * rest_, kTryRarely);
-    budget_ = crowded || budget_ < kLeastSpin ? Nanos(0) : budget_ / 2;
+    vain_ = crowded ? kMostVain : vain_ + 1;
     return false;
   }
 
@@ -119,7 +119,7 @@ class Spin {
 #endif
   }
 
-  Nanos budget_ = kMostSpin;
+  unsigned vain_ = 0;                       // looks in a row
   unsigned asleep_ = 0, rest_ = kTryAgain;  // waits
 };
 
