@@ -15,6 +15,7 @@ from harness import PROGRAM, CliTest
 LIBRARIES = os.path.join(os.path.dirname(PROGRAM), "remote")
 PROGRAMS = os.path.join(LIBRARIES, "programs")
 NVCC = shutil.which("nvcc")
+MPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "devices")
 
 VECTOR_ADD = """
 #include <cstdio>
@@ -144,7 +145,9 @@ ok(cuda.cuMemAlloc_v2(ctypes.byref(memory), 64))
 ok(cuda.cuMemcpyHtoD_v2(memory, b"x" * 64, 64))
 back = ctypes.create_string_buffer(64)
 ok(cuda.cuMemcpyDtoH_v2(back, memory, 64))
-print(back.raw == b"x" * 64, flush=True)
+name = ctypes.create_string_buffer(100)
+ok(cuda.cuDeviceGetName(name, 100, device))
+print(back.raw == b"x" * 64, name.value.decode(), flush=True)
 while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
 """
 
@@ -157,12 +160,13 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
         self.write("program.py", self.PROGRAM_TEXT)
         self.address = "unix:" + self.path("s")
 
-    def serve(self):
+    def serve(self, *words):
         server = subprocess.Popen(
             [PROGRAM, "remote", "serve", "--listen", self.address, "--backend", "cuda",
-             "--library", self.SIMULATED_CUDA, "--gpu", "1", "--driver", "sim", "--machine",
-             self.path("machine.yaml"), "--state-dir", self.path("state"), "--no-sandbox"],
-            stdout=subprocess.PIPE, text=True)
+             "--library", self.SIMULATED_CUDA, "--state-dir", self.path("state"), "--no-sandbox",
+             *(words or ("--gpu", "1", "--driver", "sim", "--machine", self.path("machine.yaml")))],
+            stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PATH": f"{MPS}:{os.environ['PATH']}"})
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
@@ -195,13 +199,13 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
         small, large = self.start("2g.20gb", self.path("go")), self.start("4g.40gb",
                                                                           self.path("go"))
         for running in (small, large):
-            self.assertEqual(running.stdout.readline(), "True\n")
+            self.assertEqual(running.stdout.readline(), "True Simulated GPU\n")
         self.profiles([[], ["2g.20gb", "4g.40gb"]])
         refused = self.start("5g.50gb")
         self.assertIn("no part of shape 5g.50gb", refused.stdout.read())
         self.write("go", "")
         waited = self.start("7g.80gb")  # once the two have gone
-        self.assertEqual(waited.stdout.readline(), "True\n")
+        self.assertEqual(waited.stdout.readline(), "True Simulated GPU\n")
         for running in (small, large, waited):
             self.assertEqual(running.wait(30), 0)
         self.profiles([[], []])
@@ -210,14 +214,37 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
 
     def test_after_a_kill_the_next_server_takes_back_what_was_lent(self):
         server = self.serve()
-        running = self.start("1g.10gb", self.path("never"))
-        self.assertEqual(running.stdout.readline(), "True\n")
+        running = self.start("1g.10gb", self.path("go"))
+        self.assertEqual(running.stdout.readline(), "True Simulated GPU\n")
         server.kill()
         server.wait()
-        running.kill()
+        self.write("go", "")
+        running.wait(30)
         self.profiles([[], ["1g.10gb"]])
         self.serve()
         self.profiles([[], []])
+
+    def test_shares_of_a_device_through_mps(self):
+        device = "GPU-0a1b"
+        server = self.serve("--shape", f"25%={device}", "--shape", f"70%={device}")
+        for share in ("25", "70"):
+            running = self.start(share + "%")
+            self.assertEqual(running.stdout.readline(), f"True Simulated GPU, {share} % of {device}\n")
+            self.assertEqual(running.wait(30), 0)
+        logs = [os.path.join(folder, "control.log")
+                for folder, _, names in os.walk(self.path("state")) if "control.log" in names]
+        self.assertEqual(len(logs), 1)  # one daemon, of that device
+        self.assertIn(f"device {device}", self.read(logs[0]))
+        server.terminate()
+        self.assertEqual(server.wait(30), 0)
+        left = [name for _, _, names in os.walk(self.path("state")) for name in names]
+        self.assertNotIn("nvidia-cuda-mps-control.pid", left)
+        for wrong, word in ((("25%=",), "25%=UUID"), (("60%", "50%"), "%"), (("0%",), "%"),
+                            (("x%",), "25%")):
+            words = [part for shape in wrong for part in ("--shape", shape)]
+            refused = remote("serve", "--listen", self.address, "--backend", "cuda", *words)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(word, refused.stderr)
 
     def test_what_cannot_be(self):
         self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: false}]\n"

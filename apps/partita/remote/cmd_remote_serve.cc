@@ -78,6 +78,13 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   if (!flags.gpus.empty() && flags.parts.backend != "cuda")
     return bad_input("--gpu", "instances are made for --backend cuda");
   flags.parts.on_demand = !flags.gpus.empty();
+  const std::string directory = remote_state_directory(flags.state_directory);
+  auto shares = MpsShares::of(flags.parts.shapes, directory + "/mps");
+  if (!shares) return failed(shares.error());
+  if (!shares->empty()) {
+    options.begin_beside = [&context, shares = *shares] { return shares.start(context); };
+  }
+  flags.parts.shares = *std::move(shares);
   auto parts = parts_of(flags.parts);
   if (!parts) return failed(parts.error());
   options.parts = *std::move(parts);
@@ -106,7 +113,6 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   options.limits.warm = static_cast<std::size_t>(flags.warm);
   options.limits.queue = static_cast<std::size_t>(flags.queue);
   options.metrics_file = flags.metrics;
-  const std::string directory = remote_state_directory(flags.state_directory);
   if (auto made = context.files.make_directories(directory); !made) return failed(made.error());
   static_cast<void>(living_servers(context.files, directory));  // dead ones' files go
   options.state_file = fmt::format("{}/server-{}.json", directory, ::getpid());

@@ -34,15 +34,19 @@ Result<std::vector<Part>> cpu_parts(const PartFlags& flags) {
 }
 
 // A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance behind the profile
-// that clients ask for, as in 2g.20gb=MIG-1b2c...
+// that clients ask for, as in 2g.20gb=MIG-1b2c..., or a share of one (mps_shares.h).
 Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
   std::vector<Part> parts;
   for (const std::string& shape : flags.shapes) {
     const std::size_t equals = shape.find('=');
+    if (MpsShares::is_share(shape) && shape.size() < remote::server::StartMessage::kMaxText) {
+      parts.push_back({shape, shape.substr(0, equals), 0});
+      continue;
+    }
     if (equals == 0 || equals + 1 >= shape.size() || (equals == shape.npos && shape != "gpu") ||
         shape.size() >= remote::server::StartMessage::kMaxText)
-      return bad_input("--shape", fmt::format("'{}': with --backend cuda, gpu or PROFILE=UUID as "
-                                              "in 2g.20gb=MIG-1b2c...",
+      return bad_input("--shape", fmt::format("'{}': with --backend cuda, gpu, PROFILE=UUID as "
+                                              "in 2g.20gb=MIG-1b2c..., or a share as in 25%",
                                               shape));
     parts.push_back(
         {equals == shape.npos ? "gpu" : shape.substr(equals + 1), shape.substr(0, equals), 0});
@@ -64,7 +68,10 @@ decltype(remote::server::WorkerOptions::open) opener_of(const PartFlags& flags) 
       if (checks != 0)
         return failed({ErrorCode::not_supported, "--check needs the back end cpu", ""});
       // The driver shows the process this one device.
-      if (part.name != "gpu") ::setenv("CUDA_VISIBLE_DEVICES", part.name.c_str(), 1);
+      const auto shared = flags.shares.environment(part.name);
+      for (const auto& [name, value] : shared) ::setenv(name.c_str(), value.c_str(), 1);
+      if (shared.empty() && part.name != "gpu")
+        ::setenv("CUDA_VISIBLE_DEVICES", part.name.c_str(), 1);
       return remote::cuda::CudaBackend::open(
           {.vendor_library = flags.vendor_library, .memory = flags.memory});
     };

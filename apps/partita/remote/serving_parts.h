@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "remote/mps_shares.h"
 #include "remote/server/worker.h"
 
 namespace partita::cli {
@@ -16,6 +17,7 @@ struct PartFlags {
   int sessions = 8;
   std::uint64_t memory = std::uint64_t{4} << 30;
   std::string vendor_library = "libcuda.so.1";  // of back end cuda
+  MpsShares shares;                             // those of `shapes` that are some
   bool on_demand = false;                       // parts are made, too: without shapes, these alone
 };
 

@@ -48,10 +48,12 @@ void end_zygote(Zygote& zygote) {
 
 }  // namespace
 
-Broker::Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_ptr<PartMaker> maker)
+Broker::Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_ptr<PartMaker> maker,
+               std::shared_ptr<void> beside)
     : options_(std::move(options)),
       files_(files),
       zygote_(std::move(zygote)),
+      beside_(std::move(beside)),
       part_maker_(std::move(maker)),
       brain_(options_.parts, options_.limits,
              part_maker_ ? part_maker_->shapes() : std::vector<std::string>{}),
@@ -68,6 +70,12 @@ Result<std::unique_ptr<Broker>> Broker::open(const std::string& address, BrokerO
     end_zygote(*zygote);
     return failed(why);
   };
+  std::shared_ptr<void> beside;
+  if (options.begin_beside) {
+    auto begun = options.begin_beside();
+    if (!begun) return give_up(begun.error());
+    beside = *std::move(begun);
+  }
   std::unique_ptr<PartMaker> maker;
   if (options.open_maker) {
     auto opened = options.open_maker();
@@ -76,8 +84,8 @@ Result<std::unique_ptr<Broker>> Broker::open(const std::string& address, BrokerO
   }
   Result<std::unique_ptr<Listener>> listener = system_net().listen(address);
   if (!listener) return give_up(listener.error());
-  std::unique_ptr<Broker> broker(
-      new Broker(std::move(options), files, *std::move(zygote), std::move(maker)));
+  std::unique_ptr<Broker> broker(new Broker(std::move(options), files, *std::move(zygote),
+                                            std::move(maker), std::move(beside)));
   broker->listener_ = *std::move(listener);
   return broker;
 }

@@ -22,6 +22,8 @@ namespace partita::remote::server {
 struct BrokerOptions {
   WorkerOptions worker = {};
   std::vector<Part> parts = {};  // names and shapes shorter than StartMessage's
+  // Begins what parts need beside them (daemons), then too; it lives as long as the broker.
+  std::function<Result<std::shared_ptr<void>>()> begin_beside = {};
   // Opens what makes parts on demand, once the zygote is a process of its own; empty: nothing is.
   std::function<Result<std::unique_ptr<PartMaker>>()> open_maker = {};
   BrokerLimits limits = {};
@@ -65,7 +67,8 @@ class Broker {
     bool stopping = false;
     SessionEntry entry = {};
   };
-  Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_ptr<PartMaker> maker);
+  Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_ptr<PartMaker> maker,
+         std::shared_ptr<void> beside);
   void wait(int stop);
   void accept();
   void listen_to_clients();
@@ -90,6 +93,7 @@ class Broker {
   const BrokerOptions options_;
   Files& files_;
   Zygote zygote_;
+  std::shared_ptr<void> beside_;
   std::unique_ptr<PartMaker> part_maker_;  // none: nothing is made on demand
   BrokerBrain brain_;
   std::unique_ptr<Listener> listener_;

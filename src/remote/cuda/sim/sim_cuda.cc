@@ -6,6 +6,7 @@
 // "sim cuda"; its kernels are add(u64 to, u32 count, u32 more) and crash(). One thread.
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -262,8 +263,14 @@ Return cuDeviceGetCount(int* count) { return *count = 1, kOk; }
 Return cuDeviceGet(int* device, int ordinal) {
   return ordinal == 0 && world().ready ? (*device = 0, kOk) : kInvalid;
 }
+// With the share of it that this process was told to keep to.
 Return cuDeviceGetName(char* name, int bytes, int) {
-  return std::strncpy(name, "Simulated GPU", static_cast<std::size_t>(bytes)), kOk;
+  const char* const share = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  const char* const device = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string text =
+      share == nullptr ? "Simulated GPU"
+                       : std::string("Simulated GPU, ") + share + " % of " + (device ? device : "");
+  return std::strncpy(name, text.c_str(), static_cast<std::size_t>(bytes)), kOk;
 }
 Return cuDeviceGetUuid_v2(abi::Uuid* uuid, int) { return std::memset(uuid, 7, 16), kOk; }
 Return cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = kTotal, kOk; }
