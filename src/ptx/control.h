@@ -50,9 +50,30 @@ const Op* redux(const Op* op, Warp& w);
 const Op* elect(const Op* op, Warp& w);
 
 // Atomics: d = old value (or kNoResult), a = address, b, c = operands; imm = offset; flags: space.
-enum class Atomic : std::uint32_t { add, min, max, inc, dec, and_, or_, xor_, exch, cas };
+// Those of barriers are of u64: words as in barrier_word.h, b = count or bytes.
+enum class Atomic : std::uint32_t {
+  add,
+  min,
+  max,
+  inc,
+  dec,
+  and_,
+  or_,
+  xor_,
+  exch,
+  cas,
+  barrier_arrive,
+  barrier_drop,
+  barrier_expect,
+  barrier_complete,
+  barrier_arrive_expect
+};
 OpFn atomic_op(Atomic what, Type type);  // nullptr where there is none
 inline constexpr std::uint32_t kNoResult = 32, kSharedSpace = 16;
+
+// c (u64) bytes to d, of them b (u64) from a, zeros behind; generic addresses; in pieces of
+// op->size, at most 16 bytes.
+const Op* copy_bytes(const Op* op, Warp& w);
 
 const Op* clock64(const Op* op, Warp& w);
 const Op* global_timer(const Op* op, Warp& w);

@@ -240,18 +240,23 @@ void Decoder::on_atom() {
   const std::uint32_t b = source(first + 1, type);
   const std::uint32_t c = what == "cas" ? source(first + 2, type) : 0;
   const bool sink = is_red || operand(0).kind == Operand::Kind::sink;
-  const std::uint32_t d = sink ? 0 : destination(0, type);
+  const auto old = sink ? std::nullopt : std::optional(destination(0, type));
+  emit_atomic(fn, where, b, c, old, static_cast<std::uint32_t>(size_of(type)));
+}
+
+void Decoder::emit_atomic(OpFn fn, const Address& where, std::uint32_t b, std::uint32_t c,
+                          std::optional<std::uint32_t> old, std::uint32_t size) {
   Op& op = emit(fn);
-  op.d = d;
+  op.d = old.value_or(0);
   op.b = b;
   op.c = c;
   op.a = where.slot;
   op.imm = where.offset;
-  op.size = static_cast<std::uint32_t>(size_of(type));
+  op.size = size;
   op.span = program_.spans++;
   op.flags = (where.is_generic ? kGeneric : 0) | (where.is_wide ? kWideAddressFlag : 0) |
              (where.space == Space::shared ? control::kSharedSpace : 0) |
-             (sink ? control::kNoResult : 0);
+             (old ? 0 : control::kNoResult);
 }
 
 void Decoder::on_prefetch() {
@@ -262,6 +267,8 @@ void Decoder::on_prefetch() {
 // cp.async: a plain copy through temporaries. Groups and waits say nothing then.
 void Decoder::on_cp_async() {
   if (!words_->take("async")) return refuse("is not supported");
+  if (words_->take("bulk")) return bulk_copy();
+  if (words_->take("mbarrier")) return arrive_of_copies();
   if (!words_->take_any({"commit_group", "wait_group", "wait_all"}).empty()) {
     emit(control::nothing);
     return;
@@ -270,10 +277,13 @@ void Decoder::on_cp_async() {
   words_->take_any({"shared", "shared::cta"});
   words_->take("global");
   take_memory_words();
-  if (now_->operands.size() != 3 || operand(2).kind != Operand::Kind::integer)
+  const std::size_t count = now_->operands.size();
+  if ((count != 3 && count != 4) || operand(2).kind != Operand::Kind::integer)
     return refuse("copies a number of bytes that is not fixed");
   const std::uint64_t size = operand(2).bits;
   if (size != 4 && size != 8 && size != 16) return refuse("copies a wrong number of bytes");
+  if (count == 4 && (operand(3).kind != Operand::Kind::integer || operand(3).bits != size))
+    return emit_copy(static_cast<std::uint32_t>(size), count_source(3), constant(size, 8));
   const Address to = address(operand(0), Space::shared);
   const Address from = address(operand(1), Space::global);
   const std::string tail = size == 4 ? "u32.32.1" : size == 8 ? "u64.64.1" : "u32.32.4";

@@ -153,6 +153,7 @@ class Decoder {
   void on_atom();
   void on_prefetch();
   void on_cp_async();
+  void on_mbarrier();
   void on_nothing();
   void on_bra();
   void on_brx();
@@ -196,6 +197,20 @@ class Decoder {
   Space take_space(bool& generic);
   void take_memory_words();
   void finish_access(Op& op, const Address& where, std::uint32_t size, bool strong);
+  // `old`: where the value before goes.
+  void emit_atomic(OpFn fn, const Address& where, std::uint32_t b, std::uint32_t c,
+                   std::optional<std::uint32_t> old, std::uint32_t size);
+  // Barriers in memory (decode_mbarrier.cc)
+  Address barrier_address(std::size_t i);
+  void emit_barrier(control::Atomic what, const Address& where, std::uint32_t value,
+                    std::optional<std::uint32_t> old);
+  std::uint32_t count_source(std::size_t i);
+  void barrier_arrive(bool drops);
+  void barrier_test();
+  std::uint32_t generic_address(const Address& where);
+  void emit_copy(std::uint32_t piece, std::uint32_t have, std::uint32_t want);
+  void bulk_copy();
+  void arrive_of_copies();
   void load_parameter(const Address& where, const Operand& to, Type type);
   Place call_place(const Operand& operand);
   void barrier_reduction(const std::string& what);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ptx/barrier_word.h"
 #include "ptx/control.h"
 #include "ptx/exec.h"
 #include "ptx/memory_ops.h"
@@ -12,8 +13,16 @@ namespace {
 constexpr std::uint32_t kWideAddress = 4;
 constexpr std::int32_t kSpinCost = 15;  // branches that what may be a lock counts for
 
+constexpr bool is_barrier(Atomic what) { return what >= Atomic::barrier_arrive; }
+
 template <Atomic What, class T>
 T updated(T old, T b, T c) {
+  if constexpr (What == Atomic::barrier_arrive) return barrier_word::arrived(old, b);
+  if constexpr (What == Atomic::barrier_drop) return barrier_word::dropped(old, b);
+  if constexpr (What == Atomic::barrier_expect) return barrier_word::expecting(old, b);
+  if constexpr (What == Atomic::barrier_complete) return barrier_word::completed(old, b);
+  if constexpr (What == Atomic::barrier_arrive_expect)
+    return barrier_word::arrived(barrier_word::expecting(old, b), 1);
   if constexpr (What == Atomic::exch) return b;
   if constexpr (What == Atomic::cas) return std::memcmp(&old, &b, sizeof(T)) == 0 ? c : old;
   if constexpr (What == Atomic::min) return b < old ? b : old;
@@ -69,12 +78,18 @@ const Op* atomic(const Op* op, Warp& w) {
     return nullptr;
   const LanePointers found = resolve(&access, w, address, true);
   if (found.failed) return nullptr;
-  if (What == Atomic::cas || What == Atomic::exch) w.budget -= kSpinCost;
+  if (What == Atomic::cas || What == Atomic::exch || is_barrier(What)) w.budget -= kSpinCost;
   const T* b = lane_registers<T>(w, op->b);
   const T* c = lane_registers<T>(w, op->c);
   T old[kLanes];
   for (unsigned i = 0; i < kLanes; ++i)
     if ((w.mask >> i & 1) != 0) old[i] = update<What, T>(found.at[i], b[i], c[i]);
+  if constexpr (is_barrier(What)) {  // a phase that ends orders accesses as a barrier does
+    for (unsigned i = 0; i < kLanes; ++i)
+      if ((w.mask >> i & 1) != 0)
+        w.block->epoch += static_cast<std::uint32_t>(
+            (old[i] ^ updated<What, T>(old[i], b[i], c[i])) >> barrier_word::kPhaseAt);
+  }
   if (found.local != 0) write_back(&access, w, address, found);
   if ((op->flags & kNoResult) != 0) return op + 1;
   T* d = lane_registers<T>(w, op->d);
@@ -118,7 +133,60 @@ OpFn integer_op(Atomic what) {
   }
 }
 
+OpFn barrier_op(Atomic what) {
+  switch (what) {
+    case Atomic::barrier_arrive:
+      return atomic<Atomic::barrier_arrive, std::uint64_t>;
+    case Atomic::barrier_drop:
+      return atomic<Atomic::barrier_drop, std::uint64_t>;
+    case Atomic::barrier_expect:
+      return atomic<Atomic::barrier_expect, std::uint64_t>;
+    case Atomic::barrier_complete:
+      return atomic<Atomic::barrier_complete, std::uint64_t>;
+    case Atomic::barrier_arrive_expect:
+      return atomic<Atomic::barrier_arrive_expect, std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
+
+const Op* copy_bytes(const Op* op, Warp& w) {
+  const auto* to = lane_registers<std::uint64_t>(w, op->d);
+  const auto* from = lane_registers<std::uint64_t>(w, op->a);
+  const auto* have = lane_registers<std::uint64_t>(w, op->b);
+  const auto* want = lane_registers<std::uint64_t>(w, op->c);
+  Op access = *op;
+  access.flags = kGeneric;
+  const std::uint32_t mask = w.mask;
+  alignas(64) std::uint64_t address[kLanes] = {};
+  bool good = true;
+  for (unsigned i = 0; good && i < kLanes; ++i) {
+    if ((mask >> i & 1) == 0) continue;
+    w.mask = 1u << i;
+    for (std::uint64_t at = 0; good && at < want[i]; at += access.size) {
+      const std::uint64_t left = have[i] > at ? have[i] - at : 0;
+      const bool torn = (left > 0 && left < op->size) || at % op->size != 0;
+      access.size = torn ? 1 : op->size;
+      std::byte piece[16] = {};
+      if (left > 0) {
+        address[i] = from[i] + at;
+        const LanePointers source = resolve(&access, w, address, false);
+        good = !source.failed;
+        if (good) std::memcpy(piece, source.at[i], access.size);
+      }
+      if (!good) break;
+      address[i] = to[i] + at;
+      const LanePointers target = resolve(&access, w, address, true);
+      good = !target.failed;
+      if (good) std::memcpy(target.at[i], piece, access.size);
+      if (good && target.local != 0) write_back(&access, w, address, target);
+    }
+  }
+  w.mask = mask;
+  return good ? op + 1 : nullptr;
+}
 
 OpFn atomic_op(Atomic what, Type type) {
   const bool counts = what == Atomic::inc || what == Atomic::dec;
@@ -128,7 +196,9 @@ OpFn atomic_op(Atomic what, Type type) {
     case Type::s32:
       return counts ? nullptr : integer_op<std::int32_t>(what);
     case Type::u64:
-      return counts ? nullptr : integer_op<std::uint64_t>(what);
+      return is_barrier(what) ? barrier_op(what)
+             : counts         ? nullptr
+                              : integer_op<std::uint64_t>(what);
     case Type::s64:
       return counts ? nullptr : integer_op<std::int64_t>(what);
     case Type::b16:

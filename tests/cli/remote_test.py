@@ -229,7 +229,8 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
         server = self.serve("--shape", f"25%={device}", "--shape", f"70%={device}")
         for share in ("25", "70"):
             running = self.start(share + "%")
-            self.assertEqual(running.stdout.readline(), f"True Simulated GPU, {share} % of {device}\n")
+            self.assertEqual(running.stdout.readline(),
+                             f"True Simulated GPU, {share} % of {device}\n")
             self.assertEqual(running.wait(30), 0)
         logs = [os.path.join(folder, "control.log")
                 for folder, _, names in os.walk(self.path("state")) if "control.log" in names]

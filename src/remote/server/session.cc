@@ -185,6 +185,8 @@ void Session::Core::flush() {
 void Session::Core::say(bool to_error, std::string_view text) {
   if (text.empty() || said_ > limits_.reasons) return;
   if (to_error && ++said_ > limits_.reasons) text = "further reasons are not told";
+  std::string line;
+  if (to_error && !text.ends_with('\n')) text = line = std::string(text) + "\n";
   while (!text.empty()) {
     const std::string_view part = text.substr(0, kMaxSaid);
     put(Said{.to_error = to_error ? 1u : 0u, .text = std::as_bytes(std::span(part))});
