@@ -41,9 +41,11 @@ class RunningDaemons {
   Result<void> start(const std::string& folder, const std::string& device) {
     Result<mps::Place> place = mps::place_of(folder, device);
     if (!place) return failed(place.error());
-    daemons_.push_back(std::make_unique<mps::Daemon>(
-        mps::Doors{processes_, context_.files, context_.clock}, *std::move(place)));
-    return daemons_.back()->start();
+    auto daemon = std::make_unique<mps::Daemon>(
+        mps::Doors{processes_, context_.files, context_.clock}, *std::move(place));
+    if (auto started = daemon->start(); !started) return started;
+    daemons_.push_back(std::move(daemon));
+    return {};
   }
 
  private:
