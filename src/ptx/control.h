@@ -75,6 +75,12 @@ inline constexpr std::uint32_t kNoResult = 32, kSharedSpace = 16;
 // op->size, at most 16 bytes.
 const Op* copy_bytes(const Op* op, Warp& w);
 
+// Matrices: imm is the number of the MatrixOp, a an address.
+inline constexpr std::uint32_t kMatrixStore = 1;
+const Op* matrix_multiply(const Op* op, Warp& w);
+const Op* matrix_access(const Op* op, Warp& w);
+const Op* matrix_rows(const Op* op, Warp& w);
+
 const Op* clock64(const Op* op, Warp& w);
 const Op* global_timer(const Op* op, Warp& w);
 

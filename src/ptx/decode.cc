@@ -73,6 +73,15 @@ std::string Modifiers::take_any(std::initializer_list<std::string_view> words) {
     if (take(word)) return std::string(word);
   return {};
 }
+std::string Modifiers::take_starting(char letter) {
+  for (const std::string& word : words_) {
+    if (word.size() < 2 || word[0] != letter || word[1] < '0' || word[1] > '9') continue;
+    const std::string found = word;
+    take(found);
+    return found;
+  }
+  return {};
+}
 std::string Modifiers::left() const { return words_.empty() ? std::string() : words_.front(); }
 
 Decoder::Decoder(const Module& module, const Function& kernel, const Addresses& addresses,
@@ -352,6 +361,11 @@ Program Decoder::finish() {
   for (CallSite& site : program_.calls) {
     site.target = moved(site.target);
     for (Place& place : site.arguments) place.offset = moved(place.offset);
+  }
+  for (MatrixOp& matrix : program_.matrices) {
+    matrix.stride = moved(matrix.stride);
+    for (Fragment* fragment : {&matrix.a, &matrix.b, &matrix.c, &matrix.d})
+      for (std::uint32_t& slot : fragment->slots) slot = moved(slot);
   }
   program_.constant_begin = base;
   program_.register_bytes = base + static_cast<std::uint32_t>(program_.constants.size());

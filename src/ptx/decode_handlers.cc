@@ -38,7 +38,8 @@ const std::map<std::string_view, Decoder::Handler>& Decoder::handlers() {
       {"shfl", &Decoder::on_shfl}, {"vote", &Decoder::on_vote},
       {"activemask", &Decoder::on_activemask}, {"match", &Decoder::on_match},
       {"redux", &Decoder::on_redux}, {"elect", &Decoder::on_elect},
-      {"mbarrier", &Decoder::on_mbarrier},
+      {"mbarrier", &Decoder::on_mbarrier}, {"mma", &Decoder::on_mma},
+      {"wmma", &Decoder::on_wmma}, {"ldmatrix", &Decoder::on_ldmatrix},
   };
   // clang-format on
   return kHandlers;

@@ -33,6 +33,8 @@ class Modifiers {
   bool take(std::string_view word);  // whether it is there
   // The first of the words that is there; empty where none is.
   std::string take_any(std::initializer_list<std::string_view> words);
+  // The first that begins with this letter and goes on with a digit.
+  std::string take_starting(char letter);
   const std::vector<Type>& types() const { return types_; }
   Type type(std::size_t i) const { return i < types_.size() ? types_[i] : Type::none; }
   std::string left() const;  // the first that nobody took
@@ -167,6 +169,9 @@ class Decoder {
   void on_match();
   void on_redux();
   void on_elect();
+  void on_mma();
+  void on_wmma();
+  void on_ldmatrix();
 
   // Pieces of them
   void half_arithmetic(const std::string& base, std::size_t sources, Type type);
@@ -211,6 +216,12 @@ class Decoder {
   void emit_copy(std::uint32_t piece, std::uint32_t have, std::uint32_t want);
   void bulk_copy();
   void arrive_of_copies();
+  // Matrices (decode_matrix.cc)
+  Fragment fragment(std::size_t i, Role role, Element element, std::uint32_t rows,
+                    std::uint32_t columns, bool native, bool written);
+  void meet_all_lanes();
+  void emit_matrix(OpFn fn, MatrixOp what, std::uint32_t address, std::uint32_t flags);
+  void multiply(bool native);
   void load_parameter(const Address& where, const Operand& to, Type type);
   Place call_place(const Operand& operand);
   void barrier_reduction(const std::string& what);

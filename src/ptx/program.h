@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ptx/matrix.h"
 #include "ptx/module.h"
 
 namespace partita::ptx {
@@ -191,6 +192,7 @@ struct Program {
   std::vector<std::vector<std::uint32_t>> tables = {};  // targets of brx.idx
   std::vector<Callee> callees = {};
   std::vector<CallSite> calls = {};
+  std::vector<MatrixOp> matrices = {};                     // by Op::imm
   std::map<std::uint64_t, std::uint32_t> by_address = {};  // of functions: index in callees
   std::uint32_t register_bytes = 0;
   std::uint32_t constant_begin = 0;       // registers from here on are constant in a launch
