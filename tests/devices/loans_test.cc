@@ -93,6 +93,16 @@ TEST_F(LoansTest, TheFirstProfileWithRoomIsMade) {
   EXPECT_EQ(loans->make(0, named("2g.20gb")).error().code, ErrorCode::no_room);
 }
 
+TEST_F(LoansTest, SmallOnesLeaveRoomForLargeOnes) {
+  Owner mine = owner();
+  auto loans = open(mine);
+  EXPECT_TRUE(loans->make(0, named("1g.10gb")));
+  EXPECT_TRUE(loans->make(0, named("1g.10gb")));
+  EXPECT_TRUE(loans->make(0, named("4g.40gb")));
+  EXPECT_TRUE(loans->make(1, named("2g.20gb")));
+  EXPECT_TRUE(loans->make(1, named("4g.40gb")));
+}
+
 // The owner dies before and after each of its changing calls, and with its last line torn.
 TEST_F(LoansTest, OfAnOwnerThatWasKilledAreTakenBackByTheNext) {
   constexpr int kCalls = 4;  // create_instance, create_compute, destroy_compute, destroy_instance

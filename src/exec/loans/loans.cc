@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 namespace partita::exec {
 namespace {
@@ -122,7 +123,8 @@ Result<Loan> Loans::make(int gpu, const std::vector<ProfileInfo>& profiles) {
   const Result<GpuState> state = doors_.driver.read(gpu);
   if (!state) return failed(state.error());
   for (const ProfileInfo& profile : profiles) {
-    for (const int start : profile.starts) {
+    // From the end: the largest profiles begin at 0.
+    for (const int start : std::views::reverse(profile.starts)) {
       Result<std::optional<Loan>> loan = make_at(gpu, state->uuid, profile, start);
       if (!loan) return failed(loan.error());
       if (*loan) return **std::move(loan);
