@@ -1,0 +1,16 @@
+// PTX that is loaded: its kernels are decoded, or it is refused with its line.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "ptx/machine.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace ptx = partita::ptx;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto machine = ptx::Machine::open(1 << 20);
+  CHECK(machine.has_value());
+  const auto module = (*machine)->load(std::string(text), "fuzz.ptx");
+  if (!module) CHECK(partita::to_string(module.error()).find("fuzz.ptx") == 0);
+  return 0;
+}
