@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/processes.h"
 #include "context.h"
 #include "node/devices.h"
 #include "serve/wire/tensor.h"
