@@ -1,3 +1,4 @@
+#include "base/append.h"
 #include "flags.h"
 
 #include <fmt/format.h>
@@ -11,10 +12,10 @@
 namespace partita::cli {
 
 CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) {
-  option->type_name(fmt::format("{}", fmt::join(words, "|")));
+  option->type_name(joined(words, "|"));
   return option->check([words](const std::string& value) {
     if (std::find(words.begin(), words.end(), value) != words.end()) return std::string{};
-    return fmt::format("'{}' is not one of {}{}", value, fmt::join(words, ", "),
+    return fmt::format("'{}' is not one of {}{}", value, joined(words, ", "),
                        did_you_mean(value, words));
   });
 }

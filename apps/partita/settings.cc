@@ -1,3 +1,4 @@
+#include "base/append.h"
 #include "settings.h"
 
 #include <fmt/format.h>
@@ -164,7 +165,7 @@ bool ruled_out(const CLI::Option& option) {
 }  // namespace
 
 std::string variable_of(const std::vector<std::string>& path, const std::string& flag) {
-  return in_capitals(fmt::format("{} {}", fmt::join(path, " "), flag));
+  return in_capitals(fmt::format("{} {}", joined(path, " "), flag));
 }
 
 std::string variable_of(const std::string& flag) {
@@ -290,7 +291,7 @@ void Settings::set(CLI::Option& option, const Found& found) {
     refuse(fmt::format("{}: {}", found.source, why.starts_with(name) ? why : name + ": " + why));
   }
   sources_.push_back(
-      fmt::format("{} {} (from {})", name, fmt::join(found.values, " "), found.source));
+      fmt::format("{} {} (from {})", name, joined(found.values, " "), found.source));
 }
 
 }  // namespace partita::cli

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/append.h"
 #include "base/index.h"
 #include "plan/changes.h"
 
@@ -55,7 +56,7 @@ std::string models_of(const device::NodeState& state) {
     names.insert(gpu.model.empty() ? fmt::format("'{}' (not in the catalogue)", gpu.name)
                                    : gpu.model);
   }
-  return names.empty() ? "no GPU" : fmt::format("{}", fmt::join(names, ", "));
+  return names.empty() ? "no GPU" : joined(names, ", ");
 }
 
 // "; gpu 2 is lost" for each GPU of the model that fell off the bus.

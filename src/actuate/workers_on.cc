@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/append.h"
+
 namespace partita::actuate {
 namespace {
 
 std::string list(const std::vector<std::string>& names) {
-  return fmt::format("{}", fmt::join(names, "; "));
+  return joined(names, "; ");
 }
 
 Result<WorkersState> read_state(const WorkersDoors& doors) {

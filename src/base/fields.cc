@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/append.h"
 #include "base/nearest.h"
 #include "base/unicode.h"
 
@@ -150,7 +151,7 @@ void Fields::only(const std::vector<std::string_view>& keys) {
     const std::string hint = did_you_mean(key, {keys.begin(), keys.end()});
     refuse(node, fmt::format(
                      "unknown key {}{}", quoted_word(key),
-                     hint.empty() ? fmt::format("; known keys: {}", fmt::join(keys, ", ")) : hint));
+                     hint.empty() ? fmt::format("; known keys: {}", joined(keys, ", ")) : hint));
   }
 }
 

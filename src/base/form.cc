@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 
 namespace partita {
@@ -229,7 +230,7 @@ int Form::one_of(std::string_view key, int value, std::span<const char* const> w
       value = static_cast<int>(chosen);
     } else {
       in_->refuse(key, fmt::format("'{}' is '{}', must be '{}'", key, given,
-                                   fmt::join(words.begin(), words.end(), "' or '")));
+                                   joined(words, "' or '")));
     }
   }
   close();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/append.h"
 #include "base/nearest.h"
 #include "base/split.h"
 #include "decide/kernel_planning.h"
@@ -69,7 +70,7 @@ Result<Sweep> parse_sweep(const std::string& flag, const std::string& text) {
   const bool known = std::ranges::find(names, sweep.parameter) != names.end();
   if (!known || equals == std::string::npos)
     return bad_input(flag, fmt::format("'{}' is not NAME=V,V,... with NAME one of {}{}", text,
-                                       fmt::join(names, ", "),
+                                       joined(names, ", "),
                                        known ? "" : did_you_mean(sweep.parameter, names)));
   for (const std::string& word : split(text.substr(equals + 1), ',')) {
     double value = 0;
@@ -93,7 +94,7 @@ Result<std::vector<std::string>> parse_policies(const std::string& flag, const s
     if (std::ranges::find(words, word) == words.end() && !switches_of(word))
       return bad_input(
           flag, fmt::format("'{}' is not one of {}, eclip:N with N up to {}{}", word,
-                            fmt::join(words, ", "), kMaxSwitches, did_you_mean(word, words)));
+                            joined(words, ", "), kMaxSwitches, did_you_mean(word, words)));
   return policies;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/append.h"
 #include "base/nearest.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
@@ -137,7 +138,7 @@ Result<const Planner*> find_planner(const std::string& flag, const std::string& 
   }
   const std::vector<std::string> names = planner_names();
   return bad_input(flag, fmt::format("unknown planner '{}'{} (there are {})", name,
-                                     did_you_mean(name, names), fmt::join(names, ", ")));
+                                     did_you_mean(name, names), joined(names, ", ")));
 }
 
 plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule>& asked) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/append.h"
 #include "hw/cpu_units.h"
 
 namespace partita::device {
@@ -59,7 +60,7 @@ class Comparison {
            std::ranges::find(known_.aliases, board_.name) != known_.aliases.end();
   }
   static std::string list(const std::vector<int>& starts) {
-    return fmt::format("{}", fmt::join(starts, ","));
+    return joined(starts, ",");
   }
   void number(const char* figure, int board, int catalogue) {
     if (board != catalogue) differs(figure, std::to_string(board), std::to_string(catalogue));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/append.h"
 #include "base/error_code.h"
 #include "base/nearest.h"
 #include "device/gpu_json.h"
@@ -29,7 +30,7 @@ void write_profile(JsonWriter& out, const ProfileInfo& profile) {
   out.raw(", \"memory_mib\": ").number(profile.memory.value);
   out.raw(", \"max_instances\": ").number(long{profile.max_instances});
   out.raw(", \"remaining\": ").number(long{profile.remaining});
-  out.raw(fmt::format(", \"starts\": [{}]}}", fmt::join(profile.starts, ", ")));
+  out.raw(fmt::format(", \"starts\": [{}]}}", joined(profile.starts, ", ")));
 }
 
 void describe(Form& f, ClockRange& range) {

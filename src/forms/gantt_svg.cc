@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/append.h"
 #include "base/unicode.h"
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
@@ -30,7 +31,7 @@ class GanttSvg {
  private:
   template <class... Args>
   void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    append(text_, format, std::forward<Args>(args)...);
   }
   double x(Nanos time) const {
     return left_ + kGanttPlotWidth * static_cast<double>(time) / static_cast<double>(end_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/append.h"
 #include "base/index.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
@@ -57,7 +58,7 @@ class GraphSvg {
  private:
   template <class... Args>
   void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    append(text_, format, std::forward<Args>(args)...);
   }
 
   double x(std::int64_t time) const {
@@ -96,7 +97,7 @@ class GraphSvg {
     }
     put("<g class=\"mask\"><title>{} of {}: mask {}\n{} per {}</title>",
         count_text(static_cast<long>(mask.count()), topology.unit_name), topology.name,
-        hw::mask_hex(mask), fmt::join(hw::units_per_cluster(topology, mask), ", "),
+        hw::mask_hex(mask), joined(hw::units_per_cluster(topology, mask), ", "),
         xml_escaped(topology.cluster_name));
     if (!unused.empty()) put("<path d=\"{}\" fill=\"{}\"/>", unused, kUnused);
     if (!used.empty()) put("<path d=\"{}\" fill=\"{}\"/>", used, kUsed);

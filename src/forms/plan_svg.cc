@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 
+#include "base/append.h"
 #include "base/index.h"
 #include "base/unicode.h"
 #include "forms/picture.h"
@@ -55,7 +56,7 @@ class Svg {
  private:
   template <class... Args>
   void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    append(text_, format, std::forward<Args>(args)...);
   }
   void header();
   int legend(int y);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/append.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
@@ -55,7 +56,7 @@ std::string prediction_note(const profile::WorkloadProfile& profile, int process
   if (predicted == 0) return {};
   std::string note = fmt::format("{} of {} points are predicted, not measured", predicted, points);
   if (!learned_on.empty())
-    note += fmt::format(", by a law learned on {}", fmt::join(learned_on, ", "));
+    note += fmt::format(", by a law learned on {}", joined(learned_on, ", "));
   return note;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/append.h"
 #include "base/terminal.h"
 
 namespace partita::forms {
@@ -46,7 +47,7 @@ class SvgPage {
  public:
   template <class... Args>
   void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    append(text_, format, std::forward<Args>(args)...);
   }
   // The title and a line under it, cut to what fits; returns the y below them.
   int head(std::string_view title, std::string_view subtitle, int width);

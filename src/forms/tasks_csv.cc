@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/append.h"
 #include "base/terminal.h"
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
@@ -63,7 +64,7 @@ constexpr std::array<OptionalColumn, 5> kOptional{{
      [](const Task& task) {
        return task.priority == 1 ? std::string() : fmt::format("{}", task.priority);
      }},
-    {"after", [](const Task& task) { return fmt::format("{}", fmt::join(task.after, ";")); }},
+    {"after", [](const Task& task) { return joined(task.after, ";"); }},
 }};
 
 // ---- warnings ----

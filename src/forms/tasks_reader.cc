@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/nearest.h"
 #include "base/unicode.h"
@@ -33,10 +34,6 @@ bool same_name(std::string_view a, std::string_view b) {
 std::string shown(std::string_view word) {
   constexpr std::size_t kShown = 80;
   return utf8(printable(word.substr(0, kShown))) + (word.size() > kShown ? "..." : "");
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-  return fmt::format("{}", fmt::join(words, between));
 }
 
 // Where in the file each fact of a task stands; -1: nowhere.

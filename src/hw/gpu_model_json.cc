@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/append.h"
 #include "base/fields.h"
 #include "hw/catalogue.h"
 
@@ -182,8 +183,8 @@ std::string json_string(Certainty mark) {
 
 // The items between brackets, on one line or one to a line.
 std::string list_of(const std::vector<std::string>& items, const std::string& indent = "") {
-  if (indent.empty() || items.empty()) return fmt::format("[{}]", fmt::join(items, ", "));
-  return fmt::format("[\n{0}  {1}\n{0}]", indent, fmt::join(items, ",\n" + indent + "  "));
+  if (indent.empty() || items.empty()) return fmt::format("[{}]", joined(items, ", "));
+  return fmt::format("[\n{0}  {1}\n{0}]", indent, joined(items, ",\n" + indent + "  "));
 }
 
 std::string texts_json(std::vector<std::string> texts, const std::string& indent = "") {
@@ -228,7 +229,7 @@ std::string profile_json(const MigProfile& p) {
       "engines": {},
       "certainty": {}
     }})",
-      json_string(p.name), aliases, p.nvml_enum, p.profile_id, p.gpcs, fmt::join(p.starts, ", "),
+      json_string(p.name), aliases, p.nvml_enum, p.profile_id, p.gpcs, joined(p.starts, ", "),
       p.size, p.max_instances, known_json(p.sms), known_json(p.memory), engines_json(p),
       certainty_json(p));
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/fields.h"
 #include "base/parse_number.h"
@@ -176,7 +177,7 @@ Result<Topology> topology_named(std::string_view name) {
                                         kMaxUnits, kMaxClusters));
   }
   return bad_input("gpu", fmt::format("no topology '{}'; there are {}, and CLUSTERSxUNITS", name,
-                                      fmt::join(names, ", ")));
+                                      joined(names, ", ")));
 }
 
 std::string mask_hex(const UnitMask& mask) {

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/append.h"
 #include "interop/yaml_text.h"
 
 namespace partita::interop {
@@ -44,7 +45,7 @@ std::string device_class(const hw::GpuModel& model) {
   for (const std::string& name : model.nvml_names) names.push_back(cel(name));
   if (!names.empty())
     text +=
-        selector("  ", fmt::format("{}.productName in [{}]", kAttribute, fmt::join(names, ", ")));
+        selector("  ", fmt::format("{}.productName in [{}]", kAttribute, joined(names, ", ")));
   return text;
 }
 
@@ -134,7 +135,7 @@ Result<std::string> templates(const Geometry& geometry, const DraOptions& option
     text += fmt::format("  annotations:\n    partita/service: {}\n    partita/replicas: \"{}\"\n",
                         quoted(service), kind.instances);
     if (!kind.batches.empty())
-      text += fmt::format("    partita/batch: \"{}\"\n", fmt::join(kind.batches, ","));
+      text += fmt::format("    partita/batch: \"{}\"\n", joined(kind.batches, ","));
     text += "spec:\n  spec:\n" + devices(*kind.gpu, *kind.slot, "    ", false);
   }
   return text;

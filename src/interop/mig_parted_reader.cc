@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/append.h"
 #include "base/fields.h"
 #include "base/nearest.h"
 #include "interop/mig_parted.h"
@@ -172,7 +173,7 @@ Result<const MigPartedLabel*> chosen_label(const MigPartedFile& file, const std:
   if (name.empty() && file.labels.size() == 1) return &file.labels.front();
   if (name.empty())
     return bad_input("--label", fmt::format("{} has the labels {}: name one", file.file,
-                                            fmt::join(names, ", ")));
+                                            joined(names, ", ")));
   return bad_input(
       "--label", fmt::format("{} has no label '{}'{}", file.file, name, did_you_mean(name, names)));
 }

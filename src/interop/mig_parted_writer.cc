@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/append.h"
 #include "interop/mig_parted.h"
 #include "interop/yaml_text.h"
 
@@ -59,9 +60,9 @@ std::string entry_text(const Group& group) {
   if (!group.filter.empty()) {
     std::vector<std::string> filter;
     for (const std::string& id : group.filter) filter.push_back(quoted(id));
-    text += fmt::format("device-filter: [{}]\n      ", fmt::join(filter, ", "));
+    text += fmt::format("device-filter: [{}]\n      ", joined(filter, ", "));
   }
-  text += fmt::format("devices: [{}]\n", fmt::join(group.devices, ", "));
+  text += fmt::format("devices: [{}]\n", joined(group.devices, ", "));
   text += fmt::format("      mig-enabled: {}\n", group.first->mig_enabled);
   if (!group.first->mig_enabled) return text;
   const std::vector<int> counts = counts_of(*group.first);

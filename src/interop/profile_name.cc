@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/append.h"
 #include "base/nearest.h"
 #include "base/parse_number.h"
 #include "base/unicode.h"
@@ -44,7 +45,7 @@ bool is_attribute(std::string_view text) {
 
 std::string ProfileName::text() const {
   return fmt::format("{}{}g.{}gb{}{}{}{}", c == g ? "" : fmt::format("{}c.", c), g, gb,
-                     with.empty() ? "" : "+", fmt::join(with, ","), without.empty() ? "" : "-",
+                     with.empty() ? "" : "+", joined(with, ","), without.empty() ? "" : "-",
                      without);
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 
 namespace partita::notify {
@@ -68,7 +69,7 @@ void finish(Fields& in, StatedReceiver& stated) {
     const auto alarm = parse_alarm(word);
     if (!alarm) {
       in.refuse("alarms", fmt::format("'{}' is no alarm; there are {}", word,
-                                      fmt::join(kAlarms.begin(), kAlarms.end(), ", ")));
+                                      joined(kAlarms, ", ")));
       return;
     }
     stated.receiver.alarms.push_back(*alarm);

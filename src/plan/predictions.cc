@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
+
+#include "base/append.h"
 
 namespace partita::plan {
 namespace {
@@ -30,7 +33,7 @@ void mark(PlannedInstance& instance, const profile::WorkloadProfile& profile, in
     instance.predicted = true;
     if (!point.learned_on->empty()) learned_on.insert(*point.learned_on);
   }
-  instance.learned_on = fmt::format("{}", fmt::join(learned_on, ", "));
+  instance.learned_on = joined(learned_on, ", ");
 }
 
 bool any_predicted(const profile::ProfileTable& table) {
@@ -67,8 +70,7 @@ class Marker {
 
 std::string names_text(const std::vector<std::string_view>& names) {
   const std::size_t shown = std::min(names.size(), kShownNames);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(shown), ", "));
+  std::string text = joined(std::span(names).first(shown), ", ");
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }
@@ -103,10 +105,10 @@ std::string predictions_text(const ServingPlan& plan) {
   std::string text = fmt::format("{} of {} services rest on predictions, not on measurements: {}",
                                  names.size(), plan.services.size(), names_text(names));
   if (!learned_on.empty())
-    text += fmt::format("; by laws learned on {}", fmt::join(learned_on, ", "));
+    text += fmt::format("; by laws learned on {}", joined(learned_on, ", "));
   if (!elsewhere.empty())
     text +=
-        fmt::format(", not on {}: measure there before you rely on it", fmt::join(elsewhere, ", "));
+        fmt::format(", not on {}: measure there before you rely on it", joined(elsewhere, ", "));
   return text;
 }
 

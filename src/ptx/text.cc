@@ -1,21 +1,14 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <iterator>
 #include <set>
 
+#include "base/append.h"
 #include "ptx/parse.h"
 #include "ptx/words.h"
 
 namespace partita::ptx {
 namespace {
-
-using Buffer = fmt::memory_buffer;
-
-template <class... Arguments>
-void put(Buffer& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
-}
 
 std::string address_text(const Variable::Address& address) {
   const std::string symbol = address.generic ? "generic(" + address.symbol + ")" : address.symbol;
@@ -38,129 +31,129 @@ std::string element_text(const Variable& variable, std::size_t at,
   return fmt::format("{}", bits);
 }
 
-void put_initial(Buffer& out, const Variable& variable) {
+void put_initial(std::string& out, const Variable& variable) {
   const std::size_t width = size_of(variable.type);
   const bool braces = variable.is_array || variable.count != 1;
-  put(out, " = {}", braces ? "{" : "");
+  append(out, " = {}", braces ? "{" : "");
   auto address = variable.addresses.begin();
   for (std::size_t at = 0; at < variable.initial.size(); at += width) {
     const std::size_t span = width == 1 ? 8 : 1;  // bytes that name their address
     while (address != variable.addresses.end() && at >= address->at + span) ++address;
     const bool here = address != variable.addresses.end() && at >= address->at;
-    put(out, "{}{}", at == 0 ? "" : ", ", element_text(variable, at, here ? &*address : nullptr));
+    append(out, "{}{}", at == 0 ? "" : ", ", element_text(variable, at, here ? &*address : nullptr));
   }
-  put(out, "{}", braces ? "}" : "");
+  append(out, "{}", braces ? "}" : "");
 }
 
-void put_variable(Buffer& out, const Variable& variable) {
-  put(out, "{}{}", variable.is_extern ? ".extern " : "", variable.is_visible ? ".visible " : "");
-  put(out, ".{} .align {} ", space_word(variable.space), variable.alignment);
-  if (!variable.is_array && variable.count > 1) put(out, ".v{} ", variable.count);
-  put(out, ".{} {}", to_string(variable.type), variable.name);
-  if (variable.is_array && variable.count == 0) put(out, "[]");
-  if (variable.is_array && variable.count > 0) put(out, "[{}]", variable.count);
+void put_variable(std::string& out, const Variable& variable) {
+  append(out, "{}{}", variable.is_extern ? ".extern " : "", variable.is_visible ? ".visible " : "");
+  append(out, ".{} .align {} ", space_word(variable.space), variable.alignment);
+  if (!variable.is_array && variable.count > 1) append(out, ".v{} ", variable.count);
+  append(out, ".{} {}", to_string(variable.type), variable.name);
+  if (variable.is_array && variable.count == 0) append(out, "[]");
+  if (variable.is_array && variable.count > 0) append(out, "[{}]", variable.count);
   if (!variable.initial.empty()) put_initial(out, variable);
 }
 
-void put_parameters(Buffer& out, const std::vector<Variable>& parameters) {
-  put(out, "(");
+void put_parameters(std::string& out, const std::vector<Variable>& parameters) {
+  append(out, "(");
   for (const Variable& parameter : parameters) {
-    if (&parameter != parameters.data()) put(out, ", ");
+    if (&parameter != parameters.data()) append(out, ", ");
     put_variable(out, parameter);
   }
-  put(out, ")");
+  append(out, ")");
 }
 
-void put_operand(Buffer& out, const Function& function, const Operand& operand);
+void put_operand(std::string& out, const Function& function, const Operand& operand);
 
-void put_operands(Buffer& out, const Function& function, const std::vector<Operand>& operands,
+void put_operands(std::string& out, const Function& function, const std::vector<Operand>& operands,
                   std::string_view between) {
   for (const Operand& operand : operands) {
-    if (&operand != operands.data()) put(out, "{}", between);
+    if (&operand != operands.data()) append(out, "{}", between);
     put_operand(out, function, operand);
   }
 }
 
-void put_offset(Buffer& out, std::int64_t offset) {
-  if (offset != 0) put(out, "+{}", offset);
+void put_offset(std::string& out, std::int64_t offset) {
+  if (offset != 0) append(out, "+{}", offset);
 }
 
 const std::string& register_name(const Function& function, int reg) {
   return function.registers[static_cast<std::size_t>(reg)].name;
 }
 
-void put_address(Buffer& out, const Function& function, const Operand& operand) {
-  put(out, "[");
+void put_address(std::string& out, const Function& function, const Operand& operand) {
+  append(out, "[");
   if (operand.reg >= 0) {
-    put(out, "{}", register_name(function, operand.reg));
+    append(out, "{}", register_name(function, operand.reg));
   } else if (!operand.text.empty()) {
-    put(out, "{}", operand.text);
+    append(out, "{}", operand.text);
   } else {
-    put(out, "{}", static_cast<std::int64_t>(operand.bits));
+    append(out, "{}", static_cast<std::int64_t>(operand.bits));
   }
   put_offset(out, operand.offset);
-  if (!operand.elements.empty()) put(out, ", ");
+  if (!operand.elements.empty()) append(out, ", ");
   put_operands(out, function, operand.elements, ", ");
-  put(out, "]");
+  append(out, "]");
 }
 
-void put_operand(Buffer& out, const Function& function, const Operand& operand) {
+void put_operand(std::string& out, const Function& function, const Operand& operand) {
   using Kind = Operand::Kind;
-  if (operand.negated) put(out, "{}", operand.kind == Kind::reg ? "!" : "-");
+  if (operand.negated) append(out, "{}", operand.kind == Kind::reg ? "!" : "-");
   switch (operand.kind) {
     case Kind::reg:
-      put(out, "{}{}{}", register_name(function, operand.reg), operand.text.empty() ? "" : ".",
+      append(out, "{}{}{}", register_name(function, operand.reg), operand.text.empty() ? "" : ".",
           operand.text);
       break;
     case Kind::special:
-      put(out, "%{}", operand.text);
+      append(out, "%{}", operand.text);
       break;
     case Kind::integer:
-      put(out, "{}", static_cast<std::int64_t>(operand.bits));
+      append(out, "{}", static_cast<std::int64_t>(operand.bits));
       break;
     case Kind::f32:
-      put(out, "0f{:08X}", operand.bits);
+      append(out, "0f{:08X}", operand.bits);
       break;
     case Kind::f64:
-      put(out, "0d{:016X}", operand.bits);
+      append(out, "0d{:016X}", operand.bits);
       break;
     case Kind::symbol:
-      put(out, "{}", operand.text);
+      append(out, "{}", operand.text);
       put_offset(out, operand.offset);
       break;
     case Kind::address:
       put_address(out, function, operand);
       break;
     case Kind::vector:
-      put(out, "{{");
+      append(out, "{{");
       put_operands(out, function, operand.elements, ", ");
-      put(out, "}}");
+      append(out, "}}");
       break;
     case Kind::list:
-      put(out, "(");
+      append(out, "(");
       put_operands(out, function, operand.elements, ", ");
-      put(out, ")");
+      append(out, ")");
       break;
     case Kind::pair:
       put_operands(out, function, operand.elements, "|");
       break;
     case Kind::sink:
-      put(out, "_");
+      append(out, "_");
       break;
   }
 }
 
-void put_instruction(Buffer& out, const Function& function, const Instruction& instruction) {
-  put(out, "\t");
+void put_instruction(std::string& out, const Function& function, const Instruction& instruction) {
+  append(out, "\t");
   if (instruction.guard) {
-    put(out, "@{}{} ", instruction.guard->negated ? "!" : "",
+    append(out, "@{}{} ", instruction.guard->negated ? "!" : "",
         register_name(function, instruction.guard->reg));
   }
-  put(out, "{}", instruction.opcode);
-  for (const std::string& modifier : instruction.modifiers) put(out, ".{}", modifier);
-  if (!instruction.operands.empty()) put(out, " ");
+  append(out, "{}", instruction.opcode);
+  for (const std::string& modifier : instruction.modifiers) append(out, ".{}", modifier);
+  if (!instruction.operands.empty()) append(out, " ");
   put_operands(out, function, instruction.operands, ", ");
-  put(out, ";\n");
+  append(out, ";\n");
 }
 
 // Registers that stand in the list of parameters.
@@ -183,45 +176,45 @@ std::size_t range_from(const Function& function, std::size_t first, std::string_
   return count;
 }
 
-void put_registers(Buffer& out, const Function& function) {
+void put_registers(std::string& out, const Function& function) {
   std::size_t at = parameter_registers(function);
   while (at < function.registers.size()) {
     const Register& one = function.registers[at];
-    put(out, "\t.reg .{} {}", to_string(one.type), one.name);
+    append(out, "\t.reg .{} {}", to_string(one.type), one.name);
     std::size_t count = 1;
     if (one.name.ends_with('0')) {
       const std::string prefix = one.name.substr(0, one.name.size() - 1);
       count = prefix.empty() ? 1 : range_from(function, at, prefix);
       if (count > 1) {
         out.resize(out.size() - 1);
-        put(out, "<{}>", count);
+        append(out, "<{}>", count);
       }
     }
-    put(out, ";\n");
+    append(out, ";\n");
     at += std::max<std::size_t>(count, 1);
   }
 }
 
-void put_tables(Buffer& out, const Function& function) {
+void put_tables(std::string& out, const Function& function) {
   for (const Targets& targets : function.targets) {
-    put(out, "{}: .branchtargets {};\n", targets.name, fmt::join(targets.labels, ", "));
+    append(out, "{}: .branchtargets {};\n", targets.name, fmt::join(targets.labels, ", "));
   }
   for (const Prototype& prototype : function.prototypes) {
-    put(out, "{}: .callprototype ", prototype.name);
+    append(out, "{}: .callprototype ", prototype.name);
     if (!prototype.results.empty()) put_parameters(out, prototype.results);
-    put(out, " _ ");
+    append(out, " _ ");
     put_parameters(out, prototype.parameters);
-    put(out, ";\n");
+    append(out, ";\n");
   }
 }
 
-void put_body(Buffer& out, const Function& function) {
-  put(out, "{{\n");
+void put_body(std::string& out, const Function& function) {
+  append(out, "{{\n");
   put_registers(out, function);
   for (const Variable& variable : function.variables) {
-    put(out, "\t");
+    append(out, "\t");
     put_variable(out, variable);
-    put(out, ";\n");
+    append(out, ";\n");
   }
   put_tables(out, function);
   auto label = function.labels.begin();
@@ -230,37 +223,37 @@ void put_body(Buffer& out, const Function& function) {
   // Labels stand outside of all braces, so that every branch sees them.
   const auto before = [&](std::size_t at) {
     for (; label != function.labels.end() && label->at <= at; ++label) {
-      for (; depth > 0; --depth) put(out, "}}\n");
-      put(out, "{}:\n", label->name);
+      for (; depth > 0; --depth) append(out, "}}\n");
+      append(out, "{}:\n", label->name);
     }
     for (; location != function.locations.end() && location->at <= at; ++location) {
-      put(out, "\t.loc {} {} 0\n", location->file, location->line);
+      append(out, "\t.loc {} {} 0\n", location->file, location->line);
     }
   };
   for (std::size_t at = 0; at < function.code.size(); ++at) {
     before(at);
     const int wanted = function.code[at].scope;
-    for (; depth < wanted; ++depth) put(out, "{{\n");
-    for (; depth > wanted; --depth) put(out, "}}\n");
+    for (; depth < wanted; ++depth) append(out, "{{\n");
+    for (; depth > wanted; --depth) append(out, "}}\n");
     put_instruction(out, function, function.code[at]);
   }
-  for (; depth > 0; --depth) put(out, "}}\n");
+  for (; depth > 0; --depth) append(out, "}}\n");
   before(function.code.size());
-  put(out, "}}\n");
+  append(out, "}}\n");
 }
 
-void put_extents(Buffer& out, std::string_view word, const std::uint32_t (&extents)[3]) {
+void put_extents(std::string& out, std::string_view word, const std::uint32_t (&extents)[3]) {
   if (extents[0] == 0 && extents[1] == 0 && extents[2] == 0) return;
-  put(out, ".{} {}, {}, {}\n", word, extents[0], extents[1], extents[2]);
+  append(out, ".{} {}, {}, {}\n", word, extents[0], extents[1], extents[2]);
 }
 
-void put_head(Buffer& out, const Function& function, bool linkage) {
-  if (linkage && function.is_visible) put(out, ".visible ");
-  put(out, "{} ", function.is_entry ? ".entry" : ".func");
+void put_head(std::string& out, const Function& function, bool linkage) {
+  if (linkage && function.is_visible) append(out, ".visible ");
+  append(out, "{} ", function.is_entry ? ".entry" : ".func");
   if (!function.results.empty()) put_parameters(out, function.results);
-  put(out, " {}", function.name);
+  append(out, " {}", function.name);
   put_parameters(out, function.parameters);
-  put(out, "\n");
+  append(out, "\n");
 }
 
 void note_symbols(const Operand& operand, std::set<std::string, std::less<>>& names) {
@@ -288,35 +281,35 @@ std::set<std::string, std::less<>> used_early(const Module& module) {
 }  // namespace
 
 std::string to_text(const Module& module) {
-  Buffer out;
-  put(out, ".version {}.{}\n", module.version_major, module.version_minor);
-  if (!module.target.empty()) put(out, ".target {}\n", module.target);
-  put(out, ".address_size {}\n", module.address_size);
+  std::string out;
+  append(out, ".version {}.{}\n", module.version_major, module.version_minor);
+  if (!module.target.empty()) append(out, ".target {}\n", module.target);
+  append(out, ".address_size {}\n", module.address_size);
   for (std::size_t at = 0; at < module.files.size(); ++at) {
     const bool last = at + 1 == module.files.size();
-    if (last || !module.files[at].empty()) put(out, ".file {} \"{}\"\n", at, module.files[at]);
+    if (last || !module.files[at].empty()) append(out, ".file {} \"{}\"\n", at, module.files[at]);
   }
   for (const Variable& variable : module.variables) {
     put_variable(out, variable);
-    put(out, ";\n");
+    append(out, ";\n");
   }
   const auto early = used_early(module);
   for (const Function& function : module.functions) {
     if (function.is_declared_only || !early.contains(function.name)) continue;
     put_head(out, function, false);
-    put(out, ";\n");
+    append(out, ";\n");
   }
   for (const Function& function : module.functions) {
     put_head(out, function, true);
     put_extents(out, "maxntid", function.max_threads);
     put_extents(out, "reqntid", function.required_threads);
     if (function.is_declared_only) {
-      put(out, ";\n");
+      append(out, ";\n");
     } else {
       put_body(out, function);
     }
   }
-  return fmt::to_string(out);
+  return out;
 }
 
 }  // namespace partita::ptx

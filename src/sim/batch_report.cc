@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/append.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
 #include "sim/batch.h"
@@ -39,9 +40,7 @@ std::string report_text(const BatchReport& report, const BatchOptions& options) 
   }
   for (const TaskReport& task : report.tasks) {
     if (!task.deadline) continue;
-    fmt::format_to(
-        std::back_inserter(text),
-        "  {}  deadline {}, planned end {}, mean end {}: missed in {:.4g} % of the runs\n",
+    append(text, "  {}  deadline {}, planned end {}, mean end {}: missed in {:.4g} % of the runs\n",
         padded(utf8(printable(task.task)), width), seconds_text(*task.deadline),
         seconds_text(task.planned_end), seconds_text(task.mean_end), task.missed * 100);
   }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "actuate/apply.h"
+#include "base/append.h"
 #include "base/index.h"
 #include "batch/batch_commands.h"
 #include "batch/batch_inputs.h"
@@ -182,7 +183,7 @@ Result<void> check_free(const Prepared& prepared) {
   if (found.empty()) return {};
   return failed({ErrorCode::in_use,
                  fmt::format("instances that this run did not make are in its way:\n  {}",
-                             fmt::join(found, "\n  ")),
+                             joined(found, "\n  ")),
                  ""});
 }
 

@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actuate/power_loop.h"
+#include "base/append.h"
 #include "decide/power.h"
 #include "decide/power_seen.h"
 #include "energy/power_control.h"
@@ -80,7 +81,7 @@ void tell_step(Context& context, const actuate::PowerStep& step) {
           step.settings.limit ? fmt::format(", at most {:g} W", step.settings.limit->value) : "",
           step.setting.units.empty()
               ? ""
-              : fmt::format(", {} units", fmt::join(step.setting.units, " + "))));
+              : fmt::format(", {} units", joined(step.setting.units, " + "))));
 }
 
 // Whether this process may set the GPU: tried by setting what is set.

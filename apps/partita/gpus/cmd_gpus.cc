@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/append.h"
 #include "base/table.h"
 #include "commands.h"
 #include "decide/input.h"
@@ -34,7 +35,7 @@ std::string list_text(const hw::Catalogue& catalogue) {
     table.rows.push_back({gpu.name, gpu.architecture, number(gpu.total_sms), gib(gpu.total_memory),
                           fmt::format("{}", gpu.compute_slices),
                           fmt::format("{}", gpu.memory_slices),
-                          fmt::format("{}", fmt::join(names, " "))});
+                          joined(names, " ")});
   }
   return to_string(table) +
          "\nCOMPUTE and MEMORY are counted in slices. `partita gpus NAME` shows one in detail.\n";
@@ -48,7 +49,7 @@ std::string gpu_text(const hw::GpuModel& gpu) {
   for (const hw::MigProfile& profile : gpu.profiles) {
     profiles.rows.push_back(
         {profile.name, fmt::format("{}", profile.gpcs), fmt::format("{}", profile.size),
-         fmt::format("{}", fmt::join(profile.starts, ",")),
+         joined(profile.starts, ","),
          fmt::format("{}", profile.max_instances), number(profile.sms), gib(profile.memory)});
   }
   text += to_string(profiles) + "\nSIZE and STARTS are memory slices.\n";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/append.h"
 #include "commands.h"
 #include "decide/batch.h"
 #include "decide/serving.h"
@@ -40,11 +41,7 @@ Values values_of(const FlagDoc& flag) {
 }
 
 std::string name_of(const CommandDoc& command) {
-  return fmt::format("{}", fmt::join(command.path, " "));
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " "));
+  return joined(command.path, " ");
 }
 
 // Everything that may stand where a word begins: subcommands, flags and the words of positionals.
@@ -66,15 +63,15 @@ std::string bash_script(const CommandDoc& root) {
   for (const CommandDoc* command : flatten(root)) {
     const std::string name = name_of(*command);
     if (command != &root) paths += fmt::format("{}\"{}\"", paths.empty() ? "" : " | ", name);
-    words += fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(words_of(*command)));
+    words += fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(words_of(*command), " "));
     for (const FlagDoc& flag : command->flags) {
       if (flag.value.empty()) continue;
       std::vector<std::string> patterns;
       for (const std::string& spelling : flag.names) {
         patterns.push_back(fmt::format("\"{} {}\"", name, spelling));
       }
-      values += fmt::format("    {}) words=\"{}\" ;;\n", fmt::join(patterns, " | "),
-                            joined(values_of(flag).words));
+      values += fmt::format("    {}) words=\"{}\" ;;\n", joined(patterns, " | "),
+                            joined(values_of(flag).words, " "));
     }
   }
   return fmt::format(R"(# bash completion of partita; printed by `partita completion bash`
@@ -117,12 +114,12 @@ std::string quoted(const std::string& text, std::string_view special) {
 std::string zsh_action(const FlagDoc& flag) {
   const Values values = values_of(flag);
   if (values.words.empty()) return values.files ? "_files" : " ";
-  if (!values.files) return fmt::format("({})", joined(values.words));
-  return fmt::format("{{compadd -- {}; _files}}", joined(values.words));
+  if (!values.files) return fmt::format("({})", joined(values.words, " "));
+  return fmt::format("{{compadd -- {}; _files}}", joined(values.words, " "));
 }
 
 std::string zsh_function(const CommandDoc& command) {
-  std::string text = fmt::format("_{}() {{\n", fmt::join(command.path, "_"));
+  std::string text = fmt::format("_{}() {{\n", joined(command.path, "_"));
   if (!command.children.empty()) {
     text += "  if (( CURRENT == 2 )); then\n    local -a commands=(\n";
     for (const CommandDoc& child : command.children) {
@@ -132,7 +129,7 @@ std::string zsh_function(const CommandDoc& command) {
         "    )\n    _describe command commands\n    return\n  fi\n"
         "  local name=\"_{}_${{words[2]}}\"\n  shift words\n  (( CURRENT-- ))\n"
         "  (( $+functions[$name] )) && $name\n}}\n",
-        fmt::join(command.path, "_"));
+        joined(command.path, "_"));
     return text;
   }
   text += "  _arguments";
@@ -167,7 +164,7 @@ std::string fish_flag(const FlagDoc& flag, const std::string& condition) {
   }
   const Values values = values_of(flag);
   if (!flag.value.empty()) line += values.files ? " -r -F" : " -x";
-  if (!values.words.empty()) line += fmt::format(" -a '{}'", joined(values.words));
+  if (!values.words.empty()) line += fmt::format(" -a '{}'", joined(values.words, " "));
   return line + fmt::format(" -d '{}'\n", quoted(flag.text, "\\"));
 }
 
@@ -180,7 +177,7 @@ std::string fish_script(const CommandDoc& root) {
       seen.push_back("__fish_seen_subcommand_from " + command->path[i]);
     }
     const std::string inside =
-        seen.empty() ? "__fish_use_subcommand" : fmt::format("{}", fmt::join(seen, "; and "));
+        seen.empty() ? "__fish_use_subcommand" : joined(seen, "; and ");
     for (const CommandDoc& child : command->children) {
       text += fmt::format("complete -c partita -n '{}' -a {} -d '{}'\n", inside, child.path.back(),
                           quoted(child.summary, "\\"));
@@ -190,7 +187,7 @@ std::string fish_script(const CommandDoc& root) {
       if (values.files) text += fmt::format("complete -c partita -n '{}' -F\n", inside);
       if (values.words.empty()) continue;
       text += fmt::format("complete -c partita -n '{}' -a '{}' -d '{}'\n", inside,
-                          joined(values.words), quoted(flag.text, "\\"));
+                          joined(values.words, " "), quoted(flag.text, "\\"));
     }
     for (const FlagDoc& flag : command->flags) text += fish_flag(flag, inside);
   }

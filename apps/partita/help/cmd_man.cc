@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/append.h"
 #include "commands.h"
 #include "flags.h"
 #include "help/docs.h"
@@ -42,7 +43,7 @@ std::string flag_roff(const FlagDoc& flag) {
 
 std::string command_roff(const CommandDoc& command) {
   std::string text =
-      fmt::format(".SS {}\n{}.\n", roff(fmt::format("{}", fmt::join(command.path, " "))),
+      fmt::format(".SS {}\n{}.\n", roff(joined(command.path, " ")),
                   roff(command.summary));
   text += fmt::format(".PP\n.B {}\n", roff(usage(command)));
   for (const FlagDoc& flag : command.positionals) text += flag_roff(flag);
@@ -101,7 +102,7 @@ std::string man_page(const CommandDoc& root) {
 }
 
 std::string page_name(const CommandDoc& command) {
-  return fmt::format("{}", fmt::join(command.path, "-"));
+  return joined(command.path, "-");
 }
 
 // A line per command below this one.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "actuate/gateway_state.h"
+#include "base/append.h"
 #include "base/nearest.h"
 #include "base/table.h"
 #include "commands.h"
@@ -60,7 +61,7 @@ Result<Exit> run_schema(Context& context, const std::string& name, const Output&
   }
   if (!name.empty())
     return bad_input("KIND", fmt::format("unknown kind '{}'{} (there are {})", name,
-                                         did_you_mean(name, names), fmt::join(names, ", ")));
+                                         did_you_mean(name, names), joined(names, ", ")));
   if (auto written = deliver(context, output, to_string(table)); !written)
     return failed(written.error());
   return Exit::done;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/append.h"
 #include "flags.h"
 #include "settings.h"
 
@@ -54,7 +55,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 }
 
 std::string flag_help(const FlagDoc& flag) {
-  std::string head = fmt::format("{}", fmt::join(flag.names, ", "));
+  std::string head = joined(flag.names, ", ");
   if (!flag.value.empty() && flag.names.front().starts_with('-')) head += " " + flag.value;
   if (flag.required) head += "  (required)";
   if (!flag.standard.empty()) head += fmt::format("  [{}]", flag.standard);
@@ -107,7 +108,7 @@ std::vector<const CommandDoc*> flatten(const CommandDoc& root) {
 }
 
 std::string usage(const CommandDoc& command) {
-  std::string line = fmt::format("{}", fmt::join(command.path, " "));
+  std::string line = joined(command.path, " ");
   if (!command.children.empty()) line += " COMMAND";
   for (const FlagDoc& flag : command.positionals) {
     line += flag.required ? " " + flag.names[0] : " [" + flag.names[0] + "]";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 #include "base/median.h"
 #include "base/table.h"
@@ -183,7 +184,7 @@ std::string sizes_json(const SizeFlags& flags, const Loaded& in,
     out.raw("{\"name\": ").string(in.models[m++].model);
     out.raw(", \"time_us\": ").number(size.time_us);
     out.raw(", \"unit_us\": ").number(size.unit_us).raw(", \"optimal\": ").boolean(size.optimal);
-    out.raw(fmt::format(",\n     \"units\": [{}]}}", fmt::join(size.units, ",")));
+    out.raw(fmt::format(",\n     \"units\": [{}]}}", joined(size.units, ",")));
   });
   return out.raw("}\n").take();
 }

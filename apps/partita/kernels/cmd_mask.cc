@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 #include "commands.h"
 #include "flags.h"
@@ -49,14 +50,14 @@ std::string json_of(const MaskFlags& flags, const Answer& answer) {
   out.number(long{planners::mask::effective_units(answer.topology, answer.mask)});
   const auto shares = hw::units_per_cluster(answer.topology, answer.mask);
   out.raw(fmt::format(",\n  \"units_per_cluster\": [{}], \"clusters\": \"{}\"",
-                      fmt::join(shares, ", "), answer.topology.assumed ? "assumed" : "known"));
+                      joined(shares, ", "), answer.topology.assumed ? "assumed" : "known"));
   out.raw(fmt::format(",\n  \"units_per_die\": [{}]",
-                      fmt::join(hw::units_per_die(answer.topology, answer.mask), ", ")));
+                      joined(hw::units_per_die(answer.topology, answer.mask), ", ")));
   out.raw(",\n  \"mask_hex\": ").string(hw::mask_hex(answer.mask));
   std::vector<std::size_t> units;
   for (std::size_t unit = 0; unit < hw::kMaxUnits; ++unit)
     if (answer.mask[unit]) units.push_back(unit);
-  out.raw(fmt::format(",\n  \"unit_indices\": [{}]}}\n", fmt::join(units, ", ")));
+  out.raw(fmt::format(",\n  \"unit_indices\": [{}]}}\n", joined(units, ", ")));
   return out.take();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 #include "base/rng.h"
 #include "base/table.h"
@@ -97,7 +98,7 @@ std::string json_of(const ProbeFlags& flags, const LaneProbe& probe) {
                       flags.rounds));
   const hw::Topology& topology = probe.info.topology;
   out.raw(fmt::format(", \"units_per_die\": [{}]",
-                      fmt::join(hw::units_per_die(topology, hw::all_units(topology)), ", ")));
+                      joined(hw::units_per_die(topology, hw::all_units(topology)), ", ")));
   for (const auto& [name, value] :
        {std::pair("create_new", &probe.create_new), std::pair("create_again", &probe.create_again),
         std::pair("destroy", &probe.destroy), std::pair("launch", &probe.launch),
@@ -120,7 +121,7 @@ std::string json_of(const ProbeFlags& flags, const LaneProbe& probe) {
     const std::vector<int> shares(static_cast<std::size_t>(topology.dies),
                                   point.units / topology.dies);
     out.raw(fmt::format(", \"units\": {}, \"units_per_die\": [{}], \"us\": ", point.units,
-                        fmt::join(shares, ", ")));
+                        joined(shares, ", ")));
     out.number(point.us).raw("}");
   });
   out.raw(",\n  \"disturbances\": ");

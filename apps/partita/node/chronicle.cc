@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actuate/change_forms.h"
+#include "base/append.h"
 #include "control/host/change_numbers.h"
 #include "places.h"
 
@@ -115,7 +116,7 @@ void Chronicle::keep_drain(const std::vector<std::string>& devices, const Result
   keep({.kind = EventKind::applied,
         .subject = devices.size() == 1 ? devices.front() : "",
         .outcome = outcome_of(drained),
-        .detail = drained ? fmt::format("drained {}", fmt::join(devices, ", "))
+        .detail = drained ? fmt::format("drained {}", joined(devices, ", "))
                           : to_string(drained.error())});
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/append.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 #include "commands.h"
@@ -52,7 +53,7 @@ Result<history::EventQuery> query_of(const HistoryFlags& flags) {
     for (const auto one : history::event_kinds()) words.emplace_back(history::to_string(one));
     if (!kind)
       return bad_input("--kind",
-                       fmt::format("'{}' is no kind; there are {}", word, fmt::join(words, ", ")));
+                       fmt::format("'{}' is no kind; there are {}", word, joined(words, ", ")));
     query.kinds.push_back(*kind);
   }
   // What people want to read first: steps only of what they ask for.

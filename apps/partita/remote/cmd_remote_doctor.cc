@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 #include "flags.h"
 #include "remote/launch_program.h"
@@ -84,7 +85,7 @@ Diagnosis diagnose(const std::string& path, const Program& program) {
     if (kUnsupported.contains(import.name)) diagnosis.unsupported.push_back(import.name);
   if (!diagnosis.unsupported.empty())
     diagnosis.problems.push_back(fmt::format("it calls functions that are refused: {}",
-                                             fmt::join(diagnosis.unsupported, ", ")));
+                                             joined(diagnosis.unsupported, ", ")));
   diagnosis.can_run = diagnosis.problems.empty();
   return diagnosis;
 }
@@ -93,7 +94,7 @@ std::string as_text(const Diagnosis& diagnosis) {
   std::string text = fmt::format(
       "{}: {}\n  CUDA runtime   {}\n  device code    {}\n", diagnosis.program,
       diagnosis.can_run ? "can run" : "cannot run", diagnosis.runtime,
-      diagnosis.targets.empty() ? "none" : fmt::format("{}", fmt::join(diagnosis.targets, ", ")));
+      diagnosis.targets.empty() ? "none" : joined(diagnosis.targets, ", "));
   for (const std::string& problem : diagnosis.problems) text += "  cannot run: " + problem + "\n";
   for (const std::string& remark : diagnosis.remarks) text += "  note: " + remark + "\n";
   return text;

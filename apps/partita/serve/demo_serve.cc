@@ -1,7 +1,7 @@
 #include "serve/demo_serve.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "actuate/gateway_state.h"
+#include "base/append.h"
 #include "base/terminal.h"
 #include "flags.h"
 #include "profile/readers.h"
@@ -77,7 +78,7 @@ class ServeDemo {
   Result<DemoChild> begin(const Words& words, const std::string& output = {}) {
     const Painter painter(context_.colour);
     say(context_,
-        painter.dim(fmt::format("$ partita {}", fmt::join(shortened(words), " "))) + "\n");
+        painter.dim(fmt::format("$ partita {}", joined(shortened(words), " "))) + "\n");
     return DemoChild::start(words, output);
   }
   // ... and waits for its end.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/append.h"
 #include "flags.h"
 #include "places.h"
 #include "server/remote.h"
@@ -94,7 +95,7 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const CLI:
     std::vector<std::string_view> names;
     for (const RemoteCommand& one : kRemote) names.push_back(one.name);
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
-                                             name, fmt::join(names, ", ")));
+                                             name, joined(names, ", ")));
   }
   const auto place = api::parse_server_place("--server", flags.url);
   if (!place) return failed(place.error());

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/append.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "commands.h"
@@ -84,7 +85,7 @@ std::string summary_text(const ProfileTable& table) {
   for (const auto& [model, workload] : table)
     if (any_predicted(workload)) predicted.push_back(model);
   if (!predicted.empty())
-    notes += fmt::format("Predicted by laws, in part or whole: {}.\n", fmt::join(predicted, ", "));
+    notes += fmt::format("Predicted by laws, in part or whole: {}.\n", joined(predicted, ", "));
   return to_string(text) + notes;
 }
 
@@ -205,7 +206,7 @@ Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfi
   for (const ProfilePoint& p : *points) {
     names.push_back(fmt::format("{}g {} x {}", p.gpcs, p.batch, p.processes));
   }
-  return fmt::format("  {}: {}\n", law.model, fmt::join(names, ", "));
+  return fmt::format("  {}: {}\n", law.model, joined(names, ", "));
 }
 
 constexpr char kFitNotes[] =
@@ -221,7 +222,7 @@ std::string predicted_text(const ProfileTable& table) {
     if (any_predicted(workload)) models.push_back(model);
   if (models.empty()) return "";
   return fmt::format("Fitted to predictions, not to measurements alone: {}.\n",
-                     fmt::join(models, ", "));
+                     joined(models, ", "));
 }
 
 Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {

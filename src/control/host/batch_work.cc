@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/append.h"
 #include "base/index.h"
 #include "carry/batch_script.h"
 #include "carry/occupancy.h"
@@ -196,7 +197,7 @@ Result<void> BatchWork::go_on() {
     if (found.empty()) return {};
     return failed({ErrorCode::in_use,
                    fmt::format("instances that the batch did not make are in its way: {}",
-                               fmt::join(found, ", ")),
+                               joined(found, ", ")),
                    ""});
   };
   auto session = exec::open_session(script_, doors_.doors,

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
@@ -219,7 +220,7 @@ Result<Timed<int>> Machine::create_instance(int gpu, int profile, std::optional<
   if (!start) return refused(ErrorCode::no_room, fmt::format("no start of {} is free", shape.name));
   if (!std::ranges::binary_search(shape.starts, *start))
     return refused(ErrorCode::invalid_argument,
-                   fmt::format("{} may start at {}", shape.name, fmt::join(shape.starts, ", ")));
+                   fmt::format("{} may start at {}", shape.name, joined(shape.starts, ", ")));
   std::vector<hw::PlacedProfile> placed = it.placed();
   placed.push_back({profile, *start});
   if (const auto conflicts = hw::conflicts(*it.model, placed); !conflicts.empty())

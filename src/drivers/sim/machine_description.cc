@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/error_code.h"
 #include "base/fields.h"
@@ -101,13 +102,13 @@ class DescriptionReader {
     Fault fault;
     if (fields.has("method")) fault.method = fields.text("method");
     if (!fault.method.empty() && std::ranges::count(kChanges, fault.method) == 0)
-      fields.refuse("method", fmt::format("'method' must be one of {}", fmt::join(kChanges, ", ")));
+      fields.refuse("method", fmt::format("'method' must be one of {}", joined(kChanges, ", ")));
     fault.call = fields.integer("call", kCalls);
     if (fields.has("error")) {
       const auto code = parse_error_code(fields.text("error"));
       if (!code)
         fields.refuse(
-            "error", fmt::format("'error' must be one of {}", fmt::join(error_code_words(), ", ")));
+            "error", fmt::format("'error' must be one of {}", joined(error_code_words(), ", ")));
       fault.code = code.value_or(ErrorCode::environment);
     }
     if (fields.has("hang_s"))
@@ -139,7 +140,7 @@ class DescriptionReader {
     const hw::MigProfile& shape = gpu.model->profiles[static_cast<std::size_t>(present.profile)];
     if (!std::ranges::binary_search(shape.starts, present.start))
       return fields.refuse(
-          "start", fmt::format("{} may start at {}", shape.name, fmt::join(shape.starts, ", ")));
+          "start", fmt::format("{} may start at {}", shape.name, joined(shape.starts, ", ")));
     hw::Layout& layout = layouts_[present.gpu];
     layout.push_back({present.profile, present.start});
     if (const auto conflicts = hw::conflicts(*gpu.model, layout); !conflicts.empty())

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/append.h"
 #include "base/fields.h"
 #include "base/json_writer.h"
 #include "base/parse_number.h"
@@ -82,7 +83,7 @@ void write(JsonWriter& out, const SimGpu& gpu) {
   out.raw(fmt::format(",\n     \"mig\": {}, \"mig_pending\": {}, \"lost\": {}, ", gpu.mig,
                       gpu.mig_pending, gpu.lost));
   out.raw(fmt::format("\"free_gi_ids\": [{}],\n     \"instances\": ",
-                      fmt::join(gpu.free_gi_ids, ", ")));
+                      joined(gpu.free_gi_ids, ", ")));
   out.list(gpu.instances, "       ", [&](const auto& instance) { write(out, gpu, instance); });
   out.raw(",\n     \"processes\": ");
   out.list(attached, "       ", [&](const auto& process) { write(out, process); });

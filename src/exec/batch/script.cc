@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "base/append.h"
 #include "base/hash.h"
 
 namespace partita::exec {
@@ -14,19 +15,18 @@ std::string place_text(const Visit& visit) {
 
 std::string fingerprint(const Script& script) {
   std::string text;
-  const auto out = std::back_inserter(text);
   for (const ScriptGpu& gpu : script.gpus) {
-    fmt::format_to(out, "gpu {} {}\n", gpu.device, gpu.model);
+    append(text, "gpu {} {}\n", gpu.device, gpu.model);
     for (const Change& change : gpu.changes)
-      fmt::format_to(out, "change {} {}\n", change.visit, change.create);
+      append(text, "change {} {}\n", change.visit, change.create);
   }
   for (const Visit& visit : script.visits) {
-    fmt::format_to(out, "visit {} {} {} {}\n", visit.gpu, place_text(visit),
-                   fmt::join(visit.tasks, ","), fmt::join(visit.after, ","));
+    append(text, "visit {} {} {} {}\n", visit.gpu, place_text(visit),
+                   joined(visit.tasks, ","), joined(visit.after, ","));
   }
   for (const ScriptTask& task : script.tasks) {
-    fmt::format_to(out, "task {} {} {} {} {} {}\n", task.name.size(), task.name, task.visit,
-                   fmt::join(task.after, ","), task.command.size(), task.command);
+    append(text, "task {} {} {} {} {} {}\n", task.name.size(), task.name, task.visit,
+                   joined(task.after, ","), task.command.size(), task.command);
   }
   return fmt::format("{:016x}", text_hash(text));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/index.h"
 
@@ -28,7 +29,7 @@ std::string cycle_text(const std::vector<GraphTask>& tasks, const std::vector<in
     names.push_back(tasks[at(*from)].name);
   names.push_back(tasks[at(task)].name);
   std::ranges::reverse(names);
-  return fmt::format("{}", fmt::join(names, " -> "));
+  return joined(names, " -> ");
 }
 
 }  // namespace

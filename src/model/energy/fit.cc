@@ -1,12 +1,13 @@
 #include "model/energy/fit.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "base/append.h"
 #include "base/check.h"
 
 namespace partita::energy {
@@ -74,7 +75,7 @@ Result<void> check_identifiable(const CounterTable& table, const numeric::DenseR
         fmt::format(
             "component {} cannot be told from {}: in every row it is made up of them in the "
             "same way; join them, add rows where they differ, or give a prior",
-            name(found->column), fmt::join(others, ", ")));
+            name(found->column), joined(others, ", ")));
   }
   if (x.rows > x.columns) return {};
   return bad_input(table.file, fmt::format("{} rows for {} components: at least {} are needed, or "
@@ -111,7 +112,7 @@ void add_notes(const CounterTable& table, const numeric::RobustFit& fitted, Ener
         fmt::format("the regression had not settled after {} steps", fitted.iterations));
   if (!table.left_out.empty())
     model.notes.push_back(
-        fmt::format("columns in no component: {}", fmt::join(table.left_out, ", ")));
+        fmt::format("columns in no component: {}", joined(table.left_out, ", ")));
   for (const ComponentCost& cost : model.components)
     if (cost.joules == 0)
       model.notes.push_back(fmt::format(

@@ -1,7 +1,7 @@
 #include "model/energy/from_telemetry.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 #include <tuple>
+
+#include "base/append.h"
 
 namespace partita::energy {
 namespace {
@@ -413,7 +415,7 @@ Result<void> check_telemetry_model(const std::string& file, const EnergyModel& m
   for (const ComponentCost& cost : model.components) {
     if (std::ranges::find(names, cost.name) == names.end())
       return bad_input(file, fmt::format("telemetry shows no component '{}', only {}", cost.name,
-                                         fmt::join(names, ", ")));
+                                         joined(names, ", ")));
     works |= cost.name != kIdle && cost.joules > 0;
   }
   if (!works) return bad_input(file, "no component but idle draws power");

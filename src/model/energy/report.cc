@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include "base/append.h"
 #include "base/table.h"
 
 namespace partita::energy {
@@ -307,7 +308,7 @@ std::string report_text(const EnergyReport& report) {
 std::string report_prometheus(const EnergyReport& report) {
   std::string out;
   const auto family = [&](const char* name, const char* type, const char* help) {
-    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+    append(out, "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
   };
   std::map<std::pair<int, std::string>, std::string> models;
   for (const auto& gpu : report.gpus) models[{gpu.index, gpu.uuid}] = gpu.model;
@@ -321,16 +322,16 @@ std::string report_prometheus(const EnergyReport& report) {
   };
   family("partita_instance_energy_joules_total", "counter", "Energy charged to an instance");
   for (const auto& one : report.instances)
-    fmt::format_to(std::back_inserter(out), "partita_instance_energy_joules_total{{{}}} {}\n",
+    append(out, "partita_instance_energy_joules_total{{{}}} {}\n",
                    labels(one), one.energy_j);
   family("partita_instance_power_watts", "gauge", "Mean power of an instance while it was there");
   for (const auto& one : report.instances)
-    fmt::format_to(std::back_inserter(out), "partita_instance_power_watts{{{}}} {}\n", labels(one),
+    append(out, "partita_instance_power_watts{{{}}} {}\n", labels(one),
                    one.mean_w);
   const auto per_gpu = [&](const char* name, const char* help, double EnergyReport::OfGpu::*value) {
     family(name, "counter", help);
     for (const auto& gpu : report.gpus)
-      fmt::format_to(std::back_inserter(out), "{}{{gpu=\"{}\",UUID=\"{}\",modelName=\"{}\"}} {}\n",
+      append(out, "{}{{gpu=\"{}\",UUID=\"{}\",modelName=\"{}\"}} {}\n",
                      name, gpu.index, quoted(gpu.uuid), quoted(gpu.model), gpu.*value);
   };
   per_gpu("partita_gpu_energy_joules_total", "Energy that a board took",
@@ -341,7 +342,7 @@ std::string report_prometheus(const EnergyReport& report) {
                               double EnergyReport::Tenant::*value) {
     family(name, type, help);
     for (const auto& tenant : report.tenants)
-      fmt::format_to(std::back_inserter(out), "{}{{tenant=\"{}\"}} {}\n", name, quoted(tenant.name),
+      append(out, "{}{{tenant=\"{}\"}} {}\n", name, quoted(tenant.name),
                      tenant.*value);
   };
   per_tenant("partita_tenant_energy_joules_total", "counter", "Energy charged to a tenant",

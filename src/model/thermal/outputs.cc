@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "base/append.h"
 #include "base/index.h"
 #include "model/thermal/network_parts.h"
 #include "model/thermal/text_lines.h"
@@ -34,7 +35,7 @@ std::vector<NamedKelvin> steady_lines(const Network& network, const Solution& so
 std::string write_steady(const std::vector<NamedKelvin>& lines) {
   std::string text;
   for (const NamedKelvin& line : lines)
-    fmt::format_to(std::back_inserter(text), "{}\t{:.6f}\n", line.name, line.kelvin);
+    append(text, "{}\t{:.6f}\n", line.name, line.kelvin);
   return text;
 }
 
@@ -102,9 +103,9 @@ std::string write_grid_steady(const Network& network, const Solution& solution) 
   std::string text;
   text.reserve(at(network.layers()) * cells * 18);
   for (int n = 0; n < network.layers(); ++n) {
-    fmt::format_to(std::back_inserter(text), "Layer {}:\n", n);
+    append(text, "Layer {}:\n", n);
     for (std::size_t i = 0; i < cells; ++i)
-      fmt::format_to(std::back_inserter(text), "{}\t{:.6f}\n", i,
+      append(text, "{}\t{:.6f}\n", i,
                      solution.kelvin[at(n) * cells + i]);
   }
   return text;
@@ -140,9 +141,9 @@ Result<GridValues> read_grid_steady(const std::string& file, std::string_view te
 }
 
 std::string write_ttrace(const TemperatureTrace& trace) {
-  std::string text = fmt::format("{}\n", fmt::join(trace.names, "\t"));
+  std::string text = fmt::format("{}\n", joined(trace.names, "\t"));
   for (const std::vector<double>& row : trace.rows)
-    fmt::format_to(std::back_inserter(text), "{:.6f}\n", fmt::join(row, "\t"));
+    append(text, "{:.6f}\n", fmt::join(row, "\t"));
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/append.h"
 #include "base/nearest.h"
 #include "planners/batch/best.h"
 #include "planners/batch/far.h"
@@ -48,7 +49,7 @@ Result<Chosen> find_scheduler(const std::string& name) {
     return Chosen{&scheduler, name.substr(colon + 1)};
   }
   return bad_input("", fmt::format("unknown scheduler '{}'{} (there are {})", word,
-                                   did_you_mean(word, names), fmt::join(names, ", ")));
+                                   did_you_mean(word, names), joined(names, ", ")));
 }
 
 Outcome run(const Chosen& chosen, const plan::BatchProblem& problem, Options options) {

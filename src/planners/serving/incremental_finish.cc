@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/index.h"
 #include "planners/serving/incremental.h"
@@ -227,7 +228,7 @@ class Explainer {
     for (const auto& instance : gpu->instances)
       if (overlap(*gpu, instance, *from.instance))
         heirs.insert(fmt::format("{} {}", instance.service, instance.profile));
-    if (!heirs.empty()) return fmt::format("its slices go to {}", fmt::join(heirs, ", "));
+    if (!heirs.empty()) return fmt::format("its slices go to {}", joined(heirs, ", "));
     if (from.instance->profile != to.profile)
       return fmt::format("the {} carries {:.6g} requests/s", to.profile, to.throughput.value);
     return "it cannot stay where it is";

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <iterator>
 
+#include "base/append.h"
 #include "base/json_writer.h"
 #include "serve/door/trace_context.h"
 
@@ -65,16 +66,14 @@ void AccessLog::add(const AccessRecord& record) {
   std::tm utc{};
   const std::time_t seconds = record.unix_ns / kSecond;
   ::gmtime_r(&seconds, &utc);
-  fmt::format_to(std::back_inserter(lines_),
-                 R"({{"time":"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z")", utc.tm_year + 1900,
+  append(lines_, R"({{"time":"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z")", utc.tm_year + 1900,
                  utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
                  record.unix_ns % kSecond / 1000);
   append_text(lines_, "client", record.client);
   append_text(lines_, "method", record.method);
   append_text(lines_, "path", record.path);
   if (!record.service.empty()) append_text(lines_, "service", record.service);
-  fmt::format_to(std::back_inserter(lines_),
-                 R"(,"status":{},"items":{},"bytes_in":{},"bytes_out":{},"queue_ms":{:.3f},)"
+  append(lines_, R"(,"status":{},"items":{},"bytes_in":{},"bytes_out":{},"queue_ms":{:.3f},)"
                  R"("total_ms":{:.3f})",
                  record.status, record.items, record.bytes_in, record.bytes_out,
                  static_cast<double>(record.queue_ns) / 1e6,

@@ -5,6 +5,8 @@
 #include <functional>
 #include <iterator>
 
+#include "base/append.h"
+
 namespace partita::serve {
 namespace {
 
@@ -32,7 +34,7 @@ class Text {
   using Value = std::function<double(const ServiceSnapshot&)>;
   // One number per service; `labels` beside the service's own.
   void family(const char* name, const char* type, const char* help) {
-    fmt::format_to(std::back_inserter(out_), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+    append(out_, "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
   }
   void series(const char* name, const std::string& labels, const Value& value) {
     for (const ServiceSnapshot& service : services_)
@@ -60,7 +62,7 @@ class Text {
                                    : fmt::format("service=\"{}\"", quoted(service.name));
   }
   void line(const char* name, const std::string& labels, double value) {
-    fmt::format_to(std::back_inserter(out_), "{}{{{}}} {}\n", name, labels, value);
+    append(out_, "{}{{{}}} {}\n", name, labels, value);
   }
 
   const std::vector<ServiceSnapshot>& services_;

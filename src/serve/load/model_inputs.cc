@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/fields.h"
 #include "base/json_writer.h"
@@ -133,7 +134,7 @@ std::string infer_request(const RequestTarget& target, const std::vector<TensorS
     json.raw(separator).raw("{\"name\": ").string(input.name);
     json.raw(", \"datatype\": ").string(std::string(name_of(input.type)));
     json.raw(fmt::format(", \"shape\": [{}], \"parameters\": {{\"binary_data_size\": {}}}}}",
-                         fmt::join(input.shape, ", "), tensors.size() - before));
+                         joined(input.shape, ", "), tensors.size() - before));
     separator = ", ";
   }
   json.raw("], \"parameters\": {\"binary_data_output\": true}}");

@@ -1,12 +1,13 @@
 #include "serve/measure/gpu_places.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "base/append.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 
@@ -44,7 +45,7 @@ Result<std::vector<int>> parse_sizes(const std::string& flag, const std::string&
   const auto refused = [&](const std::string& word) {
     return bad_input(flag, fmt::format("'{}': this GPU has sizes of {} compute slices; say them as "
                                        "in 1g,2g or 1..3",
-                                       word, fmt::join(offered, ", ")));
+                                       word, joined(offered, ", ")));
   };
   std::set<int> sizes;
   for (const std::string& word : split(text, ',')) {

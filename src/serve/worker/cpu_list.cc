@@ -1,13 +1,14 @@
 #include "serve/worker/cpu_list.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <cerrno>
 #include <cstring>
 #include <set>
 
+#include "base/append.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 
@@ -37,7 +38,7 @@ Result<std::vector<int>> parse_cpus(const std::string& flag, const std::string& 
 }
 
 std::string cpus_text(const std::vector<int>& cpus) {
-  return fmt::format("{}", fmt::join(cpus, ","));
+  return joined(cpus, ",");
 }
 
 Result<std::vector<int>> cpus_of_units(const std::string& flag, const std::string& text,

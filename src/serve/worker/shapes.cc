@@ -1,10 +1,11 @@
 #include "serve/worker/shapes.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/append.h"
 #include "base/parse_number.h"
 #include "base/split.h"
 #include "serve/wire/tensor.h"
@@ -15,7 +16,7 @@ namespace {
 std::string shape_text(const std::vector<std::int64_t>& whole) {
   std::vector<std::string> parts;
   for (const std::int64_t size : whole) parts.push_back(size < 0 ? "?" : std::to_string(size));
-  return fmt::format("[{}]", fmt::join(parts, ", "));
+  return fmt::format("[{}]", joined(parts, ", "));
 }
 
 }  // namespace
