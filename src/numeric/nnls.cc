@@ -1,12 +1,13 @@
 #include "numeric/nnls.h"
 
-#include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
+#include "numeric/dense.h"
 
 namespace partita::numeric {
 namespace {
@@ -139,9 +140,10 @@ double condition(const DenseRows& a) {
   if (a.columns == 0) return 1;
   Eigen::VectorXd lengths;
   const Eigen::MatrixXd m = scaled(a, lengths);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(m.transpose() * m,
-                                                              Eigen::EigenvaluesOnly);
-  const double least = solver.eigenvalues()[0], most = solver.eigenvalues()[a.columns - 1];
+  const std::span<const double> values(m.data(), static_cast<std::size_t>(m.size()));
+  const auto normal = transposed_product(values, values, static_cast<std::size_t>(a.rows));
+  const auto pairs = symmetric_eigen(normal, static_cast<std::size_t>(a.columns));
+  const double least = pairs.values.front(), most = pairs.values.back();
   return least > 1e-16 * most ? std::sqrt(most / least) : std::numeric_limits<double>::infinity();
 }
 

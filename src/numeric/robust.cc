@@ -1,15 +1,16 @@
 #include "numeric/robust.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "numeric/dense.h"
 
 namespace partita::numeric {
 namespace {
@@ -106,23 +107,26 @@ struct Spread {
 };
 
 Spread spread_of(const Problem& p, double scale) {
-  const int n = p.x.columns;
-  const Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> x(
-      p.x.values.data(), p.x.rows, n);
-  Eigen::MatrixXd normal = x.transpose() * x;
+  const auto n = static_cast<std::size_t>(p.x.columns);
+  const auto row = [&](std::size_t i) { return std::span(p.x.values).subspan(i * n, n); };
+  std::vector<double> normal(n * n);
+  for (std::size_t i = 0; i < p.rows(); ++i)
+    for (std::size_t c = 0; c < n; ++c)
+      for (std::size_t k = c; k < n; ++k) normal[c * n + k] += row(i)[c] * row(i)[k];
   for (std::size_t c = 0; c < p.beliefs.size(); ++c)
-    normal(static_cast<int>(c), static_cast<int>(c)) +=
-        std::pow(std::max(scale, p.least) / p.beliefs[c].deviation, 2);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(normal);
-  Spread spread{std::vector<double>(p.rows()), std::vector<double>(static_cast<std::size_t>(n))};
-  for (int k = 0; k < n; ++k) {
-    const double value = solver.eigenvalues()[k];
-    if (value <= kSingular * solver.eigenvalues()[n - 1]) continue;
-    const Eigen::VectorXd vector = solver.eigenvectors().col(k), along = x * vector;
-    for (std::size_t i = 0; i < p.rows(); ++i)
-      spread.leverages[i] += std::pow(along[static_cast<int>(i)], 2) / value;
-    for (int c = 0; c < n; ++c)
-      spread.variances[static_cast<std::size_t>(c)] += vector[c] * vector[c] / value;
+    normal[c * n + c] += std::pow(std::max(scale, p.least) / p.beliefs[c].deviation, 2);
+  const EigenPairs pairs = symmetric_eigen(normal, n);
+  Spread spread{std::vector<double>(p.rows()), std::vector<double>(n)};
+  for (std::size_t k = 0; k < n; ++k) {
+    const double value = pairs.values[k];
+    if (value <= kSingular * pairs.values.back()) continue;
+    const auto vector = pairs.vector(k);
+    for (std::size_t i = 0; i < p.rows(); ++i) {
+      const auto x = row(i);
+      const double along = std::inner_product(x.begin(), x.end(), vector.begin(), 0.0);
+      spread.leverages[i] += along * along / value;
+    }
+    for (std::size_t c = 0; c < n; ++c) spread.variances[c] += vector[c] * vector[c] / value;
   }
   for (double& h : spread.leverages) h = std::min(h, 0.9999);
   return spread;

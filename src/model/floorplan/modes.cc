@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
 #include <cmath>
 #include <numbers>
+
+#include "numeric/dense.h"
+#include "numeric/nnls.h"
 
 namespace partita::floorplan {
 namespace {
@@ -39,47 +41,53 @@ std::vector<double> kernel(const SlabGuess& slab, const Session& session) {
 
 Result<Unmixed> unmixed(const Session& session, const std::vector<raster::Grid>& pictures,
                         const std::string& name) {
-  const auto captures = static_cast<Eigen::Index>(session.captures.size());
-  const auto components = static_cast<Eigen::Index>(session.components.size());
+  const std::size_t captures = session.captures.size(), components = session.components.size();
   if (captures < components + 1)
     return bad_input(name, fmt::format("{} captures for {} components; at least one more capture "
                                        "than components is needed",
                                        captures, components));
-  Eigen::MatrixXd counters(captures, components + 1);
-  Eigen::VectorXd root(captures);  // of the weight: frames
-  for (Eigen::Index b = 0; b < captures; ++b) {
-    const Capture& capture = session.captures[static_cast<std::size_t>(b)];
-    root(b) = std::sqrt(capture.frames);
-    for (Eigen::Index c = 0; c < components; ++c)
-      counters(b, c) = capture.watts[static_cast<std::size_t>(c)];
-    counters(b, components) = 1;
+  // Captures weighted by the root of their frames, with the columns of the counters at length 1.
+  const std::size_t columns = components + 1;
+  numeric::DenseRows counters =
+      numeric::dense_rows(static_cast<int>(captures), static_cast<int>(columns));
+  std::vector<double> root, scale(columns);
+  for (std::size_t b = 0; b < captures; ++b) {
+    root.push_back(std::sqrt(session.captures[b].frames));
+    for (std::size_t c = 0; c < columns; ++c) {
+      double& value = counters.values[b * columns + c];
+      value = root[b] * (c < components ? session.captures[b].watts[c] : 1);
+      scale[c] += value * value;
+    }
   }
-  const Eigen::MatrixXd weighted = root.asDiagonal() * counters;
-  const Eigen::VectorXd scale = weighted.colwise().norm().cwiseMax(1e-300);
-  const Eigen::MatrixXd even = weighted * scale.cwiseInverse().asDiagonal();
-  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(even, Eigen::ComputeThinU | Eigen::ComputeThinV);
-  const auto& values = svd.singularValues();
-  if (!(values(values.size() - 1) * kWorstCondition > values(0)))
+  if (!(numeric::condition(counters) < kWorstCondition))
     return bad_input(name,
                      "the captures' watts do not tell the components apart: some always run "
                      "in the same proportion");
-  const Eigen::MatrixXd inverse = scale.cwiseInverse().asDiagonal() * svd.matrixV() *
-                                  values.cwiseInverse().asDiagonal() * svd.matrixU().transpose() *
-                                  root.asDiagonal();
+  for (double& length : scale) length = std::sqrt(length);
+  const auto even = [&](std::size_t b, std::size_t c) {
+    return counters.values[b * columns + c] / scale[c];
+  };
+  std::vector<double> normal(columns * columns);
+  for (std::size_t b = 0; b < captures; ++b)
+    for (std::size_t c = 0; c < columns; ++c)
+      for (std::size_t k = 0; k < columns; ++k) normal[c * columns + k] += even(b, c) * even(b, k);
+
   Unmixed result;
-  for (Eigen::Index c = 0; c < components; ++c) {
-    raster::Grid grid(session.rows(), session.cols());
-    double variance = 0;
-    for (Eigen::Index b = 0; b < captures; ++b) {
-      const double weight = inverse(c, b);
-      const raster::Grid& picture = pictures[static_cast<std::size_t>(b)];
-      for (std::size_t i = 0; i < grid.values.size(); ++i)
-        grid.values[i] += weight * picture.values[i];
-      variance += weight * weight / (root(b) * root(b));
+  std::vector<double> variance(components);
+  result.kelvin_per_watt.assign(components, raster::Grid(session.rows(), session.cols()));
+  for (std::size_t b = 0; b < captures; ++b) {
+    std::vector<double> row(columns);
+    for (std::size_t c = 0; c < columns; ++c) row[c] = even(b, c);
+    const std::vector<double> solved = numeric::solve_symmetric(normal, row);
+    for (std::size_t c = 0; c < components; ++c) {
+      const double weight = solved[c] / scale[c];  // of a picture weighted by its root
+      std::vector<double>& sum = result.kelvin_per_watt[c].values;
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        sum[i] += weight * root[b] * pictures[b].values[i];
+      variance[c] += weight * weight;
     }
-    result.kelvin_per_watt.push_back(std::move(grid));
-    result.noise.push_back(session.noise_k * std::sqrt(variance));
   }
+  for (const double v : variance) result.noise.push_back(session.noise_k * std::sqrt(v));
   return result;
 }
 

@@ -1,14 +1,16 @@
 #include "model/floorplan/rectangles.h"
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <span>
 
 #include "base/check.h"
 #include "model/floorplan/deconvolve.h"
+#include "numeric/dense.h"
 
 namespace partita::floorplan {
 namespace {
@@ -25,6 +27,19 @@ constexpr std::array<double, kPhysics> kPhysicsSpread = {0.1, 0.05, 0.3, 0.5, 0.
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 using Index = Eigen::Index;
+
+std::span<const double> values_of(const Matrix& m) {
+  return {m.data(), static_cast<std::size_t>(m.size())};
+}
+std::span<const double> values_of(const Vector& v) {
+  return {v.data(), static_cast<std::size_t>(v.size())};
+}
+
+Matrix transposed_product(const Matrix& a, const Matrix& b) {
+  const auto out =
+      numeric::transposed_product(values_of(a), values_of(b), static_cast<std::size_t>(a.rows()));
+  return Eigen::Map<const Matrix>(out.data(), a.cols(), b.cols());
+}
 
 std::array<double, kPhysics> logarithms(const SlabGuess& s) {
   return {std::log(s.conductivity), std::log(s.thickness_m), std::log(s.bottom),
@@ -92,7 +107,8 @@ class Fit {
     for (; steps < options_.steps && damping < 1e6; ++steps) {
       Matrix system = now.normal;
       system.diagonal() *= 1 + damping;
-      const Vector move = system.ldlt().solve(now.gradient);
+      const auto solved = numeric::solve_symmetric(values_of(system), values_of(now.gradient));
+      const Vector move = Eigen::Map<const Vector>(solved.data(), now.gradient.size());
       if (!move.allFinite()) break;
       const Guess next = moved(guess, move);
       Step there = look(next);
@@ -251,8 +267,8 @@ class Fit {
     const Index counters = captures_ * components_;
     const Index all = shape + counters + kPhysics;
     const Matrix weighted = weight_.asDiagonal() * fields.columns;
-    const Matrix gram = fields.columns.transpose() * weighted;
-    const Matrix against = weighted.transpose() * data_;  // columns x captures
+    const Matrix gram = transposed_product(fields.columns, weighted);  // symmetric
+    const Matrix against = transposed_product(weighted, data_);        // columns x captures
     const Matrix used = watts_.cwiseProduct((guess.errors.array() + 1).matrix());
     const Matrix centred = used.rowwise() - used.colwise().mean();
     Step step{0, Matrix::Zero(all, all), Vector::Zero(all)};
@@ -274,7 +290,7 @@ class Fit {
               centred(b, c);
       const Vector residual = against.col(b) - gram * model;
       step.gradient += change.transpose() * residual;
-      step.normal += change.transpose() * gram * change;
+      step.normal += transposed_product(change, transposed_product(gram, change));
       step.cost += data_.col(b).cwiseAbs2().dot(weight_) - 2 * model.dot(against.col(b)) +
                    model.dot(gram * model);
     }

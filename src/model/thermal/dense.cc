@@ -1,6 +1,5 @@
 #include "model/thermal/dense.h"
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -116,18 +115,6 @@ Columns less_combination(Columns x, const Columns& a, const Columns& b) {
 
 void subtract(std::span<double> x, std::span<const double> y, double factor) {
   for (std::size_t k = 0; k < x.size(); ++k) x[k] -= factor * y[k];
-}
-
-EigenPairs symmetric_eigen(const Columns& matrix) {
-  const auto n = static_cast<Eigen::Index>(matrix.rows);
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(
-      Eigen::Map<const Eigen::MatrixXd>(matrix.values.data(), n, n));
-  CHECK(solver.info() == Eigen::Success);
-  EigenPairs pairs;
-  pairs.values.assign(solver.eigenvalues().data(), solver.eigenvalues().data() + n);
-  pairs.vectors = Columns(matrix.rows, matrix.rows);
-  std::copy_n(solver.eigenvectors().data(), n * n, pairs.vectors.values.begin());
-  return pairs;
 }
 
 }  // namespace partita::thermal

@@ -33,11 +33,4 @@ Columns less_combination(Columns x, const Columns& a, const Columns& b);
 // x less factor times y.
 void subtract(std::span<double> x, std::span<const double> y, double factor);
 
-// Of a symmetric matrix: eigenvalues, ascending, and its eigenvectors as columns.
-struct EigenPairs {
-  std::vector<double> values;
-  Columns vectors;
-};
-EigenPairs symmetric_eigen(const Columns& matrix);
-
 }  // namespace partita::thermal

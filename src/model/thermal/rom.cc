@@ -12,6 +12,7 @@
 #include "model/thermal/spectral.h"
 #include "model/thermal/steady.h"
 #include "model/thermal/transient.h"
+#include "numeric/dense.h"
 
 namespace partita::thermal {
 namespace {
@@ -312,16 +313,21 @@ Result<void> check_request(const Network& network, Seconds interval, const Reduc
 
 // The projected network in its modes.
 struct Modes {
-  EigenPairs pairs;
+  std::vector<double> rates;  // ascending
+  Columns vectors;
   Columns inputs, starts;  // blocks x modes, starts x modes
   Columns outputs;         // blocks x modes
 };
 
 Modes modes_of(const Projection& projection, const Columns& starts) {
   Modes modes;
-  modes.pairs = symmetric_eigen(projection.conductances());
-  CHECK(modes.pairs.values.front() > 0);
-  const Columns& vectors = modes.pairs.vectors;
+  const Columns matrix = projection.conductances();
+  numeric::EigenPairs pairs = numeric::symmetric_eigen(matrix.values, matrix.rows);
+  CHECK(pairs.values.front() > 0);
+  modes.rates = std::move(pairs.values);
+  modes.vectors = Columns(matrix.rows, 0);
+  modes.vectors.values = std::move(pairs.vectors);
+  const Columns& vectors = modes.vectors;
   modes.inputs = products(projection.inputs(), vectors);
   modes.starts = products(products(projection.basis(), starts), vectors);
   modes.outputs = combination(projection.outputs(), vectors);
@@ -331,9 +337,9 @@ Modes modes_of(const Projection& projection, const Columns& starts) {
 // Modes that outputs can tell from nothing, slowest first.
 std::vector<std::size_t> heard_modes(const Modes& modes) {
   std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < modes.pairs.values.size(); ++i) {
+  for (std::size_t i = 0; i < modes.rates.size(); ++i) {
     const double loud = largest(modes.outputs.col(i));
-    if (loud * largest(modes.inputs.col(i)) / modes.pairs.values[i] > kSilentWatts ||
+    if (loud * largest(modes.inputs.col(i)) / modes.rates[i] > kSilentWatts ||
         loud * largest(modes.starts.col(i)) > kSilentKelvin)
       kept.push_back(i);
   }
@@ -344,9 +350,9 @@ std::vector<std::size_t> heard_modes(const Modes& modes) {
 std::vector<std::vector<double>> response_of(const Modes& modes) {
   const std::size_t blocks = modes.inputs.rows;
   std::vector<std::vector<double>> response(blocks, std::vector<double>(blocks));
-  for (std::size_t mode = 0; mode < modes.pairs.values.size(); ++mode)
+  for (std::size_t mode = 0; mode < modes.rates.size(); ++mode)
     for (std::size_t i = 0; i < blocks; ++i) {
-      const double seen = modes.outputs.at(i, mode) / modes.pairs.values[mode];
+      const double seen = modes.outputs.at(i, mode) / modes.rates[mode];
       for (std::size_t j = 0; j < blocks; ++j) response[i][j] += seen * modes.inputs.at(j, mode);
     }
   return response;
@@ -382,7 +388,7 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
   shared->ambient = network.ambient();
   shared->names = network.block_names();
   for (const std::size_t i : kept) {
-    const double rate = modes.pairs.values[i];
+    const double rate = modes.rates[i];
     shared->decay.push_back(std::exp(-rate * interval.value));
     shared->gain.push_back(-std::expm1(-rate * interval.value) / rate);
     shared->settled.push_back(1 / rate);
@@ -397,7 +403,7 @@ Result<ReducedModel> reduce(const Network& network, Seconds interval,
   if (options.maps)
     for (const int layer : power_layers(network))
       shared->maps.push_back(
-          combination(projection.layer_cells(layer), chosen(modes.pairs.vectors, kept)).values);
+          combination(projection.layer_cells(layer), chosen(modes.vectors, kept)).values);
   ReducedModel model;
   model.state_.assign(kept.size(), 0);
   model.shared_ = std::move(shared);
