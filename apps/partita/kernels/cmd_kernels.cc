@@ -45,13 +45,13 @@ Result<Loaded> load(Context& context, const decide::KernelNames& flags) {
 
 // ------------------------------------------------------------------------------------- profile
 
-struct ProfileFlags {
+struct KernelProfileFlags {
   decide::KernelNames kernels;
   double tolerance = 0.05;
   Output output;
 };
 
-std::string profile_text(const ProfileFlags& flags, const Loaded& in, int width) {
+std::string kernel_profile_text(const KernelProfileFlags& flags, const Loaded& in, int width) {
   Table table{{"MODEL", "KERNELS"}, {}};
   for (const int units : in.ticks) table.header.push_back(fmt::format("us on {}", units));
   table.header.insert(table.header.end(), {"LEAST, MEDIAN", "KNEE"});
@@ -70,7 +70,7 @@ std::string profile_text(const ProfileFlags& flags, const Loaded& in, int width)
                      in.topology.unit_name, 100 * flags.tolerance, in.topology.units(), strips);
 }
 
-std::string profile_json(const ProfileFlags& flags, const Loaded& in) {
+std::string kernel_profile_json(const KernelProfileFlags& flags, const Loaded& in) {
   JsonWriter out;
   out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelProfiles\", \"gpu\": ");
   out.string(in.topology.name).raw(", \"atom\": ").number(long{in.atom});
@@ -102,7 +102,7 @@ forms::UnitsPicture picture_of(const Loaded& in, const std::string& title, doubl
   return picture;
 }
 
-std::string profile_svg(const ProfileFlags& flags, const Loaded& in) {
+std::string profile_svg(const KernelProfileFlags& flags, const Loaded& in) {
   forms::UnitsPicture picture =
       picture_of(in, fmt::format("The fewest {}s that each kernel needs", in.topology.unit_name),
                  flags.tolerance);
@@ -117,13 +117,13 @@ std::string profile_svg(const ProfileFlags& flags, const Loaded& in) {
   return forms::units_svg(picture, in.topology);
 }
 
-Result<Exit> run_profile(Context& context, const ProfileFlags& flags) {
+Result<Exit> run_kernel_profile(Context& context, const KernelProfileFlags& flags) {
   const auto in = load(context, flags.kernels);
   if (!in) return failed(in.error());
-  const std::string content = flags.output.format == "json" ? profile_json(flags, *in)
+  const std::string content = flags.output.format == "json" ? kernel_profile_json(flags, *in)
                               : flags.output.format == "svg"
                                   ? profile_svg(flags, *in)
-                                  : profile_text(flags, *in, context.width);
+                                  : kernel_profile_text(flags, *in, context.width);
   if (auto written = deliver(context, flags.output, content); !written)
     return failed(written.error());
   return Exit::done;
@@ -132,7 +132,7 @@ Result<Exit> run_profile(Context& context, const ProfileFlags& flags) {
 Command add_kernels_profile(CLI::App& kernels) {
   CLI::App* command = kernels.add_subcommand(
       "profile", "Show what the kernels of models take, and how many SMs or CUs they need");
-  auto flags = std::make_shared<ProfileFlags>();
+  auto flags = std::make_shared<KernelProfileFlags>();
   add_kernel_flags(*command, flags->kernels);
   within(command->add_option("--tolerance", flags->tolerance,
                              "Share by which a kernel may take longer than on the whole GPU"),
@@ -141,7 +141,7 @@ Command add_kernels_profile(CLI::App& kernels) {
       ->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer("partita kernels profile --workers resnet,bert --profiles kernels/ --gpu MI50");
-  return {command, [flags](Context& context) { return run_profile(context, *flags); }};
+  return {command, [flags](Context& context) { return run_kernel_profile(context, *flags); }};
 }
 
 // ----------------------------------------------------------------------------------- rightsize
@@ -255,7 +255,7 @@ Command add_kernels(CLI::App& app) {
   kernels->require_subcommand(1);
   const std::vector<Command> commands = {
       add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
-      add_kernels_verify(*kernels), add_kernels_simulate(*kernels), add_kernels_run(*kernels)};
+      add_kernels_verify(*kernels),  add_kernels_simulate(*kernels),  add_kernels_run(*kernels)};
   kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
   return {kernels, [commands](Context& context) -> Result<Exit> {
             for (const Command& command : commands) {

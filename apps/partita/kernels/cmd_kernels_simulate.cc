@@ -22,7 +22,7 @@ using decide::Sweep;
 using profile::ModelKernels;
 using sim::ColocationReport;
 
-struct SimulateFlags {
+struct KernelSimulateFlags {
   decide::KernelNames kernels;
   std::string plan, duration = "2s";
   std::string policies = "default-stream,mps,static,model,krisp-o,krisp-i,critical,eclip";
@@ -36,7 +36,7 @@ struct SimulateFlags {
 
 // --------------------------------------------------------------------------------------- output
 
-std::string parameters_text(const SimulateFlags& flags) {
+std::string parameters_text(const KernelSimulateFlags& flags) {
   const sim::ColocationOptions& o = flags.options;
   const std::string eclip =
       flags.plan.empty() ? fmt::format("at most {} changes of units under eclip", flags.switches)
@@ -48,7 +48,8 @@ std::string parameters_text(const SimulateFlags& flags) {
       eclip, o.seed);
 }
 
-std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const SimulateFlags& flags) {
+std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes,
+                          const KernelSimulateFlags& flags) {
   Table table{{"POLICY", "RPS", "x ALONE", "x MPS", "p95 ms", "p95 x ALONE", "J", "J x ALONE",
                "BUSY UNITS", "SWITCHES", "WAITS"},
               {}};
@@ -73,7 +74,7 @@ std::string outcomes_text(const std::vector<PolicyOutcome>& outcomes, const Simu
          parameters_text(flags);
 }
 
-std::string sweep_text(const Sweep& sweep, const SimulateFlags& flags) {
+std::string sweep_text(const Sweep& sweep, const KernelSimulateFlags& flags) {
   constexpr std::pair<const char*, double PolicyOutcome::*> kTables[] = {
       {"Requests per second, summed over workers, each against its model alone on all units",
        &PolicyOutcome::normalised},
@@ -113,7 +114,7 @@ void write_outcome(JsonWriter& out, const PolicyOutcome& one) {
   out.raw("}");
 }
 
-std::string parameters_json(const SimulateFlags& flags, const hw::Topology& topology) {
+std::string parameters_json(const KernelSimulateFlags& flags, const hw::Topology& topology) {
   const sim::ColocationOptions& o = flags.options;
   JsonWriter out;
   out.raw("{\"api_version\": \"partita/v1\", \"kind\": \"KernelSimulation\", \"gpu\": ");
@@ -149,7 +150,7 @@ std::string sweep_json(const Sweep& sweep) {
 // ----------------------------------------------------------------------------------------- run
 
 // The plan of PLAN, if one is given: it says --workers, --gpu and --atom where the flags do not.
-Result<decide::PlannedUnits> load_planned_units(Context& context, SimulateFlags& flags) {
+Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulateFlags& flags) {
   if (flags.plan.empty()) return decide::PlannedUnits{};
   const Result<std::string> text = decide::read_input(context.files, "PLAN", flags.plan);
   if (!text) return failed(text.error());
@@ -181,7 +182,7 @@ struct LoadedSimulation {
   std::vector<std::string> policies;
 };
 
-Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags) {
+Result<LoadedSimulation> load_simulation(Context& context, KernelSimulateFlags& flags) {
   LoadedSimulation in;
   auto policies = decide::parse_policies("--policies", flags.policies);
   if (!policies) return failed(policies.error());
@@ -220,7 +221,7 @@ Result<LoadedSimulation> load_simulation(Context& context, SimulateFlags& flags)
   return in;
 }
 
-Result<Exit> run_simulate(Context& context, SimulateFlags flags) {
+Result<Exit> run_kernel_simulate(Context& context, KernelSimulateFlags flags) {
   const auto in = load_simulation(context, flags);
   if (!in) return failed(in.error());
   const decide::PolicyInputs inputs{
@@ -249,7 +250,7 @@ Result<Exit> run_simulate(Context& context, SimulateFlags flags) {
 Command add_kernels_simulate(CLI::App& kernels) {
   CLI::App* command = kernels.add_subcommand(
       "simulate", "Simulate co-located models under policies that share the SMs or CUs");
-  auto flags = std::make_shared<SimulateFlags>();
+  auto flags = std::make_shared<KernelSimulateFlags>();
   command
       ->add_option("PLAN", flags->plan,
                    "A plan of `kernels plan --format json` for the policy eclip; its workers where "
@@ -301,7 +302,7 @@ Command add_kernels_simulate(CLI::App& kernels) {
       "partita kernels simulate plan.json --profiles kernels/ --sweep gamma=0,0.15,0.3,0.6");
   return {command, [flags, command](Context& context) {
             flags->gpu_given = command->count("--gpu") > 0;
-            return run_simulate(context, *flags);
+            return run_kernel_simulate(context, *flags);
           }};
 }
 

@@ -143,7 +143,7 @@ Command add_mask(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
   auto flags = std::make_shared<MaskFlags>();
-  command->add_option("--gpu", flags->gpu, kGpuHelp)
+  command->add_option("--gpu", flags->gpu, kTopologyHelp)
       ->type_name("TOPOLOGY")
       ->default_str(flags->gpu);
   within(command->add_option("--units", flags->units, "Number of SMs or CUs the kernel asks for"),

@@ -30,8 +30,8 @@ GraphWork strassen_work(const StrassenFlags& flags, int units, bool real) {
       StrassenRun{matrix(flags.seed), matrix(flags.seed + 1), {size, size}});
   auto example = examples::strassen_winograd(work.strassen->a, work.strassen->b, work.strassen->c,
                                              {flags.levels, units});
-  work.problem.name = fmt::format("Strassen-Winograd {0} x {0}, {1}", size,
-                                  count_text(flags.levels, "level"));
+  work.problem.name =
+      fmt::format("Strassen-Winograd {0} x {0}, {1}", size, count_text(flags.levels, "level"));
   for (std::size_t i = 0; i < example.costs.size(); ++i) {
     const exec::GraphTask& its = example.graph.tasks()[i];
     const examples::Cost& cost = example.costs[i];

@@ -25,7 +25,9 @@ void add_kernel_flags(CLI::App& command, decide::KernelNames& flags) {
       ->required()
       ->type_name("NAMES");
   add_profiles_flag(command, flags);
-  command.add_option("--gpu", flags.gpu, kGpuHelp)->type_name("TOPOLOGY")->default_str(flags.gpu);
+  command.add_option("--gpu", flags.gpu, kTopologyHelp)
+      ->type_name("TOPOLOGY")
+      ->default_str(flags.gpu);
   add_atom_flag(command, flags.atom);
 }
 

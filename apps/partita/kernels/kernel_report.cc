@@ -26,10 +26,9 @@ std::string strip(const std::vector<int>& units, int most, int columns) {
 }
 
 std::string model_facts(const profile::ModelKernels& model, const hw::Topology& topology) {
-  return fmt::format("{}, {} on all {} {}s",
-                     count_text(static_cast<long>(model.kernels.size()), "kernel"),
-                     duration_text(model.time_us(topology.units()) * 1e-6), topology.units(),
-                     topology.unit_name);
+  return fmt::format(
+      "{}, {} on all {} {}s", count_text(static_cast<long>(model.kernels.size()), "kernel"),
+      duration_text(model.time_us(topology.units()) * 1e-6), topology.units(), topology.unit_name);
 }
 
 std::string gpu_facts(const hw::Topology& topology, int atom) {
