@@ -1,5 +1,5 @@
-// Texts put together. fmt::format_to(std::back_inserter(text), ...) and fmt::join compile much of fmt anew in every
-// source that uses them; these do not.
+// Texts put together. fmt::format_to(std::back_inserter(text), ...) and fmt::join compile much of
+// fmt anew in every source that uses them; these do not.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What Eigen computes of dense matrices, compiled once: its decompositions and products cost seconds in every source that
-// instantiates them. Matrices are column after column.
+// What Eigen computes of dense matrices, compiled once: its decompositions and products cost
+// seconds in every source that instantiates them. Matrices are column after column.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct EigenPairs {
 // `matrix` is n x n; its lower triangle is read.
 EigenPairs symmetric_eigen(std::span<const double> matrix, std::size_t n);
 
-// The x of matrix x = b for a symmetric matrix with b.size() columns. Where it has none, x is not finite.
+// The x of matrix x = b for a symmetric matrix with b.size() columns. Where it has none, x is not
+// finite.
 std::vector<double> solve_symmetric(std::span<const double> matrix, std::span<const double> b);
 
 // a transposed times b: `rows` is the height of both.

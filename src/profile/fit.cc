@@ -1,17 +1,17 @@
 #include "profile/fit.h"
 
-#include <Eigen/Cholesky>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
+#include "numeric/dense.h"
+
 namespace partita::profile {
 namespace {
 
 constexpr std::size_t kN = kSpeedCoefficients;
-using Vector = Eigen::Matrix<double, kN, 1>;
-using Matrix = Eigen::Matrix<double, kN, kN>;
+using Vector = std::array<double, kN>;
 
 constexpr double kNoise = 0.05;     // residuals well beyond this count as outliers (Cauchy loss)
 constexpr double kPriorWidth = 4;   // e-folds that a coefficient may stray from its starting guess
@@ -36,7 +36,7 @@ struct Problem {
 };
 
 Vector logarithms(const PerformanceLaw& law) {
-  Vector x;
+  Vector x{};
   for (std::size_t i = 0; i < kN; ++i) {
     x[i] = std::log(std::max(law.*kCoefficients[i].member, 1e-9));
   }
@@ -63,13 +63,17 @@ double cost(const Problem& problem, const Vector& x) {
     const double r = residual(law, sample) / kNoise;
     sum += std::log1p(r * r);
   }
-  return sum + ((x - problem.prior) / kPriorWidth).squaredNorm();
+  for (std::size_t i = 0; i < kN; ++i) {
+    const double strayed = (x[i] - problem.prior[i]) / kPriorWidth;
+    sum += strayed * strayed;
+  }
+  return sum;
 }
 
 // Gauss-Newton normal equations with the Cauchy weights of the present residuals.
 struct Normal {
-  Matrix matrix = Matrix::Zero();
-  Vector gradient = Vector::Zero();
+  std::array<double, kN * kN> matrix{};
+  Vector gradient{};
 };
 
 Normal normal_equations(const Problem& problem, const Vector& x) {
@@ -84,15 +88,20 @@ Normal normal_equations(const Problem& problem, const Vector& x) {
   for (const Sample& sample : problem.samples) {
     const double r = residual(law, sample);
     const double weight = 1 / (kNoise * kNoise + r * r);
-    Vector slope;
+    Vector slope{};
     for (std::size_t i = 0; i < kN; ++i) {
       slope[i] = (residual(shifted[i], sample) - r) / kDifference;
     }
-    normal.gradient += weight * r * slope;
-    normal.matrix += weight * slope * slope.transpose();
+    for (std::size_t i = 0; i < kN; ++i) {
+      normal.gradient[i] += weight * r * slope[i];
+      for (std::size_t k = 0; k < kN; ++k)
+        normal.matrix[i * kN + k] += weight * slope[i] * slope[k];
+    }
   }
-  normal.gradient += (x - problem.prior) / (kPriorWidth * kPriorWidth);
-  normal.matrix.diagonal().array() += 1 / (kPriorWidth * kPriorWidth);
+  for (std::size_t i = 0; i < kN; ++i) {
+    normal.gradient[i] += (x[i] - problem.prior[i]) / (kPriorWidth * kPriorWidth);
+    normal.matrix[i * kN + i] += 1 / (kPriorWidth * kPriorWidth);
+  }
   return normal;
 }
 
@@ -104,10 +113,12 @@ Vector minimise(const Problem& problem, Vector x, int iterations) {
     const Normal normal = normal_equations(problem, x);
     const double before = best;
     for (int attempt = 0; attempt < kDampings && best == before; ++attempt) {
-      Matrix damped = normal.matrix;
-      damped.diagonal() *= 1 + damping;
-      const Vector step = damped.llt().solve(normal.gradient);
-      const Vector moved = x - step.cwiseMax(-kLongestStep).cwiseMin(kLongestStep);
+      auto damped = normal.matrix;
+      for (std::size_t i = 0; i < kN; ++i) damped[i * kN + i] *= 1 + damping;
+      const auto step = numeric::solve_symmetric(damped, normal.gradient);
+      Vector moved = x;
+      for (std::size_t i = 0; i < kN; ++i)
+        moved[i] -= std::clamp(step[i], -kLongestStep, kLongestStep);
       const double now = cost(problem, moved);
       if (now < best) {
         x = moved;

@@ -40,7 +40,8 @@ void put_initial(std::string& out, const Variable& variable) {
     const std::size_t span = width == 1 ? 8 : 1;  // bytes that name their address
     while (address != variable.addresses.end() && at >= address->at + span) ++address;
     const bool here = address != variable.addresses.end() && at >= address->at;
-    append(out, "{}{}", at == 0 ? "" : ", ", element_text(variable, at, here ? &*address : nullptr));
+    append(out, "{}{}", at == 0 ? "" : ", ",
+           element_text(variable, at, here ? &*address : nullptr));
   }
   append(out, "{}", braces ? "}" : "");
 }
@@ -103,7 +104,7 @@ void put_operand(std::string& out, const Function& function, const Operand& oper
   switch (operand.kind) {
     case Kind::reg:
       append(out, "{}{}{}", register_name(function, operand.reg), operand.text.empty() ? "" : ".",
-          operand.text);
+             operand.text);
       break;
     case Kind::special:
       append(out, "%{}", operand.text);
@@ -147,7 +148,7 @@ void put_instruction(std::string& out, const Function& function, const Instructi
   append(out, "\t");
   if (instruction.guard) {
     append(out, "@{}{} ", instruction.guard->negated ? "!" : "",
-        register_name(function, instruction.guard->reg));
+           register_name(function, instruction.guard->reg));
   }
   append(out, "{}", instruction.opcode);
   for (const std::string& modifier : instruction.modifiers) append(out, ".{}", modifier);
