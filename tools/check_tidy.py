@@ -26,6 +26,14 @@ BANNED = [
     (r"(?<![\w.}])/wo" r"rk/", TEXT, "no path of one machine in the repository"),
 ]
 VENDOR = re.compile(r'#\s*include\s*[<"](nvml|cuda\w*|hip/.*|cupti|rocm_smi/.*)(\.h)?[>"]')
+# What compiles a library's templates anew in every source (docs/decisions/0011-builds.md), where it
+# may stand nevertheless, and what to write instead.
+COSTLY = [
+    (re.compile(r"\bfmt::join\(|\bformat_to\(std"), "src/base/append.",
+     "base/append.h has joined and append"),
+    (re.compile(r"#include <Eigen/(?!Core>)"), "src/numeric/", "numeric/dense.h decomposes"),
+]
+COSTLY_ELSEWHERE = re.compile(r"^(src|apps)/(?!.*(_test\.cc|_fixture\.h)$)")
 UNORDERED = re.compile(r"\bunordered_(?:multi)?(?:map|set)<[^;{}()]*>[&\s]+(\w+)")
 
 
@@ -51,6 +59,11 @@ def check_lines(name, path, lines):
             match = path.suffix in suffixes and re.search(pattern, line)
             if match:
                 yield f"{name}:{number}: {match[0]}: {advice}"
+        for pattern, place, advice in COSTLY:
+            if COSTLY_ELSEWHERE.match(name) and not name.startswith(place):
+                match = pattern.search(line)
+                if match:
+                    yield f"{name}:{number}: {match[0]}: {advice}"
         if path.suffix in CPP and VENDOR.search(line) and not VENDOR_FOLDERS.match(name):
             yield f"{name}:{number}: vendor header; only drivers and remote may include one"
     if path.suffix in CODE and len(lines) > FILE_LINES:

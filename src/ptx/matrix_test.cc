@@ -10,6 +10,7 @@
 #include <random>
 
 #include "ptx/machine_fixture.h"
+#include "ptx/program.h"
 
 namespace partita::ptx {
 namespace {

@@ -198,7 +198,7 @@ void put_registers(std::string& out, const Function& function) {
 
 void put_tables(std::string& out, const Function& function) {
   for (const Targets& targets : function.targets) {
-    append(out, "{}: .branchtargets {};\n", targets.name, fmt::join(targets.labels, ", "));
+    append(out, "{}: .branchtargets {};\n", targets.name, joined(targets.labels, ", "));
   }
   for (const Prototype& prototype : function.prototypes) {
     append(out, "{}: .callprototype ", prototype.name);

@@ -201,6 +201,15 @@ class Tidy(HouseTest):
         self.refused_with({"src/hw/b.cc": "\n".join(lines) + "\n"}, "6 complaints",
                           *(f"src/hw/b.cc:{number}: " for number in range(1, 7)))
 
+    def test_templates_that_cost_seconds(self):
+        text = 'auto a = fmt::join(b, ",");\nfmt::format_to(std::back_inserter(a), "");\n'
+        eigen = "#include <Eigen/Core>\n#include <Eigen/QR>\n"
+        self.write({"src/base/append.h": text, "src/hw/b_test.cc": text + eigen,
+                    "src/numeric/b.cc": eigen, "bench/b.cc": text})
+        self.accepted(self.check())
+        self.refused_with({"apps/b.cc": text, "src/hw/c.cc": eigen}, "3 complaints", "apps/b.cc:1: ",
+                          "apps/b.cc:2: ", "src/hw/c.cc:2: ")
+
     def test_literals_may_be_used(self):
         self.write({"src/hw/b.cc": "using namespace std::string_literals;\nint strand(int);\n"})
         self.accepted(self.check())

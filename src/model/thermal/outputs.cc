@@ -34,8 +34,7 @@ std::vector<NamedKelvin> steady_lines(const Network& network, const Solution& so
 
 std::string write_steady(const std::vector<NamedKelvin>& lines) {
   std::string text;
-  for (const NamedKelvin& line : lines)
-    append(text, "{}\t{:.6f}\n", line.name, line.kelvin);
+  for (const NamedKelvin& line : lines) append(text, "{}\t{:.6f}\n", line.name, line.kelvin);
   return text;
 }
 
@@ -105,8 +104,7 @@ std::string write_grid_steady(const Network& network, const Solution& solution) 
   for (int n = 0; n < network.layers(); ++n) {
     append(text, "Layer {}:\n", n);
     for (std::size_t i = 0; i < cells; ++i)
-      append(text, "{}\t{:.6f}\n", i,
-                     solution.kelvin[at(n) * cells + i]);
+      append(text, "{}\t{:.6f}\n", i, solution.kelvin[at(n) * cells + i]);
   }
   return text;
 }
@@ -142,8 +140,11 @@ Result<GridValues> read_grid_steady(const std::string& file, std::string_view te
 
 std::string write_ttrace(const TemperatureTrace& trace) {
   std::string text = fmt::format("{}\n", joined(trace.names, "\t"));
-  for (const std::vector<double>& row : trace.rows)
-    append(text, "{:.6f}\n", fmt::join(row, "\t"));
+  for (const std::vector<double>& row : trace.rows) {
+    for (const double& kelvin : row)
+      append(text, "{}{:.6f}", &kelvin == &row.front() ? "" : "\t", kelvin);
+    text += '\n';
+  }
   return text;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/thermal/dense_network.h"
+#include "model/thermal/dense_network_fixture.h"
 #include "model/thermal/steady.h"
 #include "model/thermal/test_chips.h"
 #include "model/thermal/transient.h"

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <future>
 
+#include "serve/wire/slot_trace.h"
 #include "serve/worker/fake_gateway.h"
 #include "serve/worker/null_engine.h"
 #include "serve/worker/pulse.h"
