@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/append.h"
 #include "base/check.h"
 #include "base/nearest.h"
 #include "base/terminal.h"
@@ -58,18 +59,33 @@ const CLI::App& chosen(const CLI::App& app) {
   return below.empty() ? app : chosen(*below.front());
 }
 
+std::vector<std::string> commands_below(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CommandDoc& child : describe(app).children) names.push_back(child.path.back());
+  return names;
+}
+
 // "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
 std::string unknown_word(const CLI::App& app, const std::string& word) {
-  std::vector<std::string> names;
-  if (word.starts_with('-')) {
-    for (const FlagDoc& flag : describe(app).flags) {
-      names.insert(names.end(), flag.names.begin(), flag.names.end());
-    }
-    return fmt::format("{}: unknown flag{}", word, did_you_mean(word, names));
-  }
-  for (const CommandDoc& child : describe(app).children) names.push_back(child.path.back());
+  std::vector<std::string> flags;
+  for (const FlagDoc& flag : describe(app).flags)
+    flags.insert(flags.end(), flag.names.begin(), flag.names.end());
+  if (word.starts_with('-'))
+    return fmt::format("{}: unknown flag{}", word, did_you_mean(word, flags));
+  const std::vector<std::string> names = commands_below(app);
   if (names.empty()) return fmt::format("'{}': unexpected argument", word);
-  return fmt::format("unknown command '{}'{}", word, did_you_mean(word, names));
+  const bool flag = std::ranges::find(flags, "--" + word) != flags.end();  // "version"
+  return fmt::format(
+      "unknown command '{}'{}", word,
+      flag ? fmt::format("; did you mean '--{}'?", word) : did_you_mean(word, names));
+}
+
+// Of an error that is about no word in particular.
+std::string said(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_name() != "RequiredError" || app.get_require_subcommand_min() == 0 ||
+      !app.get_subcommands().empty())
+    return error.what();
+  return fmt::format("which of its commands? {}", joined(commands_below(app), ", "));
 }
 
 // CLI11 checks for missing commands and flags before it looks at words that nobody took; the
@@ -85,7 +101,7 @@ Exit refuse(Context& context, const CLI::App& app, const CLI::ParseError& error)
   for (const CLI::App* part = &command; part->get_parent() != nullptr; part = part->get_parent()) {
     path = " " + part->get_name() + path;
   }
-  refusal(context, rest.empty() ? std::string(error.what()) : unknown_word(command, rest.front()));
+  refusal(context, rest.empty() ? said(command, error) : unknown_word(command, rest.front()));
   note(context, fmt::format("Try 'partita help{}'.\n", path));
   return Exit::bad_input;
 }

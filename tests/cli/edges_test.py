@@ -213,12 +213,17 @@ class Typos(CliTest):
         for words, meant in ((("help", "pln"), "plan"), (("batch", "shedule"), "schedule"),
                              (("help", "batch", "shedule"), "schedule"), (("pln",), "plan"),
                              (("help", "kernels", "simulat"), "simulate"),
-                             (("help", "btach", "run"), "batch")):
+                             (("help", "btach", "run"), "batch"), (("version",), "--version")):
             with self.subTest(words=words):
                 done = self.run_partita(*words)
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(f"did you mean '{meant}'?", done.stderr.decode())
                 self.assertNotIn("COMMAND", done.stderr.decode())
+
+    def test_a_missing_command_is_told_which_there_are(self):
+        done = self.run_partita("batch")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr.decode(), r"which of its commands\? .*\bschedule, .*\brun, ")
 
 
 class State(CliTest):

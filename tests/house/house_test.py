@@ -207,8 +207,8 @@ class Tidy(HouseTest):
         self.write({"src/base/append.h": text, "src/hw/b_test.cc": text + eigen,
                     "src/numeric/b.cc": eigen, "bench/b.cc": text})
         self.accepted(self.check())
-        self.refused_with({"apps/b.cc": text, "src/hw/c.cc": eigen}, "3 complaints", "apps/b.cc:1: ",
-                          "apps/b.cc:2: ", "src/hw/c.cc:2: ")
+        self.refused_with({"apps/b.cc": text, "src/hw/c.cc": eigen}, "3 complaints",
+                          "apps/b.cc:1: ", "apps/b.cc:2: ", "src/hw/c.cc:2: ")
 
     def test_literals_may_be_used(self):
         self.write({"src/hw/b.cc": "using namespace std::string_literals;\nint strand(int);\n"})
