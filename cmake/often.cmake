@@ -33,6 +33,7 @@ function(often_included)
     endif()
   endforeach()
   target_precompile_headers(partita_cli REUSE_FROM often_cli)
+  target_precompile_headers(replay REUSE_FROM often)  # the fuzz targets
   if(BUILD_TESTING)
     # With a test's own flags: the headers have templates that are compiled when they are used.
     often(often_tested MORE <gmock/gmock.h> <gtest/gtest.h> <rapidcheck.h> <rapidcheck/gtest.h>

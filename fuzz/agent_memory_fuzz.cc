@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "control/memory.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(agent_memory) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto memory = partita::control::parse_memory("fuzz.json", text);
   if (!memory) {

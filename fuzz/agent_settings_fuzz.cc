@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "control/settings.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(agent_settings) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto settings = partita::control::parse_settings("fuzz.yaml", text);
   if (!settings) {

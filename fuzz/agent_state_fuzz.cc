@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "control/snapshot.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(agent_state) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto state = partita::control::parse_snapshot("fuzz.json", text);
   if (!state) {

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "serve/door/door_connection.h"
 #include "serve/door/test_turn.h"
+#include "target.h"
 
 namespace {
 
@@ -87,7 +88,7 @@ void check_that_it_answers(serve::Loop& loop) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(api_request) {
   static const auto loop = [] {
     auto made = serve::Loop::make().value();
     check_that_it_answers(*made);

@@ -4,8 +4,9 @@
 
 #include "actuate/assignment.h"
 #include "base/check.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(assignment) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto assignment = partita::actuate::parse_assignment("fuzz.json", text);
   if (!assignment) {

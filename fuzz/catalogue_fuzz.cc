@@ -5,8 +5,9 @@
 #include "base/check.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(catalogue) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto gpu = partita::hw::parse_gpu_model("fuzz.json", text);
   if (!gpu) {

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "interop/checkpoint.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(checkpoint) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto boards =
       partita::interop::boards_of(*partita::hw::builtin_catalogue().find("A100-80GB"), 8);

@@ -1,8 +1,9 @@
 // Cubins: sections and parameter layouts.
 #include "remote/image/fatbin.h"
 #include "remote/image/layout.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(cubin) {
   namespace image = partita::remote::image;
   const image::Blob blob(reinterpret_cast<const std::byte*>(data), size);
   static_cast<void>(image::cubin_layouts(blob));

@@ -3,10 +3,11 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "target.h"
 #include "telemetry/dcgm.h"
 #include "telemetry/physics.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(dcgm) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   const bool dmon = text.starts_with('d');
   if (!text.empty()) text.remove_prefix(1);

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "interop/device_plugin.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(device_plugin) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto config = partita::interop::parse_plugin_config("fuzz.yaml", text);
   if (!config) {

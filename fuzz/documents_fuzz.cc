@@ -9,6 +9,7 @@
 #include "forms/reason_forms.h"
 #include "serve/load/load_report.h"
 #include "sim/report_forms.h"
+#include "target.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ void check_document(std::string_view text, Parse parse, Write write) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(documents) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_document(text, partita::forms::parse_kernel_plan, partita::forms::kernel_plan_json);
   check_document(text, partita::forms::parse_refusal, partita::forms::refusal_json);

@@ -6,8 +6,9 @@
 
 #include "base/check.h"
 #include "model/energy/fit.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(energy_counters) {
   namespace energy = partita::energy;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto components = energy::parse_component_columns("fuzz.yaml", text);

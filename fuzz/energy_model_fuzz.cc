@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "model/energy/energy_forms.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(energy_model) {
   namespace energy = partita::energy;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto model = energy::parse_model("fuzz.json", text);

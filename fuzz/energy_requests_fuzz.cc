@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "decide/energy.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(energy_requests) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto counts = partita::decide::parse_requests("fuzz.csv", text, {0}, {3600});
   if (!counts) {

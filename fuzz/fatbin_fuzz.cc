@@ -1,8 +1,9 @@
 // Fat binaries and images as programs carry them: members, their decompression, PTX layouts.
 #include "remote/image/fatbin.h"
 #include "remote/image/layout.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(fatbin) {
   namespace image = partita::remote::image;
   const image::Blob blob(reinterpret_cast<const std::byte*>(data), size);
   const auto bare = image::bare_member(blob);

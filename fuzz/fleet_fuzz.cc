@@ -4,8 +4,9 @@
 #include "base/check.h"
 #include "decide/fleet.h"
 #include "flags.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(fleet) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto duration = partita::cli::parse_duration("--duration", std::string(text));
   if (duration) CHECK(duration->value > 0 && *duration <= partita::cli::kMaxDuration);

@@ -5,8 +5,9 @@
 
 #include "actuate/gateway_state.h"
 #include "base/check.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(gateway_state) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto state = partita::actuate::parse_gateway("fuzz.json", text);
   if (!state) {

@@ -3,8 +3,9 @@
 
 #include "base/check.h"
 #include "decide/gpu_costs.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(gpu_costs) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto costs = partita::decide::parse_gpu_costs("fuzz.csv", text);
   if (!costs) {

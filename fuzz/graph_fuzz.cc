@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "forms/graph_forms.h"
+#include "target.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ void check(const plan::GraphProblem& problem) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(graph) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static const std::vector<std::string> policies{"fair", "packed"};
   auto problem = forms::parse_graph("fuzz.yaml", text, policies);

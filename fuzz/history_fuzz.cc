@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "history/event.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(history) {
   namespace history = partita::history;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto events = history::parse_history("fuzz.json", text);

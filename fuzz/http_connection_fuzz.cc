@@ -14,6 +14,7 @@
 #include "serve/door/test_turn.h"
 #include "serve/front/fake_backend.h"
 #include "serve/front/routes.h"
+#include "target.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ struct FrontSite final : serve::Site {
   serve::Door& door;
 };
 
-void fetch(int fd, std::string& answer) {
+void receive(int fd, std::string& answer) {
   char bytes[16'384];
   for (ssize_t got = 0; (got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0;)
     answer.append(bytes, static_cast<std::size_t>(got));
@@ -58,13 +59,13 @@ std::string talk(serve::Loop& loop, FakeBackend& backend, std::string_view text)
     const auto sent = ::send(ends[1], text.data(), std::min(piece, text.size()), MSG_NOSIGNAL);
     if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
     turn(loop);
-    fetch(ends[1], answer);
+    receive(ends[1], answer);
     if (!backend.at_once && !backend.requests.empty() && backend.requests.begin()->second.submitted)
       backend.finish(backend.requests.begin()->first, std::nullopt);
     CHECK(backend.requests.size() <= 1);
     if (sent <= 0 && !connection.dead()) break;  // it does not read while it waits
   }
-  fetch(ends[1], answer);
+  receive(ends[1], answer);
   CHECK(answer.empty() || answer.starts_with("HTTP/1.1 "));
   connection.expire();
   ::close(ends[1]);
@@ -74,7 +75,7 @@ std::string talk(serve::Loop& loop, FakeBackend& backend, std::string_view text)
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(http_connection) {
   static const auto loop = [] {
     auto made = serve::Loop::make().value();
     FakeBackend none;  // a fuzzer of a server that does not answer finds nothing

@@ -6,8 +6,9 @@
 #include "base/check.h"
 #include "serve/door/http_head.h"
 #include "serve/front/gateway_exchange.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(http_head) {
   namespace serve = partita::serve;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t end = serve::end_of_head(text, 0);

@@ -8,6 +8,7 @@
 #include "base/url.h"
 #include "serve/http/http_response.h"
 #include "serve/load/model_inputs.h"
+#include "target.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ HttpResponse read_all(std::string_view text, std::size_t piece) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(http_response) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const HttpResponse whole = read_all(text, text.size() + 1);

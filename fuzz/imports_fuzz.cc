@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "profile/readers.h"
 #include "serve/measure/imports.h"
+#include "target.h"
 
 namespace partita::serve {
 namespace {
@@ -28,7 +29,7 @@ void check_table(std::string_view text) {
 }  // namespace
 }  // namespace partita::serve
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(imports) {
   partita::serve::check_table({reinterpret_cast<const char*>(data), size});
   return 0;
 }

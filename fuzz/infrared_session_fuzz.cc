@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "model/floorplan/session_forms.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(infrared_session) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto session = partita::floorplan::parse_session("fuzz.json", text);
   if (!session) {

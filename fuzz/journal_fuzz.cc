@@ -12,6 +12,7 @@
 
 #include "actuate/journal.h"
 #include "base/check.h"
+#include "target.h"
 
 namespace {
 
@@ -200,7 +201,7 @@ void check_records(Bytes bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(journal) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_text(text);
   check_text(with_checksums(text));

@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "profile/kernel_profile.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(kernel_csv) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto model = partita::profile::parse_kernel_csv("fuzz.csv", text, 60);
   if (!model) {

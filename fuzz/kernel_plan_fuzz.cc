@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "decide/kernel_inputs.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(kernel_plan) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto plan = partita::forms::parse_kernel_plan("fuzz.json", text);
   if (!plan) {

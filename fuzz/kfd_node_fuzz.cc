@@ -5,10 +5,11 @@
 
 #include "base/check.h"
 #include "drivers/hip_mask/board.h"
+#include "target.h"
 
 namespace hip = partita::drivers::hip_mask;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(kfd_node) {
   const auto node = hip::parse_kfd_node({reinterpret_cast<const char*>(data), size});
   if (!node) return 0;
   CHECK(node->engines >= 0 && node->xccs >= 1 && node->bus >= 0 && node->bus < 256);

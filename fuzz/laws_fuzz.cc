@@ -6,8 +6,9 @@
 #include "base/check.h"
 #include "hw/catalogue.h"
 #include "profile/law.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(laws) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto laws = partita::profile::parse_laws("fuzz.json", text);
   if (!laws) {

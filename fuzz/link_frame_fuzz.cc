@@ -10,6 +10,7 @@
 #include "serve/wire/frames.h"
 #include "serve/wire/slot_trace.h"
 #include "serve/wire/texts.h"
+#include "target.h"
 
 namespace {
 
@@ -51,7 +52,7 @@ void check_slot(std::span<const char> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(link_frame) {
   const std::span<const char> bytes(reinterpret_cast<const char*>(data), size);
   check_slot(bytes);
   const auto frame = partita::serve::decode(bytes);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "exec/loans/loan_record.h"
+#include "target.h"
 
 namespace {
 
@@ -26,7 +27,7 @@ void check(const std::string& content) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(loans) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   check(text);
   check(partita::log_header(exec::kLoanLogKind) +

@@ -3,8 +3,9 @@
 
 #include "base/check.h"
 #include "drivers/sim/shared_machine.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(machine) {
   namespace sim = partita::drivers::sim;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const partita::hw::Catalogue& catalogue = partita::hw::builtin_catalogue();

@@ -4,10 +4,11 @@
 
 #include "base/check.h"
 #include "interop/mig_parted.h"
+#include "target.h"
 
 using partita::interop::Geometry;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(mig_parted) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto file = partita::interop::parse_mig_parted("fuzz.yaml", text);
   if (!file) {

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "drivers/mps/answer.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(mps_answer) {
   namespace mps = partita::drivers::mps;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto pids = mps::parse_pids(text))

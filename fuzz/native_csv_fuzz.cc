@@ -3,8 +3,9 @@
 
 #include "base/check.h"
 #include "profile/readers.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(native_csv) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto table = partita::profile::parse_native_csv("fuzz.csv", text);
   if (!table) {

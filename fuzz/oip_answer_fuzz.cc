@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "serve/worker/oip_batch.h"
 #include "serve/worker/streams.h"
+#include "target.h"
 
 namespace partita::serve {
 namespace {
@@ -36,7 +37,7 @@ void check_server(std::string_view text) {
 }  // namespace
 }  // namespace partita::serve
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(oip_answer) {
   partita::serve::check_server({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "serve/oip/bind.h"
 #include "serve/oip/grpc_messages.h"
+#include "target.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ std::string read_tensor(serve::Pieces message, const serve::InferInput& input,
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(oip_grpc) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
   const std::size_t cut = std::min<std::size_t>(data[0], text.size());

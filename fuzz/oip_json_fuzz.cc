@@ -12,6 +12,7 @@
 #include "serve/oip/bind.h"
 #include "serve/oip/tensor_json.h"
 #include "serve/wire/texts.h"
+#include "target.h"
 
 namespace {
 
@@ -97,7 +98,7 @@ const serve::ModelSpec& model() {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(oip_json) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   serve::probe_items(text);
   check_numbers<float>(text, serve::DataType::fp32);

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "forms/serving_forms.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(plan) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto plan = partita::forms::parse_plan("fuzz.json", text);
   if (!plan) {

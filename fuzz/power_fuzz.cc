@@ -8,6 +8,7 @@
 #include "decide/power_seen.h"
 #include "forms/power_forms.h"
 #include "planners/power/response.h"
+#include "target.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ void plan_with(const partita::plan::ResponseTable& table) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(power) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const partita::forms::TableOf gpu{"2x3", {3, 3}};
   const auto table = partita::forms::parse_power_table("fuzz.csv", text, gpu);

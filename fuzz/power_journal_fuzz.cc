@@ -5,12 +5,13 @@
 #include "actuate/power_guard.h"
 #include "base/check.h"
 #include "base/files.h"
+#include "target.h"
 
 namespace {
 
 namespace actuate = partita::actuate;
 
-void check(const std::string& content) {
+void check_power_journal(const std::string& content) {
   partita::MemoryFiles files;
   files.content["power.journal"] = content;
   const auto read = actuate::read_power_journal(files, "power.journal");
@@ -26,9 +27,10 @@ void check(const std::string& content) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(power_journal) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  check(text);
-  check(partita::log_header("power") + partita::log_line(text.substr(0, text.find('\n'))));
+  check_power_journal(text);
+  check_power_journal(partita::log_header("power") +
+                      partita::log_line(text.substr(0, text.find('\n'))));
   return 0;
 }

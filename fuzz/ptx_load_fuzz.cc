@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "ptx/machine.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(ptx_load) {
   namespace ptx = partita::ptx;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto machine = ptx::Machine::open(1 << 20);

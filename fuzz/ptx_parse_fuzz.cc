@@ -5,8 +5,9 @@
 #include "base/check.h"
 #include "ptx/equal_modules.h"
 #include "ptx/parse.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(ptx_parse) {
   namespace ptx = partita::ptx;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto module = ptx::parse(text, "fuzz.ptx");

@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "raster/read.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(raster) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto frames = partita::raster::read_grids(bytes, "fuzz.img");
   if (!frames) {

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "notify/notice.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(receivers) {
   namespace notify = partita::notify;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto receivers = notify::parse_receivers("fuzz.yaml", text);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/record_log.h"
+#include "target.h"
 
 namespace {
 
@@ -130,7 +131,7 @@ void check_disk(const std::vector<std::string>& lines, std::string_view luck) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(record_log) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   check_text(text);
   const std::vector<std::string> lines = lines_of(text);

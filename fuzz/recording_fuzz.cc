@@ -5,8 +5,9 @@
 #include "base/check.h"
 #include "device/adaptors.h"
 #include "device/recording.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(recording) {
   namespace device = partita::device;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto calls = device::parse_recording("fuzz.json", text);

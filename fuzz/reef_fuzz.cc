@@ -6,8 +6,9 @@
 
 #include "base/check.h"
 #include "profile/kernel_profile.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(reef) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t cut = std::min(text.find('\0'), text.size());
   const std::string sequence(text.substr(0, cut));

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "remote/net/frames.h"
 #include "remote/trace/describe.h"
+#include "target.h"
 
 namespace {
 
@@ -59,7 +60,7 @@ void check_body(Bytes body) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(remote_frame) {
   if (size == 0) return 0;
   const Bytes bytes = std::as_bytes(std::span(data + 1, size - 1));
   InputChannel channel(bytes, data[0] == 0 ? bytes.size() + 1 : data[0]);

@@ -4,12 +4,13 @@
 #include <span>
 
 #include "remote/server/test_client.h"
+#include "target.h"
 
 namespace remote = partita::remote;
 using partita::remote::server::TestClient;
 using partita::remote::server::TestServer;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(remote_session) {
   TestServer server({}, {.memory = 1 << 20}, {.memory = 1 << 20, .patience = remote::Nanos(0)});
   auto channel = *server.net.connect("sim", std::chrono::seconds(1));
   TestClient client(*channel, std::chrono::milliseconds(10));

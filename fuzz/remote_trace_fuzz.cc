@@ -5,8 +5,9 @@
 #include "base/check.h"
 #include "remote/trace/format.h"
 #include "remote/trace/trace_stats.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(remote_trace) {
   using partita::remote::Bytes;
   const Bytes bytes = std::as_bytes(std::span(data, size));
   const auto trace = partita::remote::parse_trace("fuzz", bytes);

@@ -7,12 +7,13 @@
 
 #include "base/check.h"
 #include "exec/batch/run_journal.h"
+#include "target.h"
 
 namespace {
 
 namespace exec = partita::exec;
 
-void check(const std::string& text) {
+void check_run_journal(const std::string& text) {
   const auto parsed = exec::parse_journal("fuzz", text);
   if (!parsed) {
     CHECK(parsed.error().context.starts_with("fuzz:"));
@@ -27,15 +28,15 @@ void check(const std::string& text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(run_journal) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  check(text);
+  check_run_journal(text);
   std::string summed;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     summed += partita::log_line(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
   }
-  check(summed);
+  check_run_journal(summed);
   return 0;
 }

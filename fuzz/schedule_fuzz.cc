@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "forms/batch_forms.h"
+#include "target.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ bool exact(const plan::BatchSchedule& schedule) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(schedule) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto schedule = forms::parse_schedule("fuzz.json", text);
   if (!schedule) {

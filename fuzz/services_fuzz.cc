@@ -6,8 +6,9 @@
 #include "base/check.h"
 #include "forms/serving_forms.h"
 #include "plan/arrivals.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(services) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto services = partita::forms::parse_services("fuzz.yaml", text);
   if (!services) {

@@ -7,8 +7,9 @@
 #include "base/document.h"
 #include "commands.h"
 #include "settings.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(settings) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static CLI::App app("", "partita");
   static const auto commands = {partita::cli::add_plan(app), partita::cli::add_batch(app),

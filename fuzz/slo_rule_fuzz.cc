@@ -3,8 +3,9 @@
 
 #include "base/check.h"
 #include "plan/serving.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(slo_rule) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto rule = partita::plan::parse_slo_rule(text);
   if (!rule) return 0;

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "device/node_forms.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(state) {
   namespace device = partita::device;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto read = device::parse_state("fuzz.json", text);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "forms/batch_forms.h"
+#include "target.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ plan::Nanos check(const plan::Task& task) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(tasks) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const partita::hw::Catalogue& catalogue = partita::hw::builtin_catalogue();
   static const std::vector<partita::hw::GpuModel> models{*catalogue.find("A100-80GB"),

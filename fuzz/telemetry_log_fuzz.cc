@@ -3,10 +3,11 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "target.h"
 #include "telemetry/log.h"
 #include "telemetry/physics.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(telemetry_log) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto log = partita::telemetry::read_log(text, "fuzz.jsonl");
   if (!log) {

@@ -5,8 +5,9 @@
 
 #include "base/check.h"
 #include "model/thermal/config.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(thermal_config) {
   namespace thermal = partita::thermal;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto config = thermal::read_config("fuzz.config", text);

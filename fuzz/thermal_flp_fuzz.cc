@@ -7,8 +7,9 @@
 #include "base/check.h"
 #include "model/thermal/flp.h"
 #include "model/thermal/steady.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(thermal_flp) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto plan = partita::thermal::read_flp("fuzz.flp", text);
   if (!plan) {

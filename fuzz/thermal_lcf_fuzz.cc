@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "model/thermal/lcf.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(thermal_lcf) {
   namespace thermal = partita::thermal;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto layers = thermal::read_lcf("fuzz.lcf", text);

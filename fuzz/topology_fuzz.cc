@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "hw/topology.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(topology) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto topology = partita::hw::parse_topology("fuzz.json", text);
   if (!topology) {

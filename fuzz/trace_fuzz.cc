@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "sim/serving.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(trace) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto traces = partita::sim::parse_trace("fuzz.csv", text);
   if (!traces) {

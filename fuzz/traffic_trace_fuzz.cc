@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "forms/traffic_forms.h"
 #include "plan/arrivals.h"
+#include "target.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ void play(const partita::plan::TrafficTrace& trace) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(traffic_trace) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const partita::forms::TraceRows& rows :
        {partita::forms::TraceRows{"f1", true}, partita::forms::TraceRows{"f2", false}}) {

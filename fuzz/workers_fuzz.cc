@@ -7,8 +7,9 @@
 #include "actuate/workers_state.h"
 #include "base/check.h"
 #include "node/mps_workers.h"
+#include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(workers) {
   namespace actuate = partita::actuate;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto state = actuate::parse_workers("fuzz.json", text)) {
