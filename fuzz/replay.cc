@@ -1,5 +1,6 @@
-// Runs one fuzz target over stored inputs, without libFuzzer: replay NAME FOLDER_OR_FILE... Fails when there is no such
-// target, or no input, so that a moved corpus cannot pass silently. A crash of the target is the failure of the test.
+// Runs one fuzz target over stored inputs, without libFuzzer: replay NAME FOLDER_OR_FILE... Fails
+// when there is no such target, or no input, so that a moved corpus cannot pass silently. A crash of
+// the target is the failure of the test.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -44,14 +45,14 @@ Registered::Registered(const char* name, Target target) { targets().emplace(name
 }  // namespace partita::fuzz
 
 int main(int argc, char** argv) {
-  using namespace partita::fuzz;
+  using partita::fuzz::targets;
   const auto found = targets().find(argc > 1 ? argv[1] : "");
   if (found == targets().end()) {
     std::printf("replay: the first word is none of the %zu targets\n", targets().size());
     return 2;
   }
   int count = 0;
-  for (int i = 2; i < argc; ++i) count += replay_all(found->second, argv[i]);
+  for (int i = 2; i < argc; ++i) count += partita::fuzz::replay_all(found->second, argv[i]);
   std::printf("%d inputs replayed\n", count);
   return count > 0 ? 0 : 1;
 }

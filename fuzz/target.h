@@ -1,6 +1,6 @@
-// FUZZ_TARGET(name) { ... }: one reader under arbitrary bytes, `data` and `size`; it returns 0, and aborts on what must not
-// be. Under libFuzzer it is the target of its own program; elsewhere replay.cc finds it by its name, which is that
-// of its source and of its corpus.
+// FUZZ_TARGET(name) { ... }: one reader under arbitrary bytes, `data` and `size`; it returns 0, and
+// aborts on what must not be. Under libFuzzer it is the target of its own program; elsewhere
+// replay.cc finds it by its name, which is that of its source and of its corpus.
 #pragma once
 
 #include <cstddef>
