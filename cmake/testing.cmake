@@ -62,7 +62,7 @@ function(unit_test)
   target_compile_definitions(${T_NAME} PRIVATE PARTITA_SOURCE_DIR=".")
   # What is tested keeps the build's flags. Tests themselves need no -O3, and of the undefined-behaviour sanitizer
   # only what checks values: its checks of pointers would be a third of the compile time, and ASan sees those too.
-  target_compile_options(${T_NAME} PRIVATE -Og -fno-sanitize=null,alignment,vptr,object-size,pointer-overflow)
+  target_compile_options(${T_NAME} PRIVATE -Og -fno-sanitize=vptr,object-size,pointer-overflow)
   set(properties TIMEOUT 300)
   if(CMAKE_BUILD_TYPE STREQUAL Debug)  # sanitizers; base/test_rounds.h does the same for loops
     list(APPEND properties ENVIRONMENT RC_PARAMS=max_success=20)

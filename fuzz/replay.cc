@@ -1,6 +1,6 @@
 // Runs one fuzz target over stored inputs, without libFuzzer: replay NAME FOLDER_OR_FILE... Fails
-// when there is no such target, or no input, so that a moved corpus cannot pass silently. A crash of
-// the target is the failure of the test.
+// when there is no such target, or no input, so that a moved corpus cannot pass silently. A crash
+// of the target is the failure of the test.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
