@@ -1,6 +1,7 @@
 """Options from a file and from the environment, --quiet, --verbose, and '-', for every command."""
 
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -211,15 +212,16 @@ class SettingsTest(harness.CliTest):
 
     def test_no_output_is_a_file_named_dash(self):
         """Whatever else a command needs: what is written to '-' is no file of that name."""
-        for path, flags in self.commands.items():
-            for flag, value in flags.items():
-                if "FILE" not in value:
-                    continue
-                try:
-                    subprocess.run([harness.PROGRAM, *path, f"--{flag}", "-"], cwd=self.folder,
-                                   input=b"", capture_output=True, check=False, timeout=5)
-                except subprocess.TimeoutExpired:
-                    pass  # a server
+        def run(words):
+            try:
+                subprocess.run([harness.PROGRAM, *words, "-"], cwd=self.folder, input=b"",
+                               capture_output=True, check=False, timeout=5)
+            except subprocess.TimeoutExpired:
+                pass  # a server
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(run, [(*path, f"--{flag}") for path, flags in self.commands.items()
+                                for flag, value in flags.items() if "FILE" in value]))
         self.assertNotIn("-", os.listdir(self.folder))
 
 
