@@ -45,8 +45,8 @@ inline control::Snapshot fake_snapshot(int services = 2) {
     control::ServiceNow one;
     one.name = "service \"" + std::to_string(i) + "\\";
     one.model = "bert";
-    one.slo_ms = 50;
-    one.wanted_rps = one.planned_rps = one.capacity_rps = 20;
+    one.slo = Millis{50};
+    one.rate = Rps{one.planned_rps = one.capacity_rps = 20};
     one.rate_rps = 10.5;
     one.attainment = 0.999;
     is.services.push_back(one);

@@ -129,13 +129,17 @@ void services(Exposition& out, const control::Snapshot& is) {
         &ServiceNow::forecast_low_rps);
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
-  number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
+  per_service(out, is, "partita_service_wanted_rps", "As the services file says.",
+              [](const ServiceNow& service) { return Maybe(service.rate.value); });
   number("partita_service_planned_rps", "What the plan in force is made for.",
          &ServiceNow::planned_rps);
   number("partita_service_capacity_rps", "Of its segments that run.", &ServiceNow::capacity_rps);
   field("partita_service_attainment_ratio", "Share of requests within the SLO.",
         &ServiceNow::attainment);
-  number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
+  per_service(out, is, "partita_service_slo_ms", "The latency that is asked for.",
+              [](const ServiceNow& service) { return Maybe(service.slo.value); });
+  number("partita_service_slo_percentile", "So many percent of the requests are to be in time.",
+         &ServiceNow::percentile);
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
   per_service(out, is, "partita_service_at_risk", "1 while its SLO is at risk.",
               [](const ServiceNow& service) { return Maybe(service.at_risk ? 1 : 0); });

@@ -125,6 +125,7 @@ enum class NoticeKind : std::uint8_t {
   failed_change,
   given_up_worker,
   slo_risk,
+  approval,  // a change waits for a person
   health,
   drift,
   other,

@@ -10,12 +10,7 @@ std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
   std::vector<ServiceNow> services;
   const double horizon = world_.settings.forecast.horizon_s;
   for (const plan::Service& one : services_) {
-    ServiceNow now;
-    now.name = one.name;
-    now.model = one.model;
-    now.slo_ms = one.slo.value;
-    now.percentile = one.percentile;
-    now.wanted_rps = one.rate.value;
+    ServiceNow now{one};
     const Meters::Reading reading = meters_.reading(one.name, local());
     if (seen.gateway) {
       now.rate_rps = reading.rate;

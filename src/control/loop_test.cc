@@ -307,6 +307,14 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_EQ(loop.snapshot().current->state, ChangeState::proposed);
   EXPECT_FALSE(loop.snapshot().current->change.steps.empty());
   const long number = loop.snapshot().current->number;
+  const auto waits = [&](long change) {
+    return std::ranges::count_if(loop.snapshot().notices, [&](const std::string& notice) {
+      return notice.starts_with(fmt::format("change {} waits for approval", change));
+    });
+  };
+  EXPECT_EQ(waits(number), 1);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::approval, &LoopNotice::kind), 1);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::slo_risk, &LoopNotice::kind), 0);
 
   const Deeds wrong = node.step(loop, now += 1000, with_request(Approve{number + 1}));
   ASSERT_EQ(wrong.replies.size(), 1u);
@@ -314,13 +322,16 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   const Deeds no = node.step(loop, now += 1000, with_request(Reject{number, "not on a Monday"}));
   EXPECT_TRUE(no.replies[0].has_value());
   EXPECT_EQ(loop.snapshot().last->state, ChangeState::rejected);
+  EXPECT_EQ(waits(number), 0);
 
   node.step(loop, now += 1000, with_request(Replan{}));
   ASSERT_TRUE(loop.memory().proposal);
   const long again = loop.memory().proposal->change;
   EXPECT_GT(again, number);
+  EXPECT_EQ(waits(again), 1);
   const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again}));
   EXPECT_EQ(yes.replies[0]->change, again);
+  EXPECT_EQ(waits(again), 0);
   EXPECT_EQ(node.applies, 1);
   node.step(loop, now += 1000);
   EXPECT_TRUE(loop.snapshot().converged);
@@ -382,6 +393,22 @@ TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {
   EXPECT_GE(node.capacity("a"), 900);
   EXPECT_GT(node.capacity("b"), 0);
   EXPECT_LT(node.capacity("b"), 900);
+  // What of which is served is said, what all would take, and no reason passes as one for all.
+  const plan::ServingPlan& part = loop.memory().target->plan;
+  ASSERT_EQ(part.services.size(), 2u);
+  EXPECT_FALSE(part.services[0].wanted);
+  ASSERT_TRUE(part.services[1].wanted);
+  EXPECT_GE(part.services[1].wanted->value, 900);
+  EXPECT_LT(part.services[1].rate.value, 900);
+  ASSERT_GT(part.explanation.size(), 2u);
+  EXPECT_EQ(part.explanation[0],
+            fmt::format("only a part is served: b {:.4g} of {:.4g} req/s ({:.0f} %)",
+                        part.services[1].rate.value, part.services[1].wanted->value,
+                        100 * part.services[1].rate.value / part.services[1].wanted->value));
+  EXPECT_EQ(part.explanation[1],
+            "all that is asked for would take 2 GPUs (no plan has fewer than 2); 1 can be used");
+  for (std::size_t i = 2; i < part.explanation.size(); ++i)
+    EXPECT_TRUE(part.explanation[i].starts_with("of this part: ")) << part.explanation[i];
   const auto& services = loop.snapshot().services;
   EXPECT_FALSE(services[0].at_risk) << services[0].why;
   EXPECT_TRUE(services[1].at_risk);

@@ -139,6 +139,10 @@ class Loop::Work {
   void tell(NoticeKind kind, const std::string& key, const std::string& subject,
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
+  // The key of the notice that this change waits for a person.
+  static std::string waits_key(long change) { return "waits:" + std::to_string(change); }
+  // As untell, and nobody is shown it any more.
+  void over(const std::string& key);
   void show(const Seen& seen);
   std::vector<ServiceNow> services_now(const Seen& seen) const;
   std::vector<GpuNow> gpus_now(const Seen& seen) const;
@@ -175,7 +179,7 @@ class Loop::Work {
   };
   std::optional<Under> under_;
   bool rerated_ = false;  // the plan in force was there, and only what it promises is new
-  bool fresh_ = false;  // the target was set at this look
+  bool fresh_ = false;    // the target was set at this look
   std::optional<plan::Judged<plan::ServingPlan>> judged_;  // the target, once it was judged again
   std::string judge_says_;                                 // why it was refused
   std::optional<ChangeNow> proposed_, last_;
@@ -210,7 +214,7 @@ class Loop::Work {
   std::map<std::string, std::string> told_;
   std::string doing_;
   std::int64_t wake_ms_ = 0;
-  std::set<std::string> power_denied_;  // UUIDs
+  std::set<std::string> power_denied_;                                     // UUIDs
   std::map<std::string, device::PowerSettings> power_wanted_, power_set_;  // by UUID
   std::map<std::string, GpuClock> clocks_;                                 // by UUID
   std::map<std::string, plan::Setting> clock_setting_;                     // of clocks_

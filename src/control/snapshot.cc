@@ -2,6 +2,7 @@
 
 #include "control/state_forms.h"
 #include "forms/serving_forms.h"
+#include "forms/terms_form.h"
 #include "telemetry/forms.h"
 
 namespace partita::control {
@@ -15,9 +16,10 @@ constexpr Range kSnapshotCounts{.high = 1e9};
 void describe_service_now(Form& f, ServiceNow& s) {
   f.note("name", s.name, "of the service");
   f.note("model", s.model, "that it runs");
-  f.number("slo_ms", s.slo_ms, kNotNegative, "its objective");
+  f.number("slo_ms", s.slo.value, kNotNegative, "its objective");
   f.number("percentile", s.percentile, kPercentiles, "of the requests that shall keep it");
-  f.number("wanted_rps", s.wanted_rps, kNotNegative, "as the services file says");
+  f.number("wanted_rps", s.rate.value, kNotNegative, "as the services file says");
+  forms::describe_further_terms(f, s);
   f.number("rate_rps", s.rate_rps, kNotNegative, "as measured now");
   f.number("forecast_rps", s.forecast_rps, kNotNegative, "the highest of the next minutes");
   f.number("forecast_low_rps", s.forecast_low_rps, kNotNegative, "lower end of its interval");
@@ -95,7 +97,7 @@ void describe_snapshot(Form& f, Snapshot& s) {
   f.boolean("converged", s.converged, "the node is as the plan in force wants it");
   f.note("doing", s.doing, "a sentence");
   f.object("state", s.state, describe_node, "what was read of the node");
-  f.object("assignment", s.assignment, describe_assignment, "which segment runs where");
+  f.object("assignment", s.assignment, actuate::describe_assignment, "which segment runs where");
   f.list("gpus", s.gpus, describe_gpu_now, {.indent = "    "}, "by index");
   f.list("services", s.services, describe_service_now, {.indent = "    "}, "by name");
   f.object("plan", s.plan, forms::describe_plan, "in force, a document ServingPlan");

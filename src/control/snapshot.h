@@ -23,10 +23,8 @@ namespace partita::control {
 // Batches, where services have their names: as a tenant of energy, as a subject of history.
 inline constexpr const char* kBatchTenant = "(batch)";
 
-struct ServiceNow {
-  std::string name, model;
-  double slo_ms = 0, percentile = 99;
-  double wanted_rps = 0;                // as the services file says
+// A service as it is wanted, by the services file, and as it is.
+struct ServiceNow : plan::Terms {
   std::optional<double> rate_rps = {};  // as measured now
   std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
   double planned_rps = 0;   // what the plan in force is made for

@@ -77,7 +77,7 @@ class GatewayWorld final : public Clock {
              .services = {},
              .workers = {}};
     std::map<std::string, double> capacity;
-    for (const actuate::AssignedService& one : assignment.services) capacity[one.name] = 0;
+    for (const plan::Terms& one : assignment.services) capacity[one.name] = 0;
     for (const AssignedSegment& one : assignment.segments) {
       devices.insert(one.device);
       const std::int64_t since = since_.try_emplace(one.device, world.clock.now).first->second;
@@ -95,10 +95,9 @@ class GatewayWorld final : public Clock {
       it = stays ? std::next(it) : since_.erase(it);
     }
     for (const auto& [name, rps] : capacity) {
-      const auto rate =
-          std::ranges::find(assignment.services, name, &actuate::AssignedService::name);
+      const auto rate = std::ranges::find(assignment.services, name, &plan::Terms::name);
       const bool known = rate != assignment.services.end();
-      told_.services.push_back({name, rps, known ? rate->rate_rps : 0});
+      told_.services.push_back({name, rps, known ? rate->rate.value : 0});
       least[name] = std::min(least.try_emplace(name, rps).first->second, rps);
     }
     if (moods && moods->below(40) == 0) present = !present;
@@ -189,7 +188,7 @@ Wanted chat_at(const std::vector<int>& starts) {
   Wanted wanted{{{"A30-24GB", "", {}}}};
   for (const int start : starts)
     wanted.gpus[0].instances.push_back({"1g.6gb", start, {"chat", 4, 1, 10}});
-  wanted.services = {{.name = "chat", .slo_ms = 50, .rate_rps = 20}};
+  wanted.services = {{.name = "chat", .model = "m", .rate = Rps{20}, .slo = Millis{50}}};
   return wanted;
 }
 
@@ -263,7 +262,7 @@ TEST(WithAGateway, SegmentsOfALostGpuAreNotWaitedFor) {
   GatewayWorld world({{&model, 2, true}}, 1);
   Wanted both = chat_at({0, 1});
   both.gpus.push_back({"A30-24GB", "", {{"1g.6gb", 0, {"chat", 4, 1, 10}}}});
-  both.services[0].rate_rps = 30;
+  both.services[0].rate = Rps{30};
   ASSERT_TRUE(world.apply(both));
   world.sleep_ns(5 * kGatewaySecond);
   std::string left;

@@ -548,11 +548,11 @@ actuate::GatewayState SimNode::gateway_state() {
         .in_slo = whole(tally.in_slo), .missed = whole(tally.missed), .shed = whole(tally.shed)};
     requests.arrived = requests.in_slo + requests.missed + requests.shed;
     const plan::Service& service = options_.services[s].wanted;
-    const auto assigned = std::ranges::find(followed_assignment_.services, service.name,
-                                            &actuate::AssignedService::name);
+    const auto assigned =
+        std::ranges::find(followed_assignment_.services, service.name, &plan::Terms::name);
     const bool planned = assigned != followed_assignment_.services.end();
     state.services.push_back({service.name, capacity[service.name],
-                              planned ? assigned->rate_rps : service.rate.value, requests});
+                              planned ? assigned->rate.value : service.rate.value, requests});
   }
   return state;
 }

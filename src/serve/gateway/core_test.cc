@@ -213,7 +213,7 @@ class CoreTest : public testing::Test {
 
   std::string directory_, said_;
   std::unique_ptr<Loop> loop_;
-  ServedService service_{.name = "s", .slo = 1000 * kMs, .segments = {{"d", 4, 2}, {"e", 4, 1}}};
+  ServedService service_{{.name = "s", .slo = Millis{1000}}, {{"d", 4, 2}, {"e", 4, 1}}};
   std::unique_ptr<Core> core_;
 };
 

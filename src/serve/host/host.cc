@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -21,15 +20,13 @@ std::vector<ServedService> served_by(const actuate::Assignment& assignment) {
   for (const actuate::AssignedSegment& segment : assignment.segments) {
     ServedService& service = services[segment.service];
     service.name = segment.service;
-    service.slo = kUnsaidSlo;
+    service.percentile = 0;
     service.segments.push_back({segment.device, segment.batch, segment.processes});
   }
-  for (const actuate::AssignedService& known : assignment.services) {
+  for (const plan::Terms& known : assignment.services) {
     const auto found = services.find(known.name);
     if (found == services.end()) continue;
-    if (known.slo_ms > 0) found->second.slo = std::llround(known.slo_ms * 1e6);
-    found->second.percentile = known.percentile;
-    found->second.rate_rps = known.rate_rps;
+    static_cast<plan::Terms&>(found->second) = known;
   }
   std::vector<ServedService> list;
   for (auto& [name, service] : services) list.push_back(std::move(service));

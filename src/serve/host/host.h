@@ -22,8 +22,6 @@
 namespace partita::serve {
 
 inline constexpr int kLooksPerSecond = 20;
-// Of a service whose assignment does not say it (written by an earlier version).
-inline constexpr Nanos kUnsaidSlo = 1'000'000'000;
 
 // What the gateway serves by that assignment: services with segments, by name.
 std::vector<ServedService> served_by(const actuate::Assignment& assignment);
