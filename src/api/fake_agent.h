@@ -46,7 +46,8 @@ inline control::Snapshot fake_snapshot(int services = 2) {
     one.name = "service \"" + std::to_string(i) + "\\";
     one.model = "bert";
     one.slo = Millis{50};
-    one.rate = Rps{one.planned_rps = one.capacity_rps = 20};
+    one.planned_rps = one.capacity_rps = 20;
+    one.rate = Rps{20};
     one.rate_rps = 10.5;
     one.attainment = 0.999;
     is.services.push_back(one);

@@ -319,19 +319,27 @@ TEST(Terms, AreBackAfterARollback) {
   node.workers = false;
   Draw draw(2);
   std::vector<Terms> before = draw.services();
+  int checked = 0;
   for (int change = 0; change < 50; ++change) {
     const std::vector<Terms> wanted = draw.services();
+    bool changed = false;  // a node that is as wanted has nothing to go back to
     for (const std::vector<Terms>& services : {before, wanted}) {
       const auto judged = verify::judge_alone(hw::builtin_catalogue(), plan_for(services, {}));
       ASSERT_TRUE(judged);
-      ASSERT_TRUE(
-          actuate::apply(node.doors(), actuate::wanted_of(*judged), {}, [](const auto&) {}));
+      const auto applied =
+          actuate::apply(node.doors(), actuate::wanted_of(*judged), {}, [](const auto&) {});
+      ASSERT_TRUE(applied) << to_string(applied.error());
+      changed = !applied->change.empty();
     }
+    checked += changed ? 1 : 0;
     const auto back = actuate::rollback_target(node.doors());
     ASSERT_TRUE(back) << to_string(back.error());
-    ASSERT_EQ(difference_of(back->services, before), "") << change;
+    if (changed) {
+      ASSERT_EQ(difference_of(back->services, before), "") << change;
+    }
     before = wanted;
   }
+  EXPECT_GT(checked, 20);
 }
 
 }  // namespace
