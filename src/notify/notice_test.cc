@@ -9,7 +9,7 @@ namespace {
 
 TEST(Notice, IsReadAsItWasWritten) {
   for (const Alarm alarm : {Alarm::failed_change, Alarm::given_up_worker, Alarm::slo_at_risk,
-                            Alarm::gpu_out, Alarm::drift_repaired}) {
+                            Alarm::gpu_out, Alarm::drift_repaired, Alarm::damaged_file}) {
     const Notice notice{alarm, 1767225600123, "node-1", "chat \"x\"", 7, "it\nfailed"};
     const auto again = parse_notice("n.json", notice_json(notice));
     ASSERT_TRUE(again) << to_string(again.error());

@@ -123,6 +123,8 @@ class SimNode::FilesDoor final : public Files {
   Result<std::string> read(const std::string& path) override {
     if (path == gateway_ && node_.gateway_ != 0)
       return actuate::gateway_json(node_.gateway_state());
+    if (node_.disk_refuses)
+      if (auto why = node_.disk_refuses(path, false)) return failed(*std::move(why));
     return node_.disk_.read(path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
@@ -137,17 +139,22 @@ class SimNode::FilesDoor final : public Files {
   }
   Result<FileLock> lock(const std::string& path) override { return node_.disk_.lock(path); }
   Result<void> remove(const std::string& path) override { return node_.disk_.remove(path); }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    return around(from, [&] { return node_.disk_.rename(from, to); });
+  }
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    return around([&] { return node_.disk_.write_atomic(path, text); });
+    return around(path, [&] { return node_.disk_.write_atomic(path, text); });
   }
   Result<void> append(const std::string& path, std::string_view text) override {
-    return around([&] { return node_.disk_.append(path, text); });
+    return around(path, [&] { return node_.disk_.append(path, text); });
   }
 
  private:
   template <class Act>
-  Result<void> around(Act act) {
+  Result<void> around(const std::string& path, Act act) {
     if (node_.at_call) node_.at_call();
+    if (node_.disk_refuses)
+      if (auto why = node_.disk_refuses(path, true)) return failed(*std::move(why));
     const Result<void> done = act();
     node_.follow_assignment();
     if (node_.at_call) node_.at_call();
@@ -453,9 +460,9 @@ void SimNode::account(std::int64_t until_ns) {
 void SimNode::follow_assignment() {
   const auto found = disk_.content.find(actuate::assignment_path(kDir));
   if (found == disk_.content.end() || found->second == followed_) return;
+  auto assignment = actuate::parse_assignment(found->first, found->second);
+  if (!assignment) return;  // the last good one stays in force
   followed_ = found->second;
-  auto assignment = actuate::parse_assignment(found->first, followed_);
-  CHECK(assignment.has_value());
   followed_assignment_ = *assignment;
   for (auto& [device, crew] : crews_) {
     const auto same =
