@@ -38,9 +38,6 @@ Result<void> go_on(Session& session, const Script& script, const Doors& doors,
                    const std::vector<Record>& records, const SessionFlags& flags) {
   const RunPaths& paths = session.settings.paths;
   if (auto done = name_run(session, records.front().run, flags, doors.files); !done) return done;
-  if (!doors.files.exists(open_mark(flags.journal)))
-    if (auto done = doors.files.write_atomic(open_mark(flags.journal), paths.run + "\n"); !done)
-      return done;
   const Attempts attempts = flags.find ? flags.find(paths.run) : Attempts{};
   const Traces traces = follow(script, records, attempts, paths, doors.processes, doors.files);
   Result<Past> past = recover(script, records, traces, doors.driver);
@@ -60,7 +57,8 @@ Result<void> go_on(Session& session, const Script& script, const Doors& doors,
   if (now - session.settings.origin < session.past.now)
     session.settings.origin = now - session.past.now;
   session.past.now = now - session.settings.origin;
-  return {};
+  if (doors.files.exists(open_mark(flags.journal))) return {};
+  return doors.files.write_atomic(open_mark(flags.journal), paths.run + "\n");
 }
 
 }  // namespace
