@@ -29,7 +29,8 @@ TEST(Url, AnythingElseIsRefused) {
   for (const std::string& bad :
        {std::string(), std::string("http://"), std::string("ftp://a"), std::string("a:80"),
         std::string("http://a:0"),
-        std::string("http://a:65536"), std::string("http://a\x7f"), std::string("http://a:99999"), std::string("http://a:1x"),
+        std::string("http://a:65536"), std::string("http://a\x7f"),
+        std::string("http://a:99999"), std::string("http://a:1x"),
         std::string("http://[::1"), std::string("http://[::1]x"), std::string("http://a b"),
         std::string("http://a/\r\nX: y"), std::string("http://u@a"), std::string("http://a#b"),
         std::string("http://a/b#c"), std::string("http://a?b"),
