@@ -26,7 +26,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
                                 .batch = 2,
                                 .processes = 3}};
   ServerCounts counts;
-  state.verdicts = {{"planner", 9, 0}, {"target", 4, 2}};
+  state.judged = {{"planner", 9, 0}, {"target", 4, 2}};
   state.assignment.segments.push_back(state.assignment.segments[0]);
   state.assignment.segments[1].device = "MIG-2";
   state.assignment.segments[1].service = state.services[0].name;
@@ -85,7 +85,7 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   instance.activity.graphics_engine = 0.5;
   state.gpus[0].sample->instances = {instance};
   ServerCounts counts;
-  state.verdicts = {{"planner", 1, 0}};
+  state.judged = {{"planner", 1, 0}};
   const auto types = test::scrape(agent_metrics(state, counts)).types;
   const std::string board = source_text("packaging/grafana-agent.json");
   std::set<std::string> drawn;

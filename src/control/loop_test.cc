@@ -383,8 +383,8 @@ TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {
   EXPECT_GT(node.capacity("b"), 0);
   EXPECT_LT(node.capacity("b"), 900);
   const auto& services = loop.snapshot().services;
-  EXPECT_FALSE(services[0].at_risk) << services[0].why;
-  EXPECT_TRUE(services[1].at_risk);
+  EXPECT_FALSE(services[0].at_risk()) << services[0].is.why;
+  EXPECT_TRUE(services[1].at_risk());
 
   node.state.gpus[1].lost = false;
   node.run(loop, now, now + kHourMs);
@@ -589,11 +589,11 @@ TEST(Loop, MakesAPlanThatSomebodySendsOnceTheJudgeLetsItPass) {
   wrong = plan;
   wrong.gpus[0].instances[0].batch = 7;  // nobody measured that
   const auto verdicts = [&](const char* asked) {
-    const auto& all = loop.snapshot().verdicts;
-    const auto one = std::ranges::find(all, asked, &Verdicts::asked);
-    return one == all.end() ? Verdicts{asked} : *one;
+    const auto& all = loop.snapshot().judged;
+    const auto one = std::ranges::find(all, asked, &JudgedPlans::asked);
+    return one == all.end() ? JudgedPlans{asked} : *one;
   };
-  const Verdicts before = verdicts("person");
+  const JudgedPlans before = verdicts("person");
   EXPECT_NE(said(wrong).find("the judge refuses the plan"), std::string::npos);
   EXPECT_EQ(verdicts("person").refused, before.refused + 1);
   EXPECT_EQ(verdicts("person").accepted, before.accepted);
