@@ -149,10 +149,6 @@ void services(Exposition& out, const control::Snapshot& is) {
     for (const control::Standing word : control::kStandings)
       out.value(service.is.verdict == word ? 1 : 0,
                 {{"service", service.name}, {"verdict", control::to_string(word)}});
-  per_service(out, is, "partita_service_verdict_since_seconds", "When its verdict became that.",
-              [](const ServiceNow& service) {
-                return Maybe(static_cast<double>(service.is.since_ms) / 1000);
-              });
   per_service(out, is, "partita_service_segments", "Instances that carry it.",
               [](const ServiceNow& service) { return Maybe(service.segments); });
   per_service(out, is, "partita_service_workers_ready", "Workers that take requests.",

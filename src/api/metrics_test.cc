@@ -68,7 +68,12 @@ TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
   EXPECT_EQ(read.fault, "");
   EXPECT_FALSE(read.values.contains("partita_service_rate_rps{service=\"a\"}"));
   EXPECT_FALSE(read.types.contains("partita_service_rate_rps"));
-  EXPECT_EQ(read.values.at("partita_service_at_risk{service=\"a\"}"), 0);
+  // Of a service that nobody has judged nothing good is said.
+  EXPECT_EQ(read.values.at("partita_service_at_risk{service=\"a\"}"), 1);
+  const std::string verdict = "partita_service_verdict{service=\"a\",verdict=";
+  EXPECT_EQ(read.values.at(verdict + "\"unknown\"}"), 1);
+  for (const char* const other : {"serves", "degraded", "at_risk", "down"})
+    EXPECT_EQ(read.values.at(verdict + "\"" + other + "\"}"), 0) << other;
 }
 
 // Every metric that the board draws is one that an agent with everything to say says, and the other

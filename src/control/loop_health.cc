@@ -45,6 +45,7 @@ void Loop::Work::take_out(const std::string& uuid, OutGpu gpu, const std::string
   if (OutGpu* there = out_of(uuid)) {
     gpu.by_person = gpu.by_person || there->by_person;
     gpu.errors = gpu.errors || there->errors;
+    gpu.lost = gpu.lost || there->lost;
     *there = std::move(gpu);
     return;
   }
@@ -84,10 +85,16 @@ void Loop::Work::watch_gpu(const device::GpuState& gpu) {
                "agent");
     else
       out->well_ms = 0;
+    out_of(gpu.uuid)->lost = true;
     return;
   }
-  if (out == nullptr || out->by_person || out->errors) return;
+  if (out == nullptr || out->by_person) return;
+  // Only a reset, whoever saw it, brings back what fell off the bus.
+  if (out->lost) out->errors = out->lost = false;
+  if (out->errors) return;
   if (out->well_ms == 0) out->well_ms = now_;
+  out->why = fmt::format("gpu {} is well again since {}, and is used again after {:g} s", gpu.index,
+                         utc_text(out->well_ms), world_.settings.health.back_after_s);
   // Where there is nothing else to serve with, waiting helps nobody.
   const bool needed = use_.usable.empty() || (memory_.target && !memory_.target->reduced.empty());
   const auto wait = static_cast<std::int64_t>(world_.settings.health.back_after_s * 1000);
@@ -119,6 +126,7 @@ std::string Loop::Work::illness(const HealthEvent& event, const std::string& nam
       return fmt::format("the driver wants {} {}", name, recovery_words(event.code));
     case Kind::reset:
     case Kind::rows_pending:
+    case Kind::well:
       return {};
   }
   return {};
@@ -134,12 +142,22 @@ void Loop::Work::hear_health(const HealthEvent& event) {
     if (out != nullptr) out->errors = false;
     return;
   }
+  if (event.kind == Kind::well) {
+    if (out != nullptr && (event.code != 0 || out->read)) out->errors = false;
+    return;
+  }
   if (event.kind == Kind::rows_pending)
     return tell(NoticeKind::health, "rows:" + event.gpu_uuid, event.gpu_uuid,
                 name + " will remap rows of memory at its next reset: reset it when convenient");
   const std::string why = illness(event, name);
   if (why.empty() || (out != nullptr && out->errors)) return;
-  take_out(event.gpu_uuid, {.uuid = {}, .why = why, .errors = true}, "agent");
+  const bool xid = event.kind == Kind::xid;
+  take_out(event.gpu_uuid,
+           {.uuid = {},
+            .why = why,
+            .errors = true,
+            .read = !xid},
+           "agent");
 }
 
 // What a boot ends: every error that was seen before it.
