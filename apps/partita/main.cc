@@ -235,8 +235,11 @@ int run_main(int argc, char** argv, const EarlySignals& signals) {
   const std::optional<Exit> refused = parse(context, app, argc, argv);
   signals.hand_over(path_of(app));
   const Exit exit = refused ? *refused : run(context, commands, settings);
-  if (context.last) context.last();
-  return static_cast<int>(exit);
+  if (!context.last) return static_cast<int>(exit);
+  // What it says holds once this process is gone, so nothing comes between the two.
+  std::fflush(nullptr);
+  context.last();
+  ::_exit(static_cast<int>(exit));
 }
 
 }  // namespace

@@ -73,9 +73,14 @@ Result<Session> open_session(const Script& script, const Doors& doors, const Ses
         records_of(flags.journal, session.settings.journal->found());
     if (!read) return failed(read.error());
     const std::vector<Record>& records = *read;
-    const bool over = records.empty() || (records.back().kind == Record::Kind::done &&
-                                          !doors.files.exists(open_mark(flags.journal)));
     session.open_mark = open_mark(flags.journal);
+    if (records.empty() && doors.files.exists(session.open_mark))
+      return bad_input(flags.journal + ":1",
+                       "is empty, though a run has begun and not ended: what of it has finished "
+                       "would run again. To begin anew remove it and " +
+                           session.open_mark);
+    const bool over = records.empty() || (records.back().kind == Record::Kind::done &&
+                                          !doors.files.exists(session.open_mark));
     if (!over || (flags.resume && !records.empty())) {
       if (auto done = go_on(session, script, doors, records, flags); !done)
         return failed(done.error());
