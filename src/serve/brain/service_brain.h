@@ -136,6 +136,11 @@ class ServiceBrain {
   // Whether the request would be let in now. Counts it as offered, once.
   Admission admit(Nanos now, const Wish& wish);
   void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
+  // Refused by the door itself, before anybody asked to let it in.
+  void turned_away() {
+    ++counters_.offered;
+    workers() > 0 ? ++counters_.refused_full : ++counters_.refused_worker;
+  }
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.
