@@ -674,6 +674,7 @@ actuate::GatewayState SimNode::gateway_state() {
     const plan::Service& service = options_.services[s].wanted;
     const double slo_s = service.slo.value * 1e-3;
     requests.recent = recent_[s].last(actuate::kShortStretch, slo_s);
+    requests.lately = recent_[s].last(actuate::kMiddleStretch, slo_s);
     requests.minute = recent_[s].last(actuate::kLongStretch, slo_s);
     const auto assigned = std::ranges::find(followed_assignment_.services, service.name,
                                             &actuate::AssignedService::name);
