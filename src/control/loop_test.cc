@@ -116,6 +116,7 @@ class NodeInMemory {
                             .arrived = arrived,
                             .in_slo = arrived,
                             .recent = recent,
+                            .lately = recent,
                             .minute = recent});
     }
     if (seen.gateway)

@@ -351,10 +351,16 @@ std::int64_t Agent::step() {
 
 // ---- doing ----
 
+// Than it was at the last look, for a service or for the node as a whole.
+bool Agent::is_otherwise(std::int64_t now_ms) {
+  const bool answers = doors_.driver.info().has_value();
+  return answers != snapshot().node_fault.empty() || loop_.glance(now_ms, look_at_servers());
+}
+
 std::int64_t Agent::glance() {
   if (doors_.wall_ms() >= next_look_ms_) return step();
   next_glance_ms_ = doors_.wall_ms() + kGlanceMs;
-  return loop_.glance(doors_.wall_ms(), look_at_servers()) ? step() : next_look_ms_;
+  return is_otherwise(doors_.wall_ms()) ? step() : next_look_ms_;
 }
 
 // While actuate waits: whether the change shall end.
@@ -366,7 +372,7 @@ bool Agent::pump() {
   bool due = !waiting_.empty() || now >= next_look_ms_;
   if (!due && now >= next_glance_ms_) {
     next_glance_ms_ = now + kGlanceMs;
-    due = loop_.glance(now, look_at_servers());
+    due = is_otherwise(now);
   }
   if (due) decide();
   return applying_->stop;

@@ -112,6 +112,7 @@ class Agent {
   telemetry::Sample read_sample(std::int64_t now_ms);
   Result<std::optional<actuate::GatewayState>> gateway_now();
   ServersSeen look_at_servers();
+  bool is_otherwise(std::int64_t now_ms);
   void read_gateway(ServersSeen& servers);
   const actuate::WorkersState* workers_now();
   void read_power(Seen& seen);
