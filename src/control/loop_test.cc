@@ -310,7 +310,8 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
 
   const Deeds wrong = node.step(loop, now += 1000, with_request(Approve{number + 1}));
   ASSERT_EQ(wrong.replies.size(), 1u);
-  EXPECT_FALSE(wrong.replies[0].has_value());
+  ASSERT_FALSE(wrong.replies[0].has_value());
+  EXPECT_EQ(wrong.replies[0].error().code, ErrorCode::not_found);  // there is no such change
   const Deeds no = node.step(loop, now += 1000, with_request(Reject{number, "not on a Monday"}));
   EXPECT_TRUE(no.replies[0].has_value());
   EXPECT_EQ(loop.snapshot().last->state, ChangeState::rejected);
@@ -319,7 +320,16 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   ASSERT_TRUE(loop.memory().proposal);
   const long again = loop.memory().proposal->change;
   EXPECT_GT(again, number);
-  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again}));
+  // What there was, but does not wait, is another matter.
+  const Deeds late = node.step(loop, now += 1000, with_request(Approve{number}));
+  ASSERT_FALSE(late.replies[0].has_value());
+  EXPECT_EQ(late.replies[0].error().code, ErrorCode::infeasible);
+  const Deeds gpu = node.step(loop, now += 1000, with_request(GiveBack{"GPU-none"}));
+  EXPECT_EQ(gpu.replies[0].error().code, ErrorCode::not_found);
+  const Deeds there = node.step(loop, now += 1000, with_request(GiveBack{"GPU-0"}));
+  EXPECT_EQ(there.replies[0].error().code, ErrorCode::infeasible);
+  const Deeds yes =
+      node.step(loop, now += 1000, with_request(Approve{again, "tried it by night"}));
   EXPECT_EQ(yes.replies[0]->change, again);
   EXPECT_EQ(node.applies, 1);
   node.step(loop, now += 1000);
@@ -328,6 +338,7 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
       std::ranges::find(node.events, history::EventKind::approved, &history::Event::kind);
   ASSERT_NE(approved, node.events.end());
   EXPECT_EQ(approved->user, "ops");
+  EXPECT_NE(approved->detail.find("tried it by night"), std::string::npos) << approved->detail;
 }
 
 TEST(Loop, OnlyObserves) {

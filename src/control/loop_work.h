@@ -58,6 +58,7 @@ class Loop::Work {
   Reply set_services(const SetServices& request, const std::string& user);
   Reply set_plan(const SetPlan& request, const std::string& user);  // loop_given.cc
   Result<Planned> given(const std::string& text) const;             // the same
+  Reply not_waiting(long change) const;
   Reply approve(const Approve& request, const std::string& user);
   Reply reject(const Reject& request, const std::string& user);
   Reply roll_back(const std::string& user);
