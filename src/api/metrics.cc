@@ -70,6 +70,8 @@ void agent(Exposition& out, const control::Snapshot& is) {
           static_cast<double>(is.time_ms) / 1000);
   out.one("partita_agent_converged", "gauge", "1 while the node is as its plan wants it.",
           is.converged ? 1 : 0);
+  out.one("partita_agent_node_readable", "gauge", "1 while the node can be read; 0: it is old.",
+          is.node_fault.empty() ? 1 : 0);
   out.one("partita_agent_worker_restarts_total", "counter", "Workers started again.",
           static_cast<double>(is.restarts));
   out.one("partita_agent_workers_given_up", "gauge", "Workers that are not started any more.",
