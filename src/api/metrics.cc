@@ -180,9 +180,9 @@ void gpus(Exposition& out, const control::Snapshot& is) {
     if (service == is.services.end() || !service->rate_rps || service->is.can_carry_rps <= 0)
       continue;
     out.value(*service->rate_rps / service->is.can_carry_rps, {{"UUID", one.gpu_uuid},
-                                                           {"device", one.device},
-                                                           {"profile", one.profile},
-                                                           {"service", one.service}});
+                                                               {"device", one.device},
+                                                               {"profile", one.profile},
+                                                               {"service", one.service}});
   }
 }
 

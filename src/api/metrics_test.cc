@@ -138,7 +138,8 @@ TEST(AlertsTest, NameMetricsThatThereAreAndSectionsOfTheRunbook) {
   for (const Node& rule : rules->root.find("groups")->items.at(0).find("rules")->items) {
     const std::string name = rule.find("alert")->text, expr = rule.find("expr")->text;
     EXPECT_TRUE(alerts.insert(name).second) << name;
-    EXPECT_TRUE(rule.find("annotations")->find("runbook_url")->text.ends_with("runbook.md#" + name));
+    EXPECT_TRUE(
+        rule.find("annotations")->find("runbook_url")->text.ends_with("runbook.md#" + name));
     EXPECT_FALSE(rule.find("annotations")->find("summary")->text.empty());
     int metrics_named = 0;
     for (std::sregex_iterator at(expr.begin(), expr.end(), metric), end; at != end; ++at) {

@@ -195,9 +195,10 @@ TEST_F(ServerTest, OnLoopbackWithoutTokensEverybodyMayLook) {
     if (one.starts_with("http://")) address = one;
   ASSERT_TRUE(address.starts_with("http://")) << address;
   const auto shown = json::parse(call("POST", "/v1/changes/3/approve").body)["message"];
-  EXPECT_EQ(shown, "this needs the role operator; local has viewer; on this machine go through the "
-                   "socket: partita --server unix:" +
-                       both.socket + " (root, and members of its group)");
+  EXPECT_EQ(shown,
+            "this needs the role operator; local has viewer; on this machine go through the "
+            "socket: partita --server unix:" +
+                both.socket + " (root, and members of its group)");
 }
 
 TEST_F(ServerTest, AFileOfTokensThatOthersMayWriteIsRefused) {
@@ -211,8 +212,9 @@ TEST_F(ServerTest, AFileOfTokensThatOthersMayWriteIsRefused) {
 
 TEST_F(ServerTest, TheReasonOfAnApprovalReachesTheAgent) {
   start(with_tokens());
-  EXPECT_EQ(call("POST", "/v1/changes/3/approve", bearer("operator"), R"({"why": "tested"})").status,
-            202);
+  EXPECT_EQ(
+      call("POST", "/v1/changes/3/approve", bearer("operator"), R"({"why": "tested"})").status,
+      202);
   EXPECT_EQ(call("POST", "/v1/changes/3/approve", bearer("operator")).status, 202);
   const auto asked = agent.asked();
   ASSERT_EQ(asked.size(), 2u);

@@ -362,12 +362,13 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
                : "this needs the role " + std::string(to_string(needed)) + "; " +
                      asking.caller.user + " has " +
                      (asking.caller.role == Role::open ? "none" : to_string(asking.caller.role));
-    // Who comes to the TCP address without tokens set up is a viewer for good: another door is shown.
-    const std::string way = asking.caller.user != "local" ? ""
-                            : options_.socket.empty()
-                                ? "; set up tokens_file or socket to give somebody more"
-                                : "; on this machine go through the socket: partita --server unix:" +
-                                      options_.socket + " (root, and members of its group)";
+    // Who comes to the TCP address without tokens set up stays a viewer: another door is shown.
+    const std::string way =
+        asking.caller.user != "local" ? ""
+        : options_.socket.empty()
+            ? "; set up tokens_file or socket to give somebody more"
+            : "; on this machine go through the socket: partita --server unix:" + options_.socket +
+                  " (root, and members of its group)";
     return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message + way});
   }
   const std::size_t mark = head.target.find('?');

@@ -32,7 +32,7 @@ TEST(SecretFile, WhatOthersMayReadOrWriteIsRefusedWithTheCommandThatMendsIt) {
     EXPECT_EQ(said(mode, check_trusted_file),
               "others may write it; mend that with: chmod go-w " + path);
   ::unlink(path.c_str());
-  EXPECT_TRUE(check_secret_file(path));  // whoever reads it says that it is not there
+  EXPECT_TRUE(check_secret_file(path));         // whoever reads it says that it is not there
   EXPECT_TRUE(check_secret_file("/dev/null"));  // others may read it, and it is no file
 }
 

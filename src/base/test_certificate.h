@@ -49,8 +49,7 @@ inline Certificate make_certificate(const std::filesystem::path& folder,
 }
 
 // The suite that a client of TLS `version` with these suites and a server agree on; empty: none.
-inline std::string agreed_suite(SSL_CTX* server, const char* suites,
-                                int version = TLS1_2_VERSION) {
+inline std::string agreed_suite(SSL_CTX* server, const char* suites, int version = TLS1_2_VERSION) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   SSL_CTX_set_security_level(context, 0);  // the client takes anything
   SSL_CTX_set_min_proto_version(context, version);

@@ -338,8 +338,7 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_EQ(gpu.replies[0].error().code, ErrorCode::not_found);
   const Deeds there = node.step(loop, now += 1000, with_request(GiveBack{"GPU-0"}));
   EXPECT_EQ(there.replies[0].error().code, ErrorCode::infeasible);
-  const Deeds yes =
-      node.step(loop, now += 1000, with_request(Approve{again, "tried it by night"}));
+  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again, "tried it by night"}));
   EXPECT_EQ(yes.replies[0]->change, again);
   EXPECT_EQ(node.applies, 1);
   node.step(loop, now += 1000);
@@ -451,8 +450,7 @@ TEST(Loop, ALostGpuWhoseRepairWaitsForAPersonIsNotWell) {
     EXPECT_DOUBLE_EQ(one.is.asked_rps, 900);
     if (one.is.can_carry_rps >= 900) continue;
     ++bad;
-    EXPECT_EQ(one.is.verdict, one.name == dead ? Standing::down : Standing::degraded)
-        << one.is.why;
+    EXPECT_EQ(one.is.verdict, one.name == dead ? Standing::down : Standing::degraded) << one.is.why;
     EXPECT_EQ(one.is.since_ms, now);
     EXPECT_NE(one.is.why.find("waits for approval"), std::string::npos) << one.is.why;
     EXPECT_EQ(std::ranges::count_if(node.notices,
@@ -516,8 +514,8 @@ TEST(Loop, AGpuThatRecoversWhileNoAgentRunsIsUsedAgain) {
   using Kind = HealthEvent::Kind;
   struct Case {
     std::vector<HealthEvent> ill;
-    bool lost = false;                    // it falls off the bus, and the agent sees that
-    std::vector<HealthEvent> then = {};   // what the next agent hears first
+    bool lost = false;                   // it falls off the bus, and the agent sees that
+    std::vector<HealthEvent> then = {};  // what the next agent hears first
     bool back = true;
   };
   const HealthEvent xid{"GPU-1", Kind::xid, 79}, bad{"GPU-1", Kind::xid, 48},

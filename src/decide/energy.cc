@@ -356,8 +356,9 @@ Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log
   if (!requests) return failed(requests.error());
   const std::vector<telemetry::Board> boards = telemetry::measure(log, {question.longest_gap});
   if (std::ranges::all_of(boards, tells_nothing))
-    return bad_input(question.telemetry,
-                     "no board tells its power or its energy, so there are no joules to tell apart");
+    return bad_input(
+        question.telemetry,
+        "no board tells its power or its energy, so there are no joules to tell apart");
   energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
   energy::ReportOptions wanted;
   wanted.has_model = options.model.has_value();

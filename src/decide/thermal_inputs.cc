@@ -113,9 +113,10 @@ std::vector<std::string> notes_on(const thermal::Chip& chip) {
         "the configuration asks for the block model; the grid model answers, so temperatures are "
         "near those of HotSpot's block model, not the same");
   if (!chip.config.other_tools.empty())
-    notes.push_back(fmt::format("the configuration has keys of HotSpot's floorplanner, which say "
-                                "nothing here: {}",
-                                joined(chip.config.other_tools, ", ")));
+    notes.push_back(
+        fmt::format("the configuration has keys of HotSpot's floorplanner, which say "
+                    "nothing here: {}",
+                    joined(chip.config.other_tools, ", ")));
   return notes;
 }
 

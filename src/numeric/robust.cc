@@ -53,8 +53,8 @@ struct Spread {
 struct Problem {
   DenseRows x;
   std::vector<double> y, lengths;
-  std::vector<Belief> beliefs;  // in scaled coefficients
-  double least = 0;             // no row is measured better than this
+  std::vector<Belief> beliefs;        // in scaled coefficients
+  double least = 0;                   // no row is measured better than this
   std::optional<Spread> spread = {};  // where nothing is believed it depends on nothing else
 
   std::size_t rows() const { return y.size(); }
@@ -155,8 +155,7 @@ double scale_of(std::vector<double> residuals, double freedom_lost) {
   const std::size_t left = residuals.size() - lost, middle = lost + left / 2;
   const auto at = residuals.begin() + static_cast<std::ptrdiff_t>(middle);
   std::nth_element(residuals.begin(), at, residuals.end());
-  const double mid =
-      left % 2 == 1 ? *at : (*std::max_element(residuals.begin(), at) + *at) / 2;
+  const double mid = left % 2 == 1 ? *at : (*std::max_element(residuals.begin(), at) + *at) / 2;
   return std::max(mid / kNormal, kLeastScale);
 }
 
@@ -230,8 +229,8 @@ Problem drawn(const Problem& p, Rng& rng) {
     taken[row] = true;
     --left;
   }
-  Problem part{dense_rows(static_cast<int>(kTrimmedRows), p.x.columns), {}, p.lengths, p.beliefs,
-               p.least};
+  Problem part{
+      dense_rows(static_cast<int>(kTrimmedRows), p.x.columns), {}, p.lengths, p.beliefs, p.least};
   for (std::size_t i = 0; i < p.rows(); ++i) {
     if (!taken[i]) continue;
     for (int c = 0; c < p.x.columns; ++c)

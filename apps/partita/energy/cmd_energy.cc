@@ -136,8 +136,7 @@ std::string validation_text(const energy::Validation& found) {
              "worst {:.1f} % ({}), bias {:+.1f} %, r2 {:.3f}\n",
              found.rows.size(),
              found.parts > 0 ? fmt::format(" (left out in {} parts)", found.parts) : "",
-             100 * found.mape, 100 * found.worst, found.worst_row,
-             100 * found.bias, found.r2);
+             100 * found.mape, 100 * found.worst, found.worst_row, 100 * found.bias, found.r2);
 }
 
 Result<Exit> run_energy_validate(Context& context, ValidationFlags flags) {

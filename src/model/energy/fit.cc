@@ -1,7 +1,6 @@
 #include "model/energy/fit.h"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -111,8 +110,7 @@ void add_notes(const CounterTable& table, const numeric::RobustFit& fitted, Ener
     model.notes.push_back(
         fmt::format("the regression had not settled after {} steps", fitted.iterations));
   if (!table.left_out.empty())
-    model.notes.push_back(
-        fmt::format("columns in no component: {}", joined(table.left_out, ", ")));
+    model.notes.push_back(fmt::format("columns in no component: {}", joined(table.left_out, ", ")));
   for (const ComponentCost& cost : model.components)
     if (cost.joules == 0)
       model.notes.push_back(fmt::format(
@@ -198,10 +196,10 @@ Result<Validation> leave_one_out(const CounterTable& table, const FitOptions& op
       if (i % parts != part) others.rows.push_back(table.rows[i]);
     const auto model = fit(others, options);
     if (!model)
-      return bad_input(table.at(table.rows[part]),
-                       fmt::format("without row '{}'{}: {}", table.rows[part].name,
-                                   out.parts > 0 ? " and those of its part" : "",
-                                   model.error().message));
+      return bad_input(
+          table.at(table.rows[part]),
+          fmt::format("without row '{}'{}: {}", table.rows[part].name,
+                      out.parts > 0 ? " and those of its part" : "", model.error().message));
     for (std::size_t i = part; i < rows; i += parts) {
       const CounterRow& row = table.rows[i];
       const double idle = idle_of(table, row, idle_w);

@@ -63,7 +63,7 @@ struct Validation {
     bool operator==(const Row&) const = default;
   };
   std::vector<Row> rows;
-  int parts = 0;  // that were left out whole; 0: every row by itself
+  int parts = 0;                                 // that were left out whole; 0: every row by itself
   double mape = 0, worst = 0, bias = 0, r2 = 0;  // shares; bias: mean of (predicted / measured - 1)
   std::string worst_row;
   bool operator==(const Validation&) const = default;

@@ -1,7 +1,6 @@
 #include "model/energy/from_telemetry.h"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -258,10 +257,9 @@ void Builder::look_for_untold(const GpuSample& gpu, const Doing& doing, const In
 std::string Builder::model_lacks() const {
   for (const auto& [account, untold] : untold_) {
     if (untold.seconds <= kMostUntold * untold.busy_seconds) continue;
-    return fmt::format("{} does not tell {}", out_.accounts[static_cast<std::size_t>(account)].service,
-                       joined(std::vector<std::string>(untold.components.begin(),
-                                                       untold.components.end()),
-                              ", "));
+    return fmt::format(
+        "{} does not tell {}", out_.accounts[static_cast<std::size_t>(account)].service,
+        joined(std::vector<std::string>(untold.components.begin(), untold.components.end()), ", "));
   }
   return {};
 }

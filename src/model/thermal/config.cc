@@ -106,10 +106,10 @@ constexpr const char* kNotModelled[] = {"leakage_used", "package_model_used", "u
                                         "use_microfluidic_cooling"};
 
 // Of HotFloorplan, which HotSpot's own examples configure in the same file.
-constexpr const char* kOtherTools[] = {
-    "wrap_l2", "l2_label", "model_rim", "rim_thickness", "compact_ratio", "n_orients", "P0",
-    "Davg",    "Kmoves",   "Rcool",     "Rreject",       "Nmax",          "lambdaA",   "lambdaT",
-    "lambdaW"};
+constexpr const char* kOtherTools[] = {"wrap_l2",       "l2_label",  "model_rim", "rim_thickness",
+                                       "compact_ratio", "n_orients", "P0",        "Davg",
+                                       "Kmoves",        "Rcool",     "Rreject",   "Nmax",
+                                       "lambdaA",       "lambdaT",   "lambdaW"};
 
 Result<bool> switch_at(const std::string& where, std::string_view key, std::string_view value) {
   if (value == "1" || value == "on") return true;

@@ -52,9 +52,10 @@ using Materials = std::map<std::string, Material>;
 Result<Materials> read_materials(const std::string& file, std::string_view text);
 
 // `-key value` a line; `(null)` is nothing. Keys that only HotSpot's other models know are let
-// pass, those of its floorplanner are kept by name. Refused with FILE:LINE: unknown keys, keys that stand twice, numbers that physics does not
-// allow (millimetres given as metres, degrees Celsius as kelvin), and what we do not model when it
-// is switched on: leakage, natural convection, microchannels.
+// pass, those of its floorplanner are kept by name. Refused with FILE:LINE: unknown keys, keys that
+// stand twice, numbers that physics does not allow (millimetres given as metres, degrees Celsius as
+// kelvin), and what we do not model when it is switched on: leakage, natural convection,
+// microchannels.
 Result<PackageConfig> read_config(const std::string& file, std::string_view text);
 // One more `key value`, of the command line; `where` names it in refusals.
 Result<void> set_config(PackageConfig& config, const std::string& where, std::string_view key,

@@ -75,8 +75,7 @@ std::optional<Pattern> one_gpu(const PowerProblem& problem,
     views.push_back(&options[s]);
     rates.push_back(problem.services[s].rate);
   }
-  const auto best =
-      best_setting({problem.table, views}, rates, {0, {}, problem.gating, true, cap});
+  const auto best = best_setting({problem.table, views}, rates, {0, {}, problem.gating, true, cap});
   if (!best) return std::nullopt;
   Pattern pattern{best->clock, {}, best->power.value, 0};
   for (std::size_t s = 0; s < best->options.size(); ++s)
@@ -138,7 +137,8 @@ class UnsplitSearch {
   const std::optional<Pattern>& best_of(const std::vector<std::size_t>& services) {
     const auto known = known_.find(services);
     if (known != known_.end()) return known->second;
-    return known_.emplace(services, one_gpu(problem_, options_, services, problem_.cap)).first->second;
+    return known_.emplace(services, one_gpu(problem_, options_, services, problem_.cap))
+        .first->second;
   }
   double watts(const std::vector<std::size_t>& services) {
     if (services.empty()) return unused_power(problem_).value;
