@@ -58,7 +58,10 @@ TEST(Receivers, ThePackagedExampleIsRead) {
       parse_receivers("agent.yaml", with_examples(source_text("packaging/etc/agent.yaml")));
   ASSERT_TRUE(receivers) << to_string(receivers.error());
   ASSERT_EQ(receivers->size(), 1U);
-  EXPECT_EQ(receivers->at(0).how, (Receiver{.how = Webhook{"https://chat.example/hook", true}}.how));
+  const auto* const hook = std::get_if<Webhook>(&receivers->at(0).how);
+  ASSERT_NE(hook, nullptr);
+  EXPECT_EQ(hook->url, "https://chat.example/hook");
+  EXPECT_TRUE(hook->chat);
 }
 
 TEST(Receivers, RefusalsNameTheLine) {
