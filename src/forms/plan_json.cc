@@ -42,6 +42,12 @@ void describe(Form& f, PlannedGpu& gpu) {
   if (f.reading()) std::ranges::stable_sort(gpu.instances, {}, &PlannedInstance::start);
 }
 
+void describe(Form& f, plan::Overload& overload) {
+  f.number("factor", overload.factor, kPositive, "times the service's rate");
+  f.number("in_time", overload.in_time, {.high = 1},
+           "share of the requests then; those refused at once are not");
+}
+
 void describe(Form& f, PlannedService& service) {
   describe_terms(f, service, TermsKept::whole);
   f.number("planned_rps", service.planned.value, kNotNegative, "the sum over its instances");
@@ -49,6 +55,9 @@ void describe(Form& f, PlannedService& service) {
                      "the worst, of the SLO rule's kind; null: unbounded");
   f.optional(service.predicted)
       .boolean("predicted", service.predicted, "an instance of it is predicted, not measured");
+  f.optional(!service.overload.empty())
+      .list("overload", service.overload, describe, {},
+            "what was simulated of more than its rate; missing: nothing");
   double wanted = service.wanted.value_or(Rps{}).value;
   f.optional(service.wanted.has_value())
       .number("wanted_rps", wanted, kNotNegative,

@@ -55,6 +55,13 @@ PlannedService row_of(const Service& service, const SloRule& rule) {
   return row;
 }
 
+bool PlannedService::operator==(const PlannedService& other) const {
+  const auto key = [](const PlannedService& s) {
+    return std::tie(s.planned, s.predicted_latency, s.predicted, s.wanted);
+  };
+  return Terms::operator==(other) && key(*this) == key(other);
+}
+
 bool ServingPlan::operator==(const ServingPlan& other) const {
   const auto key = [](const ServingPlan& p) {
     return std::tie(p.gpu_model, p.planner, p.rule, p.objective, p.gpus, p.services, p.survive);

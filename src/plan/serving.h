@@ -106,6 +106,13 @@ struct PlannedGpu {
   bool operator==(const PlannedGpu&) const = default;
 };
 
+// What becomes of a service when more arrives than it was planned for.
+struct Overload {
+  double factor = 1;   // times its rate
+  double in_time = 0;  // share of the requests; those refused at once are not
+  bool operator==(const Overload&) const = default;
+};
+
 // A service's terms, and what is planned for them.
 struct PlannedService : Terms {
   Rps planned = {};  // sum of its instances' throughput
@@ -115,7 +122,9 @@ struct PlannedService : Terms {
   bool predicted = false;  // an instance of it is
   // What was asked for, where the plan is made for a part of that: `rate`.
   std::optional<Rps> wanted = {};
-  bool operator==(const PlannedService&) const = default;
+  std::vector<Overload> overload = {};  // as simulated; empty: not stated
+  // Equal decisions; what was simulated of them does not count.
+  bool operator==(const PlannedService& other) const;
 };
 // The row of a service that the plan under this rule begins with: nothing planned yet.
 PlannedService row_of(const Service& service, const SloRule& rule);

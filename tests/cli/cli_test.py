@@ -89,7 +89,8 @@ class Plans(CliTest):
         services[0]["percentile"] = 98
         self.write("services.yaml", json.dumps({"services": services}))
         verdict = self.json(*self.on_plan("verify", "plan.json"), status=1)
-        self.assertEqual([one["constraint"] for one in verdict["violations"]], ["problem_digest", "service_row"])
+        self.assertEqual([one["constraint"] for one in verdict["violations"]],
+                         ["problem_digest", "service_row"])
         self.assertEqual(verdict["violations"][1]["subject"], "service search percentile")
         said = self.run_partita(*self.on_plan("simulate", "plan.json"))
         self.assertEqual(said.returncode, 1)
