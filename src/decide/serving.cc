@@ -157,7 +157,7 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
 // SLOs, higher rates and percentiles are candidates too.
 constexpr std::size_t kFewServices = 3;
 constexpr double kGrid = 1.05;  // of SLOs and rates
-constexpr int kShorterSlos = 9, kHigherRates = 5;
+constexpr int kShorterSlos = 6, kHigherRates = 3;
 constexpr double kPercentileGrid[] = {50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99};
 
 // The step-th power of the grid below or above a value.
