@@ -137,13 +137,6 @@ int gpus(Draw draw, int first, int last) {
   return 0;
 }
 
-std::optional<Draw> draw_of(const std::string& name) {
-  if (name == "anywhere") return Draw::anywhere;
-  if (name == "fast") return Draw::fast;
-  if (name == "tight") return Draw::tight;
-  return std::nullopt;
-}
-
 }  // namespace
 }  // namespace partita
 
