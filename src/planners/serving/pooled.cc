@@ -164,7 +164,7 @@ class PoolPlanner {
     if (one_mode)
       if (auto reasons = keep_one_mode(); !reasons.empty()) return refused(reasons);
     Outcome outcome = solve_until_pools_hold(solve);
-    if (!outcome.plan) return outcome;
+    if (!outcome.plan) return refused(worded(std::move(outcome.refusals)));
     state_bounds(*outcome.plan);
     fill_rows(problem_, *outcome.plan, oracle_);
     return outcome;
@@ -573,6 +573,22 @@ class PoolPlanner {
                                       (in_time + theta * (1 - in_time)));
     }
     return tables;
+  }
+
+  // Too few GPUs for certain are those that no dispatcher could do with; demands prove nothing.
+  std::vector<plan::Reason> worded(std::vector<plan::Reason> reasons) const {
+    if (problem_.fleet.size() > 1 || problem_.survive > 0 || !problem_.fleet.front().count)
+      return reasons;
+    const int have = *problem_.fleet.front().count;
+    const int least = ask_master(problem_, {fluid_tables()}, quietly(options_)).least_gpus;
+    return {{have < least ? "fleet_count" : plan::kNotFound, problem_.fleet.front().gpu.name,
+             1.0 * have, 1.0 * least,
+             have < least
+                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}", have,
+                               least)
+                 : fmt::format("no plan was found on {} GPUs; no dispatcher does it with fewer "
+                               "than {}",
+                               have, least)}};
   }
 
   void state_bounds(plan::ServingPlan& plan) const {
