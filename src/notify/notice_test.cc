@@ -58,7 +58,8 @@ TEST(Receivers, ThePackagedExampleIsRead) {
       parse_receivers("agent.yaml", with_examples(source_text("packaging/etc/agent.yaml")));
   ASSERT_TRUE(receivers) << to_string(receivers.error());
   ASSERT_EQ(receivers->size(), 1U);
-  EXPECT_EQ(receivers->at(0).how, (Receiver{.how = Webhook{"https://chat.example/hook", true}}.how));
+  EXPECT_EQ(receivers->at(0).how,
+            (Receiver{.how = Webhook{"https://chat.example/hook", true}}.how));
 }
 
 TEST(Receivers, RefusalsNameTheLine) {

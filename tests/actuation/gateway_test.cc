@@ -219,9 +219,11 @@ TEST(WithoutAGateway, WhatWasWaitedForInVainIsNotWaitedForAgain) {
     world.workers = stubborn;
     const std::int64_t began = world.clock.now;
     const auto applied = actuate::apply(
-        world.doors(), stubborn ? Wanted{.gpus = {{.model = "A30-24GB", .uuid = {}, .instances = {}}}}
-                                : chat_at({1, 2}),
-        {.drain_timeout = {20}, .ready_timeout = {stubborn ? 0.0 : 20.0}}, [](const ApplyEvent&) {});
+        world.doors(),
+        stubborn ? Wanted{.gpus = {{.model = "A30-24GB", .uuid = {}, .instances = {}}}}
+                 : chat_at({1, 2}),
+        {.drain_timeout = {20}, .ready_timeout = {stubborn ? 0.0 : 20.0}},
+        [](const ApplyEvent&) {});
     ASSERT_FALSE(applied);
     EXPECT_EQ(applied.error().code, ErrorCode::timeout) << to_string(applied.error());
     EXPECT_GE(world.clock.now - began, 20 * kGatewaySecond);
