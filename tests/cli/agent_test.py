@@ -278,11 +278,9 @@ server: {{socket: {self.path("api.sock")}}}
             self.assertTrue(any(one["subject"].endswith(name) for one in self.kept("repair")), name)
             now = json.loads(self.read("state/agent-memory.json"))
             self.assertEqual((now["changes"], now["target"]), (memory["changes"], memory["target"]))
-        # One that cannot be moved is named, with what to do, as is one that nobody may open.
+        # One that nobody can open is named, and the node is kept all the same.
         os.remove(self.path("state/history.db"))
         os.mkdir(self.path("state/history.db"))
-        os.mkdir(self.path("state/history.db.damaged-2"))
-        self.write("state/history.db.damaged-2/full", "")
         process = self.start()
         self.wait_for(lambda: "the history is not kept: state/history.db" in self.read("agent.log"))
         self.stop(process)
