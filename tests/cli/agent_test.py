@@ -262,6 +262,31 @@ server: {{socket: {self.path("api.sock")}}}
         self.stop(again)
         self.assertEqual(self.layout()["gpus"], before["gpus"])
 
+    def test_a_damaged_file_ends_nothing(self):
+        process = self.start()
+        self.wait_for(self.in_force)
+        self.stop(process)
+        before, memory = self.places(), json.loads(self.read("state/agent-memory.json"))
+        for name, text in (("history.db", "garbage" * 1000), ("agent-memory.json", "{"),
+                           ("last-change", ""), ("journal", ""), ("assignment.json", "[]")):
+            self.write("state/" + name, text)
+            process = self.start()
+            self.wait_for(lambda name=name: f"state/{name}.damaged-1" in self.read("agent.log"))
+            self.stop(process)
+            self.assertEqual(self.read(f"state/{name}.damaged-1"), text)
+            self.assertRegex(self.read("agent.log"), rf"notice: \S*state/{name}")
+            self.assertEqual(self.places(), before, name)
+            self.assertTrue(any(one["subject"].endswith(name) for one in self.kept("repair")), name)
+            now = json.loads(self.read("state/agent-memory.json"))
+            self.assertEqual((now["changes"], now["target"]), (memory["changes"], memory["target"]))
+        # One that nobody can open is named, and the node is kept all the same.
+        os.remove(self.path("state/history.db"))
+        os.mkdir(self.path("state/history.db"))
+        process = self.start()
+        self.wait_for(lambda: "the history is not kept: state/history.db" in self.read("agent.log"))
+        self.stop(process)
+        self.assertEqual(self.places(), before)
+
     def test_a_look_changes_nothing(self):
         done = subprocess.run(self.agent("--once", "--format", "json"), cwd=self.folder,
                               capture_output=True, text=True)
