@@ -76,9 +76,9 @@ void Loop::Work::show(const Seen& seen) {
   bool changed = false;
   // Most of a snapshot is as it was: comparing costs less than copying it at every look.
   const auto update = [&](auto& shown, const auto& now) {
-    if (shown == now) return;
+    if (shown == now) return false;
     shown = now;
-    changed = true;
+    return changed = true;
   };
   update(snapshot_.node, world_.node);
   update(snapshot_.mode, mode());
@@ -86,8 +86,8 @@ void Loop::Work::show(const Seen& seen) {
   const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
   update(snapshot_.converged, node_known_ && memory_.target &&
                                   (writing || ((memory_.target->done || rerated_) && !under_)));
-  update(snapshot_.state, state_);
-  update(snapshot_.assignment, assignment_);
+  const bool other_node = update(snapshot_.state, state_);
+  const bool others_run = update(snapshot_.assignment, assignment_);
   update(snapshot_.services, services_now(seen));
   update(snapshot_.gpus, gpus_now(seen));
   if (memory_.target)
@@ -123,6 +123,7 @@ void Loop::Work::show(const Seen& seen) {
   update(snapshot_.failed_changes, memory_.failed_changes);
   update(snapshot_.doing, doing_);
   if (changed) ++snapshot_.version;
+  if (other_node || others_run) snapshot_.node_version = snapshot_.version;
   snapshot_.time_ms = now_;
 }
 

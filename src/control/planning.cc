@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kShareSteps = 5;  // of the bisection of a share that can be served
 constexpr double kLeastShare = 0.05;
+constexpr int kMostNamed = 3;  // services, in a reason
 
 const plan::FleetEntry* entry_of(const World& world, const std::string& model) {
   for (const plan::FleetEntry& entry : world.profiles)
@@ -158,14 +159,17 @@ class Attempts {
 
   void describe(const Want& settled) {
     std::string text;
+    int short_of = 0;
     for (const plan::Service& one : ask_.want.services) {
       double rate = 0;
       for (const plan::Service& got : settled.services)
         if (got.name == one.name) rate = got.rate.value;
       if (rate >= one.rate.value * (1 - 1e-9)) continue;
+      if (++short_of > kMostNamed) continue;
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {:.4g} of {:.4g} req/s", one.name, rate, one.rate.value);
     }
+    if (short_of > kMostNamed) text += fmt::format(" and {} more", short_of - kMostNamed);
     if (!text.empty()) text = "not enough GPUs: " + text;
     if (ask_.want.survive > 0)
       text += (text.empty() ? "" : "; ") + std::string("no GPU may be lost now");
