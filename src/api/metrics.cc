@@ -104,6 +104,12 @@ void agent(Exposition& out, const control::Snapshot& is) {
   out.value(is.batch.cancelled, {{"state", "cancelled"}});
 }
 
+// A service that no plan has and that nothing runs for has no numbers of what runs.
+bool is_served(const control::ServiceNow& service) {
+  return service.planned_rps > 0 || service.capacity_rps > 0 || service.segments > 0 ||
+         service.ready_workers > 0;
+}
+
 template <class Value>
 void per_service(Exposition& out, const control::Snapshot& is, std::string_view name,
                  std::string_view help, Value value) {
@@ -130,24 +136,28 @@ void services(Exposition& out, const control::Snapshot& is) {
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
   number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
-  number("partita_service_planned_rps", "What the plan in force is made for.",
-         &ServiceNow::planned_rps);
-  number("partita_service_capacity_rps", "Of its segments that run.", &ServiceNow::capacity_rps);
+  const auto of_served = [&](const char* name, const char* help, auto ServiceNow::*what) {
+    per_service(out, is, name, help, [&](const ServiceNow& service) {
+      return is_served(service) ? Maybe(service.*what) : std::nullopt;
+    });
+  };
+  of_served("partita_service_planned_rps", "What the plan in force is made for.",
+            &ServiceNow::planned_rps);
+  of_served("partita_service_capacity_rps", "Of its segments that run.", &ServiceNow::capacity_rps);
   field("partita_service_attainment_ratio", "Share of requests within the SLO.",
         &ServiceNow::attainment);
   number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
   per_service(out, is, "partita_service_at_risk", "1 while its SLO is at risk.",
               [](const ServiceNow& service) { return Maybe(service.at_risk ? 1 : 0); });
-  per_service(out, is, "partita_service_segments", "Instances that carry it.",
-              [](const ServiceNow& service) { return Maybe(service.segments); });
-  per_service(out, is, "partita_service_workers_ready", "Workers that take requests.",
-              [](const ServiceNow& service) { return Maybe(service.ready_workers); });
+  of_served("partita_service_segments", "Instances that carry it.", &ServiceNow::segments);
+  of_served("partita_service_workers_ready", "Workers that take requests.",
+            &ServiceNow::ready_workers);
   out.metric("partita_service_energy_joules_total", "counter",
              "Its part of what the boards took since the agent began: above idle by how busy its "
              "instances were, idle power by compute slices. (batch): of batches.");
   for (const ServiceNow& service : is.services)
-    if (service.energy_j) out.value(*service.energy_j, {{"service", service.name}});
+    if (service.energy_j.value_or(0) > 0) out.value(*service.energy_j, {{"service", service.name}});
   if (is.batch.energy_j) out.value(*is.batch.energy_j, {{"service", control::kBatchTenant}});
 }
 
@@ -192,8 +202,12 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   out.one("partita_api_limited_total", "counter", "Calls above the rate limit.",
           static_cast<double>(counts.limited));
   telemetry::Sample sample;
-  for (const control::GpuNow& gpu : snapshot.gpus)
-    if (gpu.sample) sample.gpus.push_back(*gpu.sample);
+  for (const control::GpuNow& gpu : snapshot.gpus) {
+    if (!gpu.sample) continue;
+    telemetry::GpuSample& said = sample.gpus.emplace_back(*gpu.sample);
+    for (telemetry::InstanceSample& one : said.instances)
+      if (one.activity.graphics_engine == 0) one.activity = {.graphics_engine = 0};  // so the rest
+  }
   return out.take() + observe::prometheus_text(sample);
 }
 

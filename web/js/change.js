@@ -133,6 +133,8 @@ const WORDS = {
 export const stepText = (step) =>
   `${WORDS[step.op]?.(step) ?? step.op} on GPU ${step.gpu}${step.temporary ? " (stand-in)" : ""}`;
 
+export const stepsOf = (one) => one?.change?.steps?.length ?? one?.steps ?? 0;
+
 export const STATES = {
   proposed: "waits for a yes",
   approved: "approved",
@@ -330,6 +332,7 @@ export function makeChange(parent, say, alarm) {
     steps,
   );
   const diff = makeDiff();
+  const missing = el("p", { class: "faint", role: "status" }, "What is in it is being read …");
   const none = el(
     "p",
     { class: "faint pad" },
@@ -346,7 +349,7 @@ export function makeChange(parent, say, alarm) {
       facts,
       error,
     ),
-    el("div", { class: "with-steps" }, el("div", { class: "card" }, diff.node), stepBox),
+    el("div", { class: "with-steps" }, el("div", { class: "card" }, missing, diff.node), stepBox),
   );
   parent.append(whole, none);
   let number = 0,
@@ -379,7 +382,7 @@ export function makeChange(parent, say, alarm) {
     .addEventListener("submit", () => waits && answer("reject", { why: reason.value.trim() }));
 
   function update(model) {
-    const one = model.current ?? model.last;
+    const one = model.parts.change(model.current ?? model.last, true);
     show(whole, Boolean(one));
     show(none, !one);
     if (!one) return;
@@ -402,7 +405,7 @@ export function makeChange(parent, say, alarm) {
         one.ended_ms
           ? `ended ${clock(one.ended_ms)}`
           : `about ${seconds(change.predicted_s)} of driver time`,
-        `${plural(list.length, "step")}`,
+        `${plural(stepsOf(one), "step")}`,
         ["kept", "restarted", "moved", "created", "removed"]
           .filter((key) => counts[key])
           .map((key) => `${counts[key]} ${key}`)
@@ -414,6 +417,8 @@ export function makeChange(parent, say, alarm) {
     show(error, Boolean(one.error));
     text(error, one.error ?? "");
     drawSteps(one, list);
+    show(missing, !one.change);
+    show(stepBox, Boolean(one.change));
     const digest = `${one.number} ${list.length} ${one.planned_ms} ${model.gpus.length}`;
     if (digest !== said) {
       said = digest;
@@ -496,7 +501,7 @@ export function makeBanner(parent) {
     const one = model.current;
     show(node, Boolean(one));
     if (!one) return;
-    const steps = one.change?.steps?.length ?? 0;
+    const steps = stepsOf(one);
     const waits = one.state === "proposed";
     attr(node, "class", waits ? "banner waits" : "banner");
     text(
