@@ -47,6 +47,14 @@ void add_require_share(CLI::App& command, double& share) {
       ->type_name("SHARE");
 }
 
+CLI::Option* add_fault_exit(CLI::App& command, int& status) {
+  return within(command.add_option("--fault-exit", status,
+                                   "Exit status when a kernel did something wrong; 0: as without"),
+                0, 255)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", status));
+}
+
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {
   double value = 0;
   const char* const end = text.data() + text.size();

@@ -92,7 +92,7 @@ void agent(Exposition& out, const control::Snapshot& is) {
   if (is.last) out.value(static_cast<double>(is.last->ended_ms) / 1000);
   out.metric("partita_agent_verdicts_total", "counter",
              "What the judge said of plans, since the agent started.");
-  for (const control::Verdicts& one : is.verdicts) {
+  for (const control::JudgedPlans& one : is.judged) {
     out.value(static_cast<double>(one.accepted), {{"asked", one.asked}, {"outcome", "accepted"}});
     out.value(static_cast<double>(one.refused), {{"asked", one.asked}, {"outcome", "refused"}});
   }
@@ -104,9 +104,10 @@ void agent(Exposition& out, const control::Snapshot& is) {
   out.value(is.batch.cancelled, {{"state", "cancelled"}});
 }
 
-// A service that no plan has and that nothing runs for has no numbers of what runs.
-bool is_served(const control::ServiceNow& service) {
-  return service.planned_rps > 0 || service.capacity_rps > 0 || service.segments > 0 ||
+// On a large node (snapshot.h) a service that no plan has and that nothing runs for has no numbers of
+// what runs.
+bool is_shown(const control::Snapshot& is, const control::ServiceNow& service) {
+  return !control::is_large(is) || service.planned_rps > 0 || service.is.can_carry_rps > 0 || service.segments > 0 ||
          service.ready_workers > 0;
 }
 
@@ -116,6 +117,17 @@ void per_service(Exposition& out, const control::Snapshot& is, std::string_view 
   out.metric(name, "gauge", help);
   for (const control::ServiceNow& service : is.services)
     out.value(value(service), {{"service", service.name}});
+}
+
+// A line a word; on a large node of each service whether it serves, and the word that its verdict is.
+void verdicts(Exposition& out, const control::Snapshot& is) {
+  out.metric("partita_service_verdict", "gauge", "1 for the word that its verdict is, else 0.");
+  const bool large = control::is_large(is);
+  for (const control::ServiceNow& service : is.services)
+    for (const control::Standing word : control::kStandings)
+      if (!large || word == control::Standing::serves || word == service.is.verdict)
+        out.value(service.is.verdict == word ? 1 : 0,
+                  {{"service", service.name}, {"verdict", control::to_string(word)}});
 }
 
 void services(Exposition& out, const control::Snapshot& is) {
@@ -136,28 +148,45 @@ void services(Exposition& out, const control::Snapshot& is) {
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
   number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
-  const auto of_served = [&](const char* name, const char* help, auto ServiceNow::*what) {
+  const auto of_served = [&](const char* name, const char* help, auto value) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
-      return is_served(service) ? Maybe(service.*what) : std::nullopt;
+      return is_shown(is, service) ? Maybe(value(service)) : std::nullopt;
     });
   };
   of_served("partita_service_planned_rps", "What the plan in force is made for.",
-            &ServiceNow::planned_rps);
-  of_served("partita_service_capacity_rps", "Of its segments that run.", &ServiceNow::capacity_rps);
+            [](const ServiceNow& service) { return service.planned_rps; });
+  of_served("partita_service_capacity_rps", "What its workers that are ready carry.",
+            [](const ServiceNow& service) { return service.is.can_carry_rps; });
+  const auto of_asked = [&](const char* name, const char* help, double control::ServiceVerdict::*what) {
+    per_service(out, is, name, help, [&](const ServiceNow& service) {
+      const bool measured = service.rate_rps || service.is.asked_rps > 0;
+      return measured || !control::is_large(is) ? Maybe(service.is.*what) : std::nullopt;
+    });
+  };
+  of_asked("partita_service_asked_rps", "Requests per second, answered or not.",
+           &control::ServiceVerdict::asked_rps);
+  of_asked("partita_service_answered_rps", "Of them, those answered in time.",
+           &control::ServiceVerdict::answered_rps);
   field("partita_service_attainment_ratio", "Share of requests within the SLO.",
         &ServiceNow::attainment);
   number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
-  per_service(out, is, "partita_service_at_risk", "1 while its SLO is at risk.",
-              [](const ServiceNow& service) { return Maybe(service.at_risk ? 1 : 0); });
-  of_served("partita_service_segments", "Instances that carry it.", &ServiceNow::segments);
+  per_service(out, is, "partita_service_at_risk", "1 while its verdict is not serves.",
+              [&](const ServiceNow& service) {
+                if (!service.at_risk() && control::is_large(is)) return Maybe();  // it serves
+                return Maybe(service.at_risk() ? 1 : 0);
+              });
+  verdicts(out, is);
+  of_served("partita_service_segments", "Instances that carry it.",
+            [](const ServiceNow& service) { return service.segments; });
   of_served("partita_service_workers_ready", "Workers that take requests.",
-            &ServiceNow::ready_workers);
+            [](const ServiceNow& service) { return service.ready_workers; });
   out.metric("partita_service_energy_joules_total", "counter",
              "Its part of what the boards took since the agent began: above idle by how busy its "
              "instances were, idle power by compute slices. (batch): of batches.");
   for (const ServiceNow& service : is.services)
-    if (service.energy_j.value_or(0) > 0) out.value(*service.energy_j, {{"service", service.name}});
+    if (service.energy_j && (*service.energy_j > 0 || !control::is_large(is)))
+      out.value(*service.energy_j, {{"service", service.name}});
   if (is.batch.energy_j) out.value(*is.batch.energy_j, {{"service", control::kBatchTenant}});
 }
 
@@ -175,8 +204,9 @@ void gpus(Exposition& out, const control::Snapshot& is) {
              "Requests that an instance gets against those that it is planned to carry at most.");
   for (const actuate::AssignedSegment& one : is.assignment.segments) {
     const auto service = std::ranges::find(is.services, one.service, &control::ServiceNow::name);
-    if (service == is.services.end() || !service->rate_rps || service->capacity_rps <= 0) continue;
-    out.value(*service->rate_rps / service->capacity_rps, {{"UUID", one.gpu_uuid},
+    if (service == is.services.end() || !service->rate_rps || service->is.can_carry_rps <= 0)
+      continue;
+    out.value(*service->rate_rps / service->is.can_carry_rps, {{"UUID", one.gpu_uuid},
                                                            {"device", one.device},
                                                            {"profile", one.profile},
                                                            {"service", one.service}});
@@ -202,11 +232,12 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   out.one("partita_api_limited_total", "counter", "Calls above the rate limit.",
           static_cast<double>(counts.limited));
   telemetry::Sample sample;
+  const bool large = control::is_large(snapshot);
   for (const control::GpuNow& gpu : snapshot.gpus) {
     if (!gpu.sample) continue;
     telemetry::GpuSample& said = sample.gpus.emplace_back(*gpu.sample);
     for (telemetry::InstanceSample& one : said.instances)
-      if (one.activity.graphics_engine == 0) one.activity = {.graphics_engine = 0};  // so the rest
+      if (large && one.activity.graphics_engine == 0) one.activity = {.graphics_engine = 0};  // so the rest
   }
   return out.take() + observe::prometheus_text(sample);
 }

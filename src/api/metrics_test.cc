@@ -26,7 +26,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
                                 .batch = 2,
                                 .processes = 3}};
   ServerCounts counts;
-  state.verdicts = {{"planner", 9, 0}, {"target", 4, 2}};
+  state.judged = {{"planner", 9, 0}, {"target", 4, 2}};
   state.assignment.segments.push_back(state.assignment.segments[0]);
   state.assignment.segments[1].device = "MIG-2";
   state.assignment.segments[1].service = state.services[0].name;
@@ -68,7 +68,12 @@ TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
   EXPECT_EQ(read.fault, "");
   EXPECT_FALSE(read.values.contains("partita_service_rate_rps{service=\"a\"}"));
   EXPECT_FALSE(read.types.contains("partita_service_rate_rps"));
-  EXPECT_EQ(read.values.at("partita_service_at_risk{service=\"a\"}"), 0);
+  // Of a service that nobody has judged nothing good is said.
+  EXPECT_EQ(read.values.at("partita_service_at_risk{service=\"a\"}"), 1);
+  const std::string verdict = "partita_service_verdict{service=\"a\",verdict=";
+  EXPECT_EQ(read.values.at(verdict + "\"unknown\"}"), 1);
+  for (const char* const other : {"serves", "degraded", "at_risk", "down"})
+    EXPECT_EQ(read.values.at(verdict + "\"" + other + "\"}"), 0) << other;
 }
 
 // Every metric that the board draws is one that an agent with everything to say says, and the other
@@ -85,7 +90,7 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   instance.activity.graphics_engine = 0.5;
   state.gpus[0].sample->instances = {instance};
   ServerCounts counts;
-  state.verdicts = {{"planner", 1, 0}};
+  state.judged = {{"planner", 1, 0}};
   const auto types = test::scrape(agent_metrics(state, counts)).types;
   const std::string board = source_text("packaging/grafana-agent.json");
   std::set<std::string> drawn;

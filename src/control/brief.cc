@@ -20,16 +20,32 @@ void round_off(std::optional<double>& value, int digits) {
 }
 
 void shorten(ServiceNow& service) {
-  for (auto* value : {&service.rate_rps, &service.forecast_rps, &service.forecast_low_rps,
+  service.rate_rps.reset();  // asked_rps says it
+  service.planned_rps = rounded(service.planned_rps, 6);
+  for (auto* value : {&service.forecast_rps, &service.forecast_low_rps,
                       &service.forecast_high_rps, &service.p99_ms, &service.watts})
     round_off(*value, 4);
-  service.capacity_rps = rounded(service.capacity_rps, 5);
+  for (double* value : {&service.is.asked_rps, &service.is.answered_rps})
+    *value = rounded(*value, 4);
+  service.is.can_carry_rps = rounded(service.is.can_carry_rps, 5);
   service.energy_j.reset();  // /metrics and the history have it
   constexpr double kAttained = 1e5;  // never rounded up to all
   if (service.attainment) *service.attainment = std::floor(*service.attainment * kAttained) / kAttained;
 }
 
+template <class Unit>
+void round_off(std::optional<Unit>& value) {
+  if (value) value->value = rounded(value->value, 4);
+}
+
 void shorten(telemetry::GpuSample& sample) {
+  for (auto* power : {&sample.power, &sample.power_average, &sample.power_limit}) round_off(*power);
+  for (auto* degrees : {&sample.temperature, &sample.memory_temperature}) round_off(*degrees);
+  using Activity = telemetry::Activity;
+  for (auto Activity::*share : {&Activity::graphics_engine, &Activity::sm, &Activity::occupancy,
+                                &Activity::tensor, &Activity::fp64, &Activity::fp32,
+                                &Activity::fp16, &Activity::integer, &Activity::dram})
+    round_off(sample.activity.*share, 3);
   sample.uuid.clear();
   sample.model.clear();
   sample.processes.clear();
@@ -37,7 +53,7 @@ void shorten(telemetry::GpuSample& sample) {
     std::optional<double> busy = one.activity.sm, engine = one.activity.graphics_engine;
     round_off(busy, 3);
     round_off(engine, 3);
-    one = {.gi_id = one.gi_id, .memory_used = one.memory_used};
+    one = telemetry::InstanceSample{.gi_id = one.gi_id};
     one.activity.sm = busy;
     if (!busy) one.activity.graphics_engine = engine;
   }
@@ -75,6 +91,8 @@ Snapshot brief_of(Snapshot snapshot) {
 }
 
 void complete(Snapshot& brief, device::NodeState state, const device::Occupants& occupants) {
+  for (ServiceNow& service : brief.services)
+    if (service.is.as_of_ms > 0) service.rate_rps = service.is.asked_rps;
   for (GpuNow& now : brief.gpus) {
     const device::GpuState* gpu = state.find(now.uuid);
     if (!now.sample || gpu == nullptr) continue;

@@ -1,4 +1,5 @@
 // The state of large nodes: how long it is, how it grows, that nothing is lost on the way.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "control/snapshot.h"
@@ -20,7 +21,7 @@ plan::PlannedInstance planned(const ServiceNow& service, int start) {
           .service = service.name,
           .batch = 8,
           .processes = 2,
-          .throughput = Rps{service.capacity_rps},
+          .throughput = Rps{service.is.can_carry_rps},
           .latency = {}};
 }
 
@@ -66,7 +67,10 @@ Snapshot node_of(int gpus, int services) {
       one.forecast_rps = one.planned_rps = rate * 1.1;
       one.forecast_low_rps = rate * 0.9;
       one.forecast_high_rps = rate * 1.3;
-      one.capacity_rps = rate * 1.7;
+      one.is.can_carry_rps = rate * 1.7;
+      one.is.asked_rps = rate;
+      one.is.answered_rps = rate * 0.99;
+      one.is.verdict = Standing::serves;
       one.segments = 1;
       one.ready_workers = 2;
       one.p99_ms = 100.0 / 7;
@@ -74,10 +78,16 @@ Snapshot node_of(int gpus, int services) {
       one.watts = 100.0 / 3;
       one.energy_j = 1e6 / 7;
     } else {
-      one.at_risk = true;
-      one.why = one.name + " is not served: not enough GPUs: service-0448 0 of 20 req/s, "
-                           "service-0449 0 of 21 req/s, service-0450 0 of 22 req/s and 549 more";
+      one.is.verdict = Standing::down;
+      one.is.asked_rps = 20 + i / 7.0;
+      one.is.why = "nothing is planned for " + one.name +
+                   ": not enough GPUs: service-0448 0 of 20 req/s, service-0449 0 of 21 req/s, "
+                   "service-0450 0 of 22 req/s and 549 more; " +
+                   fmt::format("{:.4g}", one.is.asked_rps) + " req/s are asked for";
     }
+    one.is.as_of_ms = s.time_ms - (i % 100 == 0 ? 900 : 500);
+    one.is.service = one.name;
+    one.is.since_ms = s.time_ms - 1000 * i;
     s.services.push_back(std::move(one));
   }
   s.plan.emplace().gpu_model = "A100-80GB";
@@ -169,22 +179,24 @@ TEST(Brief, ItIsReadAsItWasWritten) {
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(*again, brief);
     EXPECT_EQ(parse_snapshot("s", snapshot_json(node)).value(), node);
-    EXPECT_EQ(brief.services.back().why, node.services.back().why);
+    EXPECT_EQ(brief.services.back().is.why, node.services.back().is.why);
   }
 }
 
 TEST(Brief, ReasonsThatSeveralHaveStandOnce) {
   const std::string text = snapshot_json(brief_of(node_of(64, 1000)));
   std::size_t found = 0;
-  for (std::size_t at = 0; (at = text.find("is not served", at)) != text.npos; ++at) ++found;
+  for (std::size_t at = 0; (at = text.find("not enough GPUs", at)) != text.npos; ++at) ++found;
   EXPECT_EQ(found, 1u);
   Snapshot odd;  // names and reasons that look like each other
   odd.left_out = {"state"};
   for (const char* name : {"", "a", "ab", "{service}", "b"})
-    for (const char* why : {"", "a waits", "{service} waits", "ab", "{service}{service}", "x"}) {
+    for (const char* why : {"", "a waits", "for a: none; 3 come", "; ", "{asked} a", "0 {asked} 0 ",
+                            "{service} waits", "ab", "{service}{service}", "x"}) {
       ServiceNow& one = odd.services.emplace_back();
       one.name = name;
-      one.why = why;
+      one.is.service = name;
+      one.is.why = why;
     }
   EXPECT_EQ(parse_snapshot("s", snapshot_json(odd)).value(), odd);
 }
@@ -217,13 +229,13 @@ TEST(Brief, WithTheNodeItShowsWhatRunsWhere) {
 
 TEST(Brief, WhatIsMeasuredKeepsItsDigits) {
   Snapshot node = node_of(64, 1000);
-  node.services[0].rate_rps = 123456.789;
-  node.services[1].rate_rps = 0.00012344;
+  node.services[0].is.asked_rps = 123456.789;
+  node.services[1].is.asked_rps = 0.00012344;
   node.services[2].attainment = 0.9899999;  // below its 99 %, and so it stays
   node.services[3].wanted_rps = 1.0 / 3;    // as the services file says
   const Snapshot brief = brief_of(node);
-  EXPECT_EQ(brief.services[0].rate_rps, 123500.0);
-  EXPECT_EQ(brief.services[1].rate_rps, 0.0001234);
+  EXPECT_EQ(brief.services[0].is.asked_rps, 123500.0);
+  EXPECT_EQ(brief.services[1].is.asked_rps, 0.0001234);
   EXPECT_EQ(brief.services[2].attainment, 0.98999);
   EXPECT_EQ(brief.services[3].wanted_rps, 1.0 / 3);
 }

@@ -26,6 +26,7 @@ class Loop::Work {
  public:
   Work(World world, AgentMemory memory, long changes);
   Deeds step(std::int64_t now_ms, const Seen& seen);
+  bool glance(std::int64_t now_ms, const ServersSeen& servers) const;
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
   void power_is_back();
@@ -49,7 +50,8 @@ class Loop::Work {
   std::string illness(const HealthEvent& event, const std::string& name) const;
   void watch_boot(const std::string& boot);
   void watch_workers(const Seen& seen);
-  void watch_services();
+  void judge_services_now();
+  void tell_verdict(const ServiceVerdict& verdict);
   OutGpu* out_of(const std::string& uuid);
   void take_out(const std::string& uuid, OutGpu gpu, const std::string& user);
   void give_back(const std::string& uuid, const std::string& user, const std::string& why);
@@ -140,7 +142,8 @@ class Loop::Work {
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
   void show(const Seen& seen);
-  std::vector<ServiceNow> services_now(const Seen& seen) const;
+  bool is_converged(bool writing) const;
+  std::vector<ServiceNow> services_now() const;
   std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
   Mode mode() const { return memory_.mode; }
@@ -160,11 +163,17 @@ class Loop::Work {
   actuate::JournalState journal_;
   GpuUse use_;
   bool gateway_ = false;
+  ServersSeen servers_;
+  std::string blind_;              // why the node cannot be read; empty: it was, in this step
+  std::int64_t node_read_ms_ = 0;  // when state_ was read
 
   std::vector<plan::Service> services_;  // parsed, by name
   int survive_ = 0;
   Meters meters_;
   EnergyMeter energy_;
+  std::vector<ServiceVerdict> verdicts_;         // by name
+  std::map<std::string, Standing> told_of_;      // services that somebody was told of, and what
+  std::set<std::string> starting_;               // services that have not been served yet
   mutable PlanMemo memo_;  // never changes what is decided
 
   struct Under {

@@ -16,13 +16,15 @@ constexpr Range kPercentiles{.high = 100};
 constexpr Range kAttained{.high = 1};
 constexpr Range kSnapshotCounts{.high = 1e9};
 
-// In a reason that several services have: the name of each.
-constexpr std::string_view kOwnName = "{service}";
+// In a reason that several services have: the name of each, and what is asked of it.
+constexpr std::string_view kOwnName = "{service}", kOwnAsked = "{asked}";
 
 // A service as it is written.
 struct ServiceRow : ServiceNow {
   bool brief = false;                // what is as it is by default is left out
   std::optional<int> reason = {};    // in the table of reasons, instead of `why`
+  std::int64_t others_as_of_ms = 0;  // when most were measured
+  bool measured = true;              // says itself when it was
   bool has(bool set) const { return !brief || set; }
 };
 
@@ -30,8 +32,34 @@ struct ServiceRow : ServiceNow {
 struct Written : Snapshot {
   std::vector<ServiceRow> rows;
   std::vector<std::string> reasons;
+  std::int64_t as_of_ms = 0;  // when services were measured that do not say it
   bool has(bool set) const { return left_out.empty() || set; }
 };
+
+void describe_verdict(Form& f, ServiceRow& s) {
+  standing_field(f, "verdict", s.is.verdict, "whether it is served");
+  time_field(f, "since", s.is.since_ms, "it has been so, UTC");
+  f.optional(s.has(s.is.as_of_ms != s.others_as_of_ms));
+  time_field(f, "as_of", s.is.as_of_ms,
+             "when that was measured; empty: never; missing: as the document's");
+  s.measured = f.reading() == nullptr || f.reading()->has("as_of");
+  f.integer("reason", s.reason, kSnapshotCounts,
+            "instead of why: a place in `reasons`, from 0");
+  f.optional(!s.reason && s.has(!s.is.why.empty()))
+      .note("why", s.is.why, "a sentence; empty: it is served");
+  f.optional(s.has(s.is.asked_rps != 0))
+      .number("asked_rps", s.is.asked_rps, kNotNegative,
+              "answered or not, in the last seconds; missing: 0");
+  f.optional(s.has(s.is.answered_rps != 0))
+      .number("answered_rps", s.is.answered_rps, kNotNegative,
+              "in time, in the last seconds; missing: 0");
+  f.optional(s.has(s.is.can_carry_rps != 0))
+      .number("can_carry_rps", s.is.can_carry_rps, kNotNegative,
+              "by the workers that are ready; missing: 0");
+  bool at_risk = s.at_risk();
+  f.optional(!s.brief).boolean("at_risk", at_risk, "the verdict is another one than serves");
+  if (f.reading()) s.is.service = s.name;
+}
 
 void describe_service_now(Form& f, ServiceRow& s) {
   f.note("name", s.name, "of the service");
@@ -49,8 +77,8 @@ void describe_service_now(Form& f, ServiceRow& s) {
   f.optional(s.has(s.planned_rps != 0))
       .number("planned_rps", s.planned_rps, kNotNegative,
               "what the plan in force is made for; missing: 0");
-  f.optional(s.has(s.capacity_rps != 0))
-      .number("capacity_rps", s.capacity_rps, kNotNegative, "of its segments that run; missing: 0");
+  f.optional(!s.brief).number("capacity_rps", s.is.can_carry_rps, kNotNegative,
+                              "the same as can_carry_rps");
   f.optional(s.has(s.segments != 0))
       .integer("segments", s.segments, kSnapshotCounts, "that run; missing: 0");
   f.optional(s.has(s.ready_workers != 0))
@@ -61,9 +89,7 @@ void describe_service_now(Form& f, ServiceRow& s) {
   f.number("watts", s.watts, kNotNegative,
            "its part of the boards': by how busy its instances are, idle power by compute slices");
   f.number("energy_j", s.energy_j, kNotNegative, "the same in joules, since the agent began");
-  f.optional(s.has(s.at_risk)).boolean("at_risk", s.at_risk, "its objective is at risk");
-  f.optional(!s.reason && !s.why.empty()).note("why", s.why, "at risk of what");
-  f.integer("reason", s.reason, kSnapshotCounts, "instead of why: a place in `reasons`, from 0");
+  describe_verdict(f, s);
 }
 
 void describe_gpu_now(Form& f, GpuNow& gpu) {
@@ -97,7 +123,7 @@ void describe_change_now(Form& f, ChangeNow& c) {
       .object("plan", c.plan, forms::describe_plan, "the target, a document ServingPlan");
 }
 
-void describe_verdicts(Form& f, Verdicts& verdicts) {
+void describe_judged(Form& f, JudgedPlans& verdicts) {
   f.text("asked", verdicts.asked, "what was judged: planner, target, person");
   f.whole("accepted", verdicts.accepted, kNotNegative, "so often");
   f.whole("refused", verdicts.refused, kNotNegative, "so often");
@@ -134,24 +160,29 @@ void describe_snapshot(Form& f, Written& s) {
   f.whole("time_ms", s.time_ms, kSnapshotTimes, "since 1970, UTC");
   f.note("node", s.node, "host name");
   f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
-  f.boolean("converged", s.converged, "the node is as the plan in force wants it");
+  f.boolean("converged", s.converged, "the node is as the plan in force wants it, and no change is needed");
   f.note("doing", s.doing, "a sentence");
   f.optional(s.has(s.state != device::NodeState{}))
       .object("state", s.state, describe_node, "what was read of the node");
+  time_field(f, "state_as_of", s.node_read_ms, "when that was, UTC");
+  f.optional(!s.node_fault.empty())
+      .note("state_fault", s.node_fault, "why it cannot be read now, and so is as it was then");
   f.optional(s.has(s.assignment != actuate::Assignment{}))
       .object("assignment", s.assignment, describe_assignment, "which segment runs where");
   f.list("gpus", s.gpus, describe_gpu_now, {.indent = "    "}, "by index");
+  f.optional(s.as_of_ms != 0);
+  time_field(f, "as_of", s.as_of_ms, "when services were measured that do not say it");
   f.list("services", s.rows, describe_service_now, {.indent = "    "}, "by name");
   f.optional(!s.reasons.empty())
       .notes("reasons", s.reasons, {.indent = "    "},
-             "that several services have; {service} at the begin: the name of each");
+             "that several services have; {service}: the name of each, {asked}: its asked_rps");
   f.object("plan", s.plan, forms::describe_plan, "in force, a document ServingPlan");
   f.object("current", s.current, describe_change_now, "proposed or under way");
   f.object("last", s.last, describe_change_now, "that ended");
   f.object("batch", s.batch, describe_batch, "tasks of batches");
   f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
-  f.optional(!s.verdicts.empty())
-      .list("verdicts", s.verdicts, describe_verdicts, {.indent = "    "},
+  f.optional(!s.judged.empty())
+      .list("verdicts", s.judged, describe_judged, {.indent = "    "},
             "of the judge since the agent began");
   f.whole("restarts", s.restarts, kNotNegative, "of workers");
   f.whole("given_up_workers", s.given_up_workers, kNotNegative, "that keep failing now");
@@ -162,28 +193,55 @@ void describe_snapshot(Form& f, Written& s) {
 
 // ---- reasons
 
-// The reason as others may have it, too.
+void replace_last(std::string& text, std::string_view what, std::string_view with) {
+  const std::size_t at = what.empty() ? text.npos : text.rfind(what);
+  if (at != text.npos) text.replace(at, what.size(), with);
+}
+void replace_first(std::string& text, std::string_view what, std::string_view with) {
+  const std::size_t at = what.empty() ? text.npos : text.find(what);
+  if (at != text.npos) text.replace(at, what.size(), with);
+}
+
+std::string asked_text(const ServiceNow& service) {
+  return fmt::format("{:.4g}", service.is.asked_rps);
+}
+
+// The reason as others may have it, too; and back.
 std::string shared_reason(const ServiceNow& service) {
-  if (service.name.empty() || !service.why.starts_with(service.name)) return service.why;
-  return std::string(kOwnName) + service.why.substr(service.name.size());
+  std::string why = service.is.why;
+  const std::string asked = " " + asked_text(service) + " ";
+  if (asked.find('e') == asked.npos) replace_last(why, asked, " " + std::string(kOwnAsked) + " ");
+  replace_first(why, service.name, kOwnName);
+  return why;
 }
 
 std::string own_reason(const std::string& shared, const ServiceNow& service) {
-  if (!shared.starts_with(kOwnName)) return shared;
-  return service.name + shared.substr(kOwnName.size());
+  std::string why = shared;
+  replace_last(why, kOwnAsked, asked_text(service));
+  replace_first(why, kOwnName, service.name);
+  return why;
 }
 
 void share_reasons(Written& written) {
   std::map<std::string, std::vector<ServiceRow*>> having;
   for (ServiceRow& row : written.rows)
     if (const std::string shared = shared_reason(row);
-        !shared.empty() && own_reason(shared, row) == row.why)
+        !shared.empty() && own_reason(shared, row) == row.is.why)
       having[shared].push_back(&row);
   for (const auto& [reason, rows] : having) {
     if (rows.size() < 2) continue;
     for (ServiceRow* row : rows) row->reason = static_cast<int>(written.reasons.size());
     written.reasons.push_back(reason);
   }
+}
+
+void share_times(Written& written) {
+  std::map<std::int64_t, int> counts;
+  for (const ServiceRow& row : written.rows) ++counts[row.is.as_of_ms];
+  int most = 0;
+  for (const auto& [time_ms, count] : counts)
+    if (count > most) most = count, written.as_of_ms = time_ms;
+  for (ServiceRow& row : written.rows) row.others_as_of_ms = written.as_of_ms;
 }
 
 // JSON without blanks and line breaks but the last.
@@ -203,9 +261,10 @@ std::string compacted(std::string_view json) {
 Written written(const Snapshot& snapshot) {
   Written all{snapshot, {}, {}};
   const bool brief = !snapshot.left_out.empty();
-  for (ServiceNow& service : all.services) all.rows.push_back({std::move(service), brief, {}});
+  for (ServiceNow& service : all.services) all.rows.push_back({std::move(service), brief});
   all.services.clear();
   if (brief) share_reasons(all);
+  if (brief) share_times(all);
   return all;
 }
 
@@ -241,7 +300,9 @@ Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text) 
     if (row.reason && static_cast<std::size_t>(*row.reason) >= read->reasons.size())
       return bad_input(file, fmt::format("{} has the reason {}, there are {}", row.name,
                                          *row.reason, read->reasons.size()));
-    if (row.reason) row.why = own_reason(read->reasons[static_cast<std::size_t>(*row.reason)], row);
+    if (row.reason)
+      row.is.why = own_reason(read->reasons[static_cast<std::size_t>(*row.reason)], row);
+    if (!row.measured) row.is.as_of_ms = read->as_of_ms;
     read->services.push_back(std::move(row));
   }
   return static_cast<Snapshot&&>(*read);

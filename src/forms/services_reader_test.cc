@@ -100,6 +100,17 @@ TEST(Services, RefusesValuesWithTheirLine) {
 TEST(Services, RefusesOptionsWithTheirLine) {
   const MalformedServices cases[] = {
       {"percentile: 0", "s.yaml:6: 'percentile' is 0, must be above 0"},
+      {"percentile: 0.99",
+       "s.yaml:6: 'percentile' is 0.99: so many percent of the answers must be in time, at least "
+       "50; did you mean 99?"},
+      {"percentile: 0.999",
+       "s.yaml:6: 'percentile' is 0.999: so many percent of the answers must be in time, at least "
+       "50; did you mean 99.9?"},
+      {"percentile: 1",
+       "s.yaml:6: 'percentile' is 1: so many percent of the answers must be in time, at least 50"},
+      {"percentile: 49.9",
+       "s.yaml:6: 'percentile' is 49.9: so many percent of the answers must be in time, at least "
+       "50"},
       {"percentile: 100", "s.yaml:6: 'percentile' is 100, must be below 100"},
       {"min_replicas: 0", "s.yaml:6: 'min_replicas' is 0, must be at least 1"},
       {"min_replicas: 1.5", "s.yaml:6: 'min_replicas' must be a whole number"},

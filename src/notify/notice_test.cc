@@ -53,6 +53,14 @@ notify:
   EXPECT_EQ(parse_receivers("agent.yaml", "policy: {}")->size(), 0U);
 }
 
+TEST(Receivers, ThePackagedExampleIsRead) {
+  const auto receivers =
+      parse_receivers("agent.yaml", with_examples(source_text("packaging/etc/agent.yaml")));
+  ASSERT_TRUE(receivers) << to_string(receivers.error());
+  ASSERT_EQ(receivers->size(), 1U);
+  EXPECT_EQ(receivers->at(0).how, (Receiver{.how = Webhook{"https://chat.example/hook", true}}.how));
+}
+
 TEST(Receivers, RefusalsNameTheLine) {
   const auto refusal = [](const std::string& entry) {
     const auto read = parse_receivers("agent.yaml", "notify:\n  - " + entry + "\n");

@@ -88,6 +88,12 @@ Rps planning_rate(const Service& service) {
   return service.rate * (1 + service.traffic.headroom);
 }
 
+bool PlannedService::operator==(const PlannedService& other) const {
+  return name == other.name && rate == other.rate && planned == other.planned &&
+         slo == other.slo && predicted_latency == other.predicted_latency &&
+         predicted == other.predicted;
+}
+
 bool ServingPlan::operator==(const ServingPlan& other) const {
   const auto key = [](const ServingPlan& p) {
     return std::tie(p.gpu_model, p.planner, p.rule, p.objective, p.gpus, p.services, p.survive);

@@ -177,15 +177,19 @@ export function brief(state) {
     return { ...rest, steps: change.steps.length };
   };
   const { state: node, assignment, plan, current, last, ...rest } = state;
-  const services = state.services.map(({ why, ...one }) =>
-    why?.startsWith(one.name) ? { ...one, reason: 0 } : why ? { ...one, why } : one,
-  );
+  const services = state.services.map(({ why, at_risk, capacity_rps, ...one }) => {
+    one.asked_rps = one.rate_rps;
+    for (const key of Object.keys(one)) if (one[key] === 0) delete one[key];
+    delete one.rate_rps;
+    return /not enough GPUs/.test(why) ? { ...one, reason: 0 } : why ? { ...one, why } : one;
+  });
   return {
     ...rest,
     node_version: state.assignment.revision,
     left_out: ["state", "assignment", "plan", "changes", "tasks"],
     services,
-    reasons: ["{service} is not served: not enough GPUs: s1 0 of 20 req/s and 551 more"],
+    as_of: new Date(state.time_ms).toISOString(),
+    reasons: ["nothing is planned for {service}: not enough GPUs; {asked} req/s are asked for"],
     ...(current ? { current: apart(current) } : {}),
     ...(last ? { last: apart(last) } : {}),
   };
@@ -222,7 +226,7 @@ function loaded(state) {
     const served = i < slices;
     Object.assign(one, {
       verdict: !served ? "down" : i === 7 ? "degraded" : i === 9 ? "at_risk" : "serves",
-      since: hour + i * 1000,
+      since: new Date(hour + i * 1000).toISOString(),
       asked_rps: one.rate_rps,
       answered_rps: served ? one.rate_rps : 0,
       can_carry_rps: served ? one.capacity_rps : 0,
@@ -233,7 +237,7 @@ function loaded(state) {
     else delete one.why;
     if (!served)
       Object.assign(one, {
-        why: `${one.name} is not served: not enough GPUs`,
+        why: `nothing is planned for ${one.name}: not enough GPUs; 0 req/s are asked for`,
         segments: 0,
         ready_workers: 0,
         planned_rps: 0,

@@ -306,9 +306,17 @@ const staleSince = () =>
 setInterval(() => {
   if (!model) return;
   const stale = staleSince();
-  show(id("age"), stale > 0);
+  show(id("age"), stale > 0 || Boolean(model.fault));
   if (stale)
-    text(id("age"), `▲ the state is of ${clock(stale)}, ${seconds(age() / 1000)} ago: what is now is not known`);
+    text(
+      id("age"),
+      `▲ the state is of ${clock(stale)}, ${seconds(age() / 1000)} ago: what is now is not known`,
+    );
+  else if (model.fault)
+    text(
+      id("age"),
+      `▲ the GPUs are shown as they were at ${clock(model.readAt)}, ${seconds((looked - model.readAt + age()) / 1000)} ago: ${model.fault}`,
+    );
   document.body.classList.toggle("stale", stale > 0 || lately !== "live");
   if (Boolean(stale) === Boolean(model.stale)) return;
   fresh = true;

@@ -113,14 +113,23 @@ function gpuOf(state, now, segments) {
   };
 }
 
-// Reasons that several services have stand once in a large node's state.
-function withReasons(services, reasons) {
-  if (!reasons?.length) return services;
-  return services.map((one) =>
-    one.reason === undefined
-      ? one
-      : { ...one, why: (reasons[one.reason] ?? "").replace(/^\{service\}/, () => one.name) },
-  );
+// What a large node's state says once, or not where it is as always (docs/api.md).
+function inFull(services, { reasons, as_of: asOf }) {
+  return services.map((one) => ({
+    ...one,
+    capacity_rps: one.capacity_rps ?? one.can_carry_rps ?? 0,
+    planned_rps: one.planned_rps ?? 0,
+    percentile: one.percentile ?? 99,
+    segments: one.segments ?? 0,
+    ready_workers: one.ready_workers ?? 0,
+    rate_rps: one.rate_rps ?? ((one.as_of ?? asOf) ? (one.asked_rps ?? 0) : undefined),
+    why:
+      one.reason === undefined
+        ? one.why
+        : (reasons?.[one.reason] ?? "")
+            .replace("{asked}", () => String(one.asked_rps ?? 0))
+            .replace("{service}", () => one.name),
+  }));
 }
 
 // node: the slices, where the state does not have them. stale: of when the state is, where that is too long ago.
@@ -134,7 +143,9 @@ export function modelOf(state, node, stale) {
   const there = new Set(gpus.map((gpu) => gpu.index));
   for (const one of state.gpus ?? [])
     if (!there.has(one.index)) gpus.push(gpuOf(null, one, segments));
-  const services = withReasons(state.services ?? [], state.reasons);
+  const services = state.left_out
+    ? inFull(state.services ?? [], state)
+    : (state.services ?? []);
   for (const service of services) looksOf(service.name);
   for (const gpu of gpus) for (const cell of gpu.cells) if (cell.service) looksOf(cell.service);
   return {
@@ -152,6 +163,8 @@ export function modelOf(state, node, stale) {
     notices: state.notices ?? [],
     plan: state.plan ?? null,
     stale,
+    fault: state.state_fault ?? "",
+    readAt: timeOf(state.state_as_of) || state.time_ms,
     totals: totalsOf(gpus, services, stale),
   };
 }

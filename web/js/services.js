@@ -10,7 +10,7 @@ const KEPT = 90,
   SPARK_H = 26,
   SPARK_EVERY_MS = 1000;
 const ROW_PX = 52,
-  CARD_PX = 164; // as page.css has them
+  CARD_PX = 140; // as page.css has them
 const seen = new Map(); // service -> rates of late, one a second
 
 export function remember(services, time) {
@@ -218,8 +218,8 @@ export function makeServices(parent) {
       { class: "head" },
       el("h2", {}, "Services"),
       el("span", { class: "grow" }),
-      verdicts.node,
       filter,
+      verdicts.node,
     ),
     scroller,
     empty,

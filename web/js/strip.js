@@ -341,7 +341,8 @@ export function makeNode(parent, say, alarm) {
   return (model) => {
     gpus = model.gpus;
     dense = gpus.length > DENSE;
-    attr(list, "class", dense ? "gpus many" : gpus.length > 12 ? "gpus some" : "gpus");
+    const size = dense ? " many" : gpus.length > 12 ? " some" : "";
+    attr(list, "class", `gpus${size}${model.fault ? " old" : ""}`);
     for (const gpu of gpus) gpu.dense = dense;
     if (dense && !list.saidStyle?.["--columns"]) measure();
     view.update();

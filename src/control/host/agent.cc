@@ -8,6 +8,7 @@
 #include "actuate/power_guard.h"
 #include "base/check.h"
 #include "control/host/change_numbers.h"
+#include "control/host/servers.h"
 
 namespace partita::control {
 namespace {
@@ -25,21 +26,6 @@ Result<AgentMemory> read_memory(Files& files, const std::string& path) {
   if (!text) return failed(text.error());
   if (!*text) return AgentMemory{};
   return parse_memory(path, **text);
-}
-
-ServiceLoad load_of(const actuate::GatewayService& service, const actuate::GatewayState& gateway) {
-  ServiceLoad load{.service = service.name};
-  load.capacity_rps = service.capacity_rps;
-  if (service.requests) {
-    load.arrived = static_cast<std::uint64_t>(service.requests->arrived);
-    load.in_slo = static_cast<std::uint64_t>(service.requests->in_slo);
-    load.shed = static_cast<std::uint64_t>(service.requests->shed);
-    load.p99_ms = service.requests->p99_ms;
-  }
-  for (const actuate::GatewayWorker& worker : gateway.workers)
-    if (worker.service == service.name && worker.state == actuate::WorkerReadiness::ready)
-      ++load.ready_workers;
-  return load;
 }
 
 }  // namespace
@@ -119,26 +105,34 @@ Result<std::optional<actuate::GatewayState>> Agent::gateway_now() {
   return actuate::read_gateway(doors, doors_.clock.now_ns());
 }
 
-void Agent::read_gateway(Seen& seen) {
+void Agent::read_gateway(ServersSeen& servers) {
   const auto read = gateway_now();
+  std::string& said = complaints_["gateway"];
   if (!read) {
-    std::string& said = complaints_["gateway"];
     if (const std::string why = to_string(read.error()); why != said) say(said = why);
     return;
   }
-  seen.gateway = read->has_value();
-  if (!seen.gateway) return;
-  for (const actuate::GatewayService& service : (*read)->services)
-    if (service.requests) seen.loads.push_back(load_of(service, **read));
+  said.clear();
+  if (*read) tell_gateway(servers, **read, doors_.clock.now_ns());
 }
 
-void Agent::read_workers(Seen& seen) {
+// As the supervisor wrote them; null: none ever ran here, or what it wrote cannot be read.
+const actuate::WorkersState* Agent::workers_now() {
   const std::string path = actuate::workers_path(doors_.state_dir);
   const auto text = text_of(doors_.files, path);
-  if (!text || !*text) return;
+  if (!text || !*text) return nullptr;
   if (!workers_.value || workers_.text != **text)
     workers_ = {**text, actuate::parse_workers(path, **text)};
-  if (*workers_.value) seen.workers = (*workers_.value)->workers;
+  return *workers_.value ? &**workers_.value : nullptr;
+}
+
+ServersSeen Agent::look_at_servers() {
+  ServersSeen servers;
+  read_gateway(servers);
+  const actuate::WorkersState* workers = workers_now();
+  if (workers != nullptr && doors_.processes != nullptr)
+    servers.supervisor = runs(workers->supervisor, *doors_.processes);
+  return servers;
 }
 
 void Agent::read_power(Seen& seen) {
@@ -204,8 +198,8 @@ Seen Agent::look() {
     seen.journal = *journal_.value;
   }
   if (doors_.telemetry && seen.state) seen.sample = read_sample(doors_.wall_ms());
-  read_gateway(seen);
-  read_workers(seen);
+  static_cast<ServersSeen&>(seen) = look_at_servers();
+  if (const actuate::WorkersState* workers = workers_now()) seen.workers = workers->workers;
   if (sets_power_) read_power(seen);
   seen.power_back = std::exchange(power_back_, {});
   if (doors_.health) seen.health = doors_.health();
@@ -303,12 +297,24 @@ std::int64_t Agent::step() {
 
 // ---- doing ----
 
+std::int64_t Agent::glance() {
+  if (doors_.wall_ms() >= next_look_ms_) return step();
+  next_glance_ms_ = doors_.wall_ms() + kGlanceMs;
+  return loop_.glance(doors_.wall_ms(), look_at_servers()) ? step() : next_look_ms_;
+}
+
 // While actuate waits: whether the change shall end.
 bool Agent::pump() {
   if (doors_.ending && doors_.ending()) return true;
   if (doors_.inquiries)
     for (Inquiry& one : doors_.inquiries()) waiting_.push_back(std::move(one));
-  if (!waiting_.empty() || doors_.wall_ms() >= next_look_ms_) decide();
+  const std::int64_t now = doors_.wall_ms();
+  bool due = !waiting_.empty() || now >= next_look_ms_;
+  if (!due && now >= next_glance_ms_) {
+    next_glance_ms_ = now + kGlanceMs;
+    due = loop_.glance(now, look_at_servers());
+  }
+  if (due) decide();
   return applying_->stop;
 }
 

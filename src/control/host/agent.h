@@ -71,6 +71,9 @@ class Agent {
   void take_over(Agent& before);
   // Looks, decides and does it, a change to its end; the time, since 1970, of the next look.
   std::int64_t step();
+  // Looks at who serves alone, and takes a whole step where a service does otherwise than was shown,
+  // or where one is due; the time of the next look, as step(). To be called every kGlanceMs.
+  std::int64_t glance();
   // Looks and decides; what was decided is said by the answer and not done.
   Deeds look_once();
   const Snapshot& snapshot() const { return loop_.snapshot(); }
@@ -101,8 +104,9 @@ class Agent {
   Result<device::NodeState> read_node();
   telemetry::Sample read_sample(std::int64_t now_ms);
   Result<std::optional<actuate::GatewayState>> gateway_now();
-  void read_gateway(Seen& seen);
-  void read_workers(Seen& seen);
+  ServersSeen look_at_servers();
+  void read_gateway(ServersSeen& servers);
+  const actuate::WorkersState* workers_now();
   void read_power(Seen& seen);
   void set_power(const std::vector<PowerDeed>& deeds);
   Result<void> put_power_back();
@@ -128,7 +132,7 @@ class Agent {
   std::optional<Result<void>> power_back_;
   std::optional<ApplyDeed> to_apply_;
   std::optional<Applying> applying_;
-  std::int64_t next_look_ms_ = 0;
+  std::int64_t next_look_ms_ = 0, next_glance_ms_ = 0;
   bool unsaved_ = false;
   long last_number_ = 0;                           // of a change, as the state directory has it
   std::map<std::string, std::string> complaints_;  // what was said last, by what it is about

@@ -143,6 +143,7 @@ class PoolPlanner {
       : problem_(problem), options_(options), oracle_(problem, options.pools) {}
 
   Outcome plan(const PointPlanner& solve, bool one_mode) {
+    if (auto reasons = unseen(); !reasons.empty()) return refused(reasons);
     make_modes();
     if (auto reasons = unservable(problem_, modes_); !reasons.empty()) return refused(reasons);
     auto fleet = make_fleet(problem_, modes_.front());
@@ -162,6 +163,19 @@ class PoolPlanner {
 
  private:
   const plan::Service& service(std::size_t s) const { return problem_.services[s]; }
+
+  // Services whose misses are too rare to be seen in any run that can be afforded.
+  std::vector<plan::Reason> unseen() const {
+    std::vector<plan::Reason> reasons;
+    for (const plan::Service& one : problem_.services)
+      if (one.percentile > highest_percentile())
+        reasons.push_back({"percentile", "service " + one.name, one.percentile,
+                           highest_percentile(),
+                           fmt::format("of {} requests, the longest run that is simulated, fewer "
+                                       "than {:g} may be late: nothing can be said of them",
+                                       kLongestRun, kFewestSeen)});
+    return reasons;
+  }
 
   PointTables tables_within(double cap) const {
     std::vector<Millis> longest;
@@ -227,7 +241,7 @@ class PoolPlanner {
     for (const PointTable& table : modes_[m]) {
       for (const auto& point : table.best[s]) {
         if (!point) continue;
-        longest = std::max(longest, point->latency.value);
+        longest = std::max(longest, point->time.value);
         batch = std::min(batch, 1.0 * point->batch);
       }
     }
@@ -346,7 +360,7 @@ class PoolPlanner {
       double fastest = kNever;
       for (const PointTable& table : tables_within(1))
         for (const auto& point : table.best[s])
-          if (point) fastest = std::min(fastest, point->latency.value);
+          if (point) fastest = std::min(fastest, point->time.value);
       reasons.push_back(
           {"slo", "service " + service(s).name, fastest, service(s).slo.value,
            fmt::format("a full batch takes {:.4g} ms or more, which leaves no room for p{:g} "

@@ -12,9 +12,9 @@ namespace {
 constexpr double kDriftWeight = 0.05;
 constexpr double kMostDrift = 4;
 
-Nanos scaled(Nanos time, double factor) { return std::llround(static_cast<double>(time) * factor); }
-
-Nanos nanos(Millis time) { return std::llround(time.value * 1e6); }
+Nanos scaled(Nanos time, double factor) {
+  return std::max<Nanos>(1, std::llround(static_cast<double>(time) * factor));
+}
 
 }  // namespace
 
@@ -138,36 +138,20 @@ Nanos ServiceBrain::key_of(const Wish& wish) const {
 
 // When `items` behind `position` waiting ones should be done, if full batches follow one another.
 Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items) const {
-  struct Slot {
-    Nanos free;
-    std::size_t batch;
-    Nanos full;
-  };
-  std::vector<Slot> slots;
-  slots.reserve(workers_.size());
+  std::vector<plan::PoolProcess> lanes;
   for (const auto& [name, worker] : workers_) {
     if (!worker.usable()) continue;
-    const profile::BatchCurve& curve = worker.offer.curve;
-    const Nanos full = scaled(nanos(curve.steps.back().latency), drift_);
+    const profile::BatchCurve::Step& step = worker.offer.curve.steps.back();
+    const Nanos full = scaled(plan::execution_time(step.latency), drift_);
     for (const BatchId id : worker.batches) {
       const Running& running = batches_.at(id);
-      slots.push_back({std::max(now, running.begun + scaled(running.predicted, drift_)),
-                       at(curve.max_batch()), full});
+      const Nanos end = running.begun + scaled(running.predicted, drift_);
+      lanes.push_back({std::max(now, end), full, step.batch});
     }
     const std::size_t idle = at(worker.offer.at_once) - worker.batches.size();
-    slots.insert(slots.end(), idle, {now, at(curve.max_batch()), full});
+    lanes.insert(lanes.end(), idle, {now, full, step.batch});
   }
-  const auto later = [](const Slot& a, const Slot& b) { return a.free > b.free; };
-  std::make_heap(slots.begin(), slots.end(), later);
-  std::size_t ahead = position + at(items);
-  while (true) {
-    std::pop_heap(slots.begin(), slots.end(), later);
-    Slot& slot = slots.back();
-    slot.free += slot.full;
-    if (ahead <= slot.batch) return slot.free;
-    ahead -= slot.batch;
-    std::push_heap(slots.begin(), slots.end(), later);
-  }
+  return plan::predicted_finish(std::move(lanes), static_cast<long>(position) + items);
 }
 
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
@@ -189,8 +173,7 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
     return {Refusal::queue_full, std::max<Nanos>(finish - now, 1), finish};
   }
   const Nanos deadline = wish.deadline.value_or(wish.arrived + settings_.slo);
-  if (settings_.shed && settings_.predictable &&
-      finish > deadline - plan::usual_margin(settings_.slo)) {
+  if (settings_.shed && settings_.predictable && !plan::in_time(finish, deadline, settings_.slo)) {
     ++counters_.refused_miss;
     return {Refusal::predicted_miss, std::max<Nanos>(finish - deadline, 1), finish};
   }

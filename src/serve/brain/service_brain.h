@@ -1,6 +1,7 @@
 // The brain of one service behind the gateway: which requests are let in, which wait, and which
-// worker gets which batch when. A pure state machine around plan::Dispatcher, the one that the
-// simulator and the judge drive; no clock, no socket, no memory of tensors. Single-threaded.
+// worker gets which batch when. A pure state machine around plan::Dispatcher and the admission of
+// plan/admission.h, which simulator and judge drive too; no clock, no socket, no memory of tensors.
+// Single-threaded.
 //
 // A request is one or more items (rows); items are what batches are made of. The owner calls
 // admit() when the head of a request is there and reserves slots; enqueue() when its body is; then
@@ -23,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/dispatcher.h"
+#include "plan/admission.h"
 
 namespace partita::serve {
 
@@ -35,7 +36,7 @@ using BatchId = std::uint64_t;
 inline constexpr int kMaxRequeues = 2;  // after its worker died under it
 inline constexpr int kMaxPriority = 8;  // and -kMaxPriority
 inline constexpr int kMaxItems = 4096;  // of a request
-inline constexpr int kDefaultQueueLimit = 4096;
+using plan::kDefaultQueueLimit;
 
 struct ServiceSettings {
   Nanos slo = 0;                         // > 0
@@ -135,6 +136,11 @@ class ServiceBrain {
   // Whether the request would be let in now. Counts it as offered, once.
   Admission admit(Nanos now, const Wish& wish);
   void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
+  // Refused by the door itself, before anybody asked to let it in.
+  void turned_away() {
+    ++counters_.offered;
+    workers() > 0 ? ++counters_.refused_full : ++counters_.refused_worker;
+  }
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.

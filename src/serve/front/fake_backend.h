@@ -60,6 +60,7 @@ class FakeBackend : public Backend {
     requests.emplace(last, std::move(request));
     return last;
   }
+  void turned_away(std::string_view service) override { ++turned[std::string(service)]; }
   std::span<char> input(RequestId id, int item, int tensor) override {
     Request& request = requests.at(id);
     const auto& layout = layout_of(request.service);
@@ -116,6 +117,7 @@ class FakeBackend : public Backend {
   std::function<void(RequestId)> compute = {};
   bool at_once = true, all_ready = true;
   int admissions = 0, offered = 0, submissions = 0, releases = 0;
+  std::map<std::string, int> turned;  // away, by service
   RequestId next = 1, last = 0;
 };
 

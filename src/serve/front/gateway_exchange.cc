@@ -129,6 +129,7 @@ bool GatewayExchange::take_budget(std::size_t limit) {
     return false;
   }
   if (text_wanted > door_.options.limits.json_bytes_in_flight - door_.json_in_flight) {
+    door_.backend.turned_away(service);
     deny({.kind = Denial::Kind::overloaded,
           .message = "too much JSON in flight; try again, or send tensors in binary form",
           .retry_after_ns = 1'000'000'000});

@@ -258,8 +258,10 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
   }
-  if (closed)
+  if (closed) {
+    service->brain.turned_away();
     return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
+  }
   const Nanos now = Loop::now_ns();
   Wish wish{
       .items = head.items,
@@ -268,11 +270,15 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
       .idempotent = head.idempotent && !service->streams(),  // a part of it may be with the client
       .again = head.again};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  if (head.again) --service->totals.withdrawn;  // it was given back in between
   const Admission admission = service->brain.admit(now, wish);
+  if (admission.refusal == Refusal::too_many_items) ++service->totals.withdrawn;
   if (admission.refusal != Refusal::none) return denied(denial_of(head.service, admission));
   SlotPool& slots = *service->slots;  // some worker is ready, so it is there
-  if (at(head.items) > slots.slots())
+  if (at(head.items) > slots.slots()) {
+    ++service->totals.withdrawn;
     return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
+  }
   if (!slots.has_room(at(head.items))) {
     service->brain.refused_for_memory();
     return denied({.kind = Denial::Kind::overloaded,
@@ -313,7 +319,12 @@ void Core::Impl::free_slots(LiveRequest& asked) {
 void Core::Impl::release(RequestId id) {
   LiveRequest& asked = request(id);
   const std::shared_ptr<LiveService> service = asked.service;
-  if (asked.state == LiveRequest::State::submitted) {
+  const bool submitted = asked.state == LiveRequest::State::submitted;
+  if (submitted || asked.state == LiveRequest::State::open) {
+    const bool late = submitted && Loop::now_ns() - asked.wish.arrived > service->wanted.slo;
+    ++(late ? service->totals.given_up : service->totals.withdrawn);
+  }
+  if (submitted) {
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
     for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
     for (auto& [batch, items] : cancelled) {
@@ -368,7 +379,9 @@ std::vector<ServiceView> Core::service_views() const {
                      .slo = now.slo,
                      .p50 = now.p50,
                      .p99 = now.p99,
-                     .counters = now.counters});
+                     .counters = now.counters,
+                     .withdrawn = now.totals.withdrawn,
+                     .given_up = now.totals.given_up});
   }
   return views;
 }
@@ -393,11 +406,17 @@ bool Core::ready(std::string_view name) const {
 
 bool Core::ready() const {
   return !impl_->closed &&
-         std::all_of(impl_->services.begin(), impl_->services.end(),
-                     [](const auto& entry) { return entry.second->brain.workers() > 0; });
+         std::all_of(impl_->services.begin(), impl_->services.end(), [](const auto& entry) {
+           // One that the plan has no room for does not take the others from their clients.
+           return entry.second->brain.workers() > 0 || entry.second->wanted.segments.empty();
+         });
 }
 
 tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return impl_->admit(head); }
+
+void Core::turned_away(std::string_view name) {
+  if (const auto service = impl_->find(name)) service->brain.turned_away();
+}
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
   const LiveRequest& asked = impl_->request(id);

@@ -359,9 +359,11 @@ void Call::infer() {
   if (!backend.known(wanted->model))
     return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + wanted->model + "'");
   const ModelSpec* spec = backend.model(wanted->model);
-  if (spec == nullptr)
+  if (spec == nullptr) {
+    backend.turned_away(wanted->model);
     return fail(grpc::StatusCode::UNAVAILABLE,
                 "no worker of model '" + wanted->model + "' is ready");
+  }
   if (spec->kind != ModelKind::tensors ||
       (!wanted->version.empty() && wanted->version != kModelVersion))
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
