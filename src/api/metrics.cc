@@ -70,6 +70,8 @@ void agent(Exposition& out, const control::Snapshot& is) {
           static_cast<double>(is.time_ms) / 1000);
   out.one("partita_agent_converged", "gauge", "1 while the node is as its plan wants it.",
           is.converged ? 1 : 0);
+  out.one("partita_agent_node_readable", "gauge", "1 while the node can be read; 0: it is old.",
+          is.node_fault.empty() ? 1 : 0);
   out.one("partita_agent_worker_restarts_total", "counter", "Workers started again.",
           static_cast<double>(is.restarts));
   out.one("partita_agent_workers_given_up", "gauge", "Workers that are not started any more.",
@@ -207,9 +209,9 @@ void gpus(Exposition& out, const control::Snapshot& is) {
     if (service == is.services.end() || !service->rate_rps || service->is.can_carry_rps <= 0)
       continue;
     out.value(*service->rate_rps / service->is.can_carry_rps, {{"UUID", one.gpu_uuid},
-                                                           {"device", one.device},
-                                                           {"profile", one.profile},
-                                                           {"service", one.service}});
+                                                               {"device", one.device},
+                                                               {"profile", one.profile},
+                                                               {"service", one.service}});
   }
 }
 

@@ -43,6 +43,8 @@ const char* to_string(NoticeKind kind) {
       return "health";
     case NoticeKind::drift:
       return "drift";
+    case NoticeKind::damaged_file:
+      return "damaged_file";
     case NoticeKind::other:
       return "other";
   }

@@ -117,6 +117,7 @@ enum class NoticeKind : std::uint8_t {
   slo_risk,
   health,
   drift,
+  damaged_file,  // of the state directory; subject: its path
   other,
 };
 const char* to_string(NoticeKind kind);

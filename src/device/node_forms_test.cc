@@ -201,7 +201,7 @@ TEST(StateJson, MakesNamesOfDriversPrintable) {
 TEST(StateJson, NumbersInstancesWithoutOne) {
   const auto read = parse_state("s.json", document(R"({"index": 0, "model": "A30-24GB", "instances":
       [{"profile": "1g.6gb", "start": 1}, {"profile": "1g.6gb", "start": 0, "gi_id": 1},
-       {"profile": "1g.6gb", "start": 3}, {"profile": "1g.6gb", "start": 2}]})" "]}"));
+       {"profile": "1g.6gb", "start": 3}, {"profile": "1g.6gb", "start": 2}]})"));
   ASSERT_TRUE(read) << to_string(read.error());
   std::vector<std::pair<int, int>> numbers;
   for (const Instance& one : read->state.gpus[0].instances)

@@ -64,6 +64,7 @@ actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& 
   if (found == recents.end()) return requests;
   const double slo_s = static_cast<double>(service.slo) * 1e-9;
   requests.recent = found->second.last(actuate::kShortStretch, slo_s);
+  requests.lately = found->second.last(actuate::kMiddleStretch, slo_s);
   requests.minute = found->second.last(actuate::kLongStretch, slo_s);
   return requests;
 }
