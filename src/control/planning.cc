@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kShareSteps = 5;  // of the bisection of a share that can be served
 constexpr double kLeastShare = 0.05;
+constexpr int kMostNamed = 3;  // services, in a reason
 
 const plan::FleetEntry* entry_of(const World& world, const std::string& model) {
   for (const plan::FleetEntry& entry : world.profiles)
@@ -177,17 +178,20 @@ class Attempts {
   void describe(const Want& settled) {
     std::string text;
     plan::ServingPlan& plan = best_->target.plan;
+    int short_of = 0;
     for (const plan::Service& one : ask_.want.services) {
       double rate = 0;
       for (const plan::Service& got : settled.services)
         if (got.name == one.name) rate = got.rate.value;
       if (rate >= one.rate.value * (1 - 1e-9)) continue;
+      const auto row = std::ranges::find(plan.services, one.name, &plan::PlannedService::name);
+      if (row != plan.services.end()) row->wanted = one.rate;
+      if (++short_of > kMostNamed) continue;
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {:.4g} of {:.4g} req/s ({:.0f} %)", one.name, rate, one.rate.value,
                           100 * rate / one.rate.value);
-      const auto row = std::ranges::find(plan.services, one.name, &plan::PlannedService::name);
-      if (row != plan.services.end()) row->wanted = one.rate;
     }
+    if (short_of > kMostNamed) text += fmt::format(" and {} more", short_of - kMostNamed);
     if (!text.empty()) {
       for (std::string& reason : plan.explanation) reason = "of this part: " + reason;
       plan.explanation.insert(plan.explanation.begin(),
