@@ -149,7 +149,8 @@ void services(Exposition& out, const control::Snapshot& is) {
         &ServiceNow::forecast_low_rps);
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
-  number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
+  per_service(out, is, "partita_service_wanted_rps", "As the services file says.",
+              [](const ServiceNow& service) { return Maybe(service.rate.value); });
   const auto of_served = [&](const char* name, const char* help, auto value) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
       return is_shown(is, service) ? Maybe(value(service)) : std::nullopt;
@@ -159,7 +160,8 @@ void services(Exposition& out, const control::Snapshot& is) {
             [](const ServiceNow& service) { return service.planned_rps; });
   of_served("partita_service_capacity_rps", "What its workers that are ready carry.",
             [](const ServiceNow& service) { return service.is.can_carry_rps; });
-  const auto of_asked = [&](const char* name, const char* help, double control::ServiceVerdict::*what) {
+  const auto of_asked = [&](const char* name, const char* help,
+                            double control::ServiceVerdict::*what) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
       const bool measured = service.rate_rps || service.is.asked_rps > 0;
       return measured || !control::is_large(is) ? Maybe(service.is.*what) : std::nullopt;
@@ -171,7 +173,10 @@ void services(Exposition& out, const control::Snapshot& is) {
            &control::ServiceVerdict::answered_rps);
   field("partita_service_attainment_ratio", "Share of requests within the SLO.",
         &ServiceNow::attainment);
-  number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
+  per_service(out, is, "partita_service_slo_ms", "The latency that is asked for.",
+              [](const ServiceNow& service) { return Maybe(service.slo.value); });
+  number("partita_service_slo_percentile", "So many percent of the requests are to be in time.",
+         &ServiceNow::percentile);
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
   per_service(out, is, "partita_service_at_risk", "1 while its verdict is not serves.",
               [&](const ServiceNow& service) {

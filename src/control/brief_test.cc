@@ -59,8 +59,8 @@ Snapshot node_of(int gpus, int services) {
     ServiceNow one;
     one.name = name;
     one.model = "resnet50";
-    one.slo_ms = 200;
-    one.wanted_rps = 20 + i % 7;
+    one.slo = Millis{200};
+    one.rate = Rps{20.0 + i % 7};
     if (i < 7 * gpus) {
       const double rate = 21.0 + i / 7.0;
       one.rate_rps = rate;
@@ -232,12 +232,12 @@ TEST(Brief, WhatIsMeasuredKeepsItsDigits) {
   node.services[0].is.asked_rps = 123456.789;
   node.services[1].is.asked_rps = 0.00012344;
   node.services[2].attainment = 0.9899999;  // below its 99 %, and so it stays
-  node.services[3].wanted_rps = 1.0 / 3;    // as the services file says
+  node.services[3].rate = Rps{1.0 / 3};    // as the services file says
   const Snapshot brief = brief_of(node);
   EXPECT_EQ(brief.services[0].is.asked_rps, 123500.0);
   EXPECT_EQ(brief.services[1].is.asked_rps, 0.0001234);
   EXPECT_EQ(brief.services[2].attainment, 0.98999);
-  EXPECT_EQ(brief.services[3].wanted_rps, 1.0 / 3);
+  EXPECT_EQ(brief.services[3].rate.value, 1.0 / 3);
 }
 
 }  // namespace

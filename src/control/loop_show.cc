@@ -22,12 +22,7 @@ std::vector<ServiceNow> Loop::Work::services_now() const {
   }
   for (std::size_t s = 0; s < services_.size(); ++s) {
     const plan::Service& one = services_[s];
-    ServiceNow now;
-    now.name = one.name;
-    now.model = one.model;
-    now.slo_ms = one.slo.value;
-    now.percentile = one.percentile;
-    now.wanted_rps = one.rate.value;
+    ServiceNow now{one};
     const Meters::Reading reading = meters_.reading(one.name, local());
     if (gateway_) {
       now.rate_rps = reading.rate;

@@ -6,6 +6,7 @@
 
 #include "control/state_forms.h"
 #include "forms/serving_forms.h"
+#include "forms/terms_form.h"
 #include "telemetry/forms.h"
 
 namespace partita::control {
@@ -64,12 +65,13 @@ void describe_verdict(Form& f, ServiceRow& s) {
 void describe_service_now(Form& f, ServiceRow& s) {
   f.note("name", s.name, "of the service");
   f.optional(s.has(!s.model.empty())).note("model", s.model, "that it runs");
-  f.optional(s.has(s.slo_ms != 0)).number("slo_ms", s.slo_ms, kNotNegative, "its objective");
+  f.optional(s.has(s.slo.value != 0)).number("slo_ms", s.slo.value, kNotNegative, "its objective");
   f.optional(s.has(s.percentile != ServiceNow{}.percentile))
       .number("percentile", s.percentile, kPercentiles,
               "of the requests that shall keep it; missing: 99");
-  f.optional(s.has(s.wanted_rps != 0))
-      .number("wanted_rps", s.wanted_rps, kNotNegative, "as the services file says");
+  f.optional(s.has(s.rate.value != 0))
+      .number("wanted_rps", s.rate.value, kNotNegative, "as the services file says");
+  forms::describe_further_terms(f, s);
   f.number("rate_rps", s.rate_rps, kNotNegative, "as measured now");
   f.number("forecast_rps", s.forecast_rps, kNotNegative, "the highest of the next minutes");
   f.number("forecast_low_rps", s.forecast_low_rps, kNotNegative, "lower end of its interval");
@@ -160,7 +162,8 @@ void describe_snapshot(Form& f, Written& s) {
   f.whole("time_ms", s.time_ms, kSnapshotTimes, "since 1970, UTC");
   f.note("node", s.node, "host name");
   f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
-  f.boolean("converged", s.converged, "the node is as the plan in force wants it, and no change is needed");
+  f.boolean("converged", s.converged,
+            "the node is as the plan in force wants it, and no change is needed");
   f.note("doing", s.doing, "a sentence");
   f.optional(s.has(s.state != device::NodeState{}))
       .object("state", s.state, describe_node, "what was read of the node");
@@ -168,7 +171,7 @@ void describe_snapshot(Form& f, Written& s) {
   f.optional(!s.node_fault.empty())
       .note("state_fault", s.node_fault, "why it cannot be read now, and so is as it was then");
   f.optional(s.has(s.assignment != actuate::Assignment{}))
-      .object("assignment", s.assignment, describe_assignment, "which segment runs where");
+      .object("assignment", s.assignment, actuate::describe_assignment, "which segment runs where");
   f.list("gpus", s.gpus, describe_gpu_now, {.indent = "    "}, "by index");
   f.optional(s.as_of_ms != 0);
   time_field(f, "as_of", s.as_of_ms, "when services were measured that do not say it");

@@ -25,10 +25,8 @@ namespace partita::control {
 // Batches, where services have their names: as a tenant of energy, as a subject of history.
 inline constexpr const char* kBatchTenant = "(batch)";
 
-struct ServiceNow {
-  std::string name, model;
-  double slo_ms = 0, percentile = 99;
-  double wanted_rps = 0;                // as the services file says
+// A service as it is wanted, by the services file, and as it is.
+struct ServiceNow : plan::Terms {
   std::optional<double> rate_rps = {};  // as measured now
   std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
   double planned_rps = 0;  // what the plan in force is made for
@@ -93,9 +91,9 @@ struct Snapshot {
   std::int64_t time_ms = 0;  // since 1970, UTC
   std::string node;          // host name
   Mode mode = Mode::automatic;
-  bool converged = false;  // the node is as the plan in force wants it, and no change is needed
-  std::string doing;       // a sentence: "nothing to do; next look in 4 s"
-  device::NodeState state;        // as it was read last
+  bool converged = false;   // the node is as the plan in force wants it, and no change is needed
+  std::string doing;        // a sentence: "nothing to do; next look in 4 s"
+  device::NodeState state;  // as it was read last
   std::int64_t node_read_ms = 0;  // when that was
   std::string node_fault = {};    // why it cannot be read now; empty: it can
   actuate::Assignment assignment;

@@ -78,9 +78,8 @@ void give_room(plan::ServingProblem& asked, const std::set<std::size_t>& service
 std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   for (plan::Reason& violation : violations) {
     violation.constraint = plan::kNotFound;
-    violation.detail +=
-        fmt::format("; so the judge, of the last of {} plans with ever more room",
-                    kMostRoomier + 1);
+    violation.detail += fmt::format("; so the judge, of the last of {} plans with ever more room",
+                                    kMostRoomier + 1);
   }
   return violations;
 }
@@ -157,7 +156,7 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
 // SLOs, higher rates and percentiles are candidates too.
 constexpr std::size_t kFewServices = 3;
 constexpr double kGrid = 1.05;  // of SLOs and rates
-constexpr int kShorterSlos = 9, kHigherRates = 5;
+constexpr int kShorterSlos = 6, kHigherRates = 3;
 constexpr double kPercentileGrid[] = {50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99};
 
 // The step-th power of the grid below or above a value.
@@ -216,8 +215,7 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
     if (!outcome.plan) continue;
     spent = plus(spent, outcome.plan->stats);
     if (outcome.plan->objective.gpus >= best.gpus) continue;
-    plan::ServingPlan plan =
-        bounded(problem, restated(problem, *marked(problem, outcome)), best);
+    plan::ServingPlan plan = bounded(problem, restated(problem, *marked(problem, outcome)), best);
     plan.stats = spent;
     auto verdict = verify::judge(problem, options.judges_pools, std::move(plan));
     if (verdict) made.plan = *std::move(verdict);
@@ -283,8 +281,9 @@ std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_g
   } else {
     detail += "; it proves no lower bound: try --planner exact";
   }
-  return {{"fleet_count", "gpu " + plan.gpu_model, static_cast<double>(max_gpus),
-           static_cast<double>(objective.gpus), detail}};
+  const bool certain = objective.lower_bound_gpus > max_gpus;
+  return {{certain ? "fleet_count" : plan::kNotFound, "gpu " + plan.gpu_model,
+           static_cast<double>(max_gpus), static_cast<double>(objective.gpus), detail}};
 }
 
 }  // namespace partita::decide

@@ -1,5 +1,8 @@
 #include "telemetry/forms.h"
 
+#include <string>
+#include <vector>
+
 #include "telemetry/physics.h"
 
 namespace partita::telemetry {
@@ -89,6 +92,8 @@ void describe_gpu(Form& f, GpuSample& g) {
   quantity(f, "memory_clock_mhz", g.memory_clock, kClock, "");
   f.optional(!g.throttle.empty())
       .names("throttle", g.throttle, {.most = kMaxReasons}, "reasons in force, sorted");
+  // Older versions listed boards without work as slowed down.
+  if (f.reading()) std::erase(g.throttle, "gpu_idle");
   activity(f, g.activity, "of the whole GPU");
   f.optional(!g.instances.empty())
       .list("instances", g.instances, describe, {.most = kMaxInstances}, "by gi_id");

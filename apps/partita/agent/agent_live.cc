@@ -96,14 +96,26 @@ std::string services_table(const control::Snapshot& now) {
   };
   Table table{{"service", "wanted", "rate", "forecast", "planned", "capacity", "at risk"}, {}};
   for (const control::ServiceNow& one : now.services)
-    table.rows.push_back({one.name, fmt::format("{:.1f}", one.wanted_rps), number(one.rate_rps),
+    table.rows.push_back({one.name, fmt::format("{:.1f}", one.rate.value), number(one.rate_rps),
                           number(one.forecast_rps), fmt::format("{:.1f}", one.planned_rps),
                           fmt::format("{:.1f}", one.capacity_rps), one.at_risk ? one.why : "-"});
   return table.rows.empty() ? "" : to_string(table);
 }
 
+// What a plan leaves out; empty where it serves all that is asked for.
+std::string part_text(const plan::ServingPlan& plan) {
+  std::string text;
+  for (const plan::PlannedService& row : plan.services)
+    if (row.wanted)
+      text +=
+          fmt::format("{}{} {:.4g} of {:.4g} req/s ({:.0f} %)", text.empty() ? "" : ", ", row.name,
+                      row.rate.value, row.wanted->value, 100 * row.rate.value / row.wanted->value);
+  return text.empty() ? text : "the plan in force serves only a part: " + text + "\n";
+}
+
 std::string look_text(const control::Snapshot& now) {
   std::string text = now.doing + "\n" + services_table(now);
+  if (now.plan) text += part_text(*now.plan);
   if (!now.current) return text;
   text += fmt::format("\nchange {}, {}: {}\n", now.current->number,
                       control::to_string(now.current->state), now.current->cause);
