@@ -2,7 +2,8 @@
 // services, the slots in which tensors lie, and the connections of the workers; lives on one Loop
 // and does everything on its thread. Which services there are comes from outside (serve()); their
 // shapes come from the workers. Limits: CoreOptions; a service's memory is bounded by its slots,
-// and with none free a request is refused before its body is read.
+// which are claimed as rows come; with none free a request is refused, and one client never has
+// all of them.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ struct CoreOptions {
   int queue_limit = kDefaultQueueLimit;             // waiting items of a service
   std::size_t memory_bytes = std::size_t{1} << 30;  // of a service's slots
   bool shed = true;                                 // refuse what would be late
+  Nanos hang_after = 200'000'000;      // a batch late by so much, or by its SLO if that is more:
+                                       // its worker hangs, and what it has is taken back
   Nanos silent_after = 3'000'000'000;               // without a beat a worker is silent,
   Nanos dead_after = 10'000'000'000;                // then ended, so that its requests may move on
 };
@@ -84,6 +87,7 @@ class Core final : public Backend {
   bool ready(std::string_view service) const override;
   bool ready() const override;
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
+  bool claim(RequestId request, int rows) override;
   std::span<char> input(RequestId request, int item, int tensor) override;
   void submit(RequestId request, Completion completion) override;
   std::span<const char> output(RequestId request, int item, int tensor) override;
