@@ -59,8 +59,8 @@ struct HeadFacts {
   Method method = Method::other;
   std::string method_name = {}, path = {};  // without query
   std::uint64_t content_length = 0;  // of a chunked body: what has come, once it has ended
-  bool chunked = false;
   TraceContext trace = {};
+  bool chunked = false;
 };
 
 enum class Step : std::uint8_t {

@@ -453,6 +453,8 @@ std::vector<ServiceView> Core::service_views() const {
   return views;
 }
 
+const std::deque<WorkerLoss>& Core::losses() const { return impl_->losses; }
+
 std::vector<std::string> Core::services() const {
   std::vector<std::string> names;
   for (const auto& [name, service] : impl_->services) names.push_back(name);

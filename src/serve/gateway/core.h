@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,8 @@ struct CoreOptions {
   Nanos silent_after = 3'000'000'000;               // without a beat a worker is silent,
   Nanos dead_after = 10'000'000'000;                // then ended, so that its requests may move on
 };
+
+inline constexpr std::size_t kMostWorkerLosses = 64;
 
 // What a service is to be, from the assignment.
 struct ServedSegment {
@@ -51,6 +54,11 @@ struct WorkerView {
   int index = 0;
   std::int64_t pid = 0;
   Nanos heard_ago = 0;
+};
+struct WorkerLoss {  // one that ended with requests in flight
+  std::string device;
+  int index = 0;
+  std::int64_t pid = 0;
 };
 struct ServiceView {
   std::string name;
@@ -78,6 +86,7 @@ class Core final : public Backend {
   bool idle() const;
   std::vector<WorkerView> worker_views() const;
   std::vector<ServiceView> service_views() const;
+  const std::deque<WorkerLoss>& losses() const;  // the last kMostWorkerLosses
   // Called when a worker came, went or changed its state, at most once per loop turn.
   void on_change(std::function<void()> function);
 

@@ -152,6 +152,7 @@ struct Core::Impl {
   RequestId next_request = 1;
   std::string run_frame;  // reused
   Senders senders;
+  std::deque<WorkerLoss> losses;
   std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
 };
 

@@ -267,6 +267,10 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
     return true;
   });
+  if (!had.empty() || seat.hangs) {
+    losses.push_back({seat.device, seat.index, seat.pid});
+    if (losses.size() > kMostWorkerLosses) losses.pop_front();
+  }
   if (seat.state == Seat::State::ready) --service->segments[seat.device].ready_workers;
   if (seat.state != Seat::State::leaving || !had.empty()) {
     say(fmt::format("{} is gone: {}{}", named(seat), why,
