@@ -37,7 +37,7 @@ Senders::Sender& Senders::at(std::string_view name, Nanos now) {
 void Senders::watch(Sender& sender, Nanos now) {
   if (now > sender.watched_until + kWatchedAtMost) sender.offences = 0;  // long ago
   ++sender.offences;
-  sender.good = sender.faults = 0;
+  sender.good = sender.faults = sender.suspicions = 0;
   sender.watched_until = now + doubled(kWatchedFor, sender.offences, kWatchedAtMost);
 }
 
@@ -55,8 +55,11 @@ void Senders::fault(std::string_view sender, Nanos now) {
 
 void Senders::suspicion(std::string_view sender, Nanos now) {
   Sender& is = at(sender, now);
-  is.good = 0;
-  is.watched_until = std::max(is.watched_until, now + kWatchedFor);
+  if (is.suspicions > 0 && now - is.last_suspicion < kOneDeath) return;
+  if (now - is.first_suspicion > kFaultWindow) is.suspicions = 0;
+  if (is.suspicions++ == 0) is.first_suspicion = now;
+  is.last_suspicion = now;
+  if (is.suspicions >= kFaultsToWatch) watch(is, now);
 }
 
 void Senders::harm(std::string_view sender, Nanos now) {

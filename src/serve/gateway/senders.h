@@ -14,7 +14,9 @@
 namespace partita::serve {
 
 inline constexpr std::size_t kMostSenders = 4096;
-inline constexpr int kFaultsToWatch = 3;  // requests that failed by themselves within kFaultWindow
+inline constexpr int kFaultsToWatch = 3;  // requests that failed by themselves within kFaultWindow,
+                                          // or deaths that may be of them
+inline constexpr Nanos kOneDeath = 1'000'000'000;  // suspicions so close are of the same one
 inline constexpr Nanos kFaultWindow = 60'000'000'000;
 inline constexpr Nanos kWatchedFor = 10'000'000'000;  // doubles with every offence, up to
 inline constexpr Nanos kWatchedAtMost = 300'000'000'000;
@@ -29,7 +31,7 @@ class Senders {
   void good(std::string_view sender, Nanos now);
   // One failed, alone.
   void fault(std::string_view sender, Nanos now);
-  // A worker died with one in flight that may be why, and it had no second try.
+  // A worker died with one in flight that may be why, and nobody knows: it had no second try.
   void suspicion(std::string_view sender, Nanos now);
   // Workers died of one.
   void harm(std::string_view sender, Nanos now);
@@ -43,8 +45,8 @@ class Senders {
 
  private:
   struct Sender {
-    int good = 0, faults = 0, offences = 0, under_way = 0;
-    Nanos first_fault = 0, touched = 0;
+    int good = 0, faults = 0, suspicions = 0, offences = 0, under_way = 0;
+    Nanos first_fault = 0, first_suspicion = 0, last_suspicion = 0, touched = 0;
     Nanos watched_until = 0, next = 0;
   };
   const Sender* find(std::string_view name) const;
