@@ -44,6 +44,9 @@ fuzz:  ## run every fuzz target for FUZZ_SECONDS (20)
 	tools/install_packages $(CLANG_PACKAGES)
 	tools/run_fuzz $(FUZZ_SECONDS)
 
+mutants: packages  ## do the tests notice planted faults? (MODULES="base exec": those alone)
+	nice tools/mutants $(MODULES)
+
 format:  ## clang-format every tracked source
 	tools/install_packages $(CLANG_PACKAGES)
 	clang-format -i $(SOURCES)
@@ -60,10 +63,10 @@ deb: build  ## a Debian package of the above at build/partita_VERSION_ARCH.deb
 	python3 tools/make_deb.py build/release --output build
 
 clean:  ## remove what the targets above built
-	rm -rf build/release build/plain build/dev build/tsan build/fuzz build/npm
+	rm -rf build/release build/plain build/dev build/tsan build/fuzz build/npm build/mutants
 
 packages:
 	@mkdir -p build
 	@tools/install_packages $$(cat packages.txt)
 
-.PHONY: help demo program test sanitize build plain bench fuzz format tidy install deb clean packages
+.PHONY: help demo program test sanitize build plain bench fuzz mutants format tidy install deb clean packages

@@ -37,6 +37,9 @@ class GivenFiles final : public Files {
   }
   Result<void> remove(const std::string& path) override { return read_only(path); }
   Result<void> make_directories(const std::string& path) override { return read_only(path); }
+  Result<void> rename(const std::string& from, const std::string&) override {
+    return read_only(from);
+  }
   Result<FileLock> lock(const std::string& path) override {
     return failed({ErrorCode::denied, "the library writes nothing", path});
   }

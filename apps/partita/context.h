@@ -39,6 +39,7 @@ struct Context {
   int err_width = 100;
   bool progress_shown = false;  // a progress line stands there
   bool quiet = false;           // nothing but the result and what ends the command is said
+  std::function<void()> last = {};  // what main() does last of all
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`

@@ -1,5 +1,5 @@
-#include "base/append.h"
 #include "flags.h"
+#include "base/append.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -45,6 +45,14 @@ void add_require_share(CLI::App& command, double& share) {
              "Exit 1 when a service meets its SLO for less than this share of its requests"),
          0, 1)
       ->type_name("SHARE");
+}
+
+CLI::Option* add_fault_exit(CLI::App& command, int& status) {
+  return within(command.add_option("--fault-exit", status,
+                                   "Exit status when a kernel did something wrong; 0: as without"),
+                0, 255)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", status));
 }
 
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {

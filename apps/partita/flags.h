@@ -27,6 +27,8 @@ CLI::Option* within(CLI::Option* option, double least, double most);
 // Adds --seed: 0 .. 1.8e19. (CLI11 alone would wrap a negative number around.)
 void add_seed(CLI::App& command, std::uint64_t& seed);
 void add_require_share(CLI::App& command, double& share);
+// Adds --fault-exit: 0 .. 255.
+CLI::Option* add_fault_exit(CLI::App& command, int& status);
 
 // "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
 inline constexpr Seconds kMaxDuration{1e6};

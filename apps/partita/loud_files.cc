@@ -50,6 +50,12 @@ Result<void> LoudFiles::remove(const std::string& path) {
   return removed;
 }
 
+Result<void> LoudFiles::rename(const std::string& from, const std::string& to) {
+  const Result<void> renamed = files_.rename(from, to);
+  if (renamed) tell_(fmt::format("renamed {} to {}", from, to));
+  return renamed;
+}
+
 Result<void> LoudFiles::make_directories(const std::string& path) {
   const bool there = files_.is_directory(path);
   const Result<void> made = files_.make_directories(path);

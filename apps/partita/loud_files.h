@@ -26,6 +26,7 @@ class LoudFiles final : public Files {
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override { return files_.lock(path); }
+  Result<void> rename(const std::string& from, const std::string& to) override;
 
  private:
   Files& files_;

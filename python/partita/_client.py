@@ -242,9 +242,9 @@ class Client:
         """A change, however old."""
         return cast(AgentChange, self._json("GET", f"/v1/changes/{int(number)}"))
 
-    def approve(self, number: int) -> Receipt:
+    def approve(self, number: int, why: str = "") -> Receipt:
         """Lets a proposed change happen."""
-        return self._ask("POST", f"/v1/changes/{int(number)}/approve")
+        return self._ask("POST", f"/v1/changes/{int(number)}/approve", _why(why))
 
     def reject(self, number: int, why: str = "") -> Receipt:
         """Keeps a proposed change from happening."""

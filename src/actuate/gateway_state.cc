@@ -17,13 +17,23 @@ constexpr Range kSeconds{.high = 1e12};
 
 constexpr Range kRequests{.high = 1e15};
 
+void describe(Form& f, RequestStretch& stretch) {
+  f.number("seconds", stretch.seconds, kSeconds, "so long it is");
+  f.number("asked", stretch.asked, kRequests, "requests that came in it");
+  f.number("due", stretch.due, kRequests, "that were to be answered in it, or were refused");
+  f.number("in_slo", stretch.in_slo, kRequests, "of them answered in time");
+}
+
 void describe(Form& f, GatewayRequests& requests) {
   f.whole("arrived", requests.arrived, kRequests, "since the gateway has the service");
   f.whole("in_slo", requests.in_slo, kRequests, "of them answered in time");
-  f.whole("missed", requests.missed, kRequests, "answered late, failed or expired");
+  f.whole("missed", requests.missed, kRequests, "answered late, failed, expired or given up late");
   f.whole("shed", requests.shed, kRequests, "refused at once");
   f.optional(requests.p99_ms.has_value());
   f.number("p99_ms", requests.p99_ms, kNotNegative, "of the last half minute");
+  f.object("recent", requests.recent, describe, "of the last seconds");
+  f.object("lately", requests.lately, describe, "of the last quarter of a minute");
+  f.object("minute", requests.minute, describe, "of the last minute");
   Fields* const in = f.reading();
   if (in && requests.in_slo + requests.missed + requests.shed > requests.arrived)
     in->refuse("arrived", "more requests have ended than arrived");

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actuate/recent_requests.h"
 #include "base/files.h"
 #include "base/form.h"
 #include "base/processes.h"
@@ -20,6 +21,8 @@ namespace partita::actuate {
 inline constexpr std::int64_t kGatewayWriteNs = 500'000'000;
 // What is older says nothing any more: the gateway itself hangs.
 inline constexpr std::int64_t kGatewayStaleNs = 5'000'000'000;
+// What is older is no ground to say that a service is served: that has to be told within 5 s.
+inline constexpr double kGatewayFreshS = 3;
 
 // ready: it gets batches. leaving: it has asked to be drained, or is being drained. silent: no beat
 // for too long, so it gets no more batches.
@@ -41,9 +44,12 @@ struct GatewayWorker {
 struct GatewayRequests {
   long arrived = 0;
   long in_slo = 0;                    // answered in time
-  long missed = 0;                    // answered late, failed or expired
+  long missed = 0;                    // answered late, failed, expired, or given up once late
   long shed = 0;                      // refused at once
   std::optional<double> p99_ms = {};  // of the answers of the last half minute; none: no answer
+  // Of the last kShortStretch, kMiddleStretch and kLongStretch; a gateway of an older version does
+  // not say.
+  std::optional<RequestStretch> recent = {}, lately = {}, minute = {};
   bool operator==(const GatewayRequests&) const = default;
 };
 

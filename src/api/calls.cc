@@ -72,7 +72,7 @@ const std::vector<Call>& table() {
       {change, get, "/v1/changes/{number}", kViewer, "change", "A change, however old", "",
        "AgentChange"},
       {approve, post, "/v1/changes/{number}/approve", kOperator, "approve",
-       "Lets a proposed change happen", "", "Receipt", 202},
+       "Lets a proposed change happen", "Why", "Receipt", 202},
       {reject, post, "/v1/changes/{number}/reject", kOperator, "reject",
        "Keeps a proposed change from happening", "Why", "Receipt", 202},
       {rollback, post, "/v1/rollback", kOperator, "rollback",

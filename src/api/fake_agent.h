@@ -46,7 +46,9 @@ inline control::Snapshot fake_snapshot(int services = 2) {
     one.name = "service \"" + std::to_string(i) + "\\";
     one.model = "bert";
     one.slo_ms = 50;
-    one.wanted_rps = one.planned_rps = one.capacity_rps = 20;
+    one.wanted_rps = one.planned_rps = one.is.can_carry_rps = 20;
+    one.is.service = one.name;
+    one.is.verdict = control::Standing::serves;
     one.rate_rps = 10.5;
     one.attainment = 0.999;
     is.services.push_back(one);

@@ -70,6 +70,8 @@ void agent(Exposition& out, const control::Snapshot& is) {
           static_cast<double>(is.time_ms) / 1000);
   out.one("partita_agent_converged", "gauge", "1 while the node is as its plan wants it.",
           is.converged ? 1 : 0);
+  out.one("partita_agent_node_readable", "gauge", "1 while the node can be read; 0: it is old.",
+          is.node_fault.empty() ? 1 : 0);
   out.one("partita_agent_worker_restarts_total", "counter", "Workers started again.",
           static_cast<double>(is.restarts));
   out.one("partita_agent_workers_given_up", "gauge", "Workers that are not started any more.",
@@ -92,7 +94,7 @@ void agent(Exposition& out, const control::Snapshot& is) {
   if (is.last) out.value(static_cast<double>(is.last->ended_ms) / 1000);
   out.metric("partita_agent_verdicts_total", "counter",
              "What the judge said of plans, since the agent started.");
-  for (const control::Verdicts& one : is.verdicts) {
+  for (const control::JudgedPlans& one : is.judged) {
     out.value(static_cast<double>(one.accepted), {{"asked", one.asked}, {"outcome", "accepted"}});
     out.value(static_cast<double>(one.refused), {{"asked", one.asked}, {"outcome", "refused"}});
   }
@@ -132,13 +134,23 @@ void services(Exposition& out, const control::Snapshot& is) {
   number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
   number("partita_service_planned_rps", "What the plan in force is made for.",
          &ServiceNow::planned_rps);
-  number("partita_service_capacity_rps", "Of its segments that run.", &ServiceNow::capacity_rps);
+  per_service(out, is, "partita_service_capacity_rps", "What its workers that are ready carry.",
+              [](const ServiceNow& service) { return Maybe(service.is.can_carry_rps); });
+  per_service(out, is, "partita_service_asked_rps", "Requests per second, answered or not.",
+              [](const ServiceNow& service) { return Maybe(service.is.asked_rps); });
+  per_service(out, is, "partita_service_answered_rps", "Of them, those answered in time.",
+              [](const ServiceNow& service) { return Maybe(service.is.answered_rps); });
   field("partita_service_attainment_ratio", "Share of requests within the SLO.",
         &ServiceNow::attainment);
   number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
-  per_service(out, is, "partita_service_at_risk", "1 while its SLO is at risk.",
-              [](const ServiceNow& service) { return Maybe(service.at_risk ? 1 : 0); });
+  per_service(out, is, "partita_service_at_risk", "1 while its verdict is not serves.",
+              [](const ServiceNow& service) { return Maybe(service.at_risk() ? 1 : 0); });
+  out.metric("partita_service_verdict", "gauge", "1 for the word that its verdict is, else 0.");
+  for (const ServiceNow& service : is.services)
+    for (const control::Standing word : control::kStandings)
+      out.value(service.is.verdict == word ? 1 : 0,
+                {{"service", service.name}, {"verdict", control::to_string(word)}});
   per_service(out, is, "partita_service_segments", "Instances that carry it.",
               [](const ServiceNow& service) { return Maybe(service.segments); });
   per_service(out, is, "partita_service_workers_ready", "Workers that take requests.",
@@ -165,11 +177,12 @@ void gpus(Exposition& out, const control::Snapshot& is) {
              "Requests that an instance gets against those that it is planned to carry at most.");
   for (const actuate::AssignedSegment& one : is.assignment.segments) {
     const auto service = std::ranges::find(is.services, one.service, &control::ServiceNow::name);
-    if (service == is.services.end() || !service->rate_rps || service->capacity_rps <= 0) continue;
-    out.value(*service->rate_rps / service->capacity_rps, {{"UUID", one.gpu_uuid},
-                                                           {"device", one.device},
-                                                           {"profile", one.profile},
-                                                           {"service", one.service}});
+    if (service == is.services.end() || !service->rate_rps || service->is.can_carry_rps <= 0)
+      continue;
+    out.value(*service->rate_rps / service->is.can_carry_rps, {{"UUID", one.gpu_uuid},
+                                                               {"device", one.device},
+                                                               {"profile", one.profile},
+                                                               {"service", one.service}});
   }
 }
 

@@ -145,8 +145,11 @@ Result<control::Request> request_of(const Asking& asking, std::string body) {
       return control::SetServices{std::move(body)};
     case CallId::set_plan:
       return control::SetPlan{std::move(body)};
-    case CallId::approve:
-      return control::Approve{number()};
+    case CallId::approve: {
+      auto why = parse_why(body);
+      if (!why) return failed(why.error());
+      return control::Approve{number(), std::move(*why)};
+    }
     case CallId::reject: {
       auto why = parse_why(body);
       if (!why) return failed(why.error());
@@ -359,7 +362,14 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
                : "this needs the role " + std::string(to_string(needed)) + "; " +
                      asking.caller.user + " has " +
                      (asking.caller.role == Role::open ? "none" : to_string(asking.caller.role));
-    return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message});
+    // Who comes to the TCP address without tokens set up stays a viewer: another door is shown.
+    const std::string way =
+        asking.caller.user != "local" ? ""
+        : options_.socket.empty()
+            ? "; set up tokens_file or socket to give somebody more"
+            : "; on this machine go through the socket: partita --server unix:" + options_.socket +
+                  " (root, and members of its group)";
+    return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message + way});
   }
   const std::size_t mark = head.target.find('?');
   auto query =

@@ -180,7 +180,7 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
     // "[json.exception...] parse error at line 3, column 7: reason"
     const auto reason = what.find(": ");
     const auto at = what.find("at line ");
-    int where = line();
+    int where = where_number_ended();  // what no line is told of is a number out of range
     if (at != std::string_view::npos)
       std::from_chars(what.data() + at + 8, what.data() + what.size(), where);
     if (reason != std::string_view::npos) what.remove_prefix(reason + 2);
@@ -190,8 +190,9 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
  private:
   int line() const { return cursor_.line; }
   // A number ends where the character after it is seen: that may be the line break.
+  int where_number_ended() const { return line() - (cursor_.last == '\n'); }
   bool number(double value) {
-    const int where = line() - (cursor_.last == '\n');
+    const int where = where_number_ended();
     if (!std::isfinite(value)) return builder_.refuse(where, "number out of range");
     return builder_.scalar(make_number(value, where));
   }

@@ -64,6 +64,22 @@ TEST(Document, RefusesWithFileAndLine) {
             "a.yaml:1: nested deeper than 64 levels");
 }
 
+TEST(Document, AByteOrderMarkIsNoText) {
+  const std::string mark = "\xEF\xBB\xBF";
+  EXPECT_EQ(parse_document("a.json", mark + R"({"a": 1})").value().root.find("a")->number, 1);
+  EXPECT_EQ(parse_document("a.yaml", mark + "a: 2").value().root.find("a")->number, 2);
+  EXPECT_FALSE(parse_document("a.yaml", mark));
+}
+
+TEST(Document, BrokenJsonIsRefusedWhereItBreaks) {
+  const auto refusal = [](const char* text) {
+    return to_string(parse_document("a.json", text).error());
+  };
+  EXPECT_EQ(refusal("{\"a\": 1,\n\n\"b\" 2}").find("a.json:3: not valid JSON: syntax error"), 0u)
+      << refusal("{\"a\": 1,\n\n\"b\" 2}");
+  EXPECT_EQ(refusal("{\"a\": 1e999\n}").find("a.json:1: "), 0u) << refusal("{\"a\": 1e999\n}");
+}
+
 TEST(Document, TypedMembersRefuseOtherKinds) {
   const auto document = parse_document("a.json", "{\"n\": 1.5, \"s\": \"x\",\n\"l\": []}");
   ASSERT_TRUE(document);

@@ -7,17 +7,21 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <utility>
 
+#include "base/check.h"
 #include "base/descriptor.h"
 #include "base/input_output.h"
+#include "base/parse_number.h"
 
 namespace partita {
 namespace {
@@ -133,11 +137,20 @@ std::string own_name() {
   return name;
 }
 
-// Who holds a lock, from what it wrote into the lock's file when it took it.
-std::string holder_text(int fd) {
+// What whoever took a lock wrote into its file: "4711 partita apply plan.json". Empty: not yet.
+std::string holder_line(int fd) {
   char text[512];
   const ssize_t bytes = ::pread(fd, text, sizeof text, 0);
-  const std::string_view line(text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
+}
+
+bool has_ended(const std::string& holder) {
+  const auto pid = parse_number<pid_t>(holder.substr(0, holder.find(' ')));
+  return pid && *pid > 0 && ::kill(*pid, 0) != 0 && errno == ESRCH;
+}
+
+std::string holder_text(int fd) {
+  const std::string line = holder_line(fd);
   const std::size_t space = line.find(' ');
   struct stat info {};
   if (space == line.npos || ::fstat(fd, &info) != 0) return "another process holds the lock";
@@ -145,8 +158,26 @@ std::string holder_text(int fd) {
   char since[64] = "";
   if (::localtime_r(&info.st_mtime, &when) != nullptr)
     std::strftime(since, sizeof since, "%F %T", &when);
+  if (has_ended(line))
+    return fmt::format("a process that pid {} ({}) started holds the lock since {}",
+                       line.substr(0, space), line.substr(space + 1), since);
   return fmt::format("pid {} ({}) holds the lock since {}", line.substr(0, space),
                      line.substr(space + 1), since);
+}
+
+constexpr int kLockTries = 400;
+constexpr unsigned kLockPauseUs = 5000;
+
+// 0, or why not. Waits only for a process that has ended: a child that it was starting when it was
+// killed has its descriptors until it becomes the program that it shall be.
+int take_lock(int fd) {
+  for (int tries = 0;; ++tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    const int why = errno;
+    if (why == EINTR) continue;
+    if (why != EWOULDBLOCK || tries == kLockTries || !has_ended(holder_line(fd))) return why;
+    ::usleep(kLockPauseUs);
+  }
 }
 
 }  // namespace
@@ -251,13 +282,82 @@ Result<FileLock> RealFiles::lock(const std::string& path) {
   auto file =
       std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kLockMode));
   if (file->get() < 0) return failed(system_error(path, "cannot open"));
-  if (::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return failed(system_error(path, "cannot lock"));
+  if (const int why = take_lock(file->get()); why == EWOULDBLOCK) {
     return failed({ErrorCode::in_use, holder_text(file->get()), path});
+  } else if (why != 0) {
+    return environment_error(path, fmt::format("cannot lock: {}", std::strerror(why)));
   }
   // For people; without it the lock is as good.
   if (::ftruncate(file->get(), 0) == 0) static_cast<void>(write_all(file->get(), own_name()));
   return FileLock(std::move(file));
+}
+
+Result<void> RealFiles::rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return failed(system_error(from, "cannot rename"));
+  return sync_directory_of(to);
+}
+
+// For doors that have no better way.
+Result<void> Files::rename(const std::string& from, const std::string& to) {
+  const Result<std::string> text = read(from);
+  if (!text) return failed(text.error());
+  if (auto written = write_atomic(to, *text); !written) return written;
+  return remove(from);
+}
+
+// ---- files that are damaged ----
+
+Result<std::string> set_aside(Files& files, const std::string& path,
+                              const std::vector<std::string>& parts) {
+  const std::filesystem::path whole(path);
+  const std::string prefix = whole.filename().string() + ".damaged-";
+  const auto names = files.list(parent_of(path));
+  if (!names) return failed(names.error());
+  std::vector<long> numbers;
+  for (const std::string& name : *names)
+    if (name.starts_with(prefix))
+      if (const auto number = parse_number<long>(name.substr(prefix.size())))
+        numbers.push_back(*number);
+  std::ranges::sort(numbers);
+  const auto named = [&](long number) { return fmt::format("{}.damaged-{}", path, number); };
+  const long next = numbers.empty() ? 1 : numbers.back() + 1;
+  if (auto moved = files.rename(path, named(next)); !moved) return failed(moved.error());
+  for (const std::string& part : parts)
+    if (files.exists(path + part))
+      if (auto moved = files.rename(path + part, named(next) + part); !moved)
+        return failed(moved.error());
+  numbers.push_back(next);
+  for (std::size_t i = 0; i + kDamagedKept < numbers.size(); ++i) {
+    static_cast<void>(files.remove(named(numbers[i])));
+    for (const std::string& part : parts) static_cast<void>(files.remove(named(numbers[i]) + part));
+  }
+  return named(next);
+}
+
+namespace {
+
+constexpr std::string_view kObjectEnd = "\n}\n", kSealKey = ",\n  \"seal\": \"";
+
+std::string seal_of(std::string_view json) {
+  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(json.data()),
+                                         json.size()));
+}
+
+}  // namespace
+
+std::string sealed(std::string_view json) {
+  CHECK(json.ends_with(kObjectEnd));
+  std::string text(json.substr(0, json.size() - kObjectEnd.size()));
+  return text.append(kSealKey).append(seal_of(json)).append("\"").append(kObjectEnd);
+}
+
+Result<std::string> unsealed(const std::string& file, std::string_view text) {
+  const std::size_t key = text.rfind(kSealKey);
+  if (key == text.npos) return std::string(text);
+  const std::string json = std::string(text.substr(0, key)).append(kObjectEnd);
+  if (sealed(json) != text)
+    return bad_input(file, "is damaged: it is not what was written into it");
+  return json;
 }
 
 Result<std::string> MemoryFiles::read(const std::string& path) {
@@ -292,6 +392,13 @@ Result<void> MemoryFiles::append(const std::string& path, std::string_view text)
 
 Result<void> MemoryFiles::remove(const std::string& path) {
   content.erase(path);
+  return {};
+}
+
+Result<void> MemoryFiles::rename(const std::string& from, const std::string& to) {
+  auto node = content.extract(from);
+  if (node.empty()) return environment_error(from, "cannot rename: No such file or directory");
+  content[to] = std::move(node.mapped());
   return {};
 }
 

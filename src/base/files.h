@@ -41,9 +41,28 @@ class Files {
   // The directory with its parents; one that is there is no error.
   virtual Result<void> make_directories(const std::string& path) = 0;
   // Takes the exclusive lock named by the file `path` (created when missing), held until the answer
-  // dies or the process ends. ErrorCode::in_use with who it is when another holds it; never waits.
+  // dies or the process ends. ErrorCode::in_use with who it is when another holds it; waits only
+  // for what a process that has ended has left to a child that is just starting, 2 s at most.
   virtual Result<FileLock> lock(const std::string& path) = 0;
+  // Gives a file another name, in place of one that has it.
+  virtual Result<void> rename(const std::string& from, const std::string& to);
 };
+
+// ---- files that are damaged
+
+inline constexpr int kDamagedKept = 3;  // of one file; older ones go
+
+// Moves a file that cannot be used out of the way, under a name of its own: PATH.damaged-N, the
+// answer; `parts` are endings of files that belong to it and move along. The error says that it
+// cannot be moved.
+Result<std::string> set_aside(Files& files, const std::string& path,
+                              const std::vector<std::string>& parts = {});
+
+// A JSON object with a checksum as its last key, which readers that know nothing of it skip.
+std::string sealed(std::string_view json);
+// What was sealed; a text without a seal is from before there were any and stays as it is. Refused
+// with the file's name: it is not what was sealed.
+Result<std::string> unsealed(const std::string& file, std::string_view text);
 
 class RealFiles final : public Files {
  public:
@@ -56,6 +75,7 @@ class RealFiles final : public Files {
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override;
+  Result<void> rename(const std::string& from, const std::string& to) override;
 
  private:
   bool standard_input_read_ = false;
@@ -73,6 +93,7 @@ class MemoryFiles final : public Files {
   Result<void> remove(const std::string& path) override;
   Result<void> make_directories(const std::string& path) override;
   Result<FileLock> lock(const std::string& path) override;
+  Result<void> rename(const std::string& from, const std::string& to) override;
 
   std::map<std::string, std::string> content;
 

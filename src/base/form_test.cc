@@ -1,5 +1,6 @@
 #include "base/form.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -167,6 +168,85 @@ TEST(Form, TheSchemaSaysWhatTheReaderDemands) {
   EXPECT_EQ(properties["corners"]["items"]["additionalProperties"], false);
   EXPECT_EQ(properties["corners"]["items"]["required"], nlohmann::json::parse(R"(["x"])"));
   EXPECT_FALSE(schema.contains("additionalProperties"));
+}
+
+// The kinds of fields that the shape has none of.
+struct Part {
+  double price = 0;
+  std::uint64_t bytes = 0;
+  std::optional<int> grade;
+  std::optional<double> weight;
+  std::optional<Corner> corner;  // written as null when there is none
+  std::string label, remark;
+  std::vector<std::string> owners;
+  bool operator==(const Part&) const = default;
+};
+
+void describe(Form& f, Part& part) {
+  f.lines("    ");
+  f.digits("price", part.price, fmt::format("{:.2f}", part.price), kNotNegative, "in euro");
+  f.whole("bytes", part.bytes, "as stored");
+  f.integer("grade", part.grade, {.low = 1, .high = 6}, "of six");
+  f.number("weight_g", part.weight, kNotNegative, "");
+  f.or_null().object("corner", part.corner, describe, "where it is");
+  f.text("label", part.label, "on it");
+  f.note("remark", part.remark, "may be empty");
+  f.names("owners", part.owners, {.most = 2}, "of it");
+}
+
+const Part kPart{.price = 2.5, .bytes = 1ull << 40, .grade = 3, .weight = {}, .corner = {},
+                 .label = "x", .remark = "", .owners = {"a"}};
+
+TEST(Form, EveryKindOfFieldIsWrittenReadAndRefused) {
+  const std::string text = write_form(kPart, describe);
+  EXPECT_EQ(text, R"({
+    "price": 2.50,
+    "bytes": 1099511627776,
+    "grade": 3,
+    "corner": null,
+    "label": "x",
+    "remark": "",
+    "owners": ["a"]
+  }
+)");
+  Part more = kPart;
+  more.grade.reset();
+  more.weight = 0.5;
+  more.corner = Corner{2, true};
+  for (const Part& part : {kPart, more})
+    EXPECT_EQ(read_form<Part>("p.json", write_form(part, describe), describe).value(), part);
+  const auto fault = [&](std::string_view piece, std::string_view other) {
+    std::string changed = text;
+    changed.replace(changed.find(piece), piece.size(), other);
+    const auto part = read_form<Part>("p.json", changed, describe);
+    return part ? "accepted" : to_string(part.error());
+  };
+  EXPECT_EQ(fault("1099511627776", "1.5"), "p.json:3: 'bytes' must be a whole number");
+  EXPECT_EQ(fault("1099511627776", "-1"), "p.json:3: 'bytes' is -1, must be at least 0");
+  EXPECT_EQ(fault("2.50", "-1"), "p.json:2: 'price' is -1, must be at least 0");
+  EXPECT_EQ(fault("3,", "7,"), "p.json:4: 'grade' is 7, must be at most 6");
+  EXPECT_EQ(fault("null", "{}"), "p.json:5: 'x' is missing");
+  EXPECT_EQ(fault("null", "7"), "p.json:5: 'corner' must be an object");
+  EXPECT_NE(fault("\"x\"", "\"\""), "accepted");
+  EXPECT_EQ(fault("\"\"", "\"y\""), "accepted");
+  EXPECT_EQ(fault("[\"a\"]", "[\"a\", \"b\"]"), "accepted");
+  EXPECT_NE(fault("[\"a\"]", "[\"a\", \"b\", \"c\"]"), "accepted");
+  EXPECT_NE(fault("[\"a\"]", "[\"\"]"), "accepted");
+}
+
+TEST(Form, TheSchemaKnowsEveryKindOfField) {
+  const auto schema = nlohmann::json::parse(schema_form<Part>("Part", "of a machine", describe));
+  const auto& properties = schema["properties"];
+  EXPECT_EQ(properties["price"]["type"], "number");
+  EXPECT_EQ(properties["price"]["minimum"], 0);
+  EXPECT_EQ(properties["bytes"]["type"], "integer");
+  EXPECT_EQ(properties["bytes"]["minimum"], 0);
+  EXPECT_EQ(properties["grade"]["maximum"], 6);
+  EXPECT_EQ(properties["label"]["minLength"], 1);
+  EXPECT_FALSE(properties["remark"].contains("minLength"));
+  EXPECT_EQ(properties["owners"]["maxItems"], 2);
+  EXPECT_EQ(properties["corner"]["properties"]["x"]["maximum"], 9);
+  EXPECT_EQ(properties["corner"]["required"], nlohmann::json::parse(R"(["x"])"));
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ TEST(ParseNumber, TakesTheHead) {
   EXPECT_EQ(text, "x15");
   EXPECT_FALSE(take_number<int>(text));
   EXPECT_EQ(text, "x15");
+  text = "19a";  // ten digits, no more
+  EXPECT_EQ(take_number<int>(text), 19);
+  EXPECT_EQ(text, "a");
 }
 
 }  // namespace

@@ -86,6 +86,23 @@ TEST(RealProcesses, hand_over_environment_input_directory_and_log) {
             "before\nmine-a=b\n" + scratch.path() + "\none\ntwo\ne\n");
 }
 
+TEST(RealProcesses, start_in_our_environment_with_theirs_over_it) {
+  ASSERT_EQ(::setenv("PARTITA_TEST_KEPT", "ours", 1), 0);
+  ASSERT_EQ(::setenv("PARTITA_TEST_CHANGED", "ours", 1), 0);
+  const Scratch scratch;
+  RealProcesses processes;
+  const Pid pid = processes
+                      .start({.argv = {"env"},
+                              .environment = {{"PARTITA_TEST_CHANGED", "theirs"}},
+                              .log_file = scratch / "log"})
+                      .value();
+  EXPECT_EQ(status_of(processes, pid), 0);
+  const std::string told = "\n" + RealFiles().read(scratch / "log").value();
+  EXPECT_NE(told.find("\nPARTITA_TEST_KEPT=ours\n"), told.npos);
+  EXPECT_NE(told.find("\nPARTITA_TEST_CHANGED=theirs\n"), told.npos);
+  EXPECT_EQ(told.find("PARTITA_TEST_CHANGED=ours"), told.npos);
+}
+
 TEST(RealProcesses, refuse_what_cannot_be_started_and_say_what) {
   const Scratch scratch;
   RealProcesses processes;
@@ -311,6 +328,27 @@ TEST(RealProcesses, know_a_family_by_its_cgroup) {
     processes.exited();
     return Cgroups().folder_of(fmt::format("partita-{:016x}", text_hash(scratch.path()))).empty();
   }));
+}
+
+TEST(SimProcesses, end_by_family_and_tell_who_is_next) {
+  ManualClock clock;
+  SimProcesses processes(clock, [](const ProcessSpec& spec) {
+    SimBehaviour behaviour;
+    if (spec.argv[0] != "for ever") behaviour.run_ns = std::stol(spec.argv[0]);
+    return behaviour;
+  });
+  EXPECT_FALSE(processes.next_end_ns());
+  const Pid late = processes.start({.argv = {"90"}, .environment = {{"FAMILY", "a"}}}).value();
+  EXPECT_EQ(processes.next_end_ns(), 90);
+  const Pid soon = processes.start({.argv = {"50"}, .environment = {{"FAMILY", "b"}}}).value();
+  EXPECT_EQ(processes.next_end_ns(), 50);
+  const Pid other = processes.start({.argv = {"for ever"}, .environment = {{"KIN", "a"}}}).value();
+  EXPECT_EQ(processes.find("FAMILY"), (std::map<Pid, std::string>{{late, "a"}, {soon, "b"}}));
+  processes.end_family("FAMILY", "a");
+  EXPECT_FALSE(processes.alive(late));
+  EXPECT_TRUE(processes.alive(soon));
+  EXPECT_TRUE(processes.alive(other));
+  EXPECT_THAT(processes.exited(), ElementsAre(ProcessExit{late, 137}));
 }
 
 TEST(SimProcesses, crash_and_are_adopted) {

@@ -14,8 +14,38 @@ TEST(Numbers, AreShortForPeople) {
   EXPECT_EQ(number_text(0.5), "0.5");
   EXPECT_EQ(number_text(12.3456), "12.35");
   EXPECT_EQ(number_text(999.96), "1000");
+  EXPECT_EQ(number_text(-1000.4), "-1000");
+  EXPECT_EQ(number_text(1000.44), "1000");
   EXPECT_EQ(number_text(123456.7), "123457");
   EXPECT_EQ(number_text(INFINITY), "unbounded");
+}
+
+TEST(Counts, HaveTheirPlural) {
+  EXPECT_EQ(count_text(0, "task"), "0 tasks");
+  EXPECT_EQ(count_text(1, "task"), "1 task");
+  EXPECT_EQ(count_text(2, "process"), "2 processes");
+  EXPECT_EQ(count_text(1, "process"), "1 process");
+}
+
+TEST(Aligned, NumbersStandAtTheRightAndTextAtTheLeft) {
+  EXPECT_EQ(aligned({{"NAME", "GPUS", "W", "WHY"},  //
+                     {"a", "3", "12.5", "x"},
+                     {"日本", "10", "", "long"}}),
+            "NAME  GPUS     W  WHY\n"
+            "a        3  12.5  x\n"
+            "日本    10        long\n");
+  EXPECT_EQ(aligned({{"a", "b"}}), "a  b\n");
+  EXPECT_EQ(aligned({{"wide", "1", "x"}, {"a", "12345", "y"}}), "wide      1  x\na     12345  y\n");
+}
+
+TEST(Colours, AreTheNearestOfTheTerminalsCube) {
+  const Painter colours(true);
+  EXPECT_NE(colours.filled("x", {0, 0, 0}).find("48;5;16m"), std::string::npos);
+  EXPECT_NE(colours.filled("x", {255, 255, 255}).find("48;5;231m"), std::string::npos);
+  EXPECT_NE(colours.filled("x", {255, 0, 0}).find("48;5;196m"), std::string::npos);
+  EXPECT_NE(colours.filled("x", {0, 255, 0}).find("48;5;46m"), std::string::npos);
+  EXPECT_NE(colours.filled("x", {25, 26, 128}).find("48;5;25m"), std::string::npos);
+  EXPECT_EQ(Painter(false).filled("x", {1, 2, 3}), "x");
 }
 
 TEST(Durations, AreInTheUnitThatFits) {

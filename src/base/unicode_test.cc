@@ -34,6 +34,11 @@ TEST(Name, RefusesWhatCannotBePrinted) {
     EXPECT_EQ(name_fault(broken), "is not UTF-8");
 }
 
+TEST(LowerCase, ChangesNothingBesideAscii) {
+  EXPECT_EQ(lower_case("AZaz@[`{09"), "azaz@[`{09");
+  EXPECT_EQ(lower_case("BERT Ä"), "bert Ä");
+}
+
 TEST(Columns, KnowsWideAndCombiningCharacters) {
   EXPECT_EQ(columns("bert"), 4);
   EXPECT_EQ(columns("日本語"), 6);

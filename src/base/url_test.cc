@@ -12,6 +12,8 @@ TEST(Url, IsReadWhole) {
   EXPECT_EQ(*read("https://h/a/b/"), (Url{.tls = true, .host = "h", .port = 443, .path = "/a/b/"}));
   EXPECT_EQ(*read("http://[::1]:7/"), (Url{.host = "::1", .port = 7, .path = "/"}));
   EXPECT_EQ(*read("http://1.2.3.4/ready?x=1"), (Url{.host = "1.2.3.4", .path = "/ready?x=1"}));
+  EXPECT_EQ(read("http://a:1")->port, 1);
+  EXPECT_EQ(read("http://a:65535")->port, 65'535);
   EXPECT_EQ(authority_of(*read("http://[::1]:9")), "[::1]:9");
   EXPECT_EQ(authority_of(*read("https://a/b")), "a:443");
 }
@@ -26,7 +28,9 @@ TEST(Url, APrefixHasNoQueryAndNoSlashAtItsEnd) {
 TEST(Url, AnythingElseIsRefused) {
   for (const std::string& bad :
        {std::string(), std::string("http://"), std::string("ftp://a"), std::string("a:80"),
-        std::string("http://a:0"), std::string("http://a:99999"), std::string("http://a:1x"),
+        std::string("http://a:0"),
+        std::string("http://a:65536"), std::string("http://a\x7f"),
+        std::string("http://a:99999"), std::string("http://a:1x"),
         std::string("http://[::1"), std::string("http://[::1]x"), std::string("http://a b"),
         std::string("http://a/\r\nX: y"), std::string("http://u@a"), std::string("http://a#b"),
         std::string("http://a/b#c"), std::string("http://a?b"),

@@ -43,6 +43,8 @@ const char* to_string(NoticeKind kind) {
       return "health";
     case NoticeKind::drift:
       return "drift";
+    case NoticeKind::damaged_file:
+      return "damaged_file";
     case NoticeKind::other:
       return "other";
   }
@@ -59,6 +61,9 @@ Deeds Loop::step(std::int64_t now_ms, const Seen& seen) { return work_->step(now
 const Snapshot& Loop::snapshot() const { return work_->snapshot(); }
 void Loop::power_is_back() { work_->power_is_back(); }
 const AgentMemory& Loop::memory() const { return work_->memory(); }
+bool Loop::glance(std::int64_t now_ms, const ServersSeen& servers) const {
+  return work_->glance(now_ms, servers);
+}
 std::shared_ptr<const std::vector<BatchInfo>> Loop::batches() const { return work_->batches(); }
 Result<ChangeNow> Loop::preview(const std::string& text) const { return work_->preview(text); }
 
@@ -89,7 +94,7 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
   decide();
   lend();
   set_power(seen);
-  watch_services();
+  judge_services_now();
   show(seen);
   const bool learned = now_ - kept_ms_ >= kForecastsKeptMs;
   if (learned) memory_.forecasts = meters_.known();
@@ -116,15 +121,19 @@ void Loop::Work::begin() {
 void Loop::Work::look(const Seen& seen) {
   node_known_ = seen.state && seen.assignment && seen.journal;
   gateway_ = seen.gateway;
+  servers_ = seen;
   if (!node_known_) {
     const Error& error = !seen.state        ? seen.state.error()
                          : !seen.assignment ? seen.assignment.error()
                                             : seen.journal.error();
     doing_ = "the node cannot be read, so nothing is changed: " + to_string(error);
+    blind_ = doing_;
     tell(NoticeKind::health, "read", "", doing_);
     return;
   }
   untell("read");
+  blind_.clear();
+  node_read_ms_ = now_;
   if (!(raw_state_ == *seen.state)) {
     raw_state_ = *seen.state;
     state_ = printable_state(*seen.state);

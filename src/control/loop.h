@@ -29,6 +29,7 @@
 #include "control/request.h"
 #include "control/settings.h"
 #include "control/snapshot.h"
+#include "control/verdict.h"
 #include "device/health.h"
 #include "device/node_state.h"
 #include "history/event.h"
@@ -38,6 +39,9 @@
 #include "telemetry/sample.h"
 
 namespace partita::control {
+
+// With what a gateway may be late (gateway_state.h): within 5 s a verdict is what it should be.
+inline constexpr std::int64_t kGlanceMs = 1000;
 
 // What does not change while an agent runs.
 struct World {
@@ -55,18 +59,6 @@ struct World {
 
 // ---- what is seen ----
 
-// Counters of the gateway for a service, since it began; they fall when it begins anew.
-struct ServiceLoad {
-  std::string service;
-  std::uint64_t arrived = 0;  // all requests, refused ones too
-  std::uint64_t in_slo = 0;   // answered in time
-  std::uint64_t shed = 0;     // refused, because they would have been late
-  std::optional<double> p99_ms = {};
-  double capacity_rps = 0;  // of the workers that are ready
-  int ready_workers = 0;
-  bool operator==(const ServiceLoad&) const = default;
-};
-
 using device::HealthEvent;
 
 // The apply of the last ApplyDeed is over, as actuate::apply said. `interrupted`: because of
@@ -83,15 +75,13 @@ struct PowerEnd {
   Result<void> outcome;
 };
 
-struct Seen {
+struct Seen : ServersSeen {
   // Read now, after whatever is in `ended` had ended. An error of the driver leaves what depends on
   // the node alone.
   Result<device::NodeState> state = device::NodeState{};
   Result<actuate::Assignment> assignment = actuate::Assignment{};
   Result<actuate::JournalState> journal = actuate::JournalState{};
   std::optional<telemetry::Sample> sample = {};
-  bool gateway = false;  // one runs; without it rates are not known
-  std::vector<ServiceLoad> loads = {};
   std::vector<actuate::WorkerRecord> workers = {};  // as the supervisor wrote them
   std::vector<HealthEvent> health = {};             // what GPUs said since the step before
   std::string boot = {};  // which boot of the node this is; another one ends errors; empty: unknown
@@ -127,6 +117,7 @@ enum class NoticeKind : std::uint8_t {
   slo_risk,
   health,
   drift,
+  damaged_file,  // of the state directory; subject: its path
   other,
 };
 const char* to_string(NoticeKind kind);
@@ -177,6 +168,9 @@ class Loop {
 
   // `now_ms` since 1970, UTC; a clock that goes back counts as standing still.
   Deeds step(std::int64_t now_ms, const Seen& seen);
+  // Whether a service does otherwise than the snapshot says: then a step is due at once. Changes
+  // nothing, and costs little: to be asked every kGlanceMs.
+  bool glance(std::int64_t now_ms, const ServersSeen& servers) const;
   // What boards had before limits and clocks were set was put back, outside a step.
   void power_is_back();
   // As it is after the last step.

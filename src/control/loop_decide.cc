@@ -33,14 +33,6 @@ double most_wanted(const plan::Service& service) {
   return most;
 }
 
-bool same_gpus_usable(const Target& target, const GpuUse& use) {
-  return std::ranges::all_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
-    if (gpu.instances.empty()) return true;
-    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
-    return named != target.gpus.end() && use.is_usable(named->uuid);
-  });
-}
-
 }  // namespace
 
 std::optional<double> Loop::Work::promised(const std::string& service) const {
@@ -374,6 +366,7 @@ void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
   Target target = std::move(planned.target);
   target.planned_ms = now_;
   target.services = services_key();
+  target.gain = why == Why::gain;
   const Difference differs = difference(memory_.target, target);
   const bool same = memory_.target && differs.services.empty() && target.reduced.empty() &&
                     memory_.target->reduced.empty() && mode() != Mode::observe;

@@ -91,7 +91,7 @@ Result<Planned> Loop::Work::given(const std::string& text) const {
   planned.target.plan = **verdict;
   planned.target.survive = survive_;
   for (const plan::Service& one : services_)
-    planned.target.rates.push_back({one.name, one.rate.value});
+    planned.target.rates.push_back({.service = one.name, .rate_rps = one.rate.value});
   for (const GpuUse::Gpu& gpu : use_.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
   return planned;
 }

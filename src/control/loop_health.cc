@@ -45,6 +45,7 @@ void Loop::Work::take_out(const std::string& uuid, OutGpu gpu, const std::string
   if (OutGpu* there = out_of(uuid)) {
     gpu.by_person = gpu.by_person || there->by_person;
     gpu.errors = gpu.errors || there->errors;
+    gpu.lost = gpu.lost || there->lost;
     *there = std::move(gpu);
     return;
   }
@@ -84,10 +85,16 @@ void Loop::Work::watch_gpu(const device::GpuState& gpu) {
                "agent");
     else
       out->well_ms = 0;
+    out_of(gpu.uuid)->lost = true;
     return;
   }
-  if (out == nullptr || out->by_person || out->errors) return;
+  if (out == nullptr || out->by_person) return;
+  // Only a reset, whoever saw it, brings back what fell off the bus.
+  if (out->lost) out->errors = out->lost = false;
+  if (out->errors) return;
   if (out->well_ms == 0) out->well_ms = now_;
+  out->why = fmt::format("gpu {} is well again since {}, and is used again after {:g} s", gpu.index,
+                         utc_text(out->well_ms), world_.settings.health.back_after_s);
   // Where there is nothing else to serve with, waiting helps nobody.
   const bool needed = use_.usable.empty() || (memory_.target && !memory_.target->reduced.empty());
   const auto wait = static_cast<std::int64_t>(world_.settings.health.back_after_s * 1000);
@@ -119,6 +126,7 @@ std::string Loop::Work::illness(const HealthEvent& event, const std::string& nam
       return fmt::format("the driver wants {} {}", name, recovery_words(event.code));
     case Kind::reset:
     case Kind::rows_pending:
+    case Kind::well:
       return {};
   }
   return {};
@@ -134,12 +142,22 @@ void Loop::Work::hear_health(const HealthEvent& event) {
     if (out != nullptr) out->errors = false;
     return;
   }
+  if (event.kind == Kind::well) {
+    if (out != nullptr && (event.code != 0 || out->read)) out->errors = false;
+    return;
+  }
   if (event.kind == Kind::rows_pending)
     return tell(NoticeKind::health, "rows:" + event.gpu_uuid, event.gpu_uuid,
                 name + " will remap rows of memory at its next reset: reset it when convenient");
   const std::string why = illness(event, name);
   if (why.empty() || (out != nullptr && out->errors)) return;
-  take_out(event.gpu_uuid, {.uuid = {}, .why = why, .errors = true}, "agent");
+  const bool xid = event.kind == Kind::xid;
+  take_out(event.gpu_uuid,
+           {.uuid = {},
+            .why = why,
+            .errors = true,
+            .read = !xid},
+           "agent");
 }
 
 // What a boot ends: every error that was seen before it.
@@ -170,31 +188,62 @@ void Loop::Work::watch_workers(const Seen& seen) {
   snapshot_.given_up_workers = given_up;
 }
 
-// Says once which services are at risk; show() takes the sentences over.
-void Loop::Work::watch_services() {
-  for (const plan::Service& service : services_) {
-    const std::string key = "risk:" + service.name;
-    const Meters::Reading reading = meters_.reading(service.name, local());
-    const double target = service.percentile / 100;
-    const std::optional<double> rate = promised(service.name);
-    std::string why;
-    if (gateway_ && reading.attainment && *reading.attainment < target)
-      why = fmt::format(
-          "{:.2f} % of the requests of {} were in time in the last minute, {:g} % "
-          "are promised ({:.4g} req/s came, {:.4g} are planned for)",
-          100 * *reading.attainment, service.name, service.percentile, reading.rate.value_or(0),
-          rate.value_or(0));
-    else if (memory_.target && !rate)
-      why = fmt::format("{} is not served: {}", service.name, memory_.target->reduced);
-    else if (memory_.target && !memory_.target->reduced.empty() &&
-             *rate < need(service, 0) * (1 - 1e-9))
-      why = fmt::format("{} is served up to {:.4g} req/s, {:.4g} are needed", service.name, *rate,
-                        need(service, 0));
-    if (why.empty())
-      untell(key);
-    else
-      tell(NoticeKind::slo_risk, key, service.name, why);
+bool Loop::Work::glance(std::int64_t now_ms, const ServersSeen& servers) const {
+  const auto now = judge_services({services_, memory_, assignment_, servers, blind_},
+                                  std::max(now_, now_ms), verdicts_);
+  return !std::ranges::equal(now, verdicts_, {}, &ServiceVerdict::verdict,
+                             &ServiceVerdict::verdict);
+}
+
+void Loop::Work::judge_services_now() {
+  verdicts_ =
+      judge_services({services_, memory_, assignment_, servers_, blind_}, now_, verdicts_);
+  std::vector<VerdictKept> kept;
+  std::set<std::string> there;
+  for (const ServiceVerdict& one : verdicts_) {
+    const bool served = one.verdict != Standing::down && one.verdict != Standing::unknown;
+    const bool known = std::ranges::count(memory_.verdicts, one.service, &VerdictKept::service) > 0;
+    if (!known && !served) starting_.insert(one.service);
+    if (served) starting_.erase(one.service);
+    tell_verdict(one);
+    kept.push_back({one.service, one.verdict, one.since_ms});
+    there.insert(one.service);
   }
+  if (memory_.verdicts != kept) memory_.verdicts = std::move(kept);
+  const auto gone = [&](const auto& one) { return !there.contains(one.first); };
+  for (const auto& [service, word] : told_of_)
+    if (!there.contains(service)) untell("risk:" + service);
+  std::erase_if(told_of_, gone);
+}
+
+// Once what is bad, again when it becomes worse; that it is over, when it has been for a while.
+void Loop::Work::tell_verdict(const ServiceVerdict& one) {
+  constexpr int kWorse[] = {0, 2, 1, 3, 1};  // by Standing
+  constexpr std::int64_t kSteadyMs = kMinuteMs, kShortMs = 10'000, kStartMs = 2 * kMinuteMs;
+  const std::string key = "risk:" + one.service;
+  const auto told = told_of_.find(one.service);
+  const std::int64_t lasts = now_ - one.since_ms;
+  if (one.verdict == Standing::serves) {
+    if (told == told_of_.end() || lasts < kShortMs) return;
+    untell(key);
+    told_of_.erase(told);
+    tell(NoticeKind::other, key, one.service, one.service + " is served again");
+    return untell(key);
+  }
+  std::int64_t patience = 0;
+  if (one.verdict == Standing::at_risk) patience = kSteadyMs;  // a change, a worker that comes back
+  if (one.verdict == Standing::unknown) patience = kShortMs;
+  if (starting_.contains(one.service)) patience = kStartMs;
+  if (lasts < patience || (one.verdict == Standing::unknown && one.as_of_ms == 0)) return;
+  const auto worse = [&](Standing word) { return kWorse[static_cast<std::size_t>(word)]; };
+  if (told != told_of_.end() && worse(told->second) >= worse(one.verdict)) return;
+  const char* const words[] = {"is served", "is degraded", "is at risk", "is down",
+                               "is not known to be served"};
+  untell(key);
+  told_of_[one.service] = one.verdict;
+  tell(NoticeKind::slo_risk, key, one.service,
+       fmt::format("{} {}: {}", one.service, words[static_cast<std::size_t>(one.verdict)],
+                   one.why));
 }
 
 }  // namespace partita::control

@@ -2,14 +2,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "control/loop_work.h"
 
 namespace partita::control {
-std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
+
+std::vector<ServiceNow> Loop::Work::services_now() const {
   std::vector<ServiceNow> services;
   const double horizon = world_.settings.forecast.horizon_s;
-  for (const plan::Service& one : services_) {
+  std::map<std::string, int> running;  // segments, by service
+  for (const actuate::AssignedSegment& segment : assignment_.segments) {
+    const device::GpuState* gpu = state_.find(segment.gpu_uuid);
+    const bool there = gpu != nullptr && !gpu->lost &&
+                       std::ranges::any_of(gpu->instances, [&](const device::Instance& instance) {
+                         return instance.uuid() == segment.device;
+                       });
+    running[segment.service] += there ? 1 : 0;
+  }
+  for (std::size_t s = 0; s < services_.size(); ++s) {
+    const plan::Service& one = services_[s];
     ServiceNow now;
     now.name = one.name;
     now.model = one.model;
@@ -17,7 +29,7 @@ std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
     now.percentile = one.percentile;
     now.wanted_rps = one.rate.value;
     const Meters::Reading reading = meters_.reading(one.name, local());
-    if (seen.gateway) {
+    if (gateway_) {
       now.rate_rps = reading.rate;
       now.p99_ms = reading.p99_ms;
       now.attainment = reading.attainment;
@@ -33,24 +45,12 @@ std::vector<ServiceNow> Loop::Work::services_now(const Seen& seen) const {
     if (memory_.target)
       for (const PlannedFor& rate : memory_.target->rates)
         if (rate.service == one.name) now.planned_rps = rate.rate_rps;
-    for (const actuate::AssignedSegment& segment : assignment_.segments) {
-      if (segment.service != one.name) continue;
-      const device::GpuState* gpu = state_.find(segment.gpu_uuid);
-      const bool there = gpu != nullptr && !gpu->lost &&
-                         std::ranges::any_of(gpu->instances, [&](const device::Instance& instance) {
-                           return instance.uuid() == segment.device;
-                         });
-      if (!there) continue;
-      ++now.segments;
-      now.capacity_rps += segment.throughput_rps;
-    }
+    now.segments = running[one.name];
     if (const auto known = energy_.draws().find(one.name); known != energy_.draws().end()) {
       now.watts = known->second.watts;
       now.energy_j = known->second.joules;
     }
-    const auto told = told_.find("risk:" + one.name);
-    now.at_risk = told != told_.end();
-    if (now.at_risk) now.why = told->second;
+    now.is = verdicts_[s];
     services.push_back(std::move(now));
   }
   return services;
@@ -72,6 +72,13 @@ std::vector<GpuNow> Loop::Work::gpus_now(const Seen& seen) const {
   return gpus;
 }
 
+// The node is as the plan in force wants it, and nothing more is needed.
+bool Loop::Work::is_converged(bool writing) const {
+  if (!memory_.target || !same_gpus_usable(*memory_.target, use_)) return false;
+  if (memory_.proposal && !memory_.proposal->gain) return false;
+  return writing || ((memory_.target->done || rerated_) && !under_);
+}
+
 void Loop::Work::show(const Seen& seen) {
   bool changed = false;
   // Most of a snapshot is as it was: comparing costs less than copying it at every look.
@@ -84,11 +91,16 @@ void Loop::Work::show(const Seen& seen) {
   update(snapshot_.mode, mode());
   // Where only what is promised is written down, the node is as it shall be.
   const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
-  update(snapshot_.converged, node_known_ && memory_.target &&
-                                  (writing || ((memory_.target->done || rerated_) && !under_)));
+  update(snapshot_.converged, node_known_ && is_converged(writing));
   update(snapshot_.state, state_);
+  update(snapshot_.node_fault, blind_);
+  snapshot_.node_read_ms = node_read_ms_;
   update(snapshot_.assignment, assignment_);
-  update(snapshot_.services, services_now(seen));
+  std::vector<ServiceNow> services = services_now();
+  // That it was measured again is no change.
+  for (std::size_t s = 0; s < std::min(services.size(), snapshot_.services.size()); ++s)
+    snapshot_.services[s].is.as_of_ms = services[s].is.as_of_ms;
+  update(snapshot_.services, services);
   update(snapshot_.gpus, gpus_now(seen));
   if (memory_.target)
     update(snapshot_.plan, memory_.target->plan);
@@ -115,9 +127,9 @@ void Loop::Work::show(const Seen& seen) {
   if (std::vector<BatchInfo> now = batch_list(); now != *batches_)
     batches_ = std::make_shared<const std::vector<BatchInfo>>(std::move(now));
   update(snapshot_.batch, batch_now());
-  std::vector<Verdicts> verdicts;
-  for (const auto& [asked, said] : memo_.said) verdicts.push_back({asked, said.first, said.second});
-  update(snapshot_.verdicts, verdicts);
+  std::vector<JudgedPlans> judged;
+  for (const auto& [asked, said] : memo_.said) judged.push_back({asked, said.first, said.second});
+  update(snapshot_.judged, judged);
   update(snapshot_.drifts, memory_.drifts);
   update(snapshot_.changes, made_);
   update(snapshot_.failed_changes, memory_.failed_changes);

@@ -88,15 +88,16 @@ class NodeInMemory {
     for (const device::GpuState& gpu : state.gpus) count += static_cast<int>(gpu.instances.size());
     return count;
   }
+  bool is_there(const actuate::AssignedSegment& one) const {
+    const device::GpuState* gpu = state.find(one.gpu_uuid);
+    return gpu != nullptr && !gpu->lost &&
+           std::ranges::count(gpu->instances, one.device, &device::Instance::uuid) > 0;
+  }
   // What the instances that are there are planned to carry.
   double capacity(const std::string& service) const {
     double sum = 0;
-    for (const actuate::AssignedSegment& one : assignment.segments) {
-      const device::GpuState* gpu = state.find(one.gpu_uuid);
-      if (one.service != service || gpu == nullptr || gpu->lost) continue;
-      for (const device::Instance& there : gpu->instances)
-        if (there.uuid() == one.device) sum += one.throughput_rps;
-    }
+    for (const actuate::AssignedSegment& one : assignment.segments)
+      if (one.service == service && is_there(one)) sum += one.throughput_rps;
     return sum;
   }
 
@@ -109,8 +110,18 @@ class NodeInMemory {
     for (const auto& [service, rate] : rates) {
       if (last_ms_ > 0) arrived_[service] += rate * static_cast<double>(now_ms - last_ms_) / 1000;
       const auto arrived = static_cast<std::uint64_t>(arrived_[service]);
-      seen.loads.push_back({.service = service, .arrived = arrived, .in_slo = arrived});
+      const double answered = std::min(rate, capacity(service));
+      const actuate::RequestStretch recent{3, 3 * rate, 3 * rate, 3 * answered};
+      seen.loads.push_back({.service = service,
+                            .arrived = arrived,
+                            .in_slo = arrived,
+                            .recent = recent,
+                            .lately = recent,
+                            .minute = recent});
     }
+    if (seen.gateway)
+      for (const actuate::AssignedSegment& one : assignment.segments)
+        seen.ready[one.device] = is_there(one) ? one.processes : 0;
     last_ms_ = now_ms;
     Deeds deeds = loop.step(now_ms, seen);
     if (deeds.remember) remembered = deeds.remember;
@@ -310,7 +321,8 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
 
   const Deeds wrong = node.step(loop, now += 1000, with_request(Approve{number + 1}));
   ASSERT_EQ(wrong.replies.size(), 1u);
-  EXPECT_FALSE(wrong.replies[0].has_value());
+  ASSERT_FALSE(wrong.replies[0].has_value());
+  EXPECT_EQ(wrong.replies[0].error().code, ErrorCode::not_found);  // there is no such change
   const Deeds no = node.step(loop, now += 1000, with_request(Reject{number, "not on a Monday"}));
   EXPECT_TRUE(no.replies[0].has_value());
   EXPECT_EQ(loop.snapshot().last->state, ChangeState::rejected);
@@ -319,7 +331,15 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   ASSERT_TRUE(loop.memory().proposal);
   const long again = loop.memory().proposal->change;
   EXPECT_GT(again, number);
-  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again}));
+  // What there was, but does not wait, is another matter.
+  const Deeds late = node.step(loop, now += 1000, with_request(Approve{number}));
+  ASSERT_FALSE(late.replies[0].has_value());
+  EXPECT_EQ(late.replies[0].error().code, ErrorCode::infeasible);
+  const Deeds gpu = node.step(loop, now += 1000, with_request(GiveBack{"GPU-none"}));
+  EXPECT_EQ(gpu.replies[0].error().code, ErrorCode::not_found);
+  const Deeds there = node.step(loop, now += 1000, with_request(GiveBack{"GPU-0"}));
+  EXPECT_EQ(there.replies[0].error().code, ErrorCode::infeasible);
+  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again, "tried it by night"}));
   EXPECT_EQ(yes.replies[0]->change, again);
   EXPECT_EQ(node.applies, 1);
   node.step(loop, now += 1000);
@@ -328,6 +348,7 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
       std::ranges::find(node.events, history::EventKind::approved, &history::Event::kind);
   ASSERT_NE(approved, node.events.end());
   EXPECT_EQ(approved->user, "ops");
+  EXPECT_NE(approved->detail.find("tried it by night"), std::string::npos) << approved->detail;
 }
 
 TEST(Loop, OnlyObserves) {
@@ -382,15 +403,159 @@ TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {
   EXPECT_GE(node.capacity("a"), 900);
   EXPECT_GT(node.capacity("b"), 0);
   EXPECT_LT(node.capacity("b"), 900);
+  EXPECT_EQ(loop.snapshot().services[0].is.verdict, Standing::unknown);  // no gateway
+  node.rates = {{"a", 900}, {"b", 10}};
+  node.step(loop, now += 1000);
   const auto& services = loop.snapshot().services;
-  EXPECT_FALSE(services[0].at_risk) << services[0].why;
-  EXPECT_TRUE(services[1].at_risk);
+  EXPECT_EQ(services[0].is.verdict, Standing::serves) << services[0].is.why;
+  EXPECT_EQ(services[1].is.verdict, Standing::at_risk) << services[1].is.why;
+  node.rates["b"] = 900;
+  node.step(loop, now += 1000);
+  EXPECT_EQ(services[1].is.verdict, Standing::degraded) << services[1].is.why;
 
   node.state.gpus[1].lost = false;
   node.run(loop, now, now + kHourMs);
   EXPECT_TRUE(loop.memory().target->reduced.empty());
   EXPECT_GE(node.capacity("b"), 900);
   EXPECT_TRUE(node.violations.empty());
+}
+
+// A lost GPU, a service that carries nothing, a change that waits for a person: nothing of that is
+// well, on no surface, and it is said.
+TEST(Loop, ALostGpuWhoseRepairWaitsForAPersonIsNotWell) {
+  Settings settings = automatic();
+  NodeInMemory node(2);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 900}, {"b", 900}})));
+  node.step(loop, now += 1000);
+  node.rates = {{"a", 900}, {"b", 900}};
+  node.step(loop, now += 1000);
+  ASSERT_TRUE(loop.snapshot().converged);
+  for (const ServiceNow& one : loop.snapshot().services)
+    EXPECT_EQ(one.is.verdict, Standing::serves) << one.is.why;
+  node.step(loop, now += 1000, with_request(SetMode{Mode::approve}));
+  ASSERT_TRUE(loop.snapshot().converged);
+  node.state.gpus[1].lost = true;
+  node.state.gpus[1].instances.clear();
+  node.notices.clear();
+  std::string dead;
+  for (const char* const name : {"a", "b"})
+    if (node.capacity(name) == 0) dead = name;
+  node.step(loop, now += 1000);
+  ASSERT_TRUE(loop.memory().proposal);
+  EXPECT_FALSE(loop.snapshot().converged);
+  int bad = 0;
+  for (const ServiceNow& one : loop.snapshot().services) {
+    EXPECT_DOUBLE_EQ(one.is.can_carry_rps, node.capacity(one.name));
+    EXPECT_DOUBLE_EQ(one.is.asked_rps, 900);
+    if (one.is.can_carry_rps >= 900) continue;
+    ++bad;
+    EXPECT_EQ(one.is.verdict, one.name == dead ? Standing::down : Standing::degraded) << one.is.why;
+    EXPECT_EQ(one.is.since_ms, now);
+    EXPECT_NE(one.is.why.find("waits for approval"), std::string::npos) << one.is.why;
+    EXPECT_EQ(std::ranges::count_if(node.notices,
+                                    [&](const LoopNotice& told) {
+                                      return told.kind == NoticeKind::slo_risk &&
+                                             told.subject == one.name;
+                                    }),
+              1);
+  }
+  EXPECT_GT(bad, 0);
+  // An agent that comes after this one knows since when.
+  const std::int64_t since = now;
+  Loop next(small_world(settings), *node.remembered, 9);
+  node.step(next, now += 60'000);
+  for (const ServiceNow& one : next.snapshot().services)
+    if (one.is.can_carry_rps < 900) {
+      EXPECT_EQ(one.is.since_ms, since);
+    }
+  node.step(next, now += 1000, with_request(Approve{next.memory().proposal->change}));
+  node.run(next, now, now + 60'000);
+  EXPECT_TRUE(next.snapshot().converged) << next.snapshot().doing;
+}
+
+TEST(Loop, WhatIsNotMeasuredOrReadIsUnknownAndTheNodesLastStateIsCalledOld) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 100}})));
+  node.rates = {{"a", 100}};
+  node.run(loop, now, now + 120'000);
+  const auto& is = [&]() -> const ServiceVerdict& { return loop.snapshot().services[0].is; };
+  ASSERT_EQ(is().verdict, Standing::serves) << is().why;
+  EXPECT_EQ(loop.snapshot().node_fault, "");
+  const std::int64_t read = loop.snapshot().node_read_ms;
+  ServersSeen old;
+  EXPECT_TRUE(loop.glance(now + 1000, old));  // no gateway
+  // A driver that cannot be read.
+  Seen seen;
+  seen.state = failed({ErrorCode::environment, "the driver does not answer", ""});
+  static_cast<ServersSeen&>(seen) = {
+      true, 0, {{.service = "a", .recent = actuate::RequestStretch{3, 300, 300, 300}}}, {}};
+  for (const actuate::AssignedSegment& one : node.assignment.segments)
+    seen.ready[one.device] = one.processes;
+  loop.step(now += 10'000, seen);
+  EXPECT_EQ(is().verdict, Standing::unknown);
+  EXPECT_NE(loop.snapshot().node_fault.find("does not answer"), std::string::npos);
+  EXPECT_EQ(loop.snapshot().node_read_ms, read);
+  // What is known to be bad is said all the same.
+  seen.loads[0].recent->in_slo = 0;
+  EXPECT_TRUE(loop.glance(now, seen));
+  loop.step(now += 1000, seen);
+  EXPECT_EQ(is().verdict, Standing::down) << is().why;
+  node.step(loop, now += 1000);
+  EXPECT_EQ(is().verdict, Standing::serves) << is().why;
+  EXPECT_EQ(loop.snapshot().node_fault, "");
+  EXPECT_EQ(loop.snapshot().node_read_ms, now);
+}
+
+// The reset is an event of a time at which nobody listened.
+TEST(Loop, AGpuThatRecoversWhileNoAgentRunsIsUsedAgain) {
+  using Kind = HealthEvent::Kind;
+  struct Case {
+    std::vector<HealthEvent> ill;
+    bool lost = false;                   // it falls off the bus, and the agent sees that
+    std::vector<HealthEvent> then = {};  // what the next agent hears first
+    bool back = true;
+  };
+  const HealthEvent xid{"GPU-1", Kind::xid, 79}, bad{"GPU-1", Kind::xid, 48},
+      ecc{"GPU-1", Kind::ecc, 3}, needs{"GPU-1", Kind::recovery, 1};
+  const HealthEvent well{"GPU-1", Kind::well, 1}, seems_well{"GPU-1", Kind::well, 0};
+  const Case cases[] = {{{xid}, true},
+                        {{}, true},
+                        {{bad, needs}, false, {well}},
+                        {{bad}, false, {well}},
+                        {{bad}, false, {seems_well}, false},
+                        {{bad}, false, {}, false},
+                        {{ecc}, false, {seems_well}},
+                        {{needs}, false, {needs}, false},
+                        {{ecc}, false, {ecc}, false}};
+  for (const Case& one : cases) {
+    NodeInMemory node(2);
+    std::int64_t now = kMonday;
+    {
+      Loop loop(small_world(automatic()), {}, 0);
+      node.step(loop, now, with_services(services_text({{"a", 400}})));
+      node.step(loop, now += 1000);
+      node.state.gpus[1].lost = one.lost;
+      Seen seen;
+      seen.health = one.ill;
+      node.step(loop, now += 1000, seen);
+      ASSERT_TRUE(loop.snapshot().gpus[1].out);
+    }
+    node.state.gpus[1].lost = false;
+    Loop next(small_world(automatic()), *node.remembered, 9);
+    Seen seen;
+    seen.health = one.then;
+    node.step(next, now += 60'000, seen);
+    if (one.back) {  // not any more for the reason that it was taken out for
+      EXPECT_NE(next.snapshot().gpus[1].why.find("well again"), std::string::npos)
+          << next.snapshot().gpus[1].why;
+    }
+    node.run(next, now, now + 700'000);
+    EXPECT_EQ(next.snapshot().gpus[1].out, !one.back) << &one - cases;
+  }
 }
 
 TEST(Loop, TriesAFailedChangeAgainMoreSeldomEachTimeAndSaysSoOnce) {
@@ -589,11 +754,11 @@ TEST(Loop, MakesAPlanThatSomebodySendsOnceTheJudgeLetsItPass) {
   wrong = plan;
   wrong.gpus[0].instances[0].batch = 7;  // nobody measured that
   const auto verdicts = [&](const char* asked) {
-    const auto& all = loop.snapshot().verdicts;
-    const auto one = std::ranges::find(all, asked, &Verdicts::asked);
-    return one == all.end() ? Verdicts{asked} : *one;
+    const auto& all = loop.snapshot().judged;
+    const auto one = std::ranges::find(all, asked, &JudgedPlans::asked);
+    return one == all.end() ? JudgedPlans{asked} : *one;
   };
-  const Verdicts before = verdicts("person");
+  const JudgedPlans before = verdicts("person");
   EXPECT_NE(said(wrong).find("the judge refuses the plan"), std::string::npos);
   EXPECT_EQ(verdicts("person").refused, before.refused + 1);
   EXPECT_EQ(verdicts("person").accepted, before.accepted);

@@ -26,6 +26,7 @@ class Loop::Work {
  public:
   Work(World world, AgentMemory memory, long changes);
   Deeds step(std::int64_t now_ms, const Seen& seen);
+  bool glance(std::int64_t now_ms, const ServersSeen& servers) const;
   const Snapshot& snapshot() const { return snapshot_; }
   const AgentMemory& memory() const { return memory_; }
   void power_is_back();
@@ -49,7 +50,8 @@ class Loop::Work {
   std::string illness(const HealthEvent& event, const std::string& name) const;
   void watch_boot(const std::string& boot);
   void watch_workers(const Seen& seen);
-  void watch_services();
+  void judge_services_now();
+  void tell_verdict(const ServiceVerdict& verdict);
   OutGpu* out_of(const std::string& uuid);
   void take_out(const std::string& uuid, OutGpu gpu, const std::string& user);
   void give_back(const std::string& uuid, const std::string& user, const std::string& why);
@@ -58,6 +60,7 @@ class Loop::Work {
   Reply set_services(const SetServices& request, const std::string& user);
   Reply set_plan(const SetPlan& request, const std::string& user);  // loop_given.cc
   Result<Planned> given(const std::string& text) const;             // the same
+  Reply not_waiting(long change) const;
   Reply approve(const Approve& request, const std::string& user);
   Reply reject(const Reject& request, const std::string& user);
   Reply roll_back(const std::string& user);
@@ -140,7 +143,8 @@ class Loop::Work {
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
   void show(const Seen& seen);
-  std::vector<ServiceNow> services_now(const Seen& seen) const;
+  bool is_converged(bool writing) const;
+  std::vector<ServiceNow> services_now() const;
   std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
   Mode mode() const { return memory_.mode; }
@@ -160,12 +164,18 @@ class Loop::Work {
   actuate::JournalState journal_;
   GpuUse use_;
   bool gateway_ = false;
+  ServersSeen servers_;
+  std::string blind_;              // why the node cannot be read; empty: it was, in this step
+  std::int64_t node_read_ms_ = 0;  // when state_ was read
 
   std::vector<plan::Service> services_;  // parsed, by name
   int survive_ = 0;
   Meters meters_;
   EnergyMeter energy_;
-  mutable PlanMemo memo_;  // never changes what is decided
+  std::vector<ServiceVerdict> verdicts_;     // by name
+  std::map<std::string, Standing> told_of_;  // services that somebody was told of, and what
+  std::set<std::string> starting_;           // services that have not been served yet
+  mutable PlanMemo memo_;                    // never changes what is decided
 
   struct Under {
     long number = 0;
@@ -175,7 +185,7 @@ class Loop::Work {
   };
   std::optional<Under> under_;
   bool rerated_ = false;  // the plan in force was there, and only what it promises is new
-  bool fresh_ = false;  // the target was set at this look
+  bool fresh_ = false;    // the target was set at this look
   std::optional<plan::Judged<plan::ServingPlan>> judged_;  // the target, once it was judged again
   std::string judge_says_;                                 // why it was refused
   std::optional<ChangeNow> proposed_, last_;
@@ -210,7 +220,7 @@ class Loop::Work {
   std::map<std::string, std::string> told_;
   std::string doing_;
   std::int64_t wake_ms_ = 0;
-  std::set<std::string> power_denied_;  // UUIDs
+  std::set<std::string> power_denied_;                                     // UUIDs
   std::map<std::string, device::PowerSettings> power_wanted_, power_set_;  // by UUID
   std::map<std::string, GpuClock> clocks_;                                 // by UUID
   std::map<std::string, plan::Setting> clock_setting_;                     // of clocks_

@@ -15,6 +15,8 @@ constexpr std::size_t kShapeSlots = std::size_t{kShapes} * kDaySlots;
 void describe_planned_for(Form& f, PlannedFor& one) {
   f.note("service", one.service, "its name");
   f.number("rate_rps", one.rate_rps, kNotNegative, "that the plan was judged against");
+  f.optional(one.needed_rps > 0)
+      .number("needed_rps", one.needed_rps, kNotNegative, "that it should have been made for");
 }
 
 void describe_named(Form& f, GpuNamed& one) {
@@ -32,6 +34,7 @@ void describe_target(Form& f, Target& target) {
   f.integer("survive", target.survive, {.high = plan::kMostLost}, "GPUs that may be lost");
   f.list("gpus", target.gpus, describe_named, {.indent = "      "}, "which GPU is which");
   f.boolean("done", target.done, "the node has been as this wants it");
+  f.optional(target.gain).boolean("gain", target.gain, "it only saves something");
   f.optional(!target.reduced.empty())
       .note("reduced", target.reduced, "what was left out because there is not enough");
   f.object("plan", target.plan, forms::describe_plan, "a document ServingPlan");
@@ -42,8 +45,16 @@ void describe_out(Form& f, OutGpu& gpu) {
   f.note("why", gpu.why, "a sentence");
   f.boolean("by_person", gpu.by_person, "until it is given back");
   f.boolean("errors", gpu.errors, "until it is reset or given back");
+  f.optional(gpu.read).boolean("read", gpu.read, "errors that can be read at any time");
+  f.optional(gpu.lost).boolean("lost", gpu.lost, "it was off the bus since");
   f.whole("since_ms", gpu.since_ms, kMemoryTimes, "since 1970");
   f.whole("well_ms", gpu.well_ms, kMemoryTimes, "since when it seems well; 0: it does not");
+}
+
+void describe_verdict_kept(Form& f, VerdictKept& one) {
+  f.note("service", one.service, "its name");
+  standing_field(f, "verdict", one.verdict, "whether it is served");
+  f.whole("since_ms", one.since_ms, kMemoryTimes, "since 1970");
 }
 
 void describe_touched(Form& f, Touched& one) {
@@ -113,6 +124,9 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.list("made", m.made, describe_made_at, {.indent = "    "},
          "instances made within the cooldown");
   f.list("forecasts", m.forecasts, describe_shape, {.indent = "    "}, "by service");
+  f.optional(!m.verdicts.empty())
+      .list("verdicts", m.verdicts, describe_verdict_kept, {.indent = "    "},
+            "on services, and since when");
   f.whole("drifts", m.drifts, kMemoryNumbers, "so far");
   f.whole("failed_changes", m.failed_changes, kMemoryNumbers, "so far");
   f.optional(m.batches > 0).whole("batches", m.batches, kMemoryNumbers, "numbers used so far");

@@ -15,6 +15,7 @@
 #include "control/batch.h"
 #include "control/forecast.h"
 #include "control/request.h"
+#include "control/standing.h"
 #include "plan/serving.h"
 
 namespace partita::control {
@@ -22,6 +23,7 @@ namespace partita::control {
 struct PlannedFor {
   std::string service;
   double rate_rps = 0;
+  double needed_rps = 0;  // more than that: there was not enough for it; 0: there was
   bool operator==(const PlannedFor&) const = default;
 };
 struct GpuNamed {
@@ -41,6 +43,7 @@ struct Target {
   int survive = 0;
   std::vector<GpuNamed> gpus;  // which GPU of the plan is which
   bool done = false;           // the node has been as this wants it
+  bool gain = false;           // it only saves something: nothing is at risk without it
   std::string reduced;         // what was left out because there is not enough; empty: nothing
   bool operator==(const Target&) const = default;
 };
@@ -50,6 +53,8 @@ struct OutGpu {
   std::string uuid, why;
   bool by_person = false;
   bool errors = false;  // until it is reset or given back
+  bool read = false;    // of the errors: the driver tells of them at any time
+  bool lost = false;    // it was off the bus since: when it is there again it was reset
   std::int64_t since_ms = 0;
   std::int64_t well_ms = 0;  // since when it seems to be well again; 0: it does not
   bool operator==(const OutGpu&) const = default;
@@ -75,6 +80,14 @@ struct MadeAt {
   bool operator==(const MadeAt&) const = default;
 };
 
+// The word on a service, and since when it has been that.
+struct VerdictKept {
+  std::string service;
+  Standing verdict = Standing::unknown;
+  std::int64_t since_ms = 0;
+  bool operator==(const VerdictKept&) const = default;
+};
+
 struct AgentMemory {
   long changes = 0;           // numbers used so far
   std::string services;       // text of the services file that is wanted
@@ -90,6 +103,7 @@ struct AgentMemory {
   std::vector<MovesAt> moves;              // of the last hour
   std::vector<MadeAt> made;                // within the cooldown
   std::vector<ServiceForecast> forecasts;  // by service
+  std::vector<VerdictKept> verdicts;       // by service
   long drifts = 0, failed_changes = 0;
   long batches = 0;                                            // numbers used so far
   long tasks_done = 0, tasks_failed = 0, tasks_cancelled = 0;  // of batches that are over

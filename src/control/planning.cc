@@ -75,7 +75,7 @@ class Attempts {
     planned.target.plan = **made.plan;
     planned.target.survive = want.survive;
     for (const plan::Service& one : want.services)
-      planned.target.rates.push_back({one.name, one.rate.value});
+      planned.target.rates.push_back({.service = one.name, .rate_rps = one.rate.value});
     for (const GpuUse::Gpu& gpu : use_.usable) planned.target.gpus.push_back({gpu.index, gpu.uuid});
     best_ = std::move(planned);
     return true;
@@ -166,6 +166,10 @@ class Attempts {
       if (!text.empty()) text += ", ";
       text += fmt::format("{} {:.4g} of {:.4g} req/s", one.name, rate, one.rate.value);
     }
+    for (PlannedFor& made : best_->target.rates)
+      for (const plan::Service& one : ask_.want.services)
+        if (one.name == made.service && made.rate_rps < one.rate.value * (1 - 1e-9))
+          made.needed_rps = one.rate.value;
     if (!text.empty()) text = "not enough GPUs: " + text;
     if (ask_.want.survive > 0)
       text += (text.empty() ? "" : "; ") + std::string("no GPU may be lost now");
@@ -396,6 +400,14 @@ bool target_uses(const Target& target, const std::string& uuid) {
          std::ranges::any_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
            return gpu.index == named->index && !gpu.instances.empty();
          });
+}
+
+bool same_gpus_usable(const Target& target, const GpuUse& use) {
+  return std::ranges::all_of(target.plan.gpus, [&](const plan::PlannedGpu& gpu) {
+    if (gpu.instances.empty()) return true;
+    const auto named = std::ranges::find(target.gpus, gpu.index, &GpuNamed::index);
+    return named != target.gpus.end() && use.is_usable(named->uuid);
+  });
 }
 
 int gpus_in_use(const plan::ServingPlan& plan) {

@@ -99,6 +99,9 @@ bool takes_back(const GpuUse& use, const std::optional<Target>& from, const Targ
 
 int gpus_in_use(const plan::ServingPlan& plan);
 
+// Whether all GPUs that a target has instances on may be used.
+bool same_gpus_usable(const Target& target, const GpuUse& use);
+
 // Whether a target has an instance on this GPU.
 bool target_uses(const Target& target, const std::string& uuid);
 

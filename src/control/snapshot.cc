@@ -23,7 +23,7 @@ void describe_service_now(Form& f, ServiceNow& s) {
   f.number("forecast_low_rps", s.forecast_low_rps, kNotNegative, "lower end of its interval");
   f.number("forecast_high_rps", s.forecast_high_rps, kNotNegative, "upper end of its interval");
   f.number("planned_rps", s.planned_rps, kNotNegative, "what the plan in force is made for");
-  f.number("capacity_rps", s.capacity_rps, kNotNegative, "of its segments that run");
+  f.number("capacity_rps", s.is.can_carry_rps, kNotNegative, "the same as can_carry_rps");
   f.integer("segments", s.segments, kSnapshotCounts, "that run");
   f.integer("ready_workers", s.ready_workers, kSnapshotCounts, "as the gateway says");
   f.number("p99_ms", s.p99_ms, kNotNegative, "measured");
@@ -31,8 +31,16 @@ void describe_service_now(Form& f, ServiceNow& s) {
   f.number("watts", s.watts, kNotNegative,
            "its part of the boards': by how busy its instances are, idle power by compute slices");
   f.number("energy_j", s.energy_j, kNotNegative, "the same in joules, since the agent began");
-  f.boolean("at_risk", s.at_risk, "its objective is at risk");
-  f.optional(!s.why.empty()).note("why", s.why, "at risk of what");
+  standing_field(f, "verdict", s.is.verdict, "whether it is served");
+  time_field(f, "since", s.is.since_ms, "it has been so, UTC");
+  time_field(f, "as_of", s.is.as_of_ms, "when that was measured; empty: never");
+  f.note("why", s.is.why, "a sentence; empty: it is served");
+  f.number("asked_rps", s.is.asked_rps, kNotNegative, "answered or not, in the last seconds");
+  f.number("answered_rps", s.is.answered_rps, kNotNegative, "in time, in the last seconds");
+  f.number("can_carry_rps", s.is.can_carry_rps, kNotNegative, "by the workers that are ready");
+  bool at_risk = s.at_risk();
+  f.boolean("at_risk", at_risk, "the verdict is another one than serves");
+  if (f.reading()) s.is.service = s.name;
 }
 
 void describe_gpu_now(Form& f, GpuNow& gpu) {
@@ -61,7 +69,7 @@ void describe_change_now(Form& f, ChangeNow& c) {
   f.object("plan", c.plan, forms::describe_plan, "the target, a document ServingPlan");
 }
 
-void describe_verdicts(Form& f, Verdicts& verdicts) {
+void describe_judged(Form& f, JudgedPlans& verdicts) {
   f.text("asked", verdicts.asked, "what was judged: planner, target, person");
   f.whole("accepted", verdicts.accepted, kNotNegative, "so often");
   f.whole("refused", verdicts.refused, kNotNegative, "so often");
@@ -92,9 +100,12 @@ void describe_snapshot(Form& f, Snapshot& s) {
   f.whole("time_ms", s.time_ms, kSnapshotTimes, "since 1970, UTC");
   f.note("node", s.node, "host name");
   f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
-  f.boolean("converged", s.converged, "the node is as the plan in force wants it");
+  f.boolean("converged", s.converged, "the node is as the plan in force wants it, and no change is needed");
   f.note("doing", s.doing, "a sentence");
   f.object("state", s.state, describe_node, "what was read of the node");
+  time_field(f, "state_as_of", s.node_read_ms, "when that was, UTC");
+  f.optional(!s.node_fault.empty())
+      .note("state_fault", s.node_fault, "why it cannot be read now, and so is as it was then");
   f.object("assignment", s.assignment, describe_assignment, "which segment runs where");
   f.list("gpus", s.gpus, describe_gpu_now, {.indent = "    "}, "by index");
   f.list("services", s.services, describe_service_now, {.indent = "    "}, "by name");
@@ -103,8 +114,8 @@ void describe_snapshot(Form& f, Snapshot& s) {
   f.object("last", s.last, describe_change_now, "that ended");
   f.object("batch", s.batch, describe_batch, "tasks of batches");
   f.notes("notices", s.notices, {.indent = "    "}, "newest first, few");
-  f.optional(!s.verdicts.empty())
-      .list("verdicts", s.verdicts, describe_verdicts, {.indent = "    "},
+  f.optional(!s.judged.empty())
+      .list("verdicts", s.judged, describe_judged, {.indent = "    "},
             "of the judge since the agent began");
   f.whole("restarts", s.restarts, kNotNegative, "of workers");
   f.whole("given_up_workers", s.given_up_workers, kNotNegative, "that keep failing now");

@@ -13,6 +13,7 @@
 #include "base/form.h"
 #include "control/batch.h"
 #include "control/request.h"
+#include "control/verdict.h"
 #include "device/node_state.h"
 #include "history/event.h"
 #include "plan/serving.h"
@@ -29,13 +30,12 @@ struct ServiceNow {
   double wanted_rps = 0;                // as the services file says
   std::optional<double> rate_rps = {};  // as measured now
   std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
-  double planned_rps = 0;   // what the plan in force is made for
-  double capacity_rps = 0;  // of its segments that run
+  double planned_rps = 0;  // what the plan in force is made for
   int segments = 0, ready_workers = 0;
   std::optional<double> p99_ms = {}, attainment = {};  // measured, share of requests in SLO
   std::optional<double> watts = {}, energy_j = {};     // its part: energy_meter.h
-  bool at_risk = false;
-  std::string why = {};  // at risk of what, a sentence
+  ServiceVerdict is = {};
+  bool at_risk() const { return is.verdict != Standing::serves; }
   bool operator==(const ServiceNow&) const = default;
 };
 
@@ -68,10 +68,10 @@ struct ChangeNow {
 // What the judge said of plans since this agent began. planner: of plans that the agent made;
 // target: of the plan in force, or one that waits, with the services and GPUs that there are now;
 // person: of plans that somebody sent, to make them or to see what they would change.
-struct Verdicts {
+struct JudgedPlans {
   std::string asked;  // one of those words
   long accepted = 0, refused = 0;
-  bool operator==(const Verdicts&) const = default;
+  bool operator==(const JudgedPlans&) const = default;
 };
 
 struct BatchNow {
@@ -89,9 +89,11 @@ struct Snapshot {
   std::int64_t time_ms = 0;  // since 1970, UTC
   std::string node;          // host name
   Mode mode = Mode::automatic;
-  bool converged = false;  // the node is as the plan in force wants it
+  bool converged = false;  // the node is as the plan in force wants it, and no change is needed
   std::string doing;       // a sentence: "nothing to do; next look in 4 s"
-  device::NodeState state;
+  device::NodeState state;        // as it was read last
+  std::int64_t node_read_ms = 0;  // when that was
+  std::string node_fault = {};    // why it cannot be read now; empty: it can
   actuate::Assignment assignment;
   std::vector<GpuNow> gpus;                // by index
   std::vector<ServiceNow> services;        // by name
@@ -99,7 +101,7 @@ struct Snapshot {
   std::optional<ChangeNow> current, last;  // proposed or under way; the last that ended
   BatchNow batch;
   std::vector<std::string> notices;  // newest first, few
-  std::vector<Verdicts> verdicts;    // by `asked`
+  std::vector<JudgedPlans> judged;   // by `asked`
   long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;
   bool operator==(const Snapshot&) const = default;
 };

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "decide/day_change.h"
 #include "plan/changes.h"
 #include "planners/serving/incremental_finish.h"
@@ -17,12 +20,18 @@ constexpr double kMinuteSeconds = 60, kHourSeconds = 3600;
 // How often the day is gone round at least and at most, as long as its first plan does not follow
 // from its last one.
 constexpr int kRounds = 3, kMostRounds = 8;
+// Of days of so few periods every way is tried to let plans stay for several of them; of longer
+// ones so many, one after the other, where most is changed.
+constexpr std::size_t kFewPeriods = 4, kMostTries = 12;
 
 struct Period {
   int from = 0, to = 0;
   plan::ServingProblem problem;
   std::optional<plan::ServingPlan> plan = {};
 };
+
+// Of each period: whether the plan of the one before it stays.
+using Keeps = std::vector<bool>;
 
 Rps all_rates(const plan::ServingProblem& problem) {
   Rps sum;
@@ -102,16 +111,15 @@ Result<Made<plan::ServingPlan>> plan_for(const Period& period, const plan::Servi
   return made;
 }
 
-// What a day costs that goes round: GPUs of all its periods, then instances that its changes make.
-std::pair<double, int> cost_of(const std::vector<Period>& periods) {
-  std::pair<double, int> cost;
+// What a day costs that goes round, without what its changes need meanwhile.
+double cost_of(const std::vector<Period>& periods) {
+  double cost = 0;
   for (std::size_t p = 0; p < periods.size(); ++p) {
     const Period& period = periods[p];
     const Period& before = periods[(p + periods.size() - 1) % periods.size()];
     const plan::Changes changes = plan::changes_between(*before.plan, *period.plan);
-    cost.first +=
-        period.plan->objective.gpus * plan::DayPeriod{period.from, period.to, {}, {}}.hours();
-    cost.second += changes.restarted + changes.moved + changes.created;
+    cost += period.plan->objective.gpus * plan::DayPeriod{period.from, period.to, {}, {}}.hours();
+    cost += kMoveHours * (changes.restarted + changes.moved + changes.created);
   }
   return cost;
 }
@@ -186,6 +194,179 @@ std::vector<plan::Reason> lacking(const plan::ServingProblem& problem,
   return {};
 }
 
+// The same plan for another period; nothing where the judge refuses it under that period's rates.
+std::optional<plan::ServingPlan> restated(const Period& period, plan::ServingPlan plan) {
+  for (plan::PlannedService& row : plan.services) {
+    const auto service = std::ranges::find(period.problem.services, row.name, &plan::Service::name);
+    CHECK(service != period.problem.services.end());
+    row.rate = service->rate;
+  }
+  plan.objective.lower_bound_gpus = plan.objective.lower_bound_gpcs = 0;
+  plan.objective.lower_bound_cost = 0;
+  plan.objective.optimal = false;
+  plan.explanation = {"the plan of the period before it stays"};
+  plan.problem_digest.clear();  // of another problem
+  const auto verdict = verify::judge(period.problem, std::move(plan));
+  if (!verdict) return std::nullopt;
+  return **verdict;
+}
+
+class DaySearch {
+ public:
+  DaySearch(const plan::ServingProblem& problem, std::vector<Period> periods, Period peak,
+            const DayOptions& options)
+      : problem_(problem),
+        periods_(std::move(periods)),
+        peak_(std::move(peak)),
+        options_(options) {}
+
+  Result<MadeDay> run() {
+    const std::size_t count = periods_.size();
+    if (auto tried = attempt(Keeps(count, false)); !tried) return failed(tried.error());
+    if (count > 1) {
+      const auto most_changed = by_changes();
+      if (auto tried = attempt(Keeps(count, true)); !tried) return failed(tried.error());
+      const auto tried = count <= kFewPeriods ? attempt_all() : attempt_some(most_changed);
+      if (!tried) return failed(tried.error());
+    }
+    if (best_) return MadeDay{std::move(best_), {}};
+    return MadeDay{std::nullopt, std::move(refusals_)};
+  }
+
+ private:
+  Result<void> attempt_all() {
+    const std::size_t count = periods_.size();
+    for (std::size_t pattern = 1; pattern + 1 < std::size_t{1} << count; ++pattern) {
+      Keeps keeps(count);
+      for (std::size_t p = 0; p < count; ++p) keeps[p] = (pattern >> p & 1) != 0;
+      if (std::ranges::count(keeps, false) < 2) continue;  // one plan all day
+      if (auto tried = attempt(keeps); !tried) return tried;
+    }
+    return {};
+  }
+
+  // One more plan that stays at a time, as long as it pays.
+  Result<void> attempt_some(const std::vector<std::size_t>& order) {
+    Keeps keeps(periods_.size(), false);
+    for (std::size_t i = 0; i < std::min(order.size(), kMostTries); ++i) {
+      Keeps more = keeps;
+      more[order[i]] = true;
+      if (std::ranges::count(more, false) < 2) break;
+      if (auto tried = attempt(more); !tried) return tried;
+      if (keeps_ == more) keeps = more;
+    }
+    return {};
+  }
+
+  // The periods of the best day, those first into which most is changed.
+  std::vector<std::size_t> by_changes() const {
+    std::vector<std::size_t> order(periods_.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (!best_) return order;
+    const auto moves = [&](std::size_t p) {
+      const plan::DayChange& change = best_->changes[p];
+      return change.changes.restarted + change.changes.moved + change.changes.created +
+             change.stand_ins;
+    };
+    std::ranges::stable_sort(order, std::greater<>(), moves);
+    return order;
+  }
+
+  // Consecutive periods that one plan serves, as one whose rates are the highest of theirs.
+  std::vector<Period> stays_of(const Keeps& keeps) const {
+    const std::size_t count = periods_.size();
+    const auto first = static_cast<std::size_t>(std::ranges::find(keeps, false) - keeps.begin());
+    if (first == count) return {peak_};
+    std::vector<Period> stays;
+    for (std::size_t step = 0; step < count; ++step) {
+      const Period& period = periods_[(first + step) % count];
+      if (!keeps[(first + step) % count]) {
+        stays.push_back(period);
+        continue;
+      }
+      stays.back().to = period.to;
+      for (std::size_t s = 0; s < period.problem.services.size(); ++s) {
+        Rps& rate = stays.back().problem.services[s].rate;
+        rate = std::max(rate, period.problem.services[s].rate);
+      }
+    }
+    return stays;
+  }
+
+  // The periods with the plans of the stays; nothing where one does not serve all its periods.
+  std::optional<std::vector<Period>> spread_out(const std::vector<Period>& stays,
+                                                const Keeps& keeps) const {
+    const std::size_t count = periods_.size();
+    const auto first = static_cast<std::size_t>(std::ranges::find(keeps, false) - keeps.begin());
+    std::vector<Period> periods = periods_;
+    std::size_t stay = 0;
+    for (std::size_t step = 0; step < count; ++step) {
+      const std::size_t p = (first + step) % count;
+      if (step > 0 && !keeps[p]) ++stay;
+      const bool alone = !keeps[p] && !keeps[(p + 1) % count];
+      periods[p].plan = alone ? stays[stay].plan : restated(periods[p], *stays[stay].plan);
+      if (!periods[p].plan) return std::nullopt;
+    }
+    return periods;
+  }
+
+  // Makes the day in which these plans stay, and keeps it if it is the best so far.
+  Result<void> attempt(const Keeps& keeps) {
+    std::vector<Period> stays = stays_of(keeps);
+    if (stays.size() > 1 || !stays.front().plan) {
+      auto refusals = fill_in(stays, options_);
+      if (!refusals) return failed(refusals.error());
+      if (!refusals->empty()) return refuse(*std::move(refusals));
+    }
+    const auto periods = spread_out(stays, keeps);
+    if (!periods) return {};
+    auto day = day_of(*periods);
+    if (!day) return failed(day.error());
+    if (auto reasons = lacking(problem_, day->changes); !reasons.empty())
+      return refuse(std::move(reasons));
+    if (best_ && day_cost(*day) >= day_cost(*best_) - kSameCost) return {};
+    best_ = *std::move(day);
+    keeps_ = keeps;
+    return {};
+  }
+
+  Result<void> refuse(std::vector<plan::Reason> reasons) {
+    if (refusals_.empty()) refusals_ = std::move(reasons);
+    return {};
+  }
+
+  Result<plan::DayPlan> day_of(const std::vector<Period>& periods) const {
+    plan::DayPlan day;
+    day.change_time = options_.change_time;
+    day.peak_gpus = peak_.plan->objective.gpus;
+    day.peak_optimal = peak_.plan->objective.optimal;
+    day.peak_gpu_hours = day.peak_gpus * plan::DayPeriod{}.hours();
+    const double change_hours = options_.change_time.value / kHourSeconds;
+    for (std::size_t p = 0; p < periods.size(); ++p) {
+      const Period& period = periods[p];
+      const Period& before = periods[(p + periods.size() - 1) % periods.size()];
+      day.periods.push_back({period.from, period.to, all_rates(period.problem), *period.plan});
+      day.gpu_hours += period.plan->objective.gpus * day.periods.back().hours();
+      if (periods.size() == 1) break;
+      const auto change = change_into(before, period);
+      if (!change) return failed(change.error());
+      day.gpu_hours += change_hours * (2 * change->gpus - before.plan->objective.gpus -
+                                       period.plan->objective.gpus);
+      day.changes.push_back(*change);
+    }
+    return day;
+  }
+
+  static constexpr double kSameCost = 1e-6;
+  const plan::ServingProblem& problem_;
+  const std::vector<Period> periods_;  // without plans
+  const Period peak_;
+  const DayOptions& options_;
+  std::optional<plan::DayPlan> best_;
+  Keeps keeps_;  // of it
+  std::vector<plan::Reason> refusals_;
+};
+
 }  // namespace
 
 plan::ServingProblem at_minute(plan::ServingProblem problem, int minute) {
@@ -197,6 +378,12 @@ plan::ServingProblem at_minute(plan::ServingProblem problem, int minute) {
   return problem;
 }
 
+double day_cost(const plan::DayPlan& day) {
+  const int beyond = std::max(0, plan::most_gpus(day) - day.peak_gpus);
+  return day.gpu_hours + kMoveHours * (plan::creations(day) + plan::restarts(day)) +
+         plan::DayPeriod{}.hours() * beyond;
+}
+
 Result<MadeDay> plan_day(const plan::ServingProblem& problem, const DayOptions& options) {
   std::vector<Period> periods = periods_of(problem);
   if (auto time = check_time(periods, options.change_time); !time) return failed(time.error());
@@ -204,31 +391,8 @@ Result<MadeDay> plan_day(const plan::ServingProblem& problem, const DayOptions& 
   auto for_peak = plan_for(peak, nullptr, options);
   if (!for_peak) return failed(for_peak.error());
   if (!for_peak->plan) return MadeDay{std::nullopt, std::move(for_peak->refusals)};
-  auto refusals = fill_in(periods, options);
-  if (!refusals) return failed(refusals.error());
-  if (!refusals->empty()) return MadeDay{std::nullopt, *std::move(refusals)};
-
-  plan::DayPlan day;
-  day.change_time = options.change_time;
-  day.peak_gpus = (**for_peak->plan).objective.gpus;
-  day.peak_optimal = (**for_peak->plan).objective.optimal;
-  day.peak_gpu_hours = day.peak_gpus * plan::DayPeriod{}.hours();
-  const double change_hours = options.change_time.value / kHourSeconds;
-  for (std::size_t p = 0; p < periods.size(); ++p) {
-    const Period& period = periods[p];
-    const Period& before = periods[(p + periods.size() - 1) % periods.size()];
-    day.periods.push_back({period.from, period.to, all_rates(period.problem), *period.plan});
-    day.gpu_hours += period.plan->objective.gpus * day.periods.back().hours();
-    if (periods.size() == 1) break;
-    const auto change = change_into(before, period);
-    if (!change) return failed(change.error());
-    day.gpu_hours += change_hours *
-                     (2 * change->gpus - before.plan->objective.gpus - period.plan->objective.gpus);
-    day.changes.push_back(*change);
-  }
-  if (auto reasons = lacking(problem, day.changes); !reasons.empty())
-    return MadeDay{std::nullopt, std::move(reasons)};
-  return MadeDay{std::move(day), {}};
+  peak.plan = **for_peak->plan;
+  return DaySearch(problem, std::move(periods), std::move(peak), options).run();
 }
 
 }  // namespace partita::decide

@@ -1,8 +1,9 @@
-// Plans for a day whose rates change: one per period, each made from the one before it with the
-// fewest GPUs and then the fewest new instances, and compared with a plan for the peak. Everything
-// passes the judge: every plan under its period's rates, and what is there while a change is made
-// under the rates before it. A state in between has more instances than one of these, which carries
-// no less. Pure but for the Watch.
+// Plans for a day whose rates change: one per period, made from the one before it with the fewest
+// GPUs and then the fewest new instances -- or the same for several periods, made for the highest
+// of their rates; never changing is always one of the days that are looked at. The one with the
+// least day_cost() is taken. Everything passes the judge: every plan under its period's rates, and
+// what is there while a change is made under the rates before it. A state in between has more
+// instances than one of these, which carries no less. Pure but for the Watch.
 #pragma once
 
 #include <optional>
@@ -21,6 +22,12 @@ struct DayOptions {
   PlanOptions plan;
   Seconds change_time{300};  // for either half of a change
 };
+
+// What a day costs, in GPU-hours: those of its plans and changes, a quarter for every instance that
+// a change makes, restarts or stands in, and a whole day for every GPU that is in use at any time
+// beyond those of one plan for all peaks.
+inline constexpr double kMoveHours = 0.25;
+double day_cost(const plan::DayPlan& day);
 
 struct MadeDay {
   std::optional<plan::DayPlan> day;

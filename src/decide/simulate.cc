@@ -33,6 +33,11 @@ Result<Timed<sim::ServingReport>> simulate(const plan::ServingProblem& problem,
   return timed(cpu_ms, [&] { return sim::simulate(problem, *plan, options); });
 }
 
+plan::ServingPlan with_overload(const plan::ServingProblem& problem,
+                                const plan::Judged<plan::ServingPlan>& plan) {
+  return sim::with_overload(problem, *plan).value_or(*plan);
+}
+
 Result<Timed<sim::BatchReport>> simulate(const plan::BatchProblem& problem,
                                          const plan::Judged<plan::BatchSchedule>& schedule,
                                          const sim::BatchOptions& options,

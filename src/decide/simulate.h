@@ -23,6 +23,11 @@ Result<Timed<sim::ServingReport>> simulate(const plan::ServingProblem& problem,
                                            const plan::Judged<plan::ServingPlan>& plan,
                                            const sim::ServingOptions& options,
                                            const std::function<double()>& cpu_ms = {});
+
+// The plan with what becomes of its services above their rates (sim::with_overload).
+plan::ServingPlan with_overload(const plan::ServingProblem& problem,
+                                const plan::Judged<plan::ServingPlan>& plan);
+
 Result<Timed<sim::BatchReport>> simulate(const plan::BatchProblem& problem,
                                          const plan::Judged<plan::BatchSchedule>& schedule,
                                          const sim::BatchOptions& options,

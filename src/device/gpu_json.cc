@@ -142,12 +142,14 @@ void read_occupant(Fields& in, const Instance& instance, Occupants& occupants) {
   }
 }
 
+constexpr int kNoId = -1;  // none was given
+
 Instance read_instance(Fields in, GpuDocument& document, const hw::GpuModel* model) {
   Instance instance;
   instance.profile = in.name("profile");
   instance.start = in.integer("start", kSlices);
   complete(in, model, instance);
-  instance.gi_id = read_integer(in, "gi_id", kIds, instance.start);
+  instance.gi_id = read_integer(in, "gi_id", kIds, kNoId);
   instance.compute = read_compute(
       in, instance, fmt::format("MIG-gpu{}-start{}", document.gpu.index, instance.start));
   instance.holders = read_holders(in);
@@ -155,15 +157,26 @@ Instance read_instance(Fields in, GpuDocument& document, const hw::GpuModel* mod
   return instance;
 }
 
+// Who was given no number gets the start, or, where another instance has that, the lowest that is
+// free.
+void number_the_rest(std::vector<Instance>& instances, std::set<int> taken) {
+  for (Instance& instance : instances) {
+    if (instance.gi_id != kNoId) continue;
+    instance.gi_id = instance.start;
+    for (int id = 0; !taken.insert(instance.gi_id).second; ++id) instance.gi_id = id;
+  }
+}
+
 void read_instances(Fields& in, GpuDocument& document, const hw::GpuModel* model) {
   std::set<int> ids;
   for (const Node& item : in.list("instances", kMaxInstances)) {
     document.gpu.instances.push_back(read_instance({in, item}, document, model));
     const int gi_id = document.gpu.instances.back().gi_id;
-    if (!ids.insert(gi_id).second)
+    if (gi_id != kNoId && !ids.insert(gi_id).second)
       in.refuse(item, fmt::format("two instances of this GPU have the gi_id {}", gi_id));
     if (in.error()) return;
   }
+  number_the_rest(document.gpu.instances, std::move(ids));
   std::ranges::sort(document.gpu.instances, [](const Instance& a, const Instance& b) {
     return std::pair(a.start, a.gi_id) < std::pair(b.start, b.gi_id);
   });

@@ -30,7 +30,8 @@ bool cured(const HealthReading& before, const HealthReading& now) {
 std::vector<HealthEvent> HealthChanges::hear(const HealthReading& now) {
   std::vector<HealthEvent> news;
   const auto tell = [&](Kind kind, int code) { news.push_back({now.gpu_uuid, kind, code}); };
-  HealthReading& last = last_[now.gpu_uuid];
+  const auto [place, is_first] = last_.try_emplace(now.gpu_uuid);
+  HealthReading& last = place->second;
   if (now.lost) {
     last.lost = true;
     return {};
@@ -49,6 +50,8 @@ std::vector<HealthEvent> HealthChanges::hear(const HealthReading& now) {
   flag(Kind::rows_failed, before.rows_failed, now.rows_failed);
   if (now.recovery.value_or(0) != 0 && now.recovery != before.recovery)
     tell(Kind::recovery, *now.recovery);
+  const bool read = now.uncorrected_errors || now.rows_failed || now.recovery;
+  if (is_first && read && news.empty()) tell(Kind::well, now.recovery ? 1 : 0);
   // What is not told this time is as it was.
   const auto keep = [](auto& kept, const auto& said) {
     if (said) kept = said;

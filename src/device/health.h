@@ -20,6 +20,9 @@ struct HealthEvent {
     rows_pending,  // rows of memory will be remapped at the next reset; it may be used until then
     rows_failed,   // rows of memory could not be remapped
     recovery,      // what the driver says that it needs; code: GpuRecovery
+    // At the first reading: nothing that can be read is wrong. code: 1 where the driver says that
+    // it needs nothing, so that what was heard of before is over, too.
+    well,
   };
   std::string gpu_uuid;
   Kind kind = Kind::xid;
@@ -58,14 +61,14 @@ struct HealthReading {
 };
 
 // What is news in readings of the same GPUs. At the first reading of a GPU all that is wrong is
-// news. A counter that falls, a flag that is cleared or a GPU that was lost and is there again
+// news, and that nothing is. A counter that falls, a flag that is cleared or a GPU that was lost and is there again
 // means that the GPU was reset.
 class HealthChanges {
  public:
   std::vector<HealthEvent> hear(const HealthReading& now);
 
  private:
-  std::map<std::string, HealthReading> last_;
+  std::map<std::string, HealthReading> last_;  // by UUID
 };
 
 }  // namespace partita::device

@@ -24,9 +24,21 @@ TEST(Health, WhatIsWrongAtTheBeginningIsNewsOnce) {
   EXPECT_THAT(changes.hear(reading(3, true, false, 1)), ElementsAre(event(Kind::ecc, 3)));
 }
 
+TEST(Health, ThatNothingIsWrongIsNewsAtTheBeginning) {
+  HealthChanges changes;
+  EXPECT_THAT(changes.hear(reading(0, false, false, 0)), ElementsAre(event(Kind::well, 1)));
+  EXPECT_THAT(changes.hear(reading(0, false, false, 0)), IsEmpty());
+  EXPECT_THAT(changes.hear({.gpu_uuid = "GPU-1", .uncorrected_errors = 0}),
+              ElementsAre(HealthEvent{"GPU-1", Kind::well, 0}));
+  EXPECT_THAT(changes.hear({.gpu_uuid = "GPU-2"}), IsEmpty());  // it tells nothing
+  EXPECT_THAT(changes.hear({.gpu_uuid = "GPU-3", .recovery = 1}),
+              ElementsAre(HealthEvent{"GPU-3", Kind::recovery, 1}));
+  EXPECT_THAT(changes.hear({.gpu_uuid = "GPU-4", .lost = true}), IsEmpty());
+}
+
 TEST(Health, WhatIsOverWasReset) {
   HealthChanges changes;
-  EXPECT_THAT(changes.hear(reading(0, false, false, 0)), IsEmpty());
+  EXPECT_THAT(changes.hear(reading(0, false, false, 0)), ElementsAre(event(Kind::well, 1)));
   changes.hear(reading(5, false, true, 2));
   EXPECT_THAT(changes.hear(reading(0, false, false, 0)), ElementsAre(event(Kind::reset, 0)));
   // Reset, and wrong again before anybody looked: 5 -> 0 -> 1.

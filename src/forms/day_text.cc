@@ -82,6 +82,13 @@ std::string day_text(const plan::DayPlan& day, int width) {
       day.gpu_hours, share, day.peak_gpu_hours, count_text(day.peak_gpus, "GPU"),
       day.peak_optimal ? ", optimal" : "", count_text(plan::creations(day), "instance"),
       plan::restarts(day));
+  if (!day.changes.empty() && plan::creations(day) + plan::restarts(day) == 0)
+    text += "one plan stays all day: changing it would cost more than it saves\n";
+  if (const int most = plan::most_gpus(day); most > day.peak_gpus)
+    text += fmt::format(
+        "changes take up to {} at once, {} more than one plan for the peak; it saves {:.1f} "
+        "GPU-hours a day all the same\n",
+        count_text(most, "GPU"), most - day.peak_gpus, day.peak_gpu_hours - day.gpu_hours);
   if (!day.changes.empty())
     text += fmt::format(
         "a change takes {} before the rates change and {} after it; no service has less than "

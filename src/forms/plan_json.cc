@@ -41,6 +41,12 @@ void describe(Form& f, PlannedGpu& gpu) {
   if (f.reading()) std::ranges::stable_sort(gpu.instances, {}, &PlannedInstance::start);
 }
 
+void describe(Form& f, plan::Overload& overload) {
+  f.number("factor", overload.factor, kPositive, "times the service's rate");
+  f.number("in_time", overload.in_time, {.high = 1},
+           "share of the requests then; those refused at once are not");
+}
+
 void describe(Form& f, PlannedService& service) {
   f.name("name", service.name, "of the service");
   f.number("rate_rps", service.rate.value, kNotNegative, "asked for");
@@ -50,6 +56,9 @@ void describe(Form& f, PlannedService& service) {
                      "the worst, of the SLO rule's kind; null: unbounded");
   f.optional(service.predicted)
       .boolean("predicted", service.predicted, "an instance of it is predicted, not measured");
+  f.optional(!service.overload.empty())
+      .list("overload", service.overload, describe, {},
+            "what was simulated of more than its rate; missing: nothing");
 }
 
 void describe(Form& f, Objective& objective) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 
@@ -148,6 +149,32 @@ std::string services_text(const ServingPlan& plan, const PictureOptions& options
   return text;
 }
 
+// "at 1.05 x the rate, in time: a 97.1 %, b 100.0 %": those that keep least of them, and how many
+// more there are; a line per factor.
+std::vector<std::string> overload_texts(const ServingPlan& plan) {
+  constexpr std::size_t kMostNamed = 8;
+  std::map<double, std::vector<std::pair<double, std::string_view>>> by_factor;
+  std::size_t known = 0;
+  for (const PlannedService& service : plan.services) {
+    known += service.overload.empty() ? 0 : 1;
+    for (const plan::Overload& one : service.overload)
+      by_factor[one.factor].emplace_back(one.in_time, service.name);
+  }
+  std::vector<std::string> texts;
+  for (auto& [factor, shares] : by_factor) {
+    std::ranges::stable_sort(shares, {}, &std::pair<double, std::string_view>::first);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(shares.size(), kMostNamed); ++i)
+      text += fmt::format("{}{} {:.1f} %", i == 0 ? "" : ", ", utf8(printable(shares[i].second)),
+                          std::floor(shares[i].first * 1e3) / 10);
+    if (shares.size() > kMostNamed) text += fmt::format(", {} more", shares.size() - kMostNamed);
+    if (known < plan.services.size())
+      text += fmt::format(", {} not computed", plan.services.size() - known);
+    texts.push_back(fmt::format("at {:g} x the rate, in time: {}", factor, text));
+  }
+  return texts;
+}
+
 }  // namespace
 
 // Whose queues the promise is made for.
@@ -177,6 +204,7 @@ std::string plan_text(const ServingPlan& plan, const hw::Catalogue& catalogue,
                             plan.planner.empty() ? "unknown" : utf8(printable(plan.planner)),
                             to_string(plan.rule)));
   text += lines(fmt::format("made for {}", server_text(plan.rule.dispatch)));
+  for (const std::string& overload : overload_texts(plan)) text += lines(overload);
   if (plan.survive > 0) text += lines("keeps every SLO when any one GPU is lost");
   if (plan::shares_gpus(plan)) text += lines(plan::kSharesJudged);
   std::string effort =

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kMaxReplicas = 100'000;
 constexpr Range kPercentiles{.high = 100, .above = true, .below = true};
+// Below the median nobody promises anything: what is smaller is a share, or a slip.
+constexpr double kLeastPercentile = 50;
 
 // anti_affinity: true, false, or a list of services; the service itself in the list means true.
 void read_anti_affinity(Fields& fields, const Node& node, Service& service) {
@@ -74,6 +76,21 @@ void read_rate_and_traffic(Fields& fields, Service& service, const TrafficKeys& 
     service.rate = std::max(service.rate, entry.rate);
 }
 
+double read_percentile(Fields& fields) {
+  const double value = fields.number("percentile", kPercentiles);
+  if (fields.error() || value >= kLeastPercentile) return value;
+  const double meant = value * 100;
+  fields.refuse(
+      "percentile",
+      fmt::format("'percentile' is {:g}: so many percent of the answers must be in time, at least "
+                  "{:g}{}",
+                  value, kLeastPercentile,
+                  meant >= kLeastPercentile && meant < kPercentiles.high
+                      ? fmt::format("; did you mean {:g}?", meant)
+                      : ""));
+  return value;
+}
+
 Service read_service(Fields fields, const TrafficKeys& common) {
   fields.only(with_traffic(
       {"name", "model", "rate_rps", "slo_ms", "percentile", "min_replicas", "anti_affinity"}));
@@ -83,7 +100,7 @@ Service read_service(Fields fields, const TrafficKeys& common) {
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);
   service.slo = Millis{fields.number("slo_ms", kPositive)};
-  if (fields.has("percentile")) service.percentile = fields.number("percentile", kPercentiles);
+  if (fields.has("percentile")) service.percentile = read_percentile(fields);
   if (fields.has("min_replicas"))
     service.min_replicas = fields.integer("min_replicas", {.low = 1, .high = kMaxReplicas});
   if (const Node* rule = fields.node().find("anti_affinity"))

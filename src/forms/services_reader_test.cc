@@ -93,13 +93,23 @@ TEST(Services, RefusesValuesWithTheirLine) {
        "percentile, min_replicas, anti_affinity, headroom, arrivals, trace, rates"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
-  for (const MalformedServices& c : cases)
-    EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
+  for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
 }
 
 TEST(Services, RefusesOptionsWithTheirLine) {
   const MalformedServices cases[] = {
       {"percentile: 0", "s.yaml:6: 'percentile' is 0, must be above 0"},
+      {"percentile: 0.99",
+       "s.yaml:6: 'percentile' is 0.99: so many percent of the answers must be in time, at least "
+       "50; did you mean 99?"},
+      {"percentile: 0.999",
+       "s.yaml:6: 'percentile' is 0.999: so many percent of the answers must be in time, at least "
+       "50; did you mean 99.9?"},
+      {"percentile: 1",
+       "s.yaml:6: 'percentile' is 1: so many percent of the answers must be in time, at least 50"},
+      {"percentile: 49.9",
+       "s.yaml:6: 'percentile' is 49.9: so many percent of the answers must be in time, at least "
+       "50"},
       {"percentile: 100", "s.yaml:6: 'percentile' is 100, must be below 100"},
       {"min_replicas: 0", "s.yaml:6: 'min_replicas' is 0, must be at least 1"},
       {"min_replicas: 1.5", "s.yaml:6: 'min_replicas' must be a whole number"},
@@ -128,7 +138,7 @@ TEST(Services, RefusesNames) {
   EXPECT_EQ(fault_of(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
   EXPECT_EQ(fault_of(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
   EXPECT_EQ(fault_of("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
-                    "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
+                     "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
             "s.yaml:3: service 'a' is already defined in line 2");
 }
 

@@ -37,6 +37,15 @@ double full_rate(const PoolClass& pool) {  // per nanosecond
          static_cast<double>(nanos(pool.curve.steps.back().latency));
 }
 
+double theta_of(double rho) {
+  double low = 0, high = 60;
+  for (int turn = 0; turn < 60; ++turn) {
+    const double middle = (low + high) / 2;
+    (rho < rho_of(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
 // The share of the fluid rate that a pool carries: `fluid` per ms.
 double closed_form_share(double fluid, const PoolSlo& wanted, double longest_ms, double batch) {
   const double served = fluid * (wanted.slo.value - longest_ms) - kBatchShare * batch;
@@ -78,6 +87,22 @@ Rps closed_form_fluid(Rps rate, const PoolSlo& wanted, Millis longest, double ba
     (carried(middle) < need ? low : high) = middle;
   }
   return Rps{kMillisPerSecond * high};
+}
+
+double saturated_late(const Pool& pool, Millis slo, Rps rate) {
+  const double full = fluid(pool).value / kMillisPerSecond;
+  const double theta = theta_of(rate.value / kMillisPerSecond / full);
+  double batch = 0;
+  for (const PoolClass& one : pool)
+    batch += full_rate(one) * kNanosPerMilli / full * one.curve.max_batch();
+  double late = 0;
+  for (const PoolClass& one : pool) {
+    const double share = full_rate(one) * kNanosPerMilli / full;
+    const double slack = slo.value - one.curve.steps.back().latency.value;
+    const double served = full * slack - kBatchShare * batch;
+    late += share * std::min(1.0, kTail * std::exp(-theta * served));
+  }
+  return late;
 }
 
 PoolRun::PoolRun(const Pool& pool, Millis slo, Pace pace)

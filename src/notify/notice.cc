@@ -13,7 +13,8 @@ namespace partita::notify {
 namespace {
 
 constexpr std::initializer_list<const char*> kAlarms{"failed_change", "given_up_worker",
-                                                     "slo_at_risk", "gpu_out", "drift_repaired"};
+                                                     "slo_at_risk", "gpu_out", "drift_repaired",
+                                                     "damaged_file"};
 constexpr Range kTimes{.low = -9e15, .high = 9e15};
 constexpr Range kNumbers{.high = 9e15};
 constexpr Range kTimeouts{.low = 0.1, .high = 300};

@@ -22,6 +22,7 @@ enum class Alarm : std::uint8_t {
   slo_at_risk,      // a service will not, or does not, keep its objective
   gpu_out,          // a GPU was taken out, by its health or by a person
   drift_repaired,   // the node was not as it should be, and is again
+  damaged_file,     // a file of the state directory was damaged, and was set aside
 };
 const char* to_string(Alarm alarm);
 

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Notice, IsReadAsItWasWritten) {
   for (const Alarm alarm : {Alarm::failed_change, Alarm::given_up_worker, Alarm::slo_at_risk,
-                            Alarm::gpu_out, Alarm::drift_repaired}) {
+                            Alarm::gpu_out, Alarm::drift_repaired, Alarm::damaged_file}) {
     const Notice notice{alarm, 1767225600123, "node-1", "chat \"x\"", 7, "it\nfailed"};
     const auto again = parse_notice("n.json", notice_json(notice));
     ASSERT_TRUE(again) << to_string(again.error());
@@ -51,6 +51,17 @@ notify:
        .quiet_s = 0}};
   EXPECT_EQ(*receivers, expected);
   EXPECT_EQ(parse_receivers("agent.yaml", "policy: {}")->size(), 0U);
+}
+
+TEST(Receivers, ThePackagedExampleIsRead) {
+  const auto receivers =
+      parse_receivers("agent.yaml", with_examples(source_text("packaging/etc/agent.yaml")));
+  ASSERT_TRUE(receivers) << to_string(receivers.error());
+  ASSERT_EQ(receivers->size(), 1U);
+  const auto* const hook = std::get_if<Webhook>(&receivers->at(0).how);
+  ASSERT_NE(hook, nullptr);
+  EXPECT_EQ(hook->url, "https://chat.example/hook");
+  EXPECT_TRUE(hook->chat);
 }
 
 TEST(Receivers, RefusalsNameTheLine) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace partita::plan {
 
 int creations(const DayPlan& day) {
@@ -15,6 +17,13 @@ int restarts(const DayPlan& day) {
   int count = 0;
   for (const DayChange& one : day.changes) count += one.changes.restarted;
   return count;
+}
+
+int most_gpus(const DayPlan& day) {
+  int most = 0;
+  for (const DayPeriod& period : day.periods) most = std::max(most, period.plan.objective.gpus);
+  for (const DayChange& change : day.changes) most = std::max(most, change.gpus);
+  return most;
 }
 
 std::string clock_text(int minute) {

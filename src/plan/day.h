@@ -45,6 +45,9 @@ struct DayPlan {
 int creations(const DayPlan& day);
 int restarts(const DayPlan& day);
 
+// The most GPUs in use at any time, changes included.
+int most_gpus(const DayPlan& day);
+
 // "08:00".
 std::string clock_text(int minute);
 

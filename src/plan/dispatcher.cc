@@ -14,8 +14,6 @@ namespace {
 constexpr Nanos kMostMargin = 1'000'000;
 constexpr Nanos kMarginShare = 20;
 
-Nanos nanos(Millis duration) { return std::max<Nanos>(1, std::llround(duration.value * 1e6)); }
-
 Nanos saturated_sum(Nanos time, Nanos wait) {
   return time > kForever - wait ? kForever : time + wait;
 }
@@ -23,7 +21,7 @@ Nanos saturated_sum(Nanos time, Nanos wait) {
 // Requests per nanosecond of full batches on all processes.
 double full_rate(const PoolMember& member) {
   return static_cast<double>(member.curve.max_batch()) * member.processes /
-         static_cast<double>(nanos(member.curve.steps.back().latency));
+         static_cast<double>(execution_time(member.curve.steps.back().latency));
 }
 
 // Rounded up, so that equal batches paced in a row never find all processes still busy.
@@ -32,6 +30,10 @@ Nanos pace_of(Nanos duration, double share_per_process) {
 }
 
 }  // namespace
+
+Nanos execution_time(Millis latency) {
+  return std::max<Nanos>(1, std::llround(latency.value * 1e6));
+}
 
 Nanos usual_margin(Nanos slo) { return std::min(kMostMargin, slo / kMarginShare); }
 
@@ -82,7 +84,7 @@ void Dispatcher::add_group(const PoolMember& member, double pool_rate) {
   const double share = full_rate(member) / member.processes / pool_rate;
   group.durations.reserve(at(member.curve.max_batch()));
   for (const profile::BatchCurve::Step& step : member.curve.steps)
-    group.durations.resize(at(step.batch), nanos(step.latency));
+    group.durations.resize(at(step.batch), execution_time(step.latency));
   for (const Nanos duration : group.durations) group.paces.push_back(pace_of(duration, share));
   groups_.push_back(std::move(group));
 }

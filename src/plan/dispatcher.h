@@ -48,6 +48,7 @@ DispatchPolicy paced_policy(profile::BatchCurve curve, int processes);
 // SLO.
 DispatchPolicy pooled_policy(std::vector<PoolMember> members, Nanos slo);
 Nanos usual_margin(Nanos slo);
+Nanos execution_time(Millis latency);  // of a batch, at least a nanosecond
 
 class Dispatcher {
  public:

@@ -78,14 +78,17 @@ std::string to_string(const SloRule& rule) {
 
 bool Service::operator==(const Service& other) const {
   const auto key = [](const Service& s) {
-    return std::tie(s.name, s.model, s.rate, s.slo, s.percentile, s.min_replicas, s.spread,
-                    s.avoid, s.traffic);
+    return std::tie(s.name, s.model, s.rate, s.slo, s.percentile, s.min_replicas, s.spread, s.avoid,
+                    s.traffic);
   };
   return key(*this) == key(other);
 }
 
-Rps planning_rate(const Service& service) {
-  return service.rate * (1 + service.traffic.headroom);
+Rps planning_rate(const Service& service) { return service.rate * (1 + service.traffic.headroom); }
+
+bool PlannedService::operator==(const PlannedService& other) const {
+  return name == other.name && rate == other.rate && planned == other.planned && slo == other.slo &&
+         predicted_latency == other.predicted_latency && predicted == other.predicted;
 }
 
 bool ServingPlan::operator==(const ServingPlan& other) const {

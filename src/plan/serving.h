@@ -134,6 +134,13 @@ struct PlannedGpu {
   bool operator==(const PlannedGpu&) const = default;
 };
 
+// What becomes of a service when more arrives than it was planned for.
+struct Overload {
+  double factor = 1;   // times its rate
+  double in_time = 0;  // share of the requests; those refused at once are not
+  bool operator==(const Overload&) const = default;
+};
+
 struct PlannedService {
   std::string name;
   Rps rate;
@@ -142,7 +149,9 @@ struct PlannedService {
   Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile
                              // latency at its load; pooled: percentile latency of the pool
   bool predicted = false;    // an instance of it is
-  bool operator==(const PlannedService&) const = default;
+  std::vector<Overload> overload = {};  // as simulated; empty: not stated
+  // Equal decisions; what was simulated of them does not count.
+  bool operator==(const PlannedService& other) const;
 };
 
 struct Objective {

@@ -18,7 +18,7 @@ namespace {
 constexpr double kMaxThroughputRps = 1e12;
 constexpr double kMaxLatencyMs = 1e12;
 constexpr double kMaxMemoryMib = 1e12;
-constexpr std::size_t kMaxModelName = 128;
+constexpr std::size_t kMaxModelName = 128, kMaxShape = 1024;
 constexpr std::string_view kPredicted = "predicted";
 
 // Where a format keeps the columns of a point, and its units. Memory and source are -1 when the
@@ -137,6 +137,14 @@ Result<std::string> parse_model(const Csv& csv, const CsvRow& row, int column) {
   return model;
 }
 
+Result<std::string> parse_shape(const Csv& csv, const CsvRow& row, int column) {
+  if (column < 0) return std::string();
+  const std::string& shape = row.cells[static_cast<std::size_t>(column)];
+  if (shape.size() > kMaxShape)
+    return bad_input(csv.at(row), fmt::format("shape is longer than {} bytes", kMaxShape));
+  return shape;
+}
+
 }  // namespace
 
 Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view text) {
@@ -144,22 +152,30 @@ Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view 
   if (!csv) return failed(csv.error());
   const Result<void> columns =
       require_columns(*csv, {"model", "gpcs", "batch", "processes", "throughput_rps", "latency_ms"},
-                      {"memory_mib", "source"});
+                      {"memory_mib", "source", "shape"});
   if (!columns) return failed(columns.error());
   const Columns at{csv->column("gpcs"),       csv->column("batch"),
                    csv->column("processes"),  csv->column("throughput_rps"),
                    csv->column("latency_ms"), csv->column("memory_mib"),
                    csv->column("source"),     {"throughput_rps", "latency_ms", 1.0, false}};
   Models models;
+  std::map<std::string, std::string> shapes;
   for (const CsvRow& row : csv->rows) {
     const Result<std::string> model = parse_model(*csv, row, csv->column("model"));
     if (!model) return failed(model.error());
     const Result<void> added = models[*model].add(*csv, row, at);
     if (!added) return failed(added.error());
+    const Result<std::string> shape = parse_shape(*csv, row, csv->column("shape"));
+    if (!shape) return failed(shape.error());
+    if (const auto [known, fresh] = shapes.emplace(*model, *shape); known->second != *shape)
+      return bad_input(csv->at(row), fmt::format("points of two shapes under one model: '{}' and "
+                                                 "'{}'; give each a name of its own",
+                                                 known->second, *shape));
   }
   ProfileTable table;
   for (const auto& [model, collected] : models) {
     WorkloadProfile profile = collected.profile(model);
+    profile.shape = shapes.at(model);
     if (!profile.points.empty()) table.emplace(model, std::move(profile));
   }
   if (table.empty()) return bad_input(csv->at(csv->header), "no row ran: every row is 0,0");
@@ -197,27 +213,31 @@ Result<WorkloadProfile> parse_parvagpu_csv(const std::string& file, const std::s
 }
 
 std::string native_csv(const ProfileTable& table) {
-  bool any_predicted = false;
-  for (const auto& [model, profile] : table)
+  bool any_predicted = false, any_shape = false;
+  for (const auto& [model, profile] : table) {
     any_predicted |= std::any_of(profile.points.begin(), profile.points.end(),
                                  [](const ProfilePoint& p) { return p.predicted(); });
+    any_shape |= !profile.shape.empty();
+  }
   const auto source = [any_predicted](const std::optional<std::string>& learned_on) {
     if (!any_predicted) return std::string();
     if (!learned_on) return std::string(",measured");
     return learned_on->empty() ? ",predicted" : "," + csv_cell("predicted:" + *learned_on);
   };
   std::string text = "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib";
-  text += any_predicted ? ",source\n" : "\n";
+  text += any_predicted ? ",source" : "";
+  text += any_shape ? ",shape\n" : "\n";
   for (const auto& [model, profile] : table) {
     const std::string name = csv_cell(model);
+    const std::string shape = any_shape ? "," + csv_cell(profile.shape) : "";
     for (const ProfilePoint& p : profile.points)
-      text += fmt::format("{},{},{},{},{},{},{}{}\n", name, p.gpcs, p.batch, p.processes,
+      text += fmt::format("{},{},{},{},{},{},{}{}{}\n", name, p.gpcs, p.batch, p.processes,
                           p.throughput.value, p.latency.value,
                           p.memory ? fmt::format("{}", p.memory->value) : std::string(),
-                          source(p.learned_on));
+                          source(p.learned_on), shape);
     for (const NoRun& none : profile.no_runs)
-      text += fmt::format("{},{},{},{},0,0,{}\n", name, none.gpcs, none.batch, none.processes,
-                          source({}));
+      text += fmt::format("{},{},{},{},0,0,{}{}\n", name, none.gpcs, none.batch, none.processes,
+                          source({}), shape);
   }
   return text;
 }

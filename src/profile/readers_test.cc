@@ -111,6 +111,23 @@ TEST(NativeCsv, KeepsWhatWasPredictedApartFromWhatWasMeasured) {
               "which the law was learned)");
 }
 
+TEST(NativeCsv, AModelHasOneShape) {
+  const std::string header =
+      "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib,shape\n";
+  const std::string text =
+      header + "m,1,1,1,100,10,,x=1x3 y=2\nm,1,2,1,150,13.3,,x=1x3 y=2\nn,1,1,1,100,10,,\n";
+  const auto table = parse_native_csv("p.csv", text);
+  ASSERT_TRUE(table) << to_string(table.error());
+  EXPECT_EQ(table->at("m").shape, "x=1x3 y=2");
+  EXPECT_EQ(table->at("n").shape, "");
+  EXPECT_EQ(native_csv(*table), text);
+  const auto mixed = parse_native_csv("p.csv", header + "m,1,1,1,100,10,,a\nm,1,2,1,150,13.3,,b\n");
+  ASSERT_FALSE(mixed);
+  EXPECT_EQ(to_string(mixed.error()),
+            "p.csv:3: points of two shapes under one model: 'a' and 'b'; give each a name of its "
+            "own");
+}
+
 TEST(NativeCsv, RefusesBadHeaders) {
   EXPECT_EQ(native_error(""), "t.csv:1: empty file");
   EXPECT_EQ(native_error("\n\r\n"), "t.csv:1: empty file");

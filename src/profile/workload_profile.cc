@@ -9,6 +9,7 @@ namespace partita::profile {
 namespace {
 
 using Key = std::tuple<int, int, int>;
+constexpr double kMillisPerSecond = 1e3;
 
 Key key_of(const ProfilePoint& point) { return {point.gpcs, point.processes, point.batch}; }
 
@@ -29,6 +30,11 @@ Millis BatchCurve::latency(int n) const {
   return step->latency;
 }
 
+Millis batch_time(const ProfilePoint& point) {
+  const double share = kMillisPerSecond * point.batch * point.processes / point.throughput.value;
+  return std::max(point.latency, Millis{share});
+}
+
 BatchCurve batch_curve(const WorkloadProfile& profile, int gpcs, int processes, int max_batch) {
   BatchCurve curve;
   auto point = first_from(profile, {gpcs, processes, max_batch});
@@ -38,8 +44,9 @@ BatchCurve batch_curve(const WorkloadProfile& profile, int gpcs, int processes, 
   // Downwards, keeping only batches that are cheaper than every larger one.
   for (;; --point) {
     if (point->gpcs != gpcs || point->processes != processes) break;
-    if (curve.steps.empty() || point->latency < curve.steps.back().latency) {
-      curve.steps.push_back({point->batch, point->latency});
+    const Millis time = batch_time(*point);
+    if (curve.steps.empty() || time < curve.steps.back().latency) {
+      curve.steps.push_back({point->batch, time});
     }
     if (point == profile.points.begin()) break;
   }

@@ -43,15 +43,20 @@ struct WorkloadProfile {
   std::string model;
   std::vector<ProfilePoint> points;  // sorted by (gpcs, processes, batch), unique
   std::vector<NoRun> no_runs = {};   // sorted likewise, unique, none of them a point
+  std::string shape = {};  // of its inputs, as `profile measure` was told; empty: not said
   bool operator==(const WorkloadProfile&) const = default;
 };
 
 // Profiles of one GPU model, by model name.
 using ProfileTable = std::map<std::string, WorkloadProfile>;
 
-// Execution latency against batch size of one (model, gpcs, processes), up to the batch size that a
-// segment uses. A partial batch is padded to the cheapest measured batch that holds it, so
-// `latency` never decreases.
+// How long a process is busy with a full batch: what was measured of a batch, or what the measured
+// throughput leaves for it when that is longer. Tables round both.
+Millis batch_time(const ProfilePoint& point);
+
+// Execution latency (batch_time) against batch size of one (model, gpcs, processes), up to the
+// batch size that a segment uses. A partial batch is padded to the cheapest measured batch that
+// holds it, so `latency` never decreases.
 struct BatchCurve {
   struct Step {
     int batch = 0;

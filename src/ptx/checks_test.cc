@@ -184,6 +184,91 @@ TEST(Faults, BarriersThatNobodyCompletes) {
   EXPECT_EQ(shuffle.faults[0].kind, FaultKind::deadlock);
 }
 
+std::string left_out(const std::string& body, std::uint32_t threads) {
+  const Ran r = ran(body, 0, 4096, {threads}, {.barriers = true});
+  return r.faults.empty() ? "none" : to_text(r.faults);
+}
+
+TEST(Faults, WhoLeftABarrierOutIsNamed) {
+  const auto early = [](const std::string& first, std::uint32_t threads) {
+    return left_out("setp." + first + "; @%p1 exit; bar.sync 0;", threads);
+  };
+  EXPECT_THAT(early("ge.u32 %p1, %r1, 40", 64),
+              HasSubstr("barrier 0 is for all threads of the block; without it ended: lanes 8-31 "
+                        "of warp 1\n"));
+  EXPECT_THAT(early("ge.u32 %p1, %r1, 40", 128), HasSubstr(": lanes 8-31 of warp 1, warps 2-3\n"));
+  EXPECT_THAT(early("lt.u32 %p1, %r1, 64", 256), HasSubstr(": warps 0-1\n"));
+  EXPECT_THAT(early("eq.u32 %p1, %r1, 35", 36), HasSubstr(": lane 3 of warp 1\n"));
+  EXPECT_THAT(early("ge.u32 %p1, %r1, 32", 36), HasSubstr(": warp 1\n"));
+  const std::string parted = left_out(
+      "setp.lt.u32 %p1, %r1, 4;\n@%p1 bra A;\nbar.sync 0;\nbra E;\nA: bar.sync 0;\nE:", 32);
+  EXPECT_THAT(parted, HasSubstr("in kernel k, block (0,0,0), thread (0,0,0)\n"));
+  EXPECT_THAT(parted, HasSubstr("lanes 0-3 of warp 0 come to barrier 0 here, lanes 4-31 at line "));
+  EXPECT_THAT(left_out("shr.u32 %r6, %r1, 5; add.u32 %r6, %r6, 1; mul.lo.u32 %r6, %r6, 32; "
+                       "bar.sync 2, %r6;",
+                       32),
+              HasSubstr("none"));
+}
+
+// Nobody asked: as on a GPU an ended thread holds nobody up.
+TEST(Faults, EndedThreadsAreFoundOnlyWhenAskedFor) {
+  const std::string body =
+      "setp.lt.u32 %p1, %r1, 40; @%p1 exit; bar.sync 0; st.global.u32 [%rd1], "
+      "%r1;";
+  EXPECT_THAT(ran(body, 0, 128, {64}).faults, IsEmpty());
+  EXPECT_THAT(ran(body, 0, 128, {64}, {.races = true}).faults, IsEmpty());
+  const Ran asked = ran(body, 0, 128, {64}, {.barriers = true});
+  ASSERT_THAT(asked.faults, SizeIs(1));  // and the kernel went on to its end
+  EXPECT_EQ(asked.faults[0].kind, FaultKind::divergence);
+}
+
+TEST(Faults, RightUsesOfBarriersAreNotAccused) {
+  const struct {
+    const char *what, *body;
+    std::uint32_t threads;
+  } kRight[] = {
+      {"the block returns as a whole", "setp.eq.u32 %p1, %r2, 0; @%p1 exit; bar.sync 0;", 64},
+      {"a last warp of a few", "bar.sync 0; bar.sync 1, 64; bar.sync 1, 64;", 48},
+      {"some return after the last barrier",
+       "bar.sync 0; setp.lt.u32 %p1, %r1, 40; @%p1 exit; st.shared.u32 [%r5], %r1;", 64},
+      {"halves of the block, a barrier each",
+       "shr.u32 %r6, %r1, 6; add.u32 %r6, %r6, 1; bar.sync %r6, 64; bar.sync %r6, 64;", 128},
+      {"a barrier of two warps, the others return",
+       "setp.ge.u32 %p1, %r1, 64; @%p1 exit; bar.sync 3, 64; bar.sync 3, 64;", 128},
+      {"producers arrive and end, consumers wait",
+       "setp.lt.u32 %p1, %r1, 64; @%p1 bra P; bar.sync 1, 128; bra E; P: bar.arrive 1, 128; E:",
+       128},
+      {"full and empty in a loop",
+       "mov.u32 %r6, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra P;"
+       "C: bar.sync 1, 64; bar.arrive 2, 64; add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 4;"
+       "@%p2 bra C; bra E;"
+       "P: bar.arrive 1, 64; bar.sync 2, 64; add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 4;"
+       "@%p2 bra P; E:",
+       64},
+      {"warps alone among themselves",
+       "setp.lt.u32 %p1, %r1, 32; @%p1 exit; and.b32 %r6, %r1, 31; setp.lt.u32 %p1, %r6, 16;"
+       "@%p1 bra L; bar.warp.sync 0xffff0000; bra E; L: bar.warp.sync 0xffff; E: "
+       "shfl.sync.idx.b32 %r9, %r1, 0, 31, -1;",
+       64},
+      {"warps at two places of one barrier",
+       "setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 0; bra E; A: bar.sync 0; E:", 64},
+      {"lanes at two places of one that need not be aligned",
+       "setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 0; bra E; A: barrier.sync 0; E:", 64},
+      {"lanes on two ways that meet before it",
+       "setp.lt.u32 %p1, %r1, 7; @%p1 bra A; add.u32 %r6, %r1, 1; bra E; A: add.u32 %r6, %r1, 2;"
+       "E: bar.sync 0; bar.red.popc.u32 %r7, 0, %p1;",
+       96},
+      {"a loop of equal trips",
+       "mov.u32 %r6, 0; L: bar.sync 0; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 5; @%p1 bra L;",
+       160},
+      {"all threads, said as a count", "bar.sync 0; bar.sync 0, 96; bar.sync 0;", 96},
+      {"a barrier of the cluster, which ended threads need not come to",
+       "setp.lt.u32 %p1, %r1, 5; @%p1 exit; barrier.cluster.arrive; barrier.cluster.wait;", 64},
+  };
+  for (const auto& right : kRight)
+    EXPECT_EQ(left_out(right.body, right.threads), "none") << right.what;
+}
+
 TEST(Faults, OneThatEndsTheLaunchEndsIt) {
   Device device(kernel("st.global.u32 [%rd3+4096], %r1; st.global.u32 [%rd3], %r1;"));
   const auto zeros = std::vector<std::uint32_t>(32);

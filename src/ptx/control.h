@@ -34,6 +34,8 @@ const Op* pred_select(const Op* op, Warp& w);  // c ? a : b
 // Barriers: barrier a (u32 register), threads b (where flags has kCounted).
 inline constexpr std::uint32_t kCounted = 1, kArrive = 2, kReduce = 4;
 inline constexpr std::uint32_t kReducePopc = 8, kReduceAnd = 16, kReduceOr = 32;
+inline constexpr std::uint32_t kAligned = 64;   // all lanes of a warp come to the same instruction
+inline constexpr std::uint32_t kLenient = 128;  // ended threads need not have come
 const Op* bar(const Op* op, Warp& w);
 const Op* bar_warp(const Op* op, Warp& w);
 

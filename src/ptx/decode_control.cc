@@ -64,7 +64,7 @@ void Decoder::on_nothing() {
   emit(control::nothing);
 }
 
-void Decoder::barrier_reduction(const std::string& what) {
+void Decoder::barrier_reduction(const std::string& what, std::uint32_t aligned) {
   const bool popc = what == "popc";
   const Operand& input = operand(now_->operands.size() - 1);
   const bool counted = now_->operands.size() == 4;
@@ -80,13 +80,16 @@ void Decoder::barrier_reduction(const std::string& what) {
   op.flags = control::kReduce | (counted ? control::kCounted : 0) |
              (popc            ? control::kReducePopc
               : what == "and" ? control::kReduceAnd
-                              : control::kReduceOr);
+                              : control::kReduceOr) |
+             aligned;
   program_.barriers = 1;
 }
 
 void Decoder::on_bar() {
   words_->take("cta");
-  words_->take("aligned");
+  const bool says_aligned = words_->take("aligned");
+  const std::uint32_t aligned =
+      says_aligned || now_->opcode == "bar" ? control::kAligned : std::uint32_t{0};
   if (words_->take("warp")) {
     words_->take("sync");
     if (!count_is(1)) return;
@@ -103,12 +106,15 @@ void Decoder::on_bar() {
       return;
     }
     const std::uint32_t id = constant(0, 4);
-    emit(control::bar).a = id;
+    Op& op = emit(control::bar);
+    op.a = id;
+    op.flags = control::kLenient;
     program_.barriers = 1;
     return;
   }
   program_.barriers = 1;
-  if (words_->take("red")) return barrier_reduction(words_->take_any({"popc", "and", "or"}));
+  if (words_->take("red"))
+    return barrier_reduction(words_->take_any({"popc", "and", "or"}), aligned);
   const bool arrive = words_->take("arrive");
   words_->take("sync");
   const std::size_t count = now_->operands.size();
@@ -118,7 +124,7 @@ void Decoder::on_bar() {
   Op& op = emit(control::bar);
   op.a = id;
   op.b = threads;
-  op.flags = (count > 1 ? control::kCounted : 0) | (arrive ? control::kArrive : 0);
+  op.flags = (count > 1 ? control::kCounted : 0) | (arrive ? control::kArrive : 0) | aligned;
 }
 
 void Decoder::on_shfl() {

@@ -224,7 +224,7 @@ class Decoder {
   void multiply(bool native);
   void load_parameter(const Address& where, const Operand& to, Type type);
   Place call_place(const Operand& operand);
-  void barrier_reduction(const std::string& what);
+  void barrier_reduction(const std::string& what, std::uint32_t aligned);
 
   const Module& module_;
   const Function& kernel_;

@@ -213,7 +213,11 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
   block.frames.resize(run.warps);
   block.started.assign(run.warps, 0);
   block.slices.assign(run.warps, 0);
-  if (run.program->barriers != 0) block.barriers.fill({});
+  if (run.program->barriers != 0) {
+    block.barriers.fill({});
+    block.watches.clear();
+    if (run.launch.checks.barriers) block.watches.resize(kBarriers);
+  }
   const std::uint32_t shift = run.program->accesses_bytes ? 0 : 2;
   if (run.launch.checks.races) {
     const std::size_t cells = (run.shared_bytes >> shift) + 1;

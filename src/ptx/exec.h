@@ -73,10 +73,17 @@ struct Frame {  // registers and local memory of a warp
 };
 
 struct BarrierState {
-  std::uint32_t arrived = 0;
-  std::uint32_t expected = 0;  // 0: all threads that live
+  std::uint32_t arrived = 0;   // threads
+  std::uint32_t places = 0;    // as counts count them: warps are whole
+  std::uint32_t expected = 0;  // places; 0: all threads that live
   std::uint32_t set = 0;       // of bar.red: threads whose predicate holds
   std::uint32_t inputs = 0;
+};
+
+// Who came to a barrier since it last opened, by warp (Checks::barriers).
+struct BarrierWatch {
+  std::array<std::uint32_t, kMaxThreadsPerBlock / kLanes> lanes = {};
+  std::array<const Op*, kMaxThreadsPerBlock / kLanes> at = {};  // where the last of them came
 };
 
 struct Worker;
@@ -93,6 +100,7 @@ struct Block {
   std::vector<std::uint8_t> started = {};
   std::vector<std::int32_t> slices = {};
   std::array<BarrierState, kBarriers> barriers = {};
+  std::vector<BarrierWatch> watches = {};  // of the barriers; empty where nobody checks
   AlignedBytes shared;
   std::vector<std::uint64_t> writers = {}, readers = {};  // RaceShadow
   std::uint32_t epoch = 1;
@@ -118,13 +126,17 @@ const Op* resume_group(Warp& w);  // as next_group, fair after a slice
 const Op* settle(Warp& w, std::uint32_t pc);
 void wait_at(Warp& w, std::uint32_t pc, std::uint32_t mask);
 const Op* slice_end(Warp& w, std::uint32_t pc);
-void release_barriers(Block& block);
+void remove_parked(Warp& w, std::uint32_t i);
+void lanes_left_barriers(Warp& w, std::uint32_t mask);  // what their end opens
 void lanes_exited(Warp& w, std::uint32_t mask);
 inline std::uint64_t lanes_in(std::uint32_t mask) {
   if (mask == kAllLanes) return kLanes;
   mask = mask - ((mask >> 1) & 0x5555'5555u);
   mask = (mask & 0x3333'3333u) + ((mask >> 2) & 0x3333'3333u);
   return ((mask + (mask >> 4)) & 0x0f0f'0f0fu) * 0x0101'0101u >> 24;
+}
+inline std::uint32_t pc_of(const Op* op, const Warp& w) {
+  return static_cast<std::uint32_t>(op - w.code);
 }
 inline void count(Warp& w, const Op* last, std::uint32_t extra) {
   const std::uint64_t n = last->ordinal - w.segment->ordinal + extra;
@@ -141,7 +153,7 @@ struct Report {
   bool write = false;
   std::string about = {};
 };
-// Whether the launch goes on (races and uninitialised reads).
+// Whether the launch goes on (races, uninitialised reads, divergence).
 bool report(const Op* op, Warp& w, Report what);
 // From generic memory into this process, as device functions of the system need it.
 bool read_generic(const Op* op, Warp& w, unsigned lane, std::uint64_t address,

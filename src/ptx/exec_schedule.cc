@@ -1,4 +1,4 @@
-// Groups of lanes of a warp: which runs, who waits, who meets; branches and barriers.
+// Groups of lanes of a warp: which runs, who waits, who meets; branches and exits.
 #include <cfenv>
 
 #include "ptx/control.h"
@@ -7,8 +7,6 @@
 namespace partita::ptx {
 namespace {
 
-std::uint32_t pc_of(const Op* op, const Warp& w) { return static_cast<std::uint32_t>(op - w.code); }
-
 // Goes on at pc with the lanes of the mask.
 inline const Op* go(Warp& w, std::uint32_t pc) {
   if (--w.budget < 0) [[unlikely]]
@@ -16,8 +14,6 @@ inline const Op* go(Warp& w, std::uint32_t pc) {
   if (w.waiting_count != 0) return settle(w, pc);
   return w.segment = w.code + pc;
 }
-
-void remove_parked(Warp& w, std::uint32_t i) { w.parked[i] = w.parked[--w.parked_count]; }
 
 // Lanes parked at exchanges whose other members came, or ended.
 void wake_parked(Warp& w) {
@@ -50,6 +46,8 @@ void wake_parked(Warp& w) {
 }
 
 }  // namespace
+
+void remove_parked(Warp& w, std::uint32_t i) { w.parked[i] = w.parked[--w.parked_count]; }
 
 void wait_at(Warp& w, std::uint32_t pc, std::uint32_t mask) {
   std::uint32_t at = w.waiting_count;
@@ -137,44 +135,11 @@ const Op* resume_group(Warp& w) {
   return w.segment = w.code + group.pc;
 }
 
-void release_barriers(Block& block) {
-  for (std::uint32_t id = 0; id < kBarriers; ++id) {
-    BarrierState& barrier = block.barriers[id];
-    const std::uint32_t expected = barrier.expected != 0 ? barrier.expected : block.live_threads;
-    if (barrier.arrived == 0 || barrier.arrived < expected) continue;
-    const BarrierState full = barrier;
-    barrier = {};
-    ++block.epoch;
-    for (Warp& w : block.warps) {
-      for (std::uint32_t i = 0; i < w.parked_count;) {
-        const Parked parked = w.parked[i];
-        if (parked.why != Parked::Why::barrier || parked.key != id) {
-          ++i;
-          continue;
-        }
-        const Op& op = w.code[parked.pc];
-        if ((op.flags & control::kReducePopc) != 0) {
-          for (unsigned lane = 0; lane < kLanes; ++lane)
-            if ((parked.mask >> lane & 1) != 0)
-              lane_registers<std::uint32_t>(w, op.d)[lane] = full.set;
-        } else if ((op.flags & control::kReduce) != 0) {
-          const bool holds =
-              (op.flags & control::kReduceAnd) != 0 ? full.set == full.inputs : full.set != 0;
-          std::uint32_t& d = mask_register(w, op.d);
-          d = holds ? d | parked.mask : d & ~parked.mask;
-        }
-        remove_parked(w, i);
-        wait_at(w, parked.pc + 1, parked.mask);
-      }
-    }
-  }
-}
-
 void lanes_exited(Warp& w, std::uint32_t mask) {
   w.live &= ~mask;
   Block& block = *w.block;
   block.live_threads -= static_cast<std::uint32_t>(__builtin_popcount(mask));
-  if (block.run->program->barriers != 0) release_barriers(block);
+  if (block.run->program->barriers != 0) lanes_left_barriers(w, mask);
   if (w.parked_count != 0) wake_parked(w);
 }
 
@@ -252,33 +217,6 @@ const Op* exit_lanes(const Op* op, Warp& w) {
 }
 
 const Op* nothing(const Op* op, Warp&) { return op + 1; }
-
-const Op* bar(const Op* op, Warp& w) {
-  count(w, op, 1);
-  Block& block = *w.block;
-  const unsigned first = static_cast<unsigned>(__builtin_ctz(w.mask));
-  const std::uint32_t id = lane_registers<std::uint32_t>(w, op->a)[first];
-  if (id >= kBarriers) {
-    report(op, w, {.kind = FaultKind::illegal, .lane = first, .about = "there are 16 barriers"});
-    return nullptr;
-  }
-  BarrierState& barrier = block.barriers[id];
-  const auto lanes = static_cast<std::uint32_t>(__builtin_popcount(w.mask));
-  if ((op->flags & kCounted) != 0)
-    barrier.expected = lane_registers<std::uint32_t>(w, op->b)[first];
-  barrier.arrived += lanes;
-  if ((op->flags & kReduce) != 0) {
-    barrier.inputs += lanes;
-    barrier.set += static_cast<std::uint32_t>(__builtin_popcount(mask_register(w, op->c) & w.mask));
-  }
-  if ((op->flags & kArrive) != 0) {
-    wait_at(w, pc_of(op, w) + 1, w.mask);
-  } else {
-    w.parked[w.parked_count++] = {pc_of(op, w), w.mask, id, Parked::Why::barrier};
-  }
-  release_barriers(block);
-  return next_group(w);
-}
 
 const Op* bar_warp(const Op* op, Warp& w) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);

@@ -28,6 +28,8 @@ std::string to_string(FaultKind kind) {
       return "assertion";
     case FaultKind::trap:
       return "trap";
+    case FaultKind::divergence:
+      return "divergence";
     case FaultKind::deadlock:
       return "deadlock";
     case FaultKind::stopped:
@@ -75,7 +77,8 @@ bool report(const Op* op, Warp& w, Report what) {
   Block& block = *w.block;
   RunCore& run = *block.run;
   const Loaded& loaded = *run.loaded;
-  const bool goes_on = what.kind == FaultKind::race || what.kind == FaultKind::uninitialised;
+  const bool goes_on = what.kind == FaultKind::race || what.kind == FaultKind::uninitialised ||
+                       what.kind == FaultKind::divergence;
   const Origin& origin = run.program->origins[op->ordinal];
   const Extent& size = run.launch.block;
   const std::uint32_t thread = w.index * kLanes + what.lane;

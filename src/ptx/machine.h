@@ -40,6 +40,7 @@ struct Extent {
 struct Checks {
   bool uninitialised = false;  // reads of global memory that nobody wrote
   bool races = false;          // on shared memory, between barriers
+  bool barriers = false;       // that some threads leave out
   bool operator==(const Checks&) const = default;
 };
 
@@ -53,8 +54,9 @@ enum class FaultKind : std::uint8_t {
   illegal,    // an instruction with operands that have no meaning (bad indirect call, ...)
   assertion,  // device assert
   trap,
-  deadlock,  // no warp of the block can ever go on (barrier that some left out)
-  stopped,   // request_stop()
+  divergence,  // a barrier opened without threads that had to come
+  deadlock,    // no warp of the block can ever go on (barrier that some left out)
+  stopped,     // request_stop()
 };
 std::string to_string(FaultKind kind);
 
@@ -109,7 +111,7 @@ struct Launch {
   std::vector<std::byte> parameters = {};  // the parameter block, KernelInfo::parameter_bytes
   bool cooperative = false;                // the grid may synchronise: all groups make progress
   Checks checks = {};
-  // Most faults kept (races and uninitialised reads go on; the others end the launch).
+  // Most faults kept (races, uninitialised reads and divergence go on; the others end the launch).
   std::size_t max_faults = 64;
 };
 

@@ -13,6 +13,8 @@ void describe(Form& f, ServiceReport& service) {
       .number("rate_rps", service.rate.value, kNotNegative, "that was played; missing: a trace's");
   f.whole("offered", service.offered, kNotNegative, "requests");
   f.whole("completed", service.completed, kNotNegative, "requests");
+  f.optional().whole("refused", service.refused, kNotNegative,
+                     "of the offered ones, at once, as the gateway would");
   f.number("slo_attainment", service.slo_attainment, kShare,
            "share of the offered ones that completed within the SLO");
   f.number("p50_ms", service.p50.value, kNotNegative, "of the latency; 0: nothing completed");

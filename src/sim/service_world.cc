@@ -9,7 +9,7 @@
 namespace partita::sim {
 namespace {
 
-enum ServiceEvent : std::uint32_t { kArrival, kDispatch, kCompletion, kWake, kDrain };
+enum ServiceEvent : std::uint32_t { kArrival, kDispatch, kCompletion, kWake, kDrain, kRefusal };
 
 }  // namespace
 
@@ -38,7 +38,10 @@ void ServiceWorld::reset(ServiceSpec spec) {
     nanos_per_request.push_back(kNanosPerSecond / queue.throughput.value);
     split_.push_back(throughput += queue.throughput.value);
     queues_.push_back({plan::Dispatcher(std::move(queue.policy))});
-    const auto& members = queues_.back().dispatcher.policy().members;
+    const plan::DispatchPolicy& policy = queues_.back().dispatcher.policy();
+    if (spec_.queue_limit && policy.slo)
+      queues_.back().admission.emplace(policy, *spec_.queue_limit);
+    const auto& members = policy.members;
     for (const plan::PoolMember& member : members) queues_.back().processes += member.processes;
     queues_.back().busy.resize(members.size());
   }
@@ -81,7 +84,8 @@ void ServiceWorld::handle(const Event& event) {
       }
       return;
     case kDispatch:
-      break;  // happens within other events
+    case kRefusal:
+      break;  // happen within other events
   }
   CHECK(false);
 }
@@ -98,14 +102,30 @@ std::size_t ServiceWorld::choose(Nanos now) {
 void ServiceWorld::join(Nanos now) {
   ++outcome_.events;
   if (now >= spec_.warmup) ++outcome_.offered;
+  if (spec_.keep_answers) outcome_.answers.push_back({now});
   if (queues_.empty()) {
     log_.record(now, kArrival, 0, 0);
     return;
   }
   const std::size_t index = choose(now);
+  Queue& queue = queues_[index];
+  if (queue.admission && !queue.admission->admits(now, queue.dispatcher.queued()))
+    return refuse(index, now);
   log_.record(now, kArrival, static_cast<std::uint32_t>(index), 1);
-  queues_[index].dispatcher.arrive(now);
+  queue.dispatcher.arrive(now);
+  if (spec_.keep_answers) queue.unanswered.push_back(outcome_.answers.size() - 1);
   advance(index, now);
+}
+
+void ServiceWorld::refuse(std::size_t index, Nanos now) {
+  log_.record(now, kRefusal, static_cast<std::uint32_t>(index), 1);
+  if (now >= spec_.warmup) ++outcome_.refused;
+}
+
+// The oldest request of the queue is done.
+void ServiceWorld::answer(Queue& queue, Nanos latency) {
+  outcome_.answers[queue.unanswered.front()].latency = latency;
+  queue.unanswered.pop_front();
 }
 
 // Starts every batch that may start now and sees to it that the next one does when it may.
@@ -136,9 +156,11 @@ void ServiceWorld::dispatch(std::size_t index, Nanos now,
 
   const Nanos end = now + decision.duration;
   long counted = 0;
+  if (queue.admission) queue.admission->start(decision.member, now, decision.duration);
   for (const Nanos arrival : batch) {
-    if (arrival < spec_.warmup) continue;
     const Nanos latency = end - arrival;
+    if (spec_.keep_answers) answer(queue, latency);
+    if (arrival < spec_.warmup) continue;
     latencies_.add(latency);
     latency_sum_ += static_cast<double>(latency);
     if (latency <= spec_.slo) ++outcome_.within_slo;

@@ -79,10 +79,9 @@ Result<Instance> instance_of(const plan::FleetEntry& fleet, const hw::MigProfile
       planned.share_percent == 0
           ? profile::WorkloadProfile{}
           : profile::at_share(table->second, mig.gpcs, planned.share_percent);
-  instance.member = {
-      profile::batch_curve(planned.share_percent == 0 ? table->second : workload, mig.gpcs,
-                           planned.processes, planned.batch),
-      planned.processes};
+  instance.member = {profile::batch_curve(planned.share_percent == 0 ? table->second : workload,
+                                          mig.gpcs, planned.processes, planned.batch),
+                     planned.processes};
   if (instance.member.curve.steps.empty()) {
     return bad_input("", service.model + " was not measured on " + std::to_string(mig.gpcs) +
                              " GPCs with batch " + std::to_string(planned.batch) + " and " +
@@ -231,14 +230,16 @@ std::vector<QueueSpec> queues_of(const Entry& entry, plan::Dispatch dispatch, Na
 ServiceSpec spec_of(const Entry& entry, plan::Dispatch dispatch, const ServingOptions& options) {
   const Nanos slo = to_nanos(entry.service->slo.value, kNanosPerMilli);
   const bool knows_queues = dispatch == plan::Dispatch::paced;
-  ServiceSpec spec{.arrivals = arrivals_of(*entry.service, options, entry.trace),
-                   .queues = queues_of(entry, dispatch, slo),
-                   .slo = slo,
-                   .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
-                   .end = to_nanos(options.duration.value, kNanosPerSecond),
-                   .routing = knows_queues ? Routing::least_work : Routing::random,
-                   .mean_lateness = to_nanos(options.mean_lateness.value, kNanosPerMilli),
-                   .rng = component_rng(options.seed, entry.service->name).split(1)};
+  ServiceSpec spec{
+      .arrivals = arrivals_of(*entry.service, options, entry.trace),
+      .queues = queues_of(entry, dispatch, slo),
+      .slo = slo,
+      .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
+      .end = to_nanos(options.duration.value, kNanosPerSecond),
+      .routing = knows_queues ? Routing::least_work : Routing::random,
+      .queue_limit = options.shed ? std::optional(plan::kDefaultQueueLimit) : std::nullopt,
+      .mean_lateness = to_nanos(options.mean_lateness.value, kNanosPerMilli),
+      .rng = component_rng(options.seed, entry.service->name).split(1)};
   if (options.batching == BatchingKind::full) {
     for (QueueSpec& queue : spec.queues) {
       queue.policy.max_wait = kForever;
@@ -265,6 +266,55 @@ std::vector<double> activity_of(const Entry& entry, plan::Dispatch dispatch,
   return result;
 }
 
+// How a service is played above its rate, and how many requests that takes.
+struct OverloadRun {
+  const Entry* entry = nullptr;
+  long in_flight = 0;  // at once: within one SLO, and in batches
+  long warmup = 0, counted = 0;
+  long requests() const { return warmup + counted; }
+};
+
+OverloadRun overload_run(const Entry& entry) {
+  constexpr long kFewest = 1'000;
+  OverloadRun run{.entry = &entry};
+  double in_flight = entry.service->rate.value * entry.service->slo.value / 1e3;
+  for (const Instance& instance : entry.instances)
+    in_flight += instance.member.curve.max_batch() * instance.member.processes;
+  run.in_flight = static_cast<long>(std::min(in_flight, kMaxArrivals));
+  run.warmup = run.in_flight;
+  run.counted =
+      std::max({kFewest, 2 * run.in_flight,
+                plan::telling_requests(entry.service->traffic.arrivals, entry.service->rate)});
+  return run;
+}
+
+// Begins with a rush where the pool cannot keep up: its queue is then as it will be.
+double in_time(ServiceWorld& world, const OverloadRun& run, double factor) {
+  const plan::Service& service = *run.entry->service;
+  const Rps rate{service.rate.value * factor};
+  double full = 0;  // requests/s of full batches
+  for (const Instance& instance : run.entry->instances)
+    full += 1e3 * instance.member.curve.max_batch() * instance.member.processes /
+            instance.member.curve.steps.back().latency.value;
+  std::vector<double> times;
+  if (rate.value > full) times.assign(static_cast<std::size_t>(run.in_flight), 0);
+  auto source = plan::ArrivalSource::of(service.traffic.arrivals, rate,
+                                        component_rng(ServingOptions{}.seed, service.name));
+  Nanos now = 0, warm = 0;
+  for (long i = 0; i < run.requests(); ++i) {
+    now = source.next();
+    if (i == run.warmup) warm = now;
+    times.push_back(static_cast<double>(now) / kNanosPerSecond);
+  }
+  ServiceSpec spec = spec_of(*run.entry, plan::Dispatch::pooled, {});
+  spec.arrivals = ArrivalSource::recorded(times);
+  spec.warmup = warm;
+  spec.end = now + 1;
+  const ServiceOutcome outcome = world.run(std::move(spec));
+  return static_cast<double>(outcome.within_slo) /
+         static_cast<double>(std::max(1L, outcome.offered));
+}
+
 Millis millis(Nanos ns) { return Millis{static_cast<double>(ns) / kNanosPerMilli}; }
 
 ServiceReport report_of(const std::string& name, const ServiceOutcome& outcome) {
@@ -275,7 +325,8 @@ ServiceReport report_of(const std::string& name, const ServiceOutcome& outcome) 
           .slo_attainment = outcome.offered == 0 ? 1 : met / static_cast<double>(outcome.offered),
           .p50 = millis(outcome.p50),
           .p95 = millis(outcome.p95),
-          .p99 = millis(outcome.p99)};
+          .p99 = millis(outcome.p99),
+          .refused = outcome.refused};
 }
 
 // 1 - compute slices of the instances in use / compute slices of the GPUs in use; a plan that uses
@@ -329,6 +380,30 @@ Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::
   report.external_fragmentation = external_fragmentation(problem, plan);
   report.log_hash = log.hash();
   return report;
+}
+
+Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
+                                        plan::ServingPlan plan) {
+  if (plan.rule.dispatch != plan::Dispatch::pooled) return plan;
+  const Result<Entries> entries = collect(problem, plan);
+  if (!entries) return failed(entries.error());
+  if (auto limits = check_limits(*entries, {}); !limits) return failed(limits.error());
+  std::vector<OverloadRun> runs;
+  for (const auto& [name, entry] : *entries) runs.push_back(overload_run(entry));
+  std::ranges::stable_sort(runs, {}, &OverloadRun::requests);
+  ServiceWorld world;
+  long left = kOverloadRequests;
+  for (const OverloadRun& run : runs) {
+    left -= run.requests() * static_cast<long>(std::size(kOverloads));
+    if (left < 0) break;
+    const auto row =
+        std::ranges::find(plan.services, run.entry->service->name, &plan::PlannedService::name);
+    if (row == plan.services.end()) continue;
+    row->overload.clear();
+    for (const double factor : kOverloads)
+      row->overload.push_back({factor, in_time(world, run, factor)});
+  }
+  return plan;
 }
 
 }  // namespace partita::sim

@@ -1,8 +1,9 @@
 // Simulated serving: a plan under traffic. Deterministic: same problem, plan and options, same
 // report and log hash; the order of the problem's services changes the order of the report alone.
 // The queues of a service and how requests join them are those of the dispatch (plan/serving.h); a
-// batch takes the curve's latency, padded. Limits: kMaxDuration,
-// kMaxArrivals; memory grows with the queues of one overloaded service, never with the duration.
+// batch takes the curve's latency, padded. A pooled server refuses what the gateway would refuse
+// (plan/admission.h). Limits: kMaxDuration, kMaxArrivals; memory grows with the queues of one
+// overloaded service, never with the duration.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,9 @@ struct ServingOptions {
   BatchingKind batching = BatchingKind::paced;
   std::optional<plan::Dispatch> dispatch;  // absent: the one that the plan is made for
   Millis mean_lateness{0};                 // of the server's timers
+  // What the gateway would refuse is refused: where one queue serves all instances (pooled) and
+  // batches are paced; the other servers have no admission.
+  bool shed = true;
   std::uint64_t seed = 1;
 };
 
@@ -50,6 +54,7 @@ struct ServiceReport {
       0;  // share of the offered requests that completed within the SLO; 1 when none was offered
   Millis p50, p95, p99;  // infinite never: 0 when nothing completed
   Rps rate = {};         // that was played; 0: as a trace says
+  long refused = 0;      // at once, of the offered ones
   bool operator==(const ServiceReport&) const = default;
 };
 
@@ -78,6 +83,15 @@ Result<std::vector<Trace>> parse_trace(const std::string& file, std::string_view
 // instance is offered its traffic and completes none. ErrorCode::limit beyond kMaxArrivals.
 Result<ServingReport> simulate(const plan::ServingProblem& problem, const plan::ServingPlan& plan,
                                const ServingOptions& options);
+
+// Every service of a pooled plan played at these multiples of its rate, with admission: the plan
+// with what it saw in its rows. A few thousand requests each, more where more are in flight at
+// once, and kOverloadRequests in all: rows of the services for which that is not enough, and of
+// plans for other servers, stay without. Errors as of simulate().
+inline constexpr double kOverloads[] = {1.05, 1.2};
+inline constexpr long kOverloadRequests = 60'000;
+Result<plan::ServingPlan> with_overload(const plan::ServingProblem& problem,
+                                        plan::ServingPlan plan);
 
 // ServingReport JSON (kind ServingReport); `events_per_second` is measured by the caller.
 std::string report_json(const ServingReport& report, std::uint64_t seed, double events_per_second);

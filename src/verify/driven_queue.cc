@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <span>
 #include <utility>
@@ -133,9 +134,18 @@ class Drive {
   int processes_ = 0;
 };
 
+// The theta of Lundberg's inequality: load (e^theta - 1) = theta x full rate.
+double decay(double rho) {
+  double low = 0, high = 60;
+  for (int turn = 0; turn < 60; ++turn) {
+    const double theta = (low + high) / 2;
+    (rho * std::expm1(theta) < theta ? low : high) = theta;
+  }
+  return low;
+}
+
 // Share of requests behind so long a backlog that full batches do not clear it in time, by
-// Lundberg's inequality: theta solves load (e^theta - 1) = theta x full rate. Two of the largest
-// batches are left out of what is cleared: the one that a request joins and the one on its way.
+// Lundberg's inequality. Two of the largest batches are left out of what is cleared: the one that a request joins and the one on its way.
 double lundberg(const DrivenQueue& queue, Rps full) {
   double longest = 0, batch = 0, squares = 0;
   for (const plan::PoolMember& member : queue.policy.members) {
@@ -151,12 +161,28 @@ double lundberg(const DrivenQueue& queue, Rps full) {
   const double room = queue.slo.value / longest;
   const bool many = processes >= 4 && room >= 1.6, idle = rho <= 0.7 && room >= 2.5;
   if (!(many || idle) || cleared <= 0) return 1;
-  double low = 0, high = 60;
-  for (int turn = 0; turn < 60; ++turn) {
-    const double theta = (low + high) / 2;
-    (rho * std::expm1(theta) < theta ? low : high) = theta;
+  return std::exp(-decay(rho) * cleared);
+}
+
+// Where nearly all batches are full, late requests are rare and come by the hundred thousand: no
+// run that can be afforded tells how many they are, but the same exponential does. Those that find
+// more in the queue than their instance has time for are late; without any batch left out that is
+// fewer than there are.
+constexpr double kNearlySaturated = 0.9;
+constexpr double kAboveAllowed = 1.25;
+std::optional<double> late_near_saturation(const DrivenQueue& queue, Rps full) {
+  const double rho = queue.load / full;
+  if (!queue.policy.slo || !plan::is_poisson(queue.arrivals) || rho <= kNearlySaturated)
+    return std::nullopt;
+  const double theta = decay(rho);
+  double late = 0;
+  for (const plan::PoolMember& member : queue.policy.members) {
+    const double longest = member.curve.steps.back().latency.value;
+    const double carried = 1e3 * member.processes * member.curve.max_batch() / longest;
+    const double cleared = full.value / 1e3 * std::max(0.0, queue.slo.value - longest);
+    late += carried / full.value * std::exp(-theta * cleared);
   }
-  return std::exp(-low * cleared);
+  return late;
 }
 
 // A queue near saturation forgets slowly: in (1 - load / full rate)^-2 batches.
@@ -167,6 +193,16 @@ long decent(const DrivenQueue& queue, Rps full) {
   const double idle = 1 - queue.load / full;
   return static_cast<long>(
       std::clamp(2 * batch / (idle * idle), 1.0 * kDecentDriven, 1.0 * kLongestMemory));
+}
+
+// So many that the late ones which the percentile allows would show, in several of the clusters in
+// which they come.
+long telling(const DrivenQueue& queue, Rps full) {
+  constexpr double kShown = 20, kClusters = 4;
+  const double allowed = 1 - queue.percentile / 100;
+  const double idle = std::max(1 - queue.load / full, 1 - kNearlySaturated);
+  const double most = std::max(kShown, kClusters / (2 * idle * idle));
+  return static_cast<long>(std::min(1.0 * kLongestDriven, most / allowed));
 }
 
 }  // namespace
@@ -222,8 +258,8 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
       poisson && queue.policy.slo && lundberg(queue, full) < kComfortable * allowed;
   Drive run(queue, units);
   long next = comfortable ? kFewestDriven
-                          : std::max(decent(queue, full),
-                                     plan::telling_requests(queue.arrivals, queue.load));
+                          : std::max({decent(queue, full), telling(queue, full),
+                                      plan::telling_requests(queue.arrivals, queue.load)});
   const long most = std::max(kMostDriven, next);
   while (true) {
     run.run(next);
@@ -236,6 +272,12 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
     next = std::min(2 * next, most);
   }
   verdict.latency = run.percentile(queue.percentile);
+  if (const auto late = late_near_saturation(queue, full);
+      verdict.holds && late && *late > kAboveAllowed * allowed) {
+    verdict.late = *late;
+    verdict.holds = false;
+    verdict.by_formula = true;
+  }
   // A pool may hold for long and then, after a rush, never again. Near saturation so few requests
   // tell nothing; the run above was long then.
   const double backlog = queue.load.value * queue.slo.value / 1e3;

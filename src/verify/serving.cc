@@ -566,7 +566,9 @@ class ServingJudge : Findings {
              "req/s arriving, which full batches on all its processes cannot carry");
     } else if (!verdict.holds) {
       report("slo", subject, 100 * (1 - verdict.late), service.percentile,
-             fmt::format("percent within {:g} ms in a simulation of its pool ({}), and wanted", slo,
+             fmt::format("percent within {:g} ms {} its pool ({}), and wanted", slo,
+                         verdict.by_formula ? "in the long run, so near saturation, of"
+                                            : "in a simulation of",
                          pool_text(placed)));
     }
     const auto row = rows_.find(service.name);

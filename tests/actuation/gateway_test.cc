@@ -200,10 +200,33 @@ TEST(WithAGateway, WhatDoesNotComeUpReplacesNothing) {
   world.sleep_ns(5 * kGatewaySecond);
   const auto before = world.world.assignment().segments;
   world.warm_ns = 1000 * kGatewaySecond;
+  const std::int64_t began = world.now_ns();
   const auto applied = world.apply(chat_at({1, 2}), {.ready_timeout = {20}});
   ASSERT_FALSE(applied);
   EXPECT_EQ(applied.error().code, ErrorCode::timeout);
+  EXPECT_LT(world.now_ns() - began, 35 * kGatewaySecond) << "what came to nothing is not repeated";
   for (const AssignedSegment& one : before) EXPECT_FALSE(world.gone.contains(one.device));
+}
+
+// Workers that never leave are waited for once, and so are those that never come.
+TEST(WithoutAGateway, WhatWasWaitedForInVainIsNotWaitedForAgain) {
+  const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
+  for (const bool stubborn : {true, false}) {
+    World world({{&model, 1, true}}, 1);
+    ASSERT_TRUE(actuate::apply(world.doors(), chat_at({0, 1}), {}, [](const ApplyEvent&) {}));
+    world.clock.sleep_ns(5 * kGatewaySecond);
+    if (stubborn) world.stubborn = {"chat"};
+    world.workers = stubborn;
+    const std::int64_t began = world.clock.now;
+    const auto applied = actuate::apply(
+        world.doors(), stubborn ? Wanted{.gpus = {{.model = "A30-24GB", .uuid = {}, .instances = {}}}}
+                                : chat_at({1, 2}),
+        {.drain_timeout = {20}, .ready_timeout = {stubborn ? 0.0 : 20.0}}, [](const ApplyEvent&) {});
+    ASSERT_FALSE(applied);
+    EXPECT_EQ(applied.error().code, ErrorCode::timeout) << to_string(applied.error());
+    EXPECT_GE(world.clock.now - began, 20 * kGatewaySecond);
+    EXPECT_LT(world.clock.now - began, 35 * kGatewaySecond) << to_string(applied.error());
+  }
 }
 
 // Wherever the program dies, the next one keeps what the gateway needs as well.

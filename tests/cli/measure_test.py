@@ -1,6 +1,7 @@
 """`profile measure` with real worker processes that take a fixed time, a kill amid it, and a plan
 on CPU units made from what was measured; on simulated GPUs, through the simulated libnvidia-ml,
 what is borrowed and put back."""
+import contextlib
 import csv
 import json
 import os
@@ -18,7 +19,7 @@ MPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "devices")
 
 def measure(output, *more):
     return [PROGRAM, "profile", "measure", "--null", "--name", "m", "--instances", "1",
-            "--batches", "1,2,4,8", "--point-time", "1s", "--precision", "20",
+            "--batches", "1,2,4,8", "--point-time", "2s", "--precision", "20",
             "--worker-flag=--batch-us", "--worker-flag=4000", "-o", output, *more]
 
 
@@ -75,12 +76,50 @@ class MeasureTest(unittest.TestCase):
         self.assertIn("cannot load ONNX Runtime", done.stderr)
         self.assertFalse(os.path.exists(self.profile))
 
+    def test_points_of_another_shape_are_not_mixed(self):
+        self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=4"))
+        before = rows(self.profile)
+        self.assertEqual([row["shape"] for row in before], ["x=4"])
+        for other in (["--shape", "x=8"], []):
+            done = subprocess.run(measure(self.profile, *other), capture_output=True, text=True,
+                                  timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("measured with --shape 'x=4'", done.stderr)
+            self.assertEqual(rows(self.profile), before)
+        self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=8", "--name", "n"))
+        self.assertEqual([row["shape"] for row in rows(self.profile)], ["x=4", "x=8"])
+
+    def test_points_that_are_hardly_known_are_left_out(self):
+        # A worker that stands still every other window: of two windows one has next to nothing.
+        measuring = subprocess.Popen(measure(self.profile, "--batches", "1", "--point-time", "1ms"),
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(measuring.kill)
+        while measuring.poll() is None:
+            for signal_number, pause in ((signal.SIGSTOP, 0.3), (signal.SIGCONT, 0.15)):
+                for worker in children(measuring.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(worker, signal_number)
+                time.sleep(pause)
+        said, noted = measuring.communicate()
+        self.assertEqual(measuring.returncode, 1, noted)
+        self.assertIn("1 left out, known worse than to +- 50 %", said)
+        self.assertIn("; left out", noted)
+        self.assertFalse(os.path.exists(self.profile))
+
     def test_bad_flags(self):
         for flags in (["--instances", "0"], ["--batches", "1,x"], ["--processes", "3..1"],
                       ["--cpus", "3-1"], ["--model", "m.onnx"]):
             done = subprocess.run(measure(self.profile, *flags), capture_output=True, text=True,
                                   timeout=60)
             self.assertEqual(done.returncode, 2, (flags, done.stderr))
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
 
 
 def alive(pid):
@@ -258,6 +297,27 @@ class GpuMeasureTest(CliTest):
         self.addCleanup(holder.kill)
         self.assertIn("a whole GPU is measured when nobody else uses it",
                       self.partita(*self.command("7g"), status=3).stderr)
+
+    def test_points_of_another_shape_are_not_mixed(self):
+        self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=4"))
+        before = rows(self.profile)
+        self.assertEqual([row["shape"] for row in before], ["x=4"])
+        for other in (["--shape", "x=8"], []):
+            done = subprocess.run(measure(self.profile, *other), capture_output=True, text=True,
+                                  timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("measured with --shape 'x=4'", done.stderr)
+            self.assertEqual(rows(self.profile), before)
+        self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=8", "--name", "n"))
+        self.assertEqual([row["shape"] for row in rows(self.profile)], ["x=4", "x=8"])
+
+    def test_points_that_are_hardly_known_are_left_out(self):
+        done = subprocess.run(measure(self.profile, "--batches", "1", "--point-time", "1ms"),
+                              capture_output=True, text=True, timeout=60)  # one window: no spread
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1 left out, known worse than to +- 50 %", done.stdout)
+        self.assertIn("left out", done.stderr)
+        self.assertFalse(os.path.exists(self.profile))
 
     def test_bad_flags(self):
         self.machine()

@@ -27,6 +27,15 @@ KERNELS = """
 END:
   ret;
 }
+.visible .entry early(.param .u32 n)
+{
+  .reg .pred %p<2>; .reg .b32 %r<6>;
+  mov.u32 %r1, %tid.x; ld.param.u32 %r2, [n];
+  setp.ge.u32 %p1, %r1, %r2;
+  @%p1 ret;
+  bar.sync 0;
+  ret;
+}
 .visible .entry race(.param .u64 out)
 {
   .shared .align 4 .b8 tile[512];
@@ -89,6 +98,25 @@ class PtxTest(harness.CliTest):
         status, _, err = self.kernel(*fresh, "--check", "memory")
         self.assertEqual(status, 1)
         self.assertIn("uninitialised: read of 4 bytes", err)
+
+    def test_barriers_that_threads_leave_out(self):
+        early = ("early", "--block", "96", "--grid", "2", "--arg", "u32:40")
+        self.assertEqual(self.kernel(*early)[0], 0)  # as a GPU runs it
+        for check in ("barriers", "all"):
+            status, _, err = self.kernel(*early, "--check", check)
+            self.assertEqual(status, 1)
+            for words in ("divergence\n", "in kernel early, block (0,0,0), thread (0,0,0)",
+                          "bar.sync 0;", "without it ended: lanes 8-31 of warp 1, warp 2\n",
+                          "and 1 more at this line"):
+                self.assertIn(words, err)
+        whole = ("early", "--block", "96", "--arg", "u32:96", "--check", "all")
+        self.assertEqual(self.kernel(*whole)[0], 0)
+
+    def test_the_status_of_a_fault_is_chosen(self):
+        for more, want in ((("7", ), 7), (("0", ), 0), (("1", ), 1)):
+            self.assertEqual(self.scale("--fault-exit", *more, elements="50")[0], want)
+            self.assertEqual(self.scale("--fault-exit", *more)[0], 0)  # nothing is wrong
+        self.assertEqual(self.scale("--fault-exit", "256")[0], 2)
 
     def test_refusals(self):
         for args, words in (

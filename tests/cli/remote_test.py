@@ -119,6 +119,33 @@ class ProgramsTest(CliTest):
                          sum(counts["blocking_by_cause"].values()))
         self.assertEqual(counts["blocking_by_cause"]["session"], 1)
 
+    def test_a_fault_under_the_checks_is_the_exit_status(self):
+        faulty = os.path.join(PROGRAMS, "faulty")
+        for fault, words in (("race", "race: read of"), ("fresh", "uninitialised: read of"),
+                             ("early", "without it ended: warps 2-3"), ("bounds", "out of bounds")):
+            result = remote("run", "--check", "--", faulty, fault)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assertIn(words, result.stderr)
+        plain = remote("run", "--", faulty, "early")
+        self.assertEqual((plain.returncode, plain.stderr), (0, ""), plain.stdout)
+        for status, want in (("9", 9), ("0", 0)):
+            result = remote("run", "--check", "--fault-exit", status, "--", faulty, "early")
+            self.assertEqual(result.returncode, want, result.stdout + result.stderr)
+            self.assertIn("divergence", result.stderr)
+        for more in ((), ("--check", ), ("--check", "--fault-exit", "9")):  # nothing is wrong
+            self.assertEqual(remote("run", *more, "--", faulty).returncode, 0)
+        # The program's own failure stays one, and a fault is told where the program says nothing.
+        failing = ("sh", "-c", f"'{faulty}' $1; exit 5", "sh")
+        self.assertEqual(remote("run", "--check", "--", *failing, "none").returncode, 5)
+        self.assertEqual(remote("run", "--check", "--", *failing, "race").returncode, 1)
+        self.assertEqual(remote("run", "--fault-exit", "3", "--", "true").returncode, 2)
+
+    def test_what_was_launched_last_is_checked_too(self):
+        """A program that waits for nothing before it ends."""
+        last = remote("run", "--check", "--", os.path.join(PROGRAMS, "faulty"), "early", "unseen")
+        self.assertEqual(last.returncode, 1, last.stdout + last.stderr)
+        self.assertIn("divergence", last.stderr)
+
     def test_a_recording_is_written(self):
         result = remote("run", "--record", self.path("r"), "--",
                         os.path.join(PROGRAMS, "streams"))

@@ -13,8 +13,8 @@ import unittest
 import harness
 
 TAKEN = {"PARTITA_" + word for word in (
-    "ATTEMPT CHANGE CONFIG LIBRARY ONNXRUNTIME PHASE PROFILE REMOTE REMOTE_CHECK REMOTE_SHAPE "
-    "REMOTE_STATS REMOTE_TIMEOUT_MS REMOTE_TOKEN ROUNDS RUN SIM TASK WORKER").split()}
+    "ATTEMPT CHANGE CONFIG LIBRARY ONNXRUNTIME PHASE PROFILE REMOTE REMOTE_CHECK REMOTE_FAULTS "
+    "REMOTE_SHAPE REMOTE_STATS REMOTE_TIMEOUT_MS REMOTE_TOKEN ROUNDS RUN SIM TASK WORKER").split()}
 
 
 def command_flags():
@@ -43,6 +43,14 @@ def variable(*words):
 
 class SettingsTest(harness.CliTest):
     commands = command_flags()
+
+    def test_the_packaged_file_is_right_with_all_its_examples(self):
+        packaged = (harness.SOURCE / "packaging/etc/partita.yaml").read_text("utf-8")
+        shown = re.sub(r"^#(?=\S|  )", "", packaged, flags=re.MULTILINE)
+        self.assertIn("\nworkers: ", shown)
+        for text in (packaged, shown):
+            self.write("partita.yaml", text)
+            self.run_with("gpus", "--config", self.path("partita.yaml"))
 
     def run_with(self, *args, environment=None, status=0, text=""):
         done = subprocess.run([harness.PROGRAM, *args], cwd=self.folder, capture_output=True,

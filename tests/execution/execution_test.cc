@@ -337,5 +337,32 @@ TEST(Execution, GoesOnAfterEveryDeath) {
   EXPECT_EQ(deaths, expected);
 }
 
+// Whatever the disk holds when it dies, until the very end of the process: no task is started twice,
+// and what follows the end of the run is its report once more.
+TEST(Execution, TheSameCommandNeverRunsATaskTwice) {
+  Rng rng(12);
+  Case one = random_case(rng, {.most_tasks = 7, .most_gpus = 1, .timed = true}, "far");
+  while (one.problem.tasks.size() < 5)
+    one = random_case(rng, {.most_tasks = 7, .most_gpus = 1, .timed = true}, "far");
+  BatchWorld whole(one.problem, one.schedule, {});
+  whole.live_to_the_end();
+  const int changes = whole.files.changes;
+  EXPECT_GT(changes, 15);
+  for (int change = 1; change <= changes; ++change) {
+    for (const DeathAt how : {DeathAt::before, DeathAt::after}) {
+      if (change == changes && how == DeathAt::after) continue;  // it has ended
+      SCOPED_TRACE(change);
+      BatchWorld world(one.problem, one.schedule, {});
+      world.files.die_at_change = change;
+      world.files.how = how;
+      EXPECT_EQ(world.live_to_the_end(), 1);
+      expect_all_finished(world);
+      for (const auto& [task, count] : world.starts) EXPECT_EQ(count, 1) << task;
+    }
+  }
+  EXPECT_TRUE(whole.live(false));  // once it has ended the same command begins anew
+  for (const auto& [task, count] : whole.starts) EXPECT_EQ(count, 2) << task;
+}
+
 }  // namespace
 }  // namespace partita::execution_tests

@@ -138,7 +138,10 @@ class VersionReader {
       version_.buffers.push_back(buffer(words));
     } else if (word == "checks") {
       while (words >> value) {
-        (value == "races" ? version_.checks.races : version_.checks.uninitialised) = true;
+        Checks& checks = version_.checks;
+        (value == "races"      ? checks.races
+         : value == "barriers" ? checks.barriers
+                               : checks.uninitialised) = true;
       }
     } else {
       CHECK(static_cast<bool>(words >> value));

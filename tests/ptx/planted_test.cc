@@ -141,6 +141,7 @@ TEST(Planted, Misaligned) { expect_found({"misaligned"}, 7); }
 TEST(Planted, FreedMemory) { expect_found({"use after free"}, 4); }
 TEST(Planted, Uninitialised) { expect_found({"uninitialised"}, 6); }
 TEST(Planted, Races) { expect_found({"race"}, 17); }
+TEST(Planted, BarriersLeftOut) { expect_found({"divergence"}, 12); }
 TEST(Planted, WaitsWithoutEnd) { expect_found({"deadlock", "stopped"}, 6); }
 TEST(Planted, TrapsAndAssertions) { expect_found({"trap", "assertion", "illegal"}, 5); }
 TEST(Planted, LaunchesThatAreWrong) { expect_found({"refused"}, 5); }
@@ -149,7 +150,8 @@ TEST(Planted, NoTwinIsAccused) {
   for (const Case& one : cases()) {
     SCOPED_TRACE(one.clean.name);
     Version twin = one.clean;
-    twin.checks = {.uninitialised = true, .races = true};  // whichever the fault needs
+    twin.checks = {
+        .uninitialised = true, .races = true, .barriers = true};  // whichever the fault needs
     const Outcome outcome = outcome_of(twin);
     EXPECT_EQ(outcome.refused, "");
     EXPECT_TRUE(outcome.faults.empty()) << to_text(outcome.faults.front()) << "\n" << twin.text;

@@ -80,7 +80,7 @@ class Device {
                                           .block = shape.block,
                                           .dynamic_shared = shape.shared,
                                           .parameters = std::move(block),
-                                          .checks = {.uninitialised = true, .races = true}});
+                                          .checks = {true, true, true}});
     ASSERT_TRUE(run.has_value()) << to_string(run.error());
     for (const Fault& fault : (*run)->faults()) ADD_FAILURE() << to_text(fault);
     printed = (*run)->printed();

@@ -103,7 +103,7 @@ void expect_all_right(const char* check) {
     const Ran ran = run_program(server.address(), check, name);
     EXPECT_EQ(ran.status, 0) << name << "\n" << ran.text;
     EXPECT_NE(ran.text.find(name + ": right"), std::string::npos) << name << "\n" << ran.text;
-    for (const char* accusation : {"race", "uninitialised", "out of bounds"}) {
+    for (const char* accusation : {"race", "uninitialised", "out of bounds", "divergence"}) {
       EXPECT_EQ(ran.text.find(accusation), std::string::npos) << name << "\n" << ran.text;
     }
   }
@@ -116,16 +116,18 @@ TEST(CudaPrograms, AreAllRight) {
 
 TEST(CudaPrograms, AreNotAccusedUnderTheChecks) {
   if (no_programs()) GTEST_SKIP() << "this build has no CUDA programs";
-  expect_all_right("memory,races");
+  expect_all_right("1");
 }
 
 TEST(CudaPrograms, FaultsAreFoundUnderTheChecks) {
   if (no_programs()) GTEST_SKIP() << "this build has no CUDA programs";
   PtxServer server(private_address());
-  const std::map<std::string, std::string> faults = {
-      {"bounds", "out of bounds"}, {"race", "race"}, {"fresh", "uninitialised"}};
+  const std::map<std::string, std::string> faults = {{"bounds", "out of bounds"},
+                                                     {"race", "race"},
+                                                     {"fresh", "uninitialised"},
+                                                     {"early", "divergence"}};
   for (const auto& [fault, said] : faults) {
-    const Ran ran = run_program(server.address(), "memory,races", "faulty " + fault);
+    const Ran ran = run_program(server.address(), "1", "faulty " + fault);
     EXPECT_NE(ran.text.find(said), std::string::npos) << fault << "\n" << ran.text;
     EXPECT_NE(ran.text.find("faulty_sums"), std::string::npos) << fault << "\n" << ran.text;
   }

@@ -211,6 +211,59 @@ TEST(ServiceBrain, ServesAsTheSimulatorDoes) {
   }
 }
 
+// One trace through the simulator and through the brain: every request is let in or refused by both,
+// and takes as long.
+class SameAnswers : public testing::TestWithParam<double> {};
+
+void answers_alike(double load, Nanos slo, int queue_limit) {
+  const double capacity = 2 * 8 / 6e-3 + 4 / 11e-3;
+  const std::vector<Nanos> times = poisson(load * capacity, 5 * kSecond, 11);
+  World world({.slo = slo, .queue_limit = queue_limit});
+  world.join(1, "a", fast());
+  world.join(2, "a", fast());
+  world.join(3, "b", slow());
+  RequestId id = 0;
+  for (const Nanos time : times) {
+    world.advance(time);
+    world.ask(++id, {});
+  }
+  world.advance(100 * kSecond);
+
+  sim::ServiceSpec spec;
+  std::vector<double> seconds;
+  for (const Nanos time : times) seconds.push_back(static_cast<double>(time) / 1e9);
+  spec.arrivals = sim::ArrivalSource::recorded(seconds);
+  spec.queues.push_back({plan::pooled_policy({{fast(), 2}, {slow(), 1}}, slo), Rps{capacity}});
+  spec.slo = slo;
+  spec.end = 6 * kSecond;
+  spec.queue_limit = queue_limit;
+  spec.keep_answers = true;
+  const sim::ServiceOutcome seen = sim::ServiceWorld().run(spec);
+
+  ASSERT_EQ(seen.answers.size(), times.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const auto finish = world.finishes.find(i + 1);
+    const Nanos latency =
+        finish == world.finishes.end() ? plan::kForever : finish->second.first - times[i];
+    ASSERT_EQ(seen.answers[i], (sim::Answer{times[i], latency})) << "request " << i;
+  }
+  const ServiceCounters& counters = world.brain.counters();
+  EXPECT_EQ(seen.refused, counters.refused_miss + counters.refused_full);
+  EXPECT_EQ(seen.completed, counters.completed);
+  EXPECT_EQ(seen.within_slo, counters.in_slo);
+  EXPECT_EQ(seen.offered, counters.offered);
+  EXPECT_EQ(seen.offered, seen.completed + seen.refused);
+  EXPECT_TRUE(load < 1.1 || seen.refused > 0);
+}
+
+TEST_P(SameAnswers, FromSimulatorAndBrain) {
+  for (const Nanos slo : {13 * kMs, 30 * kMs, 400 * kMs})
+    answers_alike(GetParam(), slo, kDefaultQueueLimit);
+  answers_alike(GetParam(), 400 * kMs, 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loads, SameAnswers, testing::Values(0.9, 1.0, 1.05, 1.2, 3.0));
+
 // Twice as much as the pool can do: what is let in is in time, and the pool stays busy.
 TEST(ServiceBrain, ShedsWhatWouldBeLate) {
   const Nanos slo = 40 * kMs;

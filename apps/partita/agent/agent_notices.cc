@@ -23,6 +23,8 @@ std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
       return notify::Alarm::gpu_out;
     case NoticeKind::drift:
       return notify::Alarm::drift_repaired;
+    case NoticeKind::damaged_file:
+      return notify::Alarm::damaged_file;
     default:
       return std::nullopt;
   }

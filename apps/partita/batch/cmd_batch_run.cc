@@ -267,7 +267,7 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   const Paths paths = paths_of(flags, prepared.node);
   if (auto made = context.files.make_directories(paths.state); !made) return failed(made.error());
   // Nobody else changes this node meanwhile, whatever state directory it uses.
-  const auto node_lock = lock_node(context, prepared.open, prepared.node);
+  auto node_lock = lock_node(context, prepared.open, prepared.node);
   if (!node_lock) return failed(node_lock.error());
   RealProcesses processes;
   const exec::Doors doors{*prepared.open.driver, processes, context.files, context.clock};
@@ -298,6 +298,11 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   if (end.journal) return failed(*end.journal);
   if (auto closed = exec::close_session(*session, executor.report(), doors); !closed)
     return failed(closed.error());
+  context.last = [&context, lock = *std::move(node_lock), session = *std::move(session),
+                  report = executor.report()] {
+    if (auto ended = exec::end_session(session, report, context.files); !ended)
+      complain(context, to_string(ended.error()));
+  };
   return exit;
 }
 

@@ -11,6 +11,7 @@
 #include "actuate/change_forms.h"
 #include "base/append.h"
 #include "control/host/change_numbers.h"
+#include "control/host/memory_file.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -67,6 +68,8 @@ history::Event Chronicle::event(EventKind kind) const {
 
 long Chronicle::number() {
   if (change_ > 0 || store() == nullptr) return change_;
+  if (const auto mended = control::mend_last_change(context_.files, state_dir_); mended && *mended)
+    complain(context_, (*mended)->sentence);
   const auto known = store_->last_change();
   const auto last = known ? control::last_change(context_.files, state_dir_, *known) : known;
   const Result<void> kept = last ? control::keep_last_change(context_.files, state_dir_, *last + 1)

@@ -28,6 +28,7 @@ struct PtxFlags {
   std::uint64_t memory_mib = 1024;
   int units = 1;
   bool cooperative = false;
+  int fault_exit = 1;
 };
 
 struct Element {
@@ -220,8 +221,10 @@ Result<ptx::Checks> checks_of(const PtxFlags& flags) {
     for (const std::string& word : words_of(list, ',')) {
       if (word == "memory" || word == "all") checks.uninitialised = true;
       if (word == "races" || word == "all") checks.races = true;
-      if (word != "memory" && word != "races" && word != "all")
-        return bad_input("--check", fmt::format("'{}' is none of memory, races, all", word));
+      if (word == "barriers" || word == "all") checks.barriers = true;
+      if (word != "memory" && word != "races" && word != "barriers" && word != "all")
+        return bad_input("--check",
+                         fmt::format("'{}' is none of memory, races, barriers, all", word));
     }
   return checks;
 }
@@ -238,7 +241,7 @@ Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machi
   note(context, fmt::format("{} fault{}; {} thread-instructions, {} warp instructions\n",
                             faults.size(), faults.size() == 1 ? "" : "s",
                             counts.thread_instructions, counts.warp_instructions));
-  return faults.empty() ? Exit::done : Exit::no;
+  return faults.empty() ? Exit::done : static_cast<Exit>(flags.fault_exit);
 }
 
 Result<Exit> run_ptx(Context& context, const PtxFlags& flags) {
@@ -296,8 +299,10 @@ Command add_ptx_run(CLI::App& ptx) {
   command
       ->add_option("--check", flags->checks,
                    "Further checks: memory (reads of what nobody wrote), races (on shared memory), "
-                   "all; bounds, alignment and freed memory are always checked")
+                   "barriers (that threads leave out), all; bounds, alignment, freed memory and "
+                   "barriers that never open are always checked")
       ->type_name("CHECKS");
+  add_fault_exit(*command, flags->fault_exit);
   within(command->add_option("--units", flags->units, "Threads that execute blocks"), 1, kMaxUnits)
       ->type_name("N")
       ->default_str("1");

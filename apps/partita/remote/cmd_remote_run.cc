@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "flags.h"
 #include "places.h"
 #include "remote/launch_program.h"
 #include "remote/net/channel.h"
@@ -16,6 +17,7 @@ namespace {
 struct RunFlags {
   std::string server, profile, record, stats;
   bool check = false;
+  int fault_exit = 1;
   std::vector<std::string> words;
 };
 
@@ -56,14 +58,21 @@ Result<Exit> run_remote(const RunFlags& flags) {
   }
   added["PARTITA_REMOTE"] = server;
   if (!flags.profile.empty()) added["PARTITA_REMOTE_SHAPE"] = flags.profile;
-  if (flags.check) added["PARTITA_REMOTE_CHECK"] = "1";
+  const std::string faults =
+      folder->path() + "/faults";  // the client makes it when it hears of one
+  if (flags.check) {
+    added["PARTITA_REMOTE_CHECK"] = "1";
+    added["PARTITA_REMOTE_FAULTS"] = faults;
+  }
   if (!flags.stats.empty())
     added["PARTITA_REMOTE_STATS"] = std::filesystem::absolute(flags.stats).string();
   const Result<int> status = run_program(flags.words, added);
   if (proxy != nullptr)
     if (const auto finished = proxy->finish(); !finished) return failed(finished.error());
   if (!status) return failed(status.error());
-  return static_cast<Exit>(*status);
+  std::error_code ignored;
+  const bool found = flags.fault_exit != 0 && std::filesystem::exists(faults, ignored);
+  return static_cast<Exit>(found ? flags.fault_exit : *status);
 }
 
 }  // namespace
@@ -81,8 +90,11 @@ Command add_remote_run(CLI::App& remote) {
       ->add_option("--profile", flags->profile,
                    "Ask for a device of this shape: 2g.20gb, gpu, CPU-4; default: what is free")
       ->type_name("SHAPE");
-  command->add_flag("--check", flags->check,
-                    "Report uninitialised reads and races on shared memory (CPU servers)");
+  CLI::Option* const check = command->add_flag(
+      "--check", flags->check,
+      "Report uninitialised reads, races on shared memory and barriers that threads "
+      "leave out, and end with 1 when kernels did something wrong (CPU servers)");
+  add_fault_exit(*command, flags->fault_exit)->needs(check);
   command
       ->add_option("--record", flags->record,
                    "Record what passes between program and server into FILE")

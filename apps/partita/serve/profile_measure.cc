@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 
+#include "base/append.h"
 #include "base/processes.h"
 #include "flags.h"
 #include "places.h"
@@ -172,15 +174,21 @@ class Measurement {
       if (auto saved = save(); !saved) return failed(saved.error());
       ++done;
     }
+    const profile::WorkloadProfile kept = sure();
     say(context_,
-        fmt::format("{}: {} points, {} that did not run{}\n", flags_.output, profile_.points.size(),
-                    profile_.no_runs.size(), done == 0 ? "; all were there already" : ""));
-    return Exit::done;
+        fmt::format("{}: {} points, {} that did not run{}{}\n", flags_.output, kept.points.size(),
+                    kept.no_runs.size(), done == 0 ? "; all were there already" : "",
+                    unsure_.empty() ? ""
+                                    : fmt::format("; {} left out, known worse than to +- {:.0f} %: "
+                                                  "a longer --point-time or an idle machine helps",
+                                                  unsure_.size(), 100 * widest())));
+    return kept.points.empty() ? Exit::no : Exit::done;
   }
 
  private:
   Result<void> read_what_is_there() {
     profile_.model = flags_.name;
+    profile_.shape = shape();
     if (!context_.files.exists(flags_.output)) return {};
     const Result<std::string> text = context_.files.read(flags_.output);
     if (!text) return failed(text.error());
@@ -188,6 +196,12 @@ class Measurement {
     if (!table) return failed(table.error());
     others_ = *table;
     if (const auto found = others_.find(flags_.name); found != others_.end()) {
+      if (found->second.shape != shape())
+        return bad_input("--shape",
+                         fmt::format("{} has '{}' measured with {}, not with {}: say another "
+                                     "--name, or another file",
+                                     flags_.output, flags_.name, said_shape(found->second.shape),
+                                     said_shape(shape())));
       profile_ = found->second;
       others_.erase(found);
       note(context_, fmt::format("{} has {} points of '{}' already; they are kept\n", flags_.output,
@@ -198,8 +212,30 @@ class Measurement {
 
   Result<void> save() {
     profile::ProfileTable table = others_;
-    table[flags_.name] = profile_;
+    table[flags_.name] = sure();
+    if (table[flags_.name].points.empty()) return {};
     return context_.files.write_atomic(flags_.output, profile::native_csv(table));
+  }
+
+  // What is written: without the points that are known too badly.
+  profile::WorkloadProfile sure() const {
+    profile::WorkloadProfile sure = profile_;
+    std::erase_if(sure.points, [&](const profile::ProfilePoint& point) {
+      return unsure_.contains({point.gpcs, point.processes, point.batch});
+    });
+    return sure;
+  }
+
+  double widest() const { return std::max(serve::kWidestSpread, limits_.precision); }
+
+  // What the inputs were told to be, in an order of its own.
+  std::string shape() const {
+    std::vector<std::string> words = flags_.shapes;
+    std::ranges::sort(words);
+    return joined(words, " ");
+  }
+  static std::string said_shape(const std::string& shape) {
+    return shape.empty() ? "no --shape" : fmt::format("--shape '{}'", shape);
   }
 
   void show(const serve::MeasurePoint& point, int done, std::int64_t so_far) {
@@ -230,11 +266,14 @@ class Measurement {
                                 .throughput = {measured->throughput_rps},
                                 .latency = {measured->latency_ms},
                                 .memory = memory});
+    const bool unsure = !(measured->precision <= widest());
+    if (unsure) unsure_.insert(point);
     note(context_,
-         fmt::format("{} x {}{}, batch {}: {:.1f} req/s (+- {:.1f} %), {:.3f} ms{}\n",
+         fmt::format("{} x {}{}, batch {}: {:.1f} req/s (+- {:.1f} %), {:.3f} ms{}{}\n",
                      point.processes, point.units, unit(), point.batch, measured->throughput_rps,
                      100 * measured->precision, measured->latency_ms,
-                     memory ? fmt::format(", {:.0f} MiB", memory->value) : ""));
+                     memory ? fmt::format(", {:.0f} MiB", memory->value) : "",
+                     unsure ? "; left out" : ""));
     return {};
   }
 
@@ -262,7 +301,8 @@ class Measurement {
   Team team_;
   Progress progress_;
   profile::WorkloadProfile profile_;
-  profile::ProfileTable others_;  // of other models in the same file
+  std::set<serve::MeasurePoint> unsure_;  // of its points
+  profile::ProfileTable others_;          // of other models in the same file
 };
 
 Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const MeasureFlags& flags,

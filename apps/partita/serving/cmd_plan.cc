@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -7,6 +8,7 @@
 #include "commands.h"
 #include "decide/advice.h"
 #include "decide/layout_file.h"
+#include "decide/simulate.h"
 #include "flags.h"
 #include "forms/serving_forms.h"
 #include "progress.h"
@@ -31,6 +33,7 @@ struct PlanCommandFlags {
 
 struct Said {
   const decide::MadeAgain& result;  // with a plan
+  plan::ServingPlan plan;           // it, with what becomes of it above its rates
   std::vector<plan::SloAdvice> advice;
 };
 
@@ -47,13 +50,17 @@ std::string render(const Context& context, const PlanCommandFlags& flags,
 // Everything that is said of a plan: itself, what it changes, what longer SLOs would save.
 std::string content_of(const Context& context, const PlanCommandFlags& flags,
                        const hw::Catalogue& catalogue, const Said& said) {
-  const plan::ServingPlan& plan = **said.result.made.plan;
+  const plan::ServingPlan& plan = said.plan;
   const bool again = !flags.replan.current.empty();
   if (flags.output.format == "json")
     return forms::plan_json(plan, again ? std::optional(changes_of(said.result)) : std::nullopt,
                             said.advice);
   std::string content = render(context, flags, catalogue, plan);
   if (flags.output.format == "svg") return content;
+  if (std::ranges::all_of(plan.services, [](const plan::PlannedService& service) {
+        return service.overload.empty();
+      }))
+    content += "above these rates: not computed; `partita simulate --load 1.05` plays it\n";
   if (!said.advice.empty())
     content += "\n" + forms::advice_text(said.advice, flags.output.file.empty()
                                                           ? context.width
@@ -159,7 +166,8 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     const auto too_many = decide::too_many_gpus(plan, flags.max_gpus);
     if (!too_many.empty()) return refuse(context, flags.output, "plan", too_many);
   }
-  const Said said{*result, advice_on(context, flags, *problem, plan)};
+  const Said said{*result, decide::with_overload(*problem, *result->made.plan),
+                  advice_on(context, flags, *problem, plan)};
   const std::string content = content_of(context, flags, *catalogue, said);
   if (auto written = deliver(context, flags.output, content); !written) {
     return failed(written.error());

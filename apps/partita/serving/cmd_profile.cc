@@ -377,8 +377,9 @@ CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
       add_reader(parent, flags, "import", "Turn profiles of any form into a native CSV");
   one_of(command->add_option("--form", flags.form,
                              "PATH is what another profiler wrote: perf_analyzer -f, Model "
-                             "Analyzer's metrics-model-inference.csv, vllm bench serve "
-                             "--save-result"),
+                             "Analyzer's metrics-model-inference.csv; runs of vLLM "
+                             "(vllm bench serve --save-result) are refused: their batches are not "
+                             "static"),
          {"perf-analyzer", "model-analyzer", "vllm"})
       ->type_name("perf-analyzer|model-analyzer|vllm");
   within(command->add_option("--gpcs", flags.gpcs, "Of --form: the size of the instance"), 1,

@@ -79,7 +79,7 @@ class BurnMaker {
   bool in_time(const profile::ProfilePoint& point, const plan::Service& service) const {
     const bool execution = problem_.rule.kind == plan::SloRule::Kind::execution;
     return execution ? point.latency < problem_.rule.fraction * service.slo
-                     : point.latency <= service.slo;
+                     : profile::batch_time(point) <= service.slo;
   }
 
   const plan::ServingProblem& problem_;

@@ -45,7 +45,7 @@ class RunningRates {
     if (problem_.rule.kind == plan::SloRule::Kind::execution)
       return point->latency < problem_.rule.fraction * service.slo ? point->throughput.value : 0;
     if (problem_.rule.kind == plan::SloRule::Kind::pooled) return pooled(service, *point);
-    if (point->latency > service.slo) return 0;
+    if (profile::batch_time(*point) > service.slo) return 0;
     return rates_.rate({entry.gpu.name, found->second, *point, service}).value;
   }
 
@@ -53,7 +53,7 @@ class RunningRates {
   // A batch longer than the pool is calibrated for would change what the pool carries.
   double pooled(const plan::Service& service, const profile::ProfilePoint& point) const {
     const auto s = at(static_cast<int>(&service - problem_.services.data()));
-    return point.latency <= tables_.front().longest[s] ? full_rate(point).value : 0;
+    return profile::batch_time(point) <= tables_.front().longest[s] ? full_rate(point).value : 0;
   }
 
   const plan::ServingProblem& problem_;

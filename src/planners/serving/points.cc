@@ -36,7 +36,7 @@ class RateOracle {
     return known_.emplace(key, best_by_queueing(found->second, service, shape)).first->second;
   }
 
-  // What full batches of at most that latency carry, no more than was measured.
+  // What full batches that take at most so long carry.
   std::optional<BestPoint> best_within(const plan::Service& service, Millis longest,
                                        const hw::MigProfile& shape) const {
     const auto found = entry_.profiles.find(service.model);
@@ -44,9 +44,11 @@ class RateOracle {
     std::optional<BestPoint> best;
     for (const ProfilePoint& point : found->second.points) {
       if (point.latency > longest || !usable(point, shape)) continue;
-      const BestPoint full{point.batch, point.processes, full_rate(point), point.latency};
+      const Millis time = profile::batch_time(point);
+      if (time > longest) continue;
+      const BestPoint full{point.batch, point.processes, full_rate(point), point.latency, time};
       const auto key = [](const BestPoint& p) {
-        return std::tuple(-p.throughput.value, p.latency, p.processes, p.batch);
+        return std::tuple(-p.throughput.value, p.time, p.processes, p.batch);
       };
       if (!best || key(full) < key(*best)) best = full;
     }
@@ -72,7 +74,8 @@ class RateOracle {
       if (point.latency < limit && usable(point, shape) && (!best || better(point, *best)))
         best = &point;
     if (!best) return std::nullopt;
-    return BestPoint{best->batch, best->processes, best->throughput, best->latency};
+    return BestPoint{best->batch, best->processes, best->throughput, best->latency,
+                     profile::batch_time(*best)};
   }
 
   // Points in descending measured throughput; a point cannot carry more than that, so the search
@@ -82,7 +85,8 @@ class RateOracle {
                                             const hw::MigProfile& shape) {
     std::vector<const ProfilePoint*> points;
     for (const ProfilePoint& point : profile.points)
-      if (usable(point, shape) && point.latency <= service.slo) points.push_back(&point);
+      if (usable(point, shape) && profile::batch_time(point) <= service.slo)
+        points.push_back(&point);
     std::sort(points.begin(), points.end(), [](const ProfilePoint* a, const ProfilePoint* b) {
       return std::tuple(-a->throughput.value, a->processes, a->batch) <
              std::tuple(-b->throughput.value, b->processes, b->batch);
@@ -94,7 +98,8 @@ class RateOracle {
       if (best && !rates_.may_exceed(asked, best->throughput)) continue;
       const Rps rate = rates_.rate(asked);
       if (rate.value > 0 && (!best || rate > best->throughput))
-        best = BestPoint{point->batch, point->processes, rate, point->latency};
+        best = BestPoint{point->batch, point->processes, rate, point->latency,
+                         profile::batch_time(*point)};
     }
     return best;
   }
@@ -156,7 +161,8 @@ plan::Reason missed_slo(const plan::ServingProblem& problem, const plan::Service
         if (shape.gpcs != point.gpcs || !(shape.plain() || shape.double_memory())) continue;
         if (point.memory && shape.memory && *point.memory > *shape.memory) continue;
         fits_memory = true;
-        fastest = std::min(fastest, point.latency.value);
+        const Millis time = execution ? point.latency : profile::batch_time(point);
+        fastest = std::min(fastest, time.value);
       }
     }
   }

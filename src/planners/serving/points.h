@@ -14,7 +14,8 @@ struct BestPoint {
   int batch = 0;
   int processes = 0;
   Rps throughput;  // rate it carries under the rule
-  Millis latency;  // execution latency of a full batch
+  Millis latency;  // execution latency of a full batch, as measured
+  Millis time;     // profile::batch_time
   bool operator==(const BestPoint&) const = default;
 };
 
@@ -30,7 +31,7 @@ struct PointTable {
   std::vector<Millis> longest = {};
 };
 
-// What a point carries at most, by what was measured and by its own latency.
+// What full batches of a point carry back to back: as many as profile::batch_time leaves time for.
 Rps full_rate(const profile::ProfilePoint& point);
 
 // One table per fleet entry.
@@ -39,8 +40,8 @@ using PointTables = std::vector<PointTable>;
 double demand_of(const plan::ServingProblem& problem, const PointTables& tables,
                  std::size_t service);
 
-// Under the pooled rule (pooled.h) these are the points of highest full throughput whose full batch
-// ends within `longest[service]`; there is none where that is 0.
+// Under the pooled rule (pooled.h) these are the points of highest throughput in full batches
+// (profile::batch_time) that end within `longest[service]`; there is none where that is 0.
 PointTable points_within(const plan::ServingProblem& problem, const plan::FleetEntry& entry,
                          const std::vector<Millis>& longest);
 

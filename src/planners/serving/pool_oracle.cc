@@ -23,6 +23,7 @@ constexpr long kMostQuick = 30'000;
 // Late requests that the allowance must be worth before a count of them says anything.
 constexpr double kLateWhenIdle = 25;
 constexpr double kLateElse = 60;
+constexpr double kClusters = 6;  // of late requests, each as long as the queue remembers
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there. At 45 % and 30 % none of 5,000 pools failed that held at these.
@@ -79,7 +80,14 @@ model::PoolTest quick(model::PoolTest test) {
 }
 
 long worth(double late_ones, const model::PoolSlo& wanted, long fewest) {
-  return std::max(fewest, static_cast<long>(late_ones / wanted.late));
+  const double requests = std::min(1.0 * kLongestRun, late_ones / wanted.late);
+  return std::max(fewest, static_cast<long>(requests));
+}
+
+// Late requests come in clusters, as long as the queue takes to work off what it is behind.
+long clusters_at(const model::PoolSlo& wanted, double idle) {
+  constexpr double kMostToSee = 1e6;
+  return static_cast<long>(std::min(kMostToSee, kClusters / (2 * wanted.late * idle * idle)));
 }
 
 // Far from both ways of working being possible.
@@ -97,12 +105,15 @@ model::PoolTest telling(const plan::Service& service, Rps rate, model::PoolTest 
 // What the closed form says: yes, no, or too close to say.
 enum class Guess { yes, no, unclear };
 Guess guess(const model::Pool& pool, const model::PoolSlo& wanted, Rps rate) {
+  const Rps fluid = model::fluid(pool);
+  if (rate >= fluid) return Guess::no;
+  if (rate > model::kSaturated * fluid &&
+      model::saturated_late(pool, wanted.slo, rate) > wanted.late)
+    return Guess::no;
+  if (!roomy(shape_of(pool), wanted)) return Guess::unclear;
   const Rps closed = model::closed_form_capacity(pool, wanted);
-  const double share = closed / model::fluid(pool);
+  const double share = closed / fluid;
   const double error = std::min(kClosedFormError, kIdleError * (1 - share));
-  // With few processes it only tells what a queue near saturation cannot do.
-  if (!roomy(shape_of(pool), wanted))
-    return share > 0.9 && rate > closed * (1 + 2 * error) ? Guess::no : Guess::unclear;
   if (rate <= closed * (1 - error)) return Guess::yes;
   return share >= kTrustedShare && rate >= closed * (1 + error) ? Guess::no : Guess::unclear;
 }
@@ -216,6 +227,9 @@ PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const mo
     test.fewest = worth(kLateWhenIdle, wanted, kFewestWhenSure);
   } else {
     test.fewest = worth(kLateElse, wanted, std::max(test.fewest, kFewestElse));
+    const double idle = 1 - rate / model::fluid(pool);
+    if (idle > 1 - model::kSaturated)
+      test.fewest = std::max(test.fewest, clusters_at(wanted, idle));
     if (!roomy(shape_of(pool), wanted)) test.after_stall = kAfterStall;
   }
   test.most = std::max(test.most, 2 * test.fewest);

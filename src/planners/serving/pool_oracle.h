@@ -30,6 +30,11 @@ using PoolParts = std::vector<PoolPart>;  // sorted
 // From this multiple of the longest batch on, an SLO leaves room for the closed form.
 inline constexpr double kRoomySlo = 1.6;
 inline constexpr double kSpentLate = 0.5;
+// The longest run that is made to see rare misses, and how many of those that a percentile allows
+// must fit into it: beyond 99.99975 % there are none to be seen.
+inline constexpr long kLongestRun = 4'000'000;
+inline constexpr double kFewestSeen = 10;
+inline double highest_percentile() { return 100 * (1 - kFewestSeen / kLongestRun); }
 model::PoolSlo planned_slo(const plan::Service& service);
 
 class PoolOracle {

@@ -158,7 +158,7 @@ void Link::bear_silence(Nanos waited) {
 void Link::take_frame(const Frame& frame) {
   if ((frame.header.code & kAnswer) != 0) return take_answer(frame);
   if (frame.header.code == Said::kSpec.code) {
-    if (const auto said = decode<Said>(frame.body)) notices_.said(said->to_error != 0, said->text);
+    if (const auto said = decode<Said>(frame.body)) notices_.said(said->to_error, said->text);
   } else if (frame.header.code == Call::kSpec.code) {
     if (const auto call = decode<Call>(frame.body)) notices_.call(call->token);
   } else if (frame.header.code == Waiting::kSpec.code) {

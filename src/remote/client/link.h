@@ -30,7 +30,7 @@ using Lock = std::unique_lock<std::mutex>;
 class NoticeReader {
  public:
   virtual ~NoticeReader() = default;
-  virtual void said(bool to_error, Bytes text) = 0;
+  virtual void said(std::uint32_t where, Bytes text) = 0;  // SaidTo
   virtual void waiting(std::uint32_t place) = 0;
   virtual void call(Token token) = 0;
   // Where the bytes of a copy go; empty when nobody waits for them.

@@ -109,10 +109,18 @@ Status Session::greet(Lock& lock, const Settings& settings) {
 
 // --- what the server says unasked ------------------------------------------------------------
 
-void Session::said(bool to_error, Bytes text) {
-  std::FILE* file = to_error ? stderr : stdout;
+void Session::said(std::uint32_t where, Bytes text) {
+  std::FILE* file = where == kToOutput ? stdout : stderr;
   std::fwrite(text.data(), 1, text.size(), file);
   std::fflush(file);
+  if (where == kFault) mark_fault();
+}
+
+// At once: who started the program is to know of it however the program ends.
+void Session::mark_fault() {
+  if (settings_.fault_file.empty()) return;
+  if (std::FILE* file = std::fopen(settings_.fault_file.c_str(), "ae"); file != nullptr)
+    std::fclose(file);
 }
 
 void Session::waiting(std::uint32_t place) {
@@ -208,6 +216,11 @@ Status Session::reset() {
 void Session::leave() {
   Lock lock(mutex_);
   if (link_ == nullptr || left_) return;
+  if (settings_.flags != 0 && captures_.empty() && !idle() && !link_->is_lost()) {
+    link_->call(lock, Fence{}, Cause::device_sync);  // what was launched last is checked, too
+    lock.lock();
+    if (left_) return;
+  }
   left_ = true;  // what destructors of the program still call has nobody to go to
   if (!link_->is_lost()) {
     link_->post(lock, Bye{});

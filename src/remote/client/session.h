@@ -178,7 +178,8 @@ class Session final : public NoticeReader {
     std::uint64_t bytes = 0;
   };
 
-  void said(bool to_error, Bytes text) override;
+  void said(std::uint32_t where, Bytes text) override;
+  void mark_fault();
   void waiting(std::uint32_t place) override;
   void call(Token token) override;
   std::span<std::byte> place_of(Token token, std::uint64_t bytes) override;

@@ -20,11 +20,15 @@ Settings read_settings() {
   Settings settings{.address = std::string(environment_value("PARTITA_REMOTE")),
                     .token = std::string(environment_value("PARTITA_REMOTE_TOKEN")),
                     .shape = std::string(environment_value("PARTITA_REMOTE_SHAPE")),
-                    .stats_file = std::string(environment_value("PARTITA_REMOTE_STATS"))};
+                    .stats_file = std::string(environment_value("PARTITA_REMOTE_STATS")),
+                    .fault_file = std::string(environment_value("PARTITA_REMOTE_FAULTS"))};
   const std::string_view check = environment_value("PARTITA_REMOTE_CHECK");
-  const bool both = check == "1" || check == "all";
-  if (both || check.find("memory") != check.npos) settings.flags |= kCheckMemory;
-  if (both || check.find("races") != check.npos) settings.flags |= kCheckRaces;
+  const auto asked = [check](std::string_view word) {
+    return check == "1" || check == "all" || check.find(word) != check.npos;
+  };
+  if (asked("memory")) settings.flags |= kCheckMemory;
+  if (asked("races")) settings.flags |= kCheckRaces;
+  if (asked("barriers")) settings.flags |= kCheckBarriers;
   const std::string_view timeout = environment_value("PARTITA_REMOTE_TIMEOUT_MS");
   int ms = 0;
   std::from_chars(timeout.data(), timeout.data() + timeout.size(), ms);

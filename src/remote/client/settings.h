@@ -1,6 +1,7 @@
 // What the environment says: PARTITA_REMOTE (address of the server), PARTITA_REMOTE_TOKEN,
-// PARTITA_REMOTE_SHAPE, PARTITA_REMOTE_CHECK ("memory", "races", both with a comma, or "1" for
-// memory and races), PARTITA_REMOTE_STATS (file), PARTITA_REMOTE_TIMEOUT_MS.
+// PARTITA_REMOTE_SHAPE, PARTITA_REMOTE_CHECK ("memory", "races", "barriers", several with commas,
+// or "1" for all), PARTITA_REMOTE_FAULTS (a file that is made when a kernel did something wrong),
+// PARTITA_REMOTE_STATS (file), PARTITA_REMOTE_TIMEOUT_MS.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,7 @@
 namespace partita::remote::client {
 
 struct Settings {
-  std::string address, token, shape, stats_file;
+  std::string address, token, shape, stats_file, fault_file;
   std::uint32_t flags = 0;  // HelloFlags
   std::chrono::milliseconds timeout{30000};
 };

@@ -84,6 +84,7 @@ server::Status status_of(ptx::FaultKind kind) {
       return server::kMisalignedAddress;
     case ptx::FaultKind::uninitialised:
     case ptx::FaultKind::race:
+    case ptx::FaultKind::divergence:
       return server::kSuccess;
     case ptx::FaultKind::illegal:
       return server::kIllegalInstruction;

@@ -92,7 +92,7 @@ void Session::Core::take(const Frame& frame) {
     if (!answer) return;  // later
     if (!*answer && !answer->error().reason.empty()) {
       ++counts_.refused;
-      say(true, fmt::format("{}: {}", spec.name, answer->error().reason));
+      say(kToError, fmt::format("{}: {}", spec.name, answer->error().reason));
     }
     reply<Op>(request_, *answer ? kSuccess : answer->error().status,
               *answer ? **answer : typename Op::Reply{});
@@ -182,14 +182,14 @@ void Session::Core::flush() {
   if (const auto done = writer_.flush(); !done) broken(done.error());
 }
 
-void Session::Core::say(bool to_error, std::string_view text) {
+void Session::Core::say(SaidTo where, std::string_view text) {
   if (text.empty() || said_ > limits_.reasons) return;
-  if (to_error && ++said_ > limits_.reasons) text = "further reasons are not told";
+  if (where != kToOutput && ++said_ > limits_.reasons) text = "further reasons are not told";
   std::string line;
-  if (to_error && !text.ends_with('\n')) text = line = std::string(text) + "\n";
+  if (where != kToOutput && !text.ends_with('\n')) text = line = std::string(text) + "\n";
   while (!text.empty()) {
     const std::string_view part = text.substr(0, kMaxSaid);
-    put(Said{.to_error = to_error ? 1u : 0u, .text = std::as_bytes(std::span(part))});
+    put(Said{.to_error = where, .text = std::as_bytes(std::span(part))});
     text.remove_prefix(part.size());
   }
 }
@@ -198,7 +198,7 @@ void Session::Core::refused(std::string_view operation, const Refused& why) {
   if (sticky_ == 0) sticky_ = why.status;
   if (why.reason.empty()) return;  // a device that is dead says so once
   ++counts_.refused;
-  say(true, fmt::format("{}: {}", operation, why.reason));
+  say(kToError, fmt::format("{}: {}", operation, why.reason));
 }
 
 void Session::Core::broken(const Error& error) {
@@ -210,7 +210,7 @@ void Session::Core::broken(const Error& error) {
 
 void Session::Core::end(const std::string& reason) {
   if (ended_) return;
-  say(true, fmt::format("the session ends: {}", reason));
+  say(kToError, fmt::format("the session ends: {}", reason));
   flush();
   ended_ = true;
   reason_ = reason;
@@ -267,11 +267,11 @@ void Session::Core::complete(Completed& completed) {
     case Completed::Kind::fault:
       if (dead_ == 0) dead_ = completed.status;
       if (sticky_ == 0) sticky_ = completed.status;
-      return say(true, completed.text);
+      return say(kFault, completed.text);
     case Completed::Kind::found:
-      return say(true, completed.text);
+      return say(kFault, completed.text);
     case Completed::Kind::printed:
-      return say(false, completed.text);
+      return say(kToOutput, completed.text);
     default:
       break;
   }
@@ -321,7 +321,7 @@ void Session::Core::waiting(std::uint32_t place) {
 }
 
 void Session::Core::deny(Status status, const std::string& reason) {
-  say(true, reason);
+  say(kToError, reason);
   reply<Hello>(hello_, status, {});
   flush();
   if (ended_) return;

@@ -137,7 +137,7 @@ class Session::Core {
   void flush();
   void broken(const Error& error);
   void refused(std::string_view operation, const Refused& why);
-  void say(bool to_error, std::string_view text);
+  void say(SaidTo where, std::string_view text);
   bool poll();
   void complete(Completed& completed);
   std::uint64_t wait_for(std::function<void(Completed&)> run, bool often = false);

@@ -25,8 +25,9 @@ struct NoReply {
 // --- session -------------------------------------------------------------------------------
 
 enum HelloFlags : std::uint32_t {
-  kCheckMemory = 1,  // report uninitialised reads
-  kCheckRaces = 2,   // and races on shared memory
+  kCheckMemory = 1,    // report uninitialised reads
+  kCheckRaces = 2,     // and races on shared memory
+  kCheckBarriers = 4,  // and barriers that some threads leave out
 };
 
 struct Hello {
@@ -498,10 +499,12 @@ struct Call {
   static constexpr void fields(auto& o, auto&& field) { field("token", o.token); }
   using Reply = NoReply;
 };
-// What kernels printed (standard output), what checks found or why something was refused (error).
+// What kernels printed (standard output), what they did wrong (a fault; to standard error) or why
+// something was refused (error).
+enum SaidTo : std::uint32_t { kToOutput = 0, kToError = 1, kFault = 2 };
 struct Said {
   static constexpr Spec kSpec{"said", 115, Completion::async};
-  std::uint32_t to_error = 0;
+  std::uint32_t to_error = kToOutput;  // SaidTo
   Bytes text = {};
   static constexpr void fields(auto& o, auto&& field) {
     field("to_error", o.to_error), field("text", o.text);

@@ -13,9 +13,9 @@ constexpr double kDriftWeight = 0.05;
 constexpr double kMostDrift = 4;
 constexpr std::size_t kSinglesReckoned = 64;  // more of them are rare, and each costs a look
 
-Nanos scaled(Nanos time, double factor) { return std::llround(static_cast<double>(time) * factor); }
-
-Nanos nanos(Millis time) { return std::llround(time.value * 1e6); }
+Nanos scaled(Nanos time, double factor) {
+  return std::max<Nanos>(1, std::llround(static_cast<double>(time) * factor));
+}
 
 }  // namespace
 
@@ -156,48 +156,41 @@ Nanos ServiceBrain::key_of(const Wish& wish) const {
   return key - priority * settings_.slo;
 }
 
-// When `items` behind `position` waiting ones should be done, if full batches follow one another.
-Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items) const {
-  struct Slot {
-    Nanos free;
-    std::size_t batch;
-    Nanos full, single;
-  };
-  std::vector<Slot> slots;
-  slots.reserve(workers_.size());
+// When `items` behind `position` waiting ones should be done (plan/admission.h).
+Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
+                                     const plan::Pressure& pressure) const {
+  std::vector<plan::PoolProcess> processes;
+  std::vector<const profile::BatchCurve*> curves;
   for (const auto& [name, worker] : workers_) {
     if (!worker.usable()) continue;
-    const profile::BatchCurve& curve = worker.offer.curve;
-    const Nanos full = scaled(nanos(curve.steps.back().latency), drift_);
-    const Nanos single = scaled(nanos(curve.latency(1)), drift_);
+    const auto kind = static_cast<int>(curves.size());
+    const profile::BatchCurve& curve = *curves.emplace_back(&worker.offer.curve);
+    const Nanos full = scaled(plan::execution_time(curve.steps.back().latency), drift_);
     for (const BatchId id : worker.batches) {
       const Running& running = batches_.at(id);
-      slots.push_back({std::max(now, running.begun + scaled(running.predicted, drift_)),
-                       at(curve.max_batch()), full, single});
+      const Nanos end = running.begun + scaled(running.predicted, drift_);
+      processes.push_back({std::max(now, end), full, curve.max_batch(), kind});
     }
     const std::size_t idle = at(worker.offer.at_once) - worker.batches.size();
-    slots.insert(slots.end(), idle, {now, at(curve.max_batch()), full, single});
+    processes.insert(processes.end(), idle, {now, full, curve.max_batch(), kind});
   }
-  const auto later = [](const Slot& a, const Slot& b) { return a.free > b.free; };
   for (std::size_t i = 0; i < std::min(singles_.size(), kSinglesReckoned); ++i) {
     if (!may_run(requests_.at(singles_[i].item.request))) continue;
-    Slot& first = *std::max_element(slots.begin(), slots.end(), later);
-    first.free += first.single;
+    plan::PoolProcess& first = *std::ranges::min_element(processes, {}, &plan::PoolProcess::free);
+    first.free += scaled(plan::execution_time(curves[at(first.kind)]->latency(1)), drift_);
   }
-  std::make_heap(slots.begin(), slots.end(), later);
-  std::size_t ahead = position + at(items);
-  while (true) {
-    std::pop_heap(slots.begin(), slots.end(), later);
-    Slot& slot = slots.back();
-    slot.free += slot.full;
-    if (ahead <= slot.batch) return slot.free;
-    ahead -= slot.batch;
-    std::push_heap(slots.begin(), slots.end(), later);
-  }
+  const plan::PredictedBatch batch =
+      plan::predicted_batch(std::move(processes), static_cast<long>(position) + items);
+  const profile::BatchCurve& curve = *curves[at(batch.kind)];
+  const int size = plan::predicted_size(batch, curve.max_batch(), now, pressure);
+  return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
-  if (!wish.again) ++counters_.offered;
+  if (!wish.again) {
+    ++counters_.offered;
+    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) rate_.arrived(now);
+  }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
   if (!dispatcher_) {
@@ -208,7 +201,8 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
       std::upper_bound(queue_.begin(), queue_.end(), key_of(wish),
                        [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
   const auto position = static_cast<std::size_t>(after - queue_.begin());
-  const Nanos finish = predicted_finish(now, position, wish.items);
+  const plan::Pressure pressure{rate_.per_nano(now), capacity_rps() / drift_ / 1e9};
+  const Nanos finish = predicted_finish(now, position, wish.items, pressure);
   const Nanos full = queued() + wish.items > settings_.queue_limit;
   if (full) {
     ++counters_.refused_full;
@@ -216,7 +210,7 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   }
   const Nanos deadline = wish.deadline.value_or(wish.arrived + settings_.slo);
   if (settings_.shed && settings_.predictable &&
-      finish > deadline - plan::usual_margin(settings_.slo)) {
+      !plan::in_time(finish, deadline, settings_.slo, pressure)) {
     ++counters_.refused_miss;
     return {Refusal::predicted_miss, std::max<Nanos>(finish - deadline, 1), finish};
   }
@@ -443,7 +437,7 @@ void ServiceBrain::start_singles(Nanos now, std::vector<Batch>& run) {
     const WorkerId worker = free->front();
     const Waiting single = singles_[i];
     singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
-    const Nanos takes = nanos(workers_.at(worker).offer.curve.latency(1));
+    const Nanos takes = plan::execution_time(workers_.at(worker).offer.curve.latency(1));
     run.push_back(begin_batch(now, worker, takes, {single}));
     rebuild();  // the dispatcher learns that this worker is busy
   }

@@ -1,6 +1,7 @@
 // The brain of one service behind the gateway: which requests are let in, which wait, and which
-// worker gets which batch when. A pure state machine around plan::Dispatcher, the one that the
-// simulator and the judge drive; no clock, no socket, no memory of tensors. Single-threaded.
+// worker gets which batch when. A pure state machine around plan::Dispatcher and the admission of
+// plan/admission.h, which simulator and judge drive too; no clock, no socket, no memory of tensors.
+// Single-threaded.
 //
 // A request is one or more items (rows); items are what batches are made of. The owner calls
 // admit() when the head of a request is there and reserves slots; enqueue() when its body is; then
@@ -28,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/dispatcher.h"
+#include "plan/admission.h"
 
 namespace partita::serve {
 
@@ -41,7 +42,7 @@ inline constexpr int kMostDeaths = 2;  // of workers, with a request in flight: 
 inline constexpr int kPatience = 2;    // SLOs that a request is held where no worker takes it
 inline constexpr int kMaxPriority = 8;  // and -kMaxPriority
 inline constexpr int kMaxItems = 4096;  // of a request
-inline constexpr int kDefaultQueueLimit = 4096;
+using plan::kDefaultQueueLimit;
 
 struct ServiceSettings {
   Nanos slo = 0;                         // > 0
@@ -152,6 +153,11 @@ class ServiceBrain {
     ++counters_.offered;
     ++counters_.refused_slowed;
   }
+  // Refused by the door itself, before anybody asked to let it in.
+  void turned_away() {
+    ++counters_.offered;
+    workers() > 0 ? ++counters_.refused_full : ++counters_.refused_worker;
+  }
   void enqueue(Nanos now, RequestId request, const Wish& wish);
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.
@@ -203,7 +209,8 @@ class ServiceBrain {
   };
 
   Nanos key_of(const Wish& wish) const;
-  Nanos predicted_finish(Nanos now, std::size_t position, int items) const;
+  Nanos predicted_finish(Nanos now, std::size_t position, int items,
+                         const plan::Pressure& pressure) const;
   void rebuild();
   void insert(const Waiting& waiting);
   void insert_single(const Waiting& waiting);
@@ -233,6 +240,7 @@ class ServiceBrain {
   std::vector<WorkerId> drained_;
   BatchId next_batch_ = 1;
   std::size_t most_workers_ = 0;  // that were there at the same time
+  plan::RecentRate rate_;         // of items
   double drift_ = 1;              // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };

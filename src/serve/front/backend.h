@@ -90,6 +90,9 @@ class Backend {
   virtual bool ready(std::string_view service) const = 0;  // some worker is
   virtual bool ready() const = 0;                          // all services are
   virtual tl::expected<RequestId, Denial> admit(const RequestHead& head) = 0;
+  // The door has refused a request for this service by itself, for want of workers or room: it was
+  // asked for all the same.
+  virtual void turned_away(std::string_view service) = 0;
   // Memory for its first `rows` rows; false: there is none now, and nothing has changed.
   virtual bool claim(RequestId request, int rows) = 0;
   virtual std::span<char> input(RequestId request, int item, int tensor) = 0;

@@ -63,6 +63,7 @@ class FakeBackend : public Backend {
     requests.emplace(last, std::move(request));
     return last;
   }
+  void turned_away(std::string_view service) override { ++turned[std::string(service)]; }
   bool claim(RequestId id, int rows) override {
     const int more = rows - requests.at(id).claimed;
     if (more > free_rows) return false;
@@ -129,6 +130,7 @@ class FakeBackend : public Backend {
   bool at_once = true, all_ready = true;
   int free_rows = 1 << 20;  // not claimed
   int admissions = 0, offered = 0, submissions = 0, releases = 0;
+  std::map<std::string, int> turned;  // away, by service
   RequestId next = 1, last = 0;
 };
 

@@ -237,6 +237,7 @@ TEST_F(FrontTest, WrongRequestsAreNamed) {
     if (bad.message.empty()) continue;
     EXPECT_EQ(body["error"], bad.message) << bad.what;
   }
+  EXPECT_EQ(backend.turned, (std::map<std::string, int>{{"asleep", 1}}));
   expect_all_released();
 }
 

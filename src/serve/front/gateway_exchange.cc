@@ -147,10 +147,12 @@ bool GatewayExchange::text_allowed(std::size_t limit) {
 }
 
 Step GatewayExchange::on_growth(std::size_t bytes) {
-  if (bytes > budget_ + (door_.options.limits.json_bytes_in_flight - door_.json_in_flight))
+  if (bytes > budget_ + (door_.options.limits.json_bytes_in_flight - door_.json_in_flight)) {
+    if (!request_) door_.backend.turned_away(service);
     return deny({.kind = Denial::Kind::overloaded,
                  .message = "too much JSON in flight; try again, or send tensors in binary form",
                  .retry_after_ns = 1'000'000'000});
+  }
   door_.json_in_flight += bytes - budget_;
   budget_ = bytes;
   return Step::text;

@@ -86,10 +86,12 @@ Step InferExchange::begin() {
   if (!permitted()) return Step::answer;
   if (!door_.backend.known(service)) return refuse(404, "there is no model '" + service + "'");
   model_ = door_.model(service);
-  if (model_ == nullptr)
+  if (model_ == nullptr) {
+    door_.backend.turned_away(service);
     return deny({.kind = Denial::Kind::not_ready,
                  .message = "no worker of model '" + service + "' is ready",
                  .retry_after_ns = 1'000'000'000});
+  }
   if (model_->kind != ModelKind::tensors)
     return refuse(400, "model '" + service + "' speaks /v1/chat/completions");
   const FrontLimits& limits = door_.options.limits;

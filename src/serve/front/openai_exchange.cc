@@ -83,10 +83,12 @@ Step OpenaiExchange::read_model() {
   if (!permitted()) return Step::answer;
   if (!door_.backend.known(service)) return refuse(404, "there is no model '" + service + "'");
   const auto model = door_.model(service);
-  if (model == nullptr)
+  if (model == nullptr) {
+    door_.backend.turned_away(service);
     return deny({.kind = Denial::Kind::not_ready,
                  .message = "no worker of model '" + service + "' is ready",
                  .retry_after_ns = 1'000'000'000});
+  }
   if (model->kind != ModelKind::openai)
     return refuse(400, "model '" + service + "' takes tensors: /v2/models/" + service + "/infer");
   if (const auto denial = admit(1, {})) return deny(*denial);

@@ -250,6 +250,7 @@ void Core::Impl::finish(const Finished& finished) {
     denial.message = asked.wish.deadline ? "its deadline passed while it waited"
                                          : "no worker took it in time";
   } else if (finished.outcome == Outcome::harmful) {
+    ++service.totals.withdrawn;  // what it does is not what the service does
     denial.kind = Denial::Kind::harmful;
     denial.message = fmt::format("{} workers died with this request in flight", kMostDeaths);
   } else if (denial.message.empty()) {
@@ -289,12 +290,17 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::unknown_model,
                    .message = fmt::format("no service '{}' here", head.service)});
   }
-  if (closed)
+  if (closed) {
+    service->brain.turned_away();
     return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
+  }
   const Nanos now = Loop::now_ns();
   const bool watched = !head.trusted && senders.watched(head.client, now);
   if (const Nanos wait = watched ? senders.wait(head.client, now) : 0; wait > 0) {
-    if (!head.again) service->brain.refused_as_slowed();
+    if (!head.again) {  // of no concern to how the service does
+      service->brain.refused_as_slowed();
+      ++service->totals.withdrawn;
+    }
     return denied({.kind = Denial::Kind::slowed,
                    .message = fmt::format("requests of {} did harm here: one at a time, and later",
                                           head.client),
@@ -309,11 +315,15 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
       .trusted = head.trusted || senders.proven(head.client),
       .alone = watched};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
+  if (head.again) --service->totals.withdrawn;  // it was given back in between
   const Admission admission = service->brain.admit(now, wish);
+  if (admission.refusal == Refusal::too_many_items) ++service->totals.withdrawn;
   if (admission.refusal != Refusal::none) return denied(denial_of(head.service, admission));
   SlotPool& slots = *service->slots;  // some worker is ready, so it is there
-  if (at(head.items) > slots.slots())
+  if (at(head.items) > slots.slots()) {
+    ++service->totals.withdrawn;
     return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
+  }
   if (!has_room(*service, head.client, at(head.items))) {
     service->brain.refused_for_memory();
     return denied({.kind = Denial::Kind::overloaded,
@@ -348,7 +358,8 @@ bool Core::Impl::claim(RequestId id, int rows) {
   const std::size_t had = asked.slots.size();
   if (at(rows) <= had) return true;
   const std::size_t more = at(rows) - had;
-  if (!has_room(service, asked.client, more)) return false;
+  asked.starved = !has_room(service, asked.client, more);
+  if (asked.starved) return false;
   asked.slots.reserve(at(asked.wish.items));
   for (std::size_t i = 0; i < more; ++i) {
     asked.slots.push_back(*service.slots->take());
@@ -393,7 +404,15 @@ void Core::Impl::release(RequestId id) {
     const Nanos now = Loop::now_ns();
     senders.ended(asked.client, now, now - asked.wish.arrived);
   }
-  if (asked.state == LiveRequest::State::submitted) {
+  const bool submitted = asked.state == LiveRequest::State::submitted;
+  if (submitted || asked.state == LiveRequest::State::open) {
+    const bool late = submitted && Loop::now_ns() - asked.wish.arrived > service->wanted.slo;
+    if (asked.starved)
+      service->brain.refused_for_memory();
+    else
+      ++(late ? service->totals.given_up : service->totals.withdrawn);
+  }
+  if (submitted) {
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
     for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
     for (auto& [batch, items] : cancelled) {
@@ -448,7 +467,9 @@ std::vector<ServiceView> Core::service_views() const {
                      .slo = now.slo,
                      .p50 = now.p50,
                      .p99 = now.p99,
-                     .counters = now.counters});
+                     .counters = now.counters,
+                     .withdrawn = now.totals.withdrawn,
+                     .given_up = now.totals.given_up});
   }
   return views;
 }
@@ -475,13 +496,19 @@ bool Core::ready(std::string_view name) const {
 
 bool Core::ready() const {
   return !impl_->closed &&
-         std::all_of(impl_->services.begin(), impl_->services.end(),
-                     [](const auto& entry) { return entry.second->brain.workers() > 0; });
+         std::all_of(impl_->services.begin(), impl_->services.end(), [](const auto& entry) {
+           // One that the plan has no room for does not take the others from their clients.
+           return entry.second->brain.workers() > 0 || entry.second->wanted.segments.empty();
+         });
 }
 
 tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return impl_->admit(head); }
 
 bool Core::claim(RequestId id, int rows) { return impl_->claim(id, rows); }
+
+void Core::turned_away(std::string_view name) {
+  if (const auto service = impl_->find(name)) service->brain.turned_away();
+}
 
 std::span<char> Core::input(RequestId id, int item, int tensor) {
   const LiveRequest& asked = impl_->request(id);

@@ -68,6 +68,7 @@ struct ServiceView {
   double capacity_rps = 0;          // full batches on the ready workers
   Nanos slo = 0, p50 = 0, p99 = 0;  // of the last half minute
   ServiceCounters counters = {};
+  long withdrawn = 0, given_up = 0;  // by their clients; see ServiceTotals
 };
 
 class Core final : public Backend {
@@ -96,6 +97,7 @@ class Core final : public Backend {
   bool ready(std::string_view service) const override;
   bool ready() const override;
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
+  void turned_away(std::string_view service) override;
   bool claim(RequestId request, int rows) override;
   std::span<char> input(RequestId request, int item, int tensor) override;
   void submit(RequestId request, Completion completion) override;

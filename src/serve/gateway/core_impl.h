@@ -77,6 +77,7 @@ struct LiveRequest {
   std::vector<std::uint32_t> slots;  // of its first rows, as many as are claimed
   std::string client = {}, trace_parent = {}, trace_state = {};
   bool watched = false;  // its sender is
+  bool starved = false;  // there were no slots for its last rows
   bool suspect = false;  // a worker died or hung with it in flight
   State state = State::open;
   Completion completion = {};

@@ -261,6 +261,47 @@ TEST_F(CoreTest, AnswersWhatWasAsked) {
   EXPECT_EQ(core_->admit(other).error().kind, Denial::Kind::unknown_model);
 }
 
+// Asked for is asked for, whoever refuses it and why; what a client takes back is told apart.
+TEST_F(CoreTest, EveryRequestIsCountedAndAppearsInOneCountOfWhatBecameOfIt) {
+  service_.slo = 200 * kMs;
+  service_.segments.clear();  // wanted, and nothing is planned for it
+  core_->serve({service_});
+  EXPECT_TRUE(core_->ready());
+  core_->turned_away("s");
+  EXPECT_EQ(ask(1)->denial->kind, Denial::Kind::not_ready);
+  core_->turned_away("nobody");
+  const auto now = [&] { return core_->service_views().at(0); };
+  EXPECT_EQ(now().counters.offered, 2);
+  EXPECT_EQ(now().counters.refused_worker, 2);
+  service_.segments = {{"d", 4, 1}};
+  core_->serve({service_});
+  EXPECT_FALSE(core_->ready());
+  const auto first = worker(kMs);
+  ASSERT_TRUE(until_ready(1));
+  EXPECT_EQ(ask(1, kMaxItems + 1)->denial->kind, Denial::Kind::too_large);
+  EXPECT_EQ(now().withdrawn, 1);  // nobody could ever serve that
+  core_->release(*core_->admit({.service = "s"}));
+  EXPECT_EQ(now().withdrawn, 2);  // its body never came
+  core_->release(*core_->admit({.service = "s"}));
+  core_->release(*core_->admit({.service = "s", .again = true}));
+  EXPECT_EQ(now().withdrawn, 3);
+  first->hold = true;
+  const auto early = ask(1), late = ask(2);
+  ASSERT_TRUE(early->let_in && late->let_in);
+  core_->release(early->id);
+  const Nanos asked = Loop::now_ns();
+  until([&] { return Loop::now_ns() > asked + service_.slo + kMs; });
+  core_->release(late->id);
+  EXPECT_EQ(now().withdrawn, 4);
+  EXPECT_EQ(now().given_up, 1);
+  core_->close_doors();
+  EXPECT_EQ(ask(1)->denial->kind, Denial::Kind::not_ready);
+  const ServiceCounters counted = now().counters;
+  EXPECT_EQ(counted.offered, 8);
+  EXPECT_EQ(counted.offered, counted.refused_worker + counted.refused_full + counted.completed +
+                                 now().withdrawn + now().given_up);
+}
+
 // Slots are used again: what a request without a trace finds there is not its own.
 TEST_F(CoreTest, TracesGoToTheWorkerWithTheirRequest) {
   const auto first = worker(kMs, "d", 0);

@@ -343,6 +343,7 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
   // No memory to run it again. It still counts as running until the batch is taken back.
   asked.state = LiveRequest::State::finished;
   asked.service->brain.cancel(item.request);
+  ++asked.service->totals.given_up;
   const Completion completion = std::move(asked.completion);
   loop.post([completion] {
     completion.ended(Denial{.kind = Denial::Kind::expired, .message = "its worker hangs"});

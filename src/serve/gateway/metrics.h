@@ -21,6 +21,9 @@ struct SegmentTotals {  // of a device
 struct ServiceTotals {
   Nanos success_ns = 0, fail_ns = 0, execution_ns = 0;  // execution as the workers say
   std::uint64_t last_inference_ms = 0;                  // of the wall clock
+  // Requests that were offered and are in no count of what came of them: withdrawn before they had
+  // to be answered, or never whole; given up by clients that had waited for longer.
+  long withdrawn = 0, given_up = 0;
 };
 
 struct ServiceSnapshot {

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "serve/door/address.h"
 #include "serve/door/trace_context.h"
 #include "serve/front/gateway_exchange.h"
@@ -481,9 +482,11 @@ void Call::infer() {
   if (!backend.known(wanted->model))
     return fail(grpc::StatusCode::NOT_FOUND, "there is no model '" + wanted->model + "'");
   const ModelSpec* spec = backend.model(wanted->model);
-  if (spec == nullptr)
+  if (spec == nullptr) {
+    backend.turned_away(wanted->model);
     return fail(grpc::StatusCode::UNAVAILABLE,
                 "no worker of model '" + wanted->model + "' is ready");
+  }
   if (spec->kind != ModelKind::tensors ||
       (!wanted->version.empty() && wanted->version != kModelVersion))
     return fail(grpc::StatusCode::INVALID_ARGUMENT,
@@ -574,6 +577,7 @@ class Service final : public grpc::CallbackGenericService {
 Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const GrpcOptions& options) {
   if (options.tls_certificate.empty() && options.tls_key.empty())
     return grpc::InsecureServerCredentials();
+  if (auto secret = check_secret_file(options.tls_key); !secret) return failed(secret.error());
   const auto certificate = read_pem(options.tls_certificate);
   if (!certificate) return failed(certificate.error());
   const auto key = read_pem(options.tls_key);

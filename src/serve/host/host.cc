@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "actuate/apply.h"
@@ -25,34 +26,56 @@ std::vector<ServedService> served_by(const actuate::Assignment& assignment) {
     service.segments.push_back({segment.device, segment.batch, segment.processes});
   }
   for (const actuate::AssignedService& known : assignment.services) {
-    const auto found = services.find(known.name);
-    if (found == services.end()) continue;
-    if (known.slo_ms > 0) found->second.slo = std::llround(known.slo_ms * 1e6);
-    found->second.percentile = known.percentile;
-    found->second.rate_rps = known.rate_rps;
+    ServedService& service = services[known.name];
+    service.name = known.name;
+    service.slo = known.slo_ms > 0 ? std::llround(known.slo_ms * 1e6) : kUnsaidSlo;
+    service.percentile = known.percentile;
+    service.rate_rps = known.rate_rps;
   }
   std::vector<ServedService> list;
   for (auto& [name, service] : services) list.push_back(std::move(service));
   return list;
 }
 
-actuate::GatewayRequests requests_of(const ServiceView& service) {
+void note_requests(Recents& recents, const std::vector<ServiceView>& services, double now_s) {
+  std::set<std::string> there;
+  for (const ServiceView& service : services) {
+    const actuate::GatewayRequests now = requests_of(service, {});
+    const auto count = [](long requests) { return static_cast<double>(requests); };
+    there.insert(service.name);
+    recents[service.name].note(now_s, {.asked = count(now.arrived),
+                                       .in_slo = count(now.in_slo),
+                                       .missed = count(now.missed + now.shed),
+                                       .withdrawn = count(service.withdrawn)});
+  }
+  std::erase_if(recents, [&](const auto& one) { return !there.contains(one.first); });
+}
+
+actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents) {
   const ServiceCounters& counted = service.counters;
+  const long late = counted.completed - counted.in_slo;
   actuate::GatewayRequests requests{
       .arrived = counted.offered,
       .in_slo = counted.in_slo,
-      .missed = counted.completed - counted.in_slo + counted.failed + counted.expired,
+      .missed = late + counted.failed + counted.expired + service.given_up,
       .shed = counted.refused_full + counted.refused_miss + counted.refused_worker};
   if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
+  const auto found = recents.find(service.name);
+  if (found == recents.end()) return requests;
+  const double slo_s = static_cast<double>(service.slo) * 1e-9;
+  requests.recent = found->second.last(actuate::kShortStretch, slo_s);
+  requests.lately = found->second.last(actuate::kMiddleStretch, slo_s);
+  requests.minute = found->second.last(actuate::kLongStretch, slo_s);
   return requests;
 }
 
-actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment) {
+actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment,
+                               const Recents& recents) {
   actuate::GatewayState state;
   state.revision = assignment.revision;
   for (const ServiceView& service : core.service_views())
-    state.services.push_back(
-        {service.name, service.capacity_rps, service.planned_rps, requests_of(service)});
+    state.services.push_back({service.name, service.capacity_rps, service.planned_rps,
+                              requests_of(service, recents)});
   std::map<std::pair<std::string, int>, actuate::GatewayWorker> workers;
   for (const WorkerView& view : core.worker_views()) {
     if (view.state == "warming") continue;
@@ -125,10 +148,12 @@ void Host::look() {
 }
 
 void Host::write() {
-  actuate::GatewayState state = state_of(doors_.core, assignment_);
+  const double now_s = static_cast<double>(Loop::now_ns()) / 1e9;
+  note_requests(recents_, doors_.core.service_views(), now_s);
+  actuate::GatewayState state = state_of(doors_.core, assignment_, recents_);
   state.pid = ::getpid();
   state.identity = identity_;
-  state.written_s = static_cast<double>(Loop::now_ns()) / 1e9;
+  state.written_s = now_s;
   const std::lock_guard held(lock_);
   to_write_ = actuate::gateway_json(state);
   changed_.notify_one();

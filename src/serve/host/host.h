@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,14 +26,20 @@ inline constexpr int kLooksPerSecond = 20;
 // Of a service whose assignment does not say it (written by an earlier version).
 inline constexpr Nanos kUnsaidSlo = 1'000'000'000;
 
-// What the gateway serves by that assignment: services with segments, by name.
+// What the gateway serves by that assignment, by name. One that is wanted and has no segments is
+// among them: what is asked of it is refused, and counted.
 std::vector<ServedService> served_by(const actuate::Assignment& assignment);
 
+// What became of the requests of each service of late, by name.
+using Recents = std::map<std::string, actuate::RecentRequests>;
+void note_requests(Recents& recents, const std::vector<ServiceView>& services, double now_s);
+
 // What became of a service's requests, as gateway.json says it.
-actuate::GatewayRequests requests_of(const ServiceView& service);
+actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents);
 
 // What it says of itself. `self` and `written_s` are filled in by the caller.
-actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment);
+actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assignment,
+                               const Recents& recents);
 
 struct HostDoors {
   Loop& loop;
@@ -64,6 +71,7 @@ class Host {
   Loop::Timer looking_, writing_;
   actuate::Assignment assignment_;
   std::string followed_, said_, identity_;
+  Recents recents_;
   // Of the writing thread, under the lock.
   std::mutex lock_;
   std::condition_variable_any changed_;

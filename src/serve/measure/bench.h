@@ -20,6 +20,8 @@ struct BenchLimits {
   double precision = 0.02;
 };
 inline constexpr int kBatchesPerWindow = 5;
+// A point that is known no better than this is none (where not even this was asked for).
+inline constexpr double kWidestSpread = 0.5;
 
 struct BenchPoint {
   double throughput_rps = 0;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fields.h"
+#include "base/document.h"
 #include "base/parse_number.h"
 #include "base/unicode.h"
 #include "profile/consistency.h"
@@ -138,40 +138,36 @@ Result<profile::ProfileTable> from_model_analyzer(const Csv& csv, const ToldOfIm
   return table;
 }
 
-Result<profile::ProfileTable> from_vllm(const std::string& file, std::string_view text,
-                                        const ToldOfImport& told) {
+// Over how many GPUs the run says that its model was split; 1 where it says nothing.
+double gpus_of_vllm(const Node& run) {
+  double gpus = 1;
+  for (const char* key : {"tensor_parallel_size", "pipeline_parallel_size", "tp", "pp"}) {
+    const Node* size = run.find(key);
+    if (size != nullptr && size->kind == Node::Kind::string) {  // as --metadata writes it
+      std::string_view text = size->text;
+      gpus *= std::max(take_number<int>(text).value_or(1), 1);
+    } else if (size != nullptr && size->kind == Node::Kind::number) {
+      gpus *= std::max(size->number, 1.0);
+    }
+  }
+  return gpus;
+}
+
+Error refused_vllm(const std::string& file, std::string_view text) {
   const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
+  if (!document) return document.error();
   if (document->root.kind != Node::Kind::object)
-    return bad_input(file + ":1", "not the object that vllm bench serve --save-result writes");
-  Fields in(*document);
-  const double throughput = in.number("request_throughput", kPositive);
-  int batch = told.batch.value_or(0);
-  if (in.known("max_concurrency")) {
-    batch = in.integer("max_concurrency", {.low = 1, .high = profile::kMaxBatch});
-  } else if (batch == 0) {
-    in.refuse("max_concurrency", "the run had no limit of concurrency; say --batch");
-  }
-  const std::string said = told.model ? "" : in.text("model_id");
-  double latency = 0;
-  if (in.known("mean_e2el_ms")) latency = in.number("mean_e2el_ms", kPositive);
-  if (in.error()) return failed(*in.error());
-  const auto name = name_in(file + ":1", told, said.substr(said.rfind('/') + 1));
-  if (!name) return failed(name.error());
-  ProfilePoint point{.gpcs = told.gpcs,
-                     .batch = batch,
-                     .processes = told.processes,
-                     .throughput = {throughput},
-                     .latency = {latency},
-                     .memory = {}};
-  if (latency == 0) point.latency = {implied_ms(point)};
-  const double agrees = profile::agreement(point);
-  if (agrees > profile::kContradiction || agrees < 1 / profile::kContradiction) {
-    return bad_input(file + ":1",
-                     fmt::format("requests take {:.3f} ms, {} at once and {} a second imply {:.3f}",
-                                 latency, batch, throughput, implied_ms(point)));
-  }
-  return profile::ProfileTable{{*name, {.model = *name, .points = {point}}}};
+    return {ErrorCode::bad_input, "not the object that vllm bench serve --save-result writes",
+            file + ":1"};
+  std::string message =
+      "a run of vLLM cannot be planned with yet: it puts requests into running batches, and a "
+      "plan of static batches would ask for far more GPUs than it needs";
+  if (const double gpus = gpus_of_vllm(document->root); gpus > 1)
+    message += fmt::format(
+        "; and this model was split over {:g} GPUs, where a point is of one "
+        "instance",
+        gpus);
+  return {ErrorCode::bad_input, message, file};
 }
 
 }  // namespace
@@ -185,7 +181,7 @@ std::optional<ForeignForm> foreign_form(std::string_view word) {
 
 Result<profile::ProfileTable> import_foreign(ForeignForm form, const std::string& file,
                                              std::string_view text, const ToldOfImport& told) {
-  if (form == ForeignForm::vllm) return from_vllm(file, text, told);
+  if (form == ForeignForm::vllm) return failed(refused_vllm(file, text));
   const Result<Csv> csv = profile::parse_csv(file, text);
   if (!csv) return failed(csv.error());
   return form == ForeignForm::perf_analyzer ? from_perf_analyzer(*csv, told)

@@ -1,7 +1,8 @@
 // What other profilers measured, as a profile of ours. Their tables say a part of a point; the
 // rest (the instance's size, what they leave out) is told by whoever imports. Of several loads of
 // one configuration the one with the highest throughput counts: the saturated one, as in our own
-// measurements. Pure; refusals name FILE:LINE.
+// measurements. Runs of vLLM are known and refused: it puts requests into running batches, and a
+// profile's points are batches that begin and end together. Pure; refusals name FILE:LINE.
 #pragma once
 
 #include <optional>

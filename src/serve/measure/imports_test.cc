@@ -59,20 +59,26 @@ TEST(Imports, TakesTheBestOfEachConfigurationOfModelAnalyzer) {
   EXPECT_EQ(imported(model_analyzer, torn, {.gpcs = 3}), "f:4: 'x:GPU' is no Instance Group");
 }
 
-TEST(Imports, ReadsARunOfVllm) {
+// Its batches are not static, and what it says of GPUs is more than one instance.
+TEST(Imports, RefusesRunsOfVllmWithASentence) {
   const std::string run = R"({"date": "20260101", "backend": "vllm", "model_id": "org/llama-8b",
  "num_prompts": 100, "request_rate": "inf", "max_concurrency": 16, "duration": 50.0,
  "completed": 100, "request_throughput": 2.0, "mean_e2el_ms": 7500.0, "mean_ttft_ms": 100.0})";
-  EXPECT_EQ(imported(vllm, run, {.gpcs = 7}), std::string(kHeader) + "llama-8b,7,16,1,2,7500,\n");
-  std::string open = run;
-  open.replace(open.find("\"max_concurrency\": 16"), 21, "\"max_concurrency\": null");
-  EXPECT_NE(imported(vllm, open, {.gpcs = 7}).find("--batch"), std::string::npos);
-  EXPECT_EQ(imported(vllm, open, {.gpcs = 7, .batch = 10, .model = "m"}),
-            std::string(kHeader) + "m,7,10,1,2,7500,\n");
-  EXPECT_NE(imported(vllm, open, {.gpcs = 7, .batch = 1}).find("imply"), std::string::npos);
-  EXPECT_NE(imported(vllm, "[]", {.gpcs = 7}).find("f:1"), std::string::npos);
-  EXPECT_NE(imported(vllm, "{\n\"model_id\": \"m\"}", {.gpcs = 7}).find("request_throughput"),
-            std::string::npos);
+  const std::string sentence =
+      "f: a run of vLLM cannot be planned with yet: it puts requests into running batches, and a "
+      "plan of static batches would ask for far more GPUs than it needs";
+  EXPECT_EQ(imported(vllm, run, {.gpcs = 7}), sentence);
+  EXPECT_EQ(imported(vllm, run, {.gpcs = 7, .batch = 16, .model = "m"}), sentence);
+  std::string split = run;
+  for (const char* size : {R"("tensor_parallel_size": 4,)", R"("tp": "4",)"}) {
+    split = run;
+    split.insert(1, size);
+    EXPECT_EQ(
+        imported(vllm, split, {.gpcs = 7}),
+        sentence + "; and this model was split over 4 GPUs, where a point is of one instance");
+  }
+  EXPECT_NE(imported(vllm, "[]", {.gpcs = 7}).find("f:1: not the object"), std::string::npos);
+  EXPECT_NE(imported(vllm, "{", {.gpcs = 7}).find("f:1"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Sums of blocks, with a fault on demand for `--check` to find: `faulty bounds` has one block too
-// many, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote.
+// many, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote, in
+// `faulty early` threads return that others wait for. A second word: it waits for no result.
 // Without a word it is right.
 #include <cstring>
 
@@ -7,7 +8,8 @@
 
 constexpr int kBlock = 128;
 
-KERNEL(faulty_sums, (const int* values, int* sums, int count, int barriers)) {
+KERNEL(faulty_sums, (const int* values, int* sums, int count, int barriers,
+                     int early)) {
   SHARED(int, part, [kBlock]);
   const int lane = static_cast<int>(threadIdx.x);
   const int at = static_cast<int>(blockIdx.x) * kBlock + lane;
@@ -15,6 +17,7 @@ KERNEL(faulty_sums, (const int* values, int* sums, int count, int barriers)) {
   __syncthreads();
   for (int half = kBlock / 2; half > 0; half /= 2) {
     if (lane < half) part[lane] += part[lane + half];
+    if (early && lane >= half) return;
     if (barriers) __syncthreads();
   }
   if (lane == 0) sums[blockIdx.x] = part[0];
@@ -32,7 +35,10 @@ int main(int argc, char** argv) {
       std::strcmp(fault, "fresh") == 0 ? empty_on_device<int>(count) : to_device(values);
   int* on_sums = empty_on_device<int>(blocks);
   const int barriers = std::strcmp(fault, "race") != 0;
-  LAUNCH(faulty_sums, blocks, kBlock, 0, nullptr, on_values, on_sums, reads, barriers);
+  const int early = std::strcmp(fault, "early") == 0;
+  LAUNCH(faulty_sums, blocks, kBlock, 0, nullptr, on_values, on_sums, reads, barriers,
+         early);
+  if (argc > 2) return 0;
   const cudaError_t status = cudaDeviceSynchronize();
   if (status != cudaSuccess) {
     std::printf("faulty: %s\n", cudaGetErrorString(status));

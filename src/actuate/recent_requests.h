@@ -1,0 +1,49 @@
+// RecentRequests: from counters that only grow to what became of the requests of the last seconds.
+// The gateway keeps one per service and says in gateway.json what it knows (gateway_state.h), so
+// that whoever reads that file once can tell how a service does now. Values, no clock; keeps what
+// is needed for kLongestStretch and the objective, at most one entry per kFinest.
+#pragma once
+
+#include <deque>
+
+namespace partita::actuate {
+
+inline constexpr double kShortStretch = 3, kMiddleStretch = 15, kLongStretch = 60;  // seconds
+
+// Requests since somebody began to count.
+struct RequestCounts {
+  double asked = 0;      // answered or not, refused ones too
+  double in_slo = 0;     // answered in time
+  double missed = 0;     // not in time, whatever became of them, as far as is known
+  double withdrawn = 0;  // by whoever asked, or asked wrongly, before they had to be answered
+};
+
+// What became of those of a stretch of time that ends now.
+struct RequestStretch {
+  double seconds = 0;  // so long it is; 0: nobody has counted yet
+  double asked = 0;    // that came in it
+  double due = 0;      // that were to be answered in it, or were refused
+  double in_slo = 0;   // of them answered in time
+  double missed() const { return due - in_slo; }
+  bool operator==(const RequestStretch&) const = default;
+};
+
+class RecentRequests {
+ public:
+  // Counters at a time, which never goes back; between two times they grow evenly.
+  void note(double time_s, const RequestCounts& counts);
+  // A request is due `slo_s` after it came: one that waits for longer is missed, whether or not
+  // anybody has said so.
+  RequestStretch last(double seconds, double slo_s) const;
+
+ private:
+  struct Entry {
+    double time_s = 0;
+    RequestCounts counts;
+  };
+  RequestCounts at(double time_s) const;
+
+  std::deque<Entry> entries_;  // by time
+};
+
+}  // namespace partita::actuate

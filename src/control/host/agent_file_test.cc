@@ -1,0 +1,36 @@
+#include "control/host/agent_file.h"
+
+#include <gtest/gtest.h>
+
+#include "base/source_text.h"
+
+namespace partita::control {
+namespace {
+
+TEST(AgentFile, ThePackagedOneIsReadWithAllItsExamplesAndWithNone) {
+  const std::string text = source_text("packaging/etc/agent.yaml");
+  const auto bare = parse_agent_file("agent.yaml", text);
+  ASSERT_TRUE(bare) << to_string(bare.error());
+  EXPECT_TRUE(bare->services.empty());
+  const auto full = parse_agent_file("agent.yaml", with_examples(text));
+  ASSERT_TRUE(full) << to_string(full.error());
+  EXPECT_EQ(full->server.group, "partita");
+  EXPECT_EQ(full->hooks.size(), 2U);
+  EXPECT_EQ(full->policy.hooks_before.size(), 1U);
+  EXPECT_EQ(full->profiles_of.size(), 1U);
+  // What stands in comments inside `policy` is the default, but for what names something.
+  auto policy = full->policy;
+  EXPECT_EQ(policy.priority.size(), 1U);
+  EXPECT_EQ(policy.windows.size(), 1U);
+  EXPECT_EQ(policy.freezes.size(), 1U);
+  policy.priority = bare->policy.priority;
+  policy.windows = bare->policy.windows;
+  policy.freezes = bare->policy.freezes;
+  policy.hooks_before.clear();
+  policy.hooks_after.clear();
+  policy.survive = bare->policy.survive;
+  EXPECT_EQ(policy, bare->policy);
+}
+
+}  // namespace
+}  // namespace partita::control

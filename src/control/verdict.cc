@@ -1,0 +1,236 @@
+#include "control/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita::control {
+namespace {
+
+constexpr double kExact = 1 - 1e-9;
+// So surprising misses must be, in nats (Chernoff's bound on a Poisson count), before they are more
+// than was allowed for: of three seconds, of which there are many, and of a minute.
+constexpr double kSurpriseOfSeconds = 12, kSurpriseOfMinute = 7;
+constexpr double kSurpriseOfRecovery = 5;
+constexpr double kFewestOfNone = 10;  // requests, none of which was in time
+
+// How surprising a count is where `mean` was to be expected.
+double surprise(double count, double mean) {
+  if (count <= 0) return mean;
+  return count * std::log(count / std::max(mean, 1e-12)) - count + mean;
+}
+
+bool too_many(const actuate::RequestStretch& stretch, double allowed, double nats) {
+  const double missed = stretch.missed(), mean = allowed * stretch.due;
+  return missed > mean && surprise(missed, mean) > nats;
+}
+
+// The misses of late are of an outage that ended before the last seconds.
+bool is_over(const actuate::RequestStretch& recent, const actuate::RequestStretch& lately) {
+  const double due = lately.due - recent.due, missed = lately.missed() - recent.missed();
+  if (due <= 0 || recent.due <= 0) return false;
+  const double mean = recent.due * missed / due;
+  return recent.missed() < mean && surprise(recent.missed(), mean) > kSurpriseOfRecovery;
+}
+
+double rate_of(double requests, const actuate::RequestStretch& stretch) {
+  return stretch.seconds > 0 ? std::max(0.0, requests / stretch.seconds) : 0;
+}
+
+// One service, and what is known of it.
+class Judgement {
+ public:
+  Judgement(const VerdictGround& ground, const plan::Service& service)
+      : ground_(ground), service_(service) {
+    for (const ServiceLoad& load : ground.servers.loads)
+      if (load.service == service.name) load_ = &load;
+    read_plan();
+    read_segments();
+    if (load_ != nullptr && !throughput_known_) can_carry_ = load_->capacity_rps;
+  }
+
+  ServiceVerdict made() {
+    ServiceVerdict verdict{.service = service_.name, .can_carry_rps = can_carry_};
+    if (load_ != nullptr && load_->recent) {
+      verdict.asked_rps = rate_of(load_->recent->asked, *load_->recent);
+      verdict.answered_rps = rate_of(load_->recent->in_slo, *load_->recent);
+    }
+    asked_ = verdict.asked_rps;
+    verdict.why = why_down();
+    verdict.verdict = Standing::down;
+    if (verdict.why.empty()) {
+      verdict.why = why_degraded();
+      verdict.verdict = Standing::degraded;
+    }
+    if (verdict.why.empty()) {
+      verdict.why = why_unknown();
+      verdict.verdict = Standing::unknown;
+    }
+    if (verdict.why.empty()) {
+      verdict.why = why_at_risk();
+      verdict.verdict = Standing::at_risk;
+    }
+    if (verdict.why.empty()) verdict.verdict = Standing::serves;
+    if (verdict.verdict != Standing::serves) verdict.why += waiting();
+    return verdict;
+  }
+
+ private:
+  void read_plan() {
+    const auto rate_in = [&](const std::vector<PlannedFor>& rates) {
+      const auto found = std::ranges::find(rates, service_.name, &PlannedFor::service);
+      return found == rates.end() ? nullptr : &*found;
+    };
+    const std::optional<Target>& target = ground_.memory.target;
+    if (!target) {
+      const auto& known = ground_.assignment.services;
+      const auto found = std::ranges::find(known, service_.name, &actuate::AssignedService::name);
+      promised_ = found == known.end() ? 0 : found->rate_rps;
+      return;
+    }
+    if (const PlannedFor* rate = rate_in(target->rates)) {
+      promised_ = rate->rate_rps;
+      needed_ = rate->needed_rps;
+    }
+    const std::optional<Target>& proposal = ground_.memory.proposal;
+    if (!proposal || proposal->gain) return;
+    waits_ = proposal->change;
+    if (const PlannedFor* rate = rate_in(proposal->rates)) waiting_rps_ = rate->rate_rps;
+  }
+
+  void read_segments() {
+    for (const actuate::AssignedSegment& one : ground_.assignment.segments) {
+      if (one.service != service_.name) continue;
+      ++segments_;
+      const auto ready = ground_.servers.ready.find(one.device);
+      const int there = ready == ground_.servers.ready.end() ? 0 : ready->second;
+      const int wanted = std::max(one.processes, 1);
+      throughput_known_ = throughput_known_ || one.throughput_rps > 0;
+      can_carry_ += one.throughput_rps * std::min(there, wanted) / wanted;
+      ready_ += there;
+      const auto out = std::ranges::find(ground_.memory.out, one.gpu_uuid, &OutGpu::uuid);
+      if (there > 0 && out != ground_.memory.out.end() && !out->by_person) ill_ = out->why;
+    }
+  }
+
+  std::string why_down() const {
+    const std::string asked = fmt::format("{:.4g} req/s are asked for", asked_);
+    if (segments_ == 0) {
+      const std::optional<Target>& target = ground_.memory.target;
+      const std::string reason = target && !target->reduced.empty() ? ": " + target->reduced : "";
+      return fmt::format("nothing is planned for {}{}; {}", service_.name, reason, asked);
+    }
+    if (ready_ == 0 && (load_ == nullptr || load_->ready_workers == 0))
+      return fmt::format("no worker of {} is ready; {}", service_.name, asked);
+    if (load_ == nullptr || !load_->recent) return {};
+    const actuate::RequestStretch& recent = *load_->recent;
+    if (recent.in_slo >= 1 || recent.missed() < kFewestOfNone) return {};
+    return fmt::format("none of the last {:.0f} requests of {} was answered in time",
+                       recent.missed(), service_.name);
+  }
+
+  std::string why_degraded() const {
+    if (load_ == nullptr || !load_->recent || !load_->lately || !load_->minute) return {};
+    const double allowed = 1 - service_.percentile / 100;
+    const actuate::RequestStretch &recent = *load_->recent, &minute = *load_->minute;
+    const bool now = too_many(recent, allowed, kSurpriseOfSeconds);
+    const bool goes_on = load_->lately->missed() > allowed * load_->lately->due &&
+                         !is_over(recent, *load_->lately);
+    if (!now && !(goes_on && too_many(minute, allowed, kSurpriseOfMinute))) return {};
+    const actuate::RequestStretch& stretch = now ? recent : minute;
+    return fmt::format(
+        "{:.2f} % of the requests of {} were in time in the last {:.0f} s, {:g} % are promised "
+        "({:.4g} req/s come, {:.4g} are planned for)",
+        100 * stretch.in_slo / stretch.due, service_.name, stretch.seconds, service_.percentile,
+        asked_, promised_);
+  }
+
+  std::string why_unknown() const {
+    if (!ground_.blind.empty()) return ground_.blind;
+    if (load_ == nullptr || !load_->recent)
+      return fmt::format("the gateway does not say what becomes of the requests of {}",
+                         service_.name);
+    return {};
+  }
+
+  std::string why_at_risk() const {
+    if (can_carry_ < promised_ * kExact)
+      return fmt::format("the workers of {} that are ready carry {:.4g} of {:.4g} req/s",
+                         service_.name, can_carry_, promised_);
+    if (can_carry_ < asked_ * kExact)
+      return fmt::format("{:.4g} req/s are asked of {}, its workers carry {:.4g}", asked_,
+                         service_.name, can_carry_);
+    if (promised_ < needed_ * kExact)
+      return fmt::format("{} is served up to {:.4g} req/s, {:.4g} are needed", service_.name,
+                         promised_, needed_);
+    if (promised_ < waiting_rps_ * kExact)
+      return fmt::format("{} is to carry {:.4g} req/s, {:.4g} are planned for", service_.name,
+                         waiting_rps_, promised_);
+    if (!ill_.empty()) return fmt::format("{} runs on a GPU that is out: {}", service_.name, ill_);
+    if (ground_.servers.supervisor == false)
+      return "the supervisor of the workers does not run: who ends is not started again";
+    return {};
+  }
+
+  std::string waiting() const {
+    return waits_ > 0 ? fmt::format("; change {} waits for approval", waits_) : std::string();
+  }
+
+  const VerdictGround& ground_;
+  const plan::Service& service_;
+  const ServiceLoad* load_ = nullptr;
+  double promised_ = 0, needed_ = 0, waiting_rps_ = 0, can_carry_ = 0, asked_ = 0;
+  long waits_ = 0;
+  int segments_ = 0, ready_ = 0;
+  bool throughput_known_ = false;
+  std::string ill_;
+};
+
+std::string why_not_heard(const ServersSeen& servers) {
+  if (!servers.gateway) return "no gateway says anything, so nobody knows what becomes of requests";
+  return fmt::format("the gateway has said nothing for {:.0f} s", servers.gateway_age_s);
+}
+
+}  // namespace
+
+std::vector<ServiceVerdict> judge_services(const VerdictGround& ground, std::int64_t now_ms,
+                                           const std::vector<ServiceVerdict>& last) {
+  const ServersSeen& servers = ground.servers;
+  const bool heard = servers.gateway && servers.gateway_age_s <= actuate::kGatewayFreshS;
+  std::vector<ServiceVerdict> all;
+  for (const plan::Service& service : ground.services) {
+    ServiceVerdict& now = all.emplace_back();
+    const auto before = std::ranges::find(last, service.name, &ServiceVerdict::service);
+    if (heard) {
+      now = Judgement(ground, service).made();
+      now.as_of_ms = now_ms - static_cast<std::int64_t>(servers.gateway_age_s * 1000);
+    } else {
+      if (before != last.end()) now = *before;
+      now.service = service.name;
+      now.verdict = Standing::unknown;
+      now.why = why_not_heard(servers);
+    }
+    now.since_ms = now_ms;
+    const auto& kept = ground.memory.verdicts;
+    const auto known = std::ranges::find(kept, service.name, &VerdictKept::service);
+    if (known != kept.end() && known->verdict == now.verdict)
+      now.since_ms = std::min(known->since_ms, now_ms);
+  }
+  return all;
+}
+
+std::vector<plan::Service> services_of(const actuate::Assignment& assignment) {
+  std::vector<plan::Service> services;
+  for (const actuate::AssignedService& one : assignment.services) {
+    plan::Service& service = services.emplace_back();
+    service.name = one.name;
+    service.model = one.model;
+    service.slo = Millis{one.slo_ms};
+    service.percentile = one.percentile;
+    service.rate = Rps{one.rate_rps};
+  }
+  return services;
+}
+
+}  // namespace partita::control
