@@ -313,9 +313,8 @@ class PoolPlanner {
   Settled settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
     Kind kind{mode_at(m, s), {}, service(s).min_replicas};
-    const double enough =
-        kMostDemand * std::max(demand, plan::planning_rate(service(s)).value) +
-        kMostSpare * *std::max_element(kind.rate.begin(), kind.rate.end());
+    const double enough = kMostDemand * std::max(demand, plan::planning_rate(service(s)).value) +
+                          kMostSpare * *std::max_element(kind.rate.begin(), kind.rate.end());
     for (int trial = 0; trial < kMostTrials && demand <= enough; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
@@ -547,7 +546,8 @@ class PoolPlanner {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
       if (sum >= demand * (1 - 1e-6))
-        demand = std::max(demand * (1 + step_of(s, std::max(0, missed_[s] - kFineTrials))), sum * kAbove);
+        demand = std::max(demand * (1 + step_of(s, std::max(0, missed_[s] - kFineTrials))),
+                          sum * kAbove);
     }
   }
 
@@ -584,8 +584,8 @@ class PoolPlanner {
     return {{have < least ? "fleet_count" : plan::kNotFound, problem_.fleet.front().gpu.name,
              1.0 * have, 1.0 * least,
              have < least
-                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}", have,
-                               least)
+                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}",
+                               have, least)
                  : fmt::format("no plan was found on {} GPUs; no dispatcher does it with fewer "
                                "than {}",
                                have, least)}};
