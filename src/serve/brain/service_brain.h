@@ -1,6 +1,6 @@
 // The brain of one service behind the gateway: which requests are let in, which wait, and which
 // worker gets which batch when. A pure state machine around plan::Dispatcher and the admission of
-// plan/admission.h, which simulator and judge drive too; no clock, no socket, no memory of tensors.
+// plan/admission.h, which the simulator drives too; no clock, no socket, no memory of tensors.
 // Single-threaded.
 //
 // A request is one or more items (rows); items are what batches are made of. The owner calls
