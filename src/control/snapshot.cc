@@ -1,5 +1,7 @@
 #include "control/snapshot.h"
 
+#include <fmt/format.h>
+
 #include "control/state_forms.h"
 #include "forms/serving_forms.h"
 #include "telemetry/forms.h"
@@ -31,13 +33,7 @@ void describe_service_now(Form& f, ServiceNow& s) {
   f.number("watts", s.watts, kNotNegative,
            "its part of the boards': by how busy its instances are, idle power by compute slices");
   f.number("energy_j", s.energy_j, kNotNegative, "the same in joules, since the agent began");
-  standing_field(f, "verdict", s.is.verdict, "whether it is served");
-  time_field(f, "since", s.is.since_ms, "it has been so, UTC");
-  time_field(f, "as_of", s.is.as_of_ms, "when that was measured; empty: never");
-  f.note("why", s.is.why, "a sentence; empty: it is served");
-  f.number("asked_rps", s.is.asked_rps, kNotNegative, "answered or not, in the last seconds");
-  f.number("answered_rps", s.is.answered_rps, kNotNegative, "in time, in the last seconds");
-  f.number("can_carry_rps", s.is.can_carry_rps, kNotNegative, "by the workers that are ready");
+  describe_verdict(f, s.is);
   bool at_risk = s.at_risk();
   f.boolean("at_risk", at_risk, "the verdict is another one than serves");
   if (f.reading()) s.is.service = s.name;
@@ -142,6 +138,19 @@ const char* to_string(ChangeState state) {
       return "rejected";
   }
   return "?";
+}
+
+Snapshot aged(Snapshot snapshot, std::int64_t looked_ms, std::int64_t now_ms) {
+  const std::string why =
+      fmt::format("the agent has not looked for {} s", (now_ms - looked_ms) / 1000);
+  for (ServiceNow& one : snapshot.services) {
+    if (one.is.verdict != Standing::unknown) one.is.since_ms = looked_ms;
+    one.is.verdict = Standing::unknown;
+    one.is.why = why;
+  }
+  snapshot.converged = false;
+  if (snapshot.node_fault.empty()) snapshot.node_fault = why;
+  return snapshot;
 }
 
 std::string snapshot_json(const Snapshot& snapshot) {

@@ -106,6 +106,11 @@ struct Snapshot {
   bool operator==(const Snapshot&) const = default;
 };
 
+// What an agent that has not looked for so long has said is old.
+inline constexpr std::int64_t kOldWordMs = 3500;
+// The snapshot as it is to be shown then: nobody knows how services do.
+Snapshot aged(Snapshot snapshot, std::int64_t looked_ms, std::int64_t now_ms);
+
 // The document `kind: AgentState`; parse_snapshot(snapshot_json(s)) == s.
 std::string snapshot_json(const Snapshot& snapshot);
 Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text);
