@@ -538,7 +538,12 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
       device::Occupants occupants;
       for (const actuate::AssignedSegment& one : now->assignment.segments)
         occupants[one.device] = {one.service, one.batch, one.processes};
-      return json(device::state_json(now->state, occupants), asking);
+      std::vector<control::ServiceVerdict> verdicts;
+      for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
+      return json(device::state_json(now->state, occupants, {},
+                                     control::age_members(now->node_read_ms, now->node_fault) +
+                                         control::verdict_members(verdicts)),
+                  asking);
     }
     case CallId::plan:
       return now->plan ? json(forms::plan_json(*now->plan), asking)
