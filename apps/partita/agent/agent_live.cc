@@ -94,11 +94,12 @@ std::string services_table(const control::Snapshot& now) {
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.1f}", *value) : "-";
   };
-  Table table{{"service", "wanted", "rate", "forecast", "planned", "capacity", "at risk"}, {}};
+  Table table{{"service", "wanted", "rate", "forecast", "planned", "can carry", "verdict", ""}, {}};
   for (const control::ServiceNow& one : now.services)
     table.rows.push_back({one.name, fmt::format("{:.1f}", one.rate.value), number(one.rate_rps),
                           number(one.forecast_rps), fmt::format("{:.1f}", one.planned_rps),
-                          fmt::format("{:.1f}", one.capacity_rps), one.at_risk ? one.why : "-"});
+                          fmt::format("{:.1f}", one.is.can_carry_rps),
+                          control::to_string(one.is.verdict), one.is.why});
   return table.rows.empty() ? "" : to_string(table);
 }
 
