@@ -511,7 +511,7 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
 
 // The worker neither answers nor goes, as one that was stopped: nobody waits for it.
 TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
-  service_.slo = 300 * kMs;
+  service_.slo = Millis{300};
   open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
   const auto stuck = worker(kMs, "d", 0);
   stuck->hold = true;
