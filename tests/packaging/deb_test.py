@@ -136,7 +136,7 @@ def tree(root):
     for top in ("etc", "usr", "var/lib/partita", "run"):
         for path in sorted((root / top).rglob("*")):
             name = str(path.relative_to(root))
-            if name == "etc/ld.so.cache" or re.match("etc/g(roup|shadow)", name):
+            if name == "etc/ld.so.cache" or re.match(r"etc/(g(roup|shadow)|\.pwd\.lock)", name):
                 continue
             if path.is_symlink() or path.is_file():
                 found[name] = os.readlink(path) if path.is_symlink() else path.stat().st_size
