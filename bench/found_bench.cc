@@ -6,7 +6,7 @@
 //   found_bench monotone DRAW FIRST LAST  pairs of a service and the same with a longer SLO, a
 //     lower rate or percentile; exit code 1 when the latter needs more GPUs.
 //   found_bench gpus DRAW FIRST LAST      the GPUs of each, to compare two builds.
-// DRAW: anywhere, fast, tight (random_services.h).
+// DRAW: anywhere, fast, tight (decide/random_services.h).
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
+#include "decide/random_services.h"
 #include "decide/serving.h"
-#include "random_services.h"
 #include "verify/driven_queue.h"
 
 namespace partita {
@@ -62,8 +62,7 @@ std::optional<std::string> by_force(const plan::ServingProblem& problem) {
     const int least = static_cast<int>(service.rate.value / point.throughput.value) + 1;
     for (int instances = most; instances >= least; instances -= std::max(1, (most - least) / 3)) {
       const plan::PoolMember member{
-          profile::batch_curve(profile, point.gpcs, point.processes, point.batch),
-          point.processes};
+          profile::batch_curve(profile, point.gpcs, point.processes, point.batch), point.processes};
       std::vector<plan::PoolMember> members(static_cast<std::size_t>(instances), member);
       const verify::DrivenVerdict verdict = verify::drive(
           {plan::pooled_policy(std::move(members),
@@ -71,8 +70,7 @@ std::optional<std::string> by_force(const plan::ServingProblem& problem) {
            service.rate, service.slo, service.percentile},
           units);
       if (verdict.stable && verdict.holds)
-        return fmt::format("{} x {}g b{} x{}", instances, point.gpcs, point.batch,
-                           point.processes);
+        return fmt::format("{} x {}g b{} x{}", instances, point.gpcs, point.batch, point.processes);
     }
   }
   return std::nullopt;
@@ -135,13 +133,6 @@ int gpus(Draw draw, int first, int last) {
     fmt::print("{} {}\n", number, answer.plan ? answer.plan->objective.gpus : 0);
   }
   return 0;
-}
-
-std::optional<Draw> draw_of(const std::string& name) {
-  if (name == "anywhere") return Draw::anywhere;
-  if (name == "fast") return Draw::fast;
-  if (name == "tight") return Draw::tight;
-  return std::nullopt;
 }
 
 }  // namespace

@@ -138,9 +138,10 @@ class Client:
         """Numbers for Prometheus, as text."""
         return self._call("GET", "/metrics").decode()
 
-    def state(self) -> AgentState:
-        """What the agent knows and is doing: `partita agent`."""
-        return cast(AgentState, self._json("GET", "/v1/state"))
+    def state(self, *, whole: bool | None = None) -> AgentState:
+        """What the agent knows and is doing: `partita agent`. Of a large node without the parts
+        named in `left_out`, which node(), plan() and change() give; all of them with `whole`."""
+        return cast(AgentState, self._json("GET", "/v1/state", whole=whole))
 
     def node(self) -> NodeState:
         """The GPUs and instances as read last: `partita status`."""

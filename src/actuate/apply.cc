@@ -90,8 +90,7 @@ Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyO
   Result<Journal> journal = Journal::open(doors.files, journal_path(doors.state_dir));
   if (!journal) return failed(journal.error());
   if (const auto assignment = read_assignment(doors.files, doors.state_dir))
-    if (auto fine =
-            check_not_emptied(doors.files, doors.state_dir, journal->state(), *assignment);
+    if (auto fine = check_not_emptied(doors.files, doors.state_dir, journal->state(), *assignment);
         !fine)
       return failed(fine.error());
   NodeBrain brain(wanted, options, journal->state(), doors.catalogue);

@@ -62,10 +62,7 @@ class PowerGuard {
  private:
   PowerGuard(Files& files, RecordLog log, device::NodeDriver& driver,
              std::vector<PowerBefore> changed)
-      : files_(&files),
-        log_(std::move(log)),
-        driver_(&driver),
-        changed_(std::move(changed)) {}
+      : files_(&files), log_(std::move(log)), driver_(&driver), changed_(std::move(changed)) {}
   Result<void> restore_one(const PowerBefore& before);
   std::string mark_of(const std::string& uuid) const { return marks_ + uuid + ".power"; }
   Result<std::optional<PowerBefore>> marked(const std::string& uuid);

@@ -20,21 +20,27 @@ Step CallExchange::begin() {
     reply = site_.answer_now(asking_).value();
     return Step::answer;
   }
+  const std::size_t limit = site_.options_.limits.body_bytes;
   const std::size_t length = asking_.head.content_length;
-  if (length > site_.options_.limits.body_bytes) {
-    reply =
-        site_.refusal(413, "a body of " + std::to_string(length) + " bytes; " +
-                               std::to_string(site_.options_.limits.body_bytes) + " are the limit");
+  if (length > limit) {
+    reply = site_.refusal(413, "a body of " + std::to_string(length) + " bytes; " +
+                                   std::to_string(limit) + " are the limit");
     return Step::answer;
   }
-  if (length > site_.options_.limits.bodies_bytes - site_.bodies_) {
+  text_open = asking_.head.chunked;
+  text_wanted = text_open ? limit : length;
+  return Step::text;
+}
+
+// Of all bodies' memory only what has come is taken, not what was announced.
+Step CallExchange::on_growth(std::size_t bytes) {
+  if (bytes - budget_ > site_.options_.limits.bodies_bytes - site_.bodies_) {
     reply = site_.refusal(503, "too much is being sent at once");
     reply.headers += "Retry-After: 1\r\n";
     return Step::answer;
   }
-  budget_ = length;
-  site_.bodies_ += budget_;
-  text_wanted = length;
+  site_.bodies_ += bytes - budget_;
+  budget_ = bytes;
   return Step::text;
 }
 
@@ -114,6 +120,8 @@ void CallExchange::too_late() {
 
 EventStream::EventStream(ApiSite& site, Asking asking) : site_(site), asking_(std::move(asking)) {
   service = asking_.caller.user;
+  const auto said = asking_.query.find("changes");
+  changes_ = said != asking_.query.end() && said->second == "true";
   site_.streams_.insert(this);
 }
 
@@ -128,7 +136,8 @@ Step EventStream::begin() {
   if (asking_.last_event_id == now.id)
     sent_ = now.id;
   else
-    offer(now.id, event_text(now.id, now.json));
+    offer(now.id, event_text("state", now.id, now.json));
+  if (changes_) site_.begin_changes(now);
   return Step::stream;
 }
 
@@ -139,9 +148,10 @@ void EventStream::offer(std::string_view id, std::string_view event) {
   if (wake) wake();
 }
 
-void EventStream::beat() {
+void EventStream::beat(std::int64_t time_ms) {
   if (unsent > 0 || !pieces.empty()) return;
-  pieces = ":\n\n";
+  pieces = changes_ ? event_text("changes", sent_, "{\"time_ms\":" + std::to_string(time_ms) + "}")
+                    : ":\n\n";
   if (wake) wake();
 }
 
@@ -149,8 +159,10 @@ void EventStream::on_fetched() {
   if (sent_ != site_.shown().id) site_.news();
 }
 
-std::string event_text(std::string_view id, std::string_view data) {
-  std::string out = "event: state\nid: ";
+std::string event_text(std::string_view name, std::string_view id, std::string_view data) {
+  std::string out = "event: ";
+  out += name;
+  out += "\nid: ";
   out += id;
   out += '\n';
   while (!data.empty()) {

@@ -65,7 +65,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
 
 TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
   control::Snapshot state;
-  state.services.push_back({.name = "a", .model = "m"});
+  state.services.push_back({{.name = "a", .model = "m"}});
   const test::Scraped read = test::scrape(agent_metrics(state, {}));
   EXPECT_EQ(read.fault, "");
   EXPECT_FALSE(read.values.contains("partita_service_rate_rps{service=\"a\"}"));

@@ -11,6 +11,7 @@
 #include "api/exchanges.h"
 #include "api/openapi.h"
 #include "api/page.h"
+#include "api/state_changes.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
 
@@ -76,7 +77,6 @@ std::string text_of(const Query& query, std::string_view name) {
 }
 
 // Its address without the port: what tells clients apart that have shown nothing else.
-std::string client_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 std::string query_value(std::string_view text) {
   std::string spaced(text);
@@ -276,22 +276,23 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
                  .method_name = std::string(head.method_name),
                  .path = std::string(head.target.substr(0, head.target.find('?'))),
                  .content_length = head.content_length.value_or(0),
-                 .trace = serve::trace_context(head.trace_parent, head.trace_state)};
+                 .trace = serve::trace_context(head.trace_parent, head.trace_state),
+                 .chunked = head.chunked};
   asking.address = peer.address;
   asking.caller = identify(rules, peer, head.authorization);
   const bool known = asking.caller.role != Role::open;
   const std::string client =
-      known && asking.caller.user != "local" ? asking.caller.user : client_of(peer.address);
+      known && asking.caller.user != "local" ? asking.caller.user : serve::host_of(peer.address);
   if (const int wait = rate_limit_.wait_s(client, serve::Loop::now_ns()); wait > 0) {
     ++seen_.limited;
     serve::Reply reply = refusal(429, "too many calls; wait " + std::to_string(wait) + " s");
     reply.headers += "Retry-After: " + std::to_string(wait) + "\r\n";
     return std::make_shared<serve::AnsweredExchange>(asking.head, std::move(reply));
   }
-  if (head.transfer_encoding)
-    return refuse(asking, 411,
-                  {.code = "length_required",
-                   .message = "send Content-Length; Transfer-Encoding is not taken"});
+  if (head.transfer_encoding && !head.chunked)
+    return refuse(asking, 415,
+                  {.code = "unsupported",
+                   .message = "of Transfer-Encoding, chunked alone is taken"});
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
     return refuse(asking, 415,
                   {.code = "unsupported", .message = "send the body without Content-Encoding"});
@@ -408,15 +409,21 @@ serve::Reply ApiSite::json(std::string text, const Asking& asking, std::string h
 
 const ApiSite::Shown& ApiSite::shown() {
   auto now = backend_.snapshot();
-  if (shown_.of != nullptr && shown_.of->version == now->version) return shown_;
+  if (shown_.of != nullptr && shown_.of->version == now->version &&
+      shown_.of->time_ms == now->time_ms)
+    return shown_;
   shown_ = {.of = std::move(now), .json = {}, .gzip = {}, .etag = {}, .id = {}};
-  shown_.json = control::snapshot_json(*shown_.of);
+  shown_.json = control::is_large(*shown_.of)
+                    ? control::snapshot_json(control::brief_of(*shown_.of))
+                    : control::snapshot_json(*shown_.of);
   shown_.id = boot_ + "-" + std::to_string(shown_.of->version);
   shown_.etag = "\"" + shown_.id + "\"";
   return shown_;
 }
 
 serve::Reply ApiSite::state(const Asking& asking) {
+  if (text_of(asking.query, "whole") == "true")
+    return json(control::snapshot_json(*backend_.snapshot()), asking);
   shown();
   serve::Reply reply{.headers =
                          "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"
@@ -531,7 +538,12 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
       device::Occupants occupants;
       for (const actuate::AssignedSegment& one : now->assignment.segments)
         occupants[one.device] = {one.service, one.batch, one.processes};
-      return json(device::state_json(now->state, occupants), asking);
+      std::vector<control::ServiceVerdict> verdicts;
+      for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
+      return json(device::state_json(now->state, occupants, {},
+                                     control::age_members(now->node_read_ms, now->node_fault) +
+                                         control::verdict_members(verdicts)),
+                  asking);
     }
     case CallId::plan:
       return now->plan ? json(forms::plan_json(*now->plan), asking)
@@ -574,10 +586,39 @@ void ApiSite::news() {
 void ApiSite::broadcast() {
   sent_ns_ = serve::Loop::now_ns();
   const Shown& now = shown();
-  const std::string event = event_text(now.id, now.json);
+  const std::string event = event_text("state", now.id, now.json);
+  const std::string before = told_id_, changes = changes_to(now);
   const std::set<EventStream*> all = streams_;  // one may end while it is served
-  for (EventStream* stream : all)
-    if (streams_.contains(stream)) stream->offer(now.id, event);
+  for (EventStream* stream : all) {
+    if (!streams_.contains(stream)) continue;
+    const bool knows = !changes.empty() && stream->wants_changes() && stream->knows(before);
+    stream->offer(now.id, knows ? changes : event);
+  }
+}
+
+// A stream that wants changes has been told this state; unless others were told one before.
+void ApiSite::begin_changes(const Shown& now) {
+  if (told_) return;
+  if (auto parsed = parse_document("state.json", now.json)) told_ = *std::move(parsed);
+  told_id_ = now.id;
+}
+
+// The event that leads from the state that streams were told last to this one; empty: none does, or
+// it is not worth it. From now on this one is the last.
+std::string ApiSite::changes_to(const Shown& now) {
+  if (told_ && told_id_ == now.id) return {};
+  const auto wants = [](const EventStream* stream) { return stream->wants_changes(); };
+  std::optional<Document> next;
+  if (std::ranges::any_of(streams_, wants))
+    if (auto parsed = parse_document("state.json", now.json)) next = *std::move(parsed);
+  std::string event;
+  if (told_ && next)
+    if (const auto patch = changes_between(told_->root, next->root);
+        patch && patch->size() < now.json.size() / 2)
+      event = event_text("changes", now.id, *patch);
+  told_ = std::move(next);
+  told_id_ = now.id;
+  return event;
 }
 
 void ApiSite::look_for_late(std::int64_t due_ns) {
@@ -590,8 +631,9 @@ void ApiSite::look_for_late(std::int64_t due_ns) {
   if (now - beat_ns_ >= options_.limits.heartbeat_s * kSecondNs) {
     beat_ns_ = now;
     const std::set<EventStream*> all = streams_;
+    const std::int64_t time_ms = backend_.snapshot()->time_ms;
     for (EventStream* stream : all)
-      if (streams_.contains(stream)) stream->beat();
+      if (streams_.contains(stream)) stream->beat(time_ms);
   }
   late_.at(std::max(due_ns + kSecondNs, now));
 }

@@ -107,6 +107,7 @@ Reply Loop::Work::reject(const Reject& request, const std::string& user) {
     last_->ended_ms = now_;
     last_->error = request.why;
   }
+  over(waits_key(request.change));
   memory_.proposal.reset();
   proposed_.reset();
   quiet_until_ms_ = now_ + static_cast<std::int64_t>(world_.settings.damping.cooldown_s * 1000);

@@ -318,6 +318,14 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_EQ(loop.snapshot().current->state, ChangeState::proposed);
   EXPECT_FALSE(loop.snapshot().current->change.steps.empty());
   const long number = loop.snapshot().current->number;
+  const auto waits = [&](long change) {
+    return std::ranges::any_of(loop.snapshot().notices, [&](const std::string& one) {
+      return one.starts_with(fmt::format("change {} waits for approval", change));
+    });
+  };
+  EXPECT_TRUE(waits(number));
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::approval, &LoopNotice::kind), 1);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::slo_risk, &LoopNotice::kind), 0);
 
   const Deeds wrong = node.step(loop, now += 1000, with_request(Approve{number + 1}));
   ASSERT_EQ(wrong.replies.size(), 1u);
@@ -326,11 +334,13 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   const Deeds no = node.step(loop, now += 1000, with_request(Reject{number, "not on a Monday"}));
   EXPECT_TRUE(no.replies[0].has_value());
   EXPECT_EQ(loop.snapshot().last->state, ChangeState::rejected);
+  EXPECT_FALSE(waits(number));
 
   node.step(loop, now += 1000, with_request(Replan{}));
   ASSERT_TRUE(loop.memory().proposal);
   const long again = loop.memory().proposal->change;
   EXPECT_GT(again, number);
+  EXPECT_TRUE(waits(again));
   // What there was, but does not wait, is another matter.
   const Deeds late = node.step(loop, now += 1000, with_request(Approve{number}));
   ASSERT_FALSE(late.replies[0].has_value());
@@ -341,6 +351,7 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_EQ(there.replies[0].error().code, ErrorCode::infeasible);
   const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again, "tried it by night"}));
   EXPECT_EQ(yes.replies[0]->change, again);
+  EXPECT_FALSE(waits(again));
   EXPECT_EQ(node.applies, 1);
   node.step(loop, now += 1000);
   EXPECT_TRUE(loop.snapshot().converged);
@@ -403,6 +414,10 @@ TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {
   EXPECT_GE(node.capacity("a"), 900);
   EXPECT_GT(node.capacity("b"), 0);
   EXPECT_LT(node.capacity("b"), 900);
+  const std::vector<std::string>& why = loop.memory().target->plan.explanation;
+  EXPECT_TRUE(why.at(0).starts_with("only a part is served: b "));
+  EXPECT_TRUE(why.at(1).ends_with("2 GPUs (no plan has fewer than 2); 1 can be used")) << why[1];
+  for (std::size_t i = 2; i < why.size(); ++i) EXPECT_TRUE(why[i].starts_with("of this part: "));
   EXPECT_EQ(loop.snapshot().services[0].is.verdict, Standing::unknown);  // no gateway
   node.rates = {{"a", 900}, {"b", 10}};
   node.step(loop, now += 1000);

@@ -142,6 +142,10 @@ class Loop::Work {
   void tell(NoticeKind kind, const std::string& key, const std::string& subject,
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
+  // The key of the notice that this change waits for a person.
+  static std::string waits_key(long change) { return "waits:" + std::to_string(change); }
+  // As untell, and nobody is shown it any more.
+  void over(const std::string& key);
   void show(const Seen& seen);
   bool is_converged(bool writing) const;
   std::vector<ServiceNow> services_now() const;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_writer.h"
+
 namespace partita::control {
 namespace {
 
@@ -85,8 +87,8 @@ class Judgement {
     const std::optional<Target>& target = ground_.memory.target;
     if (!target) {
       const auto& known = ground_.assignment.services;
-      const auto found = std::ranges::find(known, service_.name, &actuate::AssignedService::name);
-      promised_ = found == known.end() ? 0 : found->rate_rps;
+      const auto found = std::ranges::find(known, service_.name, &plan::Terms::name);
+      promised_ = found == known.end() ? 0 : found->rate.value;
       return;
     }
     if (const PlannedFor* rate = rate_in(target->rates)) {
@@ -135,8 +137,8 @@ class Judgement {
     const double allowed = 1 - service_.percentile / 100;
     const actuate::RequestStretch &recent = *load_->recent, &minute = *load_->minute;
     const bool now = too_many(recent, allowed, kSurpriseOfSeconds);
-    const bool goes_on = load_->lately->missed() > allowed * load_->lately->due &&
-                         !is_over(recent, *load_->lately);
+    const bool goes_on =
+        load_->lately->missed() > allowed * load_->lately->due && !is_over(recent, *load_->lately);
     if (!now && !(goes_on && too_many(minute, allowed, kSurpriseOfMinute))) return {};
     const actuate::RequestStretch& stretch = now ? recent : minute;
     return fmt::format(
@@ -220,16 +222,42 @@ std::vector<ServiceVerdict> judge_services(const VerdictGround& ground, std::int
   return all;
 }
 
+void describe_verdict(Form& f, ServiceVerdict& verdict) {
+  standing_field(f, "verdict", verdict.verdict, "whether it is served");
+  time_field(f, "since", verdict.since_ms, "it has been so, UTC");
+  time_field(f, "as_of", verdict.as_of_ms, "when that was measured; empty: never");
+  f.note("why", verdict.why, "a sentence; empty: it is served");
+  f.number("asked_rps", verdict.asked_rps, kNotNegative, "answered or not, in the last seconds");
+  f.number("answered_rps", verdict.answered_rps, kNotNegative, "in time, in the last seconds");
+  f.number("can_carry_rps", verdict.can_carry_rps, kNotNegative, "by the workers that are ready");
+}
+
+std::string verdict_members(const std::vector<ServiceVerdict>& verdicts) {
+  JsonWriter out;
+  out.raw(",\n  \"services\": ");
+  out.list(verdicts, "    ", [&](const ServiceVerdict& one) {
+    std::string text = write_form(one, [](Form& f, ServiceVerdict& verdict) {
+      f.note("name", verdict.service, "of the service");
+      describe_verdict(f, verdict);
+    });
+    while (text.ends_with('\n')) text.pop_back();
+    out.raw(text);
+  });
+  return out.take();
+}
+
+std::string age_members(std::int64_t read_ms, const std::string& fault) {
+  JsonWriter out;
+  out.raw(",\n  \"as_of\": ").string(utc_text(read_ms));
+  if (!fault.empty()) out.raw(",\n  \"fault\": ").string(fault);
+  return out.take();
+}
+
 std::vector<plan::Service> services_of(const actuate::Assignment& assignment) {
-  std::vector<plan::Service> services;
-  for (const actuate::AssignedService& one : assignment.services) {
-    plan::Service& service = services.emplace_back();
-    service.name = one.name;
-    service.model = one.model;
-    service.slo = Millis{one.slo_ms};
-    service.percentile = one.percentile;
-    service.rate = Rps{one.rate_rps};
-  }
+  std::vector<plan::Service> services = assignment.services;
+  // What an older version does not say is judged by the usual percentile.
+  for (plan::Service& one : services)
+    if (one.percentile == 0) one.percentile = plan::kDefaultPercentile;
   return services;
 }
 

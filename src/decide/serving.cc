@@ -74,13 +74,18 @@ void give_room(plan::ServingProblem& asked, const std::set<std::size_t>& service
   }
 }
 
+bool says_rows_are_wrong(const std::vector<plan::Reason>& violations) {
+  return std::any_of(violations.begin(), violations.end(), [](const plan::Reason& violation) {
+    return violation.constraint == "service_row";
+  });
+}
+
 // All plans with more room were refused too.
 std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   for (plan::Reason& violation : violations) {
     violation.constraint = plan::kNotFound;
-    violation.detail +=
-        fmt::format("; so the judge, of the last of {} plans with ever more room",
-                    kMostRoomier + 1);
+    violation.detail += fmt::format("; so the judge, of the last of {} plans with ever more room",
+                                    kMostRoomier + 1);
   }
   return violations;
 }
@@ -145,7 +150,11 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
     const std::vector<plan::Reason>& violations = verdict.error().violations;
     const std::set<std::size_t> tight = too_tight(problem, violations);
     if (tight.empty()) return failed(refused_by_judge(planner, violations));
-    if (turn == kMostRoomier) return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    if (turn == kMostRoomier) {
+      // A row that is wrong whatever the room is our bug.
+      if (says_rows_are_wrong(violations)) return failed(refused_by_judge(planner, violations));
+      return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    }
     give_room(asked, tight, room_of(problem, turn));
   }
 }
@@ -157,7 +166,7 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
 // SLOs, higher rates and percentiles are candidates too.
 constexpr std::size_t kFewServices = 3;
 constexpr double kGrid = 1.05;  // of SLOs and rates
-constexpr int kShorterSlos = 9, kHigherRates = 5;
+constexpr int kShorterSlos = 6, kHigherRates = 3;
 constexpr double kPercentileGrid[] = {50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99};
 
 // The step-th power of the grid below or above a value.
@@ -216,8 +225,7 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
     if (!outcome.plan) continue;
     spent = plus(spent, outcome.plan->stats);
     if (outcome.plan->objective.gpus >= best.gpus) continue;
-    plan::ServingPlan plan =
-        bounded(problem, restated(problem, *marked(problem, outcome)), best);
+    plan::ServingPlan plan = bounded(problem, restated(problem, *marked(problem, outcome)), best);
     plan.stats = spent;
     auto verdict = verify::judge(problem, options.judges_pools, std::move(plan));
     if (verdict) made.plan = *std::move(verdict);
@@ -283,8 +291,9 @@ std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_g
   } else {
     detail += "; it proves no lower bound: try --planner exact";
   }
-  return {{"fleet_count", "gpu " + plan.gpu_model, static_cast<double>(max_gpus),
-           static_cast<double>(objective.gpus), detail}};
+  const bool certain = objective.lower_bound_gpus > max_gpus;
+  return {{certain ? "fleet_count" : plan::kNotFound, "gpu " + plan.gpu_model,
+           static_cast<double>(max_gpus), static_cast<double>(objective.gpus), detail}};
 }
 
 }  // namespace partita::decide

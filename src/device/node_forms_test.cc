@@ -227,8 +227,9 @@ TEST(StateJson, RefusesWithTheLine) {
            {document(gpu + "{\"profile\": \"9g.9gb\", \"start\": 0}]}"),
             "s.json:2: 'size' is missing, and the catalogue does not know the profile '9g.9gb'"},
            {document(gpu + one + "},\n" + one + ", \"gi_id\": 1}]}"), "'MIG-a' is listed twice"},
-           {document(gpu + one + ", \"gi_id\": 3},\n{\"profile\": \"1g.6gb\", \"start\": 1, "
-                                 "\"gi_id\": 3}]}"),
+           {document(gpu + one +
+                     ", \"gi_id\": 3},\n{\"profile\": \"1g.6gb\", \"start\": 1, "
+                     "\"gi_id\": 3}]}"),
             "s.json:3: two instances of this GPU have the gi_id 3"},
            {document(gpu + one + ", \"start\": -1}]}"), "s.json:2: "},
            {document(gpu + one + ", \"compute\": [], \"service\": \"a\"}]}"),

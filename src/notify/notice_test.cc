@@ -8,8 +8,9 @@ namespace partita::notify {
 namespace {
 
 TEST(Notice, IsReadAsItWasWritten) {
-  for (const Alarm alarm : {Alarm::failed_change, Alarm::given_up_worker, Alarm::slo_at_risk,
-                            Alarm::gpu_out, Alarm::drift_repaired, Alarm::damaged_file}) {
+  for (const Alarm alarm :
+       {Alarm::failed_change, Alarm::given_up_worker, Alarm::slo_at_risk, Alarm::gpu_out,
+        Alarm::drift_repaired, Alarm::damaged_file, Alarm::waits_for_approval}) {
     const Notice notice{alarm, 1767225600123, "node-1", "chat \"x\"", 7, "it\nfailed"};
     const auto again = parse_notice("n.json", notice_json(notice));
     ASSERT_TRUE(again) << to_string(again.error());

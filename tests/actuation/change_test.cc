@@ -55,8 +55,8 @@ int kept_by(const Case& one, const device::NodeState& state, const Assignment& a
             runs = {segment.service, segment.batch, segment.processes, 0};
         }
         if (runs.service != wanted.segment.service) continue;
-        const bool same = runs.batch == wanted.segment.batch &&
-                          runs.processes == wanted.segment.processes;
+        const bool same =
+            runs.batch == wanted.segment.batch && runs.processes == wanted.segment.processes;
         kept += same ? 1001 : 1000;
       }
     }

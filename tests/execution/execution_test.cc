@@ -104,8 +104,7 @@ int below(Rng& rng, int bound) {
 // Failures, hangs, stubborn processes; the same for the same task and attempt.
 void make_tasks_fail(BatchWorld& world, std::uint64_t seed) {
   world.behaviour = [seed](const exec::ScriptTask& task, int attempt) {
-    Rng rng =
-        Rng(seed).split(text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
+    Rng rng = Rng(seed).split(text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
     SimBehaviour behaviour{.run_ns = task.planned.end - task.planned.begin};
     *behaviour.run_ns =
         static_cast<Nanos>(static_cast<double>(*behaviour.run_ns) * (0.5 + rng.uniform()));
@@ -337,8 +336,8 @@ TEST(Execution, GoesOnAfterEveryDeath) {
   EXPECT_EQ(deaths, expected);
 }
 
-// Whatever the disk holds when it dies, until the very end of the process: no task is started twice,
-// and what follows the end of the run is its report once more.
+// Whatever the disk holds when it dies, until the very end of the process: no task runs twice, and
+// what follows the end of the run is its report once more.
 TEST(Execution, TheSameCommandNeverRunsATaskTwice) {
   Rng rng(12);
   Case one = random_case(rng, {.most_tasks = 7, .most_gpus = 1, .timed = true}, "far");

@@ -94,16 +94,29 @@ std::string services_table(const control::Snapshot& now) {
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.1f}", *value) : "-";
   };
-  Table table{{"service", "wanted", "rate", "forecast", "planned", "capacity", "at risk"}, {}};
+  Table table{{"service", "wanted", "rate", "forecast", "planned", "can carry", "verdict", ""}, {}};
   for (const control::ServiceNow& one : now.services)
-    table.rows.push_back({one.name, fmt::format("{:.1f}", one.wanted_rps), number(one.rate_rps),
+    table.rows.push_back({one.name, fmt::format("{:.1f}", one.rate.value), number(one.rate_rps),
                           number(one.forecast_rps), fmt::format("{:.1f}", one.planned_rps),
-                          fmt::format("{:.1f}", one.capacity_rps), one.at_risk ? one.why : "-"});
+                          fmt::format("{:.1f}", one.is.can_carry_rps),
+                          control::to_string(one.is.verdict), one.is.why});
   return table.rows.empty() ? "" : to_string(table);
+}
+
+// What a plan leaves out; empty where it serves all that is asked for.
+std::string part_text(const plan::ServingPlan& plan) {
+  std::string text;
+  for (const plan::PlannedService& row : plan.services)
+    if (row.wanted)
+      text +=
+          fmt::format("{}{} {:.4g} of {:.4g} req/s ({:.0f} %)", text.empty() ? "" : ", ", row.name,
+                      row.rate.value, row.wanted->value, 100 * row.rate.value / row.wanted->value);
+  return text.empty() ? text : "the plan in force serves only a part: " + text + "\n";
 }
 
 std::string look_text(const control::Snapshot& now) {
   std::string text = now.doing + "\n" + services_table(now);
+  if (now.plan) text += part_text(*now.plan);
   if (!now.current) return text;
   text += fmt::format("\nchange {}, {}: {}\n", now.current->number,
                       control::to_string(now.current->state), now.current->cause);
@@ -129,7 +142,7 @@ class LiveRun {
       : context_(context),
         flags_(flags),
         node_(std::move(node)),
-        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }),
+        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
         hooks_(context, node_.state_dir,
                [this](history::Event event) { keep_hook(std::move(event)); }) {}
 
@@ -202,7 +215,10 @@ control::AgentDoors LiveRun::doors() {
   }
   doors.inquiries = [this] { return desk_.take_inquiries(); };
   doors.errands = [this] { return desk_.take_errands(); };
-  doors.ending = [this] { return signals_.ending(); };
+  doors.ending = [this] {  // asked while a change is made, between glances
+    desk_.looked(wall_ms());
+    return signals_.ending();
+  };
   doors.record = [this](const history::Event& event) -> Result<void> {
     return store_ ? store_->append(event) : Result<void>{};
   };
@@ -231,6 +247,7 @@ control::AgentDoors LiveRun::doors() {
 
 void LiveRun::publish(const control::Loop& loop) {
   desk_.publish(loop);
+  desk_.looked(wall_ms());
   keep_events();
   // What repeats itself from look to look is said once.
   const std::string& doing_now = loop.snapshot().doing;
@@ -399,11 +416,14 @@ Result<Exit> LiveRun::run() {
   const std::size_t gpus = node_.state.gpus.size();
   say(fmt::format("keeps {} GPU{} as wanted; its state is in {}", gpus, gpus == 1 ? "" : "s",
                   node_.state_dir));
-  while (!signals_.ending()) {
-    if (signals_.reread()) reread();
-    const std::int64_t next = agent_->step();
+  for (bool woken = true; !signals_.ending();) {
+    const bool anew = signals_.reread();
+    if (anew) reread();
+    const std::int64_t next = woken || anew ? agent_->step() : agent_->glance();
+    desk_.looked(wall_ms());
     keep_events();
-    if (!signals_.ending()) signals_.wait((next - wall_ms()) * kMilli);
+    if (signals_.ending()) break;
+    woken = signals_.wait(std::min(next - wall_ms(), control::kGlanceMs) * kMilli);
   }
   if (server_) server_->stop();
   if (auto ended = agent_->end(); !ended)

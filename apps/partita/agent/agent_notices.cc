@@ -19,6 +19,8 @@ std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
       return notify::Alarm::given_up_worker;
     case NoticeKind::slo_risk:
       return notify::Alarm::slo_at_risk;
+    case NoticeKind::approval:
+      return notify::Alarm::waits_for_approval;
     case NoticeKind::health:
       return notify::Alarm::gpu_out;
     case NoticeKind::drift:

@@ -128,8 +128,8 @@ Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate:
     auto taken = lock_gpus(context, node, std::vector{flags.gpu});
     if (!taken) return failed(taken.error());
     lock = *std::move(taken);
-    auto opened = actuate::PowerGuard::open(
-        context.files, actuate::power_journal_path(*directory), driver, gpu_prefix(node));
+    auto opened = actuate::PowerGuard::open(context.files, actuate::power_journal_path(*directory),
+                                            driver, gpu_prefix(node));
     if (!opened) return failed(opened.error());
     const auto may = may_set(*opened, driver, flags.gpu);
     if (!may) return failed(may.error());

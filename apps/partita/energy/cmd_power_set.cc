@@ -201,8 +201,8 @@ Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
   }
   if (!guard) return failed(guard.error());
   // A person means all that is changed, in whatever state directory that was noted.
-  const auto others = flags.after_stdin ? Result<std::vector<actuate::PowerBefore>>()
-                                        : guard->changed_by_others();
+  const auto others =
+      flags.after_stdin ? Result<std::vector<actuate::PowerBefore>>() : guard->changed_by_others();
   if (!others) return failed(others.error());
   std::vector<std::string> uuids;
   for (const auto* list : {&guard->changed(), &*others})

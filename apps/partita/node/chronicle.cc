@@ -79,16 +79,21 @@ long Chronicle::number() {
   return change_;
 }
 
+void Chronicle::begin(const std::string& detail) {
+  if (begun_ || number() == 0) return;
+  begun_ = true;
+  history::Event begin = event(EventKind::applying);
+  begin.detail = detail;
+  begin.documents = attached_;
+  append({begin});
+}
+
 void Chronicle::hear(const actuate::ApplyEvent& heard) {
   using Kind = actuate::ApplyEvent::Kind;
-  if (heard.kind == Kind::step && !begun_ && number() > 0) {
-    begun_ = true;
-    history::Event begin = event(EventKind::applying);
-    begin.detail = fmt::format("{} steps, {:.1f} s predicted", heard.change->steps.size(),
-                               heard.change->predicted.value);
-    begin.documents = attached_;
-    begin.documents.push_back({"change", actuate::change_json(*heard.change)});
-    append({begin});
+  if (heard.kind == Kind::step && !begun_) {
+    attach("change", actuate::change_json(*heard.change));
+    begin(fmt::format("{} steps, {:.1f} s predicted", heard.change->steps.size(),
+                      heard.change->predicted.value));
   }
   if (!begun_) return;
   if (heard.kind == Kind::done_step || heard.kind == Kind::retry) {

@@ -120,8 +120,8 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open,
   for (const device::GpuState& gpu : node.gpus) uuids.push_back(gpu.uuid);
   Result<FileLock> gpus = lock_gpus(context, open, std::move(uuids));
   if (!gpus) return gpus;
-  return FileLock(std::make_shared<std::pair<FileLock, FileLock>>(*std::move(lock),
-                                                                   *std::move(gpus)));
+  return FileLock(
+      std::make_shared<std::pair<FileLock, FileLock>>(*std::move(lock), *std::move(gpus)));
 }
 
 std::string loan_log(const OpenDriver& open, const device::NodeState& node) {

@@ -33,15 +33,15 @@ Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long 
   if (!recalled) return failed(recalled.error());
   AgentMemory& memory = recalled->memory;
   if (doors.dry_run) memory.mode_set = false;  // the settings' mode holds, and that is observe
-  auto mended = doors.dry_run ? std::optional<Mended>{}
-                              : mend_last_change(doors.files, doors.state_dir);
+  auto mended =
+      doors.dry_run ? std::optional<Mended>{} : mend_last_change(doors.files, doors.state_dir);
   if (!mended) return failed(mended.error());
   if (*mended) recalled->mended.push_back(**std::move(mended));
   const long last = last_change(doors.files, doors.state_dir, changes).value_or(changes);
   // A memory that is lost does not know whose limits and clocks those of the boards are.
   if (!recalled->mended.empty()) {
-    const auto held = actuate::read_power_journal(doors.files,
-                                                  actuate::power_journal_path(doors.state_dir));
+    const auto held =
+        actuate::read_power_journal(doors.files, actuate::power_journal_path(doors.state_dir));
     if (held && !held->empty()) memory.power_held = true;
   }
   std::unique_ptr<Agent> agent(
@@ -289,8 +289,7 @@ bool Agent::keep_memory() {
   if (loop_.memory().changes > last_number_)
     kept = keep_last_change(doors_.files, doors_.state_dir, loop_.memory().changes);
   if (kept) last_number_ = loop_.memory().changes;
-  if (kept)
-    kept = write_memory(doors_.files, doors_.state_dir, loop_.memory());
+  if (kept) kept = write_memory(doors_.files, doors_.state_dir, loop_.memory());
   std::string& said = complaints_["memory"];
   const std::string why = kept ? "" : to_string(kept.error());
   if (why != said && !why.empty()) say("what the agent is about cannot be kept: " + why);

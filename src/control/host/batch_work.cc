@@ -120,8 +120,8 @@ bool BatchWork::has_begun(const BatchDeed& deed, const BatchDoors& doors) {
 }
 
 void BatchWork::forget(const std::string& key, Files& files, const std::string& state_dir) {
-  for (const char* name : {"tasks.csv", "schedule.json", "run.journal", "run.journal.open",
-                           "result.json"})
+  for (const char* name :
+       {"tasks.csv", "schedule.json", "run.journal", "run.journal.open", "result.json"})
     static_cast<void>(files.remove(run_path(state_dir, key, name)));
 }
 

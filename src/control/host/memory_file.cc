@@ -135,10 +135,10 @@ Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& s
   if (!aside) return failed(aside.error());
   if (auto written = files.write_atomic(path, actuate::assignment_json(*known)); !written)
     return failed(written.error());
-  return std::optional(Mended{
-      path, fmt::format("{}; it is now {}; {}", to_string(fine.error()), *aside,
-                        from_copy ? "the agent goes on with its copy"
-                                  : "the agent assigns anew what the plan in force says")});
+  return std::optional(
+      Mended{path, fmt::format("{}; it is now {}; {}", to_string(fine.error()), *aside,
+                               from_copy ? "the agent goes on with its copy"
+                                         : "the agent assigns anew what the plan in force says")});
 }
 
 }  // namespace partita::control

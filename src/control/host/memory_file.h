@@ -1,7 +1,7 @@
-// The agent's memory on disk: agent-memory.json in a state directory, with a checksum, and a copy of
-// it beside it, so that neither a damaged sector nor a stray hand takes what was promised: the modes
-// that people set, GPUs that they took out, batches that were accepted. Also what an agent does
-// about the other files of its directory that it finds damaged: it sets them aside and goes on.
+// The agent's memory on disk: agent-memory.json in a state directory, with a checksum, and a copy
+// beside it, so that neither a damaged sector nor a stray hand takes what was promised: modes that
+// people set, GPUs that they took out, batches that were accepted. Also what an agent does about
+// the other files of its directory that it finds damaged: it sets them aside and goes on.
 #pragma once
 
 #include <optional>

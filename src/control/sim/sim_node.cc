@@ -127,9 +127,7 @@ class SimNode::ClockDoor final : public Clock {
 class SimNode::FilesDoor final : public Files {
  public:
   explicit FilesDoor(SimNode& node)
-      : node_(node),
-        gateway_(actuate::gateway_path(kDir)),
-        workers_(actuate::workers_path(kDir)) {}
+      : node_(node), gateway_(actuate::gateway_path(kDir)), workers_(actuate::workers_path(kDir)) {}
   Result<std::string> read(const std::string& path) override {
     if (path == workers_) return node_.workers_text();
     if (path == gateway_ && node_.gateway_ != 0)
@@ -143,8 +141,7 @@ class SimNode::FilesDoor final : public Files {
   }
   bool is_directory(const std::string& path) override { return node_.disk_.is_directory(path); }
   bool exists(const std::string& path) override {
-    return path == workers_ ||
-           (path == gateway_ ? node_.gateway_ != 0 : node_.disk_.exists(path));
+    return path == workers_ || (path == gateway_ ? node_.gateway_ != 0 : node_.disk_.exists(path));
   }
   Result<void> make_directories(const std::string& path) override {
     return node_.disk_.make_directories(path);
@@ -619,9 +616,9 @@ void SimNode::break_down(SimOutage outage, int which) {
   count(fmt::format("outage-{}", to_string(outage)), fmt::format("{}", which));
   long place = 0;
   for (auto& [device, crew] : crews_) {
-    const bool its = outage == SimOutage::workers &&
-                     options_.services[static_cast<std::size_t>(which)].wanted.name ==
-                         crew.segment.service;
+    const bool its =
+        outage == SimOutage::workers &&
+        options_.services[static_cast<std::size_t>(which)].wanted.name == crew.segment.service;
     if (its || outage == SimOutage::supervisor || (outage == SimOutage::some && place % 2 == 0))
       end_crew(crew);
     ++place;
@@ -630,10 +627,11 @@ void SimNode::break_down(SimOutage outage, int which) {
     if (supervisor_ != 0) processes_->crash(supervisor_, 1);
     supervisor_ = 0;
   }
-  if (outage == SimOutage::hung) hung_ = gateway_state();
+  if (outage == SimOutage::hung && gateway_ != 0) hung_ = gateway_state();
   if (outage == SimOutage::gateway) {
     processes_->crash(gateway_, 1);
     gateway_ = 0;
+    hung_.reset();
   }
   if (outage == SimOutage::gpu) lose_gpu(which, 79);
 }
@@ -646,7 +644,8 @@ void SimNode::mend(SimOutage outage) {
   count(fmt::format("mended-{}", to_string(outage)), "");
   const bool supervised = broken(SimOutage::supervisor) || broken(SimOutage::watchless);
   if (supervisor_ == 0 && !supervised) start_supervisor();
-  if (outage == SimOutage::hung && gateway_ != 0) {
+  if (outage == SimOutage::hung && hung_) {
+    hung_.reset();
     processes_->crash(gateway_, 1);
     start_gateway();
   }
@@ -683,11 +682,11 @@ actuate::GatewayState SimNode::gateway_state() {
     requests.recent = recent_[s].last(actuate::kShortStretch, slo_s);
     requests.lately = recent_[s].last(actuate::kMiddleStretch, slo_s);
     requests.minute = recent_[s].last(actuate::kLongStretch, slo_s);
-    const auto assigned = std::ranges::find(followed_assignment_.services, service.name,
-                                            &actuate::AssignedService::name);
+    const auto assigned =
+        std::ranges::find(followed_assignment_.services, service.name, &plan::Terms::name);
     const bool planned = assigned != followed_assignment_.services.end();
     state.services.push_back({service.name, capacity[service.name],
-                              planned ? assigned->rate_rps : service.rate.value, requests});
+                              planned ? assigned->rate.value : service.rate.value, requests});
   }
   return state;
 }
@@ -814,8 +813,7 @@ void SimNode::trouble(Trouble kind) {
       if (const int gpu = healthy_gpu(); gpu >= 0) {
         lose_gpu(gpu, 79);
         const std::string uuid = machine().gpus()[static_cast<std::size_t>(gpu)].uuid;
-        const auto after_ns =
-            static_cast<std::int64_t>((0.5 + 2 * rng_.uniform()) * 3600 * kNs);
+        const auto after_ns = static_cast<std::int64_t>((0.5 + 2 * rng_.uniform()) * 3600 * kNs);
         later_.push_back({now_ + after_ns, [this, gpu, uuid] { regain_gpu(gpu, uuid); }});
       }
       return;

@@ -1,5 +1,5 @@
-// LastingStore: the history of a program that goes on whatever becomes of its file. A damaged one is
-// set aside (history.db.damaged-N, with what belongs to it) and a new one is begun; one that cannot
+// LastingStore: the history of a program that goes on whatever becomes of its file. A damaged one
+// is set aside (history.db.damaged-N, with what belongs to it), a new one is begun; one that cannot
 // be opened now, for want of rights or room or because a later Partita wrote it, is tried again
 // every minute, and until then nothing is kept. Thread rule: as Store's.
 #pragma once

@@ -121,7 +121,7 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
   std::map<std::string, std::size_t> index;
   for (const plan::Service& service : problem.services) {
     index.emplace(service.name, plan.services.size());
-    plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
+    plan.services.push_back(plan::row_of(service, problem.rule));
   }
   const auto each = [&](const auto& visit) {
     for (plan::PlannedGpu& gpu : plan.gpus)
@@ -164,7 +164,7 @@ class PoolPlanner {
     if (one_mode)
       if (auto reasons = keep_one_mode(); !reasons.empty()) return refused(reasons);
     Outcome outcome = solve_until_pools_hold(solve);
-    if (!outcome.plan) return outcome;
+    if (!outcome.plan) return refused(worded(std::move(outcome.refusals)));
     state_bounds(*outcome.plan);
     fill_rows(problem_, *outcome.plan, oracle_);
     return outcome;
@@ -313,9 +313,8 @@ class PoolPlanner {
   Settled settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
     Kind kind{mode_at(m, s), {}, service(s).min_replicas};
-    const double enough =
-        kMostDemand * std::max(demand, plan::planning_rate(service(s)).value) +
-        kMostSpare * *std::max_element(kind.rate.begin(), kind.rate.end());
+    const double enough = kMostDemand * std::max(demand, plan::planning_rate(service(s)).value) +
+                          kMostSpare * *std::max_element(kind.rate.begin(), kind.rate.end());
     for (int trial = 0; trial < kMostTrials && demand <= enough; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
@@ -547,7 +546,8 @@ class PoolPlanner {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
       if (sum >= demand * (1 - 1e-6))
-        demand = std::max(demand * (1 + step_of(s, std::max(0, missed_[s] - kFineTrials))), sum * kAbove);
+        demand = std::max(demand * (1 + step_of(s, std::max(0, missed_[s] - kFineTrials))),
+                          sum * kAbove);
     }
   }
 
@@ -573,6 +573,22 @@ class PoolPlanner {
                                       (in_time + theta * (1 - in_time)));
     }
     return tables;
+  }
+
+  // Too few GPUs for certain are those that no dispatcher could do with; demands prove nothing.
+  std::vector<plan::Reason> worded(std::vector<plan::Reason> reasons) const {
+    if (problem_.fleet.size() > 1 || problem_.survive > 0 || !problem_.fleet.front().count)
+      return reasons;
+    const int have = *problem_.fleet.front().count;
+    const int least = ask_master(problem_, {fluid_tables()}, quietly(options_)).least_gpus;
+    return {{have < least ? "fleet_count" : plan::kNotFound, problem_.fleet.front().gpu.name,
+             1.0 * have, 1.0 * least,
+             have < least
+                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}",
+                               have, least)
+                 : fmt::format("no plan was found on {} GPUs; no dispatcher does it with fewer "
+                               "than {}",
+                               have, least)}};
   }
 
   void state_bounds(plan::ServingPlan& plan) const {

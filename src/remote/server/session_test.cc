@@ -141,7 +141,7 @@ TEST_F(SessionTest, HandlesAreChecked) {
   refused("there is no executable graph 1");
 }
 
-// The limit is of all that is allocated at the same time, to the byte; what is freed counts no more.
+// The limit is of all that is allocated at the same time, to the byte; what is freed is free.
 TEST_F(SessionTest, AllocationsTogetherKeepTheSessionsLimit) {
   start({}, {.memory = 1024});
   const auto said_of_alloc = [this](std::uint64_t at, std::uint64_t bytes) {

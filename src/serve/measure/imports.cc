@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/document.h"
+#include "base/fields.h"
 #include "base/parse_number.h"
 #include "base/unicode.h"
 #include "profile/consistency.h"
