@@ -106,11 +106,11 @@ void agent(Exposition& out, const control::Snapshot& is) {
   out.value(is.batch.cancelled, {{"state", "cancelled"}});
 }
 
-// On a large node (snapshot.h) a service that no plan has and that nothing runs for has no numbers of
-// what runs.
+// On a large node (snapshot.h) a service that no plan has and that nothing runs for has no numbers
+// of what runs.
 bool is_shown(const control::Snapshot& is, const control::ServiceNow& service) {
-  return !control::is_large(is) || service.planned_rps > 0 || service.is.can_carry_rps > 0 || service.segments > 0 ||
-         service.ready_workers > 0;
+  return !control::is_large(is) || service.planned_rps > 0 || service.is.can_carry_rps > 0 ||
+         service.segments > 0 || service.ready_workers > 0;
 }
 
 template <class Value>
@@ -121,7 +121,7 @@ void per_service(Exposition& out, const control::Snapshot& is, std::string_view 
     out.value(value(service), {{"service", service.name}});
 }
 
-// A line a word; on a large node of each service whether it serves, and the word that its verdict is.
+// A line a word; on a large node whether each service serves, and the word that its verdict is.
 void verdicts(Exposition& out, const control::Snapshot& is) {
   out.metric("partita_service_verdict", "gauge", "1 for the word that its verdict is, else 0.");
   const bool large = control::is_large(is);
@@ -244,7 +244,8 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
     if (!gpu.sample) continue;
     telemetry::GpuSample& said = sample.gpus.emplace_back(*gpu.sample);
     for (telemetry::InstanceSample& one : said.instances)
-      if (large && one.activity.graphics_engine == 0) one.activity = {.graphics_engine = 0};  // so the rest
+      if (large && one.activity.graphics_engine == 0)
+        one.activity = {.graphics_engine = 0};  // so the rest
   }
   return out.take() + observe::prometheus_text(sample);
 }

@@ -63,6 +63,34 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
   }
 }
 
+TEST(MetricsTest, OfALargeNodeWhatOtherLinesSayIsLeftOut) {
+  constexpr std::size_t kServed = 448, kServices = 1000;
+  control::Snapshot state = test::fake_snapshot(kServices);
+  for (std::size_t i = 0; i < kServices; ++i) {
+    control::ServiceNow& one = state.services[i];
+    one.is.verdict = i < kServed ? control::Standing::serves : control::Standing::down;
+    if (i < kServed) continue;
+    one.rate_rps.reset();
+    one.attainment.reset();
+    one.planned_rps = one.is.can_carry_rps = one.is.asked_rps = 0;
+  }
+  const std::string text = agent_metrics(state, {});
+  const test::Scraped read = test::scrape(text);
+  EXPECT_EQ(read.fault, "");
+  EXPECT_LE(read.values.size(), 11 * kServed + 5 * (kServices - kServed) + 60);
+  const auto of = [&](const char* name, const char* label) {
+    const std::string key =
+        std::string("partita_service_") + name + "{service=\"service \\\"" + label;
+    return read.values.contains(key) ? read.values.at(key) : -1.0;
+  };
+  EXPECT_EQ(of("verdict", "7\\\\\",verdict=\"serves\"}"), 1);
+  EXPECT_EQ(of("verdict", "900\\\\\",verdict=\"serves\"}"), 0);
+  EXPECT_EQ(of("verdict", "900\\\\\",verdict=\"down\"}"), 1);
+  EXPECT_EQ(of("planned_rps", "7\\\\\"}"), 20);
+  EXPECT_EQ(of("planned_rps", "900\\\\\"}"), -1);
+  EXPECT_EQ(of("wanted_rps", "900\\\\\"}"), 20);
+}
+
 TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
   control::Snapshot state;
   state.services.push_back({{.name = "a", .model = "m"}});

@@ -115,8 +115,8 @@ class ApiSite final : public serve::Site {
   std::uint64_t unkept_ = 0;
   std::string boot_;  // tells versions of this run from those of others
   Shown shown_ = {};
-  std::string told_id_ = {};             // of the state that streams were told last
-  std::optional<Document> told_ = {};    // that state, while a stream wants changes
+  std::string told_id_ = {};           // of the state that streams were told last
+  std::optional<Document> told_ = {};  // that state, while a stream wants changes
   std::string openapi_ = {};
   ServerCounts seen_ = {};
   std::size_t bodies_ = 0;  // bytes of bodies that are read or waited for

@@ -81,7 +81,8 @@ class Patch {
   }
 
   void change(const Node& before, const Node& after) {
-    if (before.kind == NodeKind::list && after.kind == NodeKind::object) null_ = true;  // reads as a patch
+    if (before.kind == NodeKind::list && after.kind == NodeKind::object)
+      null_ = true;  // reads as a patch
     if (before.kind != after.kind) return whole(after);
     if (after.kind == NodeKind::object) return change_members(before, after);
     if (after.kind == NodeKind::list) return change_items(before, after);

@@ -83,7 +83,8 @@ TEST(StateChanges, MergedTheyGiveTheDocument) {
   int said = 0;
   for (int i = 0; i < 3000; ++i) {
     const json before = {{"x", any(random, 4)}, {"y", any(random, 4)}};
-    const json after = {{"x", varied(before["x"], random, 4)}, {"y", varied(before["y"], random, 4)}};
+    const json after = {{"x", varied(before["x"], random, 4)},
+                        {"y", varied(before["y"], random, 4)}};
     const auto patch = between(before, after);
     if (!patch) continue;  // an object where a list was
     ++said;

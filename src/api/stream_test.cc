@@ -42,7 +42,8 @@ std::string data_of(const std::string& input) {
 
 TEST(EventTextTest, EveryLineOfTheDataIsOne) {
   EXPECT_EQ(event_text("state", "5", "a\nb\n"), "event: state\nid: 5\ndata: a\ndata: b\n\n");
-  EXPECT_EQ(event_text("state", "5", "a\n\nb"), "event: state\nid: 5\ndata: a\ndata: \ndata: b\n\n");
+  EXPECT_EQ(event_text("state", "5", "a\n\nb"),
+            "event: state\nid: 5\ndata: a\ndata: \ndata: b\n\n");
 }
 
 TEST_F(StreamTest, TheStateComesWheneverItHasChanged) {

@@ -22,15 +22,16 @@ void round_off(std::optional<double>& value, int digits) {
 void shorten(ServiceNow& service) {
   service.rate_rps.reset();  // asked_rps says it
   service.planned_rps = rounded(service.planned_rps, 6);
-  for (auto* value : {&service.forecast_rps, &service.forecast_low_rps,
-                      &service.forecast_high_rps, &service.p99_ms, &service.watts})
+  for (auto* value : {&service.forecast_rps, &service.forecast_low_rps, &service.forecast_high_rps,
+                      &service.p99_ms, &service.watts})
     round_off(*value, 4);
   for (double* value : {&service.is.asked_rps, &service.is.answered_rps})
     *value = rounded(*value, 4);
   service.is.can_carry_rps = rounded(service.is.can_carry_rps, 5);
-  service.energy_j.reset();  // /metrics and the history have it
+  service.energy_j.reset();          // /metrics and the history have it
   constexpr double kAttained = 1e5;  // never rounded up to all
-  if (service.attainment) *service.attainment = std::floor(*service.attainment * kAttained) / kAttained;
+  if (service.attainment)
+    *service.attainment = std::floor(*service.attainment * kAttained) / kAttained;
 }
 
 template <class Unit>
@@ -42,9 +43,9 @@ void shorten(telemetry::GpuSample& sample) {
   for (auto* power : {&sample.power, &sample.power_average, &sample.power_limit}) round_off(*power);
   for (auto* degrees : {&sample.temperature, &sample.memory_temperature}) round_off(*degrees);
   using Activity = telemetry::Activity;
-  for (auto Activity::*share : {&Activity::graphics_engine, &Activity::sm, &Activity::occupancy,
-                                &Activity::tensor, &Activity::fp64, &Activity::fp32,
-                                &Activity::fp16, &Activity::integer, &Activity::dram})
+  for (auto Activity::*share :
+       {&Activity::graphics_engine, &Activity::sm, &Activity::occupancy, &Activity::tensor,
+        &Activity::fp64, &Activity::fp32, &Activity::fp16, &Activity::integer, &Activity::dram})
     round_off(sample.activity.*share, 3);
   sample.uuid.clear();
   sample.model.clear();

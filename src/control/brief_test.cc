@@ -38,8 +38,7 @@ ChangeNow change_to(const Snapshot& s, long number) {
     actuate::Step step;
     step.place = place;
     step.segment = segment;
-    for (int i = 0; i < 3; ++i)
-      change.change.steps.push_back(step);
+    for (int i = 0; i < 3; ++i) change.change.steps.push_back(step);
   }
   return change;
 }
@@ -232,7 +231,7 @@ TEST(Brief, WhatIsMeasuredKeepsItsDigits) {
   node.services[0].is.asked_rps = 123456.789;
   node.services[1].is.asked_rps = 0.00012344;
   node.services[2].attainment = 0.9899999;  // below its 99 %, and so it stays
-  node.services[3].rate = Rps{1.0 / 3};    // as the services file says
+  node.services[3].rate = Rps{1.0 / 3};     // as the services file says
   const Snapshot brief = brief_of(node);
   EXPECT_EQ(brief.services[0].is.asked_rps, 123500.0);
   EXPECT_EQ(brief.services[1].is.asked_rps, 0.0001234);

@@ -44,8 +44,7 @@ void describe_verdict(Form& f, ServiceRow& s) {
   time_field(f, "as_of", s.is.as_of_ms,
              "when that was measured; empty: never; missing: as the document's");
   s.measured = f.reading() == nullptr || f.reading()->has("as_of");
-  f.integer("reason", s.reason, kSnapshotCounts,
-            "instead of why: a place in `reasons`, from 0");
+  f.integer("reason", s.reason, kSnapshotCounts, "instead of why: a place in `reasons`, from 0");
   f.optional(!s.reason && s.has(!s.is.why.empty()))
       .note("why", s.is.why, "a sentence; empty: it is served");
   f.optional(s.has(s.is.asked_rps != 0))
@@ -327,7 +326,7 @@ Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text) 
 DocumentKind snapshot_kind() {
   return {"AgentState", "what an agent knows, wants and is doing", [] {
             return schema_form<Written>(snapshot_kind().name, snapshot_kind().about,
-                                         describe_snapshot);
+                                        describe_snapshot);
           }};
 }
 

@@ -117,8 +117,7 @@ Result<Exit> Remote::watch(const Picture& picture, long most) const {
   NodeParts parts(*this);
   const auto take = [&](const api::StreamEvent& event) {
     if (event.name != "state") return true;
-    const auto state =
-        parts.completed(control::parse_snapshot("the server's answer", event.data));
+    const auto state = parts.completed(control::parse_snapshot("the server's answer", event.data));
     const auto frame =
         state ? picture(*state, screen ? screen->height() : 0) : failed(state.error());
     if (!frame) {
