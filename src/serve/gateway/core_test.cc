@@ -446,8 +446,10 @@ TEST_F(CoreTest, ABadValueFailsItsRequestAlone) {
   any->fails_of = 666;
   ASSERT_TRUE(until_ready(1));
   std::vector<std::shared_ptr<Asked>> asked;
-  for (int i = 0; i < 12; ++i)
-    asked.push_back(ask(i % 5 == 2 ? 666.0F : static_cast<float>(i), 1, {.service = "s", .client = "c"}));
+  for (int i = 0; i < 12; ++i) {
+    const float value = i % 5 == 2 ? 666.0F : static_cast<float>(i);
+    asked.push_back(ask(value, 1, {.service = "s", .client = "c"}));
+  }
   const auto once = ask(50, 1, {.service = "s", .idempotent = false});
   ASSERT_TRUE(until([&] {
     return once->ended && std::all_of(asked.begin(), asked.end(), [](auto& a) { return a->ended; });
@@ -503,7 +505,8 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
   EXPECT_EQ(again->denial->kind, Denial::Kind::slowed);
   EXPECT_GT(again->denial->retry_after_ns, 0);
   EXPECT_EQ(metric("partita_requests_refused_total{service=\"s\",reason=\"slowed\"}"), 1);
-  const auto proven = ask(2, 1, {.service = "s", .client = "bad"}), other = ask(3, 1, {.service = "s", .client = "good"});
+  const auto proven = ask(2, 1, {.service = "s", .client = "bad"});
+  const auto other = ask(3, 1, {.service = "s", .client = "good"});
   ASSERT_TRUE(until([&] { return proven->ended && other->ended; }));
   expect_twice(*proven, 2);  // its connection is known to be well
   expect_twice(*other, 3);

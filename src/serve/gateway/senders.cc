@@ -24,8 +24,9 @@ Senders::Sender& Senders::at(std::string_view name, Nanos now) {
   if (found == senders_.end()) {
     if (senders_.size() >= kMostSenders) {
       senders_.erase(std::min_element(senders_.begin(), senders_.end(), [&](auto& a, auto& b) {
-        const bool a_watched = a.second.watched_until > now, b_watched = b.second.watched_until > now;
-        return a_watched != b_watched ? b_watched : a.second.touched < b.second.touched;
+        const bool b_stays = b.second.watched_until > now;
+        if (b_stays != (a.second.watched_until > now)) return b_stays;
+        return a.second.touched < b.second.touched;
       }));
     }
     found = senders_.emplace(std::string(name), Sender{}).first;
@@ -91,7 +92,7 @@ void Senders::begun(std::string_view sender) {
 
 void Senders::ended(std::string_view sender, Nanos now, Nanos took) {
   const auto found = senders_.find(sender);
-  if (found == senders_.end() || found->second.under_way == 0) return;  // it was forgotten meanwhile
+  if (found == senders_.end() || found->second.under_way == 0) return;  // forgotten meanwhile
   --found->second.under_way;
   found->second.next = std::max(found->second.next, now + kWatchedShare * took);
 }

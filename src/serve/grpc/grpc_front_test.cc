@@ -365,8 +365,8 @@ TEST_F(GrpcTest, SilentCallsMakeRoomForOthers) {
     for (int i = 0; i < 7; ++i) {
       silent.push_back(std::make_unique<Silent>());
       Silent& one = *silent.back();
-      one.call = stubs.back()->PrepareCall(&one.context, "/inference.GRPCInferenceService/ModelInfer",
-                                           &queue);
+      const std::string method = "/inference.GRPCInferenceService/ModelInfer";
+      one.call = stubs.back()->PrepareCall(&one.context, method, &queue);
       one.call->StartCall(nullptr);
       one.call->Finish(&one.status, &one);
     }
