@@ -6,7 +6,7 @@
 //   found_bench monotone DRAW FIRST LAST  pairs of a service and the same with a longer SLO, a
 //     lower rate or percentile; exit code 1 when the latter needs more GPUs.
 //   found_bench gpus DRAW FIRST LAST      the GPUs of each, to compare two builds.
-// DRAW: anywhere, fast, tight (random_services.h).
+// DRAW: anywhere, fast, tight (decide/random_services.h).
 #include <fmt/format.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 #include <string>
 
 #include "decide/serving.h"
-#include "random_services.h"
+#include "decide/random_services.h"
 #include "verify/driven_queue.h"
 
 namespace partita {
@@ -135,13 +135,6 @@ int gpus(Draw draw, int first, int last) {
     fmt::print("{} {}\n", number, answer.plan ? answer.plan->objective.gpus : 0);
   }
   return 0;
-}
-
-std::optional<Draw> draw_of(const std::string& name) {
-  if (name == "anywhere") return Draw::anywhere;
-  if (name == "fast") return Draw::fast;
-  if (name == "tight") return Draw::tight;
-  return std::nullopt;
 }
 
 }  // namespace

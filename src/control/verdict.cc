@@ -87,8 +87,8 @@ class Judgement {
     const std::optional<Target>& target = ground_.memory.target;
     if (!target) {
       const auto& known = ground_.assignment.services;
-      const auto found = std::ranges::find(known, service_.name, &actuate::AssignedService::name);
-      promised_ = found == known.end() ? 0 : found->rate_rps;
+      const auto found = std::ranges::find(known, service_.name, &plan::Terms::name);
+      promised_ = found == known.end() ? 0 : found->rate.value;
       return;
     }
     if (const PlannedFor* rate = rate_in(target->rates)) {
@@ -137,8 +137,8 @@ class Judgement {
     const double allowed = 1 - service_.percentile / 100;
     const actuate::RequestStretch &recent = *load_->recent, &minute = *load_->minute;
     const bool now = too_many(recent, allowed, kSurpriseOfSeconds);
-    const bool goes_on = load_->lately->missed() > allowed * load_->lately->due &&
-                         !is_over(recent, *load_->lately);
+    const bool goes_on =
+        load_->lately->missed() > allowed * load_->lately->due && !is_over(recent, *load_->lately);
     if (!now && !(goes_on && too_many(minute, allowed, kSurpriseOfMinute))) return {};
     const actuate::RequestStretch& stretch = now ? recent : minute;
     return fmt::format(
@@ -254,15 +254,10 @@ std::string age_members(std::int64_t read_ms, const std::string& fault) {
 }
 
 std::vector<plan::Service> services_of(const actuate::Assignment& assignment) {
-  std::vector<plan::Service> services;
-  for (const actuate::AssignedService& one : assignment.services) {
-    plan::Service& service = services.emplace_back();
-    service.name = one.name;
-    service.model = one.model;
-    service.slo = Millis{one.slo_ms};
-    service.percentile = one.percentile;
-    service.rate = Rps{one.rate_rps};
-  }
+  std::vector<plan::Service> services = assignment.services;
+  // What an older version does not say is judged by the usual percentile.
+  for (plan::Service& one : services)
+    if (one.percentile == 0) one.percentile = plan::kDefaultPercentile;
   return services;
 }
 

@@ -20,8 +20,9 @@ namespace {
 
 constexpr std::size_t kTellOfJudge = 500;    // services: from there on it takes a second
 constexpr std::size_t kPoolsOfService = 12;  // answers remembered from turn to turn
-constexpr int kMostRoomier = 3;              // plans after the first
+constexpr int kMostRoomier = 10;             // plans after the first
 constexpr double kRoom = 0.02;               // of the rate, the first time
+constexpr double kMostRoom = 0.3;
 constexpr double kRoomOfMany = 0.05;
 constexpr std::size_t kManyServices = 500;
 
@@ -39,36 +40,53 @@ std::optional<plan::ServingPlan> marked(const plan::ServingProblem& problem,
 
 // More from turn to turn, and more for a few of many, which hardly make the plan larger.
 double room_of(const plan::ServingProblem& problem, int turn) {
-  return std::ldexp(problem.services.size() > kManyServices ? kRoomOfMany : kRoom, turn);
+  const double first = problem.services.size() > kManyServices ? kRoomOfMany : kRoom;
+  return std::min(kMostRoom, std::ldexp(first, turn));
 }
 
-// Pools that the planner's arrivals find good enough and the judge's do not are planned for a
-// little more traffic; true when that is all that the judge says.
-bool give_room(plan::ServingProblem& asked, const std::vector<plan::Reason>& violations,
-               double room) {
-  if (asked.rule.kind != plan::SloRule::Kind::pooled) return false;
+// The services whose pools the judge's arrivals find too tight, when that is all that it says.
+std::set<std::size_t> too_tight(const plan::ServingProblem& problem,
+                                const std::vector<plan::Reason>& violations) {
+  if (problem.rule.kind != plan::SloRule::Kind::pooled) return {};
   std::map<std::string, std::size_t> services;
-  for (std::size_t s = 0; s < asked.services.size(); ++s) {
-    services.emplace("service " + asked.services[s].name, s);
-    services.emplace("service " + asked.services[s].name + " predicted_latency_ms", s);
+  for (std::size_t s = 0; s < problem.services.size(); ++s) {
+    services.emplace("service " + problem.services[s].name, s);
+    services.emplace("service " + problem.services[s].name + " predicted_latency_ms", s);
   }
   std::set<std::size_t> missed;
   for (const plan::Reason& violation : violations) {
-    const auto service = services.find(violation.subject);
-    const bool in_time = violation.constraint == "slo" || violation.constraint == "service_row";
-    if (!in_time || service == services.end()) return false;
+    // What is left of a service without a GPU: "service S without gpu I".
+    const std::string subject = violation.subject.substr(0, violation.subject.find(" without gpu"));
+    const auto service = services.find(subject);
+    const bool in_time = violation.constraint == "slo" || violation.constraint == "service_row" ||
+                         violation.constraint == "survive";
+    if (!in_time || service == services.end()) return {};
     missed.insert(service->second);
   }
-  for (const std::size_t s : missed) {
+  return missed;
+}
+
+// They are planned for a little more traffic.
+void give_room(plan::ServingProblem& asked, const std::set<std::size_t>& services, double room) {
+  for (const std::size_t s : services) {
     double& headroom = asked.services[s].traffic.headroom;
     headroom = (1 + headroom) * (1 + room) - 1;
   }
-  return true;
 }
 
-// A plan for more traffic with the bounds of what was asked.
+// All plans with more room were refused too.
+std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
+  for (plan::Reason& violation : violations) {
+    violation.constraint = plan::kNotFound;
+    violation.detail += fmt::format("; so the judge, of the last of {} plans with ever more room",
+                                    kMostRoomier + 1);
+  }
+  return violations;
+}
+
+// A plan for something else with the bounds of what was asked.
 plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan plan,
-                          const plan::Objective& bounds, int turn) {
+                          const plan::Objective& bounds) {
   plan::Objective& own = plan.objective;
   own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
   own.lower_bound_gpcs = std::min(own.gpcs, bounds.lower_bound_gpcs);
@@ -77,11 +95,13 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
   own.optimal = problem.goal == plan::Goal::energy
                     ? own.watts <= own.lower_bound_watts
                     : planners::serving::meets_its_bounds(problem, own);
-  plan.explanation.push_back(fmt::format(
+  return plan;
+}
+std::string more_room(const plan::ServingProblem& problem, int turn) {
+  return fmt::format(
       "the judge's arrivals found pools too tight that the planner's did not; planned {} with more "
       "room for those, {:g} % at first",
-      turn == 1 ? "once more" : fmt::format("{} times more", turn), 100 * room_of(problem, 0)));
-  return plan;
+      turn == 1 ? "once more" : fmt::format("{} times more", turn), 100 * room_of(problem, 0));
 }
 
 plan::PlanStats plus(const plan::PlanStats& a, const plan::PlanStats& b) {
@@ -112,16 +132,95 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
     spent = plus(spent, plan->stats);
     plan->stats = spent;
     if (!bounds) bounds = plan->objective;
-    if (turn > 0) plan = bounded(problem, *std::move(plan), *bounds, turn);
+    if (turn > 0) {
+      plan = bounded(problem, *std::move(plan), *bounds);
+      plan->explanation.push_back(more_room(problem, turn));
+    }
     if (options.watch.progress && problem.services.size() > kTellOfJudge)
       options.watch.progress(
           fmt::format("the judge looks at {} services", problem.services.size()));
     auto verdict = verify::judge(problem, options.judges_pools, *std::move(plan));
     if (verdict) return Made<plan::ServingPlan>{*std::move(verdict), {}};
     const std::vector<plan::Reason>& violations = verdict.error().violations;
-    if (turn == kMostRoomier || !give_room(asked, violations, room_of(problem, turn)))
-      return failed(refused_by_judge(planner, violations));
+    const std::set<std::size_t> tight = too_tight(problem, violations);
+    if (tight.empty()) return failed(refused_by_judge(planner, violations));
+    if (turn == kMostRoomier) return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    give_room(asked, tight, room_of(problem, turn));
   }
+}
+
+// ---- what asks for more is a plan for what asks for less ----
+
+// A search is no function that falls with what is asked: it looks elsewhere for a longer SLO, and
+// may find less. So where few services leave a gap to the bound, plans for fixed steps of shorter
+// SLOs, higher rates and percentiles are candidates too.
+constexpr std::size_t kFewServices = 3;
+constexpr double kGrid = 1.05;  // of SLOs and rates
+constexpr int kShorterSlos = 6, kHigherRates = 3;
+constexpr double kPercentileGrid[] = {50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99};
+
+// The step-th power of the grid below or above a value.
+double on_grid(double value, int steps) {
+  const double place = std::log(value) / std::log(kGrid);
+  const double first = steps < 0 ? std::ceil(place - 1e-9) : std::floor(place + 1e-9);
+  return std::pow(kGrid, first + steps);
+}
+
+std::vector<plan::ServingProblem> asking_for_more(const plan::ServingProblem& problem) {
+  std::vector<plan::ServingProblem> all;
+  const auto add = [&](const auto& change) {
+    all.push_back(problem);
+    for (plan::Service& service : all.back().services) change(service);
+  };
+  for (int step = 1; step <= kShorterSlos; ++step)
+    add([&](plan::Service& service) { service.slo = Millis{on_grid(service.slo.value, -step)}; });
+  for (int step = 1; step <= kHigherRates; ++step)
+    add([&](plan::Service& service) { service.rate = Rps{on_grid(service.rate.value, step)}; });
+  add([](plan::Service& service) {
+    for (const double percentile : kPercentileGrid)
+      if (percentile > service.percentile) return void(service.percentile = percentile);
+  });
+  return all;
+}
+
+bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective& found) {
+  return problem.rule.kind == plan::SloRule::Kind::pooled &&
+         problem.services.size() <= kFewServices && problem.fleet.size() == 1 &&
+         problem.survive == 0 && !problem.goal && found.lower_bound_gpus > 0 &&
+         found.gpus > found.lower_bound_gpus;
+}
+
+// A plan for what asks for more, as one for what is asked.
+plan::ServingPlan restated(const plan::ServingProblem& problem, plan::ServingPlan plan) {
+  for (std::size_t s = 0; s < problem.services.size(); ++s) {
+    plan.services[s].rate = problem.services[s].rate;
+    plan.services[s].slo = problem.services[s].slo;
+  }
+  plan.explanation.push_back(
+      "found as a plan that keeps shorter SLOs, higher rates or percentiles than these: the search "
+      "for these alone needed more GPUs");
+  return plan;
+}
+
+// The best of `made` and of the plans for what asks for more.
+Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
+                                        const PlanOptions& options, const PlanFor& plan_for,
+                                        Made<plan::ServingPlan> made) {
+  if (!made.plan || !worth_more_plans(problem, (*made.plan)->objective)) return made;
+  plan::PlanStats spent = (*made.plan)->stats;
+  for (const plan::ServingProblem& more : asking_for_more(problem)) {
+    const plan::Objective best = (*made.plan)->objective;
+    if (best.gpus <= best.lower_bound_gpus) break;
+    planners::serving::Outcome outcome = plan_for(more, serving_options(options));
+    if (!outcome.plan) continue;
+    spent = plus(spent, outcome.plan->stats);
+    if (outcome.plan->objective.gpus >= best.gpus) continue;
+    plan::ServingPlan plan = bounded(problem, restated(problem, *marked(problem, outcome)), best);
+    plan.stats = spent;
+    auto verdict = verify::judge(problem, options.judges_pools, std::move(plan));
+    if (verdict) made.plan = *std::move(verdict);
+  }
+  return made;
 }
 
 }  // namespace
@@ -149,8 +248,10 @@ plan::SloRule rule_for(const Planner& planner, const std::optional<plan::SloRule
 Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                           const plan::ServingProblem& problem,
                                           const PlanOptions& options) {
-  return with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
-                   planner.plan);
+  auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
+                        planner.plan);
+  if (!made) return failed(made.error());
+  return with_candidates(problem, options, planner.plan, *std::move(made));
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
@@ -180,8 +281,9 @@ std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_g
   } else {
     detail += "; it proves no lower bound: try --planner exact";
   }
-  return {{"fleet_count", "gpu " + plan.gpu_model, static_cast<double>(max_gpus),
-           static_cast<double>(objective.gpus), detail}};
+  const bool certain = objective.lower_bound_gpus > max_gpus;
+  return {{certain ? "fleet_count" : plan::kNotFound, "gpu " + plan.gpu_model,
+           static_cast<double>(max_gpus), static_cast<double>(objective.gpus), detail}};
 }
 
 }  // namespace partita::decide

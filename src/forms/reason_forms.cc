@@ -3,13 +3,19 @@
 namespace partita::forms {
 namespace {
 
+enum class Proof { none, bound };
+
 struct Refusal {
   std::vector<plan::Reason> reasons;
+  Proof proof = Proof::bound;
 };
 
 void describe(Form& f, Refusal& refusal) {
   f.document("Refusal");
   f.list("reasons", refusal.reasons, describe_reason, {}, "each sufficient");
+  if (!f.reading()) refusal.proof = plan::proven(refusal.reasons) ? Proof::bound : Proof::none;
+  f.optional().word("proof", refusal.proof, {"none", "bound"},
+                    "bound: there is none; none: the search gave up, there may be one");
 }
 
 struct Verdict {

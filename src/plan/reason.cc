@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace partita::plan {
+
+bool proven(const std::vector<Reason>& reasons) {
+  return std::any_of(reasons.begin(), reasons.end(),
+                     [](const Reason& reason) { return reason.constraint != kNotFound; });
+}
 
 std::string to_string(const Reason& reason) {
   std::string text = fmt::format("{}: {}", reason.subject, reason.constraint);

@@ -7,6 +7,9 @@
 
 namespace partita::plan {
 
+// The word of a search that gave up: a plan may exist. Every other refusal is proven.
+inline constexpr const char* kNotFound = "not_found";
+
 struct Reason {
   std::string constraint;  // a fixed word: "rate", "slo", "memory_slices", "unknown_service" ...
   std::string subject;     // what it is about: "service bert", "gpu 3 instance 1"
@@ -15,6 +18,9 @@ struct Reason {
   std::string detail;  // one sentence for people, with units; may be empty
   bool operator==(const Reason&) const = default;
 };
+
+// Whether reasons, each sufficient, prove that there is nothing to be found.
+bool proven(const std::vector<Reason>& reasons);
 
 // "service bert: rate: have 17.5, need 19 (…detail…)"
 std::string to_string(const Reason& reason);

@@ -31,8 +31,9 @@ Millis BatchCurve::latency(int n) const {
 }
 
 Millis batch_time(const ProfilePoint& point) {
+  constexpr double kSame = 1 + 1e-9;  // what two divisions lose is no difference
   const double share = kMillisPerSecond * point.batch * point.processes / point.throughput.value;
-  return std::max(point.latency, Millis{share});
+  return share <= point.latency.value * kSame ? point.latency : Millis{share};
 }
 
 BatchCurve batch_curve(const WorkloadProfile& profile, int gpcs, int processes, int max_batch) {

@@ -43,7 +43,7 @@ struct WorkloadProfile {
   std::string model;
   std::vector<ProfilePoint> points;  // sorted by (gpcs, processes, batch), unique
   std::vector<NoRun> no_runs = {};   // sorted likewise, unique, none of them a point
-  std::string shape = {};            // of its inputs, as `profile measure` was told; empty: not said
+  std::string shape = {};  // of its inputs, as `profile measure` was told; empty: not said
   bool operator==(const WorkloadProfile&) const = default;
 };
 

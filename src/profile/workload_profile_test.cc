@@ -60,6 +60,15 @@ RC_GTEST_PROP(BatchCurve, AgreesWithTheMinimumOverAllLargerBatches, ()) {
   }
 }
 
+// Two processes with batches of 8: 3 ms by the latency column, 16 / 5000 s by the throughput.
+TEST(BatchTime, IsTheSlowerOfLatencyAndThroughput) {
+  const ProfilePoint rounded{1, 8, 2, Rps{5000}, Millis{3}, {}};
+  EXPECT_DOUBLE_EQ(batch_time(rounded).value, 3.2);
+  EXPECT_EQ(batch_curve({"m", {rounded}}, 1, 2, 8).latency(1), batch_time(rounded));
+  EXPECT_EQ(batch_time({1, 8, 2, Rps{6000}, Millis{3}, {}}), Millis{3});
+  EXPECT_EQ(batch_time(point(1, 3, 7, 0.7)), Millis{0.7});
+}
+
 TEST(FindPoint, FindsExactlyTheKeysAsked) {
   const WorkloadProfile profile = sample();
   ASSERT_NE(find_point(profile, 1, 4, 1), nullptr);

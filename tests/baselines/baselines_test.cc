@@ -105,7 +105,7 @@ TEST(Baselines, RefuseWhatTheyKnowNothingOf) {
     EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "min_replicas") << planner.name;
     problem = published(1, 0.5);
     problem.fleet[0].count = 1;
-    EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "fleet_count") << planner.name;
+    EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "not_found") << planner.name;
     problem = published(1, 0.5);
     problem.services[0].slo = Millis{1};
     EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "slo") << planner.name;

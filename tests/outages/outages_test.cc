@@ -33,7 +33,8 @@ using Words = std::set<Standing>;
 
 std::string text_of(const Words& words) {
   std::string text;
-  for (const Standing word : words) text += fmt::format("{}{}", text.empty() ? "" : "|", to_string(word));
+  for (const Standing word : words)
+    text += fmt::format("{}{}", text.empty() ? "" : "|", to_string(word));
   return text;
 }
 
@@ -78,8 +79,8 @@ struct OutageResult {
   std::vector<std::string> violations;
   std::map<std::string, long> counts;
   long checks = 0;
-  std::map<std::string, long> said;                            // words of verdicts
-  std::vector<std::map<std::string, double>> forecasts = {};   // by minute
+  std::map<std::string, long> said;                           // words of verdicts
+  std::vector<std::map<std::string, double>> forecasts = {};  // by minute
 };
 
 class OutageSeed {
@@ -130,9 +131,9 @@ class OutageSeed {
   std::unique_ptr<SimWeeks> weeks_;
   OutageResult result_;
   std::deque<Event> events_;
-  std::vector<std::deque<Truth>> truths_;     // by service, the newest last
+  std::vector<std::deque<Truth>> truths_;          // by service, the newest last
   std::vector<std::vector<std::int64_t>> told_s_;  // notices, by service
-  std::vector<std::int64_t> bad_since_s_;     // by service; -1: it is not bad
+  std::vector<std::int64_t> bad_since_s_;          // by service; -1: it is not bad
   std::int64_t agent_since_s_ = 0, lost_until_s_ = -1, end_s_ = 0, unheard_s_ = 0;
   std::vector<double> rates_;
 };
@@ -211,8 +212,8 @@ Truth OutageSeed::truth_of(std::size_t service) {
   }
   double promised = 0;
   const actuate::Assignment assignment = node().assignment();
-  for (const actuate::AssignedService& one : assignment.services)
-    if (one.name == wanted.name) promised = one.rate_rps;
+  for (const plan::Terms& one : assignment.services)
+    if (one.name == wanted.name) promised = one.rate.value;
   const bool unwatched =
       node().broken(SimOutage::watchless) || node().broken(SimOutage::supervisor);
   const bool less = ready < promised * 0.999 || rate > ready;
@@ -248,8 +249,7 @@ void OutageSeed::check(const char* surface, std::size_t service, Standing said) 
   const Words words = allowed(service);
   if (!words.contains(said))
     violation(fmt::format("{} calls {} {}, it is {}", surface,
-                          node().services()[service].wanted.name, to_string(said),
-                          text_of(words)));
+                          node().services()[service].wanted.name, to_string(said), text_of(words)));
 }
 
 // All that was asked for is counted, whatever became of it.
@@ -259,8 +259,8 @@ void OutageSeed::check_count(const Snapshot& now, std::size_t service) {
   const ServiceVerdict& is = now.services[service].is;
   if (node().wall_ms() - is.as_of_ms > 1500 || second() % 60 < 6) return;
   if (std::abs(is.asked_rps - rate) > 0.02 * rate + 1)
-    violation(fmt::format("{:.1f} req/s of {} are counted, {:.1f} come", is.asked_rps, is.service,
-                          rate));
+    violation(
+        fmt::format("{:.1f} req/s of {} are counted, {:.1f} come", is.asked_rps, is.service, rate));
 }
 
 // Who is to be told was told in time.
@@ -296,9 +296,8 @@ void OutageSeed::check_agent(const Snapshot& now) {
     check_notices(s);
     if (!whole) continue;
     for (const Standing word : kStandings) {
-      const std::string row =
-          fmt::format("partita_service_verdict{{service=\"{}\",verdict=\"{}\"}} ", is.service,
-                      to_string(word));
+      const std::string row = fmt::format(
+          "partita_service_verdict{{service=\"{}\",verdict=\"{}\"}} ", is.service, to_string(word));
       const std::size_t at = metrics.find(row);
       if (at == std::string::npos) return violation("no metric " + row);
       if (metrics[at + row.size()] == '1') check("the metric", s, word);
@@ -307,8 +306,8 @@ void OutageSeed::check_agent(const Snapshot& now) {
   const bool good = std::ranges::none_of(now.services, &ServiceNow::at_risk);
   const bool waits = now.current && now.current->state == ChangeState::proposed;
   if (now.converged && waits && !good) violation("converged, and a change waits");
-  if (node().broken(SimOutage::driver) && second() > agent_since_s_ + 15 && now.node_fault.empty() &&
-      node().wall_ms() - now.node_read_ms > 15'000)
+  if (node().broken(SimOutage::driver) && second() > agent_since_s_ + 15 &&
+      now.node_fault.empty() && node().wall_ms() - now.node_read_ms > 15'000)
     violation("what was read of the node is old, and not called so");
 }
 
@@ -333,12 +332,13 @@ void OutageSeed::look() {
     const bool agent = now != nullptr && second() > agent_since_s_ + static_cast<int>(kWithinS);
     if (agent) check_agent(*now);
     AgentDoors doors = node().doors();
-    const auto status = verdicts_of_node({.files = doors.files,
-                                          .processes = *doors.processes,
-                                          .state_dir = doors.state_dir,
-                                          .now_ns = node().now_ns(),
-                                          .wall_ms = node().wall_ms(),
-                                          .blind = node().broken(SimOutage::driver) ? "silent" : ""});
+    const auto status =
+        verdicts_of_node({.files = doors.files,
+                          .processes = *doors.processes,
+                          .state_dir = doors.state_dir,
+                          .now_ns = node().now_ns(),
+                          .wall_ms = node().wall_ms(),
+                          .blind = node().broken(SimOutage::driver) ? "silent" : ""});
     if (!status) return violation(to_string(status.error()));
     for (std::size_t s = 0; s < status->size(); ++s) check("status", s, (*status)[s].verdict);
   }
@@ -386,15 +386,17 @@ OutageResult OutageSeed::run() {
 }
 
 // The same with and without outages: nothing is forgotten for an outage.
-void compare_forecasts(const OutageResult& with, const OutageResult& without, OutageResult& result) {
+void compare_forecasts(const OutageResult& with, const OutageResult& without,
+                       OutageResult& result) {
   for (std::size_t minute = kWarmUpS / 60; minute < with.forecasts.size(); ++minute) {
     if (minute >= without.forecasts.size()) return;
     for (const auto& [service, rate] : with.forecasts[minute]) {
       const auto there = without.forecasts[minute].find(service);
       if (there == without.forecasts[minute].end()) continue;
       if (std::abs(rate - there->second) <= 0.05 * there->second) continue;
-      result.violations.push_back(fmt::format("in minute {}: {} is expected to get {:.1f} req/s, {:.1f} without outages",
-                                              minute, service, rate, there->second));
+      result.violations.push_back(
+          fmt::format("in minute {}: {} is expected to get {:.1f} req/s, {:.1f} without outages",
+                      minute, service, rate, there->second));
       return;
     }
   }

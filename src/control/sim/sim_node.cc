@@ -127,13 +127,13 @@ class SimNode::ClockDoor final : public Clock {
 class SimNode::FilesDoor final : public Files {
  public:
   explicit FilesDoor(SimNode& node)
-      : node_(node),
-        gateway_(actuate::gateway_path(kDir)),
-        workers_(actuate::workers_path(kDir)) {}
+      : node_(node), gateway_(actuate::gateway_path(kDir)), workers_(actuate::workers_path(kDir)) {}
   Result<std::string> read(const std::string& path) override {
     if (path == workers_) return node_.workers_text();
     if (path == gateway_ && node_.gateway_ != 0)
       return actuate::gateway_json(node_.gateway_state());
+    if (node_.disk_refuses)
+      if (auto why = node_.disk_refuses(path, false)) return failed(*std::move(why));
     return node_.disk_.read(path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
@@ -141,25 +141,29 @@ class SimNode::FilesDoor final : public Files {
   }
   bool is_directory(const std::string& path) override { return node_.disk_.is_directory(path); }
   bool exists(const std::string& path) override {
-    return path == workers_ ||
-           (path == gateway_ ? node_.gateway_ != 0 : node_.disk_.exists(path));
+    return path == workers_ || (path == gateway_ ? node_.gateway_ != 0 : node_.disk_.exists(path));
   }
   Result<void> make_directories(const std::string& path) override {
     return node_.disk_.make_directories(path);
   }
   Result<FileLock> lock(const std::string& path) override { return node_.disk_.lock(path); }
   Result<void> remove(const std::string& path) override { return node_.disk_.remove(path); }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    return around(from, [&] { return node_.disk_.rename(from, to); });
+  }
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    return around([&] { return node_.disk_.write_atomic(path, text); });
+    return around(path, [&] { return node_.disk_.write_atomic(path, text); });
   }
   Result<void> append(const std::string& path, std::string_view text) override {
-    return around([&] { return node_.disk_.append(path, text); });
+    return around(path, [&] { return node_.disk_.append(path, text); });
   }
 
  private:
   template <class Act>
-  Result<void> around(Act act) {
+  Result<void> around(const std::string& path, Act act) {
     if (node_.at_call) node_.at_call();
+    if (node_.disk_refuses)
+      if (auto why = node_.disk_refuses(path, true)) return failed(*std::move(why));
     const Result<void> done = act();
     node_.follow_assignment();
     if (node_.at_call) node_.at_call();
@@ -495,9 +499,9 @@ void SimNode::account(std::int64_t until_ns) {
 void SimNode::follow_assignment() {
   const auto found = disk_.content.find(actuate::assignment_path(kDir));
   if (found == disk_.content.end() || found->second == followed_) return;
+  auto assignment = actuate::parse_assignment(found->first, found->second);
+  if (!assignment) return;  // the last good one stays in force
   followed_ = found->second;
-  auto assignment = actuate::parse_assignment(found->first, followed_);
-  CHECK(assignment.has_value());
   followed_assignment_ = *assignment;
   if (supervisor_ != 0) supervised_revision_ = assignment->revision;
   for (auto& [device, crew] : crews_) {
@@ -612,9 +616,9 @@ void SimNode::break_down(SimOutage outage, int which) {
   count(fmt::format("outage-{}", to_string(outage)), fmt::format("{}", which));
   long place = 0;
   for (auto& [device, crew] : crews_) {
-    const bool its = outage == SimOutage::workers &&
-                     options_.services[static_cast<std::size_t>(which)].wanted.name ==
-                         crew.segment.service;
+    const bool its =
+        outage == SimOutage::workers &&
+        options_.services[static_cast<std::size_t>(which)].wanted.name == crew.segment.service;
     if (its || outage == SimOutage::supervisor || (outage == SimOutage::some && place % 2 == 0))
       end_crew(crew);
     ++place;
@@ -678,11 +682,11 @@ actuate::GatewayState SimNode::gateway_state() {
     requests.recent = recent_[s].last(actuate::kShortStretch, slo_s);
     requests.lately = recent_[s].last(actuate::kMiddleStretch, slo_s);
     requests.minute = recent_[s].last(actuate::kLongStretch, slo_s);
-    const auto assigned = std::ranges::find(followed_assignment_.services, service.name,
-                                            &actuate::AssignedService::name);
+    const auto assigned =
+        std::ranges::find(followed_assignment_.services, service.name, &plan::Terms::name);
     const bool planned = assigned != followed_assignment_.services.end();
     state.services.push_back({service.name, capacity[service.name],
-                              planned ? assigned->rate_rps : service.rate.value, requests});
+                              planned ? assigned->rate.value : service.rate.value, requests});
   }
   return state;
 }
@@ -809,8 +813,7 @@ void SimNode::trouble(Trouble kind) {
       if (const int gpu = healthy_gpu(); gpu >= 0) {
         lose_gpu(gpu, 79);
         const std::string uuid = machine().gpus()[static_cast<std::size_t>(gpu)].uuid;
-        const auto after_ns =
-            static_cast<std::int64_t>((0.5 + 2 * rng_.uniform()) * 3600 * kNs);
+        const auto after_ns = static_cast<std::int64_t>((0.5 + 2 * rng_.uniform()) * 3600 * kNs);
         later_.push_back({now_ + after_ns, [this, gpu, uuid] { regain_gpu(gpu, uuid); }});
       }
       return;

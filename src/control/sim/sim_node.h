@@ -103,6 +103,8 @@ class SimNode {
   void let_go(Pid pid);
   // A program of the node writes a file.
   void write(const std::string& path, const std::string& text);
+  // All that is on its disk, by path.
+  const std::map<std::string, std::string>& disk() const { return disk_.content; }
   // The machine stops and comes back after some minutes without instances.
   void reboot();
   bool reboot_due() const { return reboot_due_; }
@@ -147,6 +149,8 @@ class SimNode {
   std::function<void(const std::string&)> log = {};
   // Called at every changing call of the agent and while it waits; may throw what ends the agent.
   std::function<void()> at_call = {};
+  // Why the disk refuses to read a file, or to change it; nothing: it does not.
+  std::function<std::optional<Error>(const std::string& path, bool change)> disk_refuses = {};
   // MIG devices that are made and destroyed, by whom: "agent" or "others".
   std::function<void(const std::string& what, const std::string& device)> touched = {};
 

@@ -49,7 +49,7 @@ std::vector<Reason> unknown_wishes(const plan::ServingPlan& plan,
                           1.0 * service.min_replicas, "the planner knows nothing of min_replicas"});
   const plan::FleetEntry& entry = problem.fleet.front();
   if (entry.count && plan.objective.gpus > *entry.count)
-    refusals.push_back({"fleet_count", "fleet " + entry.gpu.name, 1.0 * *entry.count,
+    refusals.push_back({plan::kNotFound, "fleet " + entry.gpu.name, 1.0 * *entry.count,
                         1.0 * plan.objective.gpus, "the planner needs more GPUs than there are"});
   return refusals;
 }

@@ -103,11 +103,15 @@ class ExactPlanner {
                    : gpu_master_.bound - kBoundSlack * (1 + gpu_master_.bound);
     const int spread = most_spread();
     if (whole && spread > bound_) bound_ = spread;
+    // What pools are asked to carry beyond their rates is found by trial, and proves nothing.
+    const bool proves = problem_.rule.kind != plan::SloRule::Kind::pooled;
     say(fmt::format(
-        "lower bound: the convexified services need {} {:.6g}{} ({} kinds of service, {} covers, "
-        "pricing rounds: {}), so a plan needs at least {:.6g}",
-        whole ? "at least" : "a price of at least", gpu_master_.bound, whole ? " GPUs" : "",
-        table_.kinds.size(), gpu_master_.columns.size(), gpu_master_.rounds, bound_));
+        "{}: the convexified services need {} {:.6g}{} ({} kinds of service, {} covers, "
+        "pricing rounds: {}), so {} {:.6g}",
+        proves ? "lower bound" : "start of the search", whole ? "at least" : "a price of at least",
+        gpu_master_.bound, whole ? " GPUs" : "", table_.kinds.size(), gpu_master_.columns.size(),
+        gpu_master_.rounds, proves ? "a plan needs at least" : "pools like these are tried from",
+        bound_));
     say_prices();
   }
 
@@ -391,14 +395,15 @@ class ExactPlanner {
     Outcome outcome;
     for (std::size_t m = 0; m < problem_.fleet.size() && single(); ++m) {
       if (!problem_.fleet[m].count) {
-        outcome.refusals.push_back({"anti_affinity", problem_.fleet[m].gpu.name, 0, bound_,
+        outcome.refusals.push_back({plan::kNotFound, problem_.fleet[m].gpu.name, 0, bound_,
                                     "no place was found that keeps all services apart"});
         continue;
       }
       const int have = *problem_.fleet[m].count;
       const bool certain = bound_ > have;
       outcome.refusals.push_back(
-          {"fleet_count", problem_.fleet[m].gpu.name, static_cast<double>(have), bound_,
+          {certain ? "fleet_count" : plan::kNotFound, problem_.fleet[m].gpu.name,
+           static_cast<double>(have), bound_,
            fmt::format("{} GPUs are allowed; {} {:g} are needed", have,
                        certain ? "at least" : "no plan was found; at least", bound_)});
     }

@@ -322,7 +322,7 @@ void ParvaPlanner::check_apart(const DeploymentMap& map) {
 void ParvaPlanner::check_fleet(const plan::ServingPlan& plan) {
   const plan::FleetEntry& entry = problem_.fleet.front();
   if (entry.count && plan.objective.gpus > *entry.count)
-    refusals_.push_back({"fleet_count", "fleet " + gpu_.name, 1.0 * *entry.count,
+    refusals_.push_back({plan::kNotFound, "fleet " + gpu_.name, 1.0 * *entry.count,
                          1.0 * plan.objective.gpus, "ParvaGPU needs more GPUs than there are"});
 }
 

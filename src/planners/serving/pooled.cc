@@ -36,9 +36,16 @@ constexpr double kTie = 1e-6;
 constexpr int kLevelSteps = 2;           // covers offered for each price
 constexpr std::size_t kTellEvery = 500;  // services, of the progress
 constexpr int kMostTrials = 40;          // pools tried for the demand of a mode
+constexpr int kFineTrials = 16;          // of them with the least step; then it grows
 constexpr int kMostRounds = 60;          // plans made until every pool holds
+constexpr int kPatience = 6;             // pools of a service that miss before it is settled again
 constexpr double kStep = 0.004;          // of a demand at least, when it grows
 constexpr double kBurstyStep = 0.06;     // for arrivals that the closed form does not know
+constexpr double kGrowth = 1.25;         // of that step
+constexpr double kLargestStep = 0.3;
+// Whoever needs more than so many times the rate, or instances, is not served by more of them.
+constexpr double kMostDemand = 4;
+constexpr double kMostSpare = 28;
 constexpr double kAbove = 1 + 1e-6;
 
 using Modes = std::vector<PointTables>;
@@ -114,7 +121,7 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
   std::map<std::string, std::size_t> index;
   for (const plan::Service& service : problem.services) {
     index.emplace(service.name, plan.services.size());
-    plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
+    plan.services.push_back(plan::row_of(service, problem.rule));
   }
   const auto each = [&](const auto& visit) {
     for (plan::PlannedGpu& gpu : plan.gpus)
@@ -150,12 +157,14 @@ class PoolPlanner {
     if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
     fleet_ = std::move(*fleet);
     alone_ = each_by_itself();
+    missed_.resize(problem_.services.size());
+    all_modes_ = modes_;
     calibrate();
-    if (auto reasons = hopeless(); !reasons.empty()) return refused(reasons);
+    if (auto reasons = not_found(); !reasons.empty()) return refused(reasons);
     if (one_mode)
       if (auto reasons = keep_one_mode(); !reasons.empty()) return refused(reasons);
     Outcome outcome = solve_until_pools_hold(solve);
-    if (!outcome.plan) return outcome;
+    if (!outcome.plan) return refused(worded(std::move(outcome.refusals)));
     state_bounds(*outcome.plan);
     fill_rows(problem_, *outcome.plan, oracle_);
     return outcome;
@@ -288,25 +297,56 @@ class PoolPlanner {
            problem_.goal != plan::Goal::energy;
   }
   bool many() const { return problem_.services.size() > kManyServices; }
+  // Thoroughly where nothing corrects a wrong answer, or the quick ones have been wrong before.
   bool settles(std::size_t s, const PoolParts& parts) {
-    return alone_ ? oracle_.check(service(s), parts).holds : oracle_.carries(service(s), parts);
+    return alone_ || missed_[s] > 0 ? oracle_.check(service(s), parts).holds
+                                    : oracle_.carries(service(s), parts);
+  }
+
+  double step_of(std::size_t s, int turn) const {
+    const bool poisson = plan::is_poisson(service(s).traffic.arrivals);
+    return std::min(kLargestStep, (poisson ? kStep : kBurstyStep) * std::pow(kGrowth, turn));
   }
 
   // Raises the mode's demand until its cheapest pool holds; what that costs, infinity when it is
   // more than `most`.
   Settled settle(std::size_t m, std::size_t s, double most) {
     double& demand = modes_[m].front().demand[s];
-    const bool poisson = plan::is_poisson(service(s).traffic.arrivals);
-    const double step = poisson ? kStep : kBurstyStep;
     Kind kind{mode_at(m, s), {}, service(s).min_replicas};
-    for (int trial = 0; trial < kMostTrials; ++trial) {
+    const double enough = kMostDemand * std::max(demand, plan::planning_rate(service(s)).value) +
+                          kMostSpare * *std::max_element(kind.rate.begin(), kind.rate.end());
+    for (int trial = 0; trial < kMostTrials && demand <= enough; ++trial) {
       kind.demand = demand;
       const PricedCover cover = cheapest_cover(kind, fleet_.gpcs, fleet_.classes);
       if (cover.bound > most) return {};
       if (settles(s, parts_of(m, s, cover.counts))) return {cover.bound, m, cover.counts};
-      demand = std::max(demand * (1 + step), carried(kind, cover.counts, fleet_.classes) * kAbove);
+      demand = std::max(demand * (1 + step_of(s, std::max(0, trial - kFineTrials))),
+                        carried(kind, cover.counts, fleet_.classes) * kAbove);
     }
     return {};
+  }
+
+  // The demands of the modes that can be part of a good plan, infinity of the others.
+  std::vector<double> settle(std::size_t s, double spare) {
+    std::vector<double> demands(modes_.size(), kNever);
+    Settled best;
+    for (const Way& way : ways_of(s)) {
+      if (way.cost > best.cost + spare - (spare == 0 ? kTie : 0)) break;
+      const Settled settled = settle(way.mode, s, best.cost + spare);
+      if (settled.cost == kNever) continue;
+      demands[way.mode] = modes_[way.mode].front().demand[s];
+      if (settled.cost < best.cost) best = settled;
+    }
+    settled_[s] = best;
+    return demands;
+  }
+
+  // The quick answers were wrong: every mode is asked again, thoroughly.
+  void settle_again(std::size_t s) {
+    for (std::size_t m = 0; m < modes_.size(); ++m)
+      for (std::size_t e = 0; e < modes_[m].size(); ++e)
+        modes_[m][e].best[s] = all_modes_[m][e].best[s];
+    take(s, settle(s, kSpareSlices));
   }
 
   void calibrate() {
@@ -326,19 +366,9 @@ class PoolPlanner {
       }
       if (options_.progress && s % kTellEvery == 0 && s > 0)
         options_.progress(fmt::format("pools: {} of {} services", s, problem_.services.size()));
-      std::vector<double> demands(modes_.size(), kNever);
-      Settled best;
-      const double spare = many() ? 0 : kSpareSlices;
-      for (const Way& way : ways_of(s)) {
-        if (way.cost > best.cost + spare - (spare == 0 ? kTie : 0)) break;
-        const Settled settled = settle(way.mode, s, best.cost + spare);
-        if (settled.cost == kNever) continue;
-        demands[way.mode] = modes_[way.mode].front().demand[s];
-        if (settled.cost < best.cost) best = settled;
-      }
-      settled_[s] = best;
+      std::vector<double> demands = settle(s, many() ? 0 : kSpareSlices);
       take(s, demands);
-      known.emplace(key, Known{std::move(demands), best});
+      known.emplace(key, Known{std::move(demands), settled_[s]});
     }
   }
 
@@ -349,8 +379,8 @@ class PoolPlanner {
     }
   }
 
-  // Services that no number of instances serves in time.
-  std::vector<plan::Reason> hopeless() const {
+  // Services for which no pool was found that keeps the SLO.
+  std::vector<plan::Reason> not_found() const {
     std::vector<plan::Reason> reasons;
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
       const bool served = std::any_of(modes_.begin(), modes_.end(), [&](const PointTables& tables) {
@@ -362,10 +392,10 @@ class PoolPlanner {
         for (const auto& point : table.best[s])
           if (point) fastest = std::min(fastest, point->time.value);
       reasons.push_back(
-          {"slo", "service " + service(s).name, fastest, service(s).slo.value,
-           fmt::format("a full batch takes {:.4g} ms or more, which leaves no room for p{:g} "
-                       "within {:g} ms however many instances wait",
-                       fastest, service(s).percentile, service(s).slo.value)});
+          {plan::kNotFound, "service " + service(s).name, fastest, service(s).slo.value,
+           fmt::format("no pool was found that keeps p{:g} within {:g} ms, among those of {:g} "
+                       "times the rate and more: a full batch takes {:.4g} ms at least",
+                       service(s).percentile, service(s).slo.value, kMostDemand, fastest)});
     }
     return reasons;
   }
@@ -455,6 +485,7 @@ class PoolPlanner {
   Outcome solve_until_pools_hold(const PointPlanner& solve) {
     if (alone_)
       if (auto plan = level_pools()) return {std::move(plan), {}};
+    std::fill(missed_.begin(), missed_.end(), 0);
     for (int round = 1;; ++round) {
       Outcome outcome = solve(modes_);
       if (!outcome.plan) return outcome;
@@ -470,9 +501,9 @@ class PoolPlanner {
         options_.progress(
             fmt::format("round {}: {} pools miss their SLO in the simulation", round, failed));
       if (round == kMostRounds)
-        return refused(
-            {{"slo", "plan", 1.0 * failed, 0,
-              fmt::format("after {} plans some pools still miss their SLO", kMostRounds)}});
+        return refused({{plan::kNotFound, "plan", 1.0 * failed, 0,
+                         fmt::format("no plan was found whose pools all keep their SLO, of {}",
+                                     kMostRounds)}});
     }
   }
 
@@ -480,11 +511,13 @@ class PoolPlanner {
     int failed = 0;
     const std::vector<std::set<PoolParts>> pools = pools_to_hold(problem_, plan);
     for (std::size_t s = 0; s < pools.size(); ++s) {
+      const int before = failed;
       for (const PoolParts& parts : pools[s]) {
         if (!parts.empty() && oracle_.check(service(s), parts).holds) continue;
         ++failed;
         raise(s, parts);
       }
+      if (failed > before && ++missed_[s] == kPatience) settle_again(s);
     }
     return failed;
   }
@@ -512,7 +545,9 @@ class PoolPlanner {
     for (PointTables& tables : modes_) {
       const double sum = counted(tables, s, parts);
       double& demand = tables.front().demand[s];
-      if (sum >= demand * (1 - 1e-6)) demand = std::max(demand * (1 + kStep), sum * kAbove);
+      if (sum >= demand * (1 - 1e-6))
+        demand = std::max(demand * (1 + step_of(s, std::max(0, missed_[s] - kFineTrials))),
+                          sum * kAbove);
     }
   }
 
@@ -538,6 +573,22 @@ class PoolPlanner {
                                       (in_time + theta * (1 - in_time)));
     }
     return tables;
+  }
+
+  // Too few GPUs for certain are those that no dispatcher could do with; demands prove nothing.
+  std::vector<plan::Reason> worded(std::vector<plan::Reason> reasons) const {
+    if (problem_.fleet.size() > 1 || problem_.survive > 0 || !problem_.fleet.front().count)
+      return reasons;
+    const int have = *problem_.fleet.front().count;
+    const int least = ask_master(problem_, {fluid_tables()}, quietly(options_)).least_gpus;
+    return {{have < least ? "fleet_count" : plan::kNotFound, problem_.fleet.front().gpu.name,
+             1.0 * have, 1.0 * least,
+             have < least
+                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}", have,
+                               least)
+                 : fmt::format("no plan was found on {} GPUs; no dispatcher does it with fewer "
+                               "than {}",
+                               have, least)}};
   }
 
   void state_bounds(plan::ServingPlan& plan) const {
@@ -574,6 +625,8 @@ class PoolPlanner {
   Modes modes_;
   Fleet fleet_;
   bool alone_ = false;            // each service is planned by itself
+  Modes all_modes_;               // as they were before demands ruled some out
+  std::vector<int> missed_;       // per service: rounds in which its pool missed
   std::vector<Settled> settled_;  // per service, when each is planned by itself
 };
 

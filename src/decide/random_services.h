@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
 
 #include "base/rng.h"
 #include "hw/catalogue.h"
@@ -18,6 +20,13 @@ namespace partita {
 // Where services are drawn: anywhere; with an SLO of 1.02 to 4 times the fastest batch; with many
 // instances of a point whose batch takes 1 / 1.1 to 1 / 1.6 of the SLO.
 enum class Draw { anywhere, fast, tight };
+
+inline std::optional<Draw> draw_of(const std::string& name) {
+  if (name == "anywhere") return Draw::anywhere;
+  if (name == "fast") return Draw::fast;
+  if (name == "tight") return Draw::tight;
+  return std::nullopt;
+}
 
 inline double fastest_batch(const profile::WorkloadProfile& profile) {
   double fastest = 1e9;
