@@ -17,8 +17,10 @@ namespace partita::cli {
 
 class AgentDesk final : public api::Backend {
  public:
-  // `history`: the store's file. `wake` ends the agent's wait, from any thread.
-  AgentDesk(std::string history, std::function<void()> wake, std::function<std::int64_t()> wall_ms)
+  // `history`: the store's file. `wake` ends the agent's wait, from any thread. `wall_ms` is the
+  // clock of looked(); without it what was published never grows old.
+  AgentDesk(std::string history, std::function<void()> wake,
+            std::function<std::int64_t()> wall_ms = [] { return std::int64_t{0}; })
       : history_(std::move(history)), wake_(std::move(wake)), wall_ms_(std::move(wall_ms)) {}
 
   // ---- the agent's side

@@ -30,23 +30,6 @@ device::Occupants occupants_of(const control::Snapshot& state) {
   return occupants;
 }
 
-// Of the agent's snapshot.
-std::string status_of(const Remote& remote, const control::Snapshot& now) {
-  const Output output = remote.said.output();
-  const device::NodeState& state = now.state;
-  const device::Occupants occupants = occupants_of(now);
-  if (output.format == "json")
-    return device::state_json(state, occupants, {},
-                              control::age_members(now.node_read_ms, now.node_fault) +
-                                  control::verdict_members(verdicts_of(now)));
-  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
-  return age_text(now) +
-         device::state_text(state, occupants, hw::builtin_catalogue(),
-                            {.colour = remote.context.colour && output.file.empty(),
-                             .width = remote.context.width}) +
-         verdicts_text(verdicts_of(now));
-}
-
 // A line that says that what follows is not as it is now; empty where it is.
 std::string age_text(const control::Snapshot& state) {
   if (state.node_fault.empty()) return {};
@@ -84,6 +67,23 @@ class NodeParts {
   std::optional<device::StateDocument> node_;
   long version_ = 0;
 };
+
+// Of the agent's snapshot.
+std::string status_of(const Remote& remote, const control::Snapshot& now) {
+  const Output output = remote.said.output();
+  const device::NodeState& state = now.state;
+  const device::Occupants occupants = occupants_of(now);
+  if (output.format == "json")
+    return device::state_json(state, occupants, {},
+                              control::age_members(now.node_read_ms, now.node_fault) +
+                                  control::verdict_members(verdicts_of(now)));
+  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
+  return age_text(now) +
+         device::state_text(state, occupants, hw::builtin_catalogue(),
+                            {.colour = remote.context.colour && output.file.empty(),
+                             .width = remote.context.width}) +
+         verdicts_text(verdicts_of(now));
+}
 
 std::string number_or_dash(const std::optional<double>& value) {
   return value ? number_text(*value) : std::string("-");
