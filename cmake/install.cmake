@@ -10,7 +10,11 @@ if(TARGET partita)
   install(FILES apps/library/partita.h DESTINATION include)
   install(DIRECTORY python/partita DESTINATION lib/python3/dist-packages PATTERN __pycache__ EXCLUDE)
   install(FILES python/examples/demo.py DESTINATION ${CMAKE_INSTALL_DATADIR}/partita/python)
-  install(FILES packaging/grafana.json packaging/grafana-agent.json DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
+  install(FILES packaging/grafana.json packaging/grafana-agent.json packaging/alerts.yaml
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/partita)
+  install(FILES docs/runbook.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/partita)
+  # The group that the agent's unit asks for; the package makes it itself.
+  install(FILES packaging/sysusers.conf DESTINATION lib/sysusers.d RENAME partita.conf)
   install(DIRECTORY packaging/etc/ DESTINATION ${CMAKE_INSTALL_DATADIR}/partita/etc)
   install(CODE "set(source \"${PROJECT_SOURCE_DIR}\")\nset(python \"${Python3_EXECUTABLE}\")")
   install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/install_texts.cmake)

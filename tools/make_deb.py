@@ -47,7 +47,7 @@ def stage(build, root):
     shutil.copytree(SOURCE / "packaging/etc", root / "etc/partita")
     shutil.rmtree(root / "usr/share/partita/etc")
     documents = root / "usr/share/doc/partita"
-    documents.mkdir(parents=True)
+    documents.mkdir(parents=True, exist_ok=True)
     shutil.copy(SOURCE / "LICENSE", documents / "copyright")
     for page in (root / "usr/share/man").rglob("*.[15]"):
         zipped(page, page.read_bytes())

@@ -37,8 +37,9 @@ struct Context {
   int width = 100;        // columns of standard output; 100 where that is no terminal
   bool progress = false;  // standard error is a terminal whose lines can be overwritten
   int err_width = 100;
-  bool progress_shown = false;  // a progress line stands there
-  bool quiet = false;           // nothing but the result and what ends the command is said
+  bool progress_shown = false;      // a progress line stands there
+  bool quiet = false;               // nothing but the result and what ends the command is said
+  std::function<void()> last = {};  // what main() does last of all
 };
 
 // A subcommand: its flags, and what it does once they are parsed. Flags live in what `run`

@@ -1,5 +1,5 @@
-#include "base/append.h"
 #include "flags.h"
+#include "base/append.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

@@ -21,6 +21,7 @@
 #include "base/nearest.h"
 #include "base/terminal.h"
 #include "commands.h"
+#include "early_signals.h"
 #include "help/docs.h"
 #include "loud_files.h"
 #include "places.h"
@@ -203,7 +204,16 @@ const Entry* alone(const Settings& settings, std::span<char*> words) {
   return found == std::end(kCommands) ? nullptr : found;
 }
 
-int run_main(int argc, char** argv) {
+// "batch run" of what was chosen.
+std::string path_of(const CLI::App& app) {
+  std::string path;
+  for (const CLI::App* part = &chosen(app); part->get_parent() != nullptr;
+       part = part->get_parent())
+    path = path.empty() ? part->get_name() : part->get_name() + " " + path;
+  return path;
+}
+
+int run_main(int argc, char** argv, const EarlySignals& signals) {
   std::signal(SIGPIPE, SIG_DFL);  // a reader that has seen enough ends us quietly
   RealFiles disk;
   RealClock clock;
@@ -223,7 +233,13 @@ int run_main(int argc, char** argv) {
       entry == nullptr ? add_commands(app) : with_server(app, {entry->add(app)});
   settings.add_to(app);
   const std::optional<Exit> refused = parse(context, app, argc, argv);
-  return static_cast<int>(refused ? *refused : run(context, commands, settings));
+  signals.hand_over(path_of(app));
+  const Exit exit = refused ? *refused : run(context, commands, settings);
+  if (!context.last) return static_cast<int>(exit);
+  // What it says holds once this process is gone, so nothing comes between the two.
+  std::fflush(nullptr);
+  context.last();
+  ::_exit(static_cast<int>(exit));
 }
 
 }  // namespace
@@ -240,4 +256,7 @@ std::vector<Command> add_commands(CLI::App& app) {
 
 }  // namespace partita::cli
 
-int main(int argc, char** argv) { return partita::cli::run_main(argc, argv); }
+int main(int argc, char** argv) {
+  const partita::cli::EarlySignals signals;
+  return partita::cli::run_main(argc, argv, signals);
+}

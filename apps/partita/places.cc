@@ -27,6 +27,11 @@ std::string default_runtime_directory() {
   return runtime.empty() ? fmt::format("/tmp/partita-{}", ::geteuid()) : runtime + "/partita";
 }
 
+std::string lock_directory() {
+  if (std::string set = environment_variable("PARTITA_LOCK_DIR"); !set.empty()) return set;
+  return ::geteuid() == 0 ? "/run/lock/partita" : default_runtime_directory() + "/locks";
+}
+
 Result<PrivateFolder> PrivateFolder::make() {
   std::error_code error;
   std::string path = std::filesystem::temp_directory_path(error) / "partita-XXXXXX";

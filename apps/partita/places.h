@@ -16,6 +16,9 @@ std::string environment_variable(const char* name);
 std::string state_home();
 // Sockets: /run/partita, or $XDG_RUNTIME_DIR/partita or /tmp/partita-UID.
 std::string default_runtime_directory();
+// Locks of GPUs, the same whatever state directory somebody uses: $PARTITA_LOCK_DIR, else
+// /run/lock/partita, or for others than root `locks` where their sockets are.
+std::string lock_directory();
 
 // A folder for temporary files that goes with this object and everything in it.
 class PrivateFolder {

@@ -1,5 +1,5 @@
-#include "base/append.h"
 #include "settings.h"
+#include "base/append.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -15,24 +15,15 @@ namespace partita::cli {
 namespace {
 
 // What Partita says to what it starts, and what its libraries hear.
-constexpr std::array kTaken = {"PARTITA_ATTEMPT",
-                               "PARTITA_CHANGE",
-                               "PARTITA_PHASE",
-                               "PARTITA_CONFIG",
-                               "PARTITA_LIBRARY",
-                               "PARTITA_ONNXRUNTIME",
-                               "PARTITA_PROFILE",
-                               "PARTITA_REMOTE",
-                               "PARTITA_REMOTE_CHECK",
-                               "PARTITA_REMOTE_FAULTS",
-                               "PARTITA_REMOTE_SHAPE",
-                               "PARTITA_REMOTE_STATS",
-                               "PARTITA_REMOTE_TOKEN",
-                               "PARTITA_REMOTE_TIMEOUT_MS",
-                               "PARTITA_ROUNDS",
-                               "PARTITA_RUN",
-                               "PARTITA_SIM",
-                               "PARTITA_TASK",
+constexpr std::array kTaken = {"PARTITA_ATTEMPT",      "PARTITA_CHANGE",
+                               "PARTITA_PHASE",        "PARTITA_CONFIG",
+                               "PARTITA_LIBRARY",      "PARTITA_ONNXRUNTIME",
+                               "PARTITA_PROFILE",      "PARTITA_REMOTE",
+                               "PARTITA_REMOTE_CHECK", "PARTITA_REMOTE_FAULTS",
+                               "PARTITA_REMOTE_SHAPE", "PARTITA_REMOTE_STATS",
+                               "PARTITA_REMOTE_TOKEN", "PARTITA_REMOTE_TIMEOUT_MS",
+                               "PARTITA_ROUNDS",       "PARTITA_RUN",
+                               "PARTITA_SIM",          "PARTITA_TASK",
                                "PARTITA_WORKER"};
 
 // Flags that only the command line says. A command may have a --config of its own.
@@ -291,8 +282,7 @@ void Settings::set(CLI::Option& option, const Found& found) {
     const std::string why = error.what();
     refuse(fmt::format("{}: {}", found.source, why.starts_with(name) ? why : name + ": " + why));
   }
-  sources_.push_back(
-      fmt::format("{} {} (from {})", name, joined(found.values, " "), found.source));
+  sources_.push_back(fmt::format("{} {} (from {})", name, joined(found.values, " "), found.source));
 }
 
 }  // namespace partita::cli

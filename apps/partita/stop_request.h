@@ -20,6 +20,9 @@ class StopRequest {
       if (now.sa_handler != SIG_IGN) sigaddset(&signals_, signal);
     }
     ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    // Afterwards they do what they do to any program; see EarlySignals.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      if (sigismember(&signals_, signal) == 1) std::signal(signal, SIG_DFL);
   }
   ~StopRequest() {
     std::signal(SIGPIPE, SIG_IGN);

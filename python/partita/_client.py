@@ -138,9 +138,10 @@ class Client:
         """Numbers for Prometheus, as text."""
         return self._call("GET", "/metrics").decode()
 
-    def state(self) -> AgentState:
-        """What the agent knows and is doing: `partita agent`."""
-        return cast(AgentState, self._json("GET", "/v1/state"))
+    def state(self, *, whole: bool | None = None) -> AgentState:
+        """What the agent knows and is doing: `partita agent`. Of a large node without the parts
+        named in `left_out`, which node(), plan() and change() give; all of them with `whole`."""
+        return cast(AgentState, self._json("GET", "/v1/state", whole=whole))
 
     def node(self) -> NodeState:
         """The GPUs and instances as read last: `partita status`."""
@@ -242,9 +243,9 @@ class Client:
         """A change, however old."""
         return cast(AgentChange, self._json("GET", f"/v1/changes/{int(number)}"))
 
-    def approve(self, number: int) -> Receipt:
+    def approve(self, number: int, why: str = "") -> Receipt:
         """Lets a proposed change happen."""
-        return self._ask("POST", f"/v1/changes/{int(number)}/approve")
+        return self._ask("POST", f"/v1/changes/{int(number)}/approve", _why(why))
 
     def reject(self, number: int, why: str = "") -> Receipt:
         """Keeps a proposed change from happening."""

@@ -42,6 +42,17 @@ Result<Assignment> read_assignment(Files& files, const std::string& state_dir) {
   return parse_assignment(path, *text);
 }
 
+Result<void> check_not_emptied(Files& files, const std::string& state_dir,
+                               const JournalState& journal, const Assignment& assignment) {
+  const std::string path = journal_path(state_dir);
+  if (journal != JournalState{} || assignment.segments.empty() || !files.exists(path)) return {};
+  return bad_input(path + ":1",
+                   fmt::format("is empty, though the assignment names {} instances; nothing was "
+                               "changed. Without the journal Partita cannot tell its instances "
+                               "from those of others: move the file away to start a new one",
+                               assignment.segments.size()));
+}
+
 Result<Change> planned_change(const Known& known, const Wanted& wanted, const ApplyOptions& options,
                               const std::vector<std::string>& gpu_uuids,
                               const hw::Catalogue& catalogue) {
@@ -62,6 +73,8 @@ Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOpti
   if (!journal) return failed(journal.error());
   const Result<Assignment> assignment = read_assignment(doors.files, doors.state_dir);
   if (!assignment) return failed(assignment.error());
+  if (auto fine = check_not_emptied(doors.files, doors.state_dir, *journal, *assignment); !fine)
+    return failed(fine.error());
   const Result<device::NodeState> state = device::read_node(doors.driver);
   if (!state) return failed(state.error());
   std::vector<std::string> gpu_uuids;
@@ -76,6 +89,10 @@ Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyO
   if (auto made = doors.files.make_directories(doors.state_dir); !made) return failed(made.error());
   Result<Journal> journal = Journal::open(doors.files, journal_path(doors.state_dir));
   if (!journal) return failed(journal.error());
+  if (const auto assignment = read_assignment(doors.files, doors.state_dir))
+    if (auto fine = check_not_emptied(doors.files, doors.state_dir, journal->state(), *assignment);
+        !fine)
+      return failed(fine.error());
   NodeBrain brain(wanted, options, journal->state(), doors.catalogue);
   return run_real(brain, doors, *journal, observe);
 }

@@ -74,6 +74,11 @@ struct Known {
   const Assignment& assignment;
   const JournalState& journal;
 };
+// Refused: a journal that says nothing beside an assignment that names instances; somebody or
+// something has emptied it, and nobody could tell whose they are.
+Result<void> check_not_emptied(Files& files, const std::string& state_dir,
+                               const JournalState& journal, const Assignment& assignment);
+
 // The change that apply carries out, `gpu_uuids` being a matching that was decided earlier. Pure.
 Result<Change> planned_change(const Known& known, const Wanted& wanted, const ApplyOptions& options,
                               const std::vector<std::string>& gpu_uuids,

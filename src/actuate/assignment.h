@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/form.h"
 #include "base/result.h"
+#include "plan/terms.h"
 
 namespace partita::actuate {
 
@@ -25,20 +27,10 @@ struct AssignedSegment {
   bool operator==(const AssignedSegment&) const = default;
 };
 
-// What is known of a service that the segments carry: what it promises, and to how much.
-struct AssignedService {
-  std::string name;
-  std::string model = {};  // empty: nobody has said it
-  double slo_ms = 0;       // 0: nobody has said it
-  double percentile = 99;  // of the requests that shall keep it
-  double rate_rps = 0;     // planned for
-  bool operator==(const AssignedService&) const = default;
-};
-
 struct Assignment {
-  long revision = 0;                           // grows with every write
-  std::vector<AssignedSegment> segments;       // by device
-  std::vector<AssignedService> services = {};  // by name; may lack some, older files have none
+  long revision = 0;                       // grows with every write
+  std::vector<AssignedSegment> segments;   // by device
+  std::vector<plan::Terms> services = {};  // by name; may lack some, older files have none
   bool operator==(const Assignment&) const = default;
 };
 
@@ -47,9 +39,15 @@ struct Assignment {
 // kMaxProcessesPerSegment.
 std::string assignment_json(const Assignment& assignment);
 Result<Assignment> parse_assignment(const std::string& file, std::string_view text);
+// The same as an object in another document.
+void describe_assignment(Form& f, Assignment& assignment);
+
+// Terms as the files of this module keep them. Older versions wrote the percentile 99 where nobody
+// had said it, and then no model: that is read as not known.
+void describe_kept_terms(Form& f, plan::Terms& terms);
 
 // The services of an assignment on its way: `wanted`, and of those before what still has segments.
-std::vector<AssignedService> services_amid(const std::vector<AssignedService>& wanted,
-                                           const Assignment& now);
+std::vector<plan::Terms> services_amid(const std::vector<plan::Terms>& wanted,
+                                       const Assignment& now);
 
 }  // namespace partita::actuate

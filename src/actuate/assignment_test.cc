@@ -86,15 +86,33 @@ TEST(Assignment, refuses_with_the_line) {
               HasSubstr("'revision' must be a whole number"));
 }
 
+// Older versions wrote the percentile 99 where nobody had said it, and then no model.
+TEST(Assignment, what_an_older_file_does_not_say_is_not_known) {
+  const auto read = parse_assignment(
+      "a.json", R"({"api_version": "partita/v1", "kind": "Assignment", "revision": 1,
+      "segments": [], "services": [
+        {"name": "a", "slo_ms": 5, "percentile": 99, "rate_rps": 3.5},
+        {"name": "b", "model": "m", "slo_ms": 5, "percentile": 99, "rate_rps": 0},
+        {"name": "c", "percentile": 99.9}, {"name": "d"}]})");
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->services, (std::vector<plan::Terms>{
+                                {.name = "a", .rate = Rps{3.5}, .slo = Millis{5}, .percentile = 0},
+                                {.name = "b", .model = "m", .slo = Millis{5}, .percentile = 99},
+                                {.name = "c", .percentile = 99.9},
+                                {.name = "d", .percentile = 0}}));
+}
+
 TEST(Assignment, services_amid_a_change_are_the_wanted_ones_and_those_that_still_run) {
   Assignment now;
   now.segments = {kFirst};
   now.segments[0].service = "old";
-  now.services = {{.name = "both", .slo_ms = 5}, {.name = "gone"}, {.name = "old", .slo_ms = 7}};
-  const std::vector<AssignedService> wanted{{.name = "both", .slo_ms = 6}, {.name = "new"}};
-  EXPECT_EQ(services_amid(wanted, now),
-            (std::vector<AssignedService>{
-                {.name = "both", .slo_ms = 6}, {.name = "new"}, {.name = "old", .slo_ms = 7}}));
+  now.services = {
+      {.name = "both", .slo = Millis{5}}, {.name = "gone"}, {.name = "old", .slo = Millis{7}}};
+  const std::vector<plan::Terms> wanted{{.name = "both", .slo = Millis{6}}, {.name = "new"}};
+  EXPECT_EQ(
+      services_amid(wanted, now),
+      (std::vector<plan::Terms>{
+          {.name = "both", .slo = Millis{6}}, {.name = "new"}, {.name = "old", .slo = Millis{7}}}));
   now.segments.clear();
   EXPECT_EQ(services_amid(wanted, now), wanted);
 }
@@ -117,9 +135,9 @@ RC_GTEST_PROP(Assignment, is_read_back_as_it_was_written, ()) {
   for (int i = 0; i < services; ++i)
     assignment.services.push_back({.name = "s" + std::to_string(i),
                                    .model = i % 2 == 0 ? "" : "m",
-                                   .slo_ms = *rc::gen::inRange(0, 1000) / 7.0,
-                                   .percentile = *rc::gen::inRange(0, 101) * 1.0,
-                                   .rate_rps = *rc::gen::inRange(0, 1'000'000) / 7.0});
+                                   .rate = Rps{*rc::gen::inRange(0, 1'000'000) / 7.0},
+                                   .slo = Millis{*rc::gen::inRange(0, 1000) / 7.0},
+                                   .percentile = *rc::gen::inRange(0, 99) * 1.0});
   const Result<Assignment> again = parse_assignment("a.json", assignment_json(assignment));
   RC_ASSERT(again.has_value());
   RC_ASSERT(*again == assignment);

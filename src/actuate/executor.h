@@ -21,7 +21,7 @@ struct Notebook {
   Talk talk;
   JournalState journal;
   Assignment assignment;
-  std::vector<AssignedService> services = {};  // what the change leads to
+  std::vector<plan::Terms> services = {};  // what the change leads to
 
   // Appends to the journal.
   Done note(const Record& record);

@@ -32,6 +32,7 @@ void describe(Form& f, GatewayRequests& requests) {
   f.optional(requests.p99_ms.has_value());
   f.number("p99_ms", requests.p99_ms, kNotNegative, "of the last half minute");
   f.object("recent", requests.recent, describe, "of the last seconds");
+  f.object("lately", requests.lately, describe, "of the last quarter of a minute");
   f.object("minute", requests.minute, describe, "of the last minute");
   Fields* const in = f.reading();
   if (in && requests.in_slo + requests.missed + requests.shed > requests.arrived)

@@ -47,8 +47,9 @@ struct GatewayRequests {
   long missed = 0;                    // answered late, failed, expired, or given up once late
   long shed = 0;                      // refused at once
   std::optional<double> p99_ms = {};  // of the answers of the last half minute; none: no answer
-  // Of the last kShortStretch and kLongStretch; a gateway of an older version does not say.
-  std::optional<RequestStretch> recent = {}, minute = {};
+  // Of the last kShortStretch, kMiddleStretch and kLongStretch; a gateway of an older version does
+  // not say.
+  std::optional<RequestStretch> recent = {}, lately = {}, minute = {};
   bool operator==(const GatewayRequests&) const = default;
 };
 

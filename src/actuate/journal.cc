@@ -53,12 +53,10 @@ void write_wanted(JsonWriter& out, const Wanted& wanted) {
 void write_services(JsonWriter& out, const char* key, const Wanted& wanted) {
   if (wanted.services.empty()) return;
   out.raw(fmt::format(R"(, "{}": )", key));
-  write_list(out, wanted.services, [&](const AssignedService& one) {
-    out.raw(R"({"name": )").string(one.name);
-    if (!one.model.empty()) out.raw(R"(, "model": )").string(one.model);
-    out.raw(R"(, "slo_ms": )").number(one.slo_ms);
-    out.raw(R"(, "percentile": )").number(one.percentile);
-    out.raw(R"(, "rate_rps": )").number(one.rate_rps).raw("}");
+  write_list(out, wanted.services, [&](const plan::Terms& one) {
+    std::string text = write_form(one, describe_kept_terms);
+    text.pop_back();  // its line break
+    out.raw(text);
   });
 }
 
@@ -147,17 +145,13 @@ Wanted read_wanted(Fields& parent, std::string_view key) {
   return wanted;
 }
 
-std::vector<AssignedService> read_services(Fields& parent, std::string_view key) {
-  std::vector<AssignedService> services;
+std::vector<plan::Terms> read_services(Fields& parent, std::string_view key) {
+  std::vector<plan::Terms> services;
   if (!parent.has(key)) return services;
   for (const Node& node : parent.list(key)) {
     Fields fields(parent, node);
-    AssignedService& one = services.emplace_back();
-    one.name = fields.text("name");
-    if (fields.has("model")) one.model = fields.text("model");
-    one.slo_ms = fields.number("slo_ms", kNotNegative);
-    one.percentile = fields.number("percentile", kNotNegative);
-    one.rate_rps = fields.number("rate_rps", kNotNegative);
+    Form::Item<plan::Terms> item{&services.emplace_back(), nullptr, describe_kept_terms};
+    Form::read(fields, {&item, &Form::Item<plan::Terms>::walk});
   }
   return services;
 }
@@ -291,8 +285,7 @@ Result<Journal> Journal::open(Files& files, const std::string& path) {
 }
 
 Result<void> Journal::append(const Record& record) {
-  const bool full =
-      std::holds_alternative<BeginRecord>(record) && log_.bytes() > kMaxJournalBytes;
+  const bool full = std::holds_alternative<BeginRecord>(record) && log_.bytes() > kMaxJournalBytes;
   if (full) {
     if (auto written = log_.replace(bodies_of(state_)); !written) return written;
   }

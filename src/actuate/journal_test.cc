@@ -14,8 +14,9 @@ BeginRecord begin_record(long number) {
   begin.transaction = number;
   begin.target.gpus = {{"A100-80GB", "", {{"3g.40gb", 4, {"chat \"x\"", 8, 2, 12.5}}}}};
   begin.source.gpus = {{"A100-80GB", "GPU-a", {{"1g.10gb", 6, {}}}}};
-  begin.target.services = {{.name = "chat \"x\"", .slo_ms = 12.3, .rate_rps = 7.7}};
-  begin.source.services = {{.name = "s", .model = "m", .slo_ms = 1, .percentile = 99.9}};
+  begin.target.services = {
+      {.name = "chat \"x\"", .rate = Rps{7.7}, .slo = Millis{12.3}, .percentile = 0}};
+  begin.source.services = {{.name = "s", .model = "m", .slo = Millis{1}, .percentile = 99.9}};
   begin.gpu_uuids = {"GPU-a"};
   return begin;
 }

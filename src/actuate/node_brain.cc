@@ -154,7 +154,7 @@ class NodeBrain::Work {
   }
 
   // What is wanted may not say what it promises (a state to be restored): as it was, then.
-  std::vector<AssignedService> wanted_services() const {
+  std::vector<plan::Terms> wanted_services() const {
     Assignment all = book_.assignment;
     all.segments.clear();
     for (const WantedGpu& gpu : wanted_.gpus)

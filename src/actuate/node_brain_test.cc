@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-const AssignedService kChat{.name = "chat", .slo_ms = 50, .rate_rps = 9};
+const plan::Terms kChat{.name = "chat", .rate = Rps{9}, .slo = Millis{50}};
 
 Seen one_segment() {
   Seen seen;
@@ -85,8 +85,8 @@ TEST(NodeBrain, AnInterruptionPutsTheSegmentBack) {
 }
 
 TEST(NodeBrain, AnotherRateOfTheSameLayoutIsWrittenAndNothingElse) {
-  AssignedService faster = kChat;
-  faster.rate_rps = 12;
+  plan::Terms faster = kChat;
+  faster.rate = Rps{12};
   const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, {"chat", 1, 1, 10}}}}}, {faster}};
   NodeBrain brain(wanted, {}, {}, hw::builtin_catalogue());
   asked<Look>(brain.step(0, {}));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/form.h"
 #include "device/call.h"
@@ -73,30 +74,81 @@ Result<std::vector<PowerBefore>> read_power_journal(Files& files, const std::str
 }
 
 Result<PowerGuard> PowerGuard::open(Files& files, const std::string& path,
-                                    device::NodeDriver& driver) {
+                                    device::NodeDriver& driver, std::string marks) {
   auto log = RecordLog::open(files, path, std::string(kPowerLog));
   if (!log) return failed(log.error());
   auto changed = records_of(path, log->found());
   if (!changed) return failed(changed.error());
-  return PowerGuard(*std::move(log), driver, *std::move(changed));
+  PowerGuard guard(files, *std::move(log), driver, *std::move(changed));
+  guard.marks_ = std::move(marks);
+  guard.path_ = std::filesystem::absolute(path).string();
+  return guard;
+}
+
+// What another journal says that it had before.
+Result<std::optional<PowerBefore>> PowerGuard::marked(const std::string& uuid) {
+  if (marks_.empty() || !files_->exists(mark_of(uuid))) return std::optional<PowerBefore>{};
+  const auto journal = files_->read(mark_of(uuid));
+  if (!journal) return failed(journal.error());
+  const auto changed = read_power_journal(*files_, journal->substr(0, journal->find('\n')));
+  if (!changed) return failed(changed.error());
+  const auto found = std::ranges::find(*changed, uuid, &PowerBefore::uuid);
+  return found == changed->end() ? std::nullopt : std::optional(*found);
+}
+
+// What it had before, and that we know, before it is changed.
+Result<void> PowerGuard::note(const PowerBefore& before) {
+  if (const auto ok = log_.append({power_record(before)}); !ok) return ok;
+  changed_.push_back(before);
+  std::ranges::sort(changed_, {}, &PowerBefore::gpu);
+  if (marks_.empty()) return {};
+  return files_->write_atomic(mark_of(before.uuid), path_ + "\n");
+}
+
+Result<void> PowerGuard::unmark(const std::string& uuid) {
+  return marks_.empty() ? Result<void>{} : files_->remove(mark_of(uuid));
+}
+
+Result<std::vector<PowerBefore>> PowerGuard::changed_by_others() {
+  const auto info = driver_->info();
+  if (!info) return failed(info.error());
+  std::vector<PowerBefore> others;
+  for (int gpu = 0; gpu < info->gpus; ++gpu) {
+    const auto state = driver_->read(gpu);
+    if (!state || std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) > 0) continue;
+    const auto mark = marked(state->uuid);
+    if (!mark) return failed(mark.error());
+    if (*mark) others.push_back({gpu, state->uuid, (*mark)->settings});
+  }
+  return others;
+}
+
+Result<void> PowerGuard::take_over(const std::vector<PowerBefore>& others) {
+  for (const PowerBefore& one : others)
+    if (const auto ok = note(one); !ok) return ok;
+  return {};
 }
 
 Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
   const auto state = driver_->read(gpu);
   if (!state) return failed(state.error());
   const bool first = std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) == 0;
+  bool by_others = false;
   if (first) {
+    const auto mark = marked(state->uuid);
+    if (!mark) return failed(mark.error());
+    by_others = mark->has_value();
     const auto now = driver_->power_settings(gpu);
     if (!now) return failed(now.error());
-    const PowerBefore before{gpu, state->uuid, now->now};
-    if (const auto ok = log_.append({power_record(before)}); !ok) return ok;
-    changed_.push_back(before);
-    std::ranges::sort(changed_, {}, &PowerBefore::gpu);
+    const PowerBefore before{gpu, state->uuid, *mark ? (*mark)->settings : now->now};
+    if (const auto ok = note(before); !ok) return ok;
   }
   auto set = driver_->set_power_settings(gpu, settings);
   if (set || set.error().code != ErrorCode::denied || !first) return set;
   // Nothing was changed, and without rights nothing could be put back either.
   std::erase_if(changed_, [&](const PowerBefore& one) { return one.uuid == state->uuid; });
+  if (!by_others)
+    if (const auto ok = unmark(state->uuid); !ok) return ok;
   if (const auto ok = write(); !ok) return ok;
   return set;
 }
@@ -128,7 +180,8 @@ Result<void> PowerGuard::restore() {
   Result<void> first;
   std::vector<PowerBefore> left;
   for (const PowerBefore& before : changed_) {
-    const auto restored = restore_one(before);
+    auto restored = restore_one(before);
+    if (restored) restored = unmark(before.uuid);
     if (restored) continue;
     if (first) first = failed(restored.error());
     left.push_back(before);

@@ -4,10 +4,16 @@
 // restore what it says. Holds the journal's lock while it lives; refers to files and driver, which
 // must outlive it. Single-threaded.
 //
+// A journal lies in a state directory; where all state directories look (`marks`) each changed GPU
+// has a mark, a file MARKS + UUID + ".power" that names the journal. Who changes a GPU that another
+// journal says is changed puts back what that one says, not what somebody has set meanwhile.
+//
 // Limit: a driver that does not tell locked clocks (NVML) gets them unlocked by restore().
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/record_log.h"
@@ -36,8 +42,14 @@ Result<std::vector<PowerBefore>> read_power_journal(Files& files, const std::str
 
 class PowerGuard {
  public:
-  // in_use while another process has it open. What a crash left is in changed().
-  static Result<PowerGuard> open(Files& files, const std::string& path, device::NodeDriver& driver);
+  // in_use while another process has it open. What a crash left is in changed(). `marks` empty:
+  // there are none. Who sets GPUs with marks holds their locks.
+  static Result<PowerGuard> open(Files& files, const std::string& path, device::NodeDriver& driver,
+                                 std::string marks = {});
+  // GPUs that are in another journal and not in ours, by their marks.
+  Result<std::vector<PowerBefore>> changed_by_others();
+  // From now on they are ours to put back.
+  Result<void> take_over(const std::vector<PowerBefore>& others);
 
   // Changes the GPU; what it had before is in the journal by then.
   Result<void> set(int gpu, const device::PowerSettings& settings);
@@ -48,14 +60,21 @@ class PowerGuard {
   Result<void> restore();
 
  private:
-  PowerGuard(RecordLog log, device::NodeDriver& driver, std::vector<PowerBefore> changed)
-      : log_(std::move(log)), driver_(&driver), changed_(std::move(changed)) {}
+  PowerGuard(Files& files, RecordLog log, device::NodeDriver& driver,
+             std::vector<PowerBefore> changed)
+      : files_(&files), log_(std::move(log)), driver_(&driver), changed_(std::move(changed)) {}
   Result<void> restore_one(const PowerBefore& before);
+  std::string mark_of(const std::string& uuid) const { return marks_ + uuid + ".power"; }
+  Result<std::optional<PowerBefore>> marked(const std::string& uuid);
+  Result<void> note(const PowerBefore& before);
+  Result<void> unmark(const std::string& uuid);
   Result<void> write();
 
+  Files* files_;
   RecordLog log_;
   device::NodeDriver* driver_;
   std::vector<PowerBefore> changed_;
+  std::string path_, marks_;
 };
 
 }  // namespace partita::actuate

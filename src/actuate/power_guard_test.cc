@@ -243,6 +243,49 @@ TEST(PowerGuard, WhatCannotBePutBackStaysInTheJournal) {
   EXPECT_TRUE(read_power_journal(disk, kPath)->empty());
 }
 
+// Two state directories: what one has changed is what the other must not take for the original.
+TEST(PowerGuard, PutsBackWhatAnotherJournalSaysWasThereBefore) {
+  Doom doom;
+  Boards boards({{Watts{300}, {}}, {Watts{310}, {}}}, doom);
+  MemoryFiles files;
+  const auto open = [&](const std::string& path) {
+    auto guard = PowerGuard::open(files, path, boards, "/locks/");
+    EXPECT_TRUE(guard) << to_string(guard.error());
+    return std::move(guard).value();
+  };
+  {
+    PowerGuard first = open("/a/power.journal");
+    ASSERT_TRUE(first.set(0, {Watts{200}, {}}) && first.set(1, {Watts{200}, {}}));
+  }
+  {
+    PowerGuard second = open("/b/power.journal");
+    ASSERT_TRUE(second.set(0, {Watts{250}, {}}));
+    EXPECT_EQ(second.changed().front().settings.limit, Watts{300});
+    const auto others = second.changed_by_others();
+    ASSERT_TRUE(others && others->size() == 1U);
+    EXPECT_EQ(others->front().gpu, 1);
+    ASSERT_TRUE(second.restore());
+  }
+  EXPECT_EQ(boards.settings()[0].limit, Watts{300});
+  EXPECT_EQ(boards.settings()[1].limit, Watts{200});
+  {
+    PowerGuard third = open("/c/power.journal");
+    ASSERT_TRUE(third.take_over(third.changed_by_others().value()));
+    ASSERT_TRUE(third.restore());
+    EXPECT_TRUE(third.changed_by_others()->empty());
+  }
+  EXPECT_EQ(boards.settings()[1].limit, Watts{310});
+  // What the first journal still says is so already; a mark whose journal is gone says nothing.
+  ASSERT_TRUE(open("/a/power.journal").restore());
+  EXPECT_EQ(boards.settings()[1].limit, Watts{310});
+  {
+    PowerGuard fourth = open("/d/power.journal");
+    ASSERT_TRUE(fourth.set(0, {Watts{222}, {}}));
+  }
+  ASSERT_TRUE(files.remove("/d/power.journal"));
+  EXPECT_TRUE(open("/b/power.journal").changed_by_others()->empty());
+}
+
 TEST(PowerGuard, DamagedJournalsAreRefusedWithTheirLine) {
   Doom doom;
   Boards boards({{}}, doom);

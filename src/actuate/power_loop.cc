@@ -69,6 +69,7 @@ Result<PowerLoopReport> run_power_loop(const PowerLoop& loop, device::NodeDriver
     last = sample->energy;
     auto services = loop.services(step.seen.at);
     step.blind = !services;
+    if (!services) step.why = to_string(services.error());
     if (services) step.seen.services = *std::move(services);
     step.setting = step.blind ? loop.policy.start : loop.policy.decide(step.seen);
     ++report.polls;

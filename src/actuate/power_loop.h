@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "actuate/power_guard.h"
@@ -26,7 +27,8 @@ struct PowerPolicy {
 // One poll, for whoever wants to show or keep it.
 struct PowerStep {
   plan::Observation seen = {};
-  bool blind = false;  // the services could not be seen
+  bool blind = false;    // the services could not be seen
+  std::string why = {};  // ... because of this
   plan::Setting setting = {};
   device::PowerSettings settings = {};  // what it is on this board
   bool changed = false;                 // the settings

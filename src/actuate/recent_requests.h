@@ -8,7 +8,7 @@
 
 namespace partita::actuate {
 
-inline constexpr double kShortStretch = 3, kLongStretch = 60;  // seconds
+inline constexpr double kShortStretch = 3, kMiddleStretch = 15, kLongStretch = 60;  // seconds
 
 // Requests since somebody began to count.
 struct RequestCounts {

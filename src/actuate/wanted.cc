@@ -36,10 +36,8 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
            {planned.service, planned.batch, planned.processes, planned.throughput.value}});
     }
   }
-  for (const plan::PlannedService& service : plan.services)
-    wanted.services.push_back(
-        {.name = service.name, .slo_ms = service.slo.value, .rate_rps = service.rate.value});
-  std::ranges::sort(wanted.services, {}, &AssignedService::name);
+  wanted.services.assign(plan.services.begin(), plan.services.end());
+  std::ranges::sort(wanted.services, {}, &plan::Terms::name);
   return wanted;
 }
 

@@ -40,7 +40,7 @@ struct WantedGpu {
 
 struct Wanted {
   std::vector<WantedGpu> gpus;
-  std::vector<AssignedService> services = {};  // by name; what is known of them
+  std::vector<plan::Terms> services = {};  // by name; what is known of them
   bool operator==(const Wanted&) const = default;
 };
 

@@ -53,7 +53,11 @@ const std::vector<Call>& table() {
       {metrics, get, "/metrics", kViewer, "metrics", "Numbers for Prometheus", "",
        "text/plain; version=0.0.4"},
       {state, get, "/v1/state", kViewer, "state", "What the agent knows and is doing", "",
-       "AgentState"},
+       "AgentState", 200,
+       {{.name = "whole",
+         .about = "true: of a large node, too, all parts in this document",
+         .kind = Kind::words,
+         .words = {"true", "false"}}}},
       {node, get, "/v1/node", kViewer, "node", "The GPUs and instances as read last", "",
        "NodeState"},
       {plan, get, "/v1/plan", kViewer, "plan", "The plan in force", "", "ServingPlan"},
@@ -72,7 +76,7 @@ const std::vector<Call>& table() {
       {change, get, "/v1/changes/{number}", kViewer, "change", "A change, however old", "",
        "AgentChange"},
       {approve, post, "/v1/changes/{number}/approve", kOperator, "approve",
-       "Lets a proposed change happen", "", "Receipt", 202},
+       "Lets a proposed change happen", "Why", "Receipt", 202},
       {reject, post, "/v1/changes/{number}/reject", kOperator, "reject",
        "Keeps a proposed change from happening", "Why", "Receipt", 202},
       {rollback, post, "/v1/rollback", kOperator, "rollback",
@@ -103,7 +107,11 @@ const std::vector<Call>& table() {
       {latest, get, "/v1/latest", kViewer, "latest", "The newest value of every metric", "",
        "Latest"},
       {events, get, "/v1/events", kViewer, "events",
-       "The state whenever it has changed, as server-sent events", "", "text/event-stream"}};
+       "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
+       {{.name = "changes",
+         .about = "true: behind the first state, what has changed in it",
+         .kind = Kind::words,
+         .words = {"true", "false"}}}}};
   return all;
 }
 

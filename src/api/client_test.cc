@@ -104,7 +104,7 @@ TEST_F(ClientTest, CertificatesOfClientsHaveRoles) {
 TEST_F(ClientTest, EventsAreTheSameHoweverTheyAreCut) {
   const std::vector<StreamEvent> wanted = {{"state", "a-1", "{\n  \"x\": 1\n}"},
                                            {"state", "a-2", ""}};
-  std::string text = "retry: 2000\n\n:\n\n" + event_text("a-1", wanted[0].data + "\n") +
+  std::string text = "retry: 2000\n\n:\n\n" + event_text("state", "a-1", wanted[0].data + "\n") +
                      "id: none\n\nevent: state\r\nid:a-2\r\ndata\r\n\r\nevent: state\ndata: cut";
   for (std::size_t piece = 1; piece <= text.size(); ++piece) {
     EventReader reader;

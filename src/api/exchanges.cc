@@ -114,6 +114,8 @@ void CallExchange::too_late() {
 
 EventStream::EventStream(ApiSite& site, Asking asking) : site_(site), asking_(std::move(asking)) {
   service = asking_.caller.user;
+  const auto said = asking_.query.find("changes");
+  changes_ = said != asking_.query.end() && said->second == "true";
   site_.streams_.insert(this);
 }
 
@@ -128,7 +130,8 @@ Step EventStream::begin() {
   if (asking_.last_event_id == now.id)
     sent_ = now.id;
   else
-    offer(now.id, event_text(now.id, now.json));
+    offer(now.id, event_text("state", now.id, now.json));
+  if (changes_) site_.begin_changes(now);
   return Step::stream;
 }
 
@@ -139,9 +142,10 @@ void EventStream::offer(std::string_view id, std::string_view event) {
   if (wake) wake();
 }
 
-void EventStream::beat() {
+void EventStream::beat(std::int64_t time_ms) {
   if (unsent > 0 || !pieces.empty()) return;
-  pieces = ":\n\n";
+  pieces = changes_ ? event_text("changes", sent_, "{\"time_ms\":" + std::to_string(time_ms) + "}")
+                    : ":\n\n";
   if (wake) wake();
 }
 
@@ -149,8 +153,10 @@ void EventStream::on_fetched() {
   if (sent_ != site_.shown().id) site_.news();
 }
 
-std::string event_text(std::string_view id, std::string_view data) {
-  std::string out = "event: state\nid: ";
+std::string event_text(std::string_view name, std::string_view id, std::string_view data) {
+  std::string out = "event: ";
+  out += name;
+  out += "\nid: ";
   out += id;
   out += '\n';
   while (!data.empty()) {

@@ -44,17 +44,21 @@ class EventStream final : public serve::Exchange {
   void on_fetched() override;
 
   const std::string& client() const { return asking_.caller.user; }
+  bool wants_changes() const { return changes_; }
+  bool knows(std::string_view id) const { return sent_ == id; }
   // The event goes out, unless the last one is still on its way.
   void offer(std::string_view id, std::string_view event);
-  void beat();
+  // A sign of life; to who wants changes, when the agent looked last.
+  void beat(std::int64_t time_ms);
 
  private:
   ApiSite& site_;
   Asking asking_;
+  bool changes_ = false;
   std::string sent_ = {};  // id of the last event
 };
 
 // An event of the stream: every line of the data behind "data: ".
-std::string event_text(std::string_view id, std::string_view data);
+std::string event_text(std::string_view name, std::string_view id, std::string_view data);
 
 }  // namespace partita::api

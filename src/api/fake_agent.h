@@ -45,8 +45,9 @@ inline control::Snapshot fake_snapshot(int services = 2) {
     control::ServiceNow one;
     one.name = "service \"" + std::to_string(i) + "\\";
     one.model = "bert";
-    one.slo_ms = 50;
-    one.wanted_rps = one.planned_rps = one.is.can_carry_rps = 20;
+    one.slo = Millis{50};
+    one.rate = Rps{20};
+    one.planned_rps = one.is.can_carry_rps = 20;
     one.is.service = one.name;
     one.is.verdict = control::Standing::serves;
     one.rate_rps = 10.5;

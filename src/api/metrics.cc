@@ -70,6 +70,8 @@ void agent(Exposition& out, const control::Snapshot& is) {
           static_cast<double>(is.time_ms) / 1000);
   out.one("partita_agent_converged", "gauge", "1 while the node is as its plan wants it.",
           is.converged ? 1 : 0);
+  out.one("partita_agent_node_readable", "gauge", "1 while the node can be read; 0: it is old.",
+          is.node_fault.empty() ? 1 : 0);
   out.one("partita_agent_worker_restarts_total", "counter", "Workers started again.",
           static_cast<double>(is.restarts));
   out.one("partita_agent_workers_given_up", "gauge", "Workers that are not started any more.",
@@ -104,12 +106,30 @@ void agent(Exposition& out, const control::Snapshot& is) {
   out.value(is.batch.cancelled, {{"state", "cancelled"}});
 }
 
+// On a large node (snapshot.h) a service that no plan has and that nothing runs for has no numbers of
+// what runs.
+bool is_shown(const control::Snapshot& is, const control::ServiceNow& service) {
+  return !control::is_large(is) || service.planned_rps > 0 || service.is.can_carry_rps > 0 || service.segments > 0 ||
+         service.ready_workers > 0;
+}
+
 template <class Value>
 void per_service(Exposition& out, const control::Snapshot& is, std::string_view name,
                  std::string_view help, Value value) {
   out.metric(name, "gauge", help);
   for (const control::ServiceNow& service : is.services)
     out.value(value(service), {{"service", service.name}});
+}
+
+// A line a word; on a large node of each service whether it serves, and the word that its verdict is.
+void verdicts(Exposition& out, const control::Snapshot& is) {
+  out.metric("partita_service_verdict", "gauge", "1 for the word that its verdict is, else 0.");
+  const bool large = control::is_large(is);
+  for (const control::ServiceNow& service : is.services)
+    for (const control::Standing word : control::kStandings)
+      if (!large || word == control::Standing::serves || word == service.is.verdict)
+        out.value(service.is.verdict == word ? 1 : 0,
+                  {{"service", service.name}, {"verdict", control::to_string(word)}});
 }
 
 void services(Exposition& out, const control::Snapshot& is) {
@@ -129,35 +149,51 @@ void services(Exposition& out, const control::Snapshot& is) {
         &ServiceNow::forecast_low_rps);
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
-  number("partita_service_wanted_rps", "As the services file says.", &ServiceNow::wanted_rps);
-  number("partita_service_planned_rps", "What the plan in force is made for.",
-         &ServiceNow::planned_rps);
-  per_service(out, is, "partita_service_capacity_rps", "What its workers that are ready carry.",
-              [](const ServiceNow& service) { return Maybe(service.is.can_carry_rps); });
-  per_service(out, is, "partita_service_asked_rps", "Requests per second, answered or not.",
-              [](const ServiceNow& service) { return Maybe(service.is.asked_rps); });
-  per_service(out, is, "partita_service_answered_rps", "Of them, those answered in time.",
-              [](const ServiceNow& service) { return Maybe(service.is.answered_rps); });
+  per_service(out, is, "partita_service_wanted_rps", "As the services file says.",
+              [](const ServiceNow& service) { return Maybe(service.rate.value); });
+  const auto of_served = [&](const char* name, const char* help, auto value) {
+    per_service(out, is, name, help, [&](const ServiceNow& service) {
+      return is_shown(is, service) ? Maybe(value(service)) : std::nullopt;
+    });
+  };
+  of_served("partita_service_planned_rps", "What the plan in force is made for.",
+            [](const ServiceNow& service) { return service.planned_rps; });
+  of_served("partita_service_capacity_rps", "What its workers that are ready carry.",
+            [](const ServiceNow& service) { return service.is.can_carry_rps; });
+  const auto of_asked = [&](const char* name, const char* help,
+                            double control::ServiceVerdict::*what) {
+    per_service(out, is, name, help, [&](const ServiceNow& service) {
+      const bool measured = service.rate_rps || service.is.asked_rps > 0;
+      return measured || !control::is_large(is) ? Maybe(service.is.*what) : std::nullopt;
+    });
+  };
+  of_asked("partita_service_asked_rps", "Requests per second, answered or not.",
+           &control::ServiceVerdict::asked_rps);
+  of_asked("partita_service_answered_rps", "Of them, those answered in time.",
+           &control::ServiceVerdict::answered_rps);
   field("partita_service_attainment_ratio", "Share of requests within the SLO.",
         &ServiceNow::attainment);
-  number("partita_service_slo_ms", "The latency that is asked for.", &ServiceNow::slo_ms);
+  per_service(out, is, "partita_service_slo_ms", "The latency that is asked for.",
+              [](const ServiceNow& service) { return Maybe(service.slo.value); });
+  number("partita_service_slo_percentile", "So many percent of the requests are to be in time.",
+         &ServiceNow::percentile);
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
   per_service(out, is, "partita_service_at_risk", "1 while its verdict is not serves.",
-              [](const ServiceNow& service) { return Maybe(service.at_risk() ? 1 : 0); });
-  out.metric("partita_service_verdict", "gauge", "1 for the word that its verdict is, else 0.");
-  for (const ServiceNow& service : is.services)
-    for (const control::Standing word : control::kStandings)
-      out.value(service.is.verdict == word ? 1 : 0,
-                {{"service", service.name}, {"verdict", control::to_string(word)}});
-  per_service(out, is, "partita_service_segments", "Instances that carry it.",
-              [](const ServiceNow& service) { return Maybe(service.segments); });
-  per_service(out, is, "partita_service_workers_ready", "Workers that take requests.",
-              [](const ServiceNow& service) { return Maybe(service.ready_workers); });
+              [&](const ServiceNow& service) {
+                if (!service.at_risk() && control::is_large(is)) return Maybe();  // it serves
+                return Maybe(service.at_risk() ? 1 : 0);
+              });
+  verdicts(out, is);
+  of_served("partita_service_segments", "Instances that carry it.",
+            [](const ServiceNow& service) { return service.segments; });
+  of_served("partita_service_workers_ready", "Workers that take requests.",
+            [](const ServiceNow& service) { return service.ready_workers; });
   out.metric("partita_service_energy_joules_total", "counter",
              "Its part of what the boards took since the agent began: above idle by how busy its "
              "instances were, idle power by compute slices. (batch): of batches.");
   for (const ServiceNow& service : is.services)
-    if (service.energy_j) out.value(*service.energy_j, {{"service", service.name}});
+    if (service.energy_j && (*service.energy_j > 0 || !control::is_large(is)))
+      out.value(*service.energy_j, {{"service", service.name}});
   if (is.batch.energy_j) out.value(*is.batch.energy_j, {{"service", control::kBatchTenant}});
 }
 
@@ -178,9 +214,9 @@ void gpus(Exposition& out, const control::Snapshot& is) {
     if (service == is.services.end() || !service->rate_rps || service->is.can_carry_rps <= 0)
       continue;
     out.value(*service->rate_rps / service->is.can_carry_rps, {{"UUID", one.gpu_uuid},
-                                                           {"device", one.device},
-                                                           {"profile", one.profile},
-                                                           {"service", one.service}});
+                                                               {"device", one.device},
+                                                               {"profile", one.profile},
+                                                               {"service", one.service}});
   }
 }
 
@@ -203,8 +239,13 @@ std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts&
   out.one("partita_api_limited_total", "counter", "Calls above the rate limit.",
           static_cast<double>(counts.limited));
   telemetry::Sample sample;
-  for (const control::GpuNow& gpu : snapshot.gpus)
-    if (gpu.sample) sample.gpus.push_back(*gpu.sample);
+  const bool large = control::is_large(snapshot);
+  for (const control::GpuNow& gpu : snapshot.gpus) {
+    if (!gpu.sample) continue;
+    telemetry::GpuSample& said = sample.gpus.emplace_back(*gpu.sample);
+    for (telemetry::InstanceSample& one : said.instances)
+      if (large && one.activity.graphics_engine == 0) one.activity = {.graphics_engine = 0};  // so the rest
+  }
   return out.take() + observe::prometheus_text(sample);
 }
 

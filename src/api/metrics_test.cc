@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <set>
 
 #include "api/fake_agent.h"
 #include "api/prometheus_check.h"
+#include "base/document.h"
 #include "base/source_text.h"
 
 namespace partita::api {
@@ -63,7 +65,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
 
 TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
   control::Snapshot state;
-  state.services.push_back({.name = "a", .model = "m"});
+  state.services.push_back({{.name = "a", .model = "m"}});
   const test::Scraped read = test::scrape(agent_metrics(state, {}));
   EXPECT_EQ(read.fault, "");
   EXPECT_FALSE(read.values.contains("partita_service_rate_rps{service=\"a\"}"));
@@ -117,6 +119,52 @@ TEST(MetricsTest, TheCheckSeesWhatPrometheusWouldRefuse) {
     EXPECT_NE(test::scrape(head + wrong).fault, "") << wrong;
   EXPECT_NE(test::scrape("# TYPE a counter\na 1\n").fault, "");
   EXPECT_EQ(test::scrape(head + "a{b=\"x\\\\\\\"\\n\"} 1e3\na 2\n").fault, "");
+}
+
+// Every alert is over metrics and labels that there are, and has its section in the runbook; every
+// section is of an alert.
+TEST(AlertsTest, NameMetricsThatThereAreAndSectionsOfTheRunbook) {
+  const auto rules = parse_document("alerts.yaml", source_text("packaging/alerts.yaml"));
+  ASSERT_TRUE(rules) << to_string(rules.error());
+  const std::string runbook = source_text("docs/runbook.md");
+  control::Snapshot state = test::fake_snapshot();
+  state.last = test::fake_change(2);
+  const std::string metrics = agent_metrics(state, {});
+  std::set<std::string> sections, alerts;
+  const std::regex heading("\n## (Partita\\w+)\n");
+  for (std::sregex_iterator at(runbook.begin(), runbook.end(), heading), end; at != end; ++at)
+    sections.insert((*at)[1]);
+  const std::regex metric("partita_\\w+"), label("(\\w+=\"\\w+\")");
+  for (const Node& rule : rules->root.find("groups")->items.at(0).find("rules")->items) {
+    const std::string name = rule.find("alert")->text, expr = rule.find("expr")->text;
+    EXPECT_TRUE(alerts.insert(name).second) << name;
+    EXPECT_TRUE(
+        rule.find("annotations")->find("runbook_url")->text.ends_with("runbook.md#" + name));
+    EXPECT_FALSE(rule.find("annotations")->find("summary")->text.empty());
+    int metrics_named = 0;
+    for (std::sregex_iterator at(expr.begin(), expr.end(), metric), end; at != end; ++at) {
+      ++metrics_named;
+      EXPECT_NE(metrics.find("# TYPE " + at->str() + " "), std::string::npos)
+          << name << ": " << at->str();
+    }
+    EXPECT_GT(metrics_named, 0) << name;
+    for (std::sregex_iterator at(expr.begin(), expr.end(), label), end; at != end; ++at) {
+      if (at->str() == "job=\"partita-agent\"") continue;  // Prometheus' own
+      EXPECT_NE(metrics.find(at->str()), std::string::npos) << name << ": " << at->str();
+    }
+  }
+  EXPECT_EQ(alerts, sections);
+  EXPECT_GE(alerts.size(), 13u);
+}
+
+TEST(AlertsTest, ANodeThatCannotBeReadIsAMetric) {
+  control::Snapshot state = test::fake_snapshot();
+  const auto readable = [&] {
+    return test::scrape(agent_metrics(state, {})).values.at("partita_agent_node_readable");
+  };
+  EXPECT_EQ(readable(), 1);
+  state.node_fault = "the driver does not answer";
+  EXPECT_EQ(readable(), 0);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "api/site.h"
 #include "base/files.h"
+#include "base/secret_file.h"
 #include "serve/door/access_log.h"
 #include "serve/door/address.h"
 #include "serve/door/listener.h"
@@ -42,6 +43,7 @@ FileStamp stamp_of(const std::string& file) {
 template <class T>
 Result<T> read_rules(const std::string& file,
                      Result<T> (*parse)(const std::string&, std::string_view)) {
+  if (auto trusted = check_trusted_file(file); !trusted) return failed(trusted.error());
   RealFiles files;
   const auto text = files.read(file);
   if (!text) return failed(text.error());

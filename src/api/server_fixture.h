@@ -29,6 +29,7 @@ class ServerFixture : public testing::Test {
   }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder / name) << text;
+    std::filesystem::permissions(folder / name, static_cast<std::filesystem::perms>(0644));
     return folder / name;
   }
   // Tokens "secret-viewer" and so on; without a limit on calls.

@@ -183,7 +183,43 @@ TEST_F(ServerTest, AnAddressThatOthersReachNeedsTlsAndTokens) {
 TEST_F(ServerTest, OnLoopbackWithoutTokensEverybodyMayLook) {
   start(plain());
   EXPECT_EQ(call("GET", "/v1/state").status, 200);
-  EXPECT_EQ(call("POST", "/v1/replan").status, 403);
+  const auto refused = call("POST", "/v1/changes/3/approve");
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_EQ(json::parse(refused.body)["message"],
+            "this needs the role operator; local has viewer; set up tokens_file or socket to give "
+            "somebody more");
+  ServerOptions both = plain();
+  both.socket = folder / "api.sock";
+  start(both);
+  for (const std::string& one : server->addresses())
+    if (one.starts_with("http://")) address = one;
+  ASSERT_TRUE(address.starts_with("http://")) << address;
+  const auto shown = json::parse(call("POST", "/v1/changes/3/approve").body)["message"];
+  EXPECT_EQ(shown,
+            "this needs the role operator; local has viewer; on this machine go through the "
+            "socket: partita --server unix:" +
+                both.socket + " (root, and members of its group)");
+}
+
+TEST_F(ServerTest, AFileOfTokensThatOthersMayWriteIsRefused) {
+  ServerOptions loose = with_tokens();
+  std::filesystem::permissions(loose.tokens_file, static_cast<std::filesystem::perms>(0666));
+  const auto started = Server::start(agent, loose);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().context, loose.tokens_file);
+  EXPECT_NE(started.error().message.find("chmod go-w " + loose.tokens_file), std::string::npos);
+}
+
+TEST_F(ServerTest, TheReasonOfAnApprovalReachesTheAgent) {
+  start(with_tokens());
+  EXPECT_EQ(
+      call("POST", "/v1/changes/3/approve", bearer("operator"), R"({"why": "tested"})").status,
+      202);
+  EXPECT_EQ(call("POST", "/v1/changes/3/approve", bearer("operator")).status, 202);
+  const auto asked = agent.asked();
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_EQ(std::get<control::Approve>(asked[0].request).why, "tested");
+  EXPECT_EQ(std::get<control::Approve>(asked[1].request).why, "");
 }
 
 TEST_F(ServerTest, BrowsersOfOtherSitesAreRefused) {

@@ -11,6 +11,7 @@
 #include "api/exchanges.h"
 #include "api/openapi.h"
 #include "api/page.h"
+#include "api/state_changes.h"
 #include "device/node_forms.h"
 #include "forms/serving_forms.h"
 
@@ -146,8 +147,11 @@ Result<control::Request> request_of(const Asking& asking, std::string body) {
       return control::SetServices{std::move(body)};
     case CallId::set_plan:
       return control::SetPlan{std::move(body)};
-    case CallId::approve:
-      return control::Approve{number()};
+    case CallId::approve: {
+      auto why = parse_why(body);
+      if (!why) return failed(why.error());
+      return control::Approve{number(), std::move(*why)};
+    }
     case CallId::reject: {
       auto why = parse_why(body);
       if (!why) return failed(why.error());
@@ -359,7 +363,14 @@ std::shared_ptr<serve::Exchange> ApiSite::admit(const serve::HttpHead& head, Ask
                : "this needs the role " + std::string(to_string(needed)) + "; " +
                      asking.caller.user + " has " +
                      (asking.caller.role == Role::open ? "none" : to_string(asking.caller.role));
-    return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message});
+    // Who comes to the TCP address without tokens set up stays a viewer: another door is shown.
+    const std::string way =
+        asking.caller.user != "local" ? ""
+        : options_.socket.empty()
+            ? "; set up tokens_file or socket to give somebody more"
+            : "; on this machine go through the socket: partita --server unix:" + options_.socket +
+                  " (root, and members of its group)";
+    return refuse(asking, nobody ? 401 : 403, {.code = {}, .message = message + way});
   }
   const std::size_t mark = head.target.find('?');
   auto query =
@@ -398,15 +409,21 @@ serve::Reply ApiSite::json(std::string text, const Asking& asking, std::string h
 
 const ApiSite::Shown& ApiSite::shown() {
   auto now = backend_.snapshot();
-  if (shown_.of != nullptr && shown_.of->version == now->version) return shown_;
+  if (shown_.of != nullptr && shown_.of->version == now->version &&
+      shown_.of->time_ms == now->time_ms)
+    return shown_;
   shown_ = {.of = std::move(now), .json = {}, .gzip = {}, .etag = {}, .id = {}};
-  shown_.json = control::snapshot_json(*shown_.of);
+  shown_.json = control::is_large(*shown_.of)
+                    ? control::snapshot_json(control::brief_of(*shown_.of))
+                    : control::snapshot_json(*shown_.of);
   shown_.id = boot_ + "-" + std::to_string(shown_.of->version);
   shown_.etag = "\"" + shown_.id + "\"";
   return shown_;
 }
 
 serve::Reply ApiSite::state(const Asking& asking) {
+  if (text_of(asking.query, "whole") == "true")
+    return json(control::snapshot_json(*backend_.snapshot()), asking);
   shown();
   serve::Reply reply{.headers =
                          "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n"
@@ -564,10 +581,39 @@ void ApiSite::news() {
 void ApiSite::broadcast() {
   sent_ns_ = serve::Loop::now_ns();
   const Shown& now = shown();
-  const std::string event = event_text(now.id, now.json);
+  const std::string event = event_text("state", now.id, now.json);
+  const std::string before = told_id_, changes = changes_to(now);
   const std::set<EventStream*> all = streams_;  // one may end while it is served
-  for (EventStream* stream : all)
-    if (streams_.contains(stream)) stream->offer(now.id, event);
+  for (EventStream* stream : all) {
+    if (!streams_.contains(stream)) continue;
+    const bool knows = !changes.empty() && stream->wants_changes() && stream->knows(before);
+    stream->offer(now.id, knows ? changes : event);
+  }
+}
+
+// A stream that wants changes has been told this state; unless others were told one before.
+void ApiSite::begin_changes(const Shown& now) {
+  if (told_) return;
+  if (auto parsed = parse_document("state.json", now.json)) told_ = *std::move(parsed);
+  told_id_ = now.id;
+}
+
+// The event that leads from the state that streams were told last to this one; empty: none does, or
+// it is not worth it. From now on this one is the last.
+std::string ApiSite::changes_to(const Shown& now) {
+  if (told_ && told_id_ == now.id) return {};
+  const auto wants = [](const EventStream* stream) { return stream->wants_changes(); };
+  std::optional<Document> next;
+  if (std::ranges::any_of(streams_, wants))
+    if (auto parsed = parse_document("state.json", now.json)) next = *std::move(parsed);
+  std::string event;
+  if (told_ && next)
+    if (const auto patch = changes_between(told_->root, next->root);
+        patch && patch->size() < now.json.size() / 2)
+      event = event_text("changes", now.id, *patch);
+  told_ = std::move(next);
+  told_id_ = now.id;
+  return event;
 }
 
 void ApiSite::look_for_late(std::int64_t due_ns) {
@@ -580,8 +626,9 @@ void ApiSite::look_for_late(std::int64_t due_ns) {
   if (now - beat_ns_ >= options_.limits.heartbeat_s * kSecondNs) {
     beat_ns_ = now;
     const std::set<EventStream*> all = streams_;
+    const std::int64_t time_ms = backend_.snapshot()->time_ms;
     for (EventStream* stream : all)
-      if (streams_.contains(stream)) stream->beat();
+      if (streams_.contains(stream)) stream->beat(time_ms);
   }
   late_.at(std::max(due_ns + kSecondNs, now));
 }

@@ -19,6 +19,7 @@
 #include "api/documents.h"
 #include "api/metrics.h"
 #include "api/server.h"
+#include "base/document.h"
 #include "serve/door/exchange.h"
 #include "serve/door/loop.h"
 
@@ -81,12 +82,14 @@ class ApiSite final : public serve::Site {
   friend class CallExchange;
   friend class EventStream;
 
-  // The state as text, made once a version.
+  // The state as text, made once a look; `id` is that of its version.
   struct Shown {
     std::shared_ptr<const control::Snapshot> of;
     std::string json, gzip, etag, id;
   };
   const Shown& shown();
+  void begin_changes(const Shown& now);
+  std::string changes_to(const Shown& now);
 
   std::shared_ptr<serve::Exchange> refuse(const Asking& asking, int status, const ApiError& error);
   std::shared_ptr<serve::Exchange> page(const Asking& asking);
@@ -112,6 +115,8 @@ class ApiSite final : public serve::Site {
   std::uint64_t unkept_ = 0;
   std::string boot_;  // tells versions of this run from those of others
   Shown shown_ = {};
+  std::string told_id_ = {};             // of the state that streams were told last
+  std::optional<Document> told_ = {};    // that state, while a stream wants changes
   std::string openapi_ = {};
   ServerCounts seen_ = {};
   std::size_t bodies_ = 0;  // bytes of bodies that are read or waited for

@@ -41,8 +41,8 @@ std::string data_of(const std::string& input) {
 }
 
 TEST(EventTextTest, EveryLineOfTheDataIsOne) {
-  EXPECT_EQ(event_text("5", "a\nb\n"), "event: state\nid: 5\ndata: a\ndata: b\n\n");
-  EXPECT_EQ(event_text("5", "a\n\nb"), "event: state\nid: 5\ndata: a\ndata: \ndata: b\n\n");
+  EXPECT_EQ(event_text("state", "5", "a\nb\n"), "event: state\nid: 5\ndata: a\ndata: b\n\n");
+  EXPECT_EQ(event_text("state", "5", "a\n\nb"), "event: state\nid: 5\ndata: a\ndata: \ndata: b\n\n");
 }
 
 TEST_F(StreamTest, TheStateComesWheneverItHasChanged) {
@@ -74,6 +74,54 @@ TEST_F(StreamTest, WhoKnowsTheStateGetsItOnlyWhenItChanges) {
   EXPECT_TRUE(again.comes("-8\n"));
   RawCaller other = stream("Last-Event-ID: 1-7\r\n");  // of another run of the agent
   EXPECT_TRUE(other.comes("event: state"));
+}
+
+TEST_F(StreamTest, WhoWantsChangesGetsThemBehindTheFirstState) {
+  start(plain());
+  RawCaller one(address), other = stream();
+  one.send("GET /v1/events?changes=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ASSERT_TRUE(one.comes("-7\n"));
+  control::Snapshot snapshot = test::fake_snapshot(200);
+  for (long version = 8; version < 12; ++version) {
+    snapshot.version = version;
+    snapshot.time_ms += 1000;
+    snapshot.services[static_cast<std::size_t>(version)].rate_rps =
+        3.25 * static_cast<double>(version);
+    agent.set(snapshot);
+    ASSERT_TRUE(one.comes("-" + std::to_string(version) + "\n"));
+    ASSERT_TRUE(other.comes("-" + std::to_string(version) + "\n"));
+    ASSERT_TRUE(one.comes("\n\n"));
+  }
+  // Version 8 is larger than its changes are short: all of it. Then what is another alone.
+  const std::string last = one.input().substr(one.input().rfind("event: "));
+  EXPECT_TRUE(last.starts_with("event: changes\n")) << last.substr(0, 60);
+  EXPECT_LT(last.size(), 300u);
+  EXPECT_NE(last.find("{\"rate_rps\":35.75}"), std::string::npos) << last;
+  EXPECT_EQ(other.input().find("event: changes"), std::string::npos);
+}
+
+TEST_F(StreamTest, AHeartbeatSaysWhenTheAgentLooked) {
+  ServerOptions options = plain();
+  options.limits.heartbeat_s = 1;
+  start(options);
+  RawCaller one(address);
+  one.send("GET /v1/events?changes=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ASSERT_TRUE(one.comes("-7\n"));
+  control::Snapshot snapshot = test::fake_snapshot();
+  snapshot.time_ms += 5000;
+  agent.set(snapshot);
+  EXPECT_TRUE(one.comes("event: changes"));
+  EXPECT_TRUE(one.comes("{\"time_ms\":1700000005000}"));
+}
+
+TEST_F(StreamTest, ALargeNodesStateIsBriefAndWholeForWhoAsks) {
+  start(plain());
+  control::Snapshot large = test::fake_snapshot(500);
+  agent.set(large);
+  const auto brief = control::parse_snapshot("s", call("GET", "/v1/state").body);
+  ASSERT_TRUE(brief) << to_string(brief.error());
+  EXPECT_EQ(*brief, control::brief_of(large));
+  EXPECT_EQ(control::parse_snapshot("s", call("GET", "/v1/state?whole=true").body).value(), large);
 }
 
 TEST_F(StreamTest, AHeartbeatComesWhenThereIsNoNews) {

@@ -339,8 +339,8 @@ namespace {
 constexpr std::string_view kObjectEnd = "\n}\n", kSealKey = ",\n  \"seal\": \"";
 
 std::string seal_of(std::string_view json) {
-  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(json.data()),
-                                         json.size()));
+  return fmt::format("{:08x}",
+                     ::crc32_z(0, reinterpret_cast<const Bytef*>(json.data()), json.size()));
 }
 
 }  // namespace

@@ -52,6 +52,16 @@ TEST_P(FilesDoor, WhatIsWrittenIsRead) {
   EXPECT_EQ(files_->read(path("large")).value(), large);
 }
 
+TEST_P(FilesDoor, AFileGetsAnotherName) {
+  ASSERT_TRUE(files_->write_atomic(path("a"), "one"));
+  ASSERT_TRUE(files_->write_atomic(path("b"), "two"));
+  ASSERT_TRUE(files_->rename(path("a"), path("b")));
+  EXPECT_FALSE(files_->exists(path("a")));
+  EXPECT_EQ(files_->read(path("b")).value(), "one");
+  EXPECT_FALSE(files_->rename(path("a"), path("b")));
+  EXPECT_EQ(files_->read(path("b")).value(), "one");
+}
+
 TEST_P(FilesDoor, AFolderListsItsFilesAlone) {
   ASSERT_TRUE(files_->make_directories(path("deep/deeper")));
   ASSERT_TRUE(files_->make_directories(path("deep/deeper")));

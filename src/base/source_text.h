@@ -22,8 +22,8 @@ inline std::string source_text(const std::string& path) {
   return *text;
 }
 
-// A settings file with what it shows as examples switched on: "#key: value" and "#  - item" are, and
-// "# Prose" is not.
+// A settings file with what it shows as examples switched on: "#key: value" and "#  - item" are,
+// and "# Prose" is not.
 inline std::string with_examples(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {

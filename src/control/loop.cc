@@ -39,10 +39,14 @@ const char* to_string(NoticeKind kind) {
       return "given_up_worker";
     case NoticeKind::slo_risk:
       return "slo_risk";
+    case NoticeKind::approval:
+      return "approval";
     case NoticeKind::health:
       return "health";
     case NoticeKind::drift:
       return "drift";
+    case NoticeKind::damaged_file:
+      return "damaged_file";
     case NoticeKind::other:
       return "other";
   }
@@ -218,6 +222,13 @@ void Loop::Work::tell(NoticeKind kind, const std::string& key, const std::string
   snapshot_.notices.insert(snapshot_.notices.begin(), sentence);
   if (snapshot_.notices.size() > kNotices) snapshot_.notices.resize(kNotices);
   deeds_.notify.push_back({kind, subject, sentence, change});
+}
+
+void Loop::Work::over(const std::string& key) {
+  const auto told = told_.find(key);
+  if (told == told_.end()) return;
+  std::erase(snapshot_.notices, told->second);
+  told_.erase(told);
 }
 
 }  // namespace partita::control

@@ -115,8 +115,10 @@ enum class NoticeKind : std::uint8_t {
   failed_change,
   given_up_worker,
   slo_risk,
+  approval,  // a change waits for a person
   health,
   drift,
+  damaged_file,  // of the state directory; subject: its path
   other,
 };
 const char* to_string(NoticeKind kind);

@@ -312,7 +312,7 @@ bool Loop::Work::waits_for_batches(const actuate::Wanted& wanted) {
 // A change does not touch GPUs that are lent and stay so.
 actuate::Wanted Loop::Work::wanted_now(const Target& target,
                                        const plan::Judged<plan::ServingPlan>& plan) const {
-  actuate::Wanted wanted = wanted_of_target(use_, plan, target, services_);
+  actuate::Wanted wanted = wanted_of_target(use_, plan, target);
   std::erase_if(wanted.gpus, [&](const actuate::WantedGpu& gpu) {
     return gpu.instances.empty() && is_lent(gpu.uuid);
   });

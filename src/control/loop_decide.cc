@@ -397,7 +397,7 @@ void Loop::Work::settle_on(Planned planned, const std::string& cause, Why why) {
   }
   memory_.proposal = std::move(target);
   if (why != Why::gain)
-    tell(NoticeKind::slo_risk, fmt::format("waits:{}", memory_.proposal->change), "",
+    tell(NoticeKind::approval, waits_key(memory_.proposal->change), "",
          fmt::format("change {} waits for approval: {}", memory_.proposal->change, cause),
          memory_.proposal->change);
 }
@@ -414,6 +414,7 @@ void Loop::Work::rerate(Target target) {
 }
 
 void Loop::Work::adopt(Target target, const std::string& user, const std::string& sentence) {
+  over(waits_key(target.change));
   rerated_ = false;
   fresh_ = true;
   const Difference differs = difference(memory_.target, target);
@@ -456,6 +457,7 @@ void Loop::Work::adopt(Target target, const std::string& user, const std::string
 
 void Loop::Work::drop_proposal(const std::string& why) {
   if (!memory_.proposal) return;
+  over(waits_key(memory_.proposal->change));
   record(history::EventKind::rejected, {.change = memory_.proposal->change,
                                         .cause = why,
                                         .outcome = history::Outcome::refused,

@@ -75,19 +75,27 @@ Reply Loop::Work::set_services(const SetServices& request, const std::string& us
   return Receipt{0, fmt::format("{} services are wanted now; a plan follows", services_.size())};
 }
 
+// Why a change cannot be decided on: there never was one, or it does not wait.
+Reply Loop::Work::not_waiting(long change) const {
+  if (change < 1 || change > memory_.changes)
+    return failed({ErrorCode::not_found, fmt::format("there is no change {}", change), ""});
+  return not_now(fmt::format("change {} does not wait for approval", change));
+}
+
 Reply Loop::Work::approve(const Approve& request, const std::string& user) {
   if (!memory_.proposal || memory_.proposal->change != request.change)
-    return not_now(fmt::format("change {} does not wait for approval", request.change));
+    return not_waiting(request.change);
   if (mode() == Mode::observe)
     return not_now("the agent only observes: set the mode automatic or approve first");
   const Target target = *memory_.proposal;
-  adopt(target, user, fmt::format("{} approved it", user));
+  adopt(target, user,
+        fmt::format("{} approved it{}", user, request.why.empty() ? "" : ": " + request.why));
   return Receipt{target.change, fmt::format("change {} is made now", target.change)};
 }
 
 Reply Loop::Work::reject(const Reject& request, const std::string& user) {
   if (!memory_.proposal || memory_.proposal->change != request.change)
-    return not_now(fmt::format("change {} does not wait for approval", request.change));
+    return not_waiting(request.change);
   record(history::EventKind::rejected, {.change = request.change,
                                         .user = user,
                                         .cause = request.why,
@@ -99,6 +107,7 @@ Reply Loop::Work::reject(const Reject& request, const std::string& user) {
     last_->ended_ms = now_;
     last_->error = request.why;
   }
+  over(waits_key(request.change));
   memory_.proposal.reset();
   proposed_.reset();
   quiet_until_ms_ = now_ + static_cast<std::int64_t>(world_.settings.damping.cooldown_s * 1000);
@@ -161,6 +170,9 @@ Reply Loop::Work::take_gpu_out(const TakeOut& request, const std::string& user) 
 }
 
 Reply Loop::Work::give_gpu_back(const GiveBack& request, const std::string& user) {
+  if (out_of(request.gpu_uuid) == nullptr && state_.find(request.gpu_uuid) == nullptr)
+    return failed(
+        {ErrorCode::not_found, fmt::format("this node has no GPU {}", request.gpu_uuid), ""});
   if (out_of(request.gpu_uuid) == nullptr)
     return not_now(fmt::format("GPU {} is not taken out", request.gpu_uuid));
   give_back(request.gpu_uuid, user, fmt::format("{} gave it back", user));

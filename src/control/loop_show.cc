@@ -22,12 +22,7 @@ std::vector<ServiceNow> Loop::Work::services_now() const {
   }
   for (std::size_t s = 0; s < services_.size(); ++s) {
     const plan::Service& one = services_[s];
-    ServiceNow now;
-    now.name = one.name;
-    now.model = one.model;
-    now.slo_ms = one.slo.value;
-    now.percentile = one.percentile;
-    now.wanted_rps = one.rate.value;
+    ServiceNow now{one};
     const Meters::Reading reading = meters_.reading(one.name, local());
     if (gateway_) {
       now.rate_rps = reading.rate;
@@ -83,19 +78,19 @@ void Loop::Work::show(const Seen& seen) {
   bool changed = false;
   // Most of a snapshot is as it was: comparing costs less than copying it at every look.
   const auto update = [&](auto& shown, const auto& now) {
-    if (shown == now) return;
+    if (shown == now) return false;
     shown = now;
-    changed = true;
+    return changed = true;
   };
   update(snapshot_.node, world_.node);
   update(snapshot_.mode, mode());
   // Where only what is promised is written down, the node is as it shall be.
   const bool writing = under_ && under_->shown.change.empty() && !under_->emptying;
   update(snapshot_.converged, node_known_ && is_converged(writing));
-  update(snapshot_.state, state_);
+  const bool other_node = update(snapshot_.state, state_);
   update(snapshot_.node_fault, blind_);
   snapshot_.node_read_ms = node_read_ms_;
-  update(snapshot_.assignment, assignment_);
+  const bool others_run = update(snapshot_.assignment, assignment_);
   std::vector<ServiceNow> services = services_now();
   // That it was measured again is no change.
   for (std::size_t s = 0; s < std::min(services.size(), snapshot_.services.size()); ++s)
@@ -135,6 +130,7 @@ void Loop::Work::show(const Seen& seen) {
   update(snapshot_.failed_changes, memory_.failed_changes);
   update(snapshot_.doing, doing_);
   if (changed) ++snapshot_.version;
+  if (other_node || others_run) snapshot_.node_version = snapshot_.version;
   snapshot_.time_ms = now_;
 }
 

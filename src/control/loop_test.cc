@@ -116,6 +116,7 @@ class NodeInMemory {
                             .arrived = arrived,
                             .in_slo = arrived,
                             .recent = recent,
+                            .lately = recent,
                             .minute = recent});
     }
     if (seen.gateway)
@@ -317,20 +318,40 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_EQ(loop.snapshot().current->state, ChangeState::proposed);
   EXPECT_FALSE(loop.snapshot().current->change.steps.empty());
   const long number = loop.snapshot().current->number;
+  const auto waits = [&](long change) {
+    return std::ranges::any_of(loop.snapshot().notices, [&](const std::string& one) {
+      return one.starts_with(fmt::format("change {} waits for approval", change));
+    });
+  };
+  EXPECT_TRUE(waits(number));
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::approval, &LoopNotice::kind), 1);
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::slo_risk, &LoopNotice::kind), 0);
 
   const Deeds wrong = node.step(loop, now += 1000, with_request(Approve{number + 1}));
   ASSERT_EQ(wrong.replies.size(), 1u);
-  EXPECT_FALSE(wrong.replies[0].has_value());
+  ASSERT_FALSE(wrong.replies[0].has_value());
+  EXPECT_EQ(wrong.replies[0].error().code, ErrorCode::not_found);  // there is no such change
   const Deeds no = node.step(loop, now += 1000, with_request(Reject{number, "not on a Monday"}));
   EXPECT_TRUE(no.replies[0].has_value());
   EXPECT_EQ(loop.snapshot().last->state, ChangeState::rejected);
+  EXPECT_FALSE(waits(number));
 
   node.step(loop, now += 1000, with_request(Replan{}));
   ASSERT_TRUE(loop.memory().proposal);
   const long again = loop.memory().proposal->change;
   EXPECT_GT(again, number);
-  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again}));
+  EXPECT_TRUE(waits(again));
+  // What there was, but does not wait, is another matter.
+  const Deeds late = node.step(loop, now += 1000, with_request(Approve{number}));
+  ASSERT_FALSE(late.replies[0].has_value());
+  EXPECT_EQ(late.replies[0].error().code, ErrorCode::infeasible);
+  const Deeds gpu = node.step(loop, now += 1000, with_request(GiveBack{"GPU-none"}));
+  EXPECT_EQ(gpu.replies[0].error().code, ErrorCode::not_found);
+  const Deeds there = node.step(loop, now += 1000, with_request(GiveBack{"GPU-0"}));
+  EXPECT_EQ(there.replies[0].error().code, ErrorCode::infeasible);
+  const Deeds yes = node.step(loop, now += 1000, with_request(Approve{again, "tried it by night"}));
   EXPECT_EQ(yes.replies[0]->change, again);
+  EXPECT_FALSE(waits(again));
   EXPECT_EQ(node.applies, 1);
   node.step(loop, now += 1000);
   EXPECT_TRUE(loop.snapshot().converged);
@@ -338,6 +359,7 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
       std::ranges::find(node.events, history::EventKind::approved, &history::Event::kind);
   ASSERT_NE(approved, node.events.end());
   EXPECT_EQ(approved->user, "ops");
+  EXPECT_NE(approved->detail.find("tried it by night"), std::string::npos) << approved->detail;
 }
 
 TEST(Loop, OnlyObserves) {
@@ -392,6 +414,10 @@ TEST(Loop, ServesByPriorityWhatIsLeftOfTheGpus) {
   EXPECT_GE(node.capacity("a"), 900);
   EXPECT_GT(node.capacity("b"), 0);
   EXPECT_LT(node.capacity("b"), 900);
+  const std::vector<std::string>& why = loop.memory().target->plan.explanation;
+  EXPECT_TRUE(why.at(0).starts_with("only a part is served: b "));
+  EXPECT_TRUE(why.at(1).ends_with("2 GPUs (no plan has fewer than 2); 1 can be used")) << why[1];
+  for (std::size_t i = 2; i < why.size(); ++i) EXPECT_TRUE(why[i].starts_with("of this part: "));
   EXPECT_EQ(loop.snapshot().services[0].is.verdict, Standing::unknown);  // no gateway
   node.rates = {{"a", 900}, {"b", 10}};
   node.step(loop, now += 1000);
@@ -440,8 +466,7 @@ TEST(Loop, ALostGpuWhoseRepairWaitsForAPersonIsNotWell) {
     EXPECT_DOUBLE_EQ(one.is.asked_rps, 900);
     if (one.is.can_carry_rps >= 900) continue;
     ++bad;
-    EXPECT_EQ(one.is.verdict, one.name == dead ? Standing::down : Standing::degraded)
-        << one.is.why;
+    EXPECT_EQ(one.is.verdict, one.name == dead ? Standing::down : Standing::degraded) << one.is.why;
     EXPECT_EQ(one.is.since_ms, now);
     EXPECT_NE(one.is.why.find("waits for approval"), std::string::npos) << one.is.why;
     EXPECT_EQ(std::ranges::count_if(node.notices,
@@ -505,8 +530,8 @@ TEST(Loop, AGpuThatRecoversWhileNoAgentRunsIsUsedAgain) {
   using Kind = HealthEvent::Kind;
   struct Case {
     std::vector<HealthEvent> ill;
-    bool lost = false;                    // it falls off the bus, and the agent sees that
-    std::vector<HealthEvent> then = {};   // what the next agent hears first
+    bool lost = false;                   // it falls off the bus, and the agent sees that
+    std::vector<HealthEvent> then = {};  // what the next agent hears first
     bool back = true;
   };
   const HealthEvent xid{"GPU-1", Kind::xid, 79}, bad{"GPU-1", Kind::xid, 48},

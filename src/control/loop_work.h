@@ -60,6 +60,7 @@ class Loop::Work {
   Reply set_services(const SetServices& request, const std::string& user);
   Reply set_plan(const SetPlan& request, const std::string& user);  // loop_given.cc
   Result<Planned> given(const std::string& text) const;             // the same
+  Reply not_waiting(long change) const;
   Reply approve(const Approve& request, const std::string& user);
   Reply reject(const Reject& request, const std::string& user);
   Reply roll_back(const std::string& user);
@@ -141,6 +142,10 @@ class Loop::Work {
   void tell(NoticeKind kind, const std::string& key, const std::string& subject,
             const std::string& sentence, long change = 0);
   void untell(const std::string& key) { told_.erase(key); }
+  // The key of the notice that this change waits for a person.
+  static std::string waits_key(long change) { return "waits:" + std::to_string(change); }
+  // As untell, and nobody is shown it any more.
+  void over(const std::string& key);
   void show(const Seen& seen);
   bool is_converged(bool writing) const;
   std::vector<ServiceNow> services_now() const;
@@ -171,10 +176,10 @@ class Loop::Work {
   int survive_ = 0;
   Meters meters_;
   EnergyMeter energy_;
-  std::vector<ServiceVerdict> verdicts_;         // by name
-  std::map<std::string, Standing> told_of_;      // services that somebody was told of, and what
-  std::set<std::string> starting_;               // services that have not been served yet
-  mutable PlanMemo memo_;  // never changes what is decided
+  std::vector<ServiceVerdict> verdicts_;     // by name
+  std::map<std::string, Standing> told_of_;  // services that somebody was told of, and what
+  std::set<std::string> starting_;           // services that have not been served yet
+  mutable PlanMemo memo_;                    // never changes what is decided
 
   struct Under {
     long number = 0;
@@ -184,7 +189,7 @@ class Loop::Work {
   };
   std::optional<Under> under_;
   bool rerated_ = false;  // the plan in force was there, and only what it promises is new
-  bool fresh_ = false;  // the target was set at this look
+  bool fresh_ = false;    // the target was set at this look
   std::optional<plan::Judged<plan::ServingPlan>> judged_;  // the target, once it was judged again
   std::string judge_says_;                                 // why it was refused
   std::optional<ChangeNow> proposed_, last_;
@@ -219,7 +224,7 @@ class Loop::Work {
   std::map<std::string, std::string> told_;
   std::string doing_;
   std::int64_t wake_ms_ = 0;
-  std::set<std::string> power_denied_;  // UUIDs
+  std::set<std::string> power_denied_;                                     // UUIDs
   std::map<std::string, device::PowerSettings> power_wanted_, power_set_;  // by UUID
   std::map<std::string, GpuClock> clocks_;                                 // by UUID
   std::map<std::string, plan::Setting> clock_setting_;                     // of clocks_

@@ -26,6 +26,7 @@ struct ProblemKey {
   std::vector<std::string> models;      // of the usable GPUs, sorted
   int survive = 0;
   bool relaxed = false;
+  bool endless = false;  // as many GPUs of these models as it takes
   bool operator==(const ProblemKey&) const = default;
 };
 

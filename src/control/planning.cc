@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kShareSteps = 5;  // of the bisection of a share that can be served
 constexpr double kLeastShare = 0.05;
+constexpr int kMostNamed = 3;  // services, in a reason
 
 const plan::FleetEntry* entry_of(const World& world, const std::string& model) {
   for (const plan::FleetEntry& entry : world.profiles)
@@ -99,8 +100,10 @@ class Attempts {
   const PlanAnswer& answer_to(PlanQuestion question) {
     if (const PlanAnswer* known = memo_.plans.find(question)) return *known;
     const ProblemKey& key = question.problem;
-    const plan::ServingProblem problem =
+    plan::ServingProblem problem =
         problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
+    if (key.endless)
+      for (plan::FleetEntry& entry : problem.fleet) entry.count.reset();
     auto made = decide::make_plan_again(problem, question.current, question.max_moves,
                                         {.node_budget = world_.settings.node_budget,
                                          .planners_pools = &memo_.planners_pools,
@@ -113,7 +116,7 @@ class Attempts {
       if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
     } else {
       answer = {std::move(made->made.plan), made->changes, {}};
-      memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
+      if (!key.endless) memo_.verdicts.keep({key, **answer.plan}, *answer.plan);
       memo_.count("planner", true);
     }
     return memo_.plans.keep(std::move(question), std::move(answer));
@@ -156,21 +159,49 @@ class Attempts {
     if (!members.empty()) settled = last_;
   }
 
+  // What all that is asked for would take, had the node GPUs enough.
+  std::string all_of_it() {
+    ProblemKey key = key_of(use_, ask_.want, false);
+    key.endless = true;
+    const PlanAnswer& made = answer_to({std::move(key), current_, {}});
+    if (!made.plan) return "all that is asked for has no plan on more GPUs either: " + made.why;
+    const plan::Objective& objective = (*made.plan)->objective;
+    const std::string least =
+        objective.lower_bound_gpus > 0
+            ? fmt::format(" (no plan has fewer than {})", objective.lower_bound_gpus)
+            : "";
+    return fmt::format("all that is asked for would take {} GPUs{}; {} can be used", objective.gpus,
+                       least, use_.usable.size());
+  }
+
+  // Says of a plan for a part what is left out, and of its reasons that they are those of the part.
   void describe(const Want& settled) {
     std::string text;
+    plan::ServingPlan& plan = best_->target.plan;
+    int short_of = 0;
     for (const plan::Service& one : ask_.want.services) {
       double rate = 0;
       for (const plan::Service& got : settled.services)
         if (got.name == one.name) rate = got.rate.value;
       if (rate >= one.rate.value * (1 - 1e-9)) continue;
+      const auto row = std::ranges::find(plan.services, one.name, &plan::PlannedService::name);
+      if (row != plan.services.end()) row->wanted = one.rate;
+      if (++short_of > kMostNamed) continue;
       if (!text.empty()) text += ", ";
-      text += fmt::format("{} {:.4g} of {:.4g} req/s", one.name, rate, one.rate.value);
+      text += fmt::format("{} {:.4g} of {:.4g} req/s ({:.0f} %)", one.name, rate, one.rate.value,
+                          100 * rate / one.rate.value);
+    }
+    if (short_of > kMostNamed) text += fmt::format(" and {} more", short_of - kMostNamed);
+    if (!text.empty()) {
+      for (std::string& reason : plan.explanation) reason = "of this part: " + reason;
+      plan.explanation.insert(plan.explanation.begin(),
+                              {"only a part is served: " + text, all_of_it()});
+      text = "not enough GPUs: " + text;
     }
     for (PlannedFor& made : best_->target.rates)
       for (const plan::Service& one : ask_.want.services)
         if (one.name == made.service && made.rate_rps < one.rate.value * (1 - 1e-9))
           made.needed_rps = one.rate.value;
-    if (!text.empty()) text = "not enough GPUs: " + text;
     if (ask_.want.survive > 0)
       text += (text.empty() ? "" : "; ") + std::string("no GPU may be lost now");
     best_->target.reduced = text;
@@ -310,23 +341,18 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
   const bool relaxed = !ask.target.reduced.empty();
   JudgeQuestion question{key_of(use, want, relaxed), ask.target.plan};
   if (const auto* known = memo.verdicts.find(question)) return *known;
-  auto verdict =
-      verify::judge(problem_of(world, use, want, relaxed), &memo.judges_pools, ask.target.plan);
+  const plan::ServingProblem problem = problem_of(world, use, want, relaxed);
+  auto verdict = verify::judge(problem, &memo.judges_pools,
+                               plan::with_terms(ask.target.plan, problem.services));
   memo.count("target", verdict.has_value());
   return memo.verdicts.keep(std::move(question), std::move(verdict));
 }
 
 actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
-                                 const Target& target, const std::vector<plan::Service>& services) {
+                                 const Target& target) {
   const actuate::Wanted planned = actuate::wanted_of(plan);
   actuate::Wanted wanted;
   wanted.services = planned.services;
-  for (actuate::AssignedService& one : wanted.services) {
-    const auto found = std::ranges::find(services, one.name, &plan::Service::name);
-    if (found == services.end()) continue;
-    one.model = found->model;
-    one.percentile = found->percentile;
-  }
   for (const GpuUse::Gpu& gpu : use.usable) {
     actuate::WantedGpu& one =
         wanted.gpus.emplace_back(actuate::WantedGpu{gpu.model, gpu.uuid, {}, gpu.index});

@@ -78,7 +78,7 @@ verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse
 
 // On exactly these GPUs, those that the target does not use being empty.
 actuate::Wanted wanted_of_target(const GpuUse& use, const plan::Judged<plan::ServingPlan>& plan,
-                                 const Target& target, const std::vector<plan::Service>& services);
+                                 const Target& target);
 
 actuate::ApplyOptions apply_options(const Settings& settings);
 

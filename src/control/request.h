@@ -25,6 +25,7 @@ struct SetPlan {     // carries out a plan of somebody else, once the judge lets
 };
 struct Approve {
   long change = 0;
+  std::string why = {};
 };
 struct Reject {
   long change = 0;

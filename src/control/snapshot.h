@@ -14,6 +14,7 @@
 #include "control/batch.h"
 #include "control/request.h"
 #include "control/verdict.h"
+#include "device/node_forms.h"
 #include "device/node_state.h"
 #include "history/event.h"
 #include "plan/serving.h"
@@ -24,10 +25,8 @@ namespace partita::control {
 // Batches, where services have their names: as a tenant of energy, as a subject of history.
 inline constexpr const char* kBatchTenant = "(batch)";
 
-struct ServiceNow {
-  std::string name, model;
-  double slo_ms = 0, percentile = 99;
-  double wanted_rps = 0;                // as the services file says
+// A service as it is wanted, by the services file, and as it is.
+struct ServiceNow : plan::Terms {
   std::optional<double> rate_rps = {};  // as measured now
   std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
   double planned_rps = 0;  // what the plan in force is made for
@@ -62,6 +61,8 @@ struct ChangeNow {
   std::size_t steps_done = 0;
   std::string error = {};
   std::vector<std::string> explanation = {};
+  // How many there are, in a brief snapshot; it has neither plan nor change nor explanation.
+  std::optional<int> steps = {};
   bool operator==(const ChangeNow&) const = default;
 };
 
@@ -86,12 +87,13 @@ struct BatchNow {
 
 struct Snapshot {
   long version = 0;          // grows with every change of the rest
+  long node_version = 0;     // the version in which state or assignment changed last
   std::int64_t time_ms = 0;  // since 1970, UTC
   std::string node;          // host name
   Mode mode = Mode::automatic;
-  bool converged = false;  // the node is as the plan in force wants it, and no change is needed
-  std::string doing;       // a sentence: "nothing to do; next look in 4 s"
-  device::NodeState state;        // as it was read last
+  bool converged = false;   // the node is as the plan in force wants it, and no change is needed
+  std::string doing;        // a sentence: "nothing to do; next look in 4 s"
+  device::NodeState state;  // as it was read last
   std::int64_t node_read_ms = 0;  // when that was
   std::string node_fault = {};    // why it cannot be read now; empty: it can
   actuate::Assignment assignment;
@@ -103,10 +105,24 @@ struct Snapshot {
   std::vector<std::string> notices;  // newest first, few
   std::vector<JudgedPlans> judged;   // by `asked`
   long restarts = 0, given_up_workers = 0, drifts = 0, changes = 0, failed_changes = 0;
+  std::vector<std::string> left_out = {};  // of a brief snapshot: keys of the document, by name
   bool operator==(const Snapshot&) const = default;
 };
 
-// The document `kind: AgentState`; parse_snapshot(snapshot_json(s)) == s.
+// Of a large node, what the API shows unless it is asked for all: without the parts that are
+// documents of their own (state and assignment: NodeState; plan; plan and change of changes: by
+// number; tasks of batches above kBriefTasks), measured numbers with four or five digits. It grows
+// by some 230 bytes a service and 100 an instance. A node is large above kWholeRows services and
+// instances together.
+inline constexpr std::size_t kWholeRows = 160;
+inline constexpr std::size_t kBriefTasks = 100;
+bool is_large(const Snapshot& snapshot);
+Snapshot brief_of(Snapshot snapshot);
+// A brief snapshot with what runs where, as GET /v1/node says it.
+void complete(Snapshot& brief, device::NodeState state, const device::Occupants& occupants);
+
+// The document `kind: AgentState`; parse_snapshot(snapshot_json(s)) == s. In a brief one, what is as
+// it is by default is left out, and a reason that several services have is written once.
 std::string snapshot_json(const Snapshot& snapshot);
 Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text);
 DocumentKind snapshot_kind();

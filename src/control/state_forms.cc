@@ -54,26 +54,6 @@ void describe_gpu_state(Form& f, device::GpuState& gpu) {
          {.most = kMostInstances, .indent = "        "}, "by start");
 }
 
-void describe_assigned(Form& f, actuate::AssignedSegment& one) {
-  f.note("device", one.device, "UUID of the MIG device");
-  f.note("gpu_uuid", one.gpu_uuid, "of its GPU");
-  f.note("profile", one.profile, "catalogue name");
-  f.integer("start", one.start, kSlices, "first memory slice");
-  f.note("service", one.service, "that runs there");
-  f.integer("batch", one.batch, kCounts, "largest batch");
-  f.integer("processes", one.processes, kCounts, "that share it");
-  f.optional(one.throughput_rps != 0)
-      .number("throughput_rps", one.throughput_rps, kNotNegative, "planned to carry at most");
-}
-
-void describe_promised(Form& f, actuate::AssignedService& one) {
-  f.note("name", one.name, "of the service");
-  f.optional(!one.model.empty()).note("model", one.model, "that it runs");
-  f.optional(one.slo_ms != 0).number("slo_ms", one.slo_ms, kNotNegative, "its objective");
-  f.number("percentile", one.percentile, {.high = 100}, "of the requests that shall keep it");
-  f.number("rate_rps", one.rate_rps, kNotNegative, "planned for");
-}
-
 // ---- a change ----
 
 void place_fields(Form& f, actuate::Place& place) {
@@ -160,12 +140,6 @@ void describe_node(Form& f, device::NodeState& state) {
   f.note("driver_version", state.driver_version, "as the driver says");
   f.list("gpus", state.gpus, describe_gpu_state, {.most = kMostGpus, .indent = "      "},
          "by index");
-}
-
-void describe_assignment(Form& f, actuate::Assignment& assignment) {
-  f.whole("revision", assignment.revision, kNotNegative, "grows with every write");
-  f.list("segments", assignment.segments, describe_assigned, {.indent = "      "}, "by device");
-  f.list("services", assignment.services, describe_promised, {.indent = "      "}, "by name");
 }
 
 void describe_change(Form& f, actuate::Change& change) {

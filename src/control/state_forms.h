@@ -1,8 +1,7 @@
-// Fields of what a snapshot holds of the node: its state, its assignment, a change of it. With the
-// keys of the documents NodeState, Assignment and Change. Internal to control.
+// Fields of what a snapshot holds of the node: its state, a change of it. With the keys of the
+// documents NodeState and Change. Internal to control.
 #pragma once
 
-#include "actuate/assignment.h"
 #include "actuate/change.h"
 #include "base/form.h"
 #include "device/node_state.h"
@@ -10,7 +9,6 @@
 namespace partita::control {
 
 void describe_node(Form& f, device::NodeState& state);
-void describe_assignment(Form& f, actuate::Assignment& assignment);
 void describe_change(Form& f, actuate::Change& change);
 
 }  // namespace partita::control

@@ -26,9 +26,9 @@ bool too_many(const actuate::RequestStretch& stretch, double allowed, double nat
   return missed > mean && surprise(missed, mean) > nats;
 }
 
-// The minute's misses are of an outage that ended before the last seconds.
-bool is_over(const actuate::RequestStretch& recent, const actuate::RequestStretch& minute) {
-  const double due = minute.due - recent.due, missed = minute.missed() - recent.missed();
+// The misses of late are of an outage that ended before the last seconds.
+bool is_over(const actuate::RequestStretch& recent, const actuate::RequestStretch& lately) {
+  const double due = lately.due - recent.due, missed = lately.missed() - recent.missed();
   if (due <= 0 || recent.due <= 0) return false;
   const double mean = recent.due * missed / due;
   return recent.missed() < mean && surprise(recent.missed(), mean) > kSurpriseOfRecovery;
@@ -85,8 +85,8 @@ class Judgement {
     const std::optional<Target>& target = ground_.memory.target;
     if (!target) {
       const auto& known = ground_.assignment.services;
-      const auto found = std::ranges::find(known, service_.name, &actuate::AssignedService::name);
-      promised_ = found == known.end() ? 0 : found->rate_rps;
+      const auto found = std::ranges::find(known, service_.name, &plan::Terms::name);
+      promised_ = found == known.end() ? 0 : found->rate.value;
       return;
     }
     if (const PlannedFor* rate = rate_in(target->rates)) {
@@ -131,13 +131,13 @@ class Judgement {
   }
 
   std::string why_degraded() const {
-    if (load_ == nullptr || !load_->recent || !load_->minute) return {};
+    if (load_ == nullptr || !load_->recent || !load_->lately || !load_->minute) return {};
     const double allowed = 1 - service_.percentile / 100;
     const actuate::RequestStretch &recent = *load_->recent, &minute = *load_->minute;
     const bool now = too_many(recent, allowed, kSurpriseOfSeconds);
-    const bool lately =
-        too_many(minute, allowed, kSurpriseOfMinute) && !is_over(recent, minute);
-    if (!now && !lately) return {};
+    const bool goes_on =
+        load_->lately->missed() > allowed * load_->lately->due && !is_over(recent, *load_->lately);
+    if (!now && !(goes_on && too_many(minute, allowed, kSurpriseOfMinute))) return {};
     const actuate::RequestStretch& stretch = now ? recent : minute;
     return fmt::format(
         "{:.2f} % of the requests of {} were in time in the last {:.0f} s, {:g} % are promised "
@@ -221,15 +221,10 @@ std::vector<ServiceVerdict> judge_services(const VerdictGround& ground, std::int
 }
 
 std::vector<plan::Service> services_of(const actuate::Assignment& assignment) {
-  std::vector<plan::Service> services;
-  for (const actuate::AssignedService& one : assignment.services) {
-    plan::Service& service = services.emplace_back();
-    service.name = one.name;
-    service.model = one.model;
-    service.slo = Millis{one.slo_ms};
-    service.percentile = one.percentile;
-    service.rate = Rps{one.rate_rps};
-  }
+  std::vector<plan::Service> services = assignment.services;
+  // What an older version does not say is judged by the usual percentile.
+  for (plan::Service& one : services)
+    if (one.percentile == 0) one.percentile = plan::kDefaultPercentile;
   return services;
 }
 

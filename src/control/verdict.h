@@ -31,8 +31,8 @@ struct ServiceLoad {
   std::optional<double> p99_ms = {};
   double capacity_rps = 0;  // of the workers that are ready, in full batches
   int ready_workers = 0;
-  // Of the last seconds and the last minute.
-  std::optional<actuate::RequestStretch> recent = {}, minute = {};
+  // See actuate::GatewayRequests.
+  std::optional<actuate::RequestStretch> recent = {}, lately = {}, minute = {};
   bool operator==(const ServiceLoad&) const = default;
 };
 

@@ -197,8 +197,7 @@ std::vector<plan::Reason> lacking(const plan::ServingProblem& problem,
 // The same plan for another period; nothing where the judge refuses it under that period's rates.
 std::optional<plan::ServingPlan> restated(const Period& period, plan::ServingPlan plan) {
   for (plan::PlannedService& row : plan.services) {
-    const auto service =
-        std::ranges::find(period.problem.services, row.name, &plan::Service::name);
+    const auto service = std::ranges::find(period.problem.services, row.name, &plan::Service::name);
     CHECK(service != period.problem.services.end());
     row.rate = service->rate;
   }

@@ -54,6 +54,16 @@ void compare_number(const std::string& service, const char* what, double a, doub
   into.push_back({service, what, fmt::format("{}", a), fmt::format("{}", b)});
 }
 
+// Those beside rate and SLO; a services file has no word on the server.
+void compare_further_terms(const std::string& service, const plan::Terms& a, const plan::Terms& b,
+                           std::vector<ServiceDifference>& into) {
+  if (!plan::all_said(a) || !plan::all_said(b)) return;
+  for (plan::TermDifference& found : plan::differences(a, b))
+    if (found.term != "rate_rps" && found.term != "slo_ms" && found.term != "dispatch")
+      into.push_back(
+          {service, std::move(found.term), std::move(found.one), std::move(found.other)});
+}
+
 std::vector<ServiceDifference> compare_services(const std::vector<plan::PlannedService>& a,
                                                 const std::vector<plan::PlannedService>& b) {
   using Pair = std::pair<const plan::PlannedService*, const plan::PlannedService*>;
@@ -71,6 +81,7 @@ std::vector<ServiceDifference> compare_services(const std::vector<plan::PlannedS
     compare_number(name, "rate_rps", one->rate.value, other->rate.value, differences);
     compare_number(name, "planned_rps", one->planned.value, other->planned.value, differences);
     compare_number(name, "slo_ms", one->slo.value, other->slo.value, differences);
+    compare_further_terms(name, *one, *other, differences);
   }
   return differences;
 }
@@ -85,7 +96,8 @@ void describe(Form& f, InstanceDifference& one) {
 
 void describe(Form& f, ServiceDifference& one) {
   f.name("service", one.service, "its name");
-  f.text("what", one.what, "rate_rps, planned_rps, slo_ms, or service: it is only on one side");
+  f.text("what", one.what,
+         "rate_rps, planned_rps, slo_ms or another term; service: it is only on one side");
   f.note("before", one.before, "in a");
   f.note("after", one.after, "in b");
 }
@@ -127,8 +139,7 @@ Result<Compared> read_side(const std::string& file, std::string_view text,
   const auto services = forms::parse_services(file, text);
   if (!services) return failed(services.error());
   side.services.emplace();
-  for (const plan::Service& one : *services)
-    side.services->push_back({one.name, one.rate, Rps{0}, one.slo, Millis{0}});
+  for (const plan::Service& one : *services) side.services->push_back(plan::row_of(one, {}));
   return side;
 }
 

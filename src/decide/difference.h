@@ -35,7 +35,7 @@ struct InstanceDifference {
   bool operator==(const InstanceDifference&) const = default;
 };
 struct ServiceDifference {
-  std::string service, what;  // "rate_rps", "planned_rps", "slo_ms", "service"
+  std::string service, what;  // "planned_rps", "service", or a term
   std::string before, after;  // numbers as text; of "service": "there", or empty
   bool operator==(const ServiceDifference&) const = default;
 };

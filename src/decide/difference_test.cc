@@ -27,9 +27,10 @@ plan::ServingPlan some_plan(Rng& rng) {
   }
   for (const char* name : {"chat", "search", "seldom"})
     if (rng.below(4) != 0)
-      plan.services.push_back({name, Rps{1.0 + static_cast<double>(rng.below(3))},
-                               Rps{10.0 + static_cast<double>(rng.below(2))}, Millis{100},
-                               Millis{5}});
+      plan.services.push_back(
+          {{.name = name, .rate = Rps{1.0 + static_cast<double>(rng.below(3))}, .slo = Millis{100}},
+           Rps{10.0 + static_cast<double>(rng.below(2))},
+           Millis{5}});
   return plan;
 }
 

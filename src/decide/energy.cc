@@ -304,6 +304,29 @@ Result<energy::Prediction> predict_energy(Files& files, const std::string& model
   return out;
 }
 
+namespace {
+
+bool tells_nothing(const telemetry::Board& board) {
+  return std::ranges::all_of(board.intervals, [](const telemetry::Interval& interval) {
+    return interval.source == telemetry::MeterSource::nothing;
+  });
+}
+
+// What was asked for; else the best that the log allows.
+energy::SplitRule rule_for(const EnergyQuestion& question, bool has_model,
+                           energy::TelemetryLedger& ledger) {
+  const bool lacks = has_model && !ledger.model_lacks.empty();
+  if (lacks && question.rule.value_or(energy::SplitRule::model) == energy::SplitRule::model)
+    ledger.notes.push_back(
+        fmt::format("{}, which the model asks for: {}", ledger.model_lacks,
+                    question.rule ? "it comes out too low; --rule activity needs less"
+                                  : "split by activity, for which the log has what is needed"));
+  if (question.rule) return *question.rule;
+  return has_model && !lacks ? energy::SplitRule::model : energy::SplitRule::activity;
+}
+
+}  // namespace
+
 Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion& question) {
   const auto log = load_telemetry(files, "--telemetry", question.telemetry);
   if (!log) return failed(log.error());
@@ -332,11 +355,14 @@ Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log
   auto requests = load_requests(files, question.requests, from, to);
   if (!requests) return failed(requests.error());
   const std::vector<telemetry::Board> boards = telemetry::measure(log, {question.longest_gap});
-  const energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
+  if (std::ranges::all_of(boards, tells_nothing))
+    return bad_input(
+        question.telemetry,
+        "no board tells its power or its energy, so there are no joules to tell apart");
+  energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
   energy::ReportOptions wanted;
   wanted.has_model = options.model.has_value();
-  wanted.rule = question.rule.value_or(wanted.has_model ? energy::SplitRule::model
-                                                        : energy::SplitRule::activity);
+  wanted.rule = rule_for(question, wanted.has_model, ledger);
   wanted.idle = question.idle;
   wanted.compare = question.compare;
   wanted.owners = question.owners;

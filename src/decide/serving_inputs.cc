@@ -235,6 +235,7 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
   Result<plan::ServingProblem> problem = load_problem(files, inputs);
   if (!problem) return failed(problem.error());
   if (inputs.survive < 0) problem->survive = std::max(problem->survive, plan.survive);
+  plan = plan::with_terms(std::move(plan), problem->services);
   verify::Verdict<plan::ServingPlan> verdict =
       verify::judge(*problem, plan::with_predictions(*problem, std::move(plan)));
   return JudgedPlan{*std::move(problem), std::move(verdict)};

@@ -233,8 +233,8 @@ TEST(Comparison, FindsBatchesThatCannotBeFilled) {
                 {{"1g.10gb", 0, "a", 5, 1, Rps{200}, Millis{50}},
                  {"1g.10gb", 1, "a", 5, 1, Rps{100}, Millis{50}},
                  {"1g.10gb", 2, "b", 1, 1, Rps{100}, Millis{50}}}}};
-  plan.services = {{"a", Rps{60}, Rps{300}, Millis{160}, {}},
-                   {"b", Rps{1}, Rps{100}, Millis{60}, {}}};
+  plan.services = {{{.name = "a", .rate = Rps{60}, .slo = Millis{160}}, Rps{300}},
+                   {{.name = "b", .rate = Rps{1}, .slo = Millis{60}}, Rps{100}}};
   const auto found = unfillable_batches(plan);
   ASSERT_EQ(found.size(), 1u);  // b waits for nobody
   EXPECT_EQ(found[0].service, "a");

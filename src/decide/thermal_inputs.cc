@@ -109,7 +109,14 @@ std::vector<std::string> notes_on(const thermal::Chip& chip) {
                       "dissipated there",
                       100 * gap, chip.stack ? fmt::format("in layer {} ", i) : ""));
   if (chip.config.block_model)
-    notes.emplace_back("the configuration asks for the block model; the grid model answers");
+    notes.emplace_back(
+        "the configuration asks for the block model; the grid model answers, so temperatures are "
+        "near those of HotSpot's block model, not the same");
+  if (!chip.config.other_tools.empty())
+    notes.push_back(
+        fmt::format("the configuration has keys of HotSpot's floorplanner, which say "
+                    "nothing here: {}",
+                    joined(chip.config.other_tools, ", ")));
   return notes;
 }
 

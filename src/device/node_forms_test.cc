@@ -201,7 +201,7 @@ TEST(StateJson, MakesNamesOfDriversPrintable) {
 TEST(StateJson, NumbersInstancesWithoutOne) {
   const auto read = parse_state("s.json", document(R"({"index": 0, "model": "A30-24GB", "instances":
       [{"profile": "1g.6gb", "start": 1}, {"profile": "1g.6gb", "start": 0, "gi_id": 1},
-       {"profile": "1g.6gb", "start": 3}, {"profile": "1g.6gb", "start": 2}]})" "]}"));
+       {"profile": "1g.6gb", "start": 3}, {"profile": "1g.6gb", "start": 2}]})"));
   ASSERT_TRUE(read) << to_string(read.error());
   std::vector<std::pair<int, int>> numbers;
   for (const Instance& one : read->state.gpus[0].instances)
@@ -227,8 +227,9 @@ TEST(StateJson, RefusesWithTheLine) {
            {document(gpu + "{\"profile\": \"9g.9gb\", \"start\": 0}]}"),
             "s.json:2: 'size' is missing, and the catalogue does not know the profile '9g.9gb'"},
            {document(gpu + one + "},\n" + one + ", \"gi_id\": 1}]}"), "'MIG-a' is listed twice"},
-           {document(gpu + one + ", \"gi_id\": 3},\n{\"profile\": \"1g.6gb\", \"start\": 1, "
-                                 "\"gi_id\": 3}]}"),
+           {document(gpu + one +
+                     ", \"gi_id\": 3},\n{\"profile\": \"1g.6gb\", \"start\": 1, "
+                     "\"gi_id\": 3}]}"),
             "s.json:3: two instances of this GPU have the gi_id 3"},
            {document(gpu + one + ", \"start\": -1}]}"), "s.json:2: "},
            {document(gpu + one + ", \"compute\": [], \"service\": \"a\"}]}"),

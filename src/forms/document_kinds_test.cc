@@ -165,8 +165,10 @@ plan::ServingPlan some_plan() {
     return gpu;
   });
   plan.services = several(3, [] {
-    return plan::PlannedService{some_name(), Rps{some_number()}, Rps{some_number()},
-                                Millis{some_number()}, Millis{some_number()}};
+    return plan::PlannedService{
+        {.name = some_name(), .rate = Rps{some_number()}, .slo = Millis{some_number()}},
+        Rps{some_number()},
+        Millis{some_number()}};
   });
   plan.explanation = several(2, some_name);
   return plan;
@@ -290,7 +292,10 @@ RC_GTEST_PROP(DocumentKinds, ServingPlan, ()) {
     return forms::plan_json(plan, changes, advice);
   };
   plan::ServingPlan plan = some_plan();
-  for (plan::PlannedService& service : plan.services) service.predicted = coin();
+  for (plan::PlannedService& service : plan.services) {
+    service.predicted = coin();
+    if (coin()) service.wanted = Rps{some_number()};
+  }
   for (plan::PlannedGpu& gpu : plan.gpus)
     for (plan::PlannedInstance& instance : gpu.instances)
       if ((instance.predicted = coin())) instance.learned_on = some_name();

@@ -30,9 +30,10 @@ ServingPlan small_plan() {
   plan.gpus = {{0, "A100-80GB", {on("4g.40gb", 0, "bert"), on("3g.40gb", 4, "<&>\"'")}},
                {1, "A100-80GB", {on("1g.10gb", 1, "bert"), on("2g.20gb", 4, "日本語")}},
                {10, "A30-24GB", {on("4g.24gb", 0, "bert")}}};
-  plan.services = {{"bert", Rps{50}, Rps{60}, Millis{6434}, Millis{5120.25}},
-                   {"<&>\"'", Rps{19.5}, Rps{20}, Millis{205}, Millis{187.125}},
-                   {"日本語", Rps{0.125}, Rps{20}, Millis{205}, Millis{12}}};
+  plan.services = {
+      {{.name = "bert", .rate = Rps{50}, .slo = Millis{6434}}, Rps{60}, Millis{5120.25}},
+      {{.name = "<&>\"'", .rate = Rps{19.5}, .slo = Millis{205}}, Rps{20}, Millis{187.125}},
+      {{.name = "日本語", .rate = Rps{0.125}, .slo = Millis{205}}, Rps{20}, Millis{12}}};
   plan.explanation = {"bert needs three instances"};
   plan.stats = {0.4217, 11.2, 1234};
   return plan;
@@ -136,7 +137,8 @@ TEST(PlanText, NoLineIsWiderThanTheTerminal) {
     plan.gpus.push_back({11, "A100-80GB", {on(profile, 0, "bert")}});
   plan.gpus.push_back({12, "unheard-of", {}});
   for (int i = 0; i < 60; ++i) plan.gpus.back().instances.push_back(on("x", i, "bert"));
-  plan.services.push_back({std::string(120, 'n'), Rps{123456}, Rps{1e6}, Millis{6434}, {}});
+  plan.services.push_back(
+      {{.name = std::string(120, 'n'), .rate = Rps{123456}, .slo = Millis{6434}}, Rps{1e6}, {}});
   plan.explanation = {
       "a sentence of so many words that it cannot be written in one line of a small "
       "terminal, nor indeed in two such lines"};
@@ -220,7 +222,8 @@ ServingPlan wide_plan(int gpus, int services) {
   for (int i = 0; i < gpus; ++i)
     plan.gpus.push_back({i, "A100-80GB", {on("7g.80gb", 0, fmt::format("s{}", i % services))}});
   for (int i = 0; i < services; ++i)
-    plan.services.push_back({fmt::format("s{}", i), Rps{1}, Rps{1}, Millis{1}, Millis{1}});
+    plan.services.push_back(
+        {{.name = fmt::format("s{}", i), .rate = Rps{1}, .slo = Millis{1}}, Rps{1}, Millis{1}});
   return plan;
 }
 
@@ -301,7 +304,9 @@ RC_GTEST_PROP(Pictures, DrawAnyPlan, (const std::vector<std::string>& names)) {
       ++instances;
     }
   }
-  if (!names.empty()) plan.services = {{names[0], Rps{1}, Rps{0}, Millis{1}, Millis{INFINITY}}};
+  if (!names.empty())
+    plan.services = {
+        {{.name = names[0], .rate = Rps{1}, .slo = Millis{1}}, Rps{0}, Millis{INFINITY}}};
   const std::string svg = plan_svg(plan, picture_catalogue());
   RC_ASSERT(pieces_in(svg, "<g class=\"instance on\">") == instances);
   for (const std::string& text : {svg, plan_text(plan, picture_catalogue(), {})})

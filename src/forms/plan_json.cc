@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "forms/serving_forms.h"
+#include "forms/terms_form.h"
 
 namespace partita::forms {
 namespace {
@@ -48,10 +49,8 @@ void describe(Form& f, plan::Overload& overload) {
 }
 
 void describe(Form& f, PlannedService& service) {
-  f.name("name", service.name, "of the service");
-  f.number("rate_rps", service.rate.value, kNotNegative, "asked for");
+  describe_terms(f, service, TermsKept::whole);
   f.number("planned_rps", service.planned.value, kNotNegative, "the sum over its instances");
-  f.number("slo_ms", service.slo.value, kNotNegative, "asked for");
   f.or_null().number("predicted_latency_ms", service.predicted_latency.value, kNotNegative,
                      "the worst, of the SLO rule's kind; null: unbounded");
   f.optional(service.predicted)
@@ -59,6 +58,11 @@ void describe(Form& f, PlannedService& service) {
   f.optional(!service.overload.empty())
       .list("overload", service.overload, describe, {},
             "what was simulated of more than its rate; missing: nothing");
+  double wanted = service.wanted.value_or(Rps{}).value;
+  f.optional(service.wanted.has_value())
+      .number("wanted_rps", wanted, kNotNegative,
+              "asked for, where the plan is for a part of it: rate_rps");
+  if (f.reading() && f.reading()->has("wanted_rps")) service.wanted = Rps{wanted};
 }
 
 void describe(Form& f, Objective& objective) {
@@ -203,6 +207,7 @@ void describe(Form& f, PlanDocument& document) {
   if (!in->has("objective")) plan.objective = counted(plan);
   for (PlannedGpu& gpu : plan.gpus)
     if (gpu.model.empty()) gpu.model = plan.gpu_model;
+  for (PlannedService& service : plan.services) service.dispatch = plan.rule.dispatch;
 }
 
 }  // namespace

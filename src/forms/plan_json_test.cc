@@ -52,8 +52,10 @@ ServingPlan any_plan() {
       plan.gpus.back().instances.push_back(any_instance(start));
   }
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i)
-    plan.services.push_back({any_name(), Rps{any_quantity()}, Rps{any_quantity()},
-                             Millis{any_quantity()}, Millis{any_quantity()}});
+    plan.services.push_back(
+        {{.name = any_name(), .rate = Rps{any_quantity()}, .slo = Millis{any_quantity()}},
+         Rps{any_quantity()},
+         Millis{any_quantity()}});
   plan.explanation = {any_name()};
   plan.survive = *rc::gen::inRange(0, 2);
   plan.stats = {any_quantity(), any_quantity(), *rc::gen::inRange<long>(0, 1'000'000'000'000)};
@@ -72,6 +74,24 @@ RC_GTEST_PROP(PlanJson, ReadsBackBitForBit, ()) {
   RC_ASSERT(plan_json(*again) == plan_json(plan));
 }
 
+TEST(PlanJson, RefusesArrivalsWithoutTheirNumbers) {
+  const auto refused = [](const std::string& arrivals) {
+    const auto read = parse_plan(
+        "p.json", R"({"api_version": "partita/v1", "kind": "ServingPlan", "gpu_model": "g",
+        "gpus": [], "services": [{"name": "a", "rate_rps": 1, "slo_ms": 1, "planned_rps": 1,
+        "predicted_latency_ms": 1, "arrivals": )" +
+                      arrivals + "}]}");
+    return read ? "" : read.error().message;
+  };
+  EXPECT_EQ(refused(R"({"law": "uniform"})"), "");
+  EXPECT_EQ(refused(R"({"law": "gamma", "cv": 2})"), "");
+  EXPECT_NE(refused(R"({"law": "gamma"})").find("cv"), std::string::npos);
+  EXPECT_NE(refused(R"({"law": "burst", "peak": 2, "seconds": 1})").find("every"),
+            std::string::npos);
+  EXPECT_NE(refused(R"({"law": "trace"})").find("file"), std::string::npos);
+  EXPECT_NE(refused(R"({"law": "often"})").find("poisson"), std::string::npos);
+}
+
 // ---- the written form, read by another library ----
 
 ServingPlan plan_to_write() {
@@ -83,8 +103,11 @@ ServingPlan plan_to_write() {
                 "A100-80GB",
                 {{"4g.40gb", 0, "bert", 8, 2, Rps{21.25}, Millis{310.5}},
                  {"3g.40gb", 4, "a\"b\\c", 16, 1, Rps{140}, Millis{0.1}}}}};
-  plan.services = {{"bert", Rps{19}, Rps{21.25}, Millis{6434}, Millis{512.75}},
-                   {"a\"b\\c", Rps{100}, Rps{140}, Millis{200}, Millis{90}}};
+  plan.services = {
+      {{.name = "bert", .model = "net", .rate = Rps{19}, .slo = Millis{6434}, .percentile = 99.9},
+       Rps{21.25},
+       Millis{512.75}},
+      {{.name = "a\"b\\c", .rate = Rps{100}, .slo = Millis{200}}, Rps{140}, Millis{90}}};
   plan.stats = {0.25, 3.5, 12};
   return plan;
 }
@@ -106,8 +129,8 @@ TEST(PlanJson, HoldsTheAgreedKeys) {
         {"profile": "3g.40gb", "start": 4, "service": "a\"b\\c", "batch": 16, "processes": 1,
          "throughput_rps": 140, "latency_ms": 0.1}]}])"));
   EXPECT_EQ(json["services"][0],
-            nlohmann::json::parse(R"({"name": "bert", "rate_rps": 19, "planned_rps": 21.25,
-      "slo_ms": 6434, "predicted_latency_ms": 512.75})"));
+            nlohmann::json::parse(R"({"name": "bert", "model": "net", "rate_rps": 19,
+      "slo_ms": 6434, "percentile": 99.9, "planned_rps": 21.25, "predicted_latency_ms": 512.75})"));
   EXPECT_EQ(json["stats"]["planning_ms"], 0.25);
 }
 

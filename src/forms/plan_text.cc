@@ -167,8 +167,7 @@ std::vector<std::string> overload_texts(const ServingPlan& plan) {
     for (std::size_t i = 0; i < std::min(shares.size(), kMostNamed); ++i)
       text += fmt::format("{}{} {:.1f} %", i == 0 ? "" : ", ", utf8(printable(shares[i].second)),
                           std::floor(shares[i].first * 1e3) / 10);
-    if (shares.size() > kMostNamed)
-      text += fmt::format(", {} more", shares.size() - kMostNamed);
+    if (shares.size() > kMostNamed) text += fmt::format(", {} more", shares.size() - kMostNamed);
     if (known < plan.services.size())
       text += fmt::format(", {} not computed", plan.services.size() - known);
     texts.push_back(fmt::format("at {:g} x the rate, in time: {}", factor, text));

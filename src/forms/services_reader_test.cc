@@ -93,8 +93,7 @@ TEST(Services, RefusesValuesWithTheirLine) {
        "percentile, min_replicas, anti_affinity, headroom, arrivals, trace, rates"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
-  for (const MalformedServices& c : cases)
-    EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
+  for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);
 }
 
 TEST(Services, RefusesOptionsWithTheirLine) {
@@ -139,7 +138,7 @@ TEST(Services, RefusesNames) {
   EXPECT_EQ(fault_of(named("\"\\e[2J\"")), "s.yaml:3: 'name' holds the control character U+001B");
   EXPECT_EQ(fault_of(named(std::string(129, 'n'))), "s.yaml:3: 'name' is longer than 128 bytes");
   EXPECT_EQ(fault_of("services:\n- {name: a, model: m, rate_rps: 1, slo_ms: 1}\n"
-                    "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
+                     "- {name: a, model: n, rate_rps: 1, slo_ms: 1}\n"),
             "s.yaml:3: service 'a' is already defined in line 2");
 }
 

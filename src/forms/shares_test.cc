@@ -20,8 +20,9 @@ ServingPlan shared_plan() {
                 "A100-80GB",
                 {{"7g.80gb", 0, "chat", 8, 1, Rps{100}, Millis{80}, 20},
                  {"7g.80gb", 0, "search", 16, 1, Rps{400}, Millis{40}, 57.5}}}};
-  plan.services = {{"chat", Rps{90}, Rps{100}, Millis{200}, Millis{80}},
-                   {"search", Rps{390}, Rps{400}, Millis{200}, Millis{40}}};
+  plan.services = {
+      {{.name = "chat", .rate = Rps{90}, .slo = Millis{200}}, Rps{100}, Millis{80}},
+      {{.name = "search", .rate = Rps{390}, .slo = Millis{200}}, Rps{400}, Millis{40}}};
   plan.objective.gpus = 1;
   plan.objective.gpcs = 7;
   return plan;

@@ -76,15 +76,28 @@ std::string text_of(const Node& node, std::string_view key) {
   return found != nullptr ? found->text : "";
 }
 
-// The services of a plan with what they are planned for.
+// What a service asks for, where that is more than the plan is for.
+double asked_for(const Node& service) {
+  const double wanted = number_of(service, "wanted_rps");
+  return wanted > 0 ? wanted : number_of(service, "rate_rps");
+}
+
+// "320 (32 %)": a part of what was asked for.
+std::string planned_for(const Node& service) {
+  const double rate = number_of(service, "rate_rps"), asked = asked_for(service);
+  return asked > rate ? fmt::format("{:.6g} ({:.0f} %)", rate, 100 * rate / asked)
+                      : fmt::format("{:.6g}", rate);
+}
+
+// The services of a plan with what they ask for and what they are planned for.
 std::string plan_lines(const Node& plan) {
   const Node* services = plan.find("services");
   const Node* gpus = plan.find("gpus");
   if (services == nullptr || gpus == nullptr || services->items.empty()) return "";
-  Table table{{"service", "rate req/s", "planned req/s", "SLO ms", "predicted ms"}, {}};
+  Table table{{"service", "asked req/s", "planned for", "carries", "SLO ms", "predicted ms"}, {}};
   for (const Node& one : services->items)
-    table.rows.push_back({text_of(one, "name"), fmt::format("{:.6g}", number_of(one, "rate_rps")),
-                          fmt::format("{:.6g}", number_of(one, "planned_rps")),
+    table.rows.push_back({text_of(one, "name"), fmt::format("{:.6g}", asked_for(one)),
+                          planned_for(one), fmt::format("{:.6g}", number_of(one, "planned_rps")),
                           fmt::format("{:.6g}", number_of(one, "slo_ms")),
                           fmt::format("{:.4g}", number_of(one, "predicted_latency_ms"))});
   return fmt::format("\nplan on {} GPUs\n{}", gpus->items.size(), to_string(table));

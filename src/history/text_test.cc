@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 
 namespace partita::history {
 namespace {
@@ -84,6 +86,26 @@ TEST(Text, AStoryTellsWhyWhatElseWhoAndHowItEnded) {
   EXPECT_EQ(text.find("calm"), text.npos);  // nothing happens to it
   EXPECT_NE(text.find("300.5"), text.npos);
   EXPECT_EQ(change_story({}, {}, clock_text), "");
+}
+
+TEST(Text, AStoryOfAPartSaysWhatWasAskedFor) {
+  const std::string plan = R"({"gpus": [{}], "services": [
+    {"name": "chat", "rate_rps": 320, "wanted_rps": 1000, "planned_rps": 333, "slo_ms": 100},
+    {"name": "calm", "rate_rps": 7, "planned_rps": 9, "slo_ms": 100}]})";
+  const std::string text = change_story(
+      {{.id = 1, .kind = EventKind::proposed, .change = 4, .documents = {{"plan", plan}}}}, {},
+      clock_text);
+  std::istringstream lines(text);
+  std::map<std::string, std::string> rows;  // with single blanks
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string all;
+    for (std::string word; words >> word;) all += (all.empty() ? "" : " ") + word;
+    rows[all.substr(0, all.find(' '))] = all;
+  }
+  EXPECT_EQ(rows["service"], "service asked req/s planned for carries SLO ms predicted ms");
+  EXPECT_EQ(rows["chat"], "chat 1000 320 (32 %) 333 100 0");
+  EXPECT_EQ(rows["calm"], "calm 7 7 9 100 0");
 }
 
 TEST(Text, AStorySaysHowFarItCame) {

@@ -12,8 +12,9 @@
 namespace partita::notify {
 namespace {
 
-constexpr std::initializer_list<const char*> kAlarms{"failed_change", "given_up_worker",
-                                                     "slo_at_risk", "gpu_out", "drift_repaired"};
+constexpr std::initializer_list<const char*> kAlarms{
+    "failed_change",  "given_up_worker", "slo_at_risk",       "gpu_out",
+    "drift_repaired", "damaged_file",    "waits_for_approval"};
 constexpr Range kTimes{.low = -9e15, .high = 9e15};
 constexpr Range kNumbers{.high = 9e15};
 constexpr Range kTimeouts{.low = 0.1, .high = 300};
@@ -68,8 +69,8 @@ void finish(Fields& in, StatedReceiver& stated) {
   for (const std::string& word : stated.alarms) {
     const auto alarm = parse_alarm(word);
     if (!alarm) {
-      in.refuse("alarms", fmt::format("'{}' is no alarm; there are {}", word,
-                                      joined(kAlarms, ", ")));
+      in.refuse("alarms",
+                fmt::format("'{}' is no alarm; there are {}", word, joined(kAlarms, ", ")));
       return;
     }
     stated.receiver.alarms.push_back(*alarm);

@@ -17,11 +17,13 @@ namespace partita::notify {
 inline constexpr std::size_t kMaxReceivers = 16;
 
 enum class Alarm : std::uint8_t {
-  failed_change,    // a change of the node did not come to its end
-  given_up_worker,  // a worker keeps failing and is no longer restarted
-  slo_at_risk,      // a service will not, or does not, keep its objective
-  gpu_out,          // a GPU was taken out, by its health or by a person
-  drift_repaired,   // the node was not as it should be, and is again
+  failed_change,       // a change of the node did not come to its end
+  given_up_worker,     // a worker keeps failing and is no longer restarted
+  slo_at_risk,         // a service will not, or does not, keep its objective
+  gpu_out,             // a GPU was taken out, by its health or by a person
+  drift_repaired,      // the node was not as it should be, and is again
+  damaged_file,        // a file of the state directory was damaged, and was set aside
+  waits_for_approval,  // a change was planned and waits for a person
 };
 const char* to_string(Alarm alarm);
 

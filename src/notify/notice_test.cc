@@ -8,8 +8,9 @@ namespace partita::notify {
 namespace {
 
 TEST(Notice, IsReadAsItWasWritten) {
-  for (const Alarm alarm : {Alarm::failed_change, Alarm::given_up_worker, Alarm::slo_at_risk,
-                            Alarm::gpu_out, Alarm::drift_repaired}) {
+  for (const Alarm alarm :
+       {Alarm::failed_change, Alarm::given_up_worker, Alarm::slo_at_risk, Alarm::gpu_out,
+        Alarm::drift_repaired, Alarm::damaged_file, Alarm::waits_for_approval}) {
     const Notice notice{alarm, 1767225600123, "node-1", "chat \"x\"", 7, "it\nfailed"};
     const auto again = parse_notice("n.json", notice_json(notice));
     ASSERT_TRUE(again) << to_string(again.error());
@@ -58,7 +59,10 @@ TEST(Receivers, ThePackagedExampleIsRead) {
       parse_receivers("agent.yaml", with_examples(source_text("packaging/etc/agent.yaml")));
   ASSERT_TRUE(receivers) << to_string(receivers.error());
   ASSERT_EQ(receivers->size(), 1U);
-  EXPECT_EQ(receivers->at(0).how, (Receiver{.how = Webhook{"https://chat.example/hook", true}}.how));
+  const auto* const hook = std::get_if<Webhook>(&receivers->at(0).how);
+  ASSERT_NE(hook, nullptr);
+  EXPECT_EQ(hook->url, "https://chat.example/hook");
+  EXPECT_TRUE(hook->chat);
 }
 
 TEST(Receivers, RefusalsNameTheLine) {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/processes.h"
+#include "base/secret_file.h"
 #include "serve/dial/http_stream.h"
 
 namespace partita::notify {
@@ -26,6 +27,7 @@ std::int64_t ns(double seconds) { return static_cast<std::int64_t>(seconds * 1e9
 
 Result<std::string> bearer(const Webhook& hook) {
   if (hook.token_file.empty()) return std::string();
+  if (auto secret = check_secret_file(hook.token_file); !secret) return failed(secret.error());
   RealFiles files;
   auto token = files.read(hook.token_file);
   if (!token) return token;

@@ -66,6 +66,7 @@ TEST_F(NotifierTest, PostsTheDocument) {
   LittleServer server([](int) { return 204; });
   Receiver receiver = hook(server.url());
   std::get<Webhook>(receiver.how).token_file = file("token", "s3cret\n");
+  std::filesystem::permissions(folder / "token", static_cast<std::filesystem::perms>(0600));
   Notifier notifier({receiver}, kQuick);
   notifier.tell(notice_of("chat"));
   ASSERT_TRUE(eventually([&] { return notifier.idle(); }));

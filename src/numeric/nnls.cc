@@ -1,6 +1,7 @@
 #include "numeric/nnls.h"
 
 #include <Eigen/QR>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -74,6 +75,29 @@ DenseRows dense_rows(int rows, int columns) {
           std::vector<double>(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns))};
 }
 
+DenseRows triangle(const DenseRows& a, std::span<const double> b, std::span<const double> weights) {
+  constexpr int kBlock = 512;
+  const int width = a.columns + 1;
+  CHECK(static_cast<int>(b.size()) == a.rows && static_cast<int>(weights.size()) == a.rows);
+  Eigen::MatrixXd work = Eigen::MatrixXd::Zero(width + kBlock, width);
+  for (int first = 0; first < a.rows; first += kBlock) {
+    const int rows = std::min(kBlock, a.rows - first);
+    work.bottomRows(kBlock).setZero();
+    for (int i = 0; i < rows; ++i) {
+      const auto row = static_cast<std::size_t>(first + i);
+      const double root = std::sqrt(weights[row]);
+      for (int c = 0; c < a.columns; ++c) work(width + i, c) = root * a.at(first + i, c);
+      work(width + i, a.columns) = root * b[row];
+    }
+    Eigen::HouseholderQR<Eigen::Ref<Eigen::MatrixXd>> factors(work);
+    for (int c = 0; c < width; ++c) work.col(c).segment(c + 1, width - c - 1).setZero();
+  }
+  DenseRows out = dense_rows(width, width);
+  for (int i = 0; i < width; ++i)
+    for (int c = i; c < width; ++c) out.at(i, c) = work(i, c);
+  return out;
+}
+
 std::vector<double> nnls(const DenseRows& a, std::span<const double> b) {
   CHECK(static_cast<int>(b.size()) == a.rows);
   Eigen::VectorXd lengths;
@@ -118,6 +142,15 @@ std::vector<double> nnls(const DenseRows& a, std::span<const double> b) {
 }
 
 std::optional<Dependence> dependence(const DenseRows& a) {
+  if (a.rows > kManyRows && a.columns > 0) {
+    const std::vector<double> none(static_cast<std::size_t>(a.rows)),
+        ones(static_cast<std::size_t>(a.rows), 1);
+    const DenseRows small = triangle(a, none, ones);
+    DenseRows columns = dense_rows(a.columns, a.columns);
+    for (int i = 0; i < a.columns; ++i)
+      for (int c = i; c < a.columns; ++c) columns.at(i, c) = small.at(i, c);
+    return dependence(columns);
+  }
   Eigen::VectorXd lengths;
   const Eigen::MatrixXd m = scaled(a, lengths);
   for (int c = 0; c < a.columns; ++c)

@@ -1,6 +1,6 @@
 // Least squares with coefficients that are not negative (Lawson and Hanson 1974, chapter 23), and
-// what a matrix of so many columns can tell at all. For small dense problems: every step factorises
-// the columns in use anew.
+// what a matrix of so many columns can tell at all. For few columns: every step factorises those in
+// use anew.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,12 @@ struct DenseRows {
   }
 };
 DenseRows dense_rows(int rows, int columns);  // of zeros
+
+// The triangle of the QR factorisation of a with b as one more column, rows times the roots of
+// their weights: it has the same least squares, the same lengths and angles of columns, in
+// a.columns + 1 rows. In blocks that stay in the cache, for matrices of very many rows.
+DenseRows triangle(const DenseRows& a, std::span<const double> b, std::span<const double> weights);
+inline constexpr int kManyRows = 2000;  // from here on the triangle is worth its making
 
 // The x >= 0 of least |a x - b|. Of equally good ones, one. b has a value per row.
 std::vector<double> nnls(const DenseRows& a, std::span<const double> b);

@@ -113,5 +113,48 @@ TEST(Condition, IsThatOfHandValues) {
   EXPECT_EQ(condition(a), std::numeric_limits<double>::infinity());
 }
 
+TEST(Triangle, HasTheLeastSquaresOfAllRows) {
+  Rng rng(3);
+  const int rows = 3001, columns = 5;
+  DenseRows a = dense_rows(rows, columns);
+  std::vector<double> b, weights;
+  for (int r = 0; r < rows; ++r) {
+    double sum = 0.1 * rng.uniform();
+    for (int c = 0; c < columns; ++c) {
+      a.at(r, c) = std::pow(10.0, c) * rng.uniform();
+      sum += a.at(r, c) * (c == 3 ? -0.001 : 1.0 + c);  // one coefficient wants to be negative
+    }
+    b.push_back(sum);
+    weights.push_back(r % 7 == 0 ? 0 : rng.uniform());
+  }
+  DenseRows weighed = a;
+  std::vector<double> y = b;
+  for (int r = 0; r < rows; ++r) {
+    const double root = std::sqrt(weights[static_cast<std::size_t>(r)]);
+    for (int c = 0; c < columns; ++c) weighed.at(r, c) *= root;
+    y[static_cast<std::size_t>(r)] *= root;
+  }
+  const std::vector<double> want = nnls(weighed, y);
+  const DenseRows small = triangle(a, b, weights);
+  ASSERT_EQ(small.rows, columns + 1);
+  DenseRows left = dense_rows(small.rows, columns);
+  std::vector<double> right;
+  for (int r = 0; r < small.rows; ++r) {
+    for (int c = 0; c < columns; ++c) left.at(r, c) = small.at(r, c);
+    right.push_back(small.at(r, columns));
+  }
+  const std::vector<double> found = nnls(left, right);
+  for (int c = 0; c < columns; ++c)
+    EXPECT_NEAR(found[static_cast<std::size_t>(c)], want[static_cast<std::size_t>(c)],
+                1e-9 * std::max(1e-3, want[static_cast<std::size_t>(c)]))
+        << c;
+  // What nothing tells apart is found in it, too.
+  for (int r = 0; r < rows; ++r) a.at(r, 4) = 2 * a.at(r, 0) + a.at(r, 1);
+  const auto depends = dependence(a);
+  ASSERT_TRUE(depends);
+  EXPECT_EQ(depends->column, 4);
+  EXPECT_EQ(depends->others, (std::vector<int>{0, 1}));
+}
+
 }  // namespace
 }  // namespace partita::numeric

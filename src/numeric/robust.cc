@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ constexpr int kMostIterations = 200;
 constexpr double kSingular = 1e-14;  // of the largest eigenvalue
 constexpr double kPart = 0.7;        // of the rows; so many are fitted from random starts
 constexpr int kStarts = 100, kConcentrations = 4;
+constexpr std::size_t kTrimmedRows = 2000;  // of more, so many are drawn for the random starts
 
 double weight_of(Loss loss, double u) {
   u = std::abs(u);
@@ -41,12 +43,19 @@ double slope_of(Loss loss, double u) {
   return u < kBisquare ? (1 - q) * (1 - 5 * q) : 0;
 }
 
+// Of the normal equations with what is believed: leverages of the rows, and variances of the
+// coefficients for residuals of variance 1.
+struct Spread {
+  std::vector<double> leverages, variances;
+};
+
 // The problem with rows divided by y and columns of length 1, so that coefficients compare.
 struct Problem {
   DenseRows x;
   std::vector<double> y, lengths;
-  std::vector<Belief> beliefs;  // in scaled coefficients
-  double least = 0;             // no row is measured better than this
+  std::vector<Belief> beliefs;        // in scaled coefficients
+  double least = 0;                   // no row is measured better than this
+  std::optional<Spread> spread = {};  // where nothing is believed it depends on nothing else
 
   std::size_t rows() const { return y.size(); }
 
@@ -85,28 +94,27 @@ Problem problem_of(const DenseRows& x, std::span<const double> y, const RobustOp
 std::vector<double> solve(const Problem& p, std::span<const double> weights, double scale) {
   const int more = static_cast<int>(p.beliefs.size());
   scale = std::max(scale, p.least);
-  DenseRows a = dense_rows(p.x.rows + more, p.x.columns);
+  const bool many = p.x.rows > kManyRows;
+  const DenseRows small = many ? triangle(p.x, p.y, weights) : DenseRows{};
+  const int rows = many ? small.rows : p.x.rows;
+  DenseRows a = dense_rows(rows + more, p.x.columns);
   std::vector<double> b(static_cast<std::size_t>(a.rows));
-  for (int i = 0; i < p.x.rows; ++i) {
-    const double root = std::sqrt(weights[static_cast<std::size_t>(i)]);
-    for (int c = 0; c < p.x.columns; ++c) a.at(i, c) = root * p.x.at(i, c);
-    b[static_cast<std::size_t>(i)] = root * p.y[static_cast<std::size_t>(i)];
+  for (int i = 0; i < rows; ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    const double root = many ? 1 : std::sqrt(weights[row]);
+    for (int c = 0; c < p.x.columns; ++c) a.at(i, c) = root * (many ? small : p.x).at(i, c);
+    b[row] = many ? small.at(i, p.x.columns) : root * p.y[row];
   }
   for (int c = 0; c < more; ++c) {
     const Belief& belief = p.beliefs[static_cast<std::size_t>(c)];
-    a.at(p.x.rows + c, c) = scale / belief.deviation;
-    b[static_cast<std::size_t>(p.x.rows + c)] = scale * belief.mean / belief.deviation;
+    a.at(rows + c, c) = scale / belief.deviation;
+    b[static_cast<std::size_t>(rows + c)] = scale * belief.mean / belief.deviation;
   }
   return nnls(a, b);
 }
 
-// Of the normal equations with what is believed: leverages of the rows, and variances of the
-// coefficients for residuals of variance 1.
-struct Spread {
-  std::vector<double> leverages, variances;
-};
-
 Spread spread_of(const Problem& p, double scale) {
+  if (p.spread) return *p.spread;
   const auto n = static_cast<std::size_t>(p.x.columns);
   const auto row = [&](std::size_t i) { return std::span(p.x.values).subspan(i * n, n); };
   std::vector<double> normal(n * n);
@@ -142,12 +150,12 @@ std::vector<double> adjusted(std::vector<double> residuals, const Spread& spread
 // As many residuals as the rows leave no freedom to are small of themselves, and left out.
 double scale_of(std::vector<double> residuals, double freedom_lost) {
   for (double& r : residuals) r = std::abs(r);
-  std::ranges::sort(residuals);
   const std::size_t lost =
       std::min(residuals.size() - 1, static_cast<std::size_t>(std::max(freedom_lost - 1, 0.0)));
   const std::size_t left = residuals.size() - lost, middle = lost + left / 2;
-  const double mid =
-      left % 2 == 1 ? residuals[middle] : (residuals[middle - 1] + residuals[middle]) / 2;
+  const auto at = residuals.begin() + static_cast<std::ptrdiff_t>(middle);
+  std::nth_element(residuals.begin(), at, residuals.end());
+  const double mid = left % 2 == 1 ? *at : (*std::max_element(residuals.begin(), at) + *at) / 2;
   return std::max(mid / kNormal, kLeastScale);
 }
 
@@ -212,10 +220,32 @@ double concentrate(const Problem& p, std::vector<double>& b, double scale) {
   return sum;
 }
 
+// kTrimmedRows of the rows.
+Problem drawn(const Problem& p, Rng& rng) {
+  std::vector<bool> taken(p.rows());
+  for (std::size_t left = kTrimmedRows; left > 0;) {
+    const std::size_t row = rng.below(p.rows());
+    if (taken[row]) continue;
+    taken[row] = true;
+    --left;
+  }
+  Problem part{
+      dense_rows(static_cast<int>(kTrimmedRows), p.x.columns), {}, p.lengths, p.beliefs, p.least};
+  for (std::size_t i = 0; i < p.rows(); ++i) {
+    if (!taken[i]) continue;
+    for (int c = 0; c < p.x.columns; ++c)
+      part.x.at(static_cast<int>(part.y.size()), c) = p.x.at(static_cast<int>(i), c);
+    part.y.push_back(p.y[i]);
+  }
+  return part;
+}
+
 // Least trimmed squares from fits to random rows (Rousseeuw and Van Driessen 2006): where outliers
 // are many, some of these rows have none, and Huber's fit may be too far off to come back from.
-State trimmed(const Problem& p) {
+State trimmed(const Problem& whole) {
   Rng rng(1);
+  const Problem part = whole.rows() > kTrimmedRows ? drawn(whole, rng) : Problem{};
+  const Problem& p = part.rows() > 0 ? part : whole;
   State best;
   double least = std::numeric_limits<double>::infinity();
   const std::size_t size = std::min(p.rows(), static_cast<std::size_t>(p.x.columns) + 1);
@@ -233,7 +263,7 @@ State trimmed(const Problem& p) {
     least = sum;
     best.b = std::move(b);
   }
-  best.weights.assign(p.rows(), 1);
+  best.weights.assign(whole.rows(), 1);
   return best;
 }
 
@@ -283,7 +313,8 @@ RobustFit robust_fit(const DenseRows& x, std::span<const double> y, const Robust
   CHECK(static_cast<int>(y.size()) == x.rows && x.rows >= 1 && x.columns >= 1);
   CHECK(options.beliefs.empty() || static_cast<int>(options.beliefs.size()) == x.columns);
   CHECK(x.rows > x.columns || !options.beliefs.empty());
-  const Problem p = problem_of(x, y, options);
+  Problem p = problem_of(x, y, options);
+  if (p.beliefs.empty()) p.spread = spread_of(p, 0);
   State state;
   state.weights.assign(p.rows(), 1);
   state.b = solve(p, state.weights, state.scale);

@@ -129,5 +129,19 @@ TEST(RobustFit, CoefficientsAreNotNegative) {
   EXPECT_GT(fit.coefficients[0], 2);
 }
 
+// More rows than the random starts look at, a third of them far off in one direction.
+TEST(RobustFit, ManyRowsOfWhichAThirdIsWrong) {
+  const int rows = 12'000;
+  Data data = line(6, rows, 0.01);
+  for (int r = 0; r < rows; r += 3) data.y[static_cast<std::size_t>(r)] *= 4;
+  const RobustFit fit = robust_fit(data.x, data.y, {Loss::bisquare, true, {}});
+  EXPECT_NEAR(fit.coefficients[0], 3, 0.01);
+  EXPECT_NEAR(fit.coefficients[1], 5, 0.01);
+  // The scale is by the median of all residuals, of which a third is far off: the 75th percentile.
+  EXPECT_NEAR(fit.scale, 0.01 * 1.1503 / 0.6745, 0.0005);
+  EXPECT_LT(fit.weights[0], 0.01);
+  EXPECT_GT(fit.weights[1], 0.1);
+}
+
 }  // namespace
 }  // namespace partita::numeric

@@ -1,6 +1,7 @@
 #include "plan/admission.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/index.h"
@@ -11,7 +12,8 @@ namespace {
 // Orders a heap: the process that takes the next batch is on top.
 bool later(const PoolProcess& a, const PoolProcess& b) {
   if (a.free != b.free) return a.free > b.free;
-  return a.full != b.full ? a.full > b.full : a.batch > b.batch;
+  if (a.full != b.full) return a.full > b.full;
+  return a.batch != b.batch ? a.batch > b.batch : a.kind > b.kind;
 }
 
 // Requests of the full batches that this process starts by then.
@@ -46,32 +48,54 @@ long skip_ahead(std::vector<PoolProcess>& processes, long ahead) {
 
 }  // namespace
 
-Nanos predicted_finish(std::vector<PoolProcess> processes, long ahead) {
+PredictedBatch predicted_batch(std::vector<PoolProcess> processes, long ahead) {
   CHECK(!processes.empty() && ahead >= 1);
   ahead = skip_ahead(processes, ahead);
   std::make_heap(processes.begin(), processes.end(), later);
   while (true) {
     std::pop_heap(processes.begin(), processes.end(), later);
     PoolProcess& process = processes.back();
-    process.free += process.full;
-    if (ahead <= process.batch) return process.free;
+    if (ahead <= process.batch) return {process.free, process.kind, static_cast<int>(ahead)};
     ahead -= process.batch;
+    process.free += process.full;
     std::push_heap(processes.begin(), processes.end(), later);
   }
 }
 
+void RecentRate::arrived(Nanos now) { times_[seen_++ % kRemembered] = now; }
+
+double RecentRate::per_nano(Nanos now) const {
+  if (seen_ < 2) return 0;
+  const Nanos oldest = seen_ < kRemembered ? times_[0] : times_[seen_ % kRemembered];
+  const auto gaps = static_cast<double>(std::min(seen_, kRemembered) - 1);
+  return gaps / static_cast<double>(std::max<Nanos>(1, now - oldest));
+}
+
+int predicted_size(const PredictedBatch& batch, int full, Nanos now, const Pressure& pressure) {
+  const double joining =
+      pressure.calm() ? 0 : std::ceil(pressure.comes * static_cast<double>(batch.start - now));
+  return static_cast<int>(std::min<double>(full, batch.place + joining));
+}
+
+bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure) {
+  return finish <= deadline - (pressure.calm() ? 0 : usual_margin(slo));
+}
+
 Admission::Admission(const DispatchPolicy& policy, int queue_limit) : queue_limit_(queue_limit) {
   CHECK(policy.slo && !policy.members.empty() && queue_limit > 0);
-  patience_ = *policy.slo - usual_margin(*policy.slo);
+  slo_ = *policy.slo;
+  patience_ = slo_ - usual_margin(slo_);
   shortest_ = kForever;
   for (const PoolMember& member : policy.members) {
     const profile::BatchCurve::Step& full = member.curve.steps.back();
     const Nanos time = execution_time(full.latency);
-    kinds_.push_back({time, full.batch, member.processes});
+    kinds_.push_back({time, full.batch, member.curve});
     idle_.push_back(member.processes);
     idle_batches_ += static_cast<long>(full.batch) * member.processes;
     shortest_ = std::min(shortest_, time);
     longest_ = std::max(longest_, time);
+    largest_ = std::max(largest_, full.batch);
+    carried_ += static_cast<double>(full.batch) * member.processes / static_cast<double>(time);
   }
 }
 
@@ -107,28 +131,31 @@ long Admission::startable(Nanos now, Nanos until) const {
   }
   for (std::size_t i = head_; i < busy_.size() && busy_[i].end <= until; ++i) {
     const Kind& kind = kinds_[at(busy_[i].member)];
-    sum += startable_by({busy_[i].end, kind.full, kind.batch}, until);
+    sum += startable_by({busy_[i].end, kind.full, kind.batch, 0}, until);
   }
   return sum;
 }
 
 std::vector<PoolProcess> Admission::processes(Nanos now) const {
   std::vector<PoolProcess> processes;
-  for (std::size_t member = 0; member < kinds_.size(); ++member)
+  for (std::size_t member = 0; member < kinds_.size(); ++member) {
+    const Kind& kind = kinds_[member];
     processes.insert(processes.end(), at(idle_[member]),
-                     {now, kinds_[member].full, kinds_[member].batch});
+                     {now, kind.full, kind.batch, static_cast<int>(member)});
+  }
   for (std::size_t i = head_; i < busy_.size(); ++i) {
     const Kind& kind = kinds_[at(busy_[i].member)];
-    processes.push_back({busy_[i].end, kind.full, kind.batch});
+    processes.push_back({busy_[i].end, kind.full, kind.batch, busy_[i].member});
   }
   return processes;
 }
 
 bool Admission::admits(Nanos now, int queued) {
+  rate_.arrived(now);
   if (queued >= queue_limit_) return false;
   forget_ended(now);
   const long ahead = queued + 1L;
-  // Whoever starts by then is done in time on the slowest process, too.
+  // Whoever starts by then is done in time in the longest batch, too.
   const Nanos sure = now + patience_ - longest_;
   if (sure >= now) {
     long first = idle_batches_;  // of each process alone
@@ -136,9 +163,17 @@ bool Admission::admits(Nanos now, int queued) {
       first += kinds_[at(busy_[i].member)].batch;
     if (first >= ahead || startable(now, sure) >= ahead) return true;
   }
-  if (shortest_ == longest_) return false;
-  if (startable(now, now + patience_ - shortest_) < ahead) return false;
-  return predicted_finish(processes(now), ahead) <= now + patience_;
+  const Pressure pressure{rate_.per_nano(now), carried_};
+  if (!pressure.calm()) {
+    // Whoever starts after that starts in a full batch, and is late in any.
+    const auto filled = static_cast<Nanos>(largest_ / pressure.comes) + 1;
+    if (startable(now, now + std::max(filled, patience_ - shortest_)) < ahead) return false;
+  }
+  const PredictedBatch batch = predicted_batch(processes(now), ahead);
+  const Kind& kind = kinds_[at(batch.kind)];
+  const int size = predicted_size(batch, kind.batch, now, pressure);
+  const Nanos finish = batch.start + execution_time(kind.curve.latency(size));
+  return in_time(finish, now + slo_, slo_, pressure);
 }
 
 }  // namespace partita::plan

@@ -1,9 +1,13 @@
 // Admission: whether a request is let in, as the gateway decides it and as simulator and judge
 // foresee it. A request is refused at once when the queue is full, or when it would be done too
-// late if full batches followed one another, each on the process that can take one first: after
-// its deadline less the margin that the dispatcher keeps for late wake-ups. Pure: no clock.
+// late. Predicted is that full batches follow one another, each on the process that can take one
+// first, up to the request's own, which holds what waits before it and itself. While no more comes
+// than the pool can do, only what is late even so is refused: nothing else is to be lost. Beyond
+// that what comes until the batch starts is in it too, and it is to end a margin before the
+// deadline, the one that the dispatcher keeps for late wake-ups. Pure: no clock.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -18,16 +22,43 @@ struct PoolProcess {
   Nanos free = 0;  // when it can take its next batch
   Nanos full = 0;  // how long a full batch takes it, > 0
   int batch = 1;   // requests of a full batch
+  int kind = 0;    // the caller's word for what it is
 };
 
-// When the last of `ahead` waiting requests would be done; at least one process, ahead >= 1.
-// Lanes that are free at the same time go by their full batch's time, then by its size.
-Nanos predicted_finish(std::vector<PoolProcess> processes, long ahead);
+// The batch in which the last of `ahead` waiting requests would be.
+struct PredictedBatch {
+  Nanos start = 0;
+  int kind = 0;   // of its process
+  int place = 1;  // of that request in it, from 1
+  bool operator==(const PredictedBatch&) const = default;
+};
 
+// At least one process, ahead >= 1. Processes that are free at the same time go by their full
+// batch's time, then by its size, then by their kind.
+PredictedBatch predicted_batch(std::vector<PoolProcess> processes, long ahead);
+
+// How fast requests came of late, from the times of the last kRemembered.
+class RecentRate {
+ public:
+  void arrived(Nanos now);
+  double per_nano(Nanos now) const;  // 0 before two have come
+
+ private:
+  static constexpr std::size_t kRemembered = 32;
+  std::array<Nanos, kRemembered> times_ = {};
+  std::size_t seen_ = 0;
+};
+
+// What comes, and what full batches on all processes carry, per nanosecond.
+struct Pressure {
+  double comes = 0, carried = 0;
+  bool calm() const { return comes <= carried; }
+};
+
+// How large that batch is taken to be when it starts: at most `full`.
+int predicted_size(const PredictedBatch& batch, int full, Nanos now, const Pressure& pressure);
 // Whether something done then is let in, that should be done by `deadline`.
-inline bool in_time(Nanos finish, Nanos deadline, Nanos slo) {
-  return finish <= deadline - usual_margin(slo);
-}
+bool in_time(Nanos finish, Nanos deadline, Nanos slo, const Pressure& pressure);
 
 // The same for one queue over a pool whose batches take as long as its curves say. Whoever starts
 // batches says so; their ends need not be told. O(1) per request while the pool keeps up.
@@ -36,13 +67,14 @@ class Admission {
   // The policy must have an SLO.
   Admission(const DispatchPolicy& policy, int queue_limit);
   void start(int member, Nanos now, Nanos duration);
-  // Whether a request that comes now, behind so many that wait, is let in.
+  // Whether a request that comes now, behind so many that wait, is let in. Every request asks once.
   bool admits(Nanos now, int queued);
 
  private:
   struct Kind {  // of a member's processes
     Nanos full = 0;
-    int batch = 1, processes = 1;
+    int batch = 1;
+    profile::BatchCurve curve = {};
   };
   struct Busy {
     Nanos end = 0;
@@ -57,8 +89,12 @@ class Admission {
   std::vector<Busy> busy_;   // [head_, end) by their end
   std::size_t head_ = 0;
   long idle_batches_ = 0;  // requests of full batches on all idle processes
-  Nanos patience_ = 0;     // from arrival until it should be done
-  Nanos shortest_ = 0, longest_ = 0;
+  Nanos slo_ = 0;
+  Nanos patience_ = 0;                // from arrival until it should be done, less the margin
+  Nanos shortest_ = 0, longest_ = 0;  // of full batches
+  int largest_ = 1;                   // full batch
+  double carried_ = 0;                // per nanosecond, in full batches
+  RecentRate rate_;
   int queue_limit_;
 };
 

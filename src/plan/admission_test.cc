@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "base/index.h"
@@ -13,16 +14,14 @@
 namespace partita::plan {
 namespace {
 
-Nanos one_by_one(std::vector<PoolProcess> processes, long ahead) {
+PredictedBatch one_by_one(std::vector<PoolProcess> processes, long ahead) {
   while (true) {
-    PoolProcess& first =
-        *std::ranges::min_element(processes, [](const PoolProcess& a, const PoolProcess& b) {
-          if (a.free != b.free) return a.free < b.free;
-          return a.full != b.full ? a.full < b.full : a.batch < b.batch;
-        });
-    first.free += first.full;
-    if (ahead <= first.batch) return first.free;
+    PoolProcess& first = *std::ranges::min_element(processes, {}, [](const PoolProcess& p) {
+      return std::tuple(p.free, p.full, p.batch, p.kind);
+    });
+    if (ahead <= first.batch) return {first.free, first.kind, static_cast<int>(ahead)};
     ahead -= first.batch;
+    first.free += first.full;
   }
 }
 
@@ -35,9 +34,9 @@ RC_GTEST_PROP(Admission, LongQueuesArePredictedAsOneBatchAfterTheOther, ()) {
   const bool alike = rng.uniform() < 0.5;
   std::vector<PoolProcess> processes;
   for (int i = draw(rng, 1, 12); i > 0; --i)
-    processes.push_back({draw(rng, 0, 300), alike ? 70 : draw(rng, 1, 90), draw(rng, 1, 20)});
+    processes.push_back({draw(rng, 0, 300), alike ? 70 : draw(rng, 1, 90), draw(rng, 1, 20), i});
   for (const long ahead : {1, 2, draw(rng, 1, 50), draw(rng, 1, 3000)})
-    RC_ASSERT(predicted_finish(processes, ahead) == one_by_one(processes, ahead));
+    RC_ASSERT(predicted_batch(processes, ahead) == one_by_one(processes, ahead));
 }
 
 // A pool at work: what it lets in is what the plain rule lets in, of the processes as they stand.
@@ -50,18 +49,26 @@ RC_GTEST_PROP(Admission, APoolLetsInWhatThePlainRuleLetsIn, ()) {
         {{{{1, Millis{1}}, {draw(rng, 2, 8), Millis{alike ? 3.0 : draw(rng, 10, 60) / 10.0}}}},
          draw(rng, 1, 3)});
   const int limit = draw(rng, 1, 60);
+  const bool busy = rng.uniform() < 0.5;
   Admission admission(policy, limit);
   std::vector<PoolProcess> processes;
   std::vector<int> member_of;
+  double carried = 0;
+  for (const PoolMember& member : policy.members) {
+    const auto& full = member.curve.steps.back();
+    carried += static_cast<double>(full.batch) * member.processes /
+               static_cast<double>(execution_time(full.latency));
+  }
   for (std::size_t m = 0; m < policy.members.size(); ++m)
     for (int process = 0; process < policy.members[m].processes; ++process) {
       const auto& full = policy.members[m].curve.steps.back();
-      processes.push_back({0, execution_time(full.latency), full.batch});
+      processes.push_back({0, execution_time(full.latency), full.batch, static_cast<int>(m)});
       member_of.push_back(static_cast<int>(m));
     }
   Nanos now = 0;
+  RecentRate rate;
   for (int turn = 0; turn < 300; ++turn) {
-    now += draw(rng, 0, 500'000);
+    now += draw(rng, 0, busy ? 50'000 : 500'000);
     const std::size_t process = at(draw(rng, 0, static_cast<int>(processes.size()) - 1));
     if (processes[process].free <= now && rng.uniform() < 0.7) {
       const Nanos takes = rng.uniform() < 0.5 ? processes[process].full : 1'000'000;
@@ -71,10 +78,40 @@ RC_GTEST_PROP(Admission, APoolLetsInWhatThePlainRuleLetsIn, ()) {
     const int queued = draw(rng, 0, 70);
     std::vector<PoolProcess> as_they_stand = processes;
     for (PoolProcess& each : as_they_stand) each.free = std::max(each.free, now);
-    const Nanos finish = one_by_one(as_they_stand, queued + 1L);
-    const bool expected = queued < limit && finish <= now + *policy.slo - usual_margin(*policy.slo);
+    rate.arrived(now);
+    const PredictedBatch batch = one_by_one(as_they_stand, queued + 1L);
+    const profile::BatchCurve& curve = policy.members[at(batch.kind)].curve;
+    const Pressure pressure{rate.per_nano(now), carried};
+    const int size = predicted_size(batch, curve.max_batch(), now, pressure);
+    const Nanos finish = batch.start + execution_time(curve.latency(size));
+    const bool expected =
+        queued < limit && in_time(finish, now + *policy.slo, *policy.slo, pressure);
     RC_ASSERT(admission.admits(now, queued) == expected);
   }
+}
+
+TEST(RecentRate, IsThatOfTheLastRequests) {
+  RecentRate rate;
+  EXPECT_EQ(rate.per_nano(0), 0);
+  for (Nanos now = 0; now < 1'000; now += 100) rate.arrived(now);
+  EXPECT_DOUBLE_EQ(rate.per_nano(900), 0.01);
+  for (Nanos now = 1'000; now < 2'000; now += 10) rate.arrived(now);
+  EXPECT_DOUBLE_EQ(rate.per_nano(1'990), 0.1);
+  EXPECT_LT(rate.per_nano(9'990), 0.005);  // a pause counts
+}
+
+// A process that is busy with one request and soon free: the next will be in a small batch when
+// little comes, and in a full one when more comes than it can do.
+TEST(Admission, WhatComesDecidesHowLargeABatchIsForeseen) {
+  const DispatchPolicy policy =
+      pooled_policy({{{{{1, Millis{5}}, {8, Millis{12}}, {32, Millis{38}}}}, 1}}, 40'000'000);
+  Admission calm(policy, 100), crowded(policy, 100);
+  EXPECT_TRUE(calm.admits(1'000'000'000, 0));
+  calm.start(0, 1'000'000'000, 5'000'000);
+  EXPECT_TRUE(calm.admits(1'001'000'000, 0));
+  for (int i = 0; i < 32; ++i) crowded.admits(1'000'000'000 + 10'000 * i, 0);
+  crowded.start(0, 1'000'320'000, 5'000'000);
+  EXPECT_FALSE(crowded.admits(1'000'330'000, 0));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ ServingPlan plan_of(std::vector<PlannedGpu> gpus) {
   ServingPlan plan;
   plan.gpus = std::move(gpus);
   for (const char* name : {"small", "large", "other"})
-    plan.services.push_back({name, Rps{1}, Rps{1}, Millis{1}, Millis{1}});
+    plan.services.push_back({{.name = name, .rate = Rps{1}, .slo = Millis{1}}, Rps{1}, Millis{1}});
   return plan;
 }
 

@@ -11,33 +11,6 @@
 
 namespace partita::plan {
 
-namespace {
-
-struct DispatchName {
-  Dispatch dispatch;
-  std::string_view name;
-};
-constexpr DispatchName kDispatchNames[] = {{Dispatch::pooled, "pooled"},
-                                           {Dispatch::paced, "paced"},
-                                           {Dispatch::shared_queue, "shared-queue"},
-                                           {Dispatch::per_process, "per-process"}};
-
-}  // namespace
-
-Result<Dispatch> parse_dispatch(const std::string& text) {
-  for (const DispatchName& known : kDispatchNames)
-    if (text == known.name) return known.dispatch;
-  return bad_input("--dispatch",
-                   fmt::format("'{}' is none of pooled, paced, shared-queue and per-process",
-                               text.substr(0, 64)));
-}
-
-std::string to_string(Dispatch dispatch) {
-  for (const DispatchName& known : kDispatchNames)
-    if (dispatch == known.dispatch) return std::string(known.name);
-  CHECK(false);
-}
-
 SloRule rule_for(Dispatch dispatch) {
   const bool pooled = dispatch == Dispatch::pooled;
   return {pooled ? SloRule::Kind::pooled : SloRule::Kind::queueing, 0.5, dispatch};
@@ -76,22 +49,17 @@ std::string to_string(const SloRule& rule) {
   return fmt::format("execution:{}", rule.fraction);
 }
 
-bool Service::operator==(const Service& other) const {
-  const auto key = [](const Service& s) {
-    return std::tie(s.name, s.model, s.rate, s.slo, s.percentile, s.min_replicas, s.spread,
-                    s.avoid, s.traffic);
-  };
-  return key(*this) == key(other);
-}
-
-Rps planning_rate(const Service& service) {
-  return service.rate * (1 + service.traffic.headroom);
+PlannedService row_of(const Service& service, const SloRule& rule) {
+  PlannedService row{service, Rps{0}, Millis{0}};
+  row.dispatch = rule.dispatch;
+  return row;
 }
 
 bool PlannedService::operator==(const PlannedService& other) const {
-  return name == other.name && rate == other.rate && planned == other.planned &&
-         slo == other.slo && predicted_latency == other.predicted_latency &&
-         predicted == other.predicted;
+  const auto key = [](const PlannedService& s) {
+    return std::tie(s.planned, s.predicted_latency, s.predicted, s.wanted);
+  };
+  return Terms::operator==(other) && key(*this) == key(other);
 }
 
 bool ServingPlan::operator==(const ServingPlan& other) const {
@@ -99,6 +67,20 @@ bool ServingPlan::operator==(const ServingPlan& other) const {
     return std::tie(p.gpu_model, p.planner, p.rule, p.objective, p.gpus, p.services, p.survive);
   };
   return key(*this) == key(other);
+}
+
+ServingPlan with_terms(ServingPlan plan, const std::vector<Service>& services) {
+  for (PlannedService& row : plan.services) {
+    if (all_said(row)) continue;
+    const auto service = std::ranges::find(services, row.name, &Service::name);
+    if (service == services.end()) continue;
+    Terms terms = *service;
+    terms.rate = row.rate;
+    terms.slo = row.slo;
+    terms.dispatch = plan.rule.dispatch;
+    static_cast<Terms&>(row) = std::move(terms);
+  }
+  return plan;
 }
 
 bool shares_gpus(const ServingPlan& plan) {

@@ -12,24 +12,12 @@
 #include "base/units.h"
 #include "hw/gpu_model.h"
 #include "plan/reason.h"
-#include "plan/traffic.h"
+#include "plan/terms.h"
 #include "profile/workload_profile.h"
 
 namespace partita::plan {
 
 inline constexpr int kDefaultMaxProcesses = 3;  // ParvaGPU, Section III-C
-inline constexpr double kDefaultPercentile = 99;
-
-// The server that a plan's promise is made for.
-enum class Dispatch {
-  pooled,        // one queue per service over all its instances (dispatcher.h, pooled_policy)
-  paced,         // a queue per instance, paced; requests join the one that should be done first
-  shared_queue,  // a queue per instance, whatever waits starts when a process is idle (an ordinary
-                 // server's dynamic batching with no queue delay); requests are split at random
-  per_process,   // a queue per process; requests are split at random
-};
-Result<Dispatch> parse_dispatch(const std::string& text);
-std::string to_string(Dispatch dispatch);
 
 // pooled: at most 1 - percentile of the service's requests end later than the SLO when its
 // instances work as one pool. queueing: the predicted end-to-end percentile latency of every
@@ -53,23 +41,7 @@ SloRule rule_for(Dispatch dispatch);
 // Whether a plan by the rule can keep its promise on its server at all.
 bool fits_its_server(const SloRule& rule);
 
-struct Service {
-  std::string name;   // unique
-  std::string model;  // key into the profile table
-  Rps rate;
-  Millis slo;
-  double percentile = kDefaultPercentile;
-  int min_replicas = 1;  // at least this many instances
-  bool spread = false;   // anti_affinity: true -- no two instances of it on one GPU
-  std::vector<std::string>
-      avoid;     // anti_affinity: [names] -- never on a GPU with one of these services
-  int line = 0;  // in its file, for messages; not compared
-  Traffic traffic = {};
-  bool operator==(const Service& other) const;
-};
-
-// The rate that a plan must carry: what arrives, and the headroom.
-Rps planning_rate(const Service& service);
+using Service = Terms;
 
 // What a GPU draws: as long as it has an instance, `idle`, and above that every instance what it
 // takes when always busy, times the share of the time in which it is.
@@ -141,18 +113,21 @@ struct Overload {
   bool operator==(const Overload&) const = default;
 };
 
-struct PlannedService {
-  std::string name;
-  Rps rate;
-  Rps planned;  // sum of its instances' throughput
-  Millis slo;
-  Millis predicted_latency;  // execution rule: worst execution latency; queueing: worst percentile
-                             // latency at its load; pooled: percentile latency of the pool
-  bool predicted = false;    // an instance of it is
+// A service's terms, and what is planned for them.
+struct PlannedService : Terms {
+  Rps planned = {};  // sum of its instances' throughput
+  // execution rule: worst execution latency; queueing: worst percentile latency at its load;
+  // pooled: percentile latency of the pool.
+  Millis predicted_latency = {};
+  bool predicted = false;  // an instance of it is
+  // What was asked for, where the plan is made for a part of that: `rate`.
+  std::optional<Rps> wanted = {};
   std::vector<Overload> overload = {};  // as simulated; empty: not stated
   // Equal decisions; what was simulated of them does not count.
   bool operator==(const PlannedService& other) const;
 };
+// The row of a service that the plan under this rule begins with: nothing planned yet.
+PlannedService row_of(const Service& service, const SloRule& rule);
 
 struct Objective {
   int gpus = 0;
@@ -188,6 +163,10 @@ struct ServingPlan {
   // Equal decisions; stats, explanation and digest do not count.
   bool operator==(const ServingPlan& other) const;
 };
+
+// Rows that an older version wrote without their terms get those of the services, all but the rate
+// and the SLO that they say.
+ServingPlan with_terms(ServingPlan plan, const std::vector<Service>& services);
 
 // Whether any of its instances is a share of a whole GPU, and what is to be said of such plans.
 bool shares_gpus(const ServingPlan& plan);

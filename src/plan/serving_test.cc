@@ -101,7 +101,7 @@ TEST(ServingPlan, EqualWhateverItTook) {
 }
 
 TEST(Share, SplitsTheRateByPlannedThroughput) {
-  PlannedService service{"a", Rps{90}, Rps{120}, Millis{}, Millis{}};
+  PlannedService service{{.name = "a", .rate = Rps{90}}, Rps{120}, {}};
   PlannedInstance instance;
   instance.throughput = Rps{40};
   EXPECT_DOUBLE_EQ(share_of(service, instance).value, 30);

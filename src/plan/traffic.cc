@@ -12,21 +12,22 @@ namespace {
 constexpr double kMinuteSeconds = 60;
 
 std::string text_of(const OnOff& on_off) {
-  return fmt::format("{:g} x for {:g} s of every {:g} s", on_off.peak, on_off.seconds,
-                     on_off.every);
+  return fmt::format("{} x for {} s of every {} s", on_off.peak, on_off.seconds, on_off.every);
 }
 
 struct Words {
   std::string operator()(const PoissonArrivals&) const { return "poisson"; }
   std::string operator()(const EvenArrivals&) const { return "uniform"; }
   std::string operator()(const GammaArrivals& gamma) const {
-    return fmt::format("gamma, cv {:g}", gamma.cv);
+    return fmt::format("gamma, cv {}", gamma.cv);
   }
   std::string operator()(const BurstArrivals& burst) const {
     return "burst, " + text_of(burst.on_off);
   }
   std::string operator()(const MmppArrivals& mmpp) const { return "mmpp, " + text_of(mmpp.on_off); }
-  std::string operator()(const TraceArrivals& trace) const { return "trace " + trace.file; }
+  std::string operator()(const TraceArrivals& trace) const {
+    return "trace " + trace.file + (trace.row.empty() ? "" : ", row " + trace.row);
+  }
 };
 
 }  // namespace
@@ -46,7 +47,7 @@ Rps TrafficTrace::mean() const {
 
 bool TraceArrivals::operator==(const TraceArrivals& other) const {
   if (trace && other.trace) return trace == other.trace || *trace == *other.trace;
-  return !trace && !other.trace && file == other.file && row == other.row;
+  return file == other.file && row == other.row;
 }
 
 std::string to_string(const Arrivals& arrivals) { return std::visit(Words{}, arrivals); }

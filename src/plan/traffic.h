@@ -60,7 +60,8 @@ struct TrafficTrace {
 };
 // A recording, again and again, at the mean rate that is asked for: times are stretched, counts are
 // multiplied (and are Poisson within their minute). Equal when what was recorded is equal, whatever
-// file it came from; where nothing is loaded yet, when the file and its row are.
+// file it came from; where one of them is not loaded (a plan names its traces only), when the file
+// and its row are.
 struct TraceArrivals {
   std::string file;  // as its service names it
   std::string row;  // of several in the file, the one that has this text; empty: the service's name

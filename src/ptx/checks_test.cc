@@ -212,8 +212,9 @@ TEST(Faults, WhoLeftABarrierOutIsNamed) {
 
 // Nobody asked: as on a GPU an ended thread holds nobody up.
 TEST(Faults, EndedThreadsAreFoundOnlyWhenAskedFor) {
-  const std::string body = "setp.lt.u32 %p1, %r1, 40; @%p1 exit; bar.sync 0; st.global.u32 [%rd1], "
-                           "%r1;";
+  const std::string body =
+      "setp.lt.u32 %p1, %r1, 40; @%p1 exit; bar.sync 0; st.global.u32 [%rd1], "
+      "%r1;";
   EXPECT_THAT(ran(body, 0, 128, {64}).faults, IsEmpty());
   EXPECT_THAT(ran(body, 0, 128, {64}, {.races = true}).faults, IsEmpty());
   const Ran asked = ran(body, 0, 128, {64}, {.barriers = true});

@@ -113,7 +113,7 @@ void Decoder::on_bar() {
     return;
   }
   program_.barriers = 1;
-  if (words_->take("red")) 
+  if (words_->take("red"))
     return barrier_reduction(words_->take_any({"popc", "and", "or"}), aligned);
   const bool arrive = words_->take("arrive");
   words_->take("sync");

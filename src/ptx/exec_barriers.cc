@@ -144,8 +144,7 @@ void wake(Warp& w, std::uint32_t id, const BarrierState& full) {
     const Op& op = w.code[parked.pc];
     if ((op.flags & control::kReducePopc) != 0) {
       for (unsigned lane = 0; lane < kLanes; ++lane)
-        if ((parked.mask >> lane & 1) != 0)
-          lane_registers<std::uint32_t>(w, op.d)[lane] = full.set;
+        if ((parked.mask >> lane & 1) != 0) lane_registers<std::uint32_t>(w, op.d)[lane] = full.set;
     } else if ((op.flags & control::kReduce) != 0) {
       const bool holds =
           (op.flags & control::kReduceAnd) != 0 ? full.set == full.inputs : full.set != 0;

@@ -282,9 +282,9 @@ OverloadRun overload_run(const Entry& entry) {
     in_flight += instance.member.curve.max_batch() * instance.member.processes;
   run.in_flight = static_cast<long>(std::min(in_flight, kMaxArrivals));
   run.warmup = run.in_flight;
-  run.counted = std::max({kFewest, 2 * run.in_flight,
-                          plan::telling_requests(entry.service->traffic.arrivals,
-                                                 entry.service->rate)});
+  run.counted =
+      std::max({kFewest, 2 * run.in_flight,
+                plan::telling_requests(entry.service->traffic.arrivals, entry.service->rate)});
   return run;
 }
 

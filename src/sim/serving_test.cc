@@ -95,7 +95,7 @@ TEST(Simulate, ConservesRequestsAndMeetsAnEasySlo) {
 
 TEST(Simulate, UniformTrafficThatFitsTheExecutionNeverWaits) {
   ServingScene s = scene();
-  s.problem.services = {service("a", 80, 10)};  // one every 12.5 ms, 10 ms each
+  s.problem.services = {service("a", 80, 11)};  // one every 12.5 ms, 10 ms each
   s.plan.gpus = {{0, "G", {on_1g("a", 0)}}};
   s.options.arrivals = ArrivalKind::uniform;
   const ServingReport report = run(s);
@@ -152,6 +152,10 @@ TEST(Simulate, AServiceDoesNotFeelItsNeighbours) {
 TEST(Simulate, OverloadIsSeen) {
   ServingScene s = scene();
   s.problem.services[0].rate = Rps{600};  // 400 can be served
+  const ServiceReport shed = run(s).services[0];
+  EXPECT_EQ(shed.offered, shed.completed + shed.refused);
+  EXPECT_NEAR(shed.slo_attainment, 400.0 / 600, 0.02);
+  s.options.shed = false;
   const ServiceReport a = run(s).services[0];
   EXPECT_EQ(a.offered, a.completed);
   EXPECT_LT(a.slo_attainment, 0.05);

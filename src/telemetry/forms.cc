@@ -1,5 +1,8 @@
 #include "telemetry/forms.h"
 
+#include <string>
+#include <vector>
+
 #include "telemetry/physics.h"
 
 namespace partita::telemetry {
@@ -57,7 +60,11 @@ void describe(Form& f, InstanceSample& i) {
   f.integer("gi_id", i.gi_id, kIdentifier, "of the GPU instance");
   text(f, "uuid", i.uuid, "of the MIG device; missing without a compute instance");
   text(f, "profile", i.profile, "\"3g.40gb\"");
+  // Left out only where nothing says which instance this is but its number.
+  const bool bare = i.uuid.empty() && i.profile.empty();
+  if (bare) f.optional(i.compute_slices > 0);
   f.integer("compute_slices", i.compute_slices, kSlices, "");
+  if (bare) f.optional(i.memory_slices > 0);
   f.integer("memory_slices", i.memory_slices, kSlices, "");
   activity(f, i.activity, "of this instance, in shares of it");
   quantity(f, "memory_used_mib", i.memory_used, {.high = kMostMemory.value}, "");
@@ -85,6 +92,8 @@ void describe_gpu(Form& f, GpuSample& g) {
   quantity(f, "memory_clock_mhz", g.memory_clock, kClock, "");
   f.optional(!g.throttle.empty())
       .names("throttle", g.throttle, {.most = kMaxReasons}, "reasons in force, sorted");
+  // Older versions listed boards without work as slowed down.
+  if (f.reading()) std::erase(g.throttle, "gpu_idle");
   activity(f, g.activity, "of the whole GPU");
   f.optional(!g.instances.empty())
       .list("instances", g.instances, describe, {.most = kMaxInstances}, "by gi_id");

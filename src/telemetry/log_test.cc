@@ -69,6 +69,16 @@ TEST(TelemetryLog, WhatIsNotKnownIsNotWritten) {
             "{\"at_s\": 1.5, \"gpus\": [{\"index\": 0}]}\n");
 }
 
+// Older versions wrote so of boards without work.
+TEST(TelemetryLog, AGpuThatRestsIsNotSlowedDown) {
+  const auto log = read_log(R"({"at_s": 1, "gpus": [{"index": 0, "throttle": ["gpu_idle"]}, )"
+                            R"({"index": 1, "throttle": ["gpu_idle", "hw_thermal"]}]})",
+                            "f");
+  ASSERT_TRUE(log) << to_string(log.error());
+  EXPECT_EQ(log->front().gpus[0].throttle, std::vector<std::string>{});
+  EXPECT_EQ(log->front().gpus[1].throttle, std::vector<std::string>{"hw_thermal"});
+}
+
 RC_GTEST_PROP(TelemetryLog, AnyShareAndTimeReadsBack, (std::uint32_t a, std::uint32_t b)) {
   Sample s = full();
   s.at = Seconds{a * 7.3 + b / 4294967296.0};

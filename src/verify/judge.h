@@ -46,8 +46,9 @@ Verdict<plan::PowerSchedule> judge(const plan::PowerProblem& problem, const plan
 // A plan whose services nobody has at hand: what the document says must hold together. Placements
 // are legal, every instance carries something and its service has a row, every row has an instance,
 // what is planned for it is carried and covers its rate, and its predicted latency keeps its SLO
-// (for execution:F, that share of it). Words as in serving.h. Left out is what only the services
-// and profiles tell: measured points, percentiles, replicas, who keeps apart, prices.
+// (for execution:F, that share of it), and replicas and who keeps apart are as its terms say. Words
+// as in serving.h. Left out is what only services and profiles tell: measured points, percentiles,
+// prices, and whether the terms are what was asked for.
 Verdict<plan::ServingPlan> judge_alone(const hw::Catalogue& catalogue, plan::ServingPlan plan);
 
 }  // namespace partita::verify

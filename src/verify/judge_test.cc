@@ -44,7 +44,7 @@ ServingPlan chat_plan() {
   plan.planner = "hand";
   plan.rule = chat_problem().rule;
   plan.gpus = {{0, "A100-80GB", {{"1g.10gb", 0, "chat", 1, 1, Rps{100}, Millis{10}}}}};
-  plan.services = {{"chat", Rps{60}, Rps{100}, Millis{100}, Millis{10}}};
+  plan.services = {{{.name = "chat", .rate = Rps{60}, .slo = Millis{100}}, Rps{100}, Millis{10}}};
   plan.objective = {.gpus = 1, .gpcs = 1, .cost = 1};
   return plan;
 }
@@ -144,10 +144,11 @@ TEST(JudgeAlone, NamesWhatIsWrong) {
   const auto instance = [](P& p) -> plan::PlannedInstance& { return p.gpus[0].instances[0]; };
   EXPECT_THAT(after([](P&) {}), IsEmpty());
   EXPECT_THAT(after([](P& p) { p.services.clear(); }), ElementsAre("unknown_service"));
-  EXPECT_THAT(after([](P& p) {
-                p.services.push_back({"idle", Rps{1}, Rps{1}, Millis{9}, {}});
-              }),
-              ElementsAre("missing_service", "service_row"));
+  EXPECT_THAT(
+      after([](P& p) {
+        p.services.push_back({{.name = "idle", .rate = Rps{1}, .slo = Millis{9}}, Rps{1}, {}});
+      }),
+      ElementsAre("missing_service", "service_row"));
   EXPECT_THAT(after([](P& p) { p.services.push_back(p.services[0]); }),
               ElementsAre("duplicate_service"));
   EXPECT_THAT(after([](P& p) { p.services[0].planned = Rps{50}; }), ElementsAre("rate"));

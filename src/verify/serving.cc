@@ -185,6 +185,8 @@ class ServingJudge : Findings {
       check_number(subject, "planned_rps", row.planned.value);
       check_number(subject, "slo_ms", row.slo.value);
       check_number(subject, "predicted_latency_ms", row.predicted_latency.value);
+      check_number(subject, "percentile", row.percentile);
+      check_number(subject, "headroom", row.traffic.headroom);
     }
     check_number("objective", "cost", plan_.objective.cost);
     check_number("objective", "lower_bound_cost", plan_.objective.lower_bound_cost);
@@ -490,10 +492,24 @@ class ServingJudge : Findings {
              "stated, and recomputed");
   }
 
-  void check_row(const Service& service, const PlannedService& row,
-                 const std::vector<Placed>& placed) {
+  // A plan promises what was asked for, term by term; of what an older version's plan leaves out
+  // nothing can be said.
+  void check_terms(const Service& service, const PlannedService& row) {
     check_field(service, "rate_rps", row.rate.value, service.rate.value);
     check_field(service, "slo_ms", row.slo.value, service.slo.value);
+    if (!plan::all_said(row)) return;
+    plan::Terms asked = service;
+    asked.rate = row.rate;
+    asked.slo = row.slo;
+    asked.dispatch = row.dispatch;  // the rule is the judge's own
+    for (const plan::TermDifference& found : plan::differences(row, asked))
+      report("service_row", fmt::format("service {} {}", service.name, found.term), 0, 0,
+             fmt::format("the plan says {}, asked for is {}", found.one, found.other));
+  }
+
+  void check_row(const Service& service, const PlannedService& row,
+                 const std::vector<Placed>& placed) {
+    check_terms(service, row);
     double planned = 0;
     double slowest = 0;
     for (const Placed& one : placed) {
@@ -795,10 +811,7 @@ std::vector<Reason> verify_alone(const hw::Catalogue& catalogue, const plan::Ser
   std::set<std::string_view> services, models;
   for (const PlannedService& row : plan.services)
     if (services.insert(row.name).second) {
-      plan::Service& service = stated.services.emplace_back();
-      service.name = row.name;
-      service.rate = row.rate;
-      service.slo = row.slo;
+      stated.services.push_back(row);
     }
   const auto add_model = [&](const std::string& name) {
     const hw::GpuModel* const model = catalogue.find(name);

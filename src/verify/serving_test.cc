@@ -59,7 +59,7 @@ void complete(const ServingProblem& problem, ServingPlan& plan) {
   plan.rule = problem.rule;
   plan.services.clear();
   for (const plan::Service& service : problem.services)
-    plan.services.push_back({service.name, service.rate, Rps{}, service.slo, Millis{}});
+    plan.services.push_back(plan::row_of(service, problem.rule));
   plan::Objective& objective = plan.objective = {};
   for (plan::PlannedGpu& gpu : plan.gpus) {
     const auto entry = std::ranges::find_if(
@@ -350,12 +350,35 @@ std::vector<Mutation> row_mutations() {
        {"service_row: service talk"}},
       {"a row of no service",
        [](Case& c) {
-         c.plan.services.push_back({"birds", Rps{1}, Rps{1}, Millis{1}, Millis{1}});
+         c.plan.services.push_back(
+             {{.name = "birds", .rate = Rps{1}, .slo = Millis{1}}, Rps{1}, Millis{1}});
        },
        {"service_row: service birds"}},
       {"a row three times",
        [](Case& c) { c.plan.services.insert(c.plan.services.end(), 2, c.plan.services[0]); },
        {"duplicate_service: service cats"}},
+      {"other terms",
+       [](Case& c) {
+         c.plan.services[0].percentile = 99.9;
+         c.plan.services[0].spread = true;
+         c.plan.services[1].model = "lm";
+         c.plan.services[1].min_replicas += 1;
+         c.plan.services[1].avoid = {"talk"};
+         c.plan.services[2].traffic = {0.2, plan::GammaArrivals{2}, {{60, Rps{1}}}};
+       },
+       {"service_row: service cats percentile", "service_row: service cats spread",
+        "service_row: service dogs model", "service_row: service dogs min_replicas",
+        "service_row: service dogs avoid", "service_row: service talk headroom",
+        "service_row: service talk arrivals", "service_row: service talk rates"}},
+      {"an older plan, which says name, rate and SLO alone",
+       [](Case& c) {
+         for (plan::PlannedService& row : c.plan.services)
+           row = {{.name = row.name, .rate = row.rate, .slo = row.slo, .percentile = 0},
+                  row.planned,
+                  row.predicted_latency};
+         c.plan.services[0].planned.value += 1e-5;
+       },
+       {"service_row: service cats planned_rps"}},
       {"a wrong sum",
        [](Case& c) { c.plan.services[0].planned.value += 1e-5; },
        {"service_row: service cats planned_rps"}},
@@ -476,10 +499,19 @@ std::vector<Mutation> objective_mutations() {
   };
 }
 
-void expect_exactly(const std::vector<Mutation>& mutations) {
+// The plan's rows say what the problem asks for now.
+void promise_what_is_asked(Case& c) {
+  for (const plan::Service& service : c.problem.services)
+    for (plan::PlannedService& row : c.plan.services)
+      if (row.name == service.name) static_cast<plan::Terms&>(row) = service;
+}
+
+void expect_exactly(
+    const std::vector<Mutation>& mutations, void (*then)(Case&) = [](Case&) {}) {
   for (const Mutation& mutation : mutations) {
     Case c = a100();
     mutation.apply(c);
+    then(c);
     EXPECT_EQ(words(c), mutation.expected) << mutation.what;
   }
 }
@@ -489,7 +521,7 @@ TEST(Verify, PointMutations) { expect_exactly(point_mutations()); }
 TEST(Verify, RateMutations) { expect_exactly(rate_mutations()); }
 TEST(Verify, RowMutations) { expect_exactly(row_mutations()); }
 TEST(Verify, LossMutations) { expect_exactly(loss_mutations()); }
-TEST(Verify, ReplicaMutations) { expect_exactly(replica_mutations()); }
+TEST(Verify, ReplicaMutations) { expect_exactly(replica_mutations(), promise_what_is_asked); }
 TEST(Verify, ObjectiveMutations) { expect_exactly(objective_mutations()); }
 
 TEST(Verify, NumbersThatAreNone) {

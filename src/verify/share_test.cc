@@ -59,7 +59,8 @@ SharedGpu half_and_half() {
     service.rate = Rps{220};
     service.slo = Millis{40};
     c.problem.services.push_back(service);
-    c.plan.services.push_back({name, Rps{220}, Rps{225}, Millis{40}, Millis{1000 / 56.25}});
+    c.plan.services.push_back(
+        {{.name = name, .rate = Rps{220}, .slo = Millis{40}}, Rps{225}, Millis{1000 / 56.25}});
   }
   c.plan.gpu_model = "A100-80GB";
   c.plan.rule = c.problem.rule;

@@ -364,7 +364,7 @@ class FleetRun {
     for (const auto& [device, one] : running) {
       violate(fmt::format("{} is assigned to {}, which nobody wants", one.service, device));
     }
-    for (const actuate::AssignedService& one : target.services) {
+    for (const plan::Terms& one : target.services) {
       if (std::count(assignment->services.begin(), assignment->services.end(), one) != 1)
         violate("the assignment does not say what is promised to " + one.name);
     }

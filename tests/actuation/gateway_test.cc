@@ -77,7 +77,7 @@ class GatewayWorld final : public Clock {
              .services = {},
              .workers = {}};
     std::map<std::string, double> capacity;
-    for (const actuate::AssignedService& one : assignment.services) capacity[one.name] = 0;
+    for (const plan::Terms& one : assignment.services) capacity[one.name] = 0;
     for (const AssignedSegment& one : assignment.segments) {
       devices.insert(one.device);
       const std::int64_t since = since_.try_emplace(one.device, world.clock.now).first->second;
@@ -95,10 +95,9 @@ class GatewayWorld final : public Clock {
       it = stays ? std::next(it) : since_.erase(it);
     }
     for (const auto& [name, rps] : capacity) {
-      const auto rate =
-          std::ranges::find(assignment.services, name, &actuate::AssignedService::name);
+      const auto rate = std::ranges::find(assignment.services, name, &plan::Terms::name);
       const bool known = rate != assignment.services.end();
-      told_.services.push_back({name, rps, known ? rate->rate_rps : 0});
+      told_.services.push_back({name, rps, known ? rate->rate.value : 0});
       least[name] = std::min(least.try_emplace(name, rps).first->second, rps);
     }
     if (moods && moods->below(40) == 0) present = !present;
@@ -189,7 +188,7 @@ Wanted chat_at(const std::vector<int>& starts) {
   Wanted wanted{{{"A30-24GB", "", {}}}};
   for (const int start : starts)
     wanted.gpus[0].instances.push_back({"1g.6gb", start, {"chat", 4, 1, 10}});
-  wanted.services = {{.name = "chat", .slo_ms = 50, .rate_rps = 20}};
+  wanted.services = {{.name = "chat", .model = "m", .rate = Rps{20}, .slo = Millis{50}}};
   return wanted;
 }
 
@@ -200,10 +199,35 @@ TEST(WithAGateway, WhatDoesNotComeUpReplacesNothing) {
   world.sleep_ns(5 * kGatewaySecond);
   const auto before = world.world.assignment().segments;
   world.warm_ns = 1000 * kGatewaySecond;
+  const std::int64_t began = world.now_ns();
   const auto applied = world.apply(chat_at({1, 2}), {.ready_timeout = {20}});
   ASSERT_FALSE(applied);
   EXPECT_EQ(applied.error().code, ErrorCode::timeout);
+  EXPECT_LT(world.now_ns() - began, 35 * kGatewaySecond) << "what came to nothing is not repeated";
   for (const AssignedSegment& one : before) EXPECT_FALSE(world.gone.contains(one.device));
+}
+
+// Workers that never leave are waited for once, and so are those that never come.
+TEST(WithoutAGateway, WhatWasWaitedForInVainIsNotWaitedForAgain) {
+  const hw::GpuModel& model = **hw::builtin_catalogue().get("A30-24GB");
+  for (const bool stubborn : {true, false}) {
+    World world({{&model, 1, true}}, 1);
+    ASSERT_TRUE(actuate::apply(world.doors(), chat_at({0, 1}), {}, [](const ApplyEvent&) {}));
+    world.clock.sleep_ns(5 * kGatewaySecond);
+    if (stubborn) world.stubborn = {"chat"};
+    world.workers = stubborn;
+    const std::int64_t began = world.clock.now;
+    const auto applied = actuate::apply(
+        world.doors(),
+        stubborn ? Wanted{.gpus = {{.model = "A30-24GB", .uuid = {}, .instances = {}}}}
+                 : chat_at({1, 2}),
+        {.drain_timeout = {20}, .ready_timeout = {stubborn ? 0.0 : 20.0}},
+        [](const ApplyEvent&) {});
+    ASSERT_FALSE(applied);
+    EXPECT_EQ(applied.error().code, ErrorCode::timeout) << to_string(applied.error());
+    EXPECT_GE(world.clock.now - began, 20 * kGatewaySecond);
+    EXPECT_LT(world.clock.now - began, 35 * kGatewaySecond) << to_string(applied.error());
+  }
 }
 
 // Wherever the program dies, the next one keeps what the gateway needs as well.
@@ -263,7 +287,7 @@ TEST(WithAGateway, SegmentsOfALostGpuAreNotWaitedFor) {
   GatewayWorld world({{&model, 2, true}}, 1);
   Wanted both = chat_at({0, 1});
   both.gpus.push_back({"A30-24GB", "", {{"1g.6gb", 0, {"chat", 4, 1, 10}}}});
-  both.services[0].rate_rps = 30;
+  both.services[0].rate = Rps{30};
   ASSERT_TRUE(world.apply(both));
   world.sleep_ns(5 * kGatewaySecond);
   std::string left;

@@ -292,18 +292,19 @@ void fill_gpu(actuate::WantedGpu& gpu, const hw::GpuModel& model, Rng& rng, doub
 }  // namespace
 
 // Objectives and rates that differ from plan to plan.
-std::vector<actuate::AssignedService> services_of(const Wanted& wanted) {
-  std::map<std::string, actuate::AssignedService> services;
+std::vector<plan::Terms> services_of(const Wanted& wanted) {
+  std::map<std::string, plan::Terms> services;
   for (const actuate::WantedGpu& gpu : wanted.gpus) {
     for (const actuate::WantedInstance& one : gpu.instances) {
       if (one.segment.service.empty()) continue;
-      actuate::AssignedService& service = services[one.segment.service];
+      plan::Terms& service = services[one.segment.service];
       service.name = one.segment.service;
-      service.slo_ms = 10.0 + one.start;
-      service.rate_rps += one.segment.throughput_rps / 3;
+      service.model = "m";
+      service.slo = Millis{10.0 + one.start};
+      service.rate += Rps{one.segment.throughput_rps / 3};
     }
   }
-  std::vector<actuate::AssignedService> all;
+  std::vector<plan::Terms> all;
   for (const auto& [name, service] : services) all.push_back(service);
   return all;
 }

@@ -100,7 +100,7 @@ class World {
 inline constexpr const char* kStateDir = "/state";
 
 // What is promised to the services that it has segments of.
-std::vector<actuate::AssignedService> services_of(const actuate::Wanted& wanted);
+std::vector<plan::Terms> services_of(const actuate::Wanted& wanted);
 
 // A random legal layout for `gpus` GPUs of a model, of segments of services s0, s1 ...; `fill` is
 // the chance that a free place is used.

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -261,6 +262,31 @@ server: {{socket: {self.path("api.sock")}}}
         self.stop(again)
         self.assertEqual(self.layout()["gpus"], before["gpus"])
 
+    def test_a_damaged_file_ends_nothing(self):
+        process = self.start()
+        self.wait_for(self.in_force)
+        self.stop(process)
+        before, memory = self.places(), json.loads(self.read("state/agent-memory.json"))
+        for name, text in (("history.db", "garbage" * 1000), ("agent-memory.json", "{"),
+                           ("last-change", ""), ("journal", ""), ("assignment.json", "[]")):
+            self.write("state/" + name, text)
+            process = self.start()
+            self.wait_for(lambda name=name: f"state/{name}.damaged-1" in self.read("agent.log"))
+            self.stop(process)
+            self.assertEqual(self.read(f"state/{name}.damaged-1"), text)
+            self.assertRegex(self.read("agent.log"), rf"notice: \S*state/{name}")
+            self.assertEqual(self.places(), before, name)
+            self.assertTrue(any(one["subject"].endswith(name) for one in self.kept("repair")), name)
+            now = json.loads(self.read("state/agent-memory.json"))
+            self.assertEqual((now["changes"], now["target"]), (memory["changes"], memory["target"]))
+        # One that nobody can open is named, and the node is kept all the same.
+        os.remove(self.path("state/history.db"))
+        os.mkdir(self.path("state/history.db"))
+        process = self.start()
+        self.wait_for(lambda: "the history is not kept: state/history.db" in self.read("agent.log"))
+        self.stop(process)
+        self.assertEqual(self.places(), before)
+
     def test_a_look_changes_nothing(self):
         done = subprocess.run(self.agent("--once", "--format", "json"), cwd=self.folder,
                               capture_output=True, text=True)
@@ -268,6 +294,27 @@ server: {{socket: {self.path("api.sock")}}}
         self.assertEqual(json.loads(done.stdout)["kind"], "AgentState")
         self.assertEqual(self.places(), [])
         self.assertFalse(os.path.exists(self.path("state/agent-memory.json")))
+
+    def test_a_look_says_what_is_left_out_where_gpus_are_short(self):
+        self.write("services.yaml", SERVICES % 30_000)
+        done = subprocess.run(self.agent("--once"), cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        part = re.search(r"only a part is served: chat (\S+) of (\S+) req/s \((\d+) %\)",
+                         done.stdout)
+        self.assertTrue(part, done.stdout)
+        served, asked, share = (float(word) for word in part.groups())
+        self.assertGreaterEqual(asked, 30_000)
+        self.assertLess(served, asked)
+        self.assertAlmostEqual(share, 100 * served / asked, delta=1)
+        whole = re.search(r"all that is asked for would take (\d+) GPUs \(no plan has fewer than "
+                          r"(\d+)\); 2 can be used", done.stdout)
+        self.assertTrue(whole, done.stdout)
+        self.assertGreaterEqual(int(whole.group(1)), int(whole.group(2)))
+        self.assertGreater(int(whole.group(2)), 2)
+        # No reason for the part passes as one for all.
+        reasons = [line for line in done.stdout.splitlines() if "lower bound" in line]
+        self.assertTrue(all(line.strip().startswith("of this part: ") for line in reasons),
+                        reasons)
 
     def test_after_kills_the_node_is_as_without(self):
         wanted = {}

@@ -389,6 +389,37 @@ speed: 0
         self.apply("two.json", "--min-available", "0")
         self.assertNotIn("unfinished", self.json(*self.on_sim("status")))
 
+    def test_an_interrupt_before_anything_is_begun_ends_in_order(self):
+        for sent in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            child = subprocess.Popen([harness.PROGRAM, *self.on_sim("apply", "-")],
+                                     cwd=self.folder, stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(child.kill)
+            for _ in range(1000):  # until it has taken the lock, and waits for its plan
+                if os.path.exists(self.path("node.state.node.lock")):
+                    break
+                time.sleep(0.01)
+            time.sleep(0.05)
+            child.send_signal(sent)
+            out, err = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, 3, err)
+            self.assertEqual(err, b"partita: interrupted before anything was begun\n")
+            os.remove(self.path("node.state.node.lock"))
+        self.assertFalse(os.path.exists(self.path("state/journal")))
+
+    def test_an_empty_journal_is_noticed(self):
+        self.ok(*self.on_sim("apply", "one.json"))
+        before = self.node()
+        self.write("state/journal", "")
+        for words in (("apply", "two.json"), ("apply", "two.json", "--dry-run")):
+            done = self.run_partita(*self.on_sim(*words))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("state/journal:1: is empty, though the assignment names 3 instances",
+                          done.stderr.decode())
+        self.assertEqual(self.node(), before)
+        os.remove(self.path("state/journal"))  # as it says
+        self.ok(*self.on_sim("apply", "two.json"))
+
     def test_a_reader_that_goes_away_is_an_interrupt(self):
         self.write("machine.yaml", MACHINE.replace("speed: 0", "speed: 0.3"))
         running = subprocess.Popen([harness.PROGRAM, *self.on_sim("apply", "two.json")],

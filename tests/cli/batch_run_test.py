@@ -158,6 +158,27 @@ class BatchRunTest(BatchTest):
         self.assertEqual(len([c for c in changes if c["op"] == "create"]),
                          len([c for c in changes if c["op"] == "destroy"]))
 
+    def test_the_history_keeps_a_run(self):
+        self.run_batch("--why", "nightly")
+        kept = self.json("history", "--driver", "sim", "--machine", "machine.yaml", "--state-dir",
+                         "state")["events"]
+        self.assertEqual([(one["kind"], one["change"]) for one in kept],
+                         [("applied", 1), ("applying", 1)])
+        self.assertEqual(kept[0]["outcome"], "succeeded")
+        self.assertEqual(kept[0]["detail"], "6 of 6 tasks finished")
+        self.assertEqual(kept[0]["cause"], "nightly (partita batch run)")
+        story = self.ok("explain", "--driver", "sim", "--machine", "machine.yaml", "--state-dir",
+                        "state")
+        self.assertIn("nightly", story)
+        # A task that fails is told; a rehearsal is none.
+        self.run_batch("--simulate", command=None)
+        self.run_batch(command="exit 3", status=1)
+        kept = self.json("history", "--driver", "sim", "--machine", "machine.yaml", "--state-dir",
+                         "state", "--kind", "applied")["events"]
+        self.assertEqual([(one["change"], one["outcome"]) for one in kept],
+                         [(2, "failed"), (1, "succeeded")])
+        self.assertIn("0 of 6 tasks finished", kept[0]["detail"])
+
     def test_killed_and_run_again(self):
         command = WORK.format(
             more="[ $PARTITA_TASK = big ] || while [ ! -e go ]; do sleep 0.02; done")

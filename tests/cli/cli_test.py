@@ -85,17 +85,21 @@ class Plans(CliTest):
                     {"name": "chat", "model": "small", "rate_rps": 120, "slo_ms": 200}]
         self.write("services.yaml", json.dumps({"services": services}))
         self.ok(*self.on_plan("verify", "plan.json"))
-        # Nothing in the plan shows that this percentile is another one.
+        # The digest says so, and the term is named.
         services[0]["percentile"] = 98
         self.write("services.yaml", json.dumps({"services": services}))
         verdict = self.json(*self.on_plan("verify", "plan.json"), status=1)
-        self.assertEqual([one["constraint"] for one in verdict["violations"]], ["problem_digest"])
+        self.assertEqual([one["constraint"] for one in verdict["violations"]],
+                         ["problem_digest", "service_row"])
+        self.assertEqual(verdict["violations"][1]["subject"], "service search percentile")
         said = self.run_partita(*self.on_plan("simulate", "plan.json"))
         self.assertEqual(said.returncode, 1)
         self.assertIn("problem_digest", said.stderr.decode())
-        # A plan that states no digest is judged by what it says.
+        # A plan of an older version, without digest or terms, is judged by what it says.
         plan = json.loads(self.read("plan.json"))
         del plan["problem_digest"]
+        for row in plan["services"]:
+            del row["model"], row["percentile"]
         self.write("plan.json", json.dumps(plan))
         self.ok(*self.on_plan("verify", "plan.json"))
 

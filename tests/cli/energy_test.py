@@ -61,6 +61,53 @@ class Attribute(harness.CliTest):
         self.assertAlmostEqual(found["search"]["energy_j"], self.truth[2], 2)
         self.assertGreater(found["chat"]["uncertainty_j"], 0)
 
+    def test_a_log_without_power_is_refused(self):
+        lines = [json.loads(line) for line in self.read("log.jsonl").splitlines()]
+        for line in lines:
+            del line["gpus"][0]["power_w"], line["gpus"][0]["energy_j"]
+        self.write("log.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        done = self.run_partita(*self.inputs)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertEqual(done.stdout, b"")
+        self.assertIn(b"no board tells its power or its energy", done.stderr)
+
+    def test_a_model_that_asks_for_more_than_the_log_tells_is_not_the_rule(self):
+        """Half of the truth is tensor work that one tenant does not tell."""
+        lines, truth, energy = [], {1: 0, 2: 0}, 0.0
+        for t in range(61):
+            busy = {1: t % 3 / 2, 2: (t + 1) % 4 / 3}
+            there = [instance(gi, 3, busy[gi]) for gi in (1, 2)]
+            there[0]["activity"]["tensor"] = busy[1] * 0.5
+            watts = IDLE_W
+            for gi in (1, 2):
+                own = (200 * busy[gi] + 200 * busy[gi] * 0.5) * 3 / 7
+                watts += own
+                truth[gi] += own if t else 0
+            energy += watts
+            lines.append({"at_s": t, "gpus": [
+                {"index": 0, "uuid": "GPU-0", "model": "H100-80GB-SXM5", "compute_slices": 7,
+                 "power_w": watts, "energy_j": energy, "instances": there}]})
+        self.write("log.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        self.write("model.json", json.dumps(
+            {"api_version": "partita/v1", "kind": "EnergyModel", "loss": "squares", "watts": True,
+             "rows": 60, "residual_scale": 0.01, "condition": 2, "r2": 0.99, "mape": 0.01,
+             "components": [{"name": name, "joules": joules, "standard_error": 1}
+                            for name, joules in (("idle", 60), ("sm", 200), ("tensor", 200))]}))
+        off = {}
+        for rule in ((), ("--rule", "model"), ("--rule", "activity")):
+            done = self.run_partita(*self.inputs, "--idle", "unassigned", "--model", "model.json",
+                                    "--format", "json", *rule)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = json.loads(done.stdout)
+            got = {tenant["name"]: tenant["energy_j"] for tenant in found["tenants"]}
+            off[rule] = abs(got["search"] / truth[2] - 1)
+            notes = " ".join(found["notes"])
+            self.assertEqual("search does not tell tensor" in notes, rule[1:] != ("activity",),
+                             notes)
+        self.assertGreater(off["--rule", "model"], 0.1)
+        self.assertLess(off["--rule", "activity"], 0.01)
+        self.assertEqual(off[()], off["--rule", "activity"])
+
     def test_the_digits_of_the_text_add_up(self):
         lines = self.ok(*self.inputs, "--compare", "--carbon", "380", "--price", "0.3").splitlines()
         rows = {line.split("  ")[0].strip(): line.split() for line in lines if "  " in line}

@@ -77,6 +77,10 @@ class CliTest(unittest.TestCase):
         with open(self.path(name), "wb") as file:
             file.write(content)
 
+    def write_secret(self, name, content):
+        self.write(name, content)
+        os.chmod(self.path(name), 0o600)
+
     def read(self, name):
         with open(self.path(name), encoding="utf-8") as file:
             return file.read()

@@ -41,7 +41,7 @@ class LoadTest(CliTest):
                 self.assertEqual(sum(path == sent for sent, _, _ in requests), one["offered"])
 
     def test_a_request_is_in_the_binary_form(self):
-        self.write("token", "secret\n")
+        self.write_secret("token", "secret\n")
         with serving() as (url, requests):
             self.load(url + "/", "--token-file", "token")
         for _, headers, body in requests:
@@ -99,7 +99,7 @@ class LoadTest(CliTest):
             self.assertIn(b"its certificate: self", done.stderr)
 
     def test_refuses(self):
-        self.write("token", "two words")
+        self.write_secret("token", "two words")
         base = ("load", "--url", "http://127.0.0.1:1", "--services", "services.yaml")
         for args, status, words in (
                 (base, 3, "127.0.0.1:1/v2/models/chat: "),

@@ -118,6 +118,56 @@ class PowerRunTest(harness.CliTest):
         self.ok("power", "restore", *self.node)
         self.assertEqual(self.settings(), self.before)
 
+    def other(self, *words):
+        """The same command with a state directory of its own."""
+        return [word if word != "st" else "st2" for word in words]
+
+    def test_one_process_at_a_time_changes_a_gpu_whatever_its_state_directory(self):
+        self.seen(b=1)
+        child = self.start("one.yaml", "--seen", "seen.json")
+        self.wait_for(lambda: self.clock() and self.clock() <= 1000, "a low clock")
+        plan = ("batch", "run", "--tasks", "tasks.csv", "--command", "true")
+        self.write("tasks.csv", "task,time_s_1g,time_s_7g\nt,1,1\n")
+        self.write("wanted.json", self.ok("status", *self.node[:4], "--format", "json"))
+        for words in (self.command("one.yaml", "--seen", "seen.json"),
+                      ("power", "set", *self.node, "--limit", "500"),
+                      ("power", "restore", *self.node), ("apply", "wanted.json", *self.node),
+                      ("drain", "0", *self.node), (*plan, *self.node)):
+            done = self.run_partita(*self.other(*words))
+            self.assertEqual(done.returncode, 3, (words, done.stdout, done.stderr))
+            self.assertRegex(done.stderr.decode(),
+                             rf"pid {child.pid} \(\S*partita power run .*\) holds the lock since")
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 0)
+        self.assertEqual(self.settings(), self.before)
+
+    def test_restore_knows_what_others_have_changed(self):
+        self.ok("power", "set", *self.node, "--limit", "400")
+        self.ok(*self.other("power", "set", *self.node, "--clocks", "1200"))
+        self.assertEqual(self.settings()["limit_w"], 400)
+        self.ok(*self.other("power", "restore", *self.node))
+        self.assertEqual(self.settings(), self.before, "not what the first one had set")
+        self.ok("power", "set", *self.node, "--limit", "400")
+        self.assertIn("600 W", self.ok(*self.other("power", "restore", *self.node)))
+        self.assertEqual(self.settings(), self.before)
+
+    def test_old_sight_is_no_sight(self):
+        self.seen(b=1)
+        hour = time.time() - 3600
+        os.utime(self.path("seen.json"), (hour, hour))
+        child = self.start("one.yaml", "--seen", "seen.json")
+        self.wait_for(self.clock, "a clock that is locked")
+        time.sleep(0.5)  # polls
+        self.assertGreaterEqual(self.clock(), 1725, "the highest clock of the table")
+        self.seen(b=1)
+        self.wait_for(lambda: self.clock() <= 1000, "a low clock once it is written again")
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+        self.assertRegex(err.decode(), r"seen.json: was written 1 h 0 min ago, .*full clock")
+        self.assertEqual(err.decode().count("full clock"), 1, err)
+        self.assertEqual(self.settings(), self.before)
+
     def test_a_rehearsal_ends_by_itself(self):
         trace = ("--trace", os.path.join(harness.SOURCE, "data/published/swim/fb09-0.csv"),
                  "--duration", "1s")

@@ -148,6 +148,8 @@ class ServerTest(harness.CliTest):
     def test_an_agent_is_told(self):
         for words, call in (
                 (("--approve", "7"), ("POST", "/v1/changes/7/approve", "")),
+                (("--approve", "7", "--why", "tested"),
+                 ("POST", "/v1/changes/7/approve", '{"why": "tested"}')),
                 (("--reject", "7", "--why", 'a "fan"'),
                  ("POST", "/v1/changes/7/reject", '{"why": "a \\"fan\\""}')),
                 (("--replan",), ("POST", "/v1/replan", "")),

@@ -45,7 +45,7 @@ class SettingsTest(harness.CliTest):
     commands = command_flags()
 
     def test_the_packaged_file_is_right_with_all_its_examples(self):
-        packaged = (harness.SOURCE / "packaging/etc/partita.yaml").read_text("utf-8")
+        packaged = harness.source_text("packaging/etc/partita.yaml")
         shown = re.sub(r"^#(?=\S|  )", "", packaged, flags=re.MULTILINE)
         self.assertIn("\nworkers: ", shown)
         for text in (packaged, shown):

@@ -178,6 +178,7 @@ bool BatchWorld::live(bool resume) {
     CHECK(exec::close_session(*session, report_, doors) || files.refuse_from > 0);
     log_hash_ = end.log_hash;
     see_processes();
+    CHECK(exec::end_session(*session, report_, files));
     return true;
   } catch (const Death&) {
     die();
@@ -187,7 +188,7 @@ bool BatchWorld::live(bool resume) {
 
 int BatchWorld::live_to_the_end() {
   int deaths = 0;
-  while (!live(deaths > 0)) {
+  while (!live(false)) {
     ++deaths;
     CHECK(deaths < 100);
   }

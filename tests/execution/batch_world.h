@@ -32,7 +32,7 @@ class MortalFiles final : public Files {
  public:
   Result<std::string> read(const std::string& path) override { return inner.read(path); }
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    return inner.write_atomic(path, text);
+    return around([&] { return inner.write_atomic(path, text); });
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
     return inner.list(path);
@@ -47,9 +47,11 @@ class MortalFiles final : public Files {
       throw Death{};
     }
     if (refuse_from > 0 && appends >= refuse_from) return environment_error(path, "disk full");
-    return inner.append(path, text);
+    return around([&] { return inner.append(path, text); });
   }
-  Result<void> remove(const std::string& path) override { return inner.remove(path); }
+  Result<void> remove(const std::string& path) override {
+    return around([&] { return inner.remove(path); });
+  }
   Result<void> make_directories(const std::string& path) override {
     return inner.make_directories(path);
   }
@@ -58,6 +60,17 @@ class MortalFiles final : public Files {
   MemoryFiles inner;
   int appends = 0, die_at = 0, refuse_from = 0;
   DeathAt how = DeathAt::before;
+  int changes = 0, die_at_change = 0;  // the same for whatever changes the disk
+
+ private:
+  template <class Act>
+  Result<void> around(Act act) {
+    const bool dies = ++changes == die_at_change;
+    if (dies && how != DeathAt::after) throw Death{};
+    const Result<void> done = act();
+    if (dies) throw Death{};
+    return done;
+  }
 };
 
 // Something that happens at a time, whatever the executor does.
@@ -82,7 +95,7 @@ class BatchWorld {
 
   // One life of the program; false when it died. Its wish to go on is `resume`.
   bool live(bool resume);
-  // Lives until the end; the number of deaths.
+  // Lives until the end, the same command again and again; the number of deaths.
   int live_to_the_end();
 
   const exec::Script& script() const { return script_; }

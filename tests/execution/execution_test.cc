@@ -104,8 +104,7 @@ int below(Rng& rng, int bound) {
 // Failures, hangs, stubborn processes; the same for the same task and attempt.
 void make_tasks_fail(BatchWorld& world, std::uint64_t seed) {
   world.behaviour = [seed](const exec::ScriptTask& task, int attempt) {
-    Rng rng =
-        Rng(seed).split(text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
+    Rng rng = Rng(seed).split(text_hash(task.name)).split(static_cast<std::uint64_t>(attempt));
     SimBehaviour behaviour{.run_ns = task.planned.end - task.planned.begin};
     *behaviour.run_ns =
         static_cast<Nanos>(static_cast<double>(*behaviour.run_ns) * (0.5 + rng.uniform()));
@@ -335,6 +334,33 @@ TEST(Execution, GoesOnAfterEveryDeath) {
     }
   }
   EXPECT_EQ(deaths, expected);
+}
+
+// Whatever the disk holds when it dies, until the very end of the process: no task runs twice, and
+// what follows the end of the run is its report once more.
+TEST(Execution, TheSameCommandNeverRunsATaskTwice) {
+  Rng rng(12);
+  Case one = random_case(rng, {.most_tasks = 7, .most_gpus = 1, .timed = true}, "far");
+  while (one.problem.tasks.size() < 5)
+    one = random_case(rng, {.most_tasks = 7, .most_gpus = 1, .timed = true}, "far");
+  BatchWorld whole(one.problem, one.schedule, {});
+  whole.live_to_the_end();
+  const int changes = whole.files.changes;
+  EXPECT_GT(changes, 15);
+  for (int change = 1; change <= changes; ++change) {
+    for (const DeathAt how : {DeathAt::before, DeathAt::after}) {
+      if (change == changes && how == DeathAt::after) continue;  // it has ended
+      SCOPED_TRACE(change);
+      BatchWorld world(one.problem, one.schedule, {});
+      world.files.die_at_change = change;
+      world.files.how = how;
+      EXPECT_EQ(world.live_to_the_end(), 1);
+      expect_all_finished(world);
+      for (const auto& [task, count] : world.starts) EXPECT_EQ(count, 1) << task;
+    }
+  }
+  EXPECT_TRUE(whole.live(false));  // once it has ended the same command begins anew
+  for (const auto& [task, count] : whole.starts) EXPECT_EQ(count, 2) << task;
 }
 
 }  // namespace

@@ -61,6 +61,23 @@ TEST(RunJournal, NoByteMayChange) {
   EXPECT_FALSE(exec::parse_journal("j", log_header("changes") + records).has_value());
 }
 
+// Who empties the journal of a run under way takes away what has finished; nothing runs again.
+TEST(RunJournal, AnEmptiedOneOfARunUnderWayIsRefused) {
+  Rng rng(6);
+  const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");
+  for (const std::string left : {"", "half a line"}) {
+    BatchWorld world(one.problem, one.schedule, {});
+    world.files.die_at = 12;
+    ASSERT_FALSE(world.live(false));
+    world.files.inner.content[kJournal] = left;
+    const std::map<std::string, int> starts = world.starts;
+    EXPECT_TRUE(world.live(false));
+    ASSERT_TRUE(world.refused().has_value());
+    EXPECT_EQ(world.refused()->context, kJournal + ":1");
+    EXPECT_EQ(world.starts, starts);
+  }
+}
+
 TEST(RunJournal, OfAnotherBatchIsRefused) {
   Rng rng(6);
   const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");

@@ -150,7 +150,8 @@ TEST(Planted, NoTwinIsAccused) {
   for (const Case& one : cases()) {
     SCOPED_TRACE(one.clean.name);
     Version twin = one.clean;
-    twin.checks = {.uninitialised = true, .races = true, .barriers = true};  // whichever the fault needs
+    twin.checks = {
+        .uninitialised = true, .races = true, .barriers = true};  // whichever the fault needs
     const Outcome outcome = outcome_of(twin);
     EXPECT_EQ(outcome.refused, "");
     EXPECT_TRUE(outcome.faults.empty()) << to_text(outcome.faults.front()) << "\n" << twin.text;

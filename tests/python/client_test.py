@@ -198,7 +198,8 @@ class LiveTest(unittest.TestCase):
         story = client.history(change=second, documents=False)["events"]
         self.assertEqual({one["change"] for one in story}, {second})
         self.assertIn("approved", {one["kind"] for one in story})
-        self.refused(409, "infeasible", client.approve, 999999)
+        self.refused(404, "not_found", client.approve, 999999)
+        self.refused(409, "infeasible", client.approve, second, "again")
         self.refused(404, "not_found", client.change, 999999)
 
     def test_a_plan_of_somebody_else(self):

@@ -77,6 +77,21 @@ async function draws(page, more = 1, since = null) {
   );
 }
 
+// What axe-core finds, with the rules of WCAG 2.2. Not by eval: the page's policy forbids it; the browser's own console
+// may.
+async function findings(page) {
+  const session = await browser.context.newCDPSession(page);
+  await session.send("Runtime.evaluate", { expression: axe });
+  const { result, exceptionDetails } = await session.send("Runtime.evaluate", {
+    awaitPromise: true,
+    returnByValue: true,
+    expression:
+      "axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.length + ' ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 120) + ' ' + (n.any[0]?.message ?? n.all[0]?.message ?? '')).join(' | ')))",
+  });
+  assert.equal(exceptionDetails, undefined);
+  return result.value;
+}
+
 // ---- structure
 const masked = (tree) =>
   tree
@@ -109,20 +124,160 @@ for (const scheme of ["light", "dark"]) {
       await it.page.waitForSelector(`#view-${view}:visible`);
       if (view === "history") await it.page.waitForSelector(".events li");
       if (view === "history") await it.page.waitForSelector("#view-history .gpus .cell");
-      // Not by eval: the page's policy forbids it; the browser's own console may.
-      const session = await browser.context.newCDPSession(it.page);
-      await session.send("Runtime.evaluate", { expression: axe });
-      const { result } = await session.send("Runtime.evaluate", {
-        awaitPromise: true,
-        returnByValue: true,
-        expression:
-          "axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'best-practice']}).then(r => r.violations.map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 120) + ' ' + (n.any[0]?.message ?? n.all[0]?.message ?? '')).join(' | ')))",
-      });
-      assert.deepEqual(result.value, [], view);
+      assert.deepEqual(await findings(it.page), [], view);
     }
     await it.close();
   });
 }
+
+// ---- large nodes
+const LARGE = { gpus: 64, services: 1000, sevenths: true, large: true };
+const MOST_ELEMENTS = 6000,
+  MOST_HEAP = 100e6,
+  MOST_PX = 3000;
+for (const [width, height] of [
+  [1440, 900],
+  [390, 844],
+])
+  test(`64 GPUs, 1,000 services, ${width} px: what is in view is there, found and read by everybody`, async () => {
+    const agent = await startAgent({ root, ...LARGE }),
+      page = await browser.context.newPage();
+    page.setDefaultTimeout(60000);
+    await page.setViewportSize({ width, height });
+    await page.goto(agent.url);
+    await page.waitForSelector(".services tbody tr");
+    await page.waitForSelector(".gpus .cell"); // read from /v1/node
+    const ready = await page.evaluate(() => performance.now());
+    const session = await browser.context.newCDPSession(page);
+    const measure = async () => {
+      await session.send("HeapProfiler.collectGarbage");
+      const { usedSize } = await session.send("Runtime.getHeapUsage");
+      const [elements, tall, wide] = await page.evaluate(() => [
+        document.querySelectorAll("*").length,
+        document.documentElement.scrollHeight,
+        document.documentElement.scrollWidth,
+      ]);
+      assert.ok(elements <= MOST_ELEMENTS, `${elements} elements`);
+      assert.ok(tall <= MOST_PX, `${tall} px`);
+      assert.ok(wide <= width, `${wide} px wide`);
+      assert.ok(usedSize <= MOST_HEAP, `heap of ${usedSize} bytes`);
+      return `${elements} elements, ${tall} px, heap ${(usedSize / 1e6).toFixed(1)} MB`;
+    };
+    console.log(`    ready after ${(ready / 1000).toFixed(2)} s; ${await measure()}`);
+    assert.deepEqual(await findings(page), []);
+    // Every service is reached by scrolling, and nothing else is made for it.
+    const table = page.locator(".rows");
+    assert.equal(await page.getAttribute("table.services", "aria-rowcount"), "1001");
+    await table.evaluate((one) => one.scrollTo(0, one.scrollHeight));
+    await page.getByRole("button", { name: "service-1000", exact: true }).waitFor();
+    const last = page.locator(".services tbody tr").last();
+    assert.equal(await last.getAttribute("aria-rowindex"), "1001");
+    assert.ok(await last.isVisible());
+    const box = await last.boundingBox(),
+      frame = await table.boundingBox();
+    assert.ok(box.y + box.height <= frame.y + frame.height + 1.5, "its end is in view");
+    // States go on coming, and what is seen is the newest.
+    agent.tick();
+    const rate = agent.state.services[999].rate_rps;
+    await page.waitForFunction(
+      (one) => document.querySelector(".services tbody tr:last-child b").textContent === one,
+      `${new Intl.NumberFormat("en", { maximumFractionDigits: 0 }).format(rate)} /s`,
+    );
+    for (let i = 0; i < 20; ++i) agent.tick();
+    console.log(`    behind 21 updates: ${await measure()}`);
+    // Names, models and verdicts find services.
+    const found = (count) => page.waitForSelector(`table.services[aria-rowcount="${count + 1}"]`);
+    await page.fill("#find", "service-99");
+    await found(11);
+    await page.fill("#find", "down service-9");
+    await found(100);
+    assert.match(
+      await words(page, ".services tbody tr >> nth=0"),
+      /down.*nothing is planned for service-900: not enough GPUs; [\d.]+ req\/s/s,
+    );
+    await page.fill("#find", "no such");
+    assert.match(await words(page, "#view-now [role=status]"), /None of 1,000 services/);
+    await page.fill("#find", "");
+    await page.getByRole("button", { name: "degraded 1" }).click();
+    assert.match(await words(page, ".services tbody"), /degraded.*1 of 2 workers is ready/s);
+    await found(1);
+    await page.getByRole("button", { name: /^all/ }).click();
+    // Keys go through all GPUs, drawn or not.
+    await page.locator(".gpus .cell").first().focus();
+    const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+    await page.keyboard.press("End");
+    assert.match(await focused(), /on GPU 63/);
+    await page.keyboard.press("ArrowUp");
+    assert.match(await focused(), /on GPU 62/);
+    await page.keyboard.press("Home");
+    assert.match(await focused(), /on GPU 0/);
+    // A change of that size, its parts read when they are looked at.
+    agent.propose();
+    await page.waitForSelector("#badge:not([hidden])");
+    await page.goto(`${agent.url}#change`);
+    await page.waitForSelector(".movelist li");
+    assert.deepEqual(await findings(page), [], "change");
+    console.log(`    its change: ${await measure()}`);
+    await page.close();
+    await agent.stop();
+  });
+
+test("all kept is said only where every verdict is that it serves", async () => {
+  const state = fleet();
+  state.services.forEach((one) => Object.assign(one, { at_risk: false, verdict: "serves" }));
+  const it = await open({ state });
+  const tile = () => words(it.page, ".tiles > div >> nth=0");
+  assert.match(await tile(), /all kept/);
+  for (const [verdict, word] of [
+    ["degraded", "degraded"],
+    ["at_risk", "at risk"],
+    ["down", "down"],
+    ["unknown", "unknown"],
+    ["a word of tomorrow", "unknown"],
+  ]) {
+    const before = await drawn(it.page);
+    const since = new Date().toISOString();
+    Object.assign(it.agent.state.services[1], { verdict, since, why: "so it is" });
+    it.agent.push();
+    await draws(it.page, 1, before);
+    assert.match(await tile(), new RegExp(`▲ 1 ${word}`));
+    const row = await words(it.page, ".services tbody tr >> nth=1");
+    assert.match(row, new RegExp(`${word} since \\d\\d:\\d\\d:\\d\\d: so it is`));
+  }
+  await it.close();
+});
+
+test("a node that cannot be read is shown as it was, with when that was and why", async () => {
+  const it = await open();
+  assert.ok(await it.page.locator("#age").isHidden());
+  it.agent.state.state_fault = "the driver does not answer";
+  it.agent.state.state_as_of = new Date(it.agent.state.time_ms - 75000).toISOString();
+  it.agent.push();
+  await until(it.page, "#age", /as they were at .*, 1 min \d+ s ago: the driver does not answer/);
+  assert.ok(await it.page.locator(".gpus.old").isVisible());
+  await it.close();
+});
+
+test("a state of which nothing newer comes is shown as old, and as not known", async () => {
+  const state = fleet();
+  state.services.forEach((one) => Object.assign(one, { at_risk: false, verdict: "serves" }));
+  const agent = await startAgent({ root, state }),
+    page = await browser.context.newPage();
+  page.setDefaultTimeout(60000);
+  await page.clock.install();
+  await page.goto(agent.url);
+  await page.clock.runFor(1000);
+  await page.waitForSelector(".cell");
+  assert.match(await words(page, ".tiles"), /all kept/);
+  assert.ok(await page.locator("#age").isHidden());
+  await page.clock.runFor(50000); // no news for so long
+  await until(page, "#age", /the state is of .*, 5\d s ago/);
+  await page.clock.runFor(1000);
+  assert.match(await words(page, ".tiles"), /▲ 6 unknown/);
+  assert.doesNotMatch(await words(page, "body"), /all kept|as planned|✓ serves/);
+  await page.close();
+  await agent.stop();
+});
 
 test("colours of services are told apart without colour: pattern, name, label", async () => {
   const it = await open({ gpus: 4, services: 12 });
@@ -326,7 +481,7 @@ test("it comes back after the agent has been started anew", async () => {
   await until(it.page, "#link-text", /no answer, again in/);
   assert.ok(await it.page.locator("#retry").isVisible());
   const slices = await it.page.locator(".cell").count();
-  await it.page.waitForEvent("requestfailed", (one) => one.url().endsWith("/v1/events"));
+  await it.page.waitForEvent("requestfailed", (one) => new URL(one.url()).pathname === "/v1/events");
   assert.equal(await it.page.locator(".cell").count(), slices, "the last state stays to be seen");
   const state = fleet({ gpus: 3 });
   state.node = "node-17b";
@@ -371,7 +526,8 @@ test("it asks for a token, says no to a wrong one and what a role may not", asyn
 test("1,000 instances: at most 16 ms of script per update, nothing made anew", async () => {
   const it = await open({ gpus: 143, services: 40, sevenths: true });
   await it.page.setViewportSize({ width: 1000, height: 700 });
-  assert.equal(await it.page.locator(".cell").count(), 1001);
+  assert.match(await words(it.page, ".tiles > div >> nth=4"), /1,001/);
+  assert.ok((await it.page.locator(".cell").count()) <= 400, "those in view");
   const session = await browser.context.newCDPSession(it.page);
   await session.send("Performance.enable", { timeDomain: "threadTicks" }); // the thread's own time, whoever else runs
   const script = async () =>

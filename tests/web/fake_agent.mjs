@@ -169,6 +169,83 @@ export function fleet({ gpus = 8, services = 6, seed = 7, sevenths = false } = {
   };
 }
 
+// As the agent shows it where the node is large: its parts are documents of their own.
+export function brief(state) {
+  const apart = (one) => {
+    if (!one) return one;
+    const { change, plan, explanation, ...rest } = one;
+    return { ...rest, steps: change.steps.length };
+  };
+  const { state: node, assignment, plan, current, last, ...rest } = state;
+  const services = state.services.map(({ why, at_risk, capacity_rps, ...one }) => {
+    one.asked_rps = one.rate_rps;
+    for (const key of Object.keys(one)) if (one[key] === 0) delete one[key];
+    delete one.rate_rps;
+    return /not enough GPUs/.test(why) ? { ...one, reason: 0 } : why ? { ...one, why } : one;
+  });
+  return {
+    ...rest,
+    node_version: state.assignment.revision,
+    left_out: ["state", "assignment", "plan", "changes", "tasks"],
+    services,
+    as_of: new Date(state.time_ms).toISOString(),
+    reasons: ["nothing is planned for {service}: not enough GPUs; {asked} req/s are asked for"],
+    ...(current ? { current: apart(current) } : {}),
+    ...(last ? { last: apart(last) } : {}),
+  };
+}
+
+// GET /v1/node.
+const nodeOf = (state) => {
+  const by = new Map(state.assignment.segments.map((one) => [one.device, one]));
+  return {
+    ...state.state,
+    kind: "NodeState",
+    gpus: state.state.gpus.map((gpu) => ({
+      ...gpu,
+      instances: gpu.instances.map((one) => {
+        const uuid = one.compute[0].uuid,
+          runs = by.get(uuid);
+        return {
+          ...one,
+          uuid,
+          ...(runs
+            ? { service: runs.service, batch: runs.batch, processes: runs.processes }
+            : {}),
+        };
+      }),
+    })),
+  };
+};
+
+// Services beyond the slices are not served, and some of the others are in trouble.
+function loaded(state) {
+  const slices = state.assignment.segments.length,
+    hour = Date.now() - 3600000;
+  state.services.forEach((one, i) => {
+    const served = i < slices;
+    Object.assign(one, {
+      verdict: !served ? "down" : i === 7 ? "degraded" : i === 9 ? "at_risk" : "serves",
+      since: new Date(hour + i * 1000).toISOString(),
+      asked_rps: one.rate_rps,
+      answered_rps: served ? one.rate_rps : 0,
+      can_carry_rps: served ? one.capacity_rps : 0,
+      at_risk: !served || i === 7 || i === 9,
+    });
+    if (i === 7) one.why = "1 of 2 workers is ready: it can carry 40 of 60 req/s";
+    else if (i === 9) one.why = "its rate will pass what it can carry in 4 minutes";
+    else delete one.why;
+    if (!served)
+      Object.assign(one, {
+        why: `nothing is planned for ${one.name}: not enough GPUs; 0 req/s are asked for`,
+        segments: 0,
+        ready_workers: 0,
+        planned_rps: 0,
+        capacity_rps: 0,
+      });
+  });
+}
+
 function service(name, i, next) {
   const rate = Math.round(60 + next() * 900),
     risk = i === 4;
@@ -273,6 +350,27 @@ function tasks(state, now) {
     gpus: [...new Set(list.map((task) => task.gpu_uuid).filter(Boolean))],
     tasks: list,
   };
+}
+
+// What changed, as docs/api.md says.
+export function changesBetween(before, after) {
+  if (Array.isArray(after) && Array.isArray(before)) {
+    const patch = {};
+    after.forEach((one, i) => {
+      if (JSON.stringify(one) !== JSON.stringify(before[i]))
+        patch[i] = i < before.length ? changesBetween(before[i], one) : one;
+    });
+    if (before.length !== after.length) patch.length = after.length;
+    return patch;
+  }
+  if (after === null || typeof after !== "object" || Array.isArray(after)) return after;
+  if (before === null || typeof before !== "object" || Array.isArray(before)) return after;
+  const patch = {};
+  for (const key of Object.keys(after))
+    if (JSON.stringify(after[key]) !== JSON.stringify(before[key]))
+      patch[key] = key in before ? changesBetween(before[key], after[key]) : after[key];
+  for (const key of Object.keys(before)) if (!(key in after)) patch[key] = null;
+  return patch;
 }
 
 const place = (gpu, profile, start, segment) => ({
@@ -440,20 +538,32 @@ function events(count) {
 // options: {root, port, token, role, hold, fleet options}; hold(n) ends when step n + 1 may be done; the answer has .port, .state, .tick(), .propose(), .stop().
 export async function startAgent(options) {
   const state = options.state ?? fleet(options),
+    shown = () => (options.large ? brief(state) : state),
     next = random(99),
     streams = new Set(),
     calls = [],
     past = events(66);
+  if (options.large) loaded(state);
+  let told = null;
   const self = { state, calls, port: 0, applyMs: options.applyMs ?? 60 };
-  const send = (stream, text) => stream.write(`event: state\nid: ${state.version}\n${text}\n\n`);
+  const send = (stream, text, name = "state") =>
+    stream.write(`event: ${name}\nid: ${state.version}\n${text}\n\n`);
   const data = () =>
-    JSON.stringify(state)
+    JSON.stringify(shown())
       .split("\n")
       .map((line) => `data: ${line}`)
       .join("\n");
   self.push = () => {
     ++state.version;
     state.time_ms = Date.now();
+    if (options.large) {
+      // As the agent does it: the first state whole, then what has changed.
+      const now = JSON.parse(JSON.stringify(shown())),
+        patch = JSON.stringify(changesBetween(told, now));
+      told = now;
+      for (const stream of streams) send(stream, `data: ${patch}`, "changes");
+      return;
+    }
     const text = data();
     for (const stream of streams) send(stream, text);
   };
@@ -577,7 +687,8 @@ export async function startAgent(options) {
       });
       return;
     }
-    if (url.pathname === "/v1/state") return json(response, 200, state);
+    if (url.pathname === "/v1/state") return json(response, 200, shown());
+    if (url.pathname === "/v1/node") return json(response, 200, nodeOf(state));
     if (url.pathname === "/v1/history")
       return json(response, 200, {
         kind: "History",
@@ -608,7 +719,9 @@ export async function startAgent(options) {
     response.write(":\n\n");
     streams.add(response);
     response.on("close", () => streams.delete(response));
-    send(response, data());
+    if (options.large) told ??= JSON.parse(JSON.stringify(shown()));
+    if (options.large) send(response, `data: ${JSON.stringify(told)}`);
+    else send(response, data());
   }
   const server = createServer((request, response) => {
     const url = new URL(request.url, "http://localhost");

@@ -18,7 +18,8 @@ import { looksOf } from "./model.js";
 import { timeTicks } from "./chart.js";
 
 const BATCHES = "(batch)"; // where services have their names
-const MOST_ASKED = 50; // services whose joules are read, those of the most watts
+const MOST_ASKED = 50, // services that have a row, and whose joules are read: those of the most watts
+  OTHERS = "(others)";
 const PAST_MS = 6 * 3600000; // tasks that were over before do not stretch the chart
 const MOST_NAMED = 12; // tasks without a place that are named
 const isOver = (task) => ['done', 'failed', 'skipped', 'cancelled'].includes(task.state);
@@ -251,12 +252,20 @@ function makePower(parent) {
       rows.reduce((all, one) => all + one.watts, 0),
       1,
     );
+    if (rows.length > MOST_ASKED) {
+      const others = rows.splice(MOST_ASKED);
+      rows.push({
+        name: OTHERS,
+        text: `${num(others.length, 0)} others`,
+        watts: others.reduce((all, one) => all + one.watts, 0),
+      });
+    }
     const rest = known(total) ? total - rows.reduce((all, one) => all + one.watts, 0) : 0;
     if (rows.length && rest > 0.005 * sum) rows.push({ name: "", watts: rest });
     keyed(
       body,
       rows,
-      (one) => one.name,
+      (one) => one.text ?? one.name,
       (first) => {
         const power = el("td"),
           fill = el("i", { class: "fill" }),
@@ -268,8 +277,11 @@ function makePower(parent) {
           el(
             "th",
             { scope: "row" },
-            el("i", { class: `swatch ${looksOf(first.name)}`, "aria-hidden": "true" }),
-            first.name === BATCHES ? "batches" : first.name || "nobody: idle slices",
+            el("i", {
+              class: `swatch ${looksOf(first.name === OTHERS ? "" : first.name)}`,
+              "aria-hidden": "true",
+            }),
+            first.text ?? (first.name === BATCHES ? "batches" : first.name || "nobody: idle slices"),
           ),
           power,
           el("td", {}, el("span", { class: "bar", "aria-hidden": "true" }, fill), " ", share),

@@ -3,8 +3,54 @@ import { attr, clock, el, id, keyed, percent, plural, seconds, show, style, text
 import { post } from "./feed.js";
 import { looksOf, sizeOf, slicesOf } from "./model.js";
 import { stillGpu } from "./strip.js";
+import { makeWindow } from "./window.js";
 
 const placeOf = (one) => `${one.gpu_uuid ?? one.gpu} ${one.profile} ${one.start}`;
+const LINE_PX = 29, // of a step and of a line of what moves, as page.css has them
+  MOST_PAIRS = 12, // GPUs that are drawn before somebody asks for more
+  MOST_ROWS = 50,
+  SHORT = 12; // lines that need no scrolling
+
+// A list whose lines are drawn where they are in view; make(line) as keyed's.
+function makeLines(list, make) {
+  let lines = [],
+    keys = [];
+  const view = makeWindow({
+    scroller: list,
+    padded: list,
+    rows: () => lines.length,
+    height: () => LINE_PX,
+    draw: (from, to) =>
+      keyed(
+        list,
+        lines.slice(from, to).map((line, i) => ({ line, key: keys[from + i], at: from + i })),
+        (one) => one.key,
+        (first) => {
+          const row = make(first.line);
+          return {
+            node: row.node,
+            update({ line, at }) {
+              attr(row.node, "aria-posinset", String(at + 1));
+              attr(row.node, "aria-setsize", String(lines.length));
+              row.update(line);
+            },
+          };
+        },
+      ),
+  });
+  return {
+    reveal: view.reveal,
+    update(now, keyOf) {
+      const other = now.length !== lines.length;
+      lines = now;
+      keys = now.map((line, at) => `${at} ${keyOf(line)}`);
+      attr(list, "tabindex", lines.length > SHORT ? "0" : null);
+      if (other) view.begin();
+      else view.update();
+    },
+  };
+}
+
 const where = (one) => `GPU ${one.gpu}, ${one.profile} at ${one.start}`;
 
 // A change of the agent's state says what is restarted and in the way as pairs; `partita apply` says it flat.
@@ -133,6 +179,8 @@ const WORDS = {
 export const stepText = (step) =>
   `${WORDS[step.op]?.(step) ?? step.op} on GPU ${step.gpu}${step.temporary ? " (stand-in)" : ""}`;
 
+export const stepsOf = (one) => one?.change?.steps?.length ?? one?.steps ?? 0;
+
 export const STATES = {
   proposed: "waits for a yes",
   approved: "approved",
@@ -146,7 +194,32 @@ export const STATES = {
 export function makeDiff() {
   const pairs = el("div", { class: "pairs" }),
     still = el("p", { class: "faint" });
-  const moves = el("ul", { class: "movelist", "aria-label": "What happens to the slices" });
+  const moves = el("ul", { class: "movelist lines", "aria-label": "What happens to the slices" });
+  const drawMoves = makeLines(moves, (one) => ({
+    node: el(
+      "li",
+      {},
+      el("span", { class: "sign", "aria-hidden": "true" }, one.mark),
+      el("i", { class: `swatch ${looksOf(one.service)}`, "aria-hidden": "true" }),
+      el("b", {}, one.service || "idle slice"),
+      ` ${one.word}: `,
+      el("span", { class: "faint", title: one.text }, one.text),
+    ),
+    update() {},
+  }));
+  let sides = [],
+    drawnPairs = MOST_PAIRS;
+  const drawPairs = () => {
+    keyed(pairs, sides.slice(0, drawnPairs), (one) => `${one.index}`, makePair);
+    show(others, sides.length > drawnPairs);
+    text(others, `Show ${plural(Math.max(0, sides.length - drawnPairs), "more GPU")} that it changes`);
+  };
+  const others = el(
+    "button",
+    { type: "button", hidden: true, onclick: () => ((drawnPairs = Infinity), drawPairs()) },
+    "",
+  );
+  const rest = el("p", { class: "faint", hidden: true });
   const body = el("tbody");
   const affected = el(
     "table",
@@ -173,46 +246,43 @@ export function makeDiff() {
     { class: "diff" },
     blockers,
     pairs,
+    others,
     still,
     el(
       "div",
       { class: "columns" },
       el("div", {}, el("h3", {}, "What moves"), moves),
-      el("div", {}, affected, whyBox),
+      el("div", {}, affected, rest, whyBox),
     ),
   );
   return {
     node,
     update(given, gpus, explanation) {
       const change = flat(given);
-      const sides = sidesOf(change, gpus);
-      keyed(pairs, sides, (one) => `${one.index}`, makePair);
+      sides = sidesOf(change, gpus);
+      drawnPairs = MOST_PAIRS;
+      drawPairs();
       text(
         still,
         sides.length
           ? `${plural(Math.max(0, gpus.length - sides.length), "other GPU")} ${gpus.length - sides.length === 1 ? "stays" : "stay"} as ${gpus.length - sides.length === 1 ? "it is" : "they are"}.`
           : "No slice changes.",
       );
-      keyed(
-        moves,
-        linesOf(change),
-        (one) => `${one.mark} ${one.service} ${one.text}`,
-        (one) => ({
-          node: el(
-            "li",
-            {},
-            el("span", { class: "sign", "aria-hidden": "true" }, one.mark),
-            el("i", { class: `swatch ${looksOf(one.service)}`, "aria-hidden": "true" }),
-            el("b", {}, one.service || "idle slice"),
-            ` ${one.word}: `,
-            el("span", { class: "faint" }, one.text),
-          ),
-          update() {},
-        }),
-      );
-      keyed(body, change.affected_services ?? [], (one) => one.name, makeAffected);
+      drawMoves.update(linesOf(change), (one) => `${one.mark} ${one.service} ${one.text}`);
+      // Those that go down furthest, where there are many.
+      const touched = [...(change.affected_services ?? [])];
+      if (touched.length > MOST_ROWS)
+        touched.sort(
+          (a, b) => b.unavailable_s - a.unavailable_s || a.least_available - b.least_available,
+        );
+      keyed(body, touched.slice(0, MOST_ROWS), (one) => one.name, makeAffected);
+      show(rest, touched.length > MOST_ROWS);
+      text(rest, `and ${plural(touched.length - MOST_ROWS, "other service")}, less than these`);
       show(affected, Boolean(change.affected_services?.length));
-      const sentences = [...(explanation ?? []), ...(change.explanation ?? [])];
+      const all = [...(explanation ?? []), ...(change.explanation ?? [])];
+      const sentences = all.slice(0, MOST_ROWS);
+      if (all.length > MOST_ROWS)
+        sentences.push(`and ${plural(all.length - MOST_ROWS, "more sentence")}: partita explain`);
       keyed(
         why,
         sentences,
@@ -255,6 +325,26 @@ function makePair(first) {
       });
       before.update(gpu(one.before, "Now"));
       after.update(gpu(one.after, "Then"));
+    },
+  };
+}
+
+function makeStep() {
+  const sign = el("span", { class: "sign", "aria-hidden": "true" }),
+    words = el("span", { class: "grow" }),
+    time = el("span", { class: "faint figure" }),
+    how = el("span", { class: "unseen" });
+  const node = el("li", {}, sign, words, how, time);
+  return {
+    node,
+    update({ step, is }) {
+      attr(node, "class", is);
+      attr(node, "aria-current", is === "now" ? "step" : null);
+      text(sign, is === "done" ? "✓" : is === "now" ? "▶" : is === "failed" ? "✕" : "○");
+      text(how, is === "now" ? " (now)" : is === "later" ? "" : ` (${is})`);
+      text(words, stepText(step));
+      attr(words, "title", stepText(step));
+      text(time, step.predicted_s > 0 ? seconds(step.predicted_s) : "");
     },
   };
 }
@@ -321,7 +411,9 @@ export function makeChange(parent, say, alarm) {
     { class: "progress", role: "progressbar", "aria-label": "Steps done", "aria-valuemin": "0" },
     el("i"),
   );
-  const steps = el("ol", { class: "steps" });
+  const steps = el("ol", { class: "steps lines", "aria-label": "Steps in their order" });
+  const drawLines = makeLines(steps, makeStep);
+  let shownStep = -1;
   const stepBox = el(
     "section",
     { class: "card", "aria-label": "Steps" },
@@ -330,6 +422,7 @@ export function makeChange(parent, say, alarm) {
     steps,
   );
   const diff = makeDiff();
+  const missing = el("p", { class: "faint", role: "status" }, "What is in it is being read …");
   const none = el(
     "p",
     { class: "faint pad" },
@@ -346,7 +439,7 @@ export function makeChange(parent, say, alarm) {
       facts,
       error,
     ),
-    el("div", { class: "with-steps" }, el("div", { class: "card" }, diff.node), stepBox),
+    el("div", { class: "with-steps" }, el("div", { class: "card" }, missing, diff.node), stepBox),
   );
   parent.append(whole, none);
   let number = 0,
@@ -379,7 +472,7 @@ export function makeChange(parent, say, alarm) {
     .addEventListener("submit", () => waits && answer("reject", { why: reason.value.trim() }));
 
   function update(model) {
-    const one = model.current ?? model.last;
+    const one = model.parts.change(model.current ?? model.last, true);
     show(whole, Boolean(one));
     show(none, !one);
     if (!one) return;
@@ -402,7 +495,7 @@ export function makeChange(parent, say, alarm) {
         one.ended_ms
           ? `ended ${clock(one.ended_ms)}`
           : `about ${seconds(change.predicted_s)} of driver time`,
-        `${plural(list.length, "step")}`,
+        `${plural(stepsOf(one), "step")}`,
         ["kept", "restarted", "moved", "created", "removed"]
           .filter((key) => counts[key])
           .map((key) => `${counts[key]} ${key}`)
@@ -414,6 +507,8 @@ export function makeChange(parent, say, alarm) {
     show(error, Boolean(one.error));
     text(error, one.error ?? "");
     drawSteps(one, list);
+    show(missing, !one.change);
+    show(stepBox, Boolean(one.change));
     const digest = `${one.number} ${list.length} ${one.planned_ms} ${model.gpus.length}`;
     if (digest !== said) {
       said = digest;
@@ -442,34 +537,8 @@ export function makeChange(parent, say, alarm) {
                 ? "failed"
                 : "later",
     }));
-    keyed(
-      steps,
-      rows,
-      ({ step }) => `${step.op} ${placeOf(step)} ${step.service ?? ""}`,
-      () => {
-        const sign = el("span", { class: "sign", "aria-hidden": "true" }),
-          words = el("span", { class: "grow" }),
-          time = el("span", { class: "faint figure" }),
-          how = el("span", { class: "unseen" });
-        const node = el("li", {}, sign, words, how, time);
-        return {
-          node,
-          update({ step, is }) {
-            attr(node, "class", is);
-            attr(node, "aria-current", is === "now" ? "step" : null);
-            text(sign, is === "done" ? "✓" : is === "now" ? "▶" : is === "failed" ? "✕" : "○");
-            text(how, is === "now" ? " (now)" : is === "later" ? "" : ` (${is})`);
-            text(words, stepText(step));
-            text(time, step.predicted_s > 0 ? seconds(step.predicted_s) : "");
-          },
-        };
-      },
-    );
-    const now = steps.querySelector(".now");
-    if (now && now !== steps.shownStep && !parent.hidden) {
-      steps.shownStep = now;
-      steps.scrollTop = Math.max(0, now.offsetTop - steps.clientHeight / 2);
-    }
+    drawLines.update(rows, ({ step }) => `${step.op} ${placeOf(step)} ${step.service ?? ""}`);
+    if (running && done !== shownStep && !parent.hidden) drawLines.reveal((shownStep = done));
   }
   return {
     update,
@@ -496,7 +565,7 @@ export function makeBanner(parent) {
     const one = model.current;
     show(node, Boolean(one));
     if (!one) return;
-    const steps = one.change?.steps?.length ?? 0;
+    const steps = stepsOf(one);
     const waits = one.state === "proposed";
     attr(node, "class", waits ? "banner waits" : "banner");
     text(

@@ -89,7 +89,7 @@ const LEAST_WAIT = 500,
   MOST_WAIT = 15000,
   SILENCE = 45000;
 
-// Follows /v1/events for ever. on.state(text), on.link("live" | "lost" | "token", wait in ms).
+// Follows /v1/events for ever. on.state(text), on.changes(text) behind one, on.link("live" | "lost" | "token", wait in ms).
 export function follow(on) {
   let wait = LEAST_WAIT,
     abort = null,
@@ -101,7 +101,7 @@ export function follow(on) {
     const controller = abort;
     let timer = setTimeout(() => controller.abort(), SILENCE);
     try {
-      const response = await fetch("/v1/events", {
+      const response = await fetch("/v1/events?changes=true", {
         headers: headers({ Accept: "text/event-stream" }),
         cache: "no-store",
         signal: controller.signal,
@@ -111,6 +111,7 @@ export function follow(on) {
       const reader = response.body.getReader(),
         decoder = new TextDecoder();
       const parse = eventParser((name, data) => {
+        if (name === "changes") return on.changes(data);
         if (name !== "state" && name !== "message") return;
         wait = LEAST_WAIT;
         on.link("live", 0);

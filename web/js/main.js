@@ -1,18 +1,22 @@
 // Puts the page together: takes states from the feed, draws the view that is shown, once a frame at most.
-import { attained, attr, el, id, keyed, known, num, percent, show, text, watts } from "./dom.js";
+import { attained, attr, clock, el, id, keyed, known, num, percent, seconds, show, text, watts } from "./dom.js";
 import { follow, hasToken, setToken } from "./feed.js";
-import { modelOf } from "./model.js";
+import { VERDICTS, modelOf } from "./model.js";
+import { makeParts, merged } from "./parts.js";
 import { makeNode } from "./strip.js";
 import { makeServices, remember } from "./services.js";
-import { makeBanner, makeChange, STATES } from "./change.js";
+import { makeBanner, makeChange, STATES, stepsOf } from "./change.js";
 import { makeBatch } from "./batch.js";
 import { makeHistory } from "./history.js";
 
 const VIEWS = ["now", "change", "batch", "history"];
 const views = Object.fromEntries(VIEWS.map((name) => [name, id(`view-${name}`)]));
-let newest = null,
+let newest = null, // a state as text, not read yet
+  state = null,
+  fresh = false, // there is more than what is drawn
   waiting = false,
   model = null,
+  updates = 0,
   view = "now";
 
 // ---- words that are said once, and alarms
@@ -26,6 +30,15 @@ function alarm(words) {
 }
 
 // ---- the first view
+// "2 down, 3 more": the worst verdict that is there, and how many others do not serve.
+function troubles(verdicts) {
+  const [[key, [, word]], ...others] = Object.entries(VERDICTS).filter(
+    ([one]) => one !== "serves" && verdicts[one] > 0,
+  );
+  const more = others.reduce((sum, [one]) => sum + verdicts[one], 0);
+  return `${num(verdicts[key], 0)} ${word}${more ? `, ${num(more, 0)} more` : ""}`;
+}
+
 function makeTiles(parent) {
   const list = el("dl", { class: "tiles" });
   parent.append(list);
@@ -49,8 +62,12 @@ function makeTiles(parent) {
         {
           name: "Services",
           value: num(services.length, 0),
-          more: totals.risky ? `▲ ${num(totals.risky, 0)} at risk` : "all kept",
-          bad: totals.risky > 0,
+          more: !services.length
+            ? "none wanted"
+            : totals.verdicts.serves === services.length
+              ? "all kept"
+              : `▲ ${troubles(totals.verdicts)}`,
+          bad: totals.verdicts.serves < services.length,
         },
         { name: "Requests", value: `${num(totals.rate, 0)} /s`, more: "arriving now" },
         {
@@ -150,39 +167,59 @@ function drawTop(one) {
   text(id("newest"), one.notices.length ? `▲ ${one.notices[0]}` : "");
   text(id("mode"), MODES[one.mode] ?? one.mode);
   const [sign, word, how] =
-    one.current?.state === "proposed"
-      ? ["?", "waits for a yes", "risk"]
-      : one.current
-        ? ["▶", "changing", "busy"]
-        : one.converged
-          ? ["✓", "as planned", "fine"]
-          : ["▲", "not as planned", "risk"];
+    one.stale
+      ? ["?", "not known", "risk"]
+      : one.current?.state === "proposed"
+        ? ["?", "waits for a yes", "risk"]
+        : one.current
+          ? ["▶", "changing", "busy"]
+          : one.converged
+            ? ["✓", "as planned", "fine"]
+            : ["▲", "not as planned", "risk"];
   text(id("converged"), `${sign} ${word}`);
   attr(id("converged"), "class", `chip is-${how}`);
   show(id("badge"), one.current?.state === "proposed");
   // Said aloud: only what became different.
   const now = one.current ?? one.last;
   const words = now
-    ? `Change ${now.number} ${STATES[now.state] ?? now.state}${now.state === "applying" ? `, step ${now.steps_done ?? 0} of ${now.change?.steps?.length ?? 0}` : ""}`
+    ? `Change ${now.number} ${STATES[now.state] ?? now.state}${now.state === "applying" ? `, step ${now.steps_done ?? 0} of ${stepsOf(now)}` : ""}`
     : "";
   if (words && words !== spoken && spoken) say(words);
   spoken = words || " ";
 }
 
+const parts = makeParts(() => ((fresh = true), soon()));
+
+// What came, in its order: states as text, and what changed behind one.
+function read() {
+  if (newest === null) return;
+  try {
+    state = JSON.parse(newest);
+  } catch {
+    alarm("The agent sent a state that is no JSON.");
+  }
+  newest = null;
+}
+function take(changes) {
+  read();
+  if (!state) return;
+  try {
+    state = merged(state, JSON.parse(changes));
+  } catch {
+    alarm("The agent sent changes that are no JSON.");
+  }
+}
+
 function draw() {
   waiting = false;
-  if (newest === null && !model) return;
+  if (!fresh && !model) return;
   performance.mark("partita-begin");
-  if (newest !== null) {
-    let state;
-    try {
-      state = JSON.parse(newest);
-    } catch {
-      newest = null;
-      return alarm("The agent sent a state that is no JSON.");
-    }
-    newest = null;
-    model = modelOf(state);
+  if (fresh) {
+    fresh = false;
+    read();
+    if (!state) return;
+    watchAge();
+    model = { ...modelOf(state, parts.node(state), staleSince()), parts };
     remember(model.services, model.time ?? Date.now());
     drawTop(model);
   }
@@ -193,6 +230,7 @@ function draw() {
     turn();
   }
   DRAW[view](model);
+  if (++updates % 2000 === 0) performance.clearMeasures("partita-update");
   performance.measure("partita-update", "partita-begin");
   performance.clearMarks("partita-begin");
 }
@@ -248,14 +286,54 @@ function linkState(how, wait) {
   count();
   countdown = setInterval(count, 1000);
 }
+// ---- how old it is
+// The agent says at least every 15 s when it looked last; what has not been looked at for as long is no news. Measured
+// by the clock of this machine alone: that of the agent's may be another.
+const STALE_MS = 45000,
+  LOST_MS = 10000;
+let looked = 0, // time of the state, and when it was another here
+  lookedAt = 0,
+  lostAt = 0;
+function watchAge() {
+  if (state.time_ms === looked) return;
+  looked = state.time_ms;
+  lookedAt = performance.now();
+}
+const age = () => performance.now() - lookedAt;
+// Of when the state is, where nothing newer is known for too long; else 0.
+const staleSince = () =>
+  state && (age() > STALE_MS || (lostAt && performance.now() - lostAt > LOST_MS)) ? looked || 1 : 0;
+setInterval(() => {
+  if (!model) return;
+  const stale = staleSince();
+  show(id("age"), stale > 0 || Boolean(model.fault));
+  if (stale)
+    text(
+      id("age"),
+      `▲ the state is of ${clock(stale)}, ${seconds(age() / 1000)} ago: what is now is not known`,
+    );
+  else if (model.fault)
+    text(
+      id("age"),
+      `▲ the GPUs are shown as they were at ${clock(model.readAt)}, ${seconds((looked - model.readAt + age()) / 1000)} ago: ${model.fault}`,
+    );
+  document.body.classList.toggle("stale", stale > 0 || lately !== "live");
+  if (Boolean(stale) === Boolean(model.stale)) return;
+  fresh = true;
+  soon();
+}, 1000);
+
 let lately = "";
 const feed = follow({
-  state: (data) => ((newest = data), soon()),
+  state: (data) => ((newest = data), (fresh = true), soon()),
+  changes: (data) => (take(data), (fresh = true), soon()),
   link: (how, wait) => {
     if (how !== lately && how === "lost") say("The agent does not answer; trying again.");
     if (how !== lately && how === "live" && lately) say("The agent answers.");
     if (how === "live" && lately === "live") return;
     lately = how;
+    lostAt = how === "live" ? 0 : lostAt || performance.now();
+    if (how === "live") parts.forget();
     linkState(how, wait);
   },
 });

@@ -1,6 +1,6 @@
 // From the document AgentState to what is drawn. Every name of the document that the page knows stands here, in
 // change.js or in history.js; what is missing stays undefined and is drawn as "–".
-import { known } from "./dom.js";
+import { clock, known } from "./dom.js";
 
 export const COLOURS = 8,
   PATTERNS = 5;
@@ -27,6 +27,31 @@ export function sizeOf(profile, slices, memoryMib) {
     );
   const gpcs = Number(match[1]);
   return slices === 4 ? gpcs : gpcs >= 7 ? 8 : gpcs >= 3 ? 4 : gpcs;
+}
+
+// Verdicts of services, the worst first: sign, word, class.
+export const VERDICTS = {
+  down: ["✕", "down", "bad"],
+  unknown: ["?", "unknown", "risk"],
+  degraded: ["◐", "degraded", "risk"],
+  at_risk: ["▲", "at risk", "risk"],
+  serves: ["✓", "serves", "fine"],
+};
+// The agent's own verdict; one that gives none says whether it is at risk. What is no verdict that we know is unknown.
+export function verdictOf(service, stale) {
+  if (stale) return "unknown";
+  const said = service.verdict ?? (service.at_risk ? "at_risk" : "serves");
+  return said in VERDICTS ? said : "unknown";
+}
+const timeOf = (since) => (typeof since === "string" ? Date.parse(since) : since);
+// Since when and why, for people.
+export function whyOf(service, stale) {
+  if (stale) return `the state is of ${clock(stale)}`;
+  const since = timeOf(service.since);
+  const why = service.why ?? "";
+  return [since ? `since ${clock(since, Date.now() - since > 72000000)}` : "", why]
+    .filter(Boolean)
+    .join(": ");
 }
 
 export const busyOf = (activity) => activity?.sm ?? activity?.graphics_engine;
@@ -88,16 +113,39 @@ function gpuOf(state, now, segments) {
   };
 }
 
-export function modelOf(state) {
+// What a large node's state says once, or not where it is as always (docs/api.md).
+function inFull(services, { reasons, as_of: asOf }) {
+  return services.map((one) => ({
+    ...one,
+    capacity_rps: one.capacity_rps ?? one.can_carry_rps ?? 0,
+    planned_rps: one.planned_rps ?? 0,
+    percentile: one.percentile ?? 99,
+    segments: one.segments ?? 0,
+    ready_workers: one.ready_workers ?? 0,
+    rate_rps: one.rate_rps ?? ((one.as_of ?? asOf) ? (one.asked_rps ?? 0) : undefined),
+    why:
+      one.reason === undefined
+        ? one.why
+        : (reasons?.[one.reason] ?? "")
+            .replace("{asked}", () => String(one.asked_rps ?? 0))
+            .replace("{service}", () => one.name),
+  }));
+}
+
+// node: the slices, where the state does not have them. stale: of when the state is, where that is too long ago.
+export function modelOf(state, node, stale) {
   const segments = new Map();
   for (const one of state.assignment?.segments ?? []) segments.set(one.device, one);
   const now = new Map();
   for (const one of state.gpus ?? []) now.set(one.index, one);
-  const gpus = (state.state?.gpus ?? []).map((one) => gpuOf(one, now.get(one.index), segments));
+  const read = node ?? state.state;
+  const gpus = (read?.gpus ?? []).map((one) => gpuOf(one, now.get(one.index), segments));
   const there = new Set(gpus.map((gpu) => gpu.index));
   for (const one of state.gpus ?? [])
     if (!there.has(one.index)) gpus.push(gpuOf(null, one, segments));
-  const services = state.services ?? [];
+  const services = state.left_out
+    ? inFull(state.services ?? [], state)
+    : (state.services ?? []);
   for (const service of services) looksOf(service.name);
   for (const gpu of gpus) for (const cell of gpu.cells) if (cell.service) looksOf(cell.service);
   return {
@@ -114,11 +162,14 @@ export function modelOf(state) {
     batch: state.batch ?? {},
     notices: state.notices ?? [],
     plan: state.plan ?? null,
-    totals: totalsOf(gpus, services),
+    stale,
+    fault: state.state_fault ?? "",
+    readAt: timeOf(state.state_as_of) || state.time_ms,
+    totals: totalsOf(gpus, services, stale),
   };
 }
 
-function totalsOf(gpus, services) {
+function totalsOf(gpus, services, stale) {
   let instances = 0,
     running = 0,
     busy = 0,
@@ -137,11 +188,11 @@ function totalsOf(gpus, services) {
   }
   let rate = 0,
     rated = 0,
-    risky = 0,
     worst = undefined;
+  const verdicts = Object.fromEntries(Object.keys(VERDICTS).map((one) => [one, 0]));
   for (const service of services) {
     if (known(service.rate_rps)) ((rate += service.rate_rps), ++rated);
-    if (service.at_risk) ++risky;
+    ++verdicts[verdictOf(service, stale)];
     if (known(service.attainment) && !(worst?.attainment <= service.attainment)) worst = service;
   }
   return {
@@ -152,7 +203,7 @@ function totalsOf(gpus, services) {
     busy: measured ? busy / measured : undefined,
     power: metered ? power : undefined,
     rate: rated ? rate : undefined,
-    risky,
+    verdicts,
     worst,
   };
 }

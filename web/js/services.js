@@ -1,13 +1,16 @@
-// The services: rate with forecast, latency against its objective, how much of it is kept; one of them over time.
+// The services, those in view: verdict, rate with forecast, latency against its objective, how much of it is kept; one of them over time.
 import { attained, attr, clock, el, keyed, known, num, plural, show, style, text } from "./dom.js";
 import { get } from "./feed.js";
-import { looksOf } from "./model.js";
+import { VERDICTS, looksOf, verdictOf, whyOf } from "./model.js";
 import { makeChart, sparkPath } from "./chart.js";
+import { makeWindow } from "./window.js";
 
 const KEPT = 90,
   SPARK_W = 104,
   SPARK_H = 26,
   SPARK_EVERY_MS = 1000;
+const ROW_PX = 52,
+  CARD_PX = 140; // as page.css has them
 const seen = new Map(); // service -> rates of late, one a second
 
 export function remember(services, time) {
@@ -49,7 +52,8 @@ function makeBar() {
   };
 }
 
-const cell = (name, ...children) => el("td", { "data-label": name }, ...children);
+// Roles are said: a narrow page shows rows as cards, which are no table to the browser.
+const cell = (name, ...children) => el("td", { "data-label": name, role: "cell" }, ...children);
 
 function makeRow(open) {
   const swatch = el("i", { "aria-hidden": "true" }),
@@ -71,11 +75,13 @@ function makeRow(open) {
   const attainment = el("b"),
     workers = el("b"),
     segments = el("span", { class: "faint" }),
-    state = el("span", { class: "verdict" });
+    word = el("b"),
+    why = el("span", { class: "since" }),
+    state = el("span", { class: "verdict" }, word, " ", why);
   const node = el(
     "tr",
-    {},
-    el("th", { scope: "row" }, el("div", { class: "who" }, swatch, el("div", {}, name, model))),
+    { role: "row" },
+    el("th", { scope: "row", role: "rowheader" }, el("div", { class: "who" }, swatch, el("div", {}, name, model))),
     cell("Rate", el("div", { class: "pair" }, picture, el("div", {}, rate, forecast))),
     cell("Load", load.node, capacity),
     cell("Latency", el("div", { class: "two" }, p99, slo), latency.node),
@@ -88,8 +94,9 @@ function makeRow(open) {
   name.addEventListener("click", () => open(service.name));
   return {
     node,
-    update(now) {
+    update({ service: now, at, stale }) {
       service = now;
+      attr(node, "aria-rowindex", String(at + 2)); // behind the row of headings
       attr(swatch, "class", `swatch ${looksOf(now.name)}`);
       text(name, now.name);
       text(model, now.model ?? "");
@@ -116,8 +123,11 @@ function makeRow(open) {
       attr(attainment, "class", now.attainment < (now.percentile ?? 99) / 100 ? "low" : null);
       text(workers, String(now.ready_workers ?? "–"));
       text(segments, ` on ${plural(now.segments ?? 0, "slice")}`);
-      text(state, now.at_risk ? `▲ at risk${now.why ? `: ${now.why}` : ""}` : "✓ kept");
-      attr(state, "class", now.at_risk ? "verdict risk" : "verdict fine");
+      const [sign, said, how] = VERDICTS[verdictOf(now, stale)];
+      text(word, `${sign} ${said}`);
+      text(why, whyOf(now, stale));
+      attr(state, "class", `verdict ${how}`);
+      attr(state, "title", now.why || null);
       const past = seen.get(now.name);
       if (!past || past.at === drawn) return;
       drawn = past.at;
@@ -130,12 +140,35 @@ function makeRow(open) {
   };
 }
 
+// Buttons that show the services of one verdict, with how many there are.
+function makeVerdicts(choose) {
+  const words = { all: "all", ...Object.fromEntries(Object.entries(VERDICTS).map(([key, [, word]]) => [key, word])) };
+  const buttons = Object.keys(words).map((key) =>
+    el("button", { type: "button", onclick: () => choose(key) }),
+  );
+  return {
+    node: el("div", { class: "spans verdicts", role: "group", "aria-label": "Services by verdict" }, ...buttons),
+    update(totals, all, chosen) {
+      Object.entries(words).forEach(([key, word], i) => {
+        text(buttons[i], `${word} ${num(key === "all" ? all : totals.verdicts[key], 0)}`);
+        attr(buttons[i], "aria-pressed", String(key === chosen));
+      });
+    },
+  };
+}
+
+// Whether each word is in the service's name, its model or its verdict.
+const fits = (service, verdict, wanted) => {
+  const said = `${service.name} ${service.model ?? ""} ${VERDICTS[verdict][1]}`.toLowerCase();
+  return wanted.every((word) => said.includes(word));
+};
+
 export function makeServices(parent) {
   const sheet = makeSheet();
-  const body = el("tbody");
+  const body = el("tbody", { role: "rowgroup" });
   const filter = el("input", {
     type: "search",
-    placeholder: "find a service  /",
+    placeholder: "name, model, verdict  /",
     "aria-label": "Find a service",
     id: "find",
     autocomplete: "off",
@@ -145,6 +178,7 @@ export function makeServices(parent) {
     { class: "faint pad" },
     "No service is wanted. `partita --server URL apply services.yaml` says which.",
   );
+  const empty = el("p", { class: "faint pad", role: "status" });
   const heads = [
     "Service",
     "Rate",
@@ -152,43 +186,82 @@ export function makeServices(parent) {
     "p99 against SLO",
     "In SLO",
     "Workers",
-    "State",
+    "Verdict",
   ];
-  parent.append(
-    el("div", { class: "head" }, el("h2", {}, "Services"), el("span", { class: "grow" }), filter),
+  const table = el(
+    "table",
+    { class: "services", role: "table", "aria-label": "Services" },
     el(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of services" },
+      "thead",
+      { role: "rowgroup" },
       el(
-        "table",
-        { class: "services" },
-        el("thead", {}, el("tr", {}, ...heads.map((one) => el("th", { scope: "col" }, one)))),
-        body,
+        "tr",
+        { role: "row", "aria-rowindex": "1" },
+        ...heads.map((one) => el("th", { scope: "col", role: "columnheader" }, one)),
       ),
     ),
+    body,
+  );
+  const padded = el("div", { class: "windowed" }, table);
+  const scroller = el(
+    "div",
+    { class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Table of services" },
+    padded,
+  );
+  let last = null,
+    shown = [],
+    chosen = "all";
+  const verdicts = makeVerdicts((one) => ((chosen = one), last && draw(true)));
+  parent.append(
+    el(
+      "div",
+      { class: "head" },
+      el("h2", {}, "Services"),
+      el("span", { class: "grow" }),
+      filter,
+      verdicts.node,
+    ),
+    scroller,
+    empty,
     none,
   );
-  let last = null;
-  const draw = () => {
-    const wanted = filter.value.trim().toLowerCase();
-    const rows = last.services.filter(
-      (one) =>
-        !wanted ||
-        one.name.toLowerCase().includes(wanted) ||
-        (one.model ?? "").toLowerCase().includes(wanted),
-    );
-    keyed(
-      body,
-      rows,
-      (one) => one.name,
-      () => makeRow(sheet.open),
-    );
+  const narrow = matchMedia("(max-width: 720px)");
+  const rows = makeWindow({
+    scroller,
+    padded,
+    rows: () => shown.length,
+    height: () => (narrow.matches ? CARD_PX : ROW_PX),
+    draw(from, to) {
+      const held = body.contains(document.activeElement) ? document.activeElement : null;
+      keyed(
+        body,
+        shown.slice(from, to).map((service, i) => ({ service, at: from + i, stale: last.stale })),
+        (one) => one.service.name,
+        () => makeRow(sheet.open),
+      );
+      if (held && !held.isConnected) scroller.focus({ preventScroll: true });
+    },
+  });
+  const draw = (again) => {
+    const wanted = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    shown = last.services.filter((one) => {
+      const verdict = verdictOf(one, last.stale);
+      return (chosen === "all" || chosen === verdict) && fits(one, verdict, wanted);
+    });
+    verdicts.update(last.totals, last.services.length, chosen);
+    attr(table, "aria-rowcount", String(shown.length + 1));
+    if (again) rows.begin();
+    else rows.update();
     show(none, last.services.length === 0);
+    show(scroller, shown.length > 0);
+    show(empty, last.services.length > 0 && shown.length === 0);
+    text(empty, shown.length ? "" : `None of ${plural(last.services.length, "service")} is so.`);
   };
-  filter.addEventListener("input", () => last && draw());
+  filter.addEventListener("input", () => last && draw(true));
+  narrow.addEventListener("change", () => last && draw(true));
   return (model) => {
     last = model;
-    draw();
+    draw(false);
     sheet.update(model);
   };
 }

@@ -14,7 +14,8 @@ import {
   watts,
 } from "./dom.js";
 import { post } from "./feed.js";
-import { looksOf } from "./model.js";
+import { COLOURS, PATTERNS, looksOf } from "./model.js";
+import { makeWindow } from "./window.js";
 
 const pointOf = (cell) => (cell.batch ? `b${cell.batch}×${cell.processes ?? 1}` : "");
 
@@ -51,6 +52,8 @@ const looksSame = (a, b) =>
 
 // One slice. live: a button with a meter.
 function makeCell(gpu, live, choose) {
+  // The label of a button says all of it: what is seen in it, shortened, is drawn by page.css.
+  const write = live ? (where, words) => attr(where, "data-text", words) : text;
   const name = el("span", { class: "name" }),
     point = el("span", { class: "point" }),
     busy = el("span", { class: "busy" });
@@ -80,7 +83,7 @@ function makeCell(gpu, live, choose) {
       style(node, "--size", String(cell.size / row.gpu.slices));
       node.className = `cell ${looksOf(cell.service)}${cell.mark ? ` ${cell.mark}` : ""}${cell.broken ? " broken" : ""}${cell.size < 2 ? " thin" : ""}`;
       const word = cell.service || (cell.broken ? "broken" : "idle");
-      text(
+      write(
         name,
         cell.size < 2
           ? shortened(word, row.gpu.dense ? 4 : 6)
@@ -88,14 +91,14 @@ function makeCell(gpu, live, choose) {
             ? shortened(word, 8)
             : word,
       );
-      text(point, `${cell.size < 4 ? shortName(cell.profile) : cell.profile} ${pointOf(cell)}`);
+      write(point, `${cell.size < 4 ? shortName(cell.profile) : cell.profile} ${pointOf(cell)}`);
       attr(node, "aria-label", sentenceOf(cell, row.gpu));
     }
     if (!live) return;
     const share = known(cell.busy) ? Math.round(cell.busy * 100) : -1;
     if (share === row.share) return;
     row.share = share;
-    if (!dense) text(busy, share < 0 ? "" : `${share}%`);
+    if (!dense) write(busy, share < 0 ? "" : `${share}%`);
     fill.style.transform = `scaleX(${Math.max(0, share) / 100})`;
   };
   return row;
@@ -129,6 +132,7 @@ function makeGpu(live, choose) {
     wasOut = false;
   return {
     node,
+    cells: () => strip.rowsByKey,
     update(gpu) {
       now = gpu;
       text(title, gpu.title ?? `GPU ${gpu.index}`);
@@ -264,50 +268,93 @@ function makeDetail(say, alarm) {
   };
 }
 
+const DENSE = 24, // GPUs above which a strip is low, and only those in view are drawn
+  DENSE_PX = 70, // of a row of them with what lies between, as page.css has it
+  DENSE_LEAST_PX = 236,
+  GAP_PX = 8;
+
 // All GPUs of the node; arrow keys go from slice to slice.
 export function makeNode(parent, say, alarm) {
   const detail = makeDetail(say, alarm);
   const list = el("div", {
     class: "gpus",
     role: "group",
+    tabindex: "-1",
     "aria-label": "GPUs; arrow keys go from slice to slice, Enter shows one",
   });
   const legend = el("ul", { class: "legend", "aria-label": "Services by colour and pattern" });
   const more = el("span", { class: "faint more" });
   parent.append(el("div", { class: "head" }, el("h2", {}, "GPUs"), legend, more), list);
-  let current = null;
-  const enter = (cell) => {
-    if (!cell) return;
-    if (current && current !== cell) current.tabIndex = -1;
-    current = cell;
-    cell.tabIndex = 0;
-  };
-  list.addEventListener("focusin", (event) => event.target.row && enter(event.target));
-  list.addEventListener("keydown", (event) => {
-    const next = neighbour(list, event.target, event.key);
-    if (!next) return;
-    event.preventDefault();
-    enter(next);
-    next.focus();
-  });
-  return (model) => {
-    attr(
-      list,
-      "class",
-      model.gpus.length > 24 ? "gpus many" : model.gpus.length > 12 ? "gpus some" : "gpus",
-    );
-    const dense = model.gpus.length > 24;
-    for (const gpu of model.gpus) gpu.dense = dense;
+  let gpus = [],
+    dense = false,
+    columns = 1,
+    current = null; // {gpu, cell}: keys of the slice that Tab goes to
+  const rowOf = (place) =>
+    list.rowsByKey?.get(place?.gpu)?.cells()?.get(place?.cell) ?? null;
+  function enter(place) {
+    const before = rowOf(current);
+    if (before) before.node.tabIndex = -1;
+    current = place;
+    const now = rowOf(place);
+    if (now) now.node.tabIndex = 0;
+    return now;
+  }
+  function draw(from, to) {
+    const held = list.contains(document.activeElement) && document.activeElement.row;
     keyed(
       list,
-      model.gpus,
+      gpus.slice(from, to),
       (gpu) => gpu.key,
       () => makeGpu(true, detail.open),
     );
-    if (!current?.isConnected) enter(list.querySelector(".cell"));
-    const names = model.services.slice(0, 24).map((service) => service.name);
+    // One slice is where Tab goes: the last one that was, or the first in view.
+    if (!rowOf(current)?.node.isConnected) {
+      const first = gpus.slice(from, to).find((gpu) => gpu.cells.length);
+      if (first && (!held || held.node.isConnected))
+        enter({ gpu: first.key, cell: inOrder(first)[0].key });
+    } else enter(current);
+    if (held && !held.node.isConnected) list.focus({ preventScroll: true });
+  }
+  const view = makeWindow({
+    scroller: list,
+    padded: list,
+    rows: () => (dense ? Math.ceil(gpus.length / columns) : 1),
+    height: () => DENSE_PX,
+    draw: (from, to) => (dense ? draw(from * columns, to * columns) : draw(0, gpus.length)),
+  });
+  const measure = () => {
+    columns = Math.max(1, Math.floor((list.clientWidth - 6 + GAP_PX) / (DENSE_LEAST_PX + GAP_PX)));
+    style(list, "--columns", String(columns));
+  };
+  new ResizeObserver(() => list.clientWidth && (measure(), view.update())).observe(list);
+  list.addEventListener("focusin", ({ target }) => {
+    if (target.row) enter({ gpu: target.row.gpu.key, cell: target.row.cell.key });
+  });
+  list.addEventListener("keydown", (event) => {
+    if (event.target !== list && !event.target.row) return;
+    const next = neighbour(gpus, current, event.key);
+    if (!next) return;
+    event.preventDefault();
+    if (dense) view.reveal(Math.floor(gpus.indexOf(next.of) / columns));
+    enter({ gpu: next.of.key, cell: next.cell.key })?.node.focus();
+  });
+  return (model) => {
+    gpus = model.gpus;
+    dense = gpus.length > DENSE;
+    const size = dense ? " many" : gpus.length > 12 ? " some" : "";
+    attr(list, "class", `gpus${size}${model.fault ? " old" : ""}`);
+    for (const gpu of gpus) gpu.dense = dense;
+    if (dense && !list.saidStyle?.["--columns"]) measure();
+    view.update();
+    // Looks repeat where there are more services than them: names tell then, not a legend.
+    const told = model.services.length <= COLOURS * PATTERNS;
+    const names = told ? model.services.slice(0, 24).map((service) => service.name) : [];
     show(more, model.services.length > 24);
-    text(more, `and ${model.services.length - 24} more`);
+    text(
+      more,
+      told ? `and ${model.services.length - 24} more` : "a slice says whose it is: click, or Enter",
+    );
+    show(legend, told);
     keyed(
       legend,
       names,
@@ -326,22 +373,29 @@ export function makeNode(parent, say, alarm) {
   };
 }
 
-function neighbour(list, cell, key) {
-  const strip = cell.parentElement;
-  if (!cell.row) return null;
-  if (key === "ArrowRight" || key === "ArrowLeft" || key === "Home" || key === "End") {
-    const all = [...list.querySelectorAll(".cell")];
-    const at = all.indexOf(cell);
-    return all[
-      key === "Home" ? 0 : key === "End" ? all.length - 1 : at + (key === "ArrowRight" ? 1 : -1)
-    ];
+const inOrder = (gpu) => [...gpu.cells].sort((a, b) => a.start - b.start);
+
+// Where a key leads from a slice, over all GPUs, drawn or not.
+function neighbour(gpus, place, key) {
+  const at = gpus.findIndex((gpu) => gpu.key === place?.gpu);
+  const cell = gpus[at]?.cells.find((one) => one.key === place.cell);
+  if (!cell) return null;
+  const all = gpus.filter((gpu) => gpu.cells.length);
+  const row = all.indexOf(gpus[at]);
+  if (key === "ArrowDown" || key === "ArrowUp") {
+    const of = all[row + (key === "ArrowDown" ? 1 : -1)];
+    if (!of) return null;
+    const near = (one) => Math.abs(one.start - cell.start);
+    return { of, cell: of.cells.reduce((best, one) => (near(one) < near(best) ? one : best)) };
   }
-  if (key !== "ArrowDown" && key !== "ArrowUp") return null;
-  const strips = [...list.querySelectorAll(".strip")].filter((one) => one.firstElementChild);
-  const other = strips[strips.indexOf(strip) + (key === "ArrowDown" ? 1 : -1)];
-  if (!other) return null;
-  const middle = cell.row.cell.start;
-  return [...other.children].reduce((best, one) =>
-    Math.abs(one.row.cell.start - middle) < Math.abs(best.row.cell.start - middle) ? one : best,
-  );
+  const last = (of) => ({ of, cell: inOrder(of).at(-1) });
+  const first = (of) => ({ of, cell: inOrder(of)[0] });
+  if (key === "Home") return first(all[0]);
+  if (key === "End") return last(all.at(-1));
+  if (key !== "ArrowRight" && key !== "ArrowLeft") return null;
+  const mine = inOrder(gpus[at]),
+    next = mine[mine.indexOf(cell) + (key === "ArrowRight" ? 1 : -1)];
+  if (next) return { of: gpus[at], cell: next };
+  const of = all[row + (key === "ArrowRight" ? 1 : -1)];
+  return of ? (key === "ArrowRight" ? first(of) : last(of)) : null;
 }

@@ -79,7 +79,9 @@ auto AgentDesk::with_store(Ask ask) -> decltype(ask(std::declval<history::Store&
     if (!opened) return failed(opened.error());
     store_.emplace(*std::move(opened));
   }
-  return ask(*store_);
+  auto answer = ask(*store_);
+  if (!answer) store_.reset();  // its file may have been set aside: the next one opens the new one
+  return answer;
 }
 
 Result<std::vector<history::Event>> AgentDesk::events(const history::EventQuery& query) {

@@ -19,7 +19,7 @@
 #include "base/table.h"
 #include "control/host/batch_runner.h"
 #include "drivers/sim/sim_driver.h"
-#include "history/store/store.h"
+#include "history/store/lasting_store.h"
 #include "node/node_hooks.h"
 #include "node/state_dir.h"
 #include "places.h"
@@ -96,14 +96,26 @@ std::string services_table(const control::Snapshot& now) {
   };
   Table table{{"service", "wanted", "rate", "forecast", "planned", "capacity", "at risk"}, {}};
   for (const control::ServiceNow& one : now.services)
-    table.rows.push_back({one.name, fmt::format("{:.1f}", one.wanted_rps), number(one.rate_rps),
+    table.rows.push_back({one.name, fmt::format("{:.1f}", one.rate.value), number(one.rate_rps),
                           number(one.forecast_rps), fmt::format("{:.1f}", one.planned_rps),
                           fmt::format("{:.1f}", one.capacity_rps), one.at_risk ? one.why : "-"});
   return table.rows.empty() ? "" : to_string(table);
 }
 
+// What a plan leaves out; empty where it serves all that is asked for.
+std::string part_text(const plan::ServingPlan& plan) {
+  std::string text;
+  for (const plan::PlannedService& row : plan.services)
+    if (row.wanted)
+      text +=
+          fmt::format("{}{} {:.4g} of {:.4g} req/s ({:.0f} %)", text.empty() ? "" : ", ", row.name,
+                      row.rate.value, row.wanted->value, 100 * row.rate.value / row.wanted->value);
+  return text.empty() ? text : "the plan in force serves only a part: " + text + "\n";
+}
+
 std::string look_text(const control::Snapshot& now) {
   std::string text = now.doing + "\n" + services_table(now);
+  if (now.plan) text += part_text(*now.plan);
   if (!now.current) return text;
   text += fmt::format("\nchange {}, {}: {}\n", now.current->number,
                       control::to_string(now.current->state), now.current->cause);
@@ -149,6 +161,7 @@ class LiveRun {
   control::AgentDoors doors();
   void publish(const control::Loop& loop);
   void keep_events();
+  void tell_history_news();
   void reread();
   void keep_hook(history::Event event);
 
@@ -159,7 +172,8 @@ class LiveRun {
   AgentDesk desk_;
   RealProcesses processes_;
   NodeHooks hooks_;
-  std::optional<history::Store> store_;
+  std::optional<history::LastingStore> store_;
+  std::vector<std::string> history_news_;  // what became of its file, and nobody was told yet
   long highest_change_ = 0;
   std::unique_ptr<control::Agent> agent_;
   std::string said_;
@@ -169,15 +183,17 @@ class LiveRun {
   std::unique_ptr<api::Server> server_;  // last: it calls the desk until it ends
 };
 
+// Whatever is the matter with the history, the node is kept.
 Result<void> LiveRun::open_history() {
   if (flags_.dry_run || flags_.once) return {};
   if (auto made = context_.files.make_directories(node_.state_dir); !made) return made;
-  auto store = history::Store::open(history::history_path(node_.state_dir), history::Access::write);
-  if (!store) return failed(store.error());
-  store_.emplace(*std::move(store));
-  const auto last = store_->last_change();
-  if (!last) return failed(last.error());
-  highest_change_ = *last;
+  store_.emplace(context_.files, history::history_path(node_.state_dir),
+                 [this](const std::string& sentence) {
+                   say("notice: " + sentence);
+                   history_news_.push_back(sentence);
+                 });
+  store_->open(wall_ms());
+  highest_change_ = store_->last_change();
   return {};
 }
 
@@ -200,9 +216,7 @@ control::AgentDoors LiveRun::doors() {
   doors.errands = [this] { return desk_.take_errands(); };
   doors.ending = [this] { return signals_.ending(); };
   doors.record = [this](const history::Event& event) -> Result<void> {
-    if (!store_) return {};
-    const auto kept = store_->append(event);
-    return kept ? Result<void>{} : Result<void>(failed(kept.error()));
+    return store_ ? store_->append(event) : Result<void>{};
   };
   doors.measure = [this](const std::vector<history::Measured>& values) -> Result<void> {
     return store_ ? store_->measure(values) : Result<void>{};
@@ -218,6 +232,7 @@ control::AgentDoors LiveRun::doors() {
   };
   doors.reset_gpu = gpu_reset(node_.open);
   doors.can_reset = true;
+  doors.power_marks = gpu_prefix(node_.open);
   if (batches_ == nullptr) return doors;
   doors.batch_runs = [this] { return batches_->runs(); };
   doors.carry_batches = [this](const std::vector<control::BatchDeed>& deeds) {
@@ -236,8 +251,26 @@ void LiveRun::publish(const control::Loop& loop) {
   said_ = doing;
 }
 
+void LiveRun::tell_history_news() {
+  for (const std::string& sentence : std::exchange(history_news_, {})) {
+    const std::string path = history::history_path(node_.state_dir);
+    history::Event event;
+    event.time_ms = wall_ms();
+    event.kind = history::EventKind::repair;
+    event.user = "agent";
+    event.cause = "a file of the state directory is damaged";
+    event.subject = path;
+    event.detail = sentence;
+    static_cast<void>(store_->append(event).has_value());
+    if (notices_)
+      notices_->tell({control::NoticeKind::damaged_file, path, sentence, 0},
+                     agent_ ? agent_->snapshot().node : "", wall_ms());
+  }
+}
+
 void LiveRun::keep_events() {
   if (!store_) return;
+  tell_history_news();
   for (const history::Event& event : desk_.take_events())
     if (const auto kept = store_->append(event); !kept) say(to_string(kept.error()));
   if (notices_)

@@ -19,10 +19,14 @@ std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
       return notify::Alarm::given_up_worker;
     case NoticeKind::slo_risk:
       return notify::Alarm::slo_at_risk;
+    case NoticeKind::approval:
+      return notify::Alarm::waits_for_approval;
     case NoticeKind::health:
       return notify::Alarm::gpu_out;
     case NoticeKind::drift:
       return notify::Alarm::drift_repaired;
+    case NoticeKind::damaged_file:
+      return notify::Alarm::damaged_file;
     default:
       return std::nullopt;
   }

@@ -22,6 +22,7 @@
 #include "drivers/sim/sim_driver.h"
 #include "exec/batch/session.h"
 #include "flags.h"
+#include "node/chronicle.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
 #include "progress.h"
@@ -39,7 +40,7 @@ struct BatchRunFlags {
   decide::SearchOptions search;
   std::string gpus;  // indices
   DeviceFlags device;
-  std::string command, state_dir, log_dir;
+  std::string command, state_dir, log_dir, why;
   std::string timeout, grace = "10s", patience = "30s";
   int retries = 0;
   bool keep = false, simulate = false, resume = false;
@@ -263,11 +264,39 @@ Paths paths_of(const BatchRunFlags& flags, const device::NodeState& node) {
   return {state.string(), (state / "batch.journal").string(), logs};
 }
 
+// What the history says of a run.
+std::string begin_text(const Prepared& prepared, bool continued) {
+  exec::Nanos planned = 0;
+  for (const exec::ScriptTask& task : prepared.script.tasks)
+    planned = std::max(planned, task.planned.end);
+  return fmt::format("{} tasks on {} GPUs, {:.1f} s planned{}", prepared.script.tasks.size(),
+                     prepared.script.gpus.size(), plan::seconds(planned).value,
+                     continued ? "; goes on where a run was interrupted" : "");
+}
+
+void keep_end(Chronicle& chronicle, const Prepared& prepared, const exec::RunReport& report,
+              const std::string& run) {
+  std::string text = fmt::format("{} of {} tasks finished",
+                                 report.count(exec::TaskStatus::finished), report.tasks.size());
+  for (const std::string& why : report.refusals) text += "; " + why;
+  for (const std::string& why : report.left) text += "; " + why;
+  Result<void> outcome;
+  if (report.interrupted)
+    outcome = failed({ErrorCode::environment, "interrupted: " + text, ""});
+  else if (!report.all_finished() || !report.left.empty())
+    outcome = failed({ErrorCode::environment, text, ""});
+  chronicle.end(
+      outcome, text,
+      {{"report", exec::report_json(
+                      prepared.script, report,
+                      {prepared.node.driver, prepared.decided->schedule->scheduler, run, false})}});
+}
+
 Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
   const Paths paths = paths_of(flags, prepared.node);
   if (auto made = context.files.make_directories(paths.state); !made) return failed(made.error());
   // Nobody else changes this node meanwhile, whatever state directory it uses.
-  const auto node_lock = lock_node(context, prepared.open, prepared.node);
+  auto node_lock = lock_node(context, prepared.open, prepared.node);
   if (!node_lock) return failed(node_lock.error());
   RealProcesses processes;
   const exec::Doors doors{*prepared.open.driver, processes, context.files, context.clock};
@@ -281,7 +310,10 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   StopRequest stop;
   Result<exec::Session> session = exec::open_session(prepared.script, doors, session_flags);
   if (!session) return failed(session.error());
-  if (session->past.now > 0) complain(context, "continuing an earlier run that was interrupted");
+  const bool continued = session->past.now > 0;
+  if (continued) complain(context, "continuing an earlier run that was interrupted");
+  Chronicle chronicle(context, paths.state, "partita batch run", flags.why);
+  chronicle.begin(begin_text(prepared, continued));
   auto watcher = std::make_unique<Watcher>(context, prepared.script);
   session->settings.interrupted = [&] { return stop.within(0); };
   session->settings.watch = [&](exec::Nanos now, const exec::RunReport& report) {
@@ -289,6 +321,7 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   };
   exec::BatchExecutor executor(prepared.script, prepared.options, session->past);
   const exec::RunEnd end = exec::run_real(executor, prepared.script, doors, session->settings);
+  keep_end(chronicle, prepared, executor.report(), session->settings.paths.run);
   watcher->look(0, executor.report(), true);
   watcher.reset();  // the terminal is free for the table
   const Result<Exit> exit = finish(context, flags, prepared, executor.report(),
@@ -298,6 +331,11 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   if (end.journal) return failed(*end.journal);
   if (auto closed = exec::close_session(*session, executor.report(), doors); !closed)
     return failed(closed.error());
+  context.last = [&context, lock = *std::move(node_lock), session = *std::move(session),
+                  report = executor.report()] {
+    if (auto ended = exec::end_session(session, report, context.files); !ended)
+      complain(context, to_string(ended.error()));
+  };
   return exit;
 }
 
@@ -366,6 +404,7 @@ void add_record(CLI::App& command, BatchRunFlags& flags) {
                    "Continue the last run although it has ended: retry the tasks that did not "
                    "finish. (A run that was interrupted always continues)");
   add_state_dir(command, flags.state_dir);
+  add_why(command, flags.why);
   command
       .add_option("--log-dir", flags.log_dir,
                   "Where the tasks' output goes, a directory per run (default: batch-logs in the "

@@ -132,10 +132,11 @@ std::string validation_text(const energy::Validation& found) {
                           fmt::format("{:+.1f}", 100 * (row.predicted / row.measured - 1))});
   return to_string(table) +
          fmt::format(
-             "\n{} rows, none seen by the model that predicts it: mean absolute error {:.2f} %, "
+             "\n{} rows, none seen by the model that predicts it{}: mean absolute error {:.2f} %, "
              "worst {:.1f} % ({}), bias {:+.1f} %, r2 {:.3f}\n",
-             found.rows.size(), 100 * found.mape, 100 * found.worst, found.worst_row,
-             100 * found.bias, found.r2);
+             found.rows.size(),
+             found.parts > 0 ? fmt::format(" (left out in {} parts)", found.parts) : "",
+             100 * found.mape, 100 * found.worst, found.worst_row, 100 * found.bias, found.r2);
 }
 
 Result<Exit> run_energy_validate(Context& context, ValidationFlags flags) {

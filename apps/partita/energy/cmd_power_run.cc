@@ -1,13 +1,15 @@
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
 
 #include "actuate/power_loop.h"
 #include "base/append.h"
+#include "base/terminal.h"
 #include "decide/power.h"
 #include "decide/power_seen.h"
 #include "energy/power_control.h"
@@ -24,6 +26,7 @@ namespace {
 struct FollowFlags {
   DeviceFlags device;
   std::string state_directory, seen, trace, shares, duration = "15m", poll = "500ms";
+  std::string stale = "60s";
   decide::PowerFiles files;
   power::ControlOptions control;
   int gpu = 0;
@@ -32,8 +35,22 @@ struct FollowFlags {
 
 using Services = std::vector<plan::ServiceSeen>;
 
-Result<Services> read_seen(Files& files, const std::string& path,
+// Rates that nobody has written for so long are no rates of now.
+Result<void> check_age(const std::string& path, Seconds stale) {
+  std::error_code code;
+  const auto written = std::filesystem::last_write_time(path, code);
+  if (code) return {};  // reading it says what is wrong
+  const std::chrono::duration<double> age = std::filesystem::file_time_type::clock::now() - written;
+  if (age.count() <= stale.value) return {};
+  return environment_error(
+      path, fmt::format("was written {} ago, which is no sight of now: full clock until it is "
+                        "written again (--stale {:g}s)",
+                        duration_text(age.count()), stale.value));
+}
+
+Result<Services> read_seen(Files& files, const std::string& path, Seconds stale,
                            const plan::PowerProblem& problem) {
+  if (auto fresh = check_age(path, stale); !fresh) return failed(fresh.error());
   const auto text = files.read(path);
   if (!text) return failed(text.error());
   return decide::parse_power_seen(path, *text, problem.services);
@@ -45,10 +62,13 @@ Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
                                                              const plan::PowerProblem& problem) {
   if (flags.seen.empty() == flags.trace.empty())
     return bad_input("power run", "wants --seen or --trace");
-  if (!flags.seen.empty())
-    return [&context, path = flags.seen, problem](Seconds) {
-      return read_seen(context.files, path, problem);
+  if (!flags.seen.empty()) {
+    const auto stale = parse_duration("--stale", flags.stale);
+    if (!stale) return failed(stale.error());
+    return [&context, path = flags.seen, problem, stale = *stale](Seconds) {
+      return read_seen(context.files, path, stale, problem);
     };
+  }
   const auto duration = parse_duration("--duration", flags.duration);
   if (!duration) return failed(duration.error());
   // Bins of 10 s, and some in a short rehearsal, too.
@@ -95,7 +115,9 @@ Result<bool> may_set(actuate::PowerGuard& guard, device::NodeDriver& driver, int
 }
 
 Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate::PowerLoop& loop,
-                      device::NodeDriver& driver) {
+                      const OpenDriver& node) {
+  device::NodeDriver& driver = *node.driver;
+  FileLock lock;  // until all is put back
   std::optional<PowerKeeper> keeper;
   std::optional<actuate::PowerGuard> guard;
   if (!flags.dry_run) {
@@ -103,8 +125,11 @@ Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate:
     if (!directory) return failed(directory.error());
     if (const auto made = context.files.make_directories(*directory); !made)
       return failed(made.error());
-    auto opened =
-        actuate::PowerGuard::open(context.files, actuate::power_journal_path(*directory), driver);
+    auto taken = lock_gpus(context, node, std::vector{flags.gpu});
+    if (!taken) return failed(taken.error());
+    lock = *std::move(taken);
+    auto opened = actuate::PowerGuard::open(context.files, actuate::power_journal_path(*directory),
+                                            driver, gpu_prefix(node));
     if (!opened) return failed(opened.error());
     const auto may = may_set(*opened, driver, flags.gpu);
     if (!may) return failed(may.error());
@@ -171,8 +196,13 @@ Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
                                       },
       .stopped =
           [&](std::int64_t ns) { return stop.within(ns) || context.clock.now_ns() >= end_ns; },
-      .tell = [&](const actuate::PowerStep& step) { tell_step(context, step); }};
-  return run_loop(context, flags, loop, *opened->driver);
+      .tell =
+          [&, blind = false](const actuate::PowerStep& step) mutable {
+            if (step.blind && !blind) complain(context, step.why);
+            blind = step.blind;
+            tell_step(context, step);
+          }};
+  return run_loop(context, flags, loop, *opened);
 }
 
 }  // namespace
@@ -209,6 +239,11 @@ Command add_power_run(CLI::App& power) {
       ->add_option("--seen", flags->seen,
                    "JSON that is read at every poll: services: [{name, rate_rps, p95_ms, waiting}]")
       ->type_name("FILE");
+  command
+      ->add_option("--stale", flags->stale,
+                   "A --seen that was written longer ago than this is no sight: full clock")
+      ->type_name("TIME")
+      ->default_str(flags->stale);
   command
       ->add_option("--trace", flags->trace,
                    "Rehearsal: a recording of arrivals, squeezed into --duration, instead of "

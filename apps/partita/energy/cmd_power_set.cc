@@ -148,8 +148,13 @@ Result<Exit> run_set(Context& context, const SetFlags& flags) {
   const auto journal = journal_of(context, flags.device, flags.state_directory);
   if (!journal) return failed(journal.error());
   StopRequest stop;
+  std::vector<int> gpus;
+  for (const auto& [gpu, settings] : *wanted) gpus.push_back(gpu);
+  const auto lock = lock_gpus(context, *opened, gpus);
+  if (!lock) return failed(lock.error());
   std::optional<PowerKeeper> keeper;
-  auto guard = actuate::PowerGuard::open(context.files, *journal, *opened->driver);
+  auto guard =
+      actuate::PowerGuard::open(context.files, *journal, *opened->driver, gpu_prefix(*opened));
   if (!guard) return failed(guard.error());
   if (hold) keeper.emplace(flags.device, flags.state_directory);
   const auto set = set_all(*guard, *wanted);
@@ -185,13 +190,26 @@ Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
   }
   const Result<OpenDriver> opened = open_driver(context, flags.device);
   if (!opened) return failed(opened.error());
-  auto guard = actuate::PowerGuard::open(context.files, *journal, *opened->driver);
+  const auto open_guard = [&] {
+    return actuate::PowerGuard::open(context.files, *journal, *opened->driver, gpu_prefix(*opened));
+  };
+  auto guard = open_guard();
   // Who ended a moment ago may still hold the journal.
   for (int i = 0; i < 50 && flags.after_stdin && !guard; ++i) {
     context.clock.sleep_ns(100'000'000);
-    guard = actuate::PowerGuard::open(context.files, *journal, *opened->driver);
+    guard = open_guard();
   }
   if (!guard) return failed(guard.error());
+  // A person means all that is changed, in whatever state directory that was noted.
+  const auto others =
+      flags.after_stdin ? Result<std::vector<actuate::PowerBefore>>() : guard->changed_by_others();
+  if (!others) return failed(others.error());
+  std::vector<std::string> uuids;
+  for (const auto* list : {&guard->changed(), &*others})
+    for (const actuate::PowerBefore& one : *list) uuids.push_back(one.uuid);
+  const auto lock = lock_gpus(context, *opened, std::move(uuids));
+  if (!lock) return failed(lock.error());
+  if (auto taken = guard->take_over(*others); !taken) return failed(taken.error());
   const std::vector<actuate::PowerBefore> changed = guard->changed();
   const auto restored = guard->restore();
   if (!restored) return failed(restored.error());

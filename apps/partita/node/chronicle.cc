@@ -11,6 +11,7 @@
 #include "actuate/change_forms.h"
 #include "base/append.h"
 #include "control/host/change_numbers.h"
+#include "control/host/memory_file.h"
 #include "places.h"
 
 namespace partita::cli {
@@ -67,6 +68,8 @@ history::Event Chronicle::event(EventKind kind) const {
 
 long Chronicle::number() {
   if (change_ > 0 || store() == nullptr) return change_;
+  if (const auto mended = control::mend_last_change(context_.files, state_dir_); mended && *mended)
+    complain(context_, (*mended)->sentence);
   const auto known = store_->last_change();
   const auto last = known ? control::last_change(context_.files, state_dir_, *known) : known;
   const Result<void> kept = last ? control::keep_last_change(context_.files, state_dir_, *last + 1)
@@ -76,16 +79,21 @@ long Chronicle::number() {
   return change_;
 }
 
+void Chronicle::begin(const std::string& detail) {
+  if (begun_ || number() == 0) return;
+  begun_ = true;
+  history::Event begin = event(EventKind::applying);
+  begin.detail = detail;
+  begin.documents = attached_;
+  append({begin});
+}
+
 void Chronicle::hear(const actuate::ApplyEvent& heard) {
   using Kind = actuate::ApplyEvent::Kind;
-  if (heard.kind == Kind::step && !begun_ && number() > 0) {
-    begun_ = true;
-    history::Event begin = event(EventKind::applying);
-    begin.detail = fmt::format("{} steps, {:.1f} s predicted", heard.change->steps.size(),
-                               heard.change->predicted.value);
-    begin.documents = attached_;
-    begin.documents.push_back({"change", actuate::change_json(*heard.change)});
-    append({begin});
+  if (heard.kind == Kind::step && !begun_) {
+    attach("change", actuate::change_json(*heard.change));
+    begin(fmt::format("{} steps, {:.1f} s predicted", heard.change->steps.size(),
+                      heard.change->predicted.value));
   }
   if (!begun_) return;
   if (heard.kind == Kind::done_step || heard.kind == Kind::retry) {

@@ -33,6 +33,8 @@ class Chronicle {
   void attach(const std::string& name, const std::string& text);
   // Hears what apply does; the change begins with its first step.
   void hear(const actuate::ApplyEvent& event);
+  // The beginning of what tells of itself at its end alone.
+  void begin(const std::string& detail);
   // How it ended. Without a beginning only a failure is kept.
   void end(const Result<void>& outcome, const std::string& detail,
            std::vector<history::Event::Attachment> documents = {});

@@ -56,17 +56,6 @@ Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
   return OpenNode{std::move(*open), std::move(directory), *std::move(state)};
 }
 
-// What no plan says of its services.
-actuate::Wanted with_services(actuate::Wanted wanted, const plan::ServingProblem& problem) {
-  for (actuate::AssignedService& service : wanted.services) {
-    const auto same = std::ranges::find(problem.services, service.name, &plan::Service::name);
-    if (same == problem.services.end()) continue;
-    service.model = same->model;
-    service.percentile = same->percentile;
-  }
-  return wanted;
-}
-
 // A plan that the judge lets pass, by the services and profiles where they are named.
 Result<actuate::Wanted> judged(Context& context, const ApplyFlags& flags, plan::ServingPlan plan,
                                const hw::Catalogue& catalogue) {
@@ -88,9 +77,7 @@ Result<actuate::Wanted> judged(Context& context, const ApplyFlags& flags, plan::
   inputs.catalogue = flags.device.catalogue;
   const auto full = decide::judge_plan(context.files, flags.plan, std::move(plan), inputs);
   if (!full) return failed(full.error());
-  Result<actuate::Wanted> wanted = passed(full->verdict);
-  if (!wanted) return wanted;
-  return with_services(*std::move(wanted), full->problem);
+  return passed(full->verdict);
 }
 
 // A serving plan, or the state of a node to be restored.

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "base/hash.h"
 #include "places.h"
 
@@ -22,6 +26,11 @@ std::string beside_node(const OpenDriver& open, const device::NodeState& node) {
   if (open.machine == nullptr) return node_path(node);
   const std::string& file = open.machine->shared_file();
   return file.empty() ? file : file + ".node";
+}
+
+Error said_where(Error error) {
+  error.message += "; $PARTITA_LOCK_DIR names another folder for the locks of GPUs";
+  return error;
 }
 
 }  // namespace
@@ -52,6 +61,45 @@ Result<std::string> found_state_directory(Context& context, const DeviceFlags& d
   return node_path(*node);
 }
 
+std::string gpu_prefix(const OpenDriver& open) {
+  if (open.machine == nullptr) return lock_directory() + "/";
+  const std::string& file = open.machine->shared_file();
+  return file.empty() ? file : file + ".";
+}
+
+Result<FileLock> lock_gpus(Context& context, const OpenDriver& open,
+                           std::vector<std::string> uuids) {
+  const std::string prefix = gpu_prefix(open);
+  if (prefix.empty() || uuids.empty()) return FileLock();
+  if (open.machine == nullptr)
+    if (auto made = context.files.make_directories(lock_directory()); !made)
+      return failed(said_where(made.error()));
+  std::ranges::sort(uuids);
+  auto locks = std::make_shared<std::vector<FileLock>>();
+  for (const std::string& uuid : uuids) {
+    if (uuid.empty()) continue;  // it fell off the bus, and nobody can change it
+    Result<FileLock> lock = context.files.lock(prefix + uuid + ".lock");
+    if (!lock && lock.error().code != ErrorCode::in_use) return failed(said_where(lock.error()));
+    if (!lock) {
+      Error error = lock.error();
+      error.message += " and changes " + uuid;
+      return failed(std::move(error));
+    }
+    locks->push_back(*std::move(lock));
+  }
+  return FileLock(std::move(locks));
+}
+
+Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::vector<int>& gpus) {
+  std::vector<std::string> uuids;
+  for (const int gpu : gpus) {
+    const Result<device::GpuState> state = open.driver->read(gpu);
+    if (!state) return failed(state.error());
+    uuids.push_back(state->uuid);
+  }
+  return lock_gpus(context, open, std::move(uuids));
+}
+
 Result<FileLock> lock_node(Context& context, const OpenDriver& open,
                            const device::NodeState& node) {
   const std::string base = beside_node(open, node);
@@ -60,12 +108,20 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open,
     if (auto made = context.files.make_directories(state_home()); !made)
       return failed(made.error());
   Result<FileLock> lock = context.files.lock(base + ".lock");
-  if (lock || lock.error().code != ErrorCode::in_use) return lock;
-  Error error = lock.error();
-  error.message +=
-      ": an apply, a rollback, a drain, a measurement or a batch run changes this node, or "
-      "`partita agent` keeps it, which is asked by `partita --server`";
-  return failed(std::move(error));
+  if (!lock && lock.error().code == ErrorCode::in_use) {
+    Error error = lock.error();
+    error.message +=
+        ": an apply, a rollback, a drain, a measurement or a batch run changes this node, or "
+        "`partita agent` keeps it, which is asked by `partita --server`";
+    return failed(std::move(error));
+  }
+  if (!lock) return lock;
+  std::vector<std::string> uuids;
+  for (const device::GpuState& gpu : node.gpus) uuids.push_back(gpu.uuid);
+  Result<FileLock> gpus = lock_gpus(context, open, std::move(uuids));
+  if (!gpus) return gpus;
+  return FileLock(
+      std::make_shared<std::pair<FileLock, FileLock>>(*std::move(lock), *std::move(gpus)));
 }
 
 std::string loan_log(const OpenDriver& open, const device::NodeState& node) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "node/devices.h"
 
@@ -24,10 +25,19 @@ std::string state_directory(const std::string& flag, const device::NodeState& no
 Result<std::string> found_state_directory(Context& context, const DeviceFlags& device,
                                           const std::string& flag);
 
-// The lock of the node itself, for whoever changes it, in whatever state directory: beside the
-// state file of a simulated machine, else a file named after the node's GPUs where state
-// directories are. in_use when another process has it. A machine that nobody else can see needs
-// none.
+// Where what belongs to single GPUs lies, whatever state directory is used, as what the names begin
+// with: beside the state file of a simulated machine, else in lock_directory(). Empty: a machine
+// that nobody else can see, which needs no locks.
+std::string gpu_prefix(const OpenDriver& open);
+
+// The locks of these GPUs, by UUID, for whoever changes anything of them: instances, clocks,
+// limits. One file per UUID, taken in the order of the UUIDs, so that whoever wants several gets all or
+// none. in_use, with who it is, when another process has one of them.
+Result<FileLock> lock_gpus(Context& context, const OpenDriver& open,
+                           std::vector<std::string> uuids);
+// The same of GPUs by index, for who has not read the node.
+Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::vector<int>& gpus);
+// The locks of all GPUs, and that of the node itself: one change of its layout at a time.
 Result<FileLock> lock_node(Context& context, const OpenDriver& open, const device::NodeState& node);
 
 // The log of instances that are lent on this node (exec/loans), beside that lock; empty where the

@@ -58,7 +58,8 @@ Result<Exit> run_remote(const RunFlags& flags) {
   }
   added["PARTITA_REMOTE"] = server;
   if (!flags.profile.empty()) added["PARTITA_REMOTE_SHAPE"] = flags.profile;
-  const std::string faults = folder->path() + "/faults";  // the client makes it when it hears of one
+  const std::string faults =
+      folder->path() + "/faults";  // the client makes it when it hears of one
   if (flags.check) {
     added["PARTITA_REMOTE_CHECK"] = "1";
     added["PARTITA_REMOTE_FAULTS"] = faults;
@@ -89,10 +90,10 @@ Command add_remote_run(CLI::App& remote) {
       ->add_option("--profile", flags->profile,
                    "Ask for a device of this shape: 2g.20gb, gpu, CPU-4; default: what is free")
       ->type_name("SHAPE");
-  CLI::Option* const check =
-      command->add_flag("--check", flags->check,
-                    "Report uninitialised reads, races on shared memory and barriers that threads "
-                    "leave out, and end with 1 when kernels did something wrong (CPU servers)");
+  CLI::Option* const check = command->add_flag(
+      "--check", flags->check,
+      "Report uninitialised reads, races on shared memory and barriers that threads "
+      "leave out, and end with 1 when kernels did something wrong (CPU servers)");
   add_fault_exit(*command, flags->fault_exit)->needs(check);
   command
       ->add_option("--record", flags->record,

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/descriptor.h"
+#include "base/secret_file.h"
 #include "flags.h"
 #include "hw/topology.h"
 #include "remote/gpu_part_maker.h"
@@ -50,12 +51,9 @@ Result<remote::Nanos> limit_of(const std::string& flag, const std::string& text)
 // A secret of one line that only its owner may read.
 Result<std::string> token_of(Context& context, const std::string& file) {
   if (file.empty()) return std::string();
+  if (auto secret = check_secret_file(file); !secret) return failed(secret.error());
   Result<std::string> text = context.files.read(file);
   if (!text) return failed(text.error());
-  const auto rights = std::filesystem::status(file).permissions();
-  using std::filesystem::perms;
-  if ((rights & (perms::group_read | perms::others_read)) != perms::none)
-    return bad_input("--token-file", fmt::format("others may read {}; chmod 600 it", file));
   const std::string token = text->substr(0, text->find('\n'));
   if (token.empty() || token.size() > remote::kMaxText)
     return bad_input("--token-file", fmt::format("the first line of {} is no token", file));

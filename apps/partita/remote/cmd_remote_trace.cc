@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/json_writer.h"
+#include "base/secret_file.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "commands.h"
@@ -139,6 +140,7 @@ Result<Exit> run_trace_replay(Context& context, const TraceFlags& flags) {
   remote::ReplayOptions options{
       .token = {}, .shape = flags.shape, .at_recorded_times = flags.pace == "recorded"};
   if (!flags.token_file.empty()) {
+    if (auto secret = check_secret_file(flags.token_file); !secret) return failed(secret.error());
     auto token = decide::read_input(context.files, "--token-file", flags.token_file);
     if (!token) return failed(token.error());
     options.token = token->substr(0, token->find('\n'));

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <memory>
 
+#include "base/secret_file.h"
 #include "commands.h"
 #include "decide/input.h"
 #include "flags.h"
@@ -37,6 +38,7 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
     return bad_input("--tls-cert", "it and --tls-key go together");
   options.access_log.file = flags.access_log;
   if (flags.tokens.empty()) return options;
+  if (auto secret = check_secret_file(flags.tokens); !secret) return failed(secret.error());
   const Result<std::string> text = decide::read_input(context.files, "--tokens", flags.tokens);
   if (!text) return failed(text.error());
   Result<std::vector<serve::Token>> tokens = serve::parse_tokens(flags.tokens, *text);

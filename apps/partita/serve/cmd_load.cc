@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/secret_file.h"
 #include "base/table.h"
 #include "base/terminal.h"
 #include "commands.h"
@@ -90,6 +91,7 @@ std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& playe
 
 Result<std::string> token_of(Context& context, const std::string& file) {
   if (file.empty()) return std::string();
+  if (auto secret = check_secret_file(file); !secret) return failed(secret.error());
   const auto text = decide::read_input(context.files, "--token-file", file);
   if (!text) return failed(text.error());
   std::string token = text->substr(0, text->find_first_of("\r\n"));

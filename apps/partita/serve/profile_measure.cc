@@ -302,7 +302,7 @@ class Measurement {
   Progress progress_;
   profile::WorkloadProfile profile_;
   std::set<serve::MeasurePoint> unsure_;  // of its points
-  profile::ProfileTable others_;  // of other models in the same file
+  profile::ProfileTable others_;          // of other models in the same file
 };
 
 Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const MeasureFlags& flags,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/append.h"
+#include "base/secret_file.h"
 #include "flags.h"
 #include "places.h"
 #include "server/remote.h"
@@ -81,6 +82,7 @@ void add_agent_told(CLI::App& agent) {
 
 Result<std::string> token_of(Context& context, const ServerFlags& flags) {
   if (flags.token_file.empty()) return environment_variable("PARTITA_TOKEN");
+  if (auto secret = check_secret_file(flags.token_file); !secret) return failed(secret.error());
   const auto text = context.files.read(flags.token_file);
   if (!text) return failed(text.error());
   const std::size_t end = text->find_last_not_of(" \t\r\n");

@@ -138,8 +138,10 @@ Result<Exit> remote_told(const Remote& remote) {
     if (said.given(flag)) given.push_back(flag);
   if (given.size() != 1) return bad_input("agent", "one thing at a time is told to an agent");
   const std::string_view flag = given.front();
-  if (said.given("--why") && flag != "--reject") return bad_input("--why", "goes with --reject");
-  if (flag == "--approve") return remote.ask(CallId::approve, said.text("--approve"));
+  if (said.given("--why") && flag != "--reject" && flag != "--approve")
+    return bad_input("--why", "goes with --approve and --reject");
+  if (flag == "--approve")
+    return remote.ask(CallId::approve, said.text("--approve"), why_json(said.text("--why")));
   if (flag == "--reject")
     return remote.ask(CallId::reject, said.text("--reject"), why_json(said.text("--why")));
   if (flag == "--replan") return remote.ask(CallId::replan);

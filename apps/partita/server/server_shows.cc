@@ -39,6 +39,30 @@ std::string status_of(const Remote& remote, const device::NodeState& state,
       {.colour = remote.context.colour && output.file.empty(), .width = remote.context.width});
 }
 
+// What runs where on a large node: its state has it apart, and it is asked for when it is another.
+class NodeParts {
+ public:
+  explicit NodeParts(const Remote& remote) : remote_(remote) {}
+  Result<control::Snapshot> completed(Result<control::Snapshot> state) {
+    if (!state || state->left_out.empty()) return state;
+    if (!node_ || version_ != state->node_version) {
+      const auto answer = remote_.client.call(CallId::node);
+      if (!answer) return failed(answer.error());
+      auto read = device::parse_state("the server's answer", *answer);
+      if (!read) return failed(read.error());
+      node_ = *std::move(read);
+      version_ = state->node_version;
+    }
+    control::complete(*state, node_->state, node_->occupants);
+    return state;
+  }
+
+ private:
+  const Remote& remote_;
+  std::optional<device::StateDocument> node_;
+  long version_ = 0;
+};
+
 std::string number_or_dash(const std::optional<double>& value) {
   return value ? number_text(*value) : std::string("-");
 }
@@ -51,7 +75,7 @@ std::string services_table(const control::Snapshot& state) {
   for (const control::ServiceNow& one : state.services)
     table.rows.push_back(
         {one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
-         number_text(one.planned_rps), number_text(one.capacity_rps), number_text(one.slo_ms),
+         number_text(one.planned_rps), number_text(one.capacity_rps), number_text(one.slo.value),
          number_or_dash(one.p99_ms),
          one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : std::string("-"),
          fmt::format("{}", one.ready_workers), one.at_risk ? "at risk: " + one.why : ""});
@@ -68,9 +92,11 @@ Result<Exit> Remote::watch(const Picture& picture, long most) const {
     screen.emplace(context.out);
   long drawn = 0;
   std::optional<Error> fault;
+  NodeParts parts(*this);
   const auto take = [&](const api::StreamEvent& event) {
     if (event.name != "state") return true;
-    const auto state = control::parse_snapshot("the server's answer", event.data);
+    const auto state =
+        parts.completed(control::parse_snapshot("the server's answer", event.data));
     const auto frame =
         state ? picture(*state, screen ? screen->height() : 0) : failed(state.error());
     if (!frame) {

@@ -21,13 +21,6 @@ Result<std::optional<std::string>> text_of(Files& files, const std::string& path
   return std::optional<std::string>{*std::move(text)};
 }
 
-Result<AgentMemory> read_memory(Files& files, const std::string& path) {
-  const auto text = text_of(files, path);
-  if (!text) return failed(text.error());
-  if (!*text) return AgentMemory{};
-  return parse_memory(path, **text);
-}
-
 }  // namespace
 
 std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
@@ -36,13 +29,71 @@ Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long 
   if (!doors.dry_run)
     if (auto made = doors.files.make_directories(doors.state_dir); !made)
       return failed(made.error());
-  Result<AgentMemory> memory = read_memory(doors.files, memory_path(doors.state_dir));
-  if (!memory) return failed(memory.error());
-  if (doors.dry_run) memory->mode_set = false;  // the settings' mode holds, and that is observe
-  const auto last = last_change(doors.files, doors.state_dir, changes);
-  if (!last) return failed(last.error());
-  return std::unique_ptr<Agent>(
-      new Agent(std::move(doors), std::move(world), *std::move(memory), *last));
+  Result<Recalled> recalled = recall_memory(doors.files, doors.state_dir, !doors.dry_run);
+  if (!recalled) return failed(recalled.error());
+  AgentMemory& memory = recalled->memory;
+  if (doors.dry_run) memory.mode_set = false;  // the settings' mode holds, and that is observe
+  auto mended =
+      doors.dry_run ? std::optional<Mended>{} : mend_last_change(doors.files, doors.state_dir);
+  if (!mended) return failed(mended.error());
+  if (*mended) recalled->mended.push_back(**std::move(mended));
+  const long last = last_change(doors.files, doors.state_dir, changes).value_or(changes);
+  // A memory that is lost does not know whose limits and clocks those of the boards are.
+  if (!recalled->mended.empty()) {
+    const auto held =
+        actuate::read_power_journal(doors.files, actuate::power_journal_path(doors.state_dir));
+    if (held && !held->empty()) memory.power_held = true;
+  }
+  std::unique_ptr<Agent> agent(
+      new Agent(std::move(doors), std::move(world), std::move(memory), last));
+  agent->mended_ = std::move(recalled->mended);
+  return agent;
+}
+
+// ---- files that are damaged ----
+
+// What is damaged while the agent runs is mended at its next look; a change under way has the
+// journal open and the assignment in its hands.
+void Agent::mend() {
+  if (doors_.dry_run || applying_) return;
+  const auto fine = [&](const auto& kept, const std::string& path) {
+    const auto text = text_of(doors_.files, path);
+    return text && (!*text || (kept.value && *kept.value && kept.text == **text));
+  };
+  if (fine(journal_, actuate::journal_path(doors_.state_dir)) &&
+      fine(assignment_, actuate::assignment_path(doors_.state_dir)))
+    return;  // as at the look before
+  const auto take = [&](Result<std::optional<Mended>> mended) {
+    if (!mended) return;  // the look says what is wrong
+    if (*mended) mended_.push_back(**std::move(mended));
+  };
+  long followed = 0;
+  if (const auto gateway = gateway_now(); gateway && *gateway) followed = (*gateway)->revision;
+  if (const auto text = text_of(doors_.files, actuate::workers_path(doors_.state_dir));
+      text && *text)
+    if (const auto workers = actuate::parse_workers("", **text))
+      followed = std::max(followed, workers->revision);
+  take(mend_journal(doors_.files, doors_.state_dir));
+  take(mend_assignment(doors_.files, doors_.state_dir, followed));
+}
+
+void Agent::tell(const Mended& mended) {
+  history::Event event;
+  event.time_ms = doors_.wall_ms();
+  event.kind = history::EventKind::repair;
+  event.user = "agent";
+  event.cause = "a file of the state directory is damaged";
+  event.subject = mended.file;
+  event.detail = mended.sentence;
+  if (doors_.record) static_cast<void>(doors_.record(event).has_value());
+  if (doors_.notify)
+    doors_.notify({NoticeKind::damaged_file, mended.file, mended.sentence, 0});
+  else
+    say(mended.sentence);
+}
+
+void Agent::tell_mended() {
+  for (const Mended& mended : std::exchange(mended_, {})) tell(mended);
 }
 
 Agent::Agent(AgentDoors doors, World world, AgentMemory memory, long changes)
@@ -56,6 +107,7 @@ void Agent::say(const std::string& sentence) const {
 }
 
 void Agent::take_over(Agent& before) {
+  for (Mended& one : std::exchange(before.mended_, {})) mended_.push_back(std::move(one));
   for (Inquiry& one : std::exchange(before.waiting_, {})) waiting_.push_back(std::move(one));
   uuids_ = before.uuids_;
   complaints_ = before.complaints_;
@@ -153,7 +205,7 @@ void Agent::read_power(Seen& seen) {
 void Agent::set_power(const std::vector<PowerDeed>& deeds) {
   if (deeds.empty() || doors_.dry_run) return;
   const std::string path = actuate::power_journal_path(doors_.state_dir);
-  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver);
+  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver, doors_.power_marks);
   for (const PowerDeed& deed : deeds) {
     Result<void> outcome =
         guard ? guard->set(deed.gpu, deed.settings) : Result<void>(failed(guard.error()));
@@ -166,7 +218,7 @@ void Agent::set_power(const std::vector<PowerDeed>& deeds) {
 Result<void> Agent::put_power_back() {
   if (doors_.dry_run) return {};
   const std::string path = actuate::power_journal_path(doors_.state_dir);
-  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver);
+  auto guard = actuate::PowerGuard::open(doors_.files, path, doors_.driver, doors_.power_marks);
   return guard ? guard->restore() : failed(guard.error());
 }
 
@@ -179,6 +231,7 @@ Result<void> Agent::end() {
 }
 
 Seen Agent::look() {
+  mend();
   Seen seen;
   seen.state = read_node();
   const std::string path = actuate::assignment_path(doors_.state_dir);
@@ -225,6 +278,7 @@ void Agent::decide() {
   if (doors_.inquiries)
     for (Inquiry& one : doors_.inquiries()) asked.push_back(std::move(one));
   Seen seen = look();
+  tell_mended();
   for (const Inquiry& one : asked) seen.asked.push_back(one.asked);
   perform(loop_.step(doors_.wall_ms(), seen), std::move(asked));
 }
@@ -235,8 +289,7 @@ bool Agent::keep_memory() {
   if (loop_.memory().changes > last_number_)
     kept = keep_last_change(doors_.files, doors_.state_dir, loop_.memory().changes);
   if (kept) last_number_ = loop_.memory().changes;
-  if (kept)
-    kept = doors_.files.write_atomic(memory_path(doors_.state_dir), memory_json(loop_.memory()));
+  if (kept) kept = write_memory(doors_.files, doors_.state_dir, loop_.memory());
   std::string& said = complaints_["memory"];
   const std::string why = kept ? "" : to_string(kept.error());
   if (why != said && !why.empty()) say("what the agent is about cannot be kept: " + why);
@@ -297,10 +350,16 @@ std::int64_t Agent::step() {
 
 // ---- doing ----
 
+// Than it was at the last look, for a service or for the node as a whole.
+bool Agent::is_otherwise(std::int64_t now_ms) {
+  const bool answers = doors_.driver.info().has_value();
+  return answers != snapshot().node_fault.empty() || loop_.glance(now_ms, look_at_servers());
+}
+
 std::int64_t Agent::glance() {
   if (doors_.wall_ms() >= next_look_ms_) return step();
   next_glance_ms_ = doors_.wall_ms() + kGlanceMs;
-  return loop_.glance(doors_.wall_ms(), look_at_servers()) ? step() : next_look_ms_;
+  return is_otherwise(doors_.wall_ms()) ? step() : next_look_ms_;
 }
 
 // While actuate waits: whether the change shall end.
@@ -312,7 +371,7 @@ bool Agent::pump() {
   bool due = !waiting_.empty() || now >= next_look_ms_;
   if (!due && now >= next_glance_ms_) {
     next_glance_ms_ = now + kGlanceMs;
-    due = loop_.glance(now, look_at_servers());
+    due = is_otherwise(now);
   }
   if (due) decide();
   return applying_->stop;

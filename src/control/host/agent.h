@@ -16,6 +16,7 @@
 #include "actuate/apply.h"
 #include "actuate/gateway_state.h"
 #include "actuate/hooks.h"
+#include "control/host/memory_file.h"
 #include "control/loop.h"
 
 namespace partita::control {
@@ -53,6 +54,8 @@ struct AgentDoors {
   std::function<void(const std::vector<BatchDeed>&)> carry_batches = {};
   std::function<void(const Loop&)> publish = {};     // what it shows now
   std::function<void(const std::string&)> say = {};  // a sentence each
+  // What the names of power marks begin with, see actuate::PowerGuard; empty: none are kept.
+  std::string power_marks = {};
   // Runs the hook of that name; `phase` is before or after.
   std::function<Result<void>(const std::string& name, const std::string& phase, long change)> hook =
       {};
@@ -62,7 +65,8 @@ std::string memory_path(const std::string& state_dir);
 
 class Agent {
  public:
-  // Goes on with the memory of the state directory. Refused: a damaged memory, with FILE:LINE.
+  // Goes on with the memory of the state directory. Files of it that are damaged are set aside, and
+  // that is told; refused only where they cannot be moved out of the way.
   // `changes`: the highest number of a change that the history knows; see change_numbers.h.
   static Result<std::unique_ptr<Agent>> begin(AgentDoors doors, World world, long changes);
 
@@ -100,11 +104,15 @@ class Agent {
   };
 
   Agent(AgentDoors doors, World world, AgentMemory memory, long changes);
+  void mend();
+  void tell(const Mended& mended);
+  void tell_mended();
   Seen look();
   Result<device::NodeState> read_node();
   telemetry::Sample read_sample(std::int64_t now_ms);
   Result<std::optional<actuate::GatewayState>> gateway_now();
   ServersSeen look_at_servers();
+  bool is_otherwise(std::int64_t now_ms);
   void read_gateway(ServersSeen& servers);
   const actuate::WorkersState* workers_now();
   void read_power(Seen& seen);
@@ -136,6 +144,7 @@ class Agent {
   bool unsaved_ = false;
   long last_number_ = 0;                           // of a change, as the state directory has it
   std::map<std::string, std::string> complaints_;  // what was said last, by what it is about
+  std::vector<Mended> mended_;                     // files, and nobody was told yet
 };
 
 }  // namespace partita::control

@@ -120,7 +120,8 @@ bool BatchWork::has_begun(const BatchDeed& deed, const BatchDoors& doors) {
 }
 
 void BatchWork::forget(const std::string& key, Files& files, const std::string& state_dir) {
-  for (const char* name : {"tasks.csv", "schedule.json", "run.journal", "result.json"})
+  for (const char* name :
+       {"tasks.csv", "schedule.json", "run.journal", "run.journal.open", "result.json"})
     static_cast<void>(files.remove(run_path(state_dir, key, name)));
 }
 
@@ -285,7 +286,9 @@ Result<void> BatchWork::close() {
   if (!written) return written;
   result_ = std::move(result);
   over_ = true;
-  return exec::close_session(session_, executor_->report(), doors_.doors);
+  auto closed = exec::close_session(session_, executor_->report(), doors_.doors);
+  if (!closed) return closed;
+  return exec::end_session(session_, executor_->report(), doors_.doors.files);
 }
 
 }  // namespace partita::control

@@ -6,7 +6,7 @@
 
 #include "base/parse_number.h"
 #include "control/host/agent.h"
-#include "control/memory.h"
+#include "control/host/memory_file.h"
 
 namespace partita::control {
 namespace {
@@ -34,10 +34,9 @@ Result<long> last_change(Files& files, const std::string& state_dir, long histor
   if (!kept) return kept;
   long highest = std::max(*kept, history);
   // A memory that cannot be read is complained about by the agent, whose it is.
-  if (const std::string path = memory_path(state_dir); files.exists(path))
-    if (const auto text = files.read(path))
-      if (const auto memory = parse_memory(path, *text))
-        highest = std::max(highest, memory->changes);
+  for (const char* ending : {"", ".copy"})
+    if (const auto memory = read_memory(files, memory_path(state_dir) + ending); memory && *memory)
+      highest = std::max(highest, (*memory)->changes);
   return highest;
 }
 

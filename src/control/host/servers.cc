@@ -18,6 +18,7 @@ ServiceLoad load_of(const actuate::GatewayService& service, const actuate::Gatew
     load.shed = static_cast<std::uint64_t>(service.requests->shed);
     load.p99_ms = service.requests->p99_ms;
     load.recent = service.requests->recent;
+    load.lately = service.requests->lately;
     load.minute = service.requests->minute;
   }
   for (const actuate::GatewayWorker& worker : gateway.workers)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "hw/xids.h"
 
 namespace partita::control {
 namespace {
@@ -76,6 +77,12 @@ long whole(double count) { return static_cast<long>(std::floor(count)); }
 
 }  // namespace
 
+const char* to_string(SimOutage outage) {
+  constexpr const char* kWords[kSimOutages] = {"workers", "some", "supervisor", "watchless",
+                                               "gateway", "hung", "driver",     "gpu"};
+  return kWords[static_cast<std::size_t>(outage)];
+}
+
 SimTroubles usual_troubles() {
   return {.reboots = 0.1,
           .lost_gpus = 0.1,
@@ -119,10 +126,14 @@ class SimNode::ClockDoor final : public Clock {
 
 class SimNode::FilesDoor final : public Files {
  public:
-  explicit FilesDoor(SimNode& node) : node_(node), gateway_(actuate::gateway_path(kDir)) {}
+  explicit FilesDoor(SimNode& node)
+      : node_(node), gateway_(actuate::gateway_path(kDir)), workers_(actuate::workers_path(kDir)) {}
   Result<std::string> read(const std::string& path) override {
+    if (path == workers_) return node_.workers_text();
     if (path == gateway_ && node_.gateway_ != 0)
       return actuate::gateway_json(node_.gateway_state());
+    if (node_.disk_refuses)
+      if (auto why = node_.disk_refuses(path, false)) return failed(*std::move(why));
     return node_.disk_.read(path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
@@ -130,24 +141,29 @@ class SimNode::FilesDoor final : public Files {
   }
   bool is_directory(const std::string& path) override { return node_.disk_.is_directory(path); }
   bool exists(const std::string& path) override {
-    return path == gateway_ ? node_.gateway_ != 0 : node_.disk_.exists(path);
+    return path == workers_ || (path == gateway_ ? node_.gateway_ != 0 : node_.disk_.exists(path));
   }
   Result<void> make_directories(const std::string& path) override {
     return node_.disk_.make_directories(path);
   }
   Result<FileLock> lock(const std::string& path) override { return node_.disk_.lock(path); }
   Result<void> remove(const std::string& path) override { return node_.disk_.remove(path); }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    return around(from, [&] { return node_.disk_.rename(from, to); });
+  }
   Result<void> write_atomic(const std::string& path, std::string_view text) override {
-    return around([&] { return node_.disk_.write_atomic(path, text); });
+    return around(path, [&] { return node_.disk_.write_atomic(path, text); });
   }
   Result<void> append(const std::string& path, std::string_view text) override {
-    return around([&] { return node_.disk_.append(path, text); });
+    return around(path, [&] { return node_.disk_.append(path, text); });
   }
 
  private:
   template <class Act>
-  Result<void> around(Act act) {
+  Result<void> around(const std::string& path, Act act) {
     if (node_.at_call) node_.at_call();
+    if (node_.disk_refuses)
+      if (auto why = node_.disk_refuses(path, true)) return failed(*std::move(why));
     const Result<void> done = act();
     node_.follow_assignment();
     if (node_.at_call) node_.at_call();
@@ -155,14 +171,20 @@ class SimNode::FilesDoor final : public Files {
   }
 
   SimNode& node_;
-  const std::string gateway_;
+  const std::string gateway_, workers_;
 };
 
 class SimNode::DriverDoor final : public device::NodeDriver {
  public:
   explicit DriverDoor(SimNode& node, bool counted = true) : node_(node), counted_(counted) {}
-  Result<device::DriverInfo> info() override { return node_.inner_->info(); }
-  Result<device::GpuState> read(int gpu) override { return node_.inner_->read(gpu); }
+  Result<device::DriverInfo> info() override {
+    if (node_.broken(SimOutage::driver)) return silent();
+    return node_.inner_->info();
+  }
+  Result<device::GpuState> read(int gpu) override {
+    if (node_.broken(SimOutage::driver)) return silent();
+    return node_.inner_->read(gpu);
+  }
   Result<std::vector<device::ProfileInfo>> profiles(int gpu) override {
     return node_.inner_->profiles(gpu);
   }
@@ -190,6 +212,9 @@ class SimNode::DriverDoor final : public device::NodeDriver {
   }
 
  private:
+  static tl::unexpected<Error> silent() {
+    return failed({ErrorCode::environment, "the driver does not answer", ""});
+  }
   // The devices of the machine.
   std::set<std::string> devices() {
     std::set<std::string> all;
@@ -203,6 +228,7 @@ class SimNode::DriverDoor final : public device::NodeDriver {
   template <class Act>
   auto around(Act act) -> decltype(act()) {
     if (node_.at_call) node_.at_call();
+    if (node_.broken(SimOutage::driver)) return silent();
     const std::set<std::string> before = devices();
     auto answer = act();
     const std::set<std::string> after = devices();
@@ -240,8 +266,10 @@ SimNode::SimNode(SimNodeOptions options, const hw::Catalogue& catalogue)
       std::make_unique<SimProcesses>(*clock_, [](const ProcessSpec&) { return SimBehaviour{}; });
   tallies_.resize(options_.services.size());
   counted_.resize(options_.services.size());
+  recent_.resize(options_.services.size());
   disk_.content[kServicesFile] = options_.services_text;
   start_gateway();
+  start_supervisor();
   for (std::size_t kind = 0; kind < next_.size(); ++kind) draw_next(static_cast<Trouble>(kind));
 }
 
@@ -253,7 +281,8 @@ AgentDoors SimNode::doors() {
   doors.processes = processes_.get();
   doors.gateway = [this] { return gateway_ != 0 ? std::optional(gateway_state()) : std::nullopt; };
   doors.telemetry = false;
-  doors.health = [this] { return std::exchange(health_, {}); };
+  doors.health = [this] { return take_health(); };
+  doors.boot = fmt::format("boot {}", boots_);
   doors.ending = [this] { return reboot_due_; };
   return doors;
 }
@@ -414,29 +443,46 @@ void SimNode::pace_crews() {
   }
 }
 
+// What the ready segments of a service are planned to carry, and what they carry at most.
+std::pair<double, double> SimNode::ready(std::size_t service) const {
+  double planned = 0, most = 0;
+  for (const auto& [device, crew] : crews_) {
+    if (crew.pid == 0 || crew.leave_ns || crew.ready_ns > now_) continue;
+    if (crew.segment.service != options_.services[service].wanted.name) continue;
+    planned += crew.segment.throughput_rps * crew.speed;
+    most += most_.at(device) * crew.speed;
+  }
+  return {planned, most};
+}
+
+double SimNode::share_in_time(std::size_t service) const {
+  if (gateway_ == 0 || hung_) return 0;
+  const auto [planned, most] = ready(service);
+  return attained(rate(service), planned, most, options_.services[service].wanted.percentile);
+}
+
 // Rates and capacities stay the same until then.
 void SimNode::account(std::int64_t until_ns) {
   const double seconds = static_cast<double>(until_ns - now_) * 1e-9;
   if (!options_.tables.empty()) pace_crews();
   for (std::size_t s = 0; s < options_.services.size(); ++s) {
-    double planned = 0, most = 0;
-    const plan::Service& service = options_.services[s].wanted;
-    for (const auto& [device, crew] : crews_) {
-      if (crew.pid == 0 || crew.leave_ns || crew.ready_ns > now_) continue;
-      if (crew.segment.service != service.name) continue;
-      planned += crew.segment.throughput_rps * crew.speed;
-      most += most_.at(device) * crew.speed;
-    }
+    const auto [planned, most] = ready(s);
     const double rate_now = rate(s), requests = rate_now * seconds;
-    const double share = attained(rate_now, planned, most, service.percentile);
+    const bool heard = gateway_ != 0 && !hung_;
+    const double share = share_in_time(s);
     const double lost = requests * (1 - share);
     const double shed = rate_now > planned ? 0.8 * lost : 0;
-    for (SimTally* tally : {&tallies_[s], &counted_[s]}) {
+    for (SimTally* tally : {&tallies_[s], heard ? &counted_[s] : nullptr}) {
+      if (tally == nullptr) continue;
       tally->arrived += requests;
       tally->in_slo += requests * share;
       tally->shed += shed;
       tally->missed += lost - shed;
     }
+    const SimTally& counted = counted_[s];
+    if (heard)
+      recent_[s].note(static_cast<double>(until_ns) * 1e-9,
+                      {counted.arrived, counted.in_slo, counted.missed + counted.shed, 0});
     if (s < floors_.size() && most < floors_[s] * (1 - 1e-9)) below_s_[s] += seconds;
     SimTally& tally = tallies_[s];
     const bool is_short = rate_now > planned;
@@ -453,10 +499,11 @@ void SimNode::account(std::int64_t until_ns) {
 void SimNode::follow_assignment() {
   const auto found = disk_.content.find(actuate::assignment_path(kDir));
   if (found == disk_.content.end() || found->second == followed_) return;
+  auto assignment = actuate::parse_assignment(found->first, found->second);
+  if (!assignment) return;  // the last good one stays in force
   followed_ = found->second;
-  auto assignment = actuate::parse_assignment(found->first, followed_);
-  CHECK(assignment.has_value());
   followed_assignment_ = *assignment;
+  if (supervisor_ != 0) supervised_revision_ = assignment->revision;
   for (auto& [device, crew] : crews_) {
     const auto same =
         std::ranges::find(assignment->segments, device, &actuate::AssignedSegment::device);
@@ -491,6 +538,24 @@ void SimNode::start_crew(const std::string& device, Crew& crew) {
   crew.ready_ns = now_ + static_cast<std::int64_t>((10 + 20 * rng_.uniform()) * kNs);
 }
 
+bool SimNode::may_start(const std::string& device, const Crew& crew) const {
+  const auto kept_down = broken_.find(SimOutage::workers);
+  if (supervisor_ == 0 || crew.start_ns > now_) return false;
+  if (kept_down != broken_.end() &&
+      options_.services[static_cast<std::size_t>(kept_down->second)].wanted.name ==
+          crew.segment.service)
+    return false;
+  const auto place = std::distance(crews_.begin(), crews_.find(device));
+  return !broken(SimOutage::some) || place % 2 == 1;
+}
+
+void SimNode::end_crew(Crew& crew) {
+  if (crew.pid == 0) return;
+  with_machine([&](Machine& machine) { machine.detach(crew.pid); });
+  crew.pid = 0;
+  crew.start_ns = now_ + kNs;
+}
+
 // Crews that are to go and have gone; those whose device is gone; those that may begin.
 void SimNode::settle_crews() {
   bool gone = false;
@@ -509,7 +574,7 @@ void SimNode::settle_crews() {
       gone = true;
       continue;
     }
-    if (crew.pid == 0 && there && crew.start_ns <= now_) start_crew(it->first, crew);
+    if (crew.pid == 0 && there && may_start(it->first, crew)) start_crew(it->first, crew);
     ++it;
   }
   if (!gone) return;
@@ -523,10 +588,73 @@ void SimNode::start_gateway() {
   const auto pid = processes_->start({.argv = {"partita", "gateway"}});
   CHECK(pid.has_value());
   gateway_ = *pid;
+  hung_.reset();
   std::ranges::fill(counted_, SimTally{});
+  for (actuate::RecentRequests& one : recent_) {
+    one = {};
+    one.note(static_cast<double>(now_) * 1e-9, {});
+  }
+}
+
+void SimNode::start_supervisor() {
+  const auto pid = processes_->start({.argv = {"partita", "workers"}});
+  CHECK(pid.has_value());
+  supervisor_ = *pid;
+  supervisor_record_ = {supervisor_, processes_->identity(supervisor_)};
+  supervised_revision_ = followed_assignment_.revision;
+}
+
+// Its workers are not told one by one: crews are.
+std::string SimNode::workers_text() const {
+  return actuate::workers_json({supervised_revision_, supervisor_record_, {}});
+}
+
+// ---- outages ----
+
+void SimNode::break_down(SimOutage outage, int which) {
+  CHECK(broken_.emplace(outage, which).second);
+  count(fmt::format("outage-{}", to_string(outage)), fmt::format("{}", which));
+  long place = 0;
+  for (auto& [device, crew] : crews_) {
+    const bool its =
+        outage == SimOutage::workers &&
+        options_.services[static_cast<std::size_t>(which)].wanted.name == crew.segment.service;
+    if (its || outage == SimOutage::supervisor || (outage == SimOutage::some && place % 2 == 0))
+      end_crew(crew);
+    ++place;
+  }
+  if (outage == SimOutage::supervisor || outage == SimOutage::watchless) {
+    if (supervisor_ != 0) processes_->crash(supervisor_, 1);
+    supervisor_ = 0;
+  }
+  if (outage == SimOutage::hung) hung_ = gateway_state();
+  if (outage == SimOutage::gateway) {
+    processes_->crash(gateway_, 1);
+    gateway_ = 0;
+  }
+  if (outage == SimOutage::gpu) lose_gpu(which, 79);
+}
+
+void SimNode::mend(SimOutage outage) {
+  const auto found = broken_.find(outage);
+  CHECK(found != broken_.end());
+  const int which = found->second;
+  broken_.erase(found);
+  count(fmt::format("mended-{}", to_string(outage)), "");
+  const bool supervised = broken(SimOutage::supervisor) || broken(SimOutage::watchless);
+  if (supervisor_ == 0 && !supervised) start_supervisor();
+  if (outage == SimOutage::hung && gateway_ != 0) {
+    processes_->crash(gateway_, 1);
+    start_gateway();
+  }
+  if (outage == SimOutage::gateway) start_gateway();
+  if (outage == SimOutage::gpu)
+    regain_gpu(which, machine().gpus()[static_cast<std::size_t>(which)].uuid);
+  settle_crews();
 }
 
 actuate::GatewayState SimNode::gateway_state() {
+  if (hung_) return *hung_;
   actuate::GatewayState state;
   state.pid = gateway_;
   state.identity = processes_->identity(gateway_);
@@ -548,11 +676,15 @@ actuate::GatewayState SimNode::gateway_state() {
         .in_slo = whole(tally.in_slo), .missed = whole(tally.missed), .shed = whole(tally.shed)};
     requests.arrived = requests.in_slo + requests.missed + requests.shed;
     const plan::Service& service = options_.services[s].wanted;
-    const auto assigned = std::ranges::find(followed_assignment_.services, service.name,
-                                            &actuate::AssignedService::name);
+    const double slo_s = service.slo.value * 1e-3;
+    requests.recent = recent_[s].last(actuate::kShortStretch, slo_s);
+    requests.lately = recent_[s].last(actuate::kMiddleStretch, slo_s);
+    requests.minute = recent_[s].last(actuate::kLongStretch, slo_s);
+    const auto assigned =
+        std::ranges::find(followed_assignment_.services, service.name, &plan::Terms::name);
     const bool planned = assigned != followed_assignment_.services.end();
     state.services.push_back({service.name, capacity[service.name],
-                              planned ? assigned->rate_rps : service.rate.value, requests});
+                              planned ? assigned->rate.value : service.rate.value, requests});
   }
   return state;
 }
@@ -599,8 +731,31 @@ int SimNode::healthy_gpu() {
   return well.empty() ? -1 : well[rng_.below(well.size())];
 }
 
-void SimNode::health(const std::string& uuid, HealthEvent::Kind kind, int code) {
-  health_.push_back({uuid, kind, code});
+void SimNode::report_xid(const std::string& uuid, int xid) {
+  health_.push_back({uuid, HealthEvent::Kind::xid, xid});
+  const hw::Xid* known = hw::find_xid(xid);
+  if (known != nullptr && known->action == hw::XidAction::reset_gpu) ills_[uuid].recovery = 1;
+}
+
+std::vector<HealthEvent> SimNode::take_health() {
+  std::vector<HealthEvent> news = std::exchange(health_, {});
+  if (broken(SimOutage::driver)) return news;
+  with_machine([&](Machine& machine) {
+    for (const SimGpu& gpu : machine.gpus()) {
+      device::HealthReading now = ills_[gpu.uuid];
+      now.gpu_uuid = gpu.uuid;
+      now.lost = gpu.lost;
+      if (!now.uncorrected_errors) now.uncorrected_errors = 0;
+      if (!now.recovery) now.recovery = 0;
+      for (HealthEvent& one : health_changes_.hear(now)) news.push_back(std::move(one));
+    }
+  });
+  return news;
+}
+
+void SimNode::watch_anew() {
+  health_.clear();
+  health_changes_ = {};
 }
 
 void SimNode::lose_gpu(int gpu, int xid) {
@@ -609,14 +764,14 @@ void SimNode::lose_gpu(int gpu, int xid) {
     uuid = machine.gpus()[static_cast<std::size_t>(gpu)].uuid;
     machine.lose(gpu);
   });
-  health(uuid, HealthEvent::Kind::xid, xid);
+  report_xid(uuid, xid);
   count("lost", fmt::format("gpu {}", gpu));
-  later_.push_back({now_ + static_cast<std::int64_t>((0.5 + 2 * rng_.uniform()) * 3600 * kNs),
-                    [this, gpu, uuid] {
-                      with_machine([&](Machine& machine) { machine.regain(gpu); });
-                      health(uuid, HealthEvent::Kind::reset, 0);
-                      count("regained", fmt::format("gpu {}", gpu));
-                    }});
+}
+
+void SimNode::regain_gpu(int gpu, const std::string& uuid) {
+  with_machine([&](Machine& machine) { machine.regain(gpu); });
+  ills_.erase(uuid);
+  count("regained", fmt::format("gpu {}", gpu));
 }
 
 // Somebody destroys an instance, whoever uses it, or makes a small one.
@@ -653,7 +808,12 @@ void SimNode::trouble(Trouble kind) {
       reboot_due_ = true;
       return;
     case Trouble::lost:
-      if (const int gpu = healthy_gpu(); gpu >= 0) lose_gpu(gpu, 79);
+      if (const int gpu = healthy_gpu(); gpu >= 0) {
+        lose_gpu(gpu, 79);
+        const std::string uuid = machine().gpus()[static_cast<std::size_t>(gpu)].uuid;
+        const auto after_ns = static_cast<std::int64_t>((0.5 + 2 * rng_.uniform()) * 3600 * kNs);
+        later_.push_back({now_ + after_ns, [this, gpu, uuid] { regain_gpu(gpu, uuid); }});
+      }
       return;
     case Trouble::xid:
     case Trouble::ecc: {
@@ -662,11 +822,14 @@ void SimNode::trouble(Trouble kind) {
       const std::string uuid = machine().gpus()[static_cast<std::size_t>(gpu)].uuid;
       const bool ecc = kind == Trouble::ecc;
       constexpr int kXids[] = {13, 31, 43, 48, 62, 95};
-      health(uuid, ecc ? HealthEvent::Kind::ecc : HealthEvent::Kind::xid,
-             ecc ? 1 : kXids[rng_.below(std::size(kXids))]);
+      if (ecc) {
+        ills_[uuid].uncorrected_errors = ills_[uuid].uncorrected_errors.value_or(0) + 1;
+      } else {
+        report_xid(uuid, kXids[rng_.below(std::size(kXids))]);
+      }
       count(ecc ? "ecc" : "xid", fmt::format("gpu {}", gpu));
       later_.push_back({now_ + static_cast<std::int64_t>((0.5 + rng_.uniform()) * 3600 * kNs),
-                        [this, uuid] { health(uuid, HealthEvent::Kind::reset, 0); }});
+                        [this, uuid] { ills_.erase(uuid); }});
       return;
     }
     case Trouble::foreign:
@@ -676,9 +839,7 @@ void SimNode::trouble(Trouble kind) {
       auto victim = std::next(crews_.begin(), static_cast<long>(rng_.below(crews_.size())));
       Crew& crew = victim->second;
       if (crew.pid == 0) return;
-      with_machine([&](Machine& machine) { machine.detach(crew.pid); });
-      crew.pid = 0;
-      crew.start_ns = now_ + kNs;
+      end_crew(crew);
       return count("worker-death", victim->first);
     }
     case Trouble::gateway:
@@ -694,12 +855,14 @@ void SimNode::reboot() {
   reboot_due_ = false;
   with_machine([](Machine& machine) { machine.reboot(); });
   for (auto& [device, crew] : crews_) crew.pid = 0;
-  processes_->crash(gateway_, 1);
+  for (const Pid pid : {gateway_, supervisor_})
+    if (pid != 0) processes_->crash(pid, 1);
   count("reboot", "");
-  const Machine booted = machine();
-  for (const SimGpu& gpu : booted.gpus()) health(gpu.uuid, HealthEvent::Kind::reset, 0);
+  ++boots_;
+  ills_.clear();
   advance(now_ + static_cast<std::int64_t>((120 + 120 * rng_.uniform()) * kNs));
   start_gateway();
+  start_supervisor();
 }
 
 }  // namespace partita::control

@@ -2,7 +2,8 @@
 // workers that follow the assignment and take their time to be ready, a gateway that counts what
 // the traffic makes of their capacity, and what goes wrong: reboots, GPUs that fall off the bus,
 // XIDs, uncorrected ECC errors, people who change instances, calls of the driver that fail, workers
-// and gateways that die. One thread; all of it follows from one seed.
+// and gateways that die; and outages that last, which others begin and end (break_down).
+// One thread; all of it follows from one seed.
 //
 // Requests are not played one by one. In a stretch of constant rate and capacity the share in SLO
 // is that of a queue whose tail falls exponentially with the idle capacity, through the point that
@@ -18,12 +19,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
 #include "control/host/agent.h"
 #include "control/sim/sim_traffic.h"
 #include "device/adaptors.h"
+#include "device/health.h"
 #include "drivers/sim/shared_machine.h"
 #include "drivers/sim/sim_driver.h"
 
@@ -69,6 +72,20 @@ struct SimTally {
   double short_now_s = 0;
 };
 
+// What can be out of order until somebody mends it.
+enum class SimOutage : std::uint8_t {
+  workers,     // of one service: all of them end, and none begins
+  some,        // the same of every other device, of all services
+  supervisor,  // it ends, and its workers with it
+  watchless,   // it ends, and its workers run on; who ends is not started again
+  gateway,     // it ends
+  hung,        // the gateway says nothing and answers nobody
+  driver,      // nothing can be read of the node, or changed on it
+  gpu,         // one falls off the bus
+};
+inline constexpr int kSimOutages = 8;
+const char* to_string(SimOutage outage);
+
 class SimNode {
  public:
   SimNode(SimNodeOptions options, const hw::Catalogue& catalogue);
@@ -86,10 +103,19 @@ class SimNode {
   void let_go(Pid pid);
   // A program of the node writes a file.
   void write(const std::string& path, const std::string& text);
+  // All that is on its disk, by path.
+  const std::map<std::string, std::string>& disk() const { return disk_.content; }
   // The machine stops and comes back after some minutes without instances.
   void reboot();
   bool reboot_due() const { return reboot_due_; }
   bool calm(std::int64_t now_ns) const;
+  // Begins and ends an outage; `which`: of the services or GPUs, where one is meant. One of a kind
+  // at a time.
+  void break_down(SimOutage outage, int which);
+  void mend(SimOutage outage);
+  bool broken(SimOutage outage) const { return broken_.contains(outage); }
+  // A watch of the GPUs' health that has only just begun: what was said before is not heard.
+  void watch_anew();
 
   std::int64_t now_ns() const { return now_; }
   // What the boards have drawn so far, by their own meters; joules.
@@ -100,6 +126,8 @@ class SimNode {
   const SimTally& tally(std::size_t service) const { return tallies_[service]; }
   double rate(std::size_t service) const;
   double ready_rps(std::size_t service) const;  // planned, of its segments that are ready
+  // Share of its requests that are answered in time now.
+  double share_in_time(std::size_t service) const;
   int gpus_used() const;                        // with instances
   double gpu_seconds() const { return gpu_seconds_; }
   long created() const { return created_; }
@@ -120,6 +148,8 @@ class SimNode {
   std::function<void(const std::string&)> log = {};
   // Called at every changing call of the agent and while it waits; may throw what ends the agent.
   std::function<void()> at_call = {};
+  // Why the disk refuses to read a file, or to change it; nothing: it does not.
+  std::function<std::optional<Error>(const std::string& path, bool change)> disk_refuses = {};
   // MIG devices that are made and destroyed, by whom: "agent" or "others".
   std::function<void(const std::string& what, const std::string& device)> touched = {};
 
@@ -148,19 +178,26 @@ class SimNode {
   void with_machine(Use use);
   std::int64_t next_event() const;
   void account(std::int64_t until_ns);
+  std::pair<double, double> ready(std::size_t service) const;
   void pace_crews();
   void follow_assignment();
   void settle_crews();
+  bool may_start(const std::string& device, const Crew& crew) const;
+  void end_crew(Crew& crew);
+  std::string workers_text() const;
+  std::vector<HealthEvent> take_health();
   void start_crew(const std::string& device, Crew& crew);
   void happen();
   void trouble(Trouble kind);
   void lose_gpu(int gpu, int xid);
   void foreign_change();
-  void health(const std::string& uuid, HealthEvent::Kind kind, int code);
+  void report_xid(const std::string& uuid, int xid);
   void draw_next(Trouble kind);
   double per_day(Trouble kind) const;
   int healthy_gpu();
   void start_gateway();
+  void start_supervisor();
+  void regain_gpu(int gpu, const std::string& uuid);
   actuate::GatewayState gateway_state();
   double most_rps(const actuate::AssignedSegment& segment) const;
 
@@ -181,12 +218,19 @@ class SimNode {
   std::map<std::string, Crew> crews_;        // by MIG device
   std::vector<Later> later_;
   std::array<std::int64_t, static_cast<std::size_t>(Trouble::count)> next_{};
-  std::vector<HealthEvent> health_;
+  std::vector<HealthEvent> health_;  // XIDs that were not heard yet
+  std::map<std::string, device::HealthReading> ills_;  // by UUID
+  device::HealthChanges health_changes_;
+  std::map<SimOutage, int> broken_;  // and which
   std::vector<SimTally> tallies_;       // by service
   std::vector<SimTally> counted_;       // since the gateway began
+  std::vector<actuate::RecentRequests> recent_;
+  std::optional<actuate::GatewayState> hung_;  // what it said last
   std::map<std::string, double> most_;  // see most_rps
   std::map<std::string, long> events_;
-  Pid gateway_ = 0;
+  Pid gateway_ = 0, supervisor_ = 0;
+  actuate::SupervisorRecord supervisor_record_;
+  long supervised_revision_ = 0, boots_ = 1;
   std::int64_t next_pid_ = 500'000;
   std::vector<double> floors_, below_s_;  // by service
   std::set<std::string> foreign_;

@@ -86,12 +86,15 @@ void SimWeeks::begin_agent() {
       for (Inquiry& one : others()) all.push_back(std::move(one));
     return all;
   };
+  node_->watch_anew();
+  next_look_ms_ = 0;
   auto agent = Agent::begin(std::move(doors), options_.world, highest_change_);
   CHECK(agent.has_value());
   agent_ = *std::move(agent);
 }
 
-void SimWeeks::drop_agent() {
+void SimWeeks::drop_agent(std::int64_t away_until_ns) {
+  away_until_ns_ = away_until_ns;
   agent_.reset();
   batches_->drop();
 }
@@ -109,14 +112,15 @@ std::vector<Inquiry> SimWeeks::hand_in() {
            }}};
 }
 
-// Until the time, or until the agent has something to hear of a batch.
-void SimWeeks::pass_time(std::int64_t until_ns) {
+// Until the time, or until the agent has something to hear of a batch: true then.
+bool SimWeeks::pass_time(std::int64_t until_ns) {
   while (node_->now_ns() < until_ns && !node_->reboot_due()) {
     const auto next = batches_->step();
-    if (batches_->news()) return;
+    if (batches_->news()) return true;
     const std::int64_t soon = node_->now_ns() + 1'000'000;
     node_->advance(std::min(until_ns, std::max(next.value_or(until_ns), soon)));
   }
+  return false;
 }
 
 void SimWeeks::note_point() {
@@ -141,12 +145,20 @@ bool SimWeeks::step() {
     batches_->reboot();
     node_->reboot();
   }
+  const std::int64_t glance_ns = node_->now_ns() + kGlanceMs * 1'000'000;
+  if (node_->now_ns() < away_until_ns_) {
+    pass_time(std::min({end, away_until_ns_, glance_ns}));
+    return true;
+  }
   if (!agent_) begin_agent();
-  const std::int64_t next_ms = agent_->step();
+  const bool due = !options_.glances || node_->wall_ms() >= next_look_ms_;
+  next_look_ms_ = due ? agent_->step() : agent_->glance();
   note_point();
   if (node_->reboot_due()) return true;
-  const std::int64_t wait_ms = std::max<std::int64_t>(next_ms - node_->wall_ms(), 1);
-  pass_time(std::min(end, node_->now_ns() + wait_ms * 1'000'000));
+  const std::int64_t wait_ms = std::max<std::int64_t>(next_look_ms_ - node_->wall_ms(), 1);
+  const std::int64_t look_ns = node_->now_ns() + wait_ms * 1'000'000;
+  if (pass_time(std::min({end, look_ns, options_.glances ? glance_ns : look_ns})))
+    next_look_ms_ = 0;
   return true;
 }
 

@@ -29,6 +29,9 @@ struct WeeksOptions {
   std::string tasks_text = {};    // a tasks file, handed in each day
   double tasks_hour = 1;          // at this hour
   int tasks_days = kMostSimDays;  // on so many days
+  // The agent looks at who serves between its looks, as a live one does: a step of SimWeeks is then
+  // at most kGlanceMs long.
+  bool glances = false;
 };
 
 struct ServiceWeeks {
@@ -79,8 +82,9 @@ class SimWeeks {
   // From one look to the next; false once the time is over. What SimNode::at_call throws comes
   // through; then drop_agent() is due.
   bool step();
-  // As a kill: what it had not made durable is gone. The next step begins with a new one.
-  void drop_agent();
+  // As a kill: what it had not made durable is gone. The next step begins with a new one, or the
+  // first after that time.
+  void drop_agent(std::int64_t away_until_ns = 0);
   SimNode& node() { return *node_; }
   Agent* agent() { return agent_.get(); }       // null: the next step begins one
   WeeksOptions& options() { return options_; }  // world: of the next agent
@@ -103,7 +107,7 @@ class SimWeeks {
   void begin_agent();
   void note_point();
   std::vector<Inquiry> hand_in();
-  void pass_time(std::int64_t until_ns);
+  bool pass_time(std::int64_t until_ns);
 
   WeeksOptions options_;
   std::unique_ptr<SimNode> node_;
@@ -115,6 +119,7 @@ class SimWeeks {
   std::vector<WeeksPoint> line_;
   std::int64_t next_point_ns_ = 0;
   long highest_change_ = 0;
+  std::int64_t away_until_ns_ = 0, next_look_ms_ = 0;
 };
 
 std::string weeks_text(const WeeksReport& report);

@@ -20,16 +20,13 @@ struct Reason {
   unsigned long long bit;
   const char* name;
 };
-constexpr Reason kReasons[] = {  // sorted by name
-    {abi::kReasonApplication, "applications_clocks"},
-    {abi::kReasonDisplay, "display_clocks"},
-    {abi::kReasonIdle, "gpu_idle"},
-    {abi::kReasonPowerBrake, "hw_power_brake"},
-    {abi::kReasonHardware, "hw_slowdown"},
-    {abi::kReasonHardwareHeat, "hw_thermal"},
-    {abi::kReasonPowerCap, "sw_power_cap"},
-    {abi::kReasonSoftwareHeat, "sw_thermal"},
-    {abi::kReasonSyncBoost, "sync_boost"}};
+// Why a board that has work to do is slower than it could be, sorted by name. The driver also gives
+// a reason to boards without work; a board that rests is not slowed down.
+constexpr Reason kReasons[] = {
+    {abi::kReasonApplication, "applications_clocks"}, {abi::kReasonDisplay, "display_clocks"},
+    {abi::kReasonPowerBrake, "hw_power_brake"},       {abi::kReasonHardware, "hw_slowdown"},
+    {abi::kReasonHardwareHeat, "hw_thermal"},         {abi::kReasonPowerCap, "sw_power_cap"},
+    {abi::kReasonSoftwareHeat, "sw_thermal"},         {abi::kReasonSyncBoost, "sync_boost"}};
 
 struct Part {
   GpmMetricId metric;

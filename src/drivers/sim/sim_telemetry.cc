@@ -15,8 +15,8 @@ struct Reason {
   Throttle bit;
   const char* name;
 };
-constexpr Reason kReasons[] = {{Throttle::idle, "gpu_idle"},
-                               {Throttle::hardware_heat, "hw_thermal"},
+// As the real driver's door tells them: a board without work is not slowed down.
+constexpr Reason kReasons[] = {{Throttle::hardware_heat, "hw_thermal"},
                                {Throttle::power_cap, "sw_power_cap"},
                                {Throttle::software_heat, "sw_thermal"}};  // sorted by name
 

@@ -14,6 +14,9 @@ Result<void> name_run(Session& session, const std::string& run, const SessionFla
   return files.make_directories(session.settings.paths.log_dir);
 }
 
+// There from a run's beginning until whoever asked for it has its end: see end_session.
+std::string open_mark(const std::string& journal) { return journal + ".open"; }
+
 Result<void> begin(Session& session, const Script& script, const Doors& doors,
                    const SessionFlags& flags) {
   if (flags.may_begin) {
@@ -26,7 +29,9 @@ Result<void> begin(Session& session, const Script& script, const Doors& doors,
   run.run = session.settings.paths.run;
   run.script = fingerprint(script);
   run.origin = session.settings.origin;
-  return session.settings.journal->replace({record_text(run)});
+  // In this order: a mark beside the journal of the run before would make this one that run's end.
+  if (auto done = session.settings.journal->replace({record_text(run)}); !done) return done;
+  return doors.files.write_atomic(open_mark(flags.journal), session.settings.paths.run + "\n");
 }
 
 Result<void> go_on(Session& session, const Script& script, const Doors& doors,
@@ -52,7 +57,8 @@ Result<void> go_on(Session& session, const Script& script, const Doors& doors,
   if (now - session.settings.origin < session.past.now)
     session.settings.origin = now - session.past.now;
   session.past.now = now - session.settings.origin;
-  return {};
+  if (doors.files.exists(open_mark(flags.journal))) return {};
+  return doors.files.write_atomic(open_mark(flags.journal), paths.run + "\n");
 }
 
 }  // namespace
@@ -67,7 +73,14 @@ Result<Session> open_session(const Script& script, const Doors& doors, const Ses
         records_of(flags.journal, session.settings.journal->found());
     if (!read) return failed(read.error());
     const std::vector<Record>& records = *read;
-    const bool over = records.empty() || records.back().kind == Record::Kind::done;
+    session.open_mark = open_mark(flags.journal);
+    if (records.empty() && doors.files.exists(session.open_mark))
+      return bad_input(flags.journal + ":1",
+                       "is empty, though a run has begun and not ended: what of it has finished "
+                       "would run again. To begin anew remove it and " +
+                           session.open_mark);
+    const bool over = records.empty() || (records.back().kind == Record::Kind::done &&
+                                          !doors.files.exists(session.open_mark));
     if (!over || (flags.resume && !records.empty())) {
       if (auto done = go_on(session, script, doors, records, flags); !done)
         return failed(done.error());
@@ -84,6 +97,11 @@ Result<void> close_session(const Session& session, const RunReport& report, cons
   done.kind = Record::Kind::done;
   done.time = doors.clock.now_ns() - session.settings.origin;
   return session.settings.journal->append({record_text(done)});
+}
+
+Result<void> end_session(const Session& session, const RunReport& report, Files& files) {
+  if (session.open_mark.empty() || report.interrupted) return {};
+  return files.remove(session.open_mark);
 }
 
 }  // namespace partita::exec

@@ -25,6 +25,7 @@ struct SessionFlags {
 struct Session {
   RunSettings settings;
   Past past;
+  std::string open_mark = {};  // the file that end_session removes; empty: no journal is kept
 };
 
 // Goes on with the journal's run when that did not end, else begins a new one. Bad input: the
@@ -32,8 +33,12 @@ struct Session {
 // it.
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags);
 
-// Notes that the run is over, once its report is with whom it is for: the next one begins anew. A
-// run that dies before only reports again. Nothing of one that was interrupted.
+// Notes that the run is over, once its report is with whom it is for. Nothing of one that was
+// interrupted.
 Result<void> close_session(const Session& session, const RunReport& report, const Doors& doors);
+// The last deed of a run that is over, for just before its process ends: from now on the same
+// command begins a new one. Until then it only reports again, since whoever started the process
+// saw no end of it. Takes no time, as close_session does, which waits for the disk.
+Result<void> end_session(const Session& session, const RunReport& report, Files& files);
 
 }  // namespace partita::exec

@@ -216,6 +216,12 @@ Result<std::optional<Event>> Store::event(long id) const {
   return std::optional<Event>{std::move(found->front())};
 }
 
+bool is_damage(const Error& error) {
+  for (const char* how : {"is damaged", "is a SQLite file", "SQLite refused: no such"})
+    if (error.message.starts_with(how)) return true;
+  return false;
+}
+
 std::string history_path(const std::string& state_dir) { return state_dir + "/history.db"; }
 
 }  // namespace partita::history

@@ -88,6 +88,10 @@ class Store {
   std::unique_ptr<Database> database_;  // never null but after a move
 };
 
+// Whether an error of a store says that the file itself is damaged, or no history at all: to set it
+// aside and begin anew helps. Not so for one of a later Partita.
+bool is_damage(const Error& error);
+
 // "history.db" in a state directory.
 std::string history_path(const std::string& state_dir);
 

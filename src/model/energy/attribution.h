@@ -41,6 +41,7 @@ struct BoardInterval {
   Seconds length;
   bool watched = true;  // else nobody knows who did what: all of it stays unassigned
   std::vector<InstanceUse> uses;
+  double tempo = 1;  // of the SMs' clock, of the fastest there was
 };
 
 struct BoardLedger {

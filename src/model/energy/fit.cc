@@ -1,7 +1,6 @@
 #include "model/energy/fit.h"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -111,8 +110,7 @@ void add_notes(const CounterTable& table, const numeric::RobustFit& fitted, Ener
     model.notes.push_back(
         fmt::format("the regression had not settled after {} steps", fitted.iterations));
   if (!table.left_out.empty())
-    model.notes.push_back(
-        fmt::format("columns in no component: {}", joined(table.left_out, ", ")));
+    model.notes.push_back(fmt::format("columns in no component: {}", joined(table.left_out, ", ")));
   for (const ComponentCost& cost : model.components)
     if (cost.joules == 0)
       model.notes.push_back(fmt::format(
@@ -188,16 +186,25 @@ Result<Validation> leave_one_out(const CounterTable& table, const FitOptions& op
                                  double idle_w) {
   if (table.rows.size() < 2) return bad_input(table.file, "one row: nothing is left to fit to");
   Validation out;
-  for (std::size_t left = 0; left < table.rows.size(); ++left) {
+  const std::size_t rows = table.rows.size(), parts = rows <= kLeftOutAlone ? rows : kParts;
+  out.parts = rows <= kLeftOutAlone ? 0 : static_cast<int>(parts);
+  out.rows.resize(rows);
+  for (std::size_t part = 0; part < parts; ++part) {
     CounterTable others = table;
-    others.rows.erase(others.rows.begin() + static_cast<std::ptrdiff_t>(left));
-    const CounterRow& row = table.rows[left];
+    others.rows.clear();
+    for (std::size_t i = 0; i < rows; ++i)
+      if (i % parts != part) others.rows.push_back(table.rows[i]);
     const auto model = fit(others, options);
     if (!model)
-      return bad_input(table.at(row),
-                       fmt::format("without row '{}': {}", row.name, model.error().message));
-    const double idle = idle_of(table, row, idle_w);
-    out.rows.push_back({row.name, row.measured + idle, predict(*model, row.accesses) + idle});
+      return bad_input(
+          table.at(table.rows[part]),
+          fmt::format("without row '{}'{}: {}", table.rows[part].name,
+                      out.parts > 0 ? " and those of its part" : "", model.error().message));
+    for (std::size_t i = part; i < rows; i += parts) {
+      const CounterRow& row = table.rows[i];
+      const double idle = idle_of(table, row, idle_w);
+      out.rows[i] = {row.name, row.measured + idle, predict(*model, row.accesses) + idle};
+    }
   }
   summarise(out.rows, out);
   return out;

@@ -63,11 +63,13 @@ struct Validation {
     bool operator==(const Row&) const = default;
   };
   std::vector<Row> rows;
+  int parts = 0;                                 // that were left out whole; 0: every row by itself
   double mape = 0, worst = 0, bias = 0, r2 = 0;  // shares; bias: mean of (predicted / measured - 1)
   std::string worst_row;
   bool operator==(const Validation&) const = default;
 };
-// Leaves out every row in turn.
+// Leaves out every row in turn; of more rows than kLeftOutAlone every kParts-th together.
+inline constexpr std::size_t kLeftOutAlone = 200, kParts = 20;
 Result<Validation> leave_one_out(const CounterTable& table, const FitOptions& options,
                                  double idle_w);
 // A model against a table that it has not seen; its components are the model's.

@@ -135,5 +135,41 @@ TEST(EnergyModelForm, RefusesWithItsLine) {
   EXPECT_EQ(refusal(head + "\"components\": [{\"name\": \"sm\", \"joules_per_access\": 1}]}"), "");
 }
 
+// More rows than are left out one by one: every part is predicted by a model that lacks it.
+TEST(LeaveOneOut, ManyRowsAreLeftOutInParts) {
+  Rng rng(5);
+  CounterTable table;
+  table.file = "many";
+  table.components = {{"a", {"a"}}, {"b", {"b"}}};
+  for (int i = 0; i < 1000; ++i) {
+    CounterRow row;
+    row.name = "row " + std::to_string(i);
+    row.accesses = {1 + 9 * rng.uniform(), 1 + 9 * rng.uniform()};
+    row.measured = (2 * row.accesses[0] + 3 * row.accesses[1]) * (0.99 + 0.02 * rng.uniform());
+    if (i == 123) row.measured *= 3;
+    table.rows.push_back(row);
+  }
+  const auto found = leave_one_out(table, {}, 0);
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_EQ(found->parts, 20);
+  ASSERT_EQ(found->rows.size(), 1000U);
+  for (std::size_t i = 0; i < found->rows.size(); ++i) {
+    EXPECT_EQ(found->rows[i].name, table.rows[i].name);
+    EXPECT_NEAR(found->rows[i].predicted,
+                2 * table.rows[i].accesses[0] + 3 * table.rows[i].accesses[1], 0.1);
+  }
+  EXPECT_EQ(found->worst_row, "row 123");
+  EXPECT_NEAR(found->mape, 0.005 + 2.0 / 3000, 0.0005);
+  // What only one part uses, a model without that part cannot know.
+  table.components.push_back({"c", {"c"}});
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    table.rows[i].accesses.push_back(i % 20 == 7 ? 1 : 0);
+  const auto refused = leave_one_out(table, {}, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("without row 'row 7' and those of its part"),
+            std::string::npos)
+      << refused.error().message;
+}
+
 }  // namespace
 }  // namespace partita::energy

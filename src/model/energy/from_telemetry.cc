@@ -1,7 +1,6 @@
 #include "model/energy/from_telemetry.h"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +27,7 @@ constexpr std::size_t kLeastPoints = 10;
 constexpr double kLeastSpread = 0.2;     // between the least and the most busy
 constexpr double kMostIdleError = 0.15;  // of the mean power
 constexpr double kLeastWatts = 1e-9;
+constexpr double kMostUntold = 0.05;  // of an instance's busy time without a model's counters
 constexpr const char* kIdle = "idle";
 
 struct Component {
@@ -63,8 +63,18 @@ class Lens {
  public:
   Lens(const Log& log, const LedgerOptions& options) : options_(options) {
     for (const telemetry::Sample& sample : log)
-      for (const GpuSample& gpu : sample.gpus)
+      for (const GpuSample& gpu : sample.gpus) {
+        if (gpu.sm_clock) fastest_[gpu.model] = std::max(fastest_[gpu.model], gpu.sm_clock->value);
         for (const InstanceSample& instance : gpu.instances) look(gpu, instance);
+      }
+  }
+
+  // The SMs' clock as a share of the fastest that the log has: what is busy at half the clock does,
+  // and draws, half as much. 1 where nothing tells it.
+  double tempo(const GpuSample& gpu) const {
+    const auto fastest = fastest_.find(gpu.model);
+    if (!gpu.sm_clock || fastest == fastest_.end() || !(fastest->second > 0)) return 1;
+    return gpu.sm_clock->value / fastest->second;
   }
 
   Doing doing(const GpuSample& gpu, const InstanceSample& instance) const {
@@ -104,7 +114,7 @@ class Lens {
     std::optional<double> value = (*doing.activity).*component.value;
     if (component.value == &Activity::graphics_engine) value = engine(gpu, doing);
     if (component.value == &Activity::sm && !value) value = busy;
-    return value.value_or(0) * (component.memory ? doing.memory : doing.compute);
+    return value.value_or(0) * (component.memory ? doing.memory : doing.compute * tempo(gpu));
   }
 
   std::vector<std::string> notes() const {
@@ -142,6 +152,7 @@ class Lens {
 
   const LedgerOptions& options_;
   std::set<std::string> corrected_, beyond_;
+  std::map<std::string, double> fastest_;  // MHz, by GPU model
 };
 
 class Builder {
@@ -158,7 +169,15 @@ class Builder {
   int account_of(const Board& board, const InstanceSample* instance, const std::string& service);
   void set_idle(BoardLedger& board);
   void set_errors(BoardLedger& board) const;
+  // Looks for components of the model that a busy instance does not tell.
+  void look_for_untold(const GpuSample& gpu, const Doing& doing, const InstanceUse& use,
+                       Seconds length);
+  std::string model_lacks() const;
 
+  struct Untold {
+    double seconds = 0, busy_seconds = 0;
+    std::set<std::string> components = {};
+  };
   const Log& log_;
   const LedgerOptions& options_;
   const Lens lens_;
@@ -166,6 +185,7 @@ class Builder {
   TelemetryLedger out_;
   std::map<std::tuple<int, int, std::string, std::string>, int> accounts_;
   std::map<std::string, int> services_;
+  std::map<int, Untold> untold_;  // by account
   std::set<std::string> notes_;
 };
 
@@ -217,6 +237,33 @@ InstanceUse Builder::use_of(const GpuSample& gpu, const Doing& doing, double dut
   return use;
 }
 
+void Builder::look_for_untold(const GpuSample& gpu, const Doing& doing, const InstanceUse& use,
+                              Seconds length) {
+  if (!options_.model || use.duty <= kQuiet) return;
+  Untold& untold = untold_[use.account];
+  untold.busy_seconds += length.value;
+  bool all = true;
+  for (const ComponentCost& cost : options_.model->components) {
+    const Component* component = component_named(cost.name);
+    if (component == nullptr || cost.joules <= 0) continue;
+    if ((*doing.activity).*component->value) continue;
+    if (component->value == &Activity::sm && lens_.duty(gpu, doing)) continue;
+    untold.components.insert(cost.name);
+    all = false;
+  }
+  if (!all) untold.seconds += length.value;
+}
+
+std::string Builder::model_lacks() const {
+  for (const auto& [account, untold] : untold_) {
+    if (untold.seconds <= kMostUntold * untold.busy_seconds) continue;
+    return fmt::format(
+        "{} does not tell {}", out_.accounts[static_cast<std::size_t>(account)].service,
+        joined(std::vector<std::string>(untold.components.begin(), untold.components.end()), ", "));
+  }
+  return {};
+}
+
 void Builder::add_uses(const Board& board, const Interval& interval, BoardInterval& out) {
   const GpuSample& gpu = log_[interval.sample].gpus[interval.gpu];
   std::vector<Doing> doings;
@@ -240,6 +287,7 @@ void Builder::add_uses(const Board& board, const Interval& interval, BoardInterv
     const auto book = [&](const std::string& service, double part) {
       InstanceUse one = use;
       one.account = account_of(board, instance, service);
+      look_for_untold(gpu, doings[i], one, interval.length);
       one.share *= part;
       one.watts *= part;
       one.engine *= part;
@@ -270,7 +318,7 @@ std::optional<std::pair<Watts, Watts>> idle_by_line(const BoardLedger& board) {
   for (const BoardInterval& interval : board.intervals) {
     if (!interval.watched || interval.joules <= 0) continue;
     double share = 0;
-    for (const InstanceUse& use : interval.uses) share += use.share * use.duty;
+    for (const InstanceUse& use : interval.uses) share += use.share * use.duty * interval.tempo;
     points.emplace_back(share, interval.joules / interval.length.value);
     busy += share;
     watts += points.back().second;
@@ -349,6 +397,7 @@ void Builder::add(const Board& board) {
   for (const Interval& interval : board.intervals) {
     if (interval.source == MeterSource::nothing) continue;
     BoardInterval out{interval.joules, interval.length, !interval.gap, {}};
+    out.tempo = lens_.tempo(log_[interval.sample].gpus[interval.gpu]);
     if (out.watched) add_uses(board, interval, out);
     ledger.intervals.push_back(std::move(out));
   }
@@ -371,6 +420,7 @@ TelemetryLedger Builder::take() {
   out_.ledger.tenants = static_cast<int>(out_.services.size());
   for (const std::string& note : lens_.notes()) notes_.insert(note);
   for (const std::string& guess : finder_.guesses()) notes_.insert(guess);
+  out_.model_lacks = model_lacks();
   out_.notes.assign(notes_.begin(), notes_.end());
   return std::move(out_);
 }

@@ -53,6 +53,9 @@ struct TelemetryLedger {
   std::vector<AccountFacts> accounts;    // as Ledger::accounts
   std::vector<std::string> services;     // as tenants of the ledger
   std::vector<IdleSource> idle_sources;  // per board
+  // Why the model cannot be the rule: instances that work and do not tell what it asks for. Empty:
+  // it can.
+  std::string model_lacks = {};
   std::vector<std::string> notes;
 };
 

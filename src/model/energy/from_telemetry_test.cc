@@ -384,6 +384,62 @@ TEST(Attributed, ByAModelFittedToTheLog) {
   EXPECT_EQ(report.gpus[0].idle_from, "model");
 }
 
+// A board of two clocks, whose watts follow the clock.
+Log two_clocks(Rng& rng) {
+  Log log;
+  double joules = 0;
+  for (int t = 0; t <= 400; ++t) {
+    GpuSample gpu;
+    gpu.uuid = "GPU-0";
+    gpu.compute_slices = 7;
+    gpu.sm_clock = Mhz{t % 100 < 50 ? 1980.0 : 990.0};
+    InstanceSample one = instance(1, 7, t % 40 == 0 ? 0 : rng.uniform());
+    one.memory_slices = 8;
+    one.activity.dram = rng.uniform();
+    joules += 50 + 200 * *one.activity.sm * gpu.sm_clock->value / 1980 + 90 * *one.activity.dram;
+    gpu.instances.push_back(one);
+    gpu.energy = Joules{joules};
+    log.push_back({{double(t)}, {gpu}});
+  }
+  return log;
+}
+
+TEST(Fitted, ToABoardWhoseClockMoves) {
+  Rng rng(9);
+  const Log log = two_clocks(rng);
+  const auto table = counters_of("log", log, measure(log, {}), {}, Seconds{2});
+  ASSERT_TRUE(table) << to_string(table.error());
+  const auto model = fit(*table, {});
+  ASSERT_TRUE(model) << to_string(model.error());
+  for (const ComponentCost& cost : model->components) {
+    const double truth = cost.name == "idle" ? 50 : cost.name == "sm" ? 200 : 90;
+    EXPECT_NEAR(cost.joules, truth, 0.01 * truth) << cost.name;
+  }
+}
+
+TEST(Attributed, AnInstanceThatDoesNotTellWhatTheModelAsksForIsNamed) {
+  Board7 board;
+  LedgerOptions options;
+  EnergyModel& model = options.model.emplace();
+  model.watts = true;
+  model.components = {{"idle", 50, 1}, {"sm", 200, 1}, {"tensor", 150, 1}, {"fp64", 0, 0}};
+  const auto lacks = [&](int every) {
+    Log log;
+    for (int t = 0; t <= 100; ++t) {
+      std::vector<InstanceSample> there = {instance(1, 4, 0.5), instance(2, 2, 0.9)};
+      there[0].activity.tensor = 0.4;
+      if (t % every != 0) there[1].activity.tensor = 0.2;
+      log.push_back({{double(t)}, {board.second(there)}});
+    }
+    return ledger_of(log, measure(log, {}), assigned({{"MIG-1", "chat"}, {"MIG-2", "search"}}),
+                     options)
+        .model_lacks;
+  };
+  EXPECT_EQ(lacks(1), "search does not tell tensor");  // and fp64 costs nothing
+  EXPECT_EQ(lacks(2), "search does not tell tensor");
+  EXPECT_EQ(lacks(50), "");  // a reading now and then
+}
+
 TEST(EnergyReportForm, IsReadBackAndAddsUpInDigits) {
   Board7 board;
   Log log;

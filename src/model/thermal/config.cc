@@ -96,11 +96,20 @@ constexpr const char* kLetPass[] = {"thermal_threshold",
                                     "coolant_visc",
                                     "coolant_material",
                                     "wall_material",
+                                    "wall_capac",
+                                    "wall_res",
                                     "htc",
                                     "network_file",
                                     "fluid_material"};
 
-constexpr const char* kNotModelled[] = {"leakage_used", "package_model_used", "use_microchannels"};
+constexpr const char* kNotModelled[] = {"leakage_used", "package_model_used", "use_microchannels",
+                                        "use_microfluidic_cooling"};
+
+// Of HotFloorplan, which HotSpot's own examples configure in the same file.
+constexpr const char* kOtherTools[] = {"wrap_l2",       "l2_label",  "model_rim", "rim_thickness",
+                                       "compact_ratio", "n_orients", "P0",        "Davg",
+                                       "Kmoves",        "Rcool",     "Rreject",   "Nmax",
+                                       "lambdaA",       "lambdaT",   "lambdaW"};
 
 Result<bool> switch_at(const std::string& where, std::string_view key, std::string_view value) {
   if (value == "1" || value == "on") return true;
@@ -183,6 +192,10 @@ Result<void> set_config(PackageConfig& config, const std::string& where, std::st
                : Result<void>();
   }
   if (std::ranges::find(kLetPass, key) != std::end(kLetPass)) return {};
+  if (std::ranges::find(kOtherTools, key) != std::end(kOtherTools)) {
+    config.other_tools.emplace_back(key);
+    return {};
+  }
   return bad_input(where, fmt::format("unknown key '{}'{}", key.substr(0, kMaxWordBytes),
                                       did_you_mean(key, all_keys())));
 }
@@ -222,7 +235,7 @@ Result<Materials> read_materials(const std::string& file, std::string_view text)
     const auto number = [&](std::size_t line, const NumberWanted& what) {
       return number_at(place(file, (*lines)[i + line].line), (*lines)[i + line].words[0], what);
     };
-    const Result<double> k = number(2, {"conductivity", 1e-4, 1e5, "W/(m K)"});
+    const Result<double> k = number(2, {"conductivity", 1e-9, 1e5, "W/(m K)"});
     const Result<double> capacity = number(3, {"heat capacity", 1, 1e8, "J/(m^3 K)"});
     const Result<double> viscosity =
         material.fluid ? number(4, {"viscosity", 0, 1e3, "Pa s"}) : Result<double>(0.0);

@@ -35,6 +35,7 @@ struct PackageConfig {
   bool block_model = false;  // model_type block; the grid answers all the same
   bool detailed_3d = false;
   std::string material_chip, material_sink, material_spreader, material_interface;
+  std::vector<std::string> other_tools;  // keys that stood there and are none of the simulator's
   bool operator==(const PackageConfig&) const = default;
 };
 
@@ -51,9 +52,10 @@ using Materials = std::map<std::string, Material>;
 Result<Materials> read_materials(const std::string& file, std::string_view text);
 
 // `-key value` a line; `(null)` is nothing. Keys that only HotSpot's other models know are let
-// pass. Refused with FILE:LINE: unknown keys, keys that stand twice, numbers that physics does not
-// allow (millimetres given as metres, degrees Celsius as kelvin), and what we do not model when it
-// is switched on: leakage, natural convection, microchannels.
+// pass, those of its floorplanner are kept by name. Refused with FILE:LINE: unknown keys, keys that
+// stand twice, numbers that physics does not allow (millimetres given as metres, degrees Celsius as
+// kelvin), and what we do not model when it is switched on: leakage, natural convection,
+// microchannels.
 Result<PackageConfig> read_config(const std::string& file, std::string_view text);
 // One more `key value`, of the command line; `where` names it in refusals.
 Result<void> set_config(PackageConfig& config, const std::string& where, std::string_view key,

@@ -88,6 +88,21 @@ TEST(config, is_read_and_written) {
   EXPECT_EQ(*again, *config);
 }
 
+// What HotSpot's own examples have in their files besides the simulator's keys.
+TEST(config, keys_of_the_floorplanner_are_kept_by_name) {
+  const auto config = read_config(
+      "c",
+      "-wrap_l2 1\n-l2_label L2\n-P0 0.99\n-lambdaA 5e+06\n-use_microfluidic_cooling 0\n"
+      "-model_type block\n-wall_material silicon\n-t_chip 0.0002\n");
+  ASSERT_TRUE(config) << refusal(config);
+  EXPECT_EQ(config->other_tools,
+            (std::vector<std::string>{"wrap_l2", "l2_label", "P0", "lambdaA"}));
+  EXPECT_TRUE(config->block_model);
+  EXPECT_EQ(config->t_chip, 0.0002);
+  EXPECT_NE(refusal(read_config("c", "-use_microfluidic_cooling 1\n")).find("not modelled"),
+            std::string::npos);
+}
+
 TEST(config, refuses_keys_and_numbers_that_are_wrong) {
   EXPECT_NE(refusal(read_config("c", "-t_chp 1e-4\n")).find("did you mean 't_chip'"),
             std::string::npos);

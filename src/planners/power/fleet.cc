@@ -64,18 +64,18 @@ void spread_rest(const PowerProblem& problem, std::vector<Pattern>& patterns) {
     }
 }
 
-// Whole services on one GPU, solved exactly; they ascend.
+// Whole services on one GPU; they ascend. Solved exactly where there is no cap.
 std::optional<Pattern> one_gpu(const PowerProblem& problem,
                                const std::vector<ServiceOptions>& options,
-                               const std::vector<std::size_t>& services) {
+                               const std::vector<std::size_t>& services,
+                               const std::optional<Watts>& cap) {
   std::vector<const ServiceOptions*> views;
   std::vector<Rps> rates;
   for (const std::size_t s : services) {
     views.push_back(&options[s]);
     rates.push_back(problem.services[s].rate);
   }
-  const auto best =
-      best_setting({problem.table, views}, rates, {0, {}, problem.gating, true, problem.cap});
+  const auto best = best_setting({problem.table, views}, rates, {0, {}, problem.gating, true, cap});
   if (!best) return std::nullopt;
   Pattern pattern{best->clock, {}, best->power.value, 0};
   for (std::size_t s = 0; s < best->options.size(); ++s)
@@ -137,7 +137,8 @@ class UnsplitSearch {
   const std::optional<Pattern>& best_of(const std::vector<std::size_t>& services) {
     const auto known = known_.find(services);
     if (known != known_.end()) return known->second;
-    return known_.emplace(services, one_gpu(problem_, options_, services)).first->second;
+    return known_.emplace(services, one_gpu(problem_, options_, services, problem_.cap))
+        .first->second;
   }
   double watts(const std::vector<std::size_t>& services) {
     if (services.empty()) return unused_power(problem_).value;
@@ -222,9 +223,11 @@ FleetOutcome plan_fleet(const PowerProblem& problem, const FleetOptions& options
   if (problem.gpus == 1) {
     std::vector<std::size_t> all(problem.services.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
-    const auto pattern = one_gpu(problem, service_options, all);
+    const auto pattern = one_gpu(problem, service_options, all, problem.cap);
     if (!pattern) return refuse();
-    outcome.plan = plan_of(problem, {*pattern}, problem.cap ? 0 : pattern->watts);
+    // A cap takes settings away, so none is below the best without it.
+    const auto least = one_gpu(problem, service_options, all, {});
+    outcome.plan = plan_of(problem, {*pattern}, least->watts);
     return outcome;
   }
   const PatternPricing pricing(problem, service_options);

@@ -123,6 +123,31 @@ TEST(Fleet, LiesBetweenItsBoundAndTheBestUnsplitPlan) {
   EXPECT_LT(worst, 0.02);
 }
 
+// A cap takes settings away: what is least without it stays a bound, and the plan where the cap
+// takes nothing away is proven.
+TEST(Fleet, OneGpuUnderACapHasABound) {
+  int same = 0, dearer = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Rng rng(seed);
+    plan::PowerProblem problem = plan::random_power_problem(rng, 2);
+    problem.gpus = 1;
+    problem.cap.reset();
+    const FleetOutcome free = plan_fleet(problem, {});
+    if (!free.plan) continue;
+    for (const double share : {1.0, 0.97, 0.94}) {
+      problem.cap = Watts{free.plan->gpus[0].cap.value * share};
+      const FleetOutcome capped = plan_fleet(problem, {});
+      if (!capped.plan) continue;
+      EXPECT_EQ(capped.plan->bound, free.plan->power) << seed;
+      EXPECT_GE(capped.plan->power, capped.plan->bound) << seed;
+      EXPECT_EQ(capped.plan->optimal, capped.plan->power == free.plan->power) << seed;
+      ++(capped.plan->optimal ? same : dearer);
+    }
+  }
+  EXPECT_GT(same, 10);
+  EXPECT_GT(dearer, 0);
+}
+
 // Also where services have to be split: rates up to what two GPUs carry.
 TEST(Fleet, LiesBetweenItsBoundAndTheBestPlanInSixths) {
   int solved = 0, split = 0;

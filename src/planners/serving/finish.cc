@@ -81,7 +81,7 @@ Outcome complete(Outcome outcome, const plan::ServingProblem& problem, const std
   std::map<std::string, std::size_t> index;
   for (const plan::Service& service : problem.services) {
     index.emplace(service.name, plan.services.size());
-    plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
+    plan.services.push_back(plan::row_of(service, problem.rule));
   }
   for (const plan::PlannedGpu& gpu : plan.gpus)
     for (const PlannedInstance& instance : gpu.instances)

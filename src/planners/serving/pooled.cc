@@ -121,7 +121,7 @@ void fill_rows(const plan::ServingProblem& problem, plan::ServingPlan& plan, Poo
   std::map<std::string, std::size_t> index;
   for (const plan::Service& service : problem.services) {
     index.emplace(service.name, plan.services.size());
-    plan.services.push_back({service.name, service.rate, Rps{0}, service.slo, Millis{0}});
+    plan.services.push_back(plan::row_of(service, problem.rule));
   }
   const auto each = [&](const auto& visit) {
     for (plan::PlannedGpu& gpu : plan.gpus)

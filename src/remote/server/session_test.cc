@@ -141,6 +141,58 @@ TEST_F(SessionTest, HandlesAreChecked) {
   refused("there is no executable graph 1");
 }
 
+// The limit is of all that is allocated at the same time, to the byte; what is freed is free.
+TEST_F(SessionTest, AllocationsTogetherKeepTheSessionsLimit) {
+  start({}, {.memory = 1024});
+  const auto said_of_alloc = [this](std::uint64_t at, std::uint64_t bytes) {
+    client->said.clear();
+    client->send(Alloc{{kFakeArena + at}, bytes});
+    const Status status = fence();
+    const std::string said = client->said;
+    if (status != 0) {
+      EXPECT_EQ(status, kOutOfMemory);
+      EXPECT_THAT(said, HasSubstr("1024 are the session's limit"));
+    }
+    return status == 0 ? "taken" : "refused";
+  };
+  EXPECT_STREQ(said_of_alloc(0, 512), "taken");
+  EXPECT_STREQ(said_of_alloc(512, 256), "taken");
+  EXPECT_STREQ(said_of_alloc(1024, 256), "taken");
+  EXPECT_EQ(seat().device->memory_used(), 1024u);
+  EXPECT_STREQ(said_of_alloc(4096, 256), "refused");
+  EXPECT_EQ(seat().device->memory_used(), 1024u);
+}
+
+TEST_F(SessionTest, WhatIsFreedMayBeAllocatedAgain) {
+  start({}, {.memory = 512});
+  for (int again = 0; again < 5; ++again) {
+    client->send(Alloc{{kFakeArena}, 512});
+    client->send(Free{{kFakeArena}});
+    EXPECT_EQ(fence(), 0) << client->said;
+  }
+}
+
+// An allocation ends where the arena does, and not a byte later.
+TEST_F(SessionTest, TheArenaHasAnEnd) {
+  start();
+  const std::uint64_t end = kFakeArena + (std::uint64_t{1} << 40);
+  client->send(Alloc{{end - 256}, 256});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(Alloc{{end - 512}, 256});
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(seat().device->memory_used(), 512u);
+  client->send(Alloc{{end - 1024}, 512});
+  client->send(Alloc{{end}, 256});
+  EXPECT_NE(fence(), 0);
+  EXPECT_THAT(client->said, HasSubstr("outside the arena"));
+  EXPECT_EQ(client->ask(Reset{}).outcome, Outcome{});
+  client->said.clear();
+  client->send(Alloc{{end - 256}, 512});
+  EXPECT_NE(fence(), 0);
+  EXPECT_THAT(client->said, HasSubstr("512 bytes at"));
+  EXPECT_THAT(client->said, HasSubstr("outside the arena"));
+}
+
 TEST_F(SessionTest, WhatIsNoFrameEndsTheSession) {
   start();
   EXPECT_FALSE(client->ask(Hello{.table = protocol_hash()}).came);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/secret_file.h"
 
 namespace partita::remote {
 namespace {
@@ -29,6 +30,7 @@ Result<SSL_CTX*> fresh_context(const SSL_METHOD* method) {
   SSL_CTX* context = SSL_CTX_new(method);
   if (context == nullptr) return environment_error(kTls, "OpenSSL gives no TLS context");
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_cipher_list(context, kTlsSuites);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_options(
       context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -186,6 +188,7 @@ class TlsChannel final : public Channel {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::server(const std::string& certificate_file,
                                                              const std::string& key_file) {
+  if (auto secret = check_secret_file(key_file); !secret) return failed(secret.error());
   const auto context = fresh_context(TLS_server_method());
   if (!context) return failed(context.error());
   auto made = std::shared_ptr<const TlsContext>(new TlsContext(*context, ""));

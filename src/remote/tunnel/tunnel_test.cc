@@ -208,5 +208,23 @@ TEST(Tunnel, ServerThatIsNotThereEndsTheConnection) {
   EXPECT_NE((*near)->trouble(), "");
 }
 
+TEST(Tunnel, SpeaksNoOldSuitesAndTakesNoKeyThatOthersMayRead) {
+  char made[] = "/tmp/partita-tunnel-XXXXXX";
+  const std::filesystem::path folder = ::mkdtemp(made);
+  const auto files = test::make_certificate(folder, "rsa", true);
+  {
+    const auto server = TlsContext::server(files.certificate, files.key);
+    ASSERT_TRUE(server) << to_string(server.error());
+    EXPECT_NE(test::agreed_suite((*server)->get(), "ECDHE-RSA-AES256-GCM-SHA384"), "");
+    for (const char* suites : {"kRSA", "AES256-SHA", "ECDHE-RSA-AES128-SHA256"})
+      EXPECT_EQ(test::agreed_suite((*server)->get(), suites), "") << suites;
+  }
+  std::filesystem::permissions(files.key, static_cast<std::filesystem::perms>(0644));
+  const auto refused = TlsContext::server(files.certificate, files.key);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("chmod 600 " + files.key), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace partita::remote

@@ -136,26 +136,36 @@ Nanos ServiceBrain::key_of(const Wish& wish) const {
   return key - priority * settings_.slo;
 }
 
-// When `items` behind `position` waiting ones should be done, if full batches follow one another.
-Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items) const {
-  std::vector<plan::PoolProcess> lanes;
+// When `items` behind `position` waiting ones should be done (plan/admission.h).
+Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
+                                     const plan::Pressure& pressure) const {
+  std::vector<plan::PoolProcess> processes;
+  std::vector<const profile::BatchCurve*> curves;
   for (const auto& [name, worker] : workers_) {
     if (!worker.usable()) continue;
-    const profile::BatchCurve::Step& step = worker.offer.curve.steps.back();
-    const Nanos full = scaled(plan::execution_time(step.latency), drift_);
+    const auto kind = static_cast<int>(curves.size());
+    const profile::BatchCurve& curve = *curves.emplace_back(&worker.offer.curve);
+    const Nanos full = scaled(plan::execution_time(curve.steps.back().latency), drift_);
     for (const BatchId id : worker.batches) {
       const Running& running = batches_.at(id);
       const Nanos end = running.begun + scaled(running.predicted, drift_);
-      lanes.push_back({std::max(now, end), full, step.batch});
+      processes.push_back({std::max(now, end), full, curve.max_batch(), kind});
     }
     const std::size_t idle = at(worker.offer.at_once) - worker.batches.size();
-    lanes.insert(lanes.end(), idle, {now, full, step.batch});
+    processes.insert(processes.end(), idle, {now, full, curve.max_batch(), kind});
   }
-  return plan::predicted_finish(std::move(lanes), static_cast<long>(position) + items);
+  const plan::PredictedBatch batch =
+      plan::predicted_batch(std::move(processes), static_cast<long>(position) + items);
+  const profile::BatchCurve& curve = *curves[at(batch.kind)];
+  const int size = plan::predicted_size(batch, curve.max_batch(), now, pressure);
+  return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
-  if (!wish.again) ++counters_.offered;
+  if (!wish.again) {
+    ++counters_.offered;
+    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) rate_.arrived(now);
+  }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
   if (!dispatcher_) {
@@ -166,14 +176,16 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
       std::upper_bound(queue_.begin(), queue_.end(), key_of(wish),
                        [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
   const auto position = static_cast<std::size_t>(after - queue_.begin());
-  const Nanos finish = predicted_finish(now, position, wish.items);
+  const plan::Pressure pressure{rate_.per_nano(now), capacity_rps() / drift_ / 1e9};
+  const Nanos finish = predicted_finish(now, position, wish.items, pressure);
   const Nanos full = queued() + wish.items > settings_.queue_limit;
   if (full) {
     ++counters_.refused_full;
     return {Refusal::queue_full, std::max<Nanos>(finish - now, 1), finish};
   }
   const Nanos deadline = wish.deadline.value_or(wish.arrived + settings_.slo);
-  if (settings_.shed && settings_.predictable && !plan::in_time(finish, deadline, settings_.slo)) {
+  if (settings_.shed && settings_.predictable &&
+      !plan::in_time(finish, deadline, settings_.slo, pressure)) {
     ++counters_.refused_miss;
     return {Refusal::predicted_miss, std::max<Nanos>(finish - deadline, 1), finish};
   }

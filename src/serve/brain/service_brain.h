@@ -188,7 +188,8 @@ class ServiceBrain {
   };
 
   Nanos key_of(const Wish& wish) const;
-  Nanos predicted_finish(Nanos now, std::size_t position, int items) const;
+  Nanos predicted_finish(Nanos now, std::size_t position, int items,
+                         const plan::Pressure& pressure) const;
   void rebuild();
   void insert(const Waiting& waiting, bool again);
   void take_out(RequestId request);
@@ -209,7 +210,8 @@ class ServiceBrain {
   std::vector<Finished> finished_;
   std::vector<WorkerId> drained_;
   BatchId next_batch_ = 1;
-  double drift_ = 1;  // execution time over what was predicted, smoothed
+  plan::RecentRate rate_;  // of items
+  double drift_ = 1;       // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };
 

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/secret_file.h"
 #include "base/unix_socket.h"
 #include "serve/http/http_response.h"
 
@@ -41,6 +42,7 @@ std::string ssl_reason() {
 }
 
 Result<SslContext> context_of(const TlsWishes& wishes) {
+  if (auto secret = check_secret_file(wishes.key); !secret) return failed(secret.error());
   SslContext context(SSL_CTX_new(TLS_client_method()));
   if (!context) return environment_error("TLS", ssl_reason());
   SSL_CTX_set_mode(context.get(),

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/secret_file.h"
 
 namespace partita::serve {
 
@@ -36,12 +37,15 @@ Transport::Moved moved(ssize_t count) {
 Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificate_file,
                                                    const std::string& key_file,
                                                    const std::string& client_ca) {
+  if (auto secret = check_secret_file(key_file); !secret) return failed(secret.error());
   ERR_clear_error();
   SSL_CTX* context = SSL_CTX_new(TLS_server_method());
   if (context == nullptr) return environment_error("", "OpenSSL gives no TLS context");
   auto server = std::shared_ptr<TlsServer>(new TlsServer(context));
   if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
     return environment_error("", "OpenSSL has no TLS 1.2");
+  if (SSL_CTX_set_cipher_list(context, kTlsSuites) != 1)
+    return environment_error("", "OpenSSL has none of the suites " + std::string(kTlsSuites));
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_options(

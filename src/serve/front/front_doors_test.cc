@@ -253,6 +253,36 @@ TEST_F(DoorsTest, TheSameRequestsGoThroughTls) {
   EXPECT_TRUE(plain.closed());
 }
 
+TEST_F(DoorsTest, OldSuitesAndVersionsOfTlsAreNotSpoken) {
+  const auto files = partita::test::make_certificate(folder, "rsa", true);
+  const auto server = TlsServer::make(files.certificate, files.key);
+  ASSERT_TRUE(server) << to_string(server.error());
+  using partita::test::agreed_suite;
+  SSL_CTX* const ours = (*server)->context();
+  EXPECT_EQ(agreed_suite(ours, "ECDHE-RSA-AES128-GCM-SHA256"), "ECDHE-RSA-AES128-GCM-SHA256");
+  EXPECT_NE(agreed_suite(ours, "", TLS1_3_VERSION), "");
+  for (const char* suites : {"kRSA", "AES128-GCM-SHA256", "AES256-SHA", "ECDHE-RSA-AES128-SHA256",
+                             "ECDHE-RSA-AES256-SHA", "DHE-RSA-AES128-SHA"})
+    EXPECT_EQ(agreed_suite(ours, suites), "") << suites;
+  EXPECT_EQ(agreed_suite(ours, "ALL:@SECLEVEL=0", TLS1_1_VERSION), "");
+}
+
+TEST_F(DoorsTest, AKeyThatOthersMayReadIsRefusedWithTheCommandThatMendsIt) {
+  const auto files = partita::test::make_certificate(folder);
+  for (const int mode : {0644, 0666, 0602, 0620}) {
+    std::filesystem::permissions(files.key, static_cast<std::filesystem::perms>(mode));
+    const auto server = TlsServer::make(files.certificate, files.key);
+    ASSERT_FALSE(server) << mode;
+    EXPECT_EQ(server.error().context, files.key);
+    EXPECT_NE(server.error().message.find("chmod 600 " + files.key), std::string::npos)
+        << server.error().message;
+  }
+  for (const int mode : {0600, 0400, 0640}) {  // a group of its own may read
+    std::filesystem::permissions(files.key, static_cast<std::filesystem::perms>(mode));
+    EXPECT_TRUE(TlsServer::make(files.certificate, files.key)) << mode;
+  }
+}
+
 TEST_F(DoorsTest, ACertificateThatCannotBeUsedIsNamed) {
   const partita::test::Certificate files = partita::test::make_certificate(folder);
   FrontOptions options{

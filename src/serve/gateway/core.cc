@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -53,14 +54,13 @@ Denial denial_of(std::string_view service, const Admission& admission) {
   return denial;
 }
 
+Nanos nanos_of(Millis time) { return std::llround(time.value * 1e6); }
+
 ServiceSnapshot snapshot_of(const LiveService& service) {
   ServiceSnapshot snapshot;
-  snapshot.name = service.wanted.name;
-  snapshot.slo = service.wanted.slo;
+  snapshot.terms = service.wanted;
   snapshot.p50 = service.recent.percentile(50);
   snapshot.p99 = service.recent.percentile(99);
-  snapshot.percentile = service.wanted.percentile;
-  snapshot.planned_rps = service.wanted.rate_rps;
   snapshot.capacity_rps = service.brain.capacity_rps();
   snapshot.rate_rps = service.rate_rps;
   snapshot.queued = service.brain.queued();
@@ -99,9 +99,11 @@ Nanos RecentLatencies::percentile(double percent) const {
 
 // ---- services ----
 
+Millis slo_of(const plan::Terms& terms) { return terms.slo.value > 0 ? terms.slo : kUnsaidSlo; }
+
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
                             bool predictable) {
-  return {.slo = service.slo,
+  return {.slo = nanos_of(slo_of(service)),
           .queue_limit = options.queue_limit,
           .shed = options.shed,
           .predictable = predictable};
@@ -321,7 +323,8 @@ void Core::Impl::release(RequestId id) {
   const std::shared_ptr<LiveService> service = asked.service;
   const bool submitted = asked.state == LiveRequest::State::submitted;
   if (submitted || asked.state == LiveRequest::State::open) {
-    const bool late = submitted && Loop::now_ns() - asked.wish.arrived > service->wanted.slo;
+    const bool late =
+        submitted && Loop::now_ns() - asked.wish.arrived > nanos_of(slo_of(service->wanted));
     ++(late ? service->totals.given_up : service->totals.withdrawn);
   }
   if (submitted) {
@@ -374,9 +377,9 @@ std::vector<ServiceView> Core::service_views() const {
                      .ready_workers = now.ready_workers,
                      .queued = now.queued,
                      .rate_rps = now.rate_rps,
-                     .planned_rps = now.planned_rps,
+                     .planned_rps = now.terms.rate.value,
                      .capacity_rps = now.capacity_rps,
-                     .slo = now.slo,
+                     .slo = nanos_of(slo_of(now.terms)),
                      .p50 = now.p50,
                      .p99 = now.p99,
                      .counters = now.counters,

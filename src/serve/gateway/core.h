@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "plan/terms.h"
 #include "serve/brain/service_brain.h"
-#include "serve/front/backend.h"
 #include "serve/door/loop.h"
+#include "serve/front/backend.h"
 
 namespace partita::serve {
 
@@ -33,14 +34,14 @@ struct ServedSegment {
   int processes = 0;
   bool operator==(const ServedSegment&) const = default;
 };
-struct ServedService {
-  std::string name;
-  Nanos slo = 0;  // > 0
-  double percentile = 99;
-  double rate_rps = 0;  // planned for; 0: not known
+struct ServedService : plan::Terms {
   std::vector<ServedSegment> segments = {};
   bool operator==(const ServedService&) const = default;
 };
+// Of a service whose assignment does not say its SLO (written by an earlier version).
+inline constexpr Millis kUnsaidSlo{1000};
+// What its requests are held to.
+Millis slo_of(const plan::Terms& terms);
 
 // What is, for the state file, metrics and people.
 struct WorkerView {

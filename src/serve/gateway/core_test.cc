@@ -213,7 +213,7 @@ class CoreTest : public testing::Test {
 
   std::string directory_, said_;
   std::unique_ptr<Loop> loop_;
-  ServedService service_{.name = "s", .slo = 1000 * kMs, .segments = {{"d", 4, 2}, {"e", 4, 1}}};
+  ServedService service_{{.name = "s", .slo = Millis{1000}}, {{"d", 4, 2}, {"e", 4, 1}}};
   std::unique_ptr<Core> core_;
 };
 
@@ -238,7 +238,7 @@ TEST_F(CoreTest, AnswersWhatWasAsked) {
 
 // Asked for is asked for, whoever refuses it and why; what a client takes back is told apart.
 TEST_F(CoreTest, EveryRequestIsCountedAndAppearsInOneCountOfWhatBecameOfIt) {
-  service_.slo = 200 * kMs;
+  service_.slo = Millis{200};
   service_.segments.clear();  // wanted, and nothing is planned for it
   core_->serve({service_});
   EXPECT_TRUE(core_->ready());
@@ -265,7 +265,7 @@ TEST_F(CoreTest, EveryRequestIsCountedAndAppearsInOneCountOfWhatBecameOfIt) {
   ASSERT_TRUE(early->let_in && late->let_in);
   core_->release(early->id);
   const Nanos asked = Loop::now_ns();
-  until([&] { return Loop::now_ns() > asked + service_.slo + kMs; });
+  until([&] { return Loop::now_ns() > asked + 201 * kMs; });
   core_->release(late->id);
   EXPECT_EQ(now().withdrawn, 4);
   EXPECT_EQ(now().given_up, 1);

@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
 
 #include "base/append.h"
+#include "serve/gateway/core.h"
 
 namespace partita::serve {
 namespace {
+
+constexpr double kNotSaid = std::numeric_limits<double>::quiet_NaN();
 
 double seconds(Nanos time) { return static_cast<double>(time) * 1e-9; }
 double micros(Nanos time) { return static_cast<double>(time) * 1e-3; }
@@ -32,13 +37,14 @@ class Text {
   explicit Text(const std::vector<ServiceSnapshot>& services) : services_(services) {}
 
   using Value = std::function<double(const ServiceSnapshot&)>;
-  // One number per service; `labels` beside the service's own.
+  // One number per service, but kNotSaid; `labels` beside the service's own.
   void family(const char* name, const char* type, const char* help) {
     append(out_, "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
   }
   void series(const char* name, const std::string& labels, const Value& value) {
     for (const ServiceSnapshot& service : services_)
-      line(name, label(service, name) + labels, value(service));
+      if (const double number = value(service); !std::isnan(number))
+        line(name, label(service, name) + labels, number);
   }
   void each(const char* name, const char* type, const char* help, const Value& value) {
     family(name, type, help);
@@ -58,8 +64,9 @@ class Text {
  private:
   // Triton's families name the model and its version.
   static std::string label(const ServiceSnapshot& service, std::string_view name) {
-    return name.starts_with("nv_") ? fmt::format("model=\"{}\",version=\"1\"", quoted(service.name))
-                                   : fmt::format("service=\"{}\"", quoted(service.name));
+    return name.starts_with("nv_")
+               ? fmt::format("model=\"{}\",version=\"1\"", quoted(service.terms.name))
+               : fmt::format("service=\"{}\"", quoted(service.terms.name));
   }
   void line(const char* name, const std::string& labels, double value) {
     append(out_, "{}{{{}}} {}\n", name, labels, value);
@@ -91,9 +98,10 @@ void tritons(Text& text) {
 
 void objectives(Text& text) {
   text.each("partita_slo_seconds", "gauge", "The latency objective",
-            [](const Snapshot& s) { return seconds(s.slo); });
-  text.each("partita_slo_percentile", "gauge", "So many percent of the answers are to be in time",
-            [](const Snapshot& s) { return s.percentile; });
+            [](const Snapshot& s) { return slo_of(s.terms).value / 1000; });
+  text.each(
+      "partita_slo_percentile", "gauge", "So many percent of the answers are to be in time",
+      [](const Snapshot& s) { return s.terms.percentile > 0 ? s.terms.percentile : kNotSaid; });
   text.each("partita_requests_offered_total", "counter", "Requests whose head arrived",
             [](const Snapshot& s) { return s.counters.offered; });
   text.each("partita_requests_in_slo_total", "counter", "Requests answered in time",
@@ -128,7 +136,7 @@ void pools(Text& text) {
   text.each("partita_rate_rps", "gauge", "Requests per second that come",
             [](const Snapshot& s) { return s.rate_rps; });
   text.each("partita_planned_rps", "gauge", "Requests per second that were planned for",
-            [](const Snapshot& s) { return s.planned_rps; });
+            [](const Snapshot& s) { return s.terms.rate.value; });
   text.each("partita_capacity_rps", "gauge", "Rows per second of full batches on ready workers",
             [](const Snapshot& s) { return s.capacity_rps; });
   text.each("partita_slots", "gauge", "Places for rows in shared memory",

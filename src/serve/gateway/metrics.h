@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/terms.h"
 #include "serve/brain/service_brain.h"
 #include "serve/front/backend.h"
 
@@ -27,9 +28,9 @@ struct ServiceTotals {
 };
 
 struct ServiceSnapshot {
-  std::string name;
-  Nanos slo = 0, p50 = 0, p99 = 0;
-  double percentile = 99, planned_rps = 0, capacity_rps = 0, rate_rps = 0;
+  plan::Terms terms;
+  Nanos p50 = 0, p99 = 0;
+  double capacity_rps = 0, rate_rps = 0;
   int queued = 0, ready_workers = 0;
   std::size_t slots = 0, free_slots = 0;
   ServiceCounters counters = {};

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/secret_file.h"
 #include "serve/door/address.h"
 #include "serve/door/trace_context.h"
 #include "serve/oip/grpc_messages.h"
@@ -449,6 +450,7 @@ class Service final : public grpc::CallbackGenericService {
 Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const GrpcOptions& options) {
   if (options.tls_certificate.empty() && options.tls_key.empty())
     return grpc::InsecureServerCredentials();
+  if (auto secret = check_secret_file(options.tls_key); !secret) return failed(secret.error());
   const auto certificate = read_pem(options.tls_certificate);
   if (!certificate) return failed(certificate.error());
   const auto key = read_pem(options.tls_key);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -22,16 +21,11 @@ std::vector<ServedService> served_by(const actuate::Assignment& assignment) {
   for (const actuate::AssignedSegment& segment : assignment.segments) {
     ServedService& service = services[segment.service];
     service.name = segment.service;
-    service.slo = kUnsaidSlo;
+    service.percentile = 0;
     service.segments.push_back({segment.device, segment.batch, segment.processes});
   }
-  for (const actuate::AssignedService& known : assignment.services) {
-    ServedService& service = services[known.name];
-    service.name = known.name;
-    service.slo = known.slo_ms > 0 ? std::llround(known.slo_ms * 1e6) : kUnsaidSlo;
-    service.percentile = known.percentile;
-    service.rate_rps = known.rate_rps;
-  }
+  for (const plan::Terms& known : assignment.services)
+    static_cast<plan::Terms&>(services[known.name]) = known;
   std::vector<ServedService> list;
   for (auto& [name, service] : services) list.push_back(std::move(service));
   return list;
@@ -64,6 +58,7 @@ actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& 
   if (found == recents.end()) return requests;
   const double slo_s = static_cast<double>(service.slo) * 1e-9;
   requests.recent = found->second.last(actuate::kShortStretch, slo_s);
+  requests.lately = found->second.last(actuate::kMiddleStretch, slo_s);
   requests.minute = found->second.last(actuate::kLongStretch, slo_s);
   return requests;
 }
@@ -73,8 +68,8 @@ actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assi
   actuate::GatewayState state;
   state.revision = assignment.revision;
   for (const ServiceView& service : core.service_views())
-    state.services.push_back({service.name, service.capacity_rps, service.planned_rps,
-                              requests_of(service, recents)});
+    state.services.push_back(
+        {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
   std::map<std::pair<std::string, int>, actuate::GatewayWorker> workers;
   for (const WorkerView& view : core.worker_views()) {
     if (view.state == "warming") continue;

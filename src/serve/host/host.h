@@ -23,8 +23,6 @@
 namespace partita::serve {
 
 inline constexpr int kLooksPerSecond = 20;
-// Of a service whose assignment does not say it (written by an earlier version).
-inline constexpr Nanos kUnsaidSlo = 1'000'000'000;
 
 // What the gateway serves by that assignment, by name. One that is wanted and has no segments is
 // among them: what is asked of it is refused, and counted.

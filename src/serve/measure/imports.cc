@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/document.h"
+#include "base/fields.h"
 #include "base/parse_number.h"
 #include "base/unicode.h"
 #include "profile/consistency.h"
@@ -163,9 +163,10 @@ Error refused_vllm(const std::string& file, std::string_view text) {
       "a run of vLLM cannot be planned with yet: it puts requests into running batches, and a "
       "plan of static batches would ask for far more GPUs than it needs";
   if (const double gpus = gpus_of_vllm(document->root); gpus > 1)
-    message += fmt::format("; and this model was split over {:g} GPUs, where a point is of one "
-                           "instance",
-                           gpus);
+    message += fmt::format(
+        "; and this model was split over {:g} GPUs, where a point is of one "
+        "instance",
+        gpus);
   return {ErrorCode::bad_input, message, file};
 }
 

@@ -73,8 +73,9 @@ TEST(Imports, RefusesRunsOfVllmWithASentence) {
   for (const char* size : {R"("tensor_parallel_size": 4,)", R"("tp": "4",)"}) {
     split = run;
     split.insert(1, size);
-    EXPECT_EQ(imported(vllm, split, {.gpcs = 7}),
-              sentence + "; and this model was split over 4 GPUs, where a point is of one instance");
+    EXPECT_EQ(
+        imported(vllm, split, {.gpcs = 7}),
+        sentence + "; and this model was split over 4 GPUs, where a point is of one instance");
   }
   EXPECT_NE(imported(vllm, "[]", {.gpcs = 7}).find("f:1: not the object"), std::string::npos);
   EXPECT_NE(imported(vllm, "{", {.gpcs = 7}).find("f:1"), std::string::npos);

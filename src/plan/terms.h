@@ -1,0 +1,60 @@
+// Terms: everything that a service asks for and is promised. One type from the services file to the
+// gateway: a problem's services, a plan's rows, the assignment, the journal, the gateway's services
+// and what the agent shows hold it, so that no term is lost between two of them. A value; how it is
+// written is forms/terms_form.h. Zero is "not known" where a file of an older version has none:
+// rate, SLO, percentile; so is an empty model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "plan/traffic.h"
+
+namespace partita::plan {
+
+inline constexpr double kDefaultPercentile = 99;
+
+// The server that a promise is made for.
+enum class Dispatch {
+  pooled,        // one queue per service over all its instances (dispatcher.h, pooled_policy)
+  paced,         // a queue per instance, paced; requests join the one that should be done first
+  shared_queue,  // a queue per instance, whatever waits starts when a process is idle (an ordinary
+                 // server's dynamic batching with no queue delay); requests are split at random
+  per_process,   // a queue per process; requests are split at random
+};
+Result<Dispatch> parse_dispatch(const std::string& text);
+std::string to_string(Dispatch dispatch);
+
+struct Terms {
+  std::string name = {};   // unique
+  std::string model = {};  // key into the profile table
+  Rps rate = {};
+  Millis slo = {};
+  double percentile = kDefaultPercentile;  // of the requests that shall keep the SLO
+  int min_replicas = 1;                    // at least this many instances
+  bool spread = false;                  // anti_affinity: true -- no two instances of it on one GPU
+  std::vector<std::string> avoid = {};  // anti_affinity: [names] -- never on a GPU with one of them
+  int line = 0;                         // in its file, for messages; not compared
+  Traffic traffic = {};
+  Dispatch dispatch = Dispatch::pooled;  // what a plan promises for; a problem says it in its rule
+  bool operator==(const Terms& other) const;
+};
+
+// Whether all of them are said: rows of plans that older versions wrote have name, rate and SLO.
+bool all_said(const Terms& terms);
+
+// A term on which two differ.
+struct TermDifference {
+  std::string term;        // as files name it: "percentile", "rate_rps"
+  std::string one, other;  // as files write them
+  bool operator==(const TermDifference&) const = default;
+};
+// In the order of Terms; empty when they are equal.
+std::vector<TermDifference> differences(const Terms& one, const Terms& other);
+
+// The rate that a plan must carry: what arrives, and the headroom.
+Rps planning_rate(const Terms& terms);
+
+}  // namespace partita::plan
