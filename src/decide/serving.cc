@@ -74,6 +74,12 @@ void give_room(plan::ServingProblem& asked, const std::set<std::size_t>& service
   }
 }
 
+bool says_rows_are_wrong(const std::vector<plan::Reason>& violations) {
+  return std::any_of(violations.begin(), violations.end(), [](const plan::Reason& violation) {
+    return violation.constraint == "service_row";
+  });
+}
+
 // All plans with more room were refused too.
 std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   for (plan::Reason& violation : violations) {
@@ -144,7 +150,11 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
     const std::vector<plan::Reason>& violations = verdict.error().violations;
     const std::set<std::size_t> tight = too_tight(problem, violations);
     if (tight.empty()) return failed(refused_by_judge(planner, violations));
-    if (turn == kMostRoomier) return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    if (turn == kMostRoomier) {
+      // A row that is wrong whatever the room is our bug.
+      if (says_rows_are_wrong(violations)) return failed(refused_by_judge(planner, violations));
+      return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    }
     give_room(asked, tight, room_of(problem, turn));
   }
 }

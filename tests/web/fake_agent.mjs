@@ -132,7 +132,7 @@ export function fleet({ gpus = 8, services = 6, seed = 7, sevenths = false } = {
         power_w: 80 + Math.round(next() * 300),
         power_limit_w: 400,
         temperature_c: 45 + Math.round(next() * 30),
-        ...(i === 2 ? { throttle: ["sw_power_cap"] } : {}),
+        ...(i === 2 ? { throttle: ["sw_power_cap"] } : i === 3 ? { throttle: ["gpu_idle"] } : {}),
         instances: layout.map(([profile], k) => ({
           gi_id: k + 1,
           uuid: `MIG-${i}-${k}`,

@@ -107,7 +107,7 @@ function gpuOf(state, now, segments) {
     power: sample?.power_average_w ?? sample?.power_w,
     limit: sample?.power_limit_w,
     celsius: sample?.temperature_c,
-    throttle: sample?.throttle ?? [],
+    throttle: (sample?.throttle ?? []).filter((one) => one !== "gpu_idle"), // it rests
     busy: busyOf(sample?.activity),
     foreign: state?.holders ?? [],
   };
