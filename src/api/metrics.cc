@@ -138,10 +138,6 @@ void services(Exposition& out, const control::Snapshot& is) {
   const auto field = [&](const char* name, const char* help, Maybe ServiceNow::*what) {
     per_service(out, is, name, help, [&](const ServiceNow& service) { return service.*what; });
   };
-  const auto number = [&](const char* name, const char* help, double ServiceNow::*what) {
-    per_service(out, is, name, help,
-                [&](const ServiceNow& service) { return Maybe(service.*what); });
-  };
   field("partita_service_rate_rps", "Requests per second, measured.", &ServiceNow::rate_rps);
   field("partita_service_forecast_rps", "Requests per second, expected.",
         &ServiceNow::forecast_rps);
@@ -175,8 +171,12 @@ void services(Exposition& out, const control::Snapshot& is) {
         &ServiceNow::attainment);
   per_service(out, is, "partita_service_slo_ms", "The latency that is asked for.",
               [](const ServiceNow& service) { return Maybe(service.slo.value); });
-  number("partita_service_slo_percentile", "So many percent of the requests are to be in time.",
-         &ServiceNow::percentile);
+  per_service(out, is, "partita_service_slo_percentile",
+              "So many percent of the requests are to be in time.",
+              [&](const ServiceNow& service) {
+                const bool usual = service.percentile == ServiceNow{}.percentile;
+                return usual && control::is_large(is) ? Maybe() : Maybe(service.percentile);
+              });
   field("partita_service_p99_ms", "99th percentile of the latency.", &ServiceNow::p99_ms);
   per_service(out, is, "partita_service_at_risk", "1 while its verdict is not serves.",
               [&](const ServiceNow& service) {

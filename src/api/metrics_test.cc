@@ -133,6 +133,8 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   for (const auto& [name, type] : types) {
     const bool left_out = name == "partita_agent_info" || name == "partita_api_connections" ||
                           name == "partita_api_streams" || name == "partita_service_wanted_rps" ||
+                          name == "partita_service_slo_percentile" ||
+                          name == "partita_agent_node_readable" ||
                           name == "partita_service_segments" ||
                           name == "partita_service_workers_ready" ||
                           name == "partita_gpu_throttled";

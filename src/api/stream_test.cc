@@ -86,7 +86,7 @@ TEST_F(StreamTest, WhoWantsChangesGetsThemBehindTheFirstState) {
   for (long version = 8; version < 12; ++version) {
     snapshot.version = version;
     snapshot.time_ms += 1000;
-    snapshot.services[static_cast<std::size_t>(version)].rate_rps =
+    snapshot.services[static_cast<std::size_t>(version)].is.asked_rps =
         3.25 * static_cast<double>(version);
     agent.set(snapshot);
     ASSERT_TRUE(one.comes("-" + std::to_string(version) + "\n"));
@@ -97,7 +97,7 @@ TEST_F(StreamTest, WhoWantsChangesGetsThemBehindTheFirstState) {
   const std::string last = one.input().substr(one.input().rfind("event: "));
   EXPECT_TRUE(last.starts_with("event: changes\n")) << last.substr(0, 60);
   EXPECT_LT(last.size(), 300u);
-  EXPECT_NE(last.find("{\"rate_rps\":35.75}"), std::string::npos) << last;
+  EXPECT_NE(last.find("{\"asked_rps\":35.75}"), std::string::npos) << last;
   EXPECT_EQ(other.input().find("event: changes"), std::string::npos);
 }
 
