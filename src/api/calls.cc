@@ -42,6 +42,14 @@ const std::vector<Parameter>& series_query() {
   return query;
 }
 
+// A query of one word that is true when it is wanted.
+std::vector<Parameter> switch_of(const char* name, const char* about) {
+  return {{.name = name,
+           .about = std::string("true: ") + about,
+           .kind = Kind::words,
+           .words = {"true", "false"}}};
+}
+
 const std::vector<Call>& table() {
   using enum CallId;
   using enum Verb;
@@ -52,19 +60,8 @@ const std::vector<Call>& table() {
       {openapi, get, "/v1/openapi.json", kOpen, "openapi", "This document", "", "application/json"},
       {metrics, get, "/metrics", kViewer, "metrics", "Numbers for Prometheus", "",
        "text/plain; version=0.0.4"},
-      {state,
-       get,
-       "/v1/state",
-       kViewer,
-       "state",
-       "What the agent knows and is doing",
-       "",
-       "AgentState",
-       200,
-       {{.name = "whole",
-         .about = "true: of a large node, too, all parts in this document",
-         .kind = Kind::words,
-         .words = {"true", "false"}}}},
+      {state, get, "/v1/state", kViewer, "state", "What the agent knows and is doing", "",
+       "AgentState", 200, switch_of("whole", "of a large node, too, all parts in this document")},
       {node, get, "/v1/node", kViewer, "node", "The GPUs and instances as read last", "",
        "NodeState"},
       {plan, get, "/v1/plan", kViewer, "plan", "The plan in force", "", "ServingPlan"},
@@ -113,19 +110,9 @@ const std::vector<Call>& table() {
        series_query()},
       {latest, get, "/v1/latest", kViewer, "latest", "The newest value of every metric", "",
        "Latest"},
-      {events,
-       get,
-       "/v1/events",
-       kViewer,
-       "events",
-       "The state whenever it has changed, as server-sent events",
-       "",
-       "text/event-stream",
-       200,
-       {{.name = "changes",
-         .about = "true: behind the first state, what has changed in it",
-         .kind = Kind::words,
-         .words = {"true", "false"}}}}};
+      {events, get, "/v1/events", kViewer, "events",
+       "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
+       switch_of("changes", "behind the first state, what has changed in it")}};
   return all;
 }
 

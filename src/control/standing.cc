@@ -33,7 +33,7 @@ void standing_field(Form& f, std::string_view key, Standing& standing, std::stri
 }
 
 std::string utc_text(std::int64_t ms) {
-  using namespace std::chrono;
+  using std::chrono::days, std::chrono::sys_days, std::chrono::year_month_day;
   const std::int64_t day = ms / kDayOfMs - (ms % kDayOfMs < 0 ? 1 : 0);
   const year_month_day date(sys_days(days(static_cast<int>(day))));
   const std::int64_t left = ms - day * kDayOfMs;
@@ -43,7 +43,8 @@ std::string utc_text(std::int64_t ms) {
 }
 
 std::optional<std::int64_t> parse_utc(std::string_view text) {
-  using namespace std::chrono;
+  using std::chrono::day, std::chrono::month, std::chrono::sys_days, std::chrono::year;
+  using std::chrono::year_month_day;
   int y = 0, m = 0, d = 0, hour = 0, minute = 0, second = 0, milli = 0;
   const std::string given(text);
   if (std::sscanf(given.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ", &y, &m, &d, &hour, &minute,

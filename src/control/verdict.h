@@ -41,8 +41,8 @@ struct ServersSeen {
   bool gateway = false;      // one runs; without it rates are not known
   double gateway_age_s = 0;  // so long ago it said what follows
   std::vector<ServiceLoad> loads = {};
-  std::map<std::string, int> ready = {};    // workers that are, by device
-  std::optional<bool> supervisor = {};      // of workers: it runs; nothing: there has never been one
+  std::map<std::string, int> ready = {};  // workers that are, by device
+  std::optional<bool> supervisor = {};    // of workers: it runs; nothing: there has never been one
   bool operator==(const ServersSeen&) const = default;
 };
 

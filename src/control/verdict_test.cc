@@ -22,7 +22,8 @@ struct Given {
     service.rate = Rps{100};
     memory.target.emplace();
     memory.target->rates = {{.service = "s", .rate_rps = 100}};
-    assignment.segments = {{"d", "GPU-0", "1g", 0, "s", 4, 2, 60}, {"e", "GPU-1", "1g", 0, "s", 4, 1, 60}};
+    assignment.segments = {{"d", "GPU-0", "1g", 0, "s", 4, 2, 60},
+                           {"e", "GPU-1", "1g", 0, "s", 4, 1, 60}};
     servers.gateway = true;
     servers.loads = {{.service = "s", .ready_workers = 3}};
     servers.ready = {{"d", 2}, {"e", 1}};
@@ -152,7 +153,8 @@ TEST(Verdict, WhatWouldBreakNextIsARisk) {
   EXPECT_EQ(word([](Given& g) { g.servers.supervisor = false; }), Standing::at_risk);
   EXPECT_EQ(word([](Given& g) { g.servers.supervisor.reset(); }), Standing::serves);
   const auto out = [](bool by_person) {
-    return [=](Given& g) { g.memory.out = {{.uuid = "GPU-1", .why = "ill", .by_person = by_person}}; };
+    return
+        [=](Given& g) { g.memory.out = {{.uuid = "GPU-1", .why = "ill", .by_person = by_person}}; };
   };
   EXPECT_EQ(word(out(false)), Standing::at_risk);
   EXPECT_EQ(word(out(true)), Standing::serves);

@@ -64,9 +64,8 @@ class World {
     const std::vector<Item>& items = running_.at(id).items;
     const std::size_t size = items.size();
     const auto failed = std::make_unique<bool[]>(size);
-    const bool spoiled = std::any_of(items.begin(), items.end(), [&](const Item& item) {
-      return bad.contains(item.request);
-    });
+    const bool spoiled = std::any_of(items.begin(), items.end(),
+                                     [&](const Item& item) { return bad.contains(item.request); });
     std::fill_n(failed.get(), size, spoiled);  // as engines do: the whole batch
     brain.done(now, id, {failed.get(), size});
     running_.erase(id);

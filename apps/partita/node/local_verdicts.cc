@@ -13,7 +13,7 @@ namespace partita::cli {
 
 std::vector<control::ServiceVerdict> local_verdicts(Context& context,
                                                     const std::string& state_directory) {
-  using namespace std::chrono;
+  using std::chrono::duration_cast, std::chrono::milliseconds, std::chrono::system_clock;
   RealProcesses processes;
   const auto now = duration_cast<milliseconds>(system_clock::now().time_since_epoch());
   auto verdicts = control::verdicts_of_node({.files = context.files,
