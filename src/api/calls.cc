@@ -42,6 +42,10 @@ const std::vector<Parameter>& series_query() {
   return query;
 }
 
+std::vector<Parameter> yes_or_no(std::string_view name, std::string_view about) {
+  return {{.name = name, .about = about, .kind = Kind::words, .words = {"true", "false"}}};
+}
+
 const std::vector<Call>& table() {
   using enum CallId;
   using enum Verb;
@@ -52,19 +56,9 @@ const std::vector<Call>& table() {
       {openapi, get, "/v1/openapi.json", kOpen, "openapi", "This document", "", "application/json"},
       {metrics, get, "/metrics", kViewer, "metrics", "Numbers for Prometheus", "",
        "text/plain; version=0.0.4"},
-      {state,
-       get,
-       "/v1/state",
-       kViewer,
-       "state",
-       "What the agent knows and is doing",
-       "",
-       "AgentState",
-       200,
-       {{.name = "whole",
-         .about = "true: of a large node, too, all parts in this document",
-         .kind = Kind::words,
-         .words = {"true", "false"}}}},
+      {state, get, "/v1/state", kViewer, "state", "What the agent knows and is doing", "",
+       "AgentState", 200,
+       yes_or_no("whole", "true: of a large node, too, all parts in this document")},
       {node, get, "/v1/node", kViewer, "node", "The GPUs and instances as read last", "",
        "NodeState"},
       {plan, get, "/v1/plan", kViewer, "plan", "The plan in force", "", "ServingPlan"},
@@ -113,19 +107,9 @@ const std::vector<Call>& table() {
        series_query()},
       {latest, get, "/v1/latest", kViewer, "latest", "The newest value of every metric", "",
        "Latest"},
-      {events,
-       get,
-       "/v1/events",
-       kViewer,
-       "events",
-       "The state whenever it has changed, as server-sent events",
-       "",
-       "text/event-stream",
-       200,
-       {{.name = "changes",
-         .about = "true: behind the first state, what has changed in it",
-         .kind = Kind::words,
-         .words = {"true", "false"}}}}};
+      {events, get, "/v1/events", kViewer, "events",
+       "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
+       yes_or_no("changes", "true: behind the first state, what has changed in it")}};
   return all;
 }
 

@@ -43,101 +43,115 @@ ChangeNow change_to(const Snapshot& s, long number) {
   return change;
 }
 
+constexpr std::int64_t kNow = 1'700'000'000'000;
+
+ServiceNow service_of(int i, bool served) {
+  char name[32];
+  std::snprintf(name, sizeof name, "service-%04d", i);
+  ServiceNow one;
+  one.name = name;
+  one.model = "resnet50";
+  one.slo = Millis{200};
+  one.rate = Rps{20.0 + i % 7};
+  if (served) {
+    const double rate = 21.0 + i / 7.0;
+    one.rate_rps = rate;
+    one.forecast_rps = one.planned_rps = rate * 1.1;
+    one.forecast_low_rps = rate * 0.9;
+    one.forecast_high_rps = rate * 1.3;
+    one.is.can_carry_rps = rate * 1.7;
+    one.is.asked_rps = rate;
+    one.is.answered_rps = rate * 0.99;
+    one.is.verdict = Standing::serves;
+    one.segments = 1;
+    one.ready_workers = 2;
+    one.p99_ms = 100.0 / 7;
+    one.attainment = 1 - 1.0 / (700 + i);
+    one.watts = 100.0 / 3;
+    one.energy_j = 1e6 / 7;
+  } else {
+    one.is.verdict = Standing::down;
+    one.is.asked_rps = 20 + i / 7.0;
+    one.is.why = "nothing is planned for " + one.name +
+                 ": not enough GPUs: service-0448 0 of 20 req/s, service-0449 0 of 21 req/s, "
+                 "service-0450 0 of 22 req/s and 549 more; " +
+                 fmt::format("{:.4g}", one.is.asked_rps) + " req/s are asked for";
+  }
+  one.is.as_of_ms = kNow - (i % 100 == 0 ? 900 : 500);
+  one.is.service = one.name;
+  one.is.since_ms = kNow - 1000 * i;
+  return one;
+}
+
+GpuNow gpu_of(const device::GpuState& gpu) {
+  GpuNow now{.index = gpu.index, .uuid = gpu.uuid, .model = gpu.model};
+  telemetry::GpuSample& sample = now.sample.emplace();
+  sample.index = gpu.index;
+  sample.uuid = gpu.uuid;
+  sample.model = gpu.model;
+  sample.compute_slices = 7;
+  sample.power = sample.power_average = Watts{300.0 / 7};
+  sample.energy = Joules{123456.7};
+  sample.power_limit = Watts{400};
+  sample.temperature = Celsius{41.5};
+  sample.sm_clock = sample.memory_clock = Mhz{1410};
+  sample.activity = {.graphics_engine = 1.0 / 3, .sm = 1.0 / 3, .dram = 1.0 / 3};
+  return now;
+}
+
+// Slice `k` of the last GPU, and what runs there.
+void add_slice(Snapshot& s, int k) {
+  device::GpuState& gpu = s.state.gpus.back();
+  telemetry::GpuSample& sample = *s.gpus.back().sample;
+  const int n = 7 * gpu.index + k;
+  const ServiceNow& service =
+      s.services[static_cast<std::size_t>(n % static_cast<int>(s.services.size()))];
+  device::Instance one;
+  one.profile = "1g.10gb";
+  one.start = k;
+  one.size = one.gpcs = 1;
+  one.profile_id = 19;
+  one.gi_id = 7 + k;
+  one.compute = {{0, 1, uuid_of("MIG", n)}};
+  one.holders = {{40'000 + n, "partita worker"}};
+  sample.instances.push_back({.gi_id = one.gi_id,
+                              .uuid = one.uuid(),
+                              .profile = one.profile,
+                              .compute_slices = 1,
+                              .memory_slices = 1,
+                              .activity = sample.activity,
+                              .memory_used = Mib{8123}});
+  sample.processes.push_back({40'000 + n, one.gi_id, Mib{8000}});
+  s.assignment.segments.push_back({.device = one.uuid(),
+                                   .gpu_uuid = gpu.uuid,
+                                   .profile = one.profile,
+                                   .start = k,
+                                   .service = service.name,
+                                   .batch = 8,
+                                   .processes = 2});
+  s.plan->gpus.back().instances.push_back(planned(service, k));
+  gpu.instances.push_back(std::move(one));
+}
+
 // A node of A100s in seven slices each; the services beyond the slices are not served. Everything
 // is measured, with all the digits of doubles.
 Snapshot node_of(int gpus, int services) {
   Snapshot s;
   s.version = 12;
   s.node_version = 3;
-  s.time_ms = 1'700'000'000'000;
+  s.time_ms = kNow;
   s.node = "node-17";
   s.doing = "nothing to do";
-  for (int i = 0; i < services; ++i) {
-    char name[32];
-    std::snprintf(name, sizeof name, "service-%04d", i);
-    ServiceNow one;
-    one.name = name;
-    one.model = "resnet50";
-    one.slo = Millis{200};
-    one.rate = Rps{20.0 + i % 7};
-    if (i < 7 * gpus) {
-      const double rate = 21.0 + i / 7.0;
-      one.rate_rps = rate;
-      one.forecast_rps = one.planned_rps = rate * 1.1;
-      one.forecast_low_rps = rate * 0.9;
-      one.forecast_high_rps = rate * 1.3;
-      one.is.can_carry_rps = rate * 1.7;
-      one.is.asked_rps = rate;
-      one.is.answered_rps = rate * 0.99;
-      one.is.verdict = Standing::serves;
-      one.segments = 1;
-      one.ready_workers = 2;
-      one.p99_ms = 100.0 / 7;
-      one.attainment = 1 - 1.0 / (700 + i);
-      one.watts = 100.0 / 3;
-      one.energy_j = 1e6 / 7;
-    } else {
-      one.is.verdict = Standing::down;
-      one.is.asked_rps = 20 + i / 7.0;
-      one.is.why = "nothing is planned for " + one.name +
-                   ": not enough GPUs: service-0448 0 of 20 req/s, service-0449 0 of 21 req/s, "
-                   "service-0450 0 of 22 req/s and 549 more; " +
-                   fmt::format("{:.4g}", one.is.asked_rps) + " req/s are asked for";
-    }
-    one.is.as_of_ms = s.time_ms - (i % 100 == 0 ? 900 : 500);
-    one.is.service = one.name;
-    one.is.since_ms = s.time_ms - 1000 * i;
-    s.services.push_back(std::move(one));
-  }
+  for (int i = 0; i < services; ++i) s.services.push_back(service_of(i, i < 7 * gpus));
   s.plan.emplace().gpu_model = "A100-80GB";
   for (int g = 0; g < gpus; ++g) {
-    device::GpuState gpu;
+    device::GpuState& gpu = s.state.gpus.emplace_back();
     gpu.index = g;
     gpu.uuid = uuid_of("GPU", g);
     gpu.model = "A100-80GB";
-    GpuNow now{.index = g, .uuid = gpu.uuid, .model = gpu.model};
-    telemetry::GpuSample& sample = now.sample.emplace();
-    sample.index = g;
-    sample.uuid = gpu.uuid;
-    sample.model = gpu.model;
-    sample.compute_slices = 7;
-    sample.power = sample.power_average = Watts{300.0 / 7};
-    sample.energy = Joules{123456.7};
-    sample.power_limit = Watts{400};
-    sample.temperature = Celsius{41.5};
-    sample.sm_clock = sample.memory_clock = Mhz{1410};
-    sample.activity = {.graphics_engine = 1.0 / 3, .sm = 1.0 / 3, .dram = 1.0 / 3};
-    plan::PlannedGpu& target = s.plan->gpus.emplace_back(plan::PlannedGpu{g, gpu.model, {}});
-    for (int k = 0; k < 7; ++k) {
-      const ServiceNow& service = s.services[static_cast<std::size_t>((7 * g + k) % services)];
-      device::Instance one;
-      one.profile = "1g.10gb";
-      one.start = k;
-      one.size = one.gpcs = 1;
-      one.profile_id = 19;
-      one.gi_id = 7 + k;
-      one.compute = {{0, 1, uuid_of("MIG", 7 * g + k)}};
-      one.holders = {{40'000 + 7 * g + k, "partita worker"}};
-      sample.instances.push_back({.gi_id = one.gi_id,
-                                  .uuid = one.uuid(),
-                                  .profile = one.profile,
-                                  .compute_slices = 1,
-                                  .memory_slices = 1,
-                                  .activity = sample.activity,
-                                  .memory_used = Mib{8123}});
-      sample.processes.push_back({40'000 + 7 * g + k, one.gi_id, Mib{8000}});
-      s.assignment.segments.push_back({.device = one.uuid(),
-                                       .gpu_uuid = gpu.uuid,
-                                       .profile = one.profile,
-                                       .start = k,
-                                       .service = service.name,
-                                       .batch = 8,
-                                       .processes = 2});
-      target.instances.push_back(planned(service, k));
-      gpu.instances.push_back(std::move(one));
-    }
-    s.state.gpus.push_back(std::move(gpu));
-    s.gpus.push_back(std::move(now));
+    s.gpus.push_back(gpu_of(gpu));
+    s.plan->gpus.push_back(plan::PlannedGpu{g, gpu.model, {}});
+    for (int k = 0; k < 7; ++k) add_slice(s, k);
   }
   std::ranges::sort(s.assignment.segments, {}, &actuate::AssignedSegment::device);
   s.current = change_to(s, 9);
