@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "decide/serving.h"
 #include "decide/random_services.h"
+#include "decide/serving.h"
 #include "verify/driven_queue.h"
 
 namespace partita {
@@ -62,8 +62,7 @@ std::optional<std::string> by_force(const plan::ServingProblem& problem) {
     const int least = static_cast<int>(service.rate.value / point.throughput.value) + 1;
     for (int instances = most; instances >= least; instances -= std::max(1, (most - least) / 3)) {
       const plan::PoolMember member{
-          profile::batch_curve(profile, point.gpcs, point.processes, point.batch),
-          point.processes};
+          profile::batch_curve(profile, point.gpcs, point.processes, point.batch), point.processes};
       std::vector<plan::PoolMember> members(static_cast<std::size_t>(instances), member);
       const verify::DrivenVerdict verdict = verify::drive(
           {plan::pooled_policy(std::move(members),
@@ -71,8 +70,7 @@ std::optional<std::string> by_force(const plan::ServingProblem& problem) {
            service.rate, service.slo, service.percentile},
           units);
       if (verdict.stable && verdict.holds)
-        return fmt::format("{} x {}g b{} x{}", instances, point.gpcs, point.batch,
-                           point.processes);
+        return fmt::format("{} x {}g b{} x{}", instances, point.gpcs, point.batch, point.processes);
     }
   }
   return std::nullopt;

@@ -3,9 +3,9 @@
 // it is planned for, at all that the plan says it carries.
 // Arguments: dispatch (pooled), first and last service, requests of one run (1,000,000), draw
 // (anywhere, fast, tight), arrivals (poisson, cv2, cv4, burst, mmpp). One run is made, and ten of
-// twice the length when it comes near what the percentile allows. A violation is lasting when the late share of those ten, less
-// two standard errors between them, exceeds it. Prints a line for each; exit code 1 if there is
-// one.
+// twice the length when it comes near what the percentile allows. A violation is lasting when the
+// late share of those ten, less two standard errors between them, exceeds it. Prints a line for
+// each; exit code 1 if there is one.
 #include <fmt/format.h>
 
 #include <algorithm>

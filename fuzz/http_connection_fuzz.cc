@@ -25,8 +25,8 @@ using serve::test::turn;
 struct FrontSite final : serve::Site {
   explicit FrontSite(serve::Door& on) : door(on) {}
   std::shared_ptr<serve::Exchange> route(const serve::HttpHead& head,
-                                         const serve::Peer& /*peer*/) override {
-    return serve::route(door, head);
+                                         const serve::Peer& peer) override {
+    return serve::route(door, head, peer);
   }
   serve::Reply refusal(int status, std::string_view message) override {
     return serve::error_reply(status, message);

@@ -20,9 +20,9 @@ TARGETS = ("partita", "partita_remote", "cudart_shim_12", "cudart_shim_13", "cud
 CONTROL = """Package: partita
 Version: {version}
 Architecture: {architecture}
-Maintainer: Partita <partita@localhost>
+Maintainer: The maintainers of Partita <maintainers@partita.invalid>
 Installed-Size: {size}
-Depends: {depends}
+Depends: {depends}, passwd
 Recommends: systemd, python3
 Suggests: libnvidia-ml1
 Section: admin
@@ -32,6 +32,15 @@ Description: spatial partitioning of GPUs for inference services and batches
  simulates plans, applies them to a node without taking services down, and runs
  the gateway, the workers and queues of jobs on it. CUDA programs can be run on
  a GPU that is elsewhere, or on the cores of this machine.
+"""
+COPYRIGHT = """Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: partita
+
+Files: *
+Copyright: 2026 the authors of Partita
+License: Apache-2.0
+ Licensed under the Apache License, Version 2.0. On Debian systems its whole
+ text is in /usr/share/common-licenses/Apache-2.0.
 """
 
 
@@ -48,7 +57,7 @@ def stage(build, root):
     shutil.rmtree(root / "usr/share/partita/etc")
     documents = root / "usr/share/doc/partita"
     documents.mkdir(parents=True, exist_ok=True)
-    shutil.copy(SOURCE / "LICENSE", documents / "copyright")
+    (documents / "copyright").write_text(COPYRIGHT, encoding="utf-8")
     for page in (root / "usr/share/man").rglob("*.[15]"):
         zipped(page, page.read_bytes())
         page.unlink()
@@ -84,7 +93,8 @@ def depends(root):
 
 def files_below(root):
     return sorted(path for path in root.rglob("*")
-                  if path.is_file() and "DEBIAN" not in path.relative_to(root).parts[:1])
+                  if path.is_file() and not path.is_symlink()
+                  and "DEBIAN" not in path.relative_to(root).parts[:1])
 
 
 def modes(root):
@@ -108,6 +118,7 @@ def describe(root, version):
     (debian / "md5sums").write_text("".join(
         f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n"
         for path in found if path not in settings), encoding="utf-8")
+    (debian / "shlibs").write_text(f"libpartita 0 partita (>= {version})\n", encoding="utf-8")
     (debian / "triggers").write_text("activate-noawait ldconfig\n", encoding="utf-8")
     for script in (SOURCE / "packaging/deb").iterdir():
         shutil.copy(script, debian / script.name)

@@ -9,9 +9,8 @@ namespace partita::cli {
 
 Result<Exit> refuse(Context& context, const Output& output, const std::string& thing,
                     const std::vector<plan::Reason>& reasons) {
-  const std::string headline = plan::proven(reasons)
-                                   ? fmt::format("no such {} exists:", thing)
-                                   : fmt::format("no such {} was found:", thing);
+  const std::string headline = plan::proven(reasons) ? fmt::format("no such {} exists:", thing)
+                                                     : fmt::format("no such {} was found:", thing);
   complain(context, decide::reasons_text(headline, reasons));
   if (output.format == "json") {
     auto written = deliver(context, {}, forms::refusal_json(reasons));

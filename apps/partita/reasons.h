@@ -9,8 +9,8 @@
 
 namespace partita::cli {
 
-// Says that there is no such thing ("plan"), or that none was found, and why. -o names the place of the thing; a refusal is
-// never written there.
+// Says that there is no such thing ("plan"), or that none was found, and why. -o names the place of
+// the thing; a refusal is never written there.
 Result<Exit> refuse(Context& context, const Output& output, const std::string& thing,
                     const std::vector<plan::Reason>& reasons);
 

@@ -62,6 +62,12 @@ void describe(Form& f, GatewayWorker& worker) {
   f.number("last_beat_s", worker.last_beat_s, kSeconds, "since its last sign of life");
 }
 
+void describe(Form& f, GatewayLoss& loss) {
+  f.name("device", loss.device, "UUID of the MIG device");
+  f.integer("index", loss.index, kPlaces, "which of its processes");
+  describe_process(f, loss.pid);
+}
+
 void describe(Form& f, GatewayState& state) {
   f.lines("  ");
   f.document("GatewayState");
@@ -71,6 +77,8 @@ void describe(Form& f, GatewayState& state) {
   f.number("written_s", state.written_s, kSeconds, "when, on CLOCK_MONOTONIC");
   f.list("services", state.services, describe, {.indent = "    "}, "what their workers carry");
   f.list("workers", state.workers, describe, {.indent = "    "}, "that are connected and warm");
+  f.optional(!state.lost.empty());
+  f.list("lost", state.lost, describe, {.indent = "    "}, "workers that ended under requests");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
   std::set<std::string> names;

@@ -61,6 +61,15 @@ struct GatewayService {
   bool operator==(const GatewayService&) const = default;
 };
 
+// A worker that ended with requests in flight: it had started well, whatever became of it then.
+struct GatewayLoss {
+  std::string device;
+  int index = 0;
+  Pid pid = 0;
+  bool operator==(const GatewayLoss&) const = default;
+};
+inline constexpr std::size_t kMostLosses = 64;  // the last ones
+
 struct GatewayState {
   long revision = 0;  // of the assignment that it follows
   Pid pid = 0;
@@ -68,6 +77,7 @@ struct GatewayState {
   double written_s = 0;                  // on CLOCK_MONOTONIC
   std::vector<GatewayService> services;  // by name
   std::vector<GatewayWorker> workers;    // by device, index
+  std::vector<GatewayLoss> lost = {};    // the newest last
   bool operator==(const GatewayState&) const = default;
 };
 

@@ -179,7 +179,8 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   WorkerRecord& record = worker.record;
   const std::string how =
       status == kUnknownStatus ? "ended" : fmt::format("ended with status {}", status);
-  record.pid = 0;
+  const Pid pid = std::exchange(record.pid, 0);
+  worker.failed_pid = 0;
   record.identity.clear();
   record.last_status = status;
   record.answering = Answering::unknown;
@@ -197,6 +198,9 @@ void Supervisor::ended(Group& group, Worker& worker, std::int64_t now_ns, int st
   }
   const std::int64_t ran = now_ns - worker.started_ns;
   if (ran < options_.policy.quick_ns) {
+    worker.failed_pid = pid;
+    worker.failed_ns = now_ns;
+    worker.failures_before = record.quick_failures;
     failed_quickly(worker, now_ns);
   } else {
     record.quick_failures = 0;

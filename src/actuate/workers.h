@@ -6,7 +6,8 @@
 // Rules: a segment that stays is not touched. One that is gone or changed is stopped (terminate,
 // the grace, kill) and released before another takes its device. A worker that ends is started
 // again, after longer and longer waits when it fails quickly; after too many quick failures it is
-// marked and tried seldom. Never two workers in one place; what a worker leaves behind when it ends
+// marked and tried seldom. One that ended under requests, as the gateway says, had started well: it
+// is no quick failure. Never two workers in one place; what a worker leaves behind when it ends
 // is killed, in whatever session it is.
 //
 // A worker that runs and does not answer is replaced: told to end like any other, and counted as
@@ -118,6 +119,10 @@ class Supervisor {
     bool proven = false;                         // one has succeeded
     std::optional<std::int64_t> silent_ns = {};  // since when the gateway says so
     bool hung = false;                           // being replaced
+    // Of the process before this one, where it failed quickly; 0: it did not.
+    Pid failed_pid = 0;
+    std::int64_t failed_ns = 0;
+    int failures_before = 0;
     bool living() const { return record.pid != 0; }
   };
   // The workers on one device.
@@ -142,6 +147,7 @@ class Supervisor {
   bool probe_is_http() const { return options_.probe && options_.probe->http != nullptr; }
   void watch(std::int64_t now_ns);
   void hear_gateway(Worker& worker, const GatewayState& gateway, std::int64_t now_ns);
+  void forgive(Worker& worker, const GatewayState& gateway);
   void begin_probe(Group& group, Worker& worker, std::int64_t now_ns);
   void drop_probe(Worker& worker);
   bool probe_ended(std::int64_t probe, bool well, std::int64_t now_ns);

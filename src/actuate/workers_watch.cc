@@ -31,6 +31,7 @@ void Supervisor::watch(std::int64_t now_ns) {
       options_.hooks.gateway ? options_.hooks.gateway() : std::optional<GatewayState>{};
   for (auto& [device, group] : groups_) {
     for (Worker& worker : group.workers) {
+      if (gateway && worker.failed_pid != 0) forgive(worker, *gateway);
       if (gateway && worker.living()) hear_gateway(worker, *gateway, now_ns);
       if (!options_.probe || now_ns < worker.probe_ns) continue;
       if (worker.probe) {  // it takes too long
@@ -118,6 +119,24 @@ void Supervisor::hear_gateway(Worker& worker, const GatewayState& gateway, std::
   if (now_ns - *worker.silent_ns >= options_.policy.silent_ns && !worker.hung && !worker.kill_ns)
     replace(worker, fmt::format("does not answer, the gateway has heard nothing for {:.1f} s",
                                 told->last_beat_s));
+}
+
+// Its last process ended soon after its start, but under requests: that is theirs.
+void Supervisor::forgive(Worker& worker, const GatewayState& gateway) {
+  WorkerRecord& record = worker.record;
+  const bool at_work = std::ranges::any_of(gateway.lost, [&](const GatewayLoss& loss) {
+    return loss.device == record.segment.device && loss.index == record.index &&
+           loss.pid == worker.failed_pid;
+  });
+  if (!at_work) return;
+  worker.failed_pid = 0;
+  record.quick_failures = worker.failures_before;
+  record.given_up = record.quick_failures >= options_.policy.give_up_after;
+  if (!worker.living())
+    worker.next_start_ns =
+        std::min(worker.next_start_ns, worker.failed_ns + options_.policy.first_wait_ns);
+  say(fmt::format("{} {} on {}: ended under requests, which is no failed start",
+                  record.segment.service, record.index, record.segment.device));
 }
 
 // It is told to end in this step, and counts as failed.

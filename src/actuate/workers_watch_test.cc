@@ -178,6 +178,31 @@ TEST(WorkersWatch, WhomTheGatewayCallsSilentForLongIsReplaced) {
   EXPECT_EQ(world.worker().answering, Answering::starting);
 }
 
+// One request that kills whoever runs it, sent again and again, is no reason to give a worker up.
+TEST(WorkersWatch, WhoDiesUnderRequestsIsNotGivenUp) {
+  for (const bool told : {true, false}) {
+    Watched world;
+    world.start();
+    GatewayState gateway;
+    for (int death = 0; death < 20; ++death) {
+      const WorkerRecord worker = world.worker();
+      if (worker.pid != 0) {
+        world.processes.crash(worker.pid, 11);
+        if (told) gateway.lost.push_back({"MIG-1", 0, worker.pid});
+      }
+      world.run_for(kWatchSecond / 2);  // it may be seen before it is told
+      world.gateway = gateway;
+      world.run_for(kWatchSecond);
+      if (told) {
+        ASSERT_EQ(world.workers(), 1) << death;
+      }
+    }
+    EXPECT_EQ(world.worker().given_up, !told);
+    EXPECT_EQ(world.worker().quick_failures, told ? 0 : 5);
+    EXPECT_EQ(world.supervisor->troubled(), !told);
+  }
+}
+
 // ---- what a worker leaves behind
 
 TEST(WorkersWatch, WhatAWorkerLeavesBehindEndsWithIt) {

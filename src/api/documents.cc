@@ -165,6 +165,17 @@ constexpr std::string_view kNodeState = R"({
             "holders": {"type": "array", "maxItems": 1000000, "items": {"type": "object"}},
             "service": {"type": "string"}, "batch": {"type": "integer"},
             "processes": {"type": "integer"}}}}}}},
+    "as_of": {"type": "string", "description": "when this was read, UTC"},
+    "fault": {"type": "string", "description": "why it cannot be read now"},
+    "services": {"type": "array", "maxItems": 100000, "items": {
+      "type": "object", "required": ["name", "verdict", "since", "why", "asked_rps",
+        "answered_rps", "can_carry_rps"],
+      "properties": {"name": {"type": "string"},
+        "verdict": {"enum": ["serves", "degraded", "at_risk", "down", "unknown"]},
+        "since": {"type": "string"}, "as_of": {"type": "string"}, "why": {"type": "string"},
+        "asked_rps": {"type": "number", "minimum": 0},
+        "answered_rps": {"type": "number", "minimum": 0},
+        "can_carry_rps": {"type": "number", "minimum": 0}}}},
     "unfinished": {"type": "object"}}
 })";
 

@@ -20,21 +20,27 @@ Step CallExchange::begin() {
     reply = site_.answer_now(asking_).value();
     return Step::answer;
   }
+  const std::size_t limit = site_.options_.limits.body_bytes;
   const std::size_t length = asking_.head.content_length;
-  if (length > site_.options_.limits.body_bytes) {
-    reply =
-        site_.refusal(413, "a body of " + std::to_string(length) + " bytes; " +
-                               std::to_string(site_.options_.limits.body_bytes) + " are the limit");
+  if (length > limit) {
+    reply = site_.refusal(413, "a body of " + std::to_string(length) + " bytes; " +
+                                   std::to_string(limit) + " are the limit");
     return Step::answer;
   }
-  if (length > site_.options_.limits.bodies_bytes - site_.bodies_) {
+  text_open = asking_.head.chunked;
+  text_wanted = text_open ? limit : length;
+  return Step::text;
+}
+
+// Of all bodies' memory only what has come is taken, not what was announced.
+Step CallExchange::on_growth(std::size_t bytes) {
+  if (bytes - budget_ > site_.options_.limits.bodies_bytes - site_.bodies_) {
     reply = site_.refusal(503, "too much is being sent at once");
     reply.headers += "Retry-After: 1\r\n";
     return Step::answer;
   }
-  budget_ = length;
-  site_.bodies_ += budget_;
-  text_wanted = length;
+  site_.bodies_ += bytes - budget_;
+  budget_ = bytes;
   return Step::text;
 }
 

@@ -18,6 +18,7 @@ class CallExchange final : public serve::Exchange {
   const serve::HeadFacts& facts() const override { return asking_.head; }
   serve::Step begin() override;
   serve::Step on_text() override;
+  serve::Step on_growth(std::size_t bytes) override;
 
   // The agent has answered: on the loop's thread.
   void answered(serve::Reply with);

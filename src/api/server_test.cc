@@ -352,8 +352,36 @@ TEST_F(ServerTest, BodiesHaveALimit) {
       202);
   RawCaller chunked(address);
   chunked.send("PUT /v1/services HTTP/1.1\r\nHost: localhost\r\n" + bearer("admin") +
-               "Transfer-Encoding: chunked\r\n\r\n");
-  EXPECT_EQ(chunked.answer().status, 411);
+               "Transfer-Encoding: chunked\r\n\r\n9\r\nservices:\r\n3\r\n []\r\n0\r\n\r\n");
+  EXPECT_EQ(chunked.answer().status, 202);
+  chunked.send("PUT /v1/services HTTP/1.1\r\nHost: localhost\r\n" + bearer("admin") +
+               "Transfer-Encoding: chunked\r\n\r\n3e8\r\n" + std::string(1000, ' ') + "\r\n1\r\n");
+  chunked.send("s\r\n0\r\n\r\n");
+  EXPECT_EQ(chunked.answer().status, 413);
+  RawCaller other(address);
+  other.send("PUT /v1/services HTTP/1.1\r\nHost: localhost\r\n" + bearer("admin") +
+             "Transfer-Encoding: gzip\r\n\r\n");
+  EXPECT_EQ(other.answer().status, 415);
+}
+
+// Nor what others do at the address, nor bodies that are announced and never sent.
+TEST_F(ServerTest, NobodyIsLockedOutOfTheSocket) {
+  ServerOptions options = with_tokens();
+  options.socket = folder / "api.sock";
+  options.limits.connections = 64;
+  options.limits.bodies_bytes = 4u << 20;
+  start(options);
+  std::vector<RawCaller> silent, announced;
+  for (int i = 0; i < 300; ++i) silent.emplace_back(address);
+  for (int i = 0; i < 3; ++i) {
+    announced.emplace_back(address);
+    announced.back().send("PUT /v1/services HTTP/1.1\r\nHost: localhost\r\n" + bearer("admin") +
+                          "Content-Length: 4000000\r\n\r\ns");
+  }
+  const std::string put = "services:" + std::string(900, ' ');
+  RawCaller root("unix:" + options.socket);
+  EXPECT_EQ(root.call("PUT", "/v1/services", "", put).status, 202);
+  EXPECT_EQ(call("PUT", "/v1/services", bearer("admin"), put).status, 202);
 }
 
 TEST_F(ServerTest, WhoCallsTooOftenWaits) {

@@ -77,7 +77,6 @@ std::string text_of(const Query& query, std::string_view name) {
 }
 
 // Its address without the port: what tells clients apart that have shown nothing else.
-std::string client_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 std::string query_value(std::string_view text) {
   std::string spaced(text);
@@ -277,22 +276,23 @@ std::shared_ptr<serve::Exchange> ApiSite::route(const serve::HttpHead& head,
                  .method_name = std::string(head.method_name),
                  .path = std::string(head.target.substr(0, head.target.find('?'))),
                  .content_length = head.content_length.value_or(0),
-                 .trace = serve::trace_context(head.trace_parent, head.trace_state)};
+                 .trace = serve::trace_context(head.trace_parent, head.trace_state),
+                 .chunked = head.chunked};
   asking.address = peer.address;
   asking.caller = identify(rules, peer, head.authorization);
   const bool known = asking.caller.role != Role::open;
   const std::string client =
-      known && asking.caller.user != "local" ? asking.caller.user : client_of(peer.address);
+      known && asking.caller.user != "local" ? asking.caller.user : serve::host_of(peer.address);
   if (const int wait = rate_limit_.wait_s(client, serve::Loop::now_ns()); wait > 0) {
     ++seen_.limited;
     serve::Reply reply = refusal(429, "too many calls; wait " + std::to_string(wait) + " s");
     reply.headers += "Retry-After: " + std::to_string(wait) + "\r\n";
     return std::make_shared<serve::AnsweredExchange>(asking.head, std::move(reply));
   }
-  if (head.transfer_encoding)
-    return refuse(asking, 411,
-                  {.code = "length_required",
-                   .message = "send Content-Length; Transfer-Encoding is not taken"});
+  if (head.transfer_encoding && !head.chunked)
+    return refuse(asking, 415,
+                  {.code = "unsupported",
+                   .message = "of Transfer-Encoding, chunked alone is taken"});
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
     return refuse(asking, 415,
                   {.code = "unsupported", .message = "send the body without Content-Encoding"});
@@ -538,7 +538,12 @@ std::optional<serve::Reply> ApiSite::answer_now(const Asking& asking) {
       device::Occupants occupants;
       for (const actuate::AssignedSegment& one : now->assignment.segments)
         occupants[one.device] = {one.service, one.batch, one.processes};
-      return json(device::state_json(now->state, occupants), asking);
+      std::vector<control::ServiceVerdict> verdicts;
+      for (const control::ServiceNow& one : now->services) verdicts.push_back(one.is);
+      return json(device::state_json(now->state, occupants, {},
+                                     control::age_members(now->node_read_ms, now->node_fault) +
+                                         control::verdict_members(verdicts)),
+                  asking);
     }
     case CallId::plan:
       return now->plan ? json(forms::plan_json(*now->plan), asking)

@@ -227,19 +227,17 @@ TEST_F(StreamTest, AThousandIdleConnectionsLeaveRoomForOthers) {
   ::getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur < 2500) GTEST_SKIP() << "the system lets this process open too few";
   ServerOptions options = plain();
-  options.limits.connections = 1002;
+  options.limits.connections = 1072;  // of which an address gets 1005
   start(options);
   std::vector<RawCaller> idle;
   for (int i = 0; i < 1000; ++i) idle.emplace_back(address);
   EXPECT_TRUE(std::ranges::all_of(idle, [](const RawCaller& one) { return one.connected(); }));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(idle[0].call("GET", "/v1/health").status, 200);
-  {
-    RawCaller last(address), over(address);
-    EXPECT_EQ(last.call("GET", "/v1/health").status, 200);
-    RawCaller beyond(address);
-    EXPECT_EQ(over.call("GET", "/v1/health").status, 200);
-    EXPECT_EQ(beyond.answer().status, 503);
-  }
+  // Beyond its share, idle ones of the same address make room.
+  std::vector<RawCaller> more;
+  for (int i = 0; i < 50; ++i) more.emplace_back(address);
+  EXPECT_EQ(more.back().call("GET", "/v1/health").status, 200);
+  EXPECT_EQ(idle[0].call("GET", "/v1/health").status, 200);  // it has asked for something
 }
 
 TEST_F(StreamTest, ManyCallersAtOnceAllGetTheirAnswers) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actuate/gateway_state.h"
 #include "base/hash.h"
 #include "base/unicode.h"
 #include "control/loop_work.h"
@@ -181,8 +182,10 @@ std::string Loop::Work::services_key() const {
 }
 
 void Loop::Work::measure(const Seen& seen) {
-  if (!seen.gateway) return;
-  meters_.see(seen.loads, local(), world_.settings.forecast);
+  // What a gateway that hangs said last is no sign that nothing comes any more.
+  if (!seen.gateway || seen.gateway_age_s > actuate::kGatewayFreshS) return meters_.see_nothing();
+  const auto age_ms = static_cast<std::int64_t>(seen.gateway_age_s * 1000);
+  meters_.see(seen.loads, local() - age_ms, world_.settings.forecast);
   if (!meters_.minute_ended()) return;
   const auto add = [&](const char* metric, const std::string& subject, double value) {
     deeds_.measure.push_back({now_, metric, subject, value});

@@ -24,6 +24,8 @@ class Meters {
   void see(const std::vector<ServiceLoad>& loads, std::int64_t local_ms,
            const ForecastSettings& settings);
 
+  void see_nothing() { minute_ended_ = false; }
+
   struct Reading {
     std::optional<double> rate;        // now: of the minute under way once it has 20 s, or the last
     std::optional<double> attainment;  // of the last minute with requests

@@ -290,6 +290,19 @@ const char* to_string(ChangeState state) {
   return "?";
 }
 
+Snapshot aged(Snapshot snapshot, std::int64_t looked_ms, std::int64_t now_ms) {
+  const std::string why =
+      fmt::format("the agent has not looked for {} s", (now_ms - looked_ms) / 1000);
+  for (ServiceNow& one : snapshot.services) {
+    if (one.is.verdict != Standing::unknown) one.is.since_ms = looked_ms;
+    one.is.verdict = Standing::unknown;
+    one.is.why = why;
+  }
+  snapshot.converged = false;
+  if (snapshot.node_fault.empty()) snapshot.node_fault = why;
+  return snapshot;
+}
+
 std::string snapshot_json(const Snapshot& snapshot) {
   std::string text = write_form(written(snapshot), describe_snapshot);
   return snapshot.left_out.empty() ? text : compacted(text);

@@ -109,6 +109,11 @@ struct Snapshot {
   bool operator==(const Snapshot&) const = default;
 };
 
+// What an agent that has not looked for so long has said is old.
+inline constexpr std::int64_t kOldWordMs = 3500;
+// The snapshot as it is to be shown then: nobody knows how services do.
+Snapshot aged(Snapshot snapshot, std::int64_t looked_ms, std::int64_t now_ms);
+
 // Of a large node, what the API shows unless it is asked for all: without the parts that are
 // documents of their own (state and assignment: NodeState; plan; plan and change of changes: by
 // number; tasks of batches above kBriefTasks), measured numbers with four or five digits. It grows

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_writer.h"
+
 namespace partita::control {
 namespace {
 
@@ -218,6 +220,37 @@ std::vector<ServiceVerdict> judge_services(const VerdictGround& ground, std::int
       now.since_ms = std::min(known->since_ms, now_ms);
   }
   return all;
+}
+
+void describe_verdict(Form& f, ServiceVerdict& verdict) {
+  standing_field(f, "verdict", verdict.verdict, "whether it is served");
+  time_field(f, "since", verdict.since_ms, "it has been so, UTC");
+  time_field(f, "as_of", verdict.as_of_ms, "when that was measured; empty: never");
+  f.note("why", verdict.why, "a sentence; empty: it is served");
+  f.number("asked_rps", verdict.asked_rps, kNotNegative, "answered or not, in the last seconds");
+  f.number("answered_rps", verdict.answered_rps, kNotNegative, "in time, in the last seconds");
+  f.number("can_carry_rps", verdict.can_carry_rps, kNotNegative, "by the workers that are ready");
+}
+
+std::string verdict_members(const std::vector<ServiceVerdict>& verdicts) {
+  JsonWriter out;
+  out.raw(",\n  \"services\": ");
+  out.list(verdicts, "    ", [&](const ServiceVerdict& one) {
+    std::string text = write_form(one, [](Form& f, ServiceVerdict& verdict) {
+      f.note("name", verdict.service, "of the service");
+      describe_verdict(f, verdict);
+    });
+    while (text.ends_with('\n')) text.pop_back();
+    out.raw(text);
+  });
+  return out.take();
+}
+
+std::string age_members(std::int64_t read_ms, const std::string& fault) {
+  JsonWriter out;
+  out.raw(",\n  \"as_of\": ").string(utc_text(read_ms));
+  if (!fault.empty()) out.raw(",\n  \"fault\": ").string(fault);
+  return out.take();
 }
 
 std::vector<plan::Service> services_of(const actuate::Assignment& assignment) {

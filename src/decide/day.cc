@@ -199,7 +199,7 @@ std::optional<plan::ServingPlan> restated(const Period& period, plan::ServingPla
   for (plan::PlannedService& row : plan.services) {
     const auto service = std::ranges::find(period.problem.services, row.name, &plan::Service::name);
     CHECK(service != period.problem.services.end());
-    row.rate = service->rate;
+    static_cast<plan::Terms&>(row) = plan::row_of(*service, plan.rule);
   }
   plan.objective.lower_bound_gpus = plan.objective.lower_bound_gpcs = 0;
   plan.objective.lower_bound_cost = 0;

@@ -86,20 +86,21 @@ TEST(Difference, LeadsFromOneToTheOther) {
   }
 }
 
-TEST(Difference, NamesServicesRatesAndObjectives) {
-  const Compared a{
-      "a",
-      {},
-      {{{"chat", Rps{120}, Rps{0}, Millis{100}, {}}, {"old", Rps{1}, Rps{0}, Millis{1}, {}}}}};
-  const Compared b{
-      "b",
-      {},
-      {{{"chat", Rps{260}, Rps{300}, Millis{90}, {}}, {"new", Rps{1}, Rps{0}, Millis{1}, {}}}}};
+plan::PlannedService row(const std::string& name, Rps rate, Rps planned, Millis slo) {
+  return {{.name = name, .model = "m", .rate = rate, .slo = slo}, planned};
+}
+
+TEST(Difference, NamesServicesAndTheirTerms) {
+  Compared a{.name = "a"}, b{.name = "b"};
+  a.services = {row("chat", Rps{120}, Rps{0}, Millis{100}), row("old", Rps{1}, {}, Millis{1})};
+  b.services = {row("chat", Rps{260}, Rps{300}, Millis{90}), row("new", Rps{1}, {}, Millis{1})};
+  b.services->front().percentile = 99.9;
   const auto found = difference(a, b);
   ASSERT_TRUE(found);
   // Nothing is said of planned_rps: a services file does not know it.
   const std::vector<ServiceDifference> expected{{"chat", "rate_rps", "120", "260"},
                                                 {"chat", "slo_ms", "100", "90"},
+                                                {"chat", "percentile", "99", "99.9"},
                                                 {"new", "service", "", "there"},
                                                 {"old", "service", "there", ""}};
   EXPECT_EQ(found->services, expected);

@@ -81,10 +81,9 @@ TEST(Found, HoldsAtTheWholeOfThePlannedRateNearSaturation) {
 
 // Refused as if there were none, or made and then refused by the judge.
 TEST(Found, WhereThereIsAPlan) {
-  for (const Asked& asked : {Asked{"resnet101", 11'929.435, 12.043, 99.9},
-                             Asked{"densenet169", 157.131, 18.483, 99.9},
-                             Asked{"resnet50", 2'164.55, 5.157, 99},
-                             Asked{"resnet101", 8'673.28, 12.786, 99}}) {
+  for (const Asked& asked :
+       {Asked{"resnet101", 11'929.435, 12.043, 99.9}, Asked{"densenet169", 157.131, 18.483, 99.9},
+        Asked{"resnet50", 2'164.55, 5.157, 99}, Asked{"resnet101", 8'673.28, 12.786, 99}}) {
     const plan::ServingProblem problem = problem_of(asked);
     const auto made = planned(problem);
     ASSERT_TRUE(made.plan) << asked.model;

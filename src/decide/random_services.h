@@ -62,8 +62,8 @@ inline plan::ServingProblem random_service(Draw draw, int number) {
   } else {
     const double most = draw == Draw::fast ? 4 : 30, least = draw == Draw::fast ? 1.02 : 1.05;
     service.rate = Rps{rounded(5 * std::pow(20'000 / 5.0, rng.uniform()), 1e3)};
-    service.slo = Millis{rounded(
-        least * fastest_batch(model->second) * std::pow(most / least, rng.uniform()), 1e3)};
+    service.slo = Millis{
+        rounded(least * fastest_batch(model->second) * std::pow(most / least, rng.uniform()), 1e3)};
   }
   problem.services.push_back(service);
   problem.fleet.push_back(std::move(entry));
@@ -76,9 +76,15 @@ inline plan::ServingProblem looser(plan::ServingProblem problem, int number) {
   plan::Service& service = problem.services[0];
   const double factor = 1 + 0.6 * rng.uniform() * rng.uniform();
   switch (rng.below(3)) {
-    case 0: service.slo = Millis{rounded(service.slo.value * factor, 1e3)}; break;
-    case 1: service.rate = Rps{rounded(service.rate.value / factor, 1e3)}; break;
-    default: service.percentile = 100 - (100 - service.percentile) * factor; break;
+    case 0:
+      service.slo = Millis{rounded(service.slo.value * factor, 1e3)};
+      break;
+    case 1:
+      service.rate = Rps{rounded(service.rate.value / factor, 1e3)};
+      break;
+    default:
+      service.percentile = 100 - (100 - service.percentile) * factor;
+      break;
   }
   return problem;
 }

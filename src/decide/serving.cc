@@ -74,6 +74,12 @@ void give_room(plan::ServingProblem& asked, const std::set<std::size_t>& service
   }
 }
 
+bool says_rows_are_wrong(const std::vector<plan::Reason>& violations) {
+  return std::any_of(violations.begin(), violations.end(), [](const plan::Reason& violation) {
+    return violation.constraint == "service_row";
+  });
+}
+
 // All plans with more room were refused too.
 std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   for (plan::Reason& violation : violations) {
@@ -84,9 +90,16 @@ std::vector<plan::Reason> not_found(std::vector<plan::Reason> violations) {
   return violations;
 }
 
-// A plan for something else with the bounds of what was asked.
+// A plan for something else with the terms and the bounds of what was asked.
 plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan plan,
                           const plan::Objective& bounds) {
+  for (plan::PlannedService& row : plan.services) {
+    const auto asked = std::ranges::find(problem.services, row.name, &plan::Service::name);
+    if (asked == problem.services.end()) continue;
+    plan::Terms terms = *asked;
+    terms.dispatch = row.dispatch;
+    static_cast<plan::Terms&>(row) = std::move(terms);
+  }
   plan::Objective& own = plan.objective;
   own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
   own.lower_bound_gpcs = std::min(own.gpcs, bounds.lower_bound_gpcs);
@@ -144,7 +157,11 @@ Result<Made<plan::ServingPlan>> with_room(const std::string& planner,
     const std::vector<plan::Reason>& violations = verdict.error().violations;
     const std::set<std::size_t> tight = too_tight(problem, violations);
     if (tight.empty()) return failed(refused_by_judge(planner, violations));
-    if (turn == kMostRoomier) return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    if (turn == kMostRoomier) {
+      // A row that is wrong whatever the room is our bug.
+      if (says_rows_are_wrong(violations)) return failed(refused_by_judge(planner, violations));
+      return Made<plan::ServingPlan>{std::nullopt, not_found(violations)};
+    }
     give_room(asked, tight, room_of(problem, turn));
   }
 }
@@ -190,18 +207,6 @@ bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective
          found.gpus > found.lower_bound_gpus;
 }
 
-// A plan for what asks for more, as one for what is asked.
-plan::ServingPlan restated(const plan::ServingProblem& problem, plan::ServingPlan plan) {
-  for (std::size_t s = 0; s < problem.services.size(); ++s) {
-    plan.services[s].rate = problem.services[s].rate;
-    plan.services[s].slo = problem.services[s].slo;
-  }
-  plan.explanation.push_back(
-      "found as a plan that keeps shorter SLOs, higher rates or percentiles than these: the search "
-      "for these alone needed more GPUs");
-  return plan;
-}
-
 // The best of `made` and of the plans for what asks for more.
 Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
                                         const PlanOptions& options, const PlanFor& plan_for,
@@ -215,8 +220,11 @@ Made<plan::ServingPlan> with_candidates(const plan::ServingProblem& problem,
     if (!outcome.plan) continue;
     spent = plus(spent, outcome.plan->stats);
     if (outcome.plan->objective.gpus >= best.gpus) continue;
-    plan::ServingPlan plan = bounded(problem, restated(problem, *marked(problem, outcome)), best);
+    plan::ServingPlan plan = bounded(problem, *marked(problem, outcome), best);
     plan.stats = spent;
+    plan.explanation.push_back(
+        "found as a plan for shorter SLOs, higher rates or percentiles than these: the search for "
+        "these alone took more GPUs");
     auto verdict = verify::judge(problem, options.judges_pools, std::move(plan));
     if (verdict) made.plan = *std::move(verdict);
   }

@@ -38,7 +38,7 @@ class Unique {
 }  // namespace
 
 std::string state_json(const NodeState& state, const Occupants& occupants,
-                       const std::optional<Unfinished>& unfinished) {
+                       const std::optional<Unfinished>& unfinished, const std::string& more) {
   JsonWriter out;
   out.raw("{\n  \"api_version\": \"partita/v1\",\n  \"kind\": \"NodeState\",\n  \"driver\": ");
   write_text(out, state.driver);
@@ -53,7 +53,7 @@ std::string state_json(const NodeState& state, const Occupants& occupants,
     write_text(out, unfinished->reason.empty() ? "cut short, or under way" : unfinished->reason);
     out.raw("}");
   }
-  return out.raw("\n}\n").take();
+  return out.raw(more).raw("\n}\n").take();
 }
 
 Result<StateDocument> parse_state(const std::string& file, std::string_view text,

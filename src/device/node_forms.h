@@ -38,9 +38,10 @@ struct Unfinished {
 // The document. Per instance: profile, start, size, gpcs, gi_id, uuid, busy, compute, holders, and
 // of its occupant service, batch, processes. parse_state(state_json(s, o)) gives s and o again, but
 // for occupants of devices that are not there and for what in a driver's names cannot be printed.
-// `unfinished` is told and not read.
+// `unfinished` is told and not read, nor is `more`: fields of others, each as `,\n  "key": value`.
 std::string state_json(const NodeState& state, const Occupants& occupants = {},
-                       const std::optional<Unfinished>& unfinished = {});
+                       const std::optional<Unfinished>& unfinished = {},
+                       const std::string& more = {});
 
 struct StateDocument {
   NodeState state;

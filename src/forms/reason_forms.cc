@@ -63,15 +63,13 @@ Result<std::vector<plan::Reason>> parse_verdict(const std::string& file, std::st
 }
 
 DocumentKind refusal_kind() {
-  return {"Refusal", "why there is no plan or schedule", [] {
-            return schema_form<Refusal>(refusal_kind().name, refusal_kind().about, describe);
-          }};
+  return {"Refusal", "why there is no plan or schedule",
+          [] { return schema_form<Refusal>(refusal_kind().name, refusal_kind().about, describe); }};
 }
 
 DocumentKind verdict_kind() {
-  return {"Verdict", "what a judge says of a plan or schedule", [] {
-            return schema_form<Verdict>(verdict_kind().name, verdict_kind().about, describe);
-          }};
+  return {"Verdict", "what a judge says of a plan or schedule",
+          [] { return schema_form<Verdict>(verdict_kind().name, verdict_kind().about, describe); }};
 }
 
 }  // namespace partita::forms

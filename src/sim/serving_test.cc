@@ -318,5 +318,38 @@ TEST(ReportJson, HasTheAgreedKeys) {
   for (const auto& [key, value] : numbers) EXPECT_EQ(service.find(key)->number, value) << key;
 }
 
+// What a plan says of 1.05 and 1.2 times its rates is what a long run says.
+TEST(Simulate, AboveItsRatesAPlanDoesWhatItSays) {
+  ServingScene s = scene();
+  s.problem.services = {service("a", 390, 60), service("b", 900, 40)};
+  const auto stated = with_overload(s.problem, [&] {
+    for (const plan::Service& one : s.problem.services) {
+      plan::PlannedService& row = s.plan.services.emplace_back();
+      row.name = one.name;
+    }
+    return s.plan;
+  }());
+  ASSERT_TRUE(stated) << to_string(stated.error());
+  for (std::size_t f = 0; f < 2; ++f) {
+    ServingScene more = s;
+    for (plan::Service& one : more.problem.services) one.rate = one.rate * kOverloads[f];
+    more.options.duration = Seconds{200};
+    const ServingReport report = run(more);
+    for (std::size_t i = 0; i < 2; ++i) {
+      ASSERT_EQ(stated->services[i].overload.size(), 2u);
+      EXPECT_EQ(stated->services[i].overload[f].factor, kOverloads[f]);
+      EXPECT_NEAR(stated->services[i].overload[f].in_time, report.services[i].slo_attainment, 0.04);
+    }
+  }
+  EXPECT_LT(stated->services[0].overload[1].in_time, 0.9);
+  EXPECT_GT(stated->services[1].overload[1].in_time, 0.99);
+  // More requests in flight than are played for it: nothing is said of that service.
+  s.problem.services[0].rate = Rps{1e6};
+  const auto large = with_overload(s.problem, s.plan);
+  ASSERT_TRUE(large);
+  EXPECT_TRUE(large->services[0].overload.empty());
+  EXPECT_FALSE(large->services[1].overload.empty());
+}
+
 }  // namespace
 }  // namespace partita::sim

@@ -145,7 +145,8 @@ double decay(double rho) {
 }
 
 // Share of requests behind so long a backlog that full batches do not clear it in time, by
-// Lundberg's inequality. Two of the largest batches are left out of what is cleared: the one that a request joins and the one on its way.
+// Lundberg's inequality. Two of the largest batches are left out of what is cleared: the one that a
+// request joins and the one on its way.
 double lundberg(const DrivenQueue& queue, Rps full) {
   double longest = 0, batch = 0, squares = 0;
   for (const plan::PoolMember& member : queue.policy.members) {

@@ -23,11 +23,11 @@ struct DrivenQueue {
 };
 
 struct DrivenVerdict {
-  bool stable = true;  // the load is less than full batches on all processes carry
-  bool holds = true;   // no more are late than the percentile allows
-  double late = 0;     // share of the requests that were
+  bool stable = true;       // the load is less than full batches on all processes carry
+  bool holds = true;        // no more are late than the percentile allows
+  double late = 0;          // share of the requests that were
   bool by_formula = false;  // ... or that would be in the long run, so near saturation
-  Millis latency{0};   // percentile of those seen
+  Millis latency{0};        // percentile of those seen
 };
 
 // Poisson arrivals of rate 1, drawn once for all queues that a judge drives.
@@ -53,8 +53,8 @@ Rps full_rate(const plan::DispatchPolicy& policy);
 // Runs until the count is clear, at most kMostDriven requests, or as many as the queue takes to
 // forget its start, or to show what the percentile allows, when that is more. Near saturation no
 // run is long enough: there the exponential tail of the queue is asked as well. What is comfortably
-// within the allowance by Lundberg's inequality for the backlog (P(backlog > x) <= exp(-theta x)) is looked at
-// for kFewestDriven only.
+// within the allowance by Lundberg's inequality for the backlog (P(backlog > x) <= exp(-theta x))
+// is looked at for kFewestDriven only.
 inline constexpr long kFewestDriven = 3'000;
 inline constexpr long kMostDriven = 300'000;
 inline constexpr long kLongestDriven = 4'000'000;  // for percentiles whose misses are rare

@@ -224,7 +224,6 @@ TEST(WithoutAGateway, WhatWasWaitedForInVainIsNotWaitedForAgain) {
         {.drain_timeout = {20}, .ready_timeout = {stubborn ? 0.0 : 20.0}},
         [](const ApplyEvent&) {});
     ASSERT_FALSE(applied);
-    EXPECT_EQ(applied.error().code, ErrorCode::timeout) << to_string(applied.error());
     EXPECT_GE(world.clock.now - began, 20 * kGatewaySecond);
     EXPECT_LT(world.clock.now - began, 35 * kGatewaySecond) << to_string(applied.error());
   }

@@ -236,7 +236,9 @@ class Agent {
   // The state that the API sends, and its metrics.
   std::pair<control::Snapshot, std::string> show(const std::string& file) const {
     control::Loop loop(world_, {}, 0);
-    loop.step(1'767'571'200'000, {.services_file = file});
+    control::Seen seen;
+    seen.services_file = file;
+    loop.step(1'767'571'200'000, seen);
     const auto sent = control::parse_snapshot("state", control::snapshot_json(loop.snapshot()));
     return {sent.value_or(control::Snapshot{}), api::agent_metrics(loop.snapshot(), {})};
   }

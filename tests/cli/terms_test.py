@@ -16,7 +16,7 @@ CHAT = {"name": "chat", "model": "small", "rate_rps": 120.125, "slo_ms": 201.5, 
         "headroom": 0.2}
 SEARCH = {"name": "search", "model": "large", "rate_rps": 30, "slo_ms": 500, "percentile": 80,
           "min_replicas": 2, "spread": True, "arrivals": {"law": "gamma", "cv": 1.5}}
-OF_PLANS = ("planned_rps", "predicted_latency_ms")
+OF_PLANS = ("planned_rps", "predicted_latency_ms", "predicted", "overload")
 
 
 class TermsTest(GatewayCase):

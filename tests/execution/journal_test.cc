@@ -67,7 +67,7 @@ TEST(RunJournal, AnEmptiedOneOfARunUnderWayIsRefused) {
   const Case one = random_case(rng, {.most_tasks = 6, .most_gpus = 1, .gpus = {"A30-24GB"}}, "far");
   for (const std::string left : {"", "half a line"}) {
     BatchWorld world(one.problem, one.schedule, {});
-    world.files.die_at = 12;
+    world.files.die_at = 4;
     ASSERT_FALSE(world.live(false));
     world.files.inner.content[kJournal] = left;
     const std::map<std::string, int> starts = world.starts;

@@ -191,7 +191,7 @@ Truth OutageSeed::truth_of(std::size_t service) {
   const double rate = node().rate(service), share = node().share_in_time(service);
   const double missed = 1 - share, may_miss = 1 - wanted.percentile / 100;
   Truth truth{.words = {}, .missed = rate * missed, .requests = rate};
-  if (node().broken(SimOutage::gateway) || node().broken(SimOutage::hung)) {
+  if (!node().gateway_answers()) {
     truth.words = {Standing::unknown};
     return truth;
   }
@@ -323,7 +323,7 @@ void OutageSeed::look() {
   const Snapshot* now = weeks_->snapshot();
   if (now != nullptr) note_forecasts(*now);
   if (!with_outages_) return;
-  if (node().broken(SimOutage::gateway) || node().broken(SimOutage::hung)) unheard_s_ = second();
+  if (!node().gateway_answers()) unheard_s_ = second();
   for (std::size_t s = 0; s < truths_.size(); ++s) {
     truths_[s].push_back(truth_of(s));
     if (truths_[s].size() > 68) truths_[s].pop_front();

@@ -136,7 +136,7 @@ def tree(root):
     for top in ("etc", "usr", "var/lib/partita", "run"):
         for path in sorted((root / top).rglob("*")):
             name = str(path.relative_to(root))
-            if name == "etc/ld.so.cache":
+            if name == "etc/ld.so.cache" or re.match(r"etc/(g(roup|shadow)|\.pwd\.lock)", name):
                 continue
             if path.is_symlink() or path.is_file():
                 found[name] = os.readlink(path) if path.is_symlink() else path.stat().st_size
@@ -182,6 +182,7 @@ class DebTest(unittest.TestCase):
     def test_life_of_a_package(self):
         before = tree(self.root)
         self.install(self.debs[0])
+        self.assertRegex((self.root / "etc/group").read_text("utf-8"), r"(?m)^partita:x:\d+:$")
         self.works()
         self.boots()
         self.runs_services()
@@ -200,6 +201,7 @@ class DebTest(unittest.TestCase):
                          {"etc/partita/agent.yaml", "etc/partita/partita.yaml"})
         self.inside("dpkg --purge partita")
         self.assertEqual(tree(self.root), before)
+        self.assertNotIn("partita", (self.root / "etc/group").read_text("utf-8"))
         for name in ("etc/partita", "var/lib/partita", "usr/lib/partita", "usr/share/partita"):
             self.assertFalse((self.root / name).exists(), name)
 
@@ -273,6 +275,23 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         ours = [line for line in (done.stdout + done.stderr).splitlines() if "partita" in line]
         self.assertEqual((ours, done.returncode), ([], 0), done.stderr)
 
+    def test_units_are_in_a_sandbox(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("no systemd-analyze")
+        units = self.unpacked / "usr/lib/systemd/system"
+        for unit in ("partita-agent", "partita-gateway", "partita-apply"):
+            said = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager",
+                                   "--threshold=30", units / f"{unit}.service"], check=False,
+                                  capture_output=True, text=True)
+            self.assertEqual(said.returncode, 0, said.stdout[-200:] + said.stderr)
+
+    def test_lintian_finds_no_error(self):
+        if shutil.which("lintian") is None:
+            self.skipTest("no lintian")
+        said = subprocess.run(["lintian", "--fail-on", "error", self.debs[0]], check=False,
+                              capture_output=True, text=True)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+
     def test_control(self):
         fields = run("dpkg-deb", "-f", self.debs[0])
         self.assertIn(f"\nVersion: {self.version}\n", "\n" + fields)
@@ -284,7 +303,8 @@ for i in $(seq 100); do [ -S /run/partita/api.sock ] && break; kill -0 $pid; sle
         for name in ("usr/bin/partita", "usr/lib/partita/remote/libcudart.so.12",
                      "usr/lib/partita/remote/libcuda.so.1", "usr/lib/libpartita.so.0",
                      "usr/lib/python3/dist-packages/partita/py.typed",
-                     "usr/share/partita/grafana.json", "usr/share/partita/grafana-agent.json",
+                     "usr/share/partita/alerts.yaml", "usr/share/doc/partita/runbook.md",
+                     "usr/lib/sysusers.d/partita.conf", "usr/share/partita/grafana.json", "usr/share/partita/grafana-agent.json",
                      "usr/share/man/man1/partita-plan.1.gz",
                      "usr/share/man/man5/partita-formats.5.gz",
                      "usr/share/bash-completion/completions/partita",

@@ -33,9 +33,18 @@ void AgentDesk::publish(const control::Loop& loop) {
   if (changed) changed();
 }
 
+void AgentDesk::looked(std::int64_t now_ms) {
+  const std::lock_guard held(lock_);
+  looked_ms_ = now_ms;
+}
+
+// What an agent that does not look any more has said is not known to be so.
 std::shared_ptr<const control::Snapshot> AgentDesk::snapshot() {
   const std::lock_guard held(lock_);
-  return snapshot_;
+  const std::int64_t now = wall_ms_();
+  if (looked_ms_ == 0 || now - looked_ms_ <= control::kOldWordMs) return snapshot_;
+  return std::make_shared<const control::Snapshot>(
+      control::aged(*snapshot_, looked_ms_, now));
 }
 
 std::string AgentDesk::services() {

@@ -17,15 +17,19 @@ namespace partita::cli {
 
 class AgentDesk final : public api::Backend {
  public:
-  // `history`: the store's file. `wake` ends the agent's wait, from any thread.
-  AgentDesk(std::string history, std::function<void()> wake)
-      : history_(std::move(history)), wake_(std::move(wake)) {}
+  // `history`: the store's file. `wake` ends the agent's wait, from any thread. `wall_ms` is the
+  // clock of looked(); without it what was published never grows old.
+  AgentDesk(std::string history, std::function<void()> wake,
+            std::function<std::int64_t()> wall_ms = [] { return std::int64_t{0}; })
+      : history_(std::move(history)), wake_(std::move(wake)), wall_ms_(std::move(wall_ms)) {}
 
   // ---- the agent's side
   std::vector<control::Inquiry> take_inquiries();
   std::vector<std::function<void(control::Agent&)>> take_errands();
   std::vector<history::Event> take_events();
   void publish(const control::Loop& loop);
+  // The agent has looked: what it published is still so.
+  void looked(std::int64_t now_ms);
 
   // ---- the API's side
   std::shared_ptr<const control::Snapshot> snapshot() override;
@@ -46,8 +50,10 @@ class AgentDesk final : public api::Backend {
 
   const std::string history_;
   const std::function<void()> wake_;
+  const std::function<std::int64_t()> wall_ms_;
   std::mutex lock_;
   std::shared_ptr<const control::Snapshot> snapshot_ = std::make_shared<control::Snapshot>();
+  std::int64_t looked_ms_ = 0;
   std::string services_;
   std::shared_ptr<const std::vector<control::BatchInfo>> batches_ =
       std::make_shared<std::vector<control::BatchInfo>>();

@@ -94,11 +94,12 @@ std::string services_table(const control::Snapshot& now) {
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.1f}", *value) : "-";
   };
-  Table table{{"service", "wanted", "rate", "forecast", "planned", "capacity", "at risk"}, {}};
+  Table table{{"service", "wanted", "rate", "forecast", "planned", "can carry", "verdict", ""}, {}};
   for (const control::ServiceNow& one : now.services)
     table.rows.push_back({one.name, fmt::format("{:.1f}", one.rate.value), number(one.rate_rps),
                           number(one.forecast_rps), fmt::format("{:.1f}", one.planned_rps),
-                          fmt::format("{:.1f}", one.capacity_rps), one.at_risk ? one.why : "-"});
+                          fmt::format("{:.1f}", one.is.can_carry_rps),
+                          control::to_string(one.is.verdict), one.is.why});
   return table.rows.empty() ? "" : to_string(table);
 }
 
@@ -141,7 +142,7 @@ class LiveRun {
       : context_(context),
         flags_(flags),
         node_(std::move(node)),
-        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }),
+        desk_(history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
         hooks_(context, node_.state_dir,
                [this](history::Event event) { keep_hook(std::move(event)); }) {}
 
@@ -214,7 +215,10 @@ control::AgentDoors LiveRun::doors() {
   }
   doors.inquiries = [this] { return desk_.take_inquiries(); };
   doors.errands = [this] { return desk_.take_errands(); };
-  doors.ending = [this] { return signals_.ending(); };
+  doors.ending = [this] {  // asked while a change is made, between glances
+    desk_.looked(wall_ms());
+    return signals_.ending();
+  };
   doors.record = [this](const history::Event& event) -> Result<void> {
     return store_ ? store_->append(event) : Result<void>{};
   };
@@ -243,6 +247,7 @@ control::AgentDoors LiveRun::doors() {
 
 void LiveRun::publish(const control::Loop& loop) {
   desk_.publish(loop);
+  desk_.looked(wall_ms());
   keep_events();
   // What repeats itself from look to look is said once.
   const std::string& doing_now = loop.snapshot().doing;
@@ -411,11 +416,14 @@ Result<Exit> LiveRun::run() {
   const std::size_t gpus = node_.state.gpus.size();
   say(fmt::format("keeps {} GPU{} as wanted; its state is in {}", gpus, gpus == 1 ? "" : "s",
                   node_.state_dir));
-  while (!signals_.ending()) {
-    if (signals_.reread()) reread();
-    const std::int64_t next = agent_->step();
+  for (bool woken = true; !signals_.ending();) {
+    const bool anew = signals_.reread();
+    if (anew) reread();
+    const std::int64_t next = woken || anew ? agent_->step() : agent_->glance();
+    desk_.looked(wall_ms());
     keep_events();
-    if (!signals_.ending()) signals_.wait((next - wall_ms()) * kMilli);
+    if (signals_.ending()) break;
+    woken = signals_.wait(std::min(next - wall_ms(), control::kGlanceMs) * kMilli);
   }
   if (server_) server_->stop();
   if (auto ended = agent_->end(); !ended)

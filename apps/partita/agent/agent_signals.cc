@@ -32,13 +32,14 @@ void AgentSignals::look() {
   }
 }
 
-void AgentSignals::wait(std::int64_t ns) {
+bool AgentSignals::wait(std::int64_t ns) {
   pollfd ready[] = {{signal_.get(), POLLIN, 0}, {event_.get(), POLLIN, 0}};
   constexpr std::int64_t kMilli = 1'000'000, kLongest = 3'600'000;
   const std::int64_t ms = std::clamp((ns + kMilli - 1) / kMilli, std::int64_t{0}, kLongest);
-  ::poll(ready, 2, static_cast<int>(ms));
+  const bool came = ::poll(ready, 2, static_cast<int>(ms)) != 0;
   std::uint64_t woken = 0;
   while (::read(event_.get(), &woken, sizeof woken) > 0) continue;
+  return came;
 }
 
 void AgentSignals::wake() {

@@ -17,8 +17,8 @@ class AgentSignals {
   AgentSignals(const AgentSignals&) = delete;
   AgentSignals& operator=(const AgentSignals&) = delete;
 
-  // Returns after that long, or when something comes.
-  void wait(std::int64_t ns);
+  // Returns after that long, or when something comes: true then.
+  bool wait(std::int64_t ns);
   // Ends the wait that is under way, or the next one.
   void wake();
   bool ending();  // somebody wants the agent to end

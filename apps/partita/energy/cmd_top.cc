@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "actuate/gateway_state.h"
 #include "base/table.h"
@@ -13,6 +14,7 @@
 #include "energy/top_picture.h"
 #include "flags.h"
 #include "node/devices.h"
+#include "node/local_verdicts.h"
 #include "node/state_dir.h"
 #include "observe/sampler.h"
 #include "screen.h"
@@ -44,6 +46,8 @@ class Top {
     if (const auto unfinished = load_unfinished(context_, directory))
       more = fmt::format("; change {} is not done", unfinished->transaction);
     picture_.know_node(*state, more);
+    picture_.know_faults(lost_text(*state));
+    verdicts_ = local_verdicts(context_, directory);
     picture_.add(*sample, load_occupants(context_, directory));
     return look_at_gateway(directory);
   }
@@ -52,11 +56,11 @@ class Top {
 
  private:
   Result<void> look_at_gateway(const std::string& directory) {
-    picture_.know_services("");
+    picture_.know_services(verdicts_text(verdicts_));
     auto gateway =
         actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns());
     if (!gateway) return failed(gateway.error());
-    if (*gateway) picture_.know_services(services_of(**gateway));
+    if (*gateway) picture_.know_services(services_of(**gateway) + verdicts_text(verdicts_));
     before_ = *std::move(gateway);
     return {};
   }
@@ -102,6 +106,7 @@ class Top {
   RealProcesses processes_;
   TopPicture picture_;
   std::optional<actuate::GatewayState> before_;
+  std::vector<control::ServiceVerdict> verdicts_;
   std::map<std::string, std::string> rates_;  // as measured last
 };
 

@@ -19,6 +19,8 @@ class TopPicture {
   // `more` goes on the first line.
   void know_node(const device::NodeState& state, const std::string& more);
   void add(const telemetry::Sample& sample, const device::Occupants& occupants);
+  // Lines on what is wrong with GPUs; empty: nothing is.
+  void know_faults(std::string lines) { faults_ = std::move(lines); }
   // A table of services; empty: nothing is known of them.
   void know_services(std::string table) { services_ = std::move(table); }
 
@@ -32,7 +34,7 @@ class TopPicture {
   const Context& context_;
   observe::View view_;
   std::map<int, Watts> least_;  // by GPU
-  std::string head_, services_;
+  std::string head_, faults_, services_;
 };
 
 }  // namespace partita::cli

@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "commands.h"
 #include "flags.h"
 #include "node/devices.h"
+#include "node/local_verdicts.h"
 #include "node/node_picture.h"
 #include "node/state_dir.h"
 #include "screen.h"
@@ -26,6 +28,7 @@ struct Seen {
   device::NodeState state;
   device::Occupants occupants;
   std::optional<device::Unfinished> unfinished;
+  std::vector<control::ServiceVerdict> verdicts;
 };
 
 Result<Seen> look(Context& context, const StatusFlags& flags, const OpenDriver& opened) {
@@ -33,18 +36,21 @@ Result<Seen> look(Context& context, const StatusFlags& flags, const OpenDriver& 
   if (!state) return failed(state.error());
   const std::string directory = state_directory(flags.state_directory, *state);
   device::Occupants occupants = load_occupants(context, directory);
-  return Seen{*std::move(state), std::move(occupants), load_unfinished(context, directory)};
+  return Seen{*std::move(state), std::move(occupants), load_unfinished(context, directory),
+              local_verdicts(context, directory)};
 }
 
 std::string content_of(const Context& context, const StatusFlags& flags, const Seen& seen,
                        const hw::Catalogue& catalogue) {
   if (flags.output.format == "json")
-    return device::state_json(seen.state, seen.occupants, seen.unfinished);
+    return device::state_json(seen.state, seen.occupants, seen.unfinished,
+                              control::verdict_members(seen.verdicts));
   if (flags.output.format == "svg") return node_svg(seen.state, seen.occupants, catalogue);
   return device::state_text(seen.state, seen.occupants, catalogue,
                             {.colour = context.colour && flags.output.file.empty(),
                              .width = context.width,
-                             .unfinished = seen.unfinished});
+                             .unfinished = seen.unfinished}) +
+         verdicts_text(seen.verdicts);
 }
 
 // Again and again: on a terminal a picture in place, else one after another; a file always has the

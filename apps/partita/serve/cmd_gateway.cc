@@ -1,8 +1,10 @@
 // partita gateway: takes requests over HTTP (and gRPC) and gives them to the workers of the node.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
 
 #include "base/secret_file.h"
 #include "commands.h"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
 constexpr serve::Nanos kLookForIdle = 10'000'000;
+constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
 struct GatewayFlags {
   std::string state_directory, tokens, access_log, grpc, grace = "10s";
@@ -58,6 +61,23 @@ struct Running {
   std::unique_ptr<serve::Loop::Timer> ending = {};
   serve::Nanos patience_ends = 0;
 };
+
+// Opens it; where something still holds the place, as a gateway that was killed just now may, tries
+// again for kPlacePatience.
+template <class Open>
+auto open_place(Context& context, const std::string& place, const Open& open) {
+  auto opened = open();
+  const auto in_use = [&] { return !opened && opened.error().code == ErrorCode::in_use; };
+  if (!in_use()) return opened;
+  say(context, fmt::format("{} is in use; waiting up to {:.0f} s for it\n", place,
+                           std::chrono::duration<double>(kPlacePatience).count()));
+  const auto until = std::chrono::steady_clock::now() + kPlacePatience;
+  while (in_use() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kPlaceLook);
+    opened = open();
+  }
+  return opened;
+}
 
 // Lets nothing new in, answers what is under way, and ends the loop.
 void wind_up(Context& context, Running& running, serve::Nanos grace) {
@@ -100,22 +120,27 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   core.link_path = serve::link_path(*directory);
   core.memory_bytes = static_cast<std::size_t>(flags.memory_mib) << 20;
   core.shed = !flags.no_shed;
-  auto made = serve::Core::open(*running.loop, core, tell);
+  auto made = open_place(context, core.link_path,
+                         [&] { return serve::Core::open(*running.loop, core, tell); });
   if (!made) return failed(made.error());
   running.core = *std::move(made);
   const bool tls = !options->tls_certificate.empty();
   const serve::FrontOptions secured = *options;
-  auto front = serve::Front::open(*running.loop, *running.core, *std::move(options));
+  auto front = open_place(context, flags.front.listen, [&] {
+    return serve::Front::open(*running.loop, *running.core, secured);
+  });
   if (!front) return failed(front.error());
   running.front = *std::move(front);
   if (!flags.grpc.empty()) {
-    auto grpc = serve::GrpcFront::open(*running.loop, *running.core,
-                                       {.listen = flags.grpc,
-                                        .tls_certificate = secured.tls_certificate,
-                                        .tls_key = secured.tls_key,
-                                        .tokens = secured.tokens,
-                                        .new_traces = secured.new_traces,
-                                        .log = running.front->access_log()});
+    const serve::GrpcOptions grpc_options{.listen = flags.grpc,
+                                          .tls_certificate = secured.tls_certificate,
+                                          .tls_key = secured.tls_key,
+                                          .tokens = secured.tokens,
+                                          .new_traces = secured.new_traces,
+                                          .log = running.front->access_log()};
+    auto grpc = open_place(context, flags.grpc, [&] {
+      return serve::GrpcFront::open(*running.loop, *running.core, grpc_options);
+    });
     if (!grpc) return failed(grpc.error());
     running.grpc = *std::move(grpc);
   }

@@ -10,6 +10,7 @@
 #include "device/node_forms.h"
 #include "energy/top_picture.h"
 #include "forms/serving_forms.h"
+#include "node/local_verdicts.h"
 #include "node/node_picture.h"
 #include "past/past.h"
 #include "screen.h"
@@ -29,14 +30,18 @@ device::Occupants occupants_of(const control::Snapshot& state) {
   return occupants;
 }
 
-std::string status_of(const Remote& remote, const device::NodeState& state,
-                      const device::Occupants& occupants) {
-  const Output output = remote.said.output();
-  if (output.format == "json") return device::state_json(state, occupants);
-  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
-  return device::state_text(
-      state, occupants, hw::builtin_catalogue(),
-      {.colour = remote.context.colour && output.file.empty(), .width = remote.context.width});
+// A line that says that what follows is not as it is now; empty where it is.
+std::string age_text(const control::Snapshot& state) {
+  if (state.node_fault.empty()) return {};
+  return fmt::format("what follows of the node is of {}: {}\n",
+                     state.node_read_ms > 0 ? control::utc_text(state.node_read_ms) : "never",
+                     state.node_fault);
+}
+
+std::vector<control::ServiceVerdict> verdicts_of(const control::Snapshot& state) {
+  std::vector<control::ServiceVerdict> verdicts;
+  for (const control::ServiceNow& one : state.services) verdicts.push_back(one.is);
+  return verdicts;
 }
 
 // What runs where on a large node: its state has it apart, and it is asked for when it is another.
@@ -63,6 +68,23 @@ class NodeParts {
   long version_ = 0;
 };
 
+// Of the agent's snapshot.
+std::string status_of(const Remote& remote, const control::Snapshot& now) {
+  const Output output = remote.said.output();
+  const device::NodeState& state = now.state;
+  const device::Occupants occupants = occupants_of(now);
+  if (output.format == "json")
+    return device::state_json(state, occupants, {},
+                              control::age_members(now.node_read_ms, now.node_fault) +
+                                  control::verdict_members(verdicts_of(now)));
+  if (output.format == "svg") return node_svg(state, occupants, hw::builtin_catalogue());
+  return age_text(now) +
+         device::state_text(state, occupants, hw::builtin_catalogue(),
+                            {.colour = remote.context.colour && output.file.empty(),
+                             .width = remote.context.width}) +
+         verdicts_text(verdicts_of(now));
+}
+
 std::string number_or_dash(const std::optional<double>& value) {
   return value ? number_text(*value) : std::string("-");
 }
@@ -70,15 +92,15 @@ std::string number_or_dash(const std::optional<double>& value) {
 std::string services_table(const control::Snapshot& state) {
   if (state.services.empty()) return {};
   Table table{{"SERVICE", "RATE /s", "FORECAST", "PLANNED /s", "CAN CARRY /s", "SLO ms", "P99 ms",
-               "IN SLO", "READY", ""},
+               "IN SLO", "READY", "VERDICT", ""},
               {}};
   for (const control::ServiceNow& one : state.services)
     table.rows.push_back(
         {one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
-         number_text(one.planned_rps), number_text(one.capacity_rps), number_text(one.slo.value),
+         number_text(one.planned_rps), number_text(one.is.can_carry_rps), number_text(one.slo.value),
          number_or_dash(one.p99_ms),
          one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : std::string("-"),
-         fmt::format("{}", one.ready_workers), one.at_risk ? "at risk: " + one.why : ""});
+         fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict), one.is.why});
   return to_string(table);
 }
 
@@ -125,16 +147,18 @@ Result<Exit> remote_status(const Remote& remote) {
   if (remote.said.given("--watch"))
     return remote.watch(
         [&](const control::Snapshot& state, int height) -> Result<std::string> {
-          return first_lines(status_of(remote, state.state, occupants_of(state)), height);
+          return first_lines(status_of(remote, state), height);
         },
         parse_number<long>(remote.said.text("--count")).value_or(0));
-  const auto answer = remote.client.call(CallId::node);
+  const bool whole = remote.said.output().format == "json";
+  const auto answer = remote.client.call(whole ? CallId::node : CallId::state);
   if (!answer) return failed(answer.error());
-  const auto state = device::parse_state("the server's answer", *answer);
-  if (!state) return failed(state.error());
-  const std::string shown = remote.said.output().format == "json"
-                                ? *answer
-                                : status_of(remote, state->state, state->occupants);
+  std::string shown = *answer;
+  if (!whole) {
+    const auto state = control::parse_snapshot("the server's answer", *answer);
+    if (!state) return failed(state.error());
+    shown = status_of(remote, *state);
+  }
   if (auto written = deliver(remote.context, remote.said.output(), shown); !written)
     return failed(written.error());
   return Exit::done;
@@ -152,6 +176,10 @@ Result<Exit> remote_top(const Remote& remote) {
           if (gpu.sample) sample.gpus.push_back(*gpu.sample);
         picture.know_node(state.state,
                           fmt::format("; {}: {}", control::to_string(state.mode), state.doing));
+        std::string faults = age_text(state);
+        for (const control::GpuNow& gpu : state.gpus)
+          if (gpu.out) faults += fmt::format("gpu {} is out: {}\n", gpu.index, gpu.why);
+        picture.know_faults(faults);
         picture.add(sample, occupants_of(state));
         picture.know_services(services_table(state));
         return picture.frame(height);
@@ -186,6 +214,7 @@ Result<Exit> remote_agent(const Remote& remote) {
   if (!state) return failed(state.error());
   std::string text = fmt::format("{} ({}), {}: {}\n", state->node, local_time(state->time_ms),
                                  control::to_string(state->mode), state->doing);
+  text += age_text(*state);
   if (state->current)
     text += fmt::format("change {} is {}: {}\n", state->current->number,
                         control::to_string(state->current->state), state->current->cause);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kFirstServices =
     R"(# Your services. One entry per service; `partita help plan` says more.
-headroom: 10%         # planned for on top of every rate: at exactly the planned rate nothing is left for a busy minute
+headroom: 10%         # planned for on top of every rate, for the minutes when more comes
 services:
   - name: chat        # any name, once in this file
     model: bert       # the model's name in profiles.csv

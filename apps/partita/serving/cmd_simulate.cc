@@ -22,6 +22,7 @@ struct SimulateFlags {
   std::string batching = "paced";
   std::string dispatch;  // empty: the plan's
   double lateness_ms = 0;
+  bool no_shed = false;
   std::uint64_t seed = 1;
   double require = 0;
   Output output;
@@ -33,6 +34,7 @@ Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
   if (!duration) return failed(duration.error());
   options.duration = *duration;
   options.seed = flags.seed;
+  options.shed = !flags.no_shed;
   options.batching = flags.batching == "full" ? sim::BatchingKind::full : sim::BatchingKind::paced;
   options.mean_lateness = Millis{flags.lateness_ms};
   if (!flags.dispatch.empty()) {
@@ -131,6 +133,8 @@ Command add_simulate(CLI::App& app) {
          0, 1000)
       ->type_name("MS")
       ->default_str("0");
+  command->add_flag("--no-shed", flags->no_shed,
+                    "Let requests in that the gateway would refuse, as `gateway --no-shed` does");
   add_seed(*command, flags->seed);
   add_require_share(*command, flags->require);
   add_output(*command, flags->output, {"text", "json", "svg"});

@@ -32,7 +32,12 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
                           fmt::format("{:.1f}", row.p95.value),
                           fmt::format("{:.1f}", row.p99.value)});
   }
+  long refused = 0;
+  for (const sim::ServiceReport& row : report.services) refused += row.refused;
   return to_string(table) +
+         (refused > 0 ? fmt::format("\n{} refused at once, as the gateway would\n",
+                                    count_text(refused, "request"))
+                      : "") +
          fmt::format(
              "\ninternal slack {}, external fragmentation {}; load {:g}, {:g} s, seed {}, log "
              "{:016x}\n",

@@ -627,10 +627,11 @@ void SimNode::break_down(SimOutage outage, int which) {
     if (supervisor_ != 0) processes_->crash(supervisor_, 1);
     supervisor_ = 0;
   }
-  if (outage == SimOutage::hung) hung_ = gateway_state();
+  if (outage == SimOutage::hung && gateway_ != 0) hung_ = gateway_state();
   if (outage == SimOutage::gateway) {
     processes_->crash(gateway_, 1);
     gateway_ = 0;
+    hung_.reset();
   }
   if (outage == SimOutage::gpu) lose_gpu(which, 79);
 }
@@ -643,7 +644,8 @@ void SimNode::mend(SimOutage outage) {
   count(fmt::format("mended-{}", to_string(outage)), "");
   const bool supervised = broken(SimOutage::supervisor) || broken(SimOutage::watchless);
   if (supervisor_ == 0 && !supervised) start_supervisor();
-  if (outage == SimOutage::hung && gateway_ != 0) {
+  if (outage == SimOutage::hung && hung_) {
+    hung_.reset();
     processes_->crash(gateway_, 1);
     start_gateway();
   }

@@ -114,6 +114,7 @@ class SimNode {
   void break_down(SimOutage outage, int which);
   void mend(SimOutage outage);
   bool broken(SimOutage outage) const { return broken_.contains(outage); }
+  bool gateway_answers() const { return gateway_ != 0 && !hung_; }
   // A watch of the GPUs' health that has only just begun: what was said before is not heard.
   void watch_anew();
 

@@ -23,7 +23,7 @@ constexpr long kMostQuick = 30'000;
 // Late requests that the allowance must be worth before a count of them says anything.
 constexpr double kLateWhenIdle = 25;
 constexpr double kLateElse = 60;
-constexpr double kClusters = 6;  // of late requests, each as long as the queue remembers
+constexpr double kClusters = 6;      // of late requests, each as long as the queue remembers
 constexpr double kIdleError = 0.25;  // of the idle share that the closed form asks for
 // Loads below the planned one at which a tight pool must hold too, and how much of the allowance it
 // may spend there. At 45 % and 30 % none of 5,000 pools failed that held at these.

@@ -584,8 +584,8 @@ class PoolPlanner {
     return {{have < least ? "fleet_count" : plan::kNotFound, problem_.fleet.front().gpu.name,
              1.0 * have, 1.0 * least,
              have < least
-                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}", have,
-                               least)
+                 ? fmt::format("{} GPUs are allowed; no dispatcher does it with fewer than {}",
+                               have, least)
                  : fmt::format("no plan was found on {} GPUs; no dispatcher does it with fewer "
                                "than {}",
                                have, least)}};

@@ -126,8 +126,7 @@ Result<void> Broker::run(int stop) {
 
 void Broker::wait(int stop) {
   std::vector<pollfd> ready = {{stop, POLLIN, 0}};
-  if (listener_ && clients_.size() < options_.greeting + options_.limits.queue)
-    ready.push_back({listener_->descriptor(), POLLIN, 0});
+  if (listener_) ready.push_back({listener_->descriptor(), POLLIN, 0});
   for (const auto& [id, client] : clients_)
     ready.push_back({client.from.channel->descriptor(), POLLIN, 0});
   for (const auto& [id, worker] : workers_) ready.push_back({worker.control.get(), POLLIN, 0});
@@ -138,15 +137,39 @@ void Broker::wait(int stop) {
 // ---- clients ----
 
 void Broker::accept() {
-  while (clients_.size() < options_.greeting + options_.limits.queue) {
+  // Half of the places at most are taken before those that came are listened to.
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.greeting / 2); ++i) {
     auto accepted = listener_->accept(Nanos(0));
     if (!accepted) return;
+    make_room_to_greet();
     Client client;
     client.from = *std::move(accepted);
     client.reader = std::make_unique<FrameReader>(*client.from.channel);
     client.due = std::chrono::steady_clock::now() + options_.hello_patience;
     clients_.emplace(next_client_++, std::move(client));
   }
+}
+
+// Who has not said hello keeps nobody out who does: where their places are taken, the one that has
+// been silent for longest goes, of the address that has most of them.
+void Broker::make_room_to_greet() {
+  const auto host = [](const Client& client) {
+    return client.from.address.substr(0, client.from.address.rfind(':')) +
+           std::to_string(client.from.uid);
+  };
+  std::map<std::string, std::size_t> silent;
+  std::size_t all = 0, most = 0;
+  for (const auto& [id, client] : clients_) {
+    if (client.greeted) continue;
+    ++all;
+    most = std::max(most, ++silent[host(client)]);
+  }
+  if (all < options_.greeting) return;
+  const auto longest = std::ranges::find_if(clients_, [&](const auto& entry) {
+    return !entry.second.greeted && silent.at(host(entry.second)) == most;
+  });
+  clients_.erase(longest);
+  ++totals_.bad_hellos;
 }
 
 void Broker::listen_to_clients() {

@@ -31,7 +31,7 @@ struct BrokerOptions {
   std::string backend = {};       // for the state file
   std::string state_file = {};    // empty: none
   std::string metrics_file = {};  // empty: none
-  std::size_t greeting = 128;     // connections whose hello has not come
+  std::size_t greeting = 128;     // connections whose hello has not come: beyond it the oldest go
   Nanos hello_patience = std::chrono::seconds(5);
   Nanos stop_patience = std::chrono::seconds(2);  // before a worker that should end is killed
 };
@@ -71,6 +71,7 @@ class Broker {
          std::shared_ptr<void> beside);
   void wait(int stop);
   void accept();
+  void make_room_to_greet();
   void listen_to_clients();
   bool hear(ClientId id, Client& client);
   bool take_hello(ClientId id, Client& client, const Frame& frame);

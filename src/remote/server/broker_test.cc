@@ -67,8 +67,11 @@ class BrokerTest : public ::testing::Test {
     std::filesystem::remove_all(folder);
   }
   void start(const std::string& scheme = "unix:") {
+    start_at(scheme + (folder / "sock").string());
+  }
+  void start_at(const std::string& where) {
     stop = std::make_unique<Descriptor>(::eventfd(0, EFD_CLOEXEC));
-    auto opened = Broker::open(scheme + (folder / "sock").string(), options, files);
+    auto opened = Broker::open(where, options, files);
     CHECK(opened.has_value());
     broker = *std::move(opened);
     address = broker->address();
@@ -128,6 +131,26 @@ TEST_F(BrokerTest, AWarmWorkerServes) {
   EXPECT_TRUE(soon([](const ServerState& s) { return s.sessions.empty(); }));
   finish();
   EXPECT_FALSE(std::filesystem::exists(options.state_file));
+}
+
+TEST_F(BrokerTest, WhoSaysNothingKeepsNobodyOut) {
+  options.greeting = 8;
+  options.limits.queue = 2;
+  options.token = "the right token";
+  options.hello_patience = seconds(600);
+  start_at("tcp:127.0.0.1:0");
+  std::vector<std::unique_ptr<Channel>> silent;
+  for (int i = 0; i < 60; ++i) {
+    auto connected = system_net().connect(address, seconds(10));
+    ASSERT_TRUE(connected);
+    silent.push_back(*std::move(connected));
+  }
+  Guest guest(address);
+  const auto hello = guest.hello({}, "the right token");
+  ASSERT_TRUE(hello.came) << guest.client->error;
+  EXPECT_EQ(hello.outcome.status, 0) << guest.client->said;
+  Guest wrong(address);
+  EXPECT_NE(wrong.hello({}, "a wrong token").outcome.status, 0);
 }
 
 TEST_F(BrokerTest, ClientsWaitWithTheirPlace) {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kDriftWeight = 0.05;
 constexpr double kMostDrift = 4;
+constexpr std::size_t kSinglesReckoned = 64;  // more of them are rare, and each costs a look
 
 Nanos scaled(Nanos time, double factor) {
   return std::max<Nanos>(1, std::llround(static_cast<double>(time) * factor));
@@ -71,6 +72,7 @@ void ServiceBrain::rebuild() {
 void ServiceBrain::join(WorkerId id, WorkerOffer offer) {
   CHECK(!workers_.contains(id) && !offer.curve.steps.empty() && offer.at_once >= 1);
   workers_.emplace(id, Worker{.offer = std::move(offer)});
+  most_workers_ = std::max(most_workers_, workers_.size());
   rebuild();
 }
 
@@ -99,30 +101,48 @@ void ServiceBrain::leave(WorkerId id) {
 void ServiceBrain::lose(Nanos now, WorkerId id) {
   const auto found = workers_.find(id);
   if (found == workers_.end()) return;
-  std::vector<Waiting> under_way;
-  for (const BatchId running : found->second.batches) {
-    const auto batch = batches_.find(running);
-    const std::vector<Waiting>& items = batch->second.items;
-    under_way.insert(under_way.end(), items.begin(), items.end());
-    batches_.erase(batch);
-  }
+  const std::vector<Waiting> under_way = take_batches(found->second);
   workers_.erase(found);
   std::erase(drained_, id);
   rebuild();
+  run_again(now, under_way);
+}
+
+void ServiceBrain::take_back(Nanos now, WorkerId id) {
+  const auto found = workers_.find(id);
+  if (found == workers_.end()) return;
+  const std::vector<Waiting> under_way = take_batches(found->second);
+  found->second.suspended = true;
+  if (found->second.leaving && !under_way.empty()) drained_.push_back(id);
+  rebuild();
+  run_again(now, under_way);
+}
+
+std::vector<ServiceBrain::Waiting> ServiceBrain::take_batches(Worker& worker) {
+  std::vector<Waiting> items;
+  for (const BatchId running : std::exchange(worker.batches, {})) {
+    const auto batch = batches_.find(running);
+    items.insert(items.end(), batch->second.items.begin(), batch->second.items.end());
+    batches_.erase(batch);
+  }
+  return items;
+}
+
+// What was in flight when a worker died or hung: any of it may have been why.
+void ServiceBrain::run_again(Nanos now, const std::vector<Waiting>& under_way) {
   std::set<RequestId> affected;
   for (const Waiting& waiting : under_way) {
     Request& request = requests_.at(waiting.item.request);
     --request.running;
-    if (affected.insert(waiting.item.request).second) {
-      ++request.requeues;
-      if (!request.wish.idempotent || request.requeues > kMaxRequeues) request.failed = true;
-    }
+    if (!affected.insert(waiting.item.request).second) continue;
+    ++request.deaths;
+    if (!request.wish.idempotent || request.harmful()) request.failed = true;
   }
-  for (auto waiting = under_way.rbegin(); waiting != under_way.rend(); ++waiting) {
-    const Request& request = requests_.at(waiting->item.request);
+  for (const Waiting& waiting : under_way) {
+    const Request& request = requests_.at(waiting.item.request);
     if (request.failed || request.gone) continue;
     ++counters_.requeued;
-    insert(*waiting, true);
+    insert_single(waiting);
   }
   for (const RequestId request : affected) settle(now, request);
 }
@@ -153,6 +173,11 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
     }
     const std::size_t idle = at(worker.offer.at_once) - worker.batches.size();
     processes.insert(processes.end(), idle, {now, full, curve.max_batch(), kind});
+  }
+  for (std::size_t i = 0; i < std::min(singles_.size(), kSinglesReckoned); ++i) {
+    if (!may_run(requests_.at(singles_[i].item.request))) continue;
+    plan::PoolProcess& first = *std::ranges::min_element(processes, {}, &plan::PoolProcess::free);
+    first.free += scaled(plan::execution_time(curves[at(first.kind)]->latency(1)), drift_);
   }
   const plan::PredictedBatch batch =
       plan::predicted_batch(std::move(processes), static_cast<long>(position) + items);
@@ -192,13 +217,16 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   return {Refusal::none, 0, finish};
 }
 
-// Behind those of the same key, or before them when it comes back from a batch.
-void ServiceBrain::insert(const Waiting& waiting, bool again) {
+// Behind those of the same key.
+void ServiceBrain::insert(const Waiting& waiting) {
   const auto before = [](const Waiting& a, const Waiting& b) { return a.key < b.key; };
-  const auto place = again ? std::lower_bound(queue_.begin(), queue_.end(), waiting, before)
-                           : std::upper_bound(queue_.begin(), queue_.end(), waiting, before);
-  queue_.insert(place, waiting);
+  queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), waiting, before), waiting);
   if (dispatcher_) dispatcher_->arrive(waiting.key);
+}
+
+void ServiceBrain::insert_single(const Waiting& waiting) {
+  const auto before = [](const Waiting& a, const Waiting& b) { return a.key < b.key; };
+  singles_.insert(std::upper_bound(singles_.begin(), singles_.end(), waiting, before), waiting);
 }
 
 void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
@@ -206,12 +234,15 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
   const bool fresh = requests_.emplace(id, Request{.wish = wish, .left = wish.items}).second;
   CHECK(fresh);
   if (wish.deadline) deadlines_.insert({*wish.deadline, id});
-  for (int i = 0; i < wish.items; ++i)
-    insert({key_of(wish), now, {id, static_cast<std::uint32_t>(i)}}, false);
+  for (int i = 0; i < wish.items; ++i) {
+    const Waiting waiting{key_of(wish), now, {id, static_cast<std::uint32_t>(i)}};
+    wish.alone ? insert_single(waiting) : insert(waiting);
+  }
 }
 
 // Its items that wait leave the queue.
 void ServiceBrain::take_out(RequestId id) {
+  std::erase_if(singles_, [&](const Waiting& waiting) { return waiting.item.request == id; });
   for (std::size_t i = queue_.size(); i-- > 0;) {
     if (queue_[i].item.request != id) continue;
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -254,7 +285,7 @@ void ServiceBrain::settle(Nanos now, RequestId id) {
   if (request.gone) {
     requests_.erase(id);
   } else if (request.failed) {
-    finish(now, id, Outcome::failed);
+    finish(now, id, request.harmful() ? Outcome::harmful : Outcome::failed);
   } else if (request.left == 0) {
     finish(now, id, Outcome::done);
   }
@@ -273,6 +304,9 @@ void ServiceBrain::finish(Nanos now, RequestId id, Outcome outcome) {
       break;
     case Outcome::expired:
       ++counters_.expired;
+      break;
+    case Outcome::harmful:
+      ++counters_.harmful;
       break;
   }
   if (wish.deadline) deadlines_.erase({*wish.deadline, id});
@@ -296,11 +330,20 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
   const Nanos took = now - running.begun;
   const double ratio = static_cast<double>(took) / static_cast<double>(running.predicted);
   drift_ = std::clamp(drift_ + kDriftWeight * (ratio - drift_), 1 / kMostDrift, kMostDrift);
+  const RequestId first = running.items.front().item.request;
+  const bool shared = std::any_of(running.items.begin(), running.items.end(),
+                                  [&](const Waiting& one) { return one.item.request != first; });
   for (std::size_t i = 0; i < running.items.size(); ++i) {
     Request& request = requests_.at(running.items[i].item.request);
     --request.running;
+    const bool well = i < failed.size() && !failed[i];
+    if (!well && shared && request.wish.idempotent && !request.gone && !request.failed) {
+      ++counters_.rerun;
+      insert_single(running.items[i]);
+      continue;
+    }
     --request.left;
-    if (i >= failed.size() || failed[i]) request.failed = true;
+    if (!well) request.failed = true;
   }
   for (std::size_t i = 0; i < running.items.size(); ++i) {
     const RequestId request = running.items[i].item.request;
@@ -310,7 +353,14 @@ void ServiceBrain::done(Nanos now, BatchId id, std::span<const bool> failed) {
 
 // ---- time ----
 
-// What has a deadline of its own and waits beyond it. Who has an item in a batch may finish.
+// How long a request without a deadline of its own is held where no worker takes it.
+Nanos ServiceBrain::patience_of(const Request& request) const {
+  const bool bounded = settings_.shed && settings_.predictable;
+  return bounded ? request.wish.arrived + (kPatience * settings_.slo) : plan::kForever;
+}
+
+// What has a deadline of its own and waits beyond it, and what no worker took for long: of each
+// queue the first, behind which nobody has waited longer. Who has an item in a batch may finish.
 void ServiceBrain::expire(Nanos now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto [deadline, id] = *deadlines_.begin();
@@ -321,6 +371,33 @@ void ServiceBrain::expire(Nanos now) {
     take_out(id);
     finish(now, id, Outcome::expired);
   }
+  for (const std::deque<Waiting>* waiting : {&singles_, &queue_}) {
+    while (!waiting->empty()) {
+      const RequestId id = waiting->front().item.request;
+      if (patience_of(requests_.at(id)) > now || running(id)) break;
+      take_out(id);
+      finish(now, id, Outcome::expired);
+    }
+  }
+}
+
+Batch ServiceBrain::begin_batch(Nanos now, WorkerId worker, Nanos predicted,
+                                std::vector<Waiting> items) {
+  const BatchId id = next_batch_++;
+  workers_.at(worker).batches.insert(id);
+  Batch batch{.id = id, .worker = worker, .deadline = plan::kForever};
+  for (const Waiting& waiting : items) {
+    Request& request = requests_.at(waiting.item.request);
+    ++request.running;
+    batch.deadline = std::min(batch.deadline,
+                              request.wish.deadline.value_or(request.wish.arrived + settings_.slo));
+    batch.items.push_back(waiting.item);
+    counters_.queued += now - waiting.arrived;
+  }
+  ++counters_.batches;
+  counters_.items += static_cast<long>(items.size());
+  batches_.emplace(id, Running{worker, now, predicted, std::move(items)});
+  return batch;
 }
 
 Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision) {
@@ -328,26 +405,42 @@ Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision)
   CHECK(!idle.empty());
   const WorkerId worker = idle.front();
   idle.pop_front();
-  const BatchId id = next_batch_++;
-  workers_.at(worker).batches.insert(id);
-  Running running{.worker = worker, .begun = now, .predicted = decision.duration};
-  Batch batch{.id = id, .worker = worker, .deadline = plan::kForever};
+  std::vector<Waiting> items;
   for (int i = 0; i < decision.dispatch; ++i) {
-    const Waiting& waiting = queue_.front();
-    CHECK(waiting.key == dispatcher_->dispatched()[at(i)]);
-    Request& request = requests_.at(waiting.item.request);
-    ++request.running;
-    batch.deadline = std::min(batch.deadline,
-                              request.wish.deadline.value_or(request.wish.arrived + settings_.slo));
-    batch.items.push_back(waiting.item);
-    counters_.queued += now - waiting.arrived;
-    running.items.push_back(waiting);
+    CHECK(queue_.front().key == dispatcher_->dispatched()[at(i)]);
+    items.push_back(queue_.front());
     queue_.pop_front();
   }
-  ++counters_.batches;
-  counters_.items += decision.dispatch;
-  batches_.emplace(id, std::move(running));
-  return batch;
+  return begin_batch(now, worker, decision.duration, std::move(items));
+}
+
+// Whether it may run now. Suspects never run on all workers at a time, unless there is but one.
+bool ServiceBrain::may_run(const Request& request) const {
+  if (!request.suspect()) return true;
+  const int usable = workers();
+  if (usable < 2) return most_workers_ < 2;
+  int suspects = 0;
+  for (const auto& [id, running] : batches_)
+    suspects += requests_.at(running.items.front().item.request).suspect() ? 1 : 0;
+  return suspects < usable - 1;
+}
+
+void ServiceBrain::start_singles(Nanos now, std::vector<Batch>& run) {
+  for (std::size_t i = 0; i < singles_.size();) {
+    const auto free = std::find_if(idle_.begin(), idle_.end(),
+                                   [](const std::deque<WorkerId>& idle) { return !idle.empty(); });
+    if (free == idle_.end()) return;
+    if (!may_run(requests_.at(singles_[i].item.request))) {
+      ++i;
+      continue;
+    }
+    const WorkerId worker = free->front();
+    const Waiting single = singles_[i];
+    singles_.erase(singles_.begin() + static_cast<std::ptrdiff_t>(i));
+    const Nanos takes = plan::execution_time(workers_.at(worker).offer.curve.latency(1));
+    run.push_back(begin_batch(now, worker, takes, {single}));
+    rebuild();  // the dispatcher learns that this worker is busy
+  }
 }
 
 Outputs ServiceBrain::step(Nanos now) {
@@ -359,6 +452,7 @@ Outputs ServiceBrain::step(Nanos now) {
       if (now - asked_ <= kLatenessBounds[at]) ++counters_.wakes_within[at];
   }
   expire(now);
+  if (!singles_.empty()) start_singles(now, outputs.run);
   if (dispatcher_) {
     while (true) {
       const plan::Dispatcher::Decision decision = dispatcher_->step(now);
@@ -368,13 +462,18 @@ Outputs ServiceBrain::step(Nanos now) {
     }
   }
   if (!deadlines_.empty()) outputs.wake_at = std::min(outputs.wake_at, deadlines_.begin()->first);
+  for (const std::deque<Waiting>* waiting : {&singles_, &queue_}) {
+    if (waiting->empty() || running(waiting->front().item.request)) continue;
+    outputs.wake_at =
+        std::min(outputs.wake_at, patience_of(requests_.at(waiting->front().item.request)));
+  }
   asked_ = outputs.wake_at;
   outputs.finished = std::exchange(finished_, {});
   outputs.drain = std::exchange(drained_, {});
   return outputs;
 }
 
-int ServiceBrain::queued() const { return static_cast<int>(queue_.size()); }
+int ServiceBrain::queued() const { return static_cast<int>(queue_.size() + singles_.size()); }
 int ServiceBrain::running_batches() const { return static_cast<int>(batches_.size()); }
 
 int ServiceBrain::workers() const {
@@ -398,6 +497,14 @@ std::vector<WorkerId> ServiceBrain::overdue(Nanos now, Nanos grace) const {
   for (const auto& [id, running] : batches_)
     if (now - running.begun > running.predicted + grace) late.push_back(running.worker);
   return late;
+}
+
+Nanos ServiceBrain::first_overdue(Nanos grace) const {
+  Nanos first = plan::kForever;
+  if (!settings_.predictable) return first;
+  for (const auto& [id, running] : batches_)
+    first = std::min(first, running.begun + running.predicted + grace + 1);
+  return first;
 }
 
 }  // namespace partita::serve

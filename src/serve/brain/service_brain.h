@@ -1,6 +1,6 @@
 // The brain of one service behind the gateway: which requests are let in, which wait, and which
 // worker gets which batch when. A pure state machine around plan::Dispatcher and the admission of
-// plan/admission.h, which simulator and judge drive too; no clock, no socket, no memory of tensors.
+// plan/admission.h, which the simulator drives too; no clock, no socket, no memory of tensors.
 // Single-threaded.
 //
 // A request is one or more items (rows); items are what batches are made of. The owner calls
@@ -10,6 +10,11 @@
 // Order: by the time at which an item would have come if it had the usual SLO and priority, so a
 // shorter deadline or a priority of p goes before what came up to that much earlier (p SLOs), and
 // nothing waits for ever.
+//
+// Harm stays with who does it. Rows of a batch that failed, or whose worker died or hung, run again
+// alone: one that fails alone has failed by itself, and one that was there when kMostDeaths workers
+// died is refused. While such rows are under suspicion, and their sender is not known to be well,
+// one worker at least is kept from them.
 #pragma once
 
 #include <array>
@@ -33,7 +38,8 @@ using RequestId = std::uint64_t;
 using WorkerId = std::uint64_t;
 using BatchId = std::uint64_t;
 
-inline constexpr int kMaxRequeues = 2;  // after its worker died under it
+inline constexpr int kMostDeaths = 2;  // of workers, with a request in flight: then it is refused
+inline constexpr int kPatience = 2;    // SLOs that a request is held where no worker takes it
 inline constexpr int kMaxPriority = 8;  // and -kMaxPriority
 inline constexpr int kMaxItems = 4096;  // of a request
 using plan::kDefaultQueueLimit;
@@ -62,6 +68,8 @@ struct Wish {
   int priority = 0;                    // higher goes first
   bool idempotent = true;              // may run again when its worker dies under it
   bool again = false;                  // was let in already, with other wishes: not offered anew
+  bool trusted = true;                 // its sender is known to be well
+  bool alone = false;                  // shares no batch with others
   bool operator==(const Wish&) const = default;
 };
 
@@ -74,8 +82,9 @@ struct Admission {
 
 enum class Outcome : std::uint8_t {
   done,
-  failed,   // the worker said so, or died under it too often
-  expired,  // its own deadline passed while it waited
+  failed,   // the worker said so, or died under it and it must not run again
+  expired,  // its own deadline passed while it waited, or kPatience SLOs
+  harmful,  // kMostDeaths workers died with it in flight
 };
 struct Finished {
   RequestId request = 0;
@@ -109,7 +118,9 @@ struct ServiceCounters {
   long offered = 0, refused_full = 0, refused_miss = 0, refused_worker = 0;  // requests
   long completed = 0, failed = 0, expired = 0, cancelled = 0;                // requests
   long in_slo = 0;  // requests, of completed
-  long batches = 0, items = 0, requeued = 0;
+  long refused_slowed = 0, harmful = 0;                                      // requests
+  long batches = 0, items = 0;
+  long requeued = 0, rerun = 0;  // items: their worker died or hung; their batch failed
   Nanos queued = 0;    // sum over items until their batch began
   Nanos lateness = 0;  // sum over wake-ups: how late step() came
   long wakes = 0;
@@ -128,14 +139,20 @@ class ServiceBrain {
   void suspend(WorkerId worker);
   void resume(WorkerId worker);
   void leave(WorkerId worker);  // no batch for it any more; drained once idle
-  // Its connection is gone. Its items go back to the front, idempotent ones that were not requeued
-  // kMaxRequeues times; the others fail at the next step().
+  // Its connection is gone. Its items run again, alone: idempotent ones of requests that were not
+  // in flight at kMostDeaths deaths; the others end at the next step().
   void lose(Nanos now, WorkerId worker);
+  // It hangs: suspended, and its items as if it were gone. What it says of its batches is ignored.
+  void take_back(Nanos now, WorkerId worker);
 
   // ---- requests
   // Whether the request would be let in now. Counts it as offered, once.
   Admission admit(Nanos now, const Wish& wish);
   void refused_for_memory() { ++counters_.refused_full; }  // let in, but there was no slot
+  void refused_as_slowed() {                               // before it was asked for
+    ++counters_.offered;
+    ++counters_.refused_slowed;
+  }
   // Refused by the door itself, before anybody asked to let it in.
   void turned_away() {
     ++counters_.offered;
@@ -145,7 +162,8 @@ class ServiceBrain {
   // The client has gone. Items that wait are taken out; those that run are named, so that their
   // worker can be told: (batch, index in the batch). The request is not among Finished.
   std::vector<std::pair<BatchId, std::uint32_t>> cancel(RequestId request);
-  // A batch has ended; failed[i] of its item i. Unknown batches are ignored.
+  // A batch has ended; failed[i] of its item i. Where others were in it, who failed runs again
+  // alone. Unknown batches are ignored.
   void done(Nanos now, BatchId batch, std::span<const bool> failed);
   // Items of a request that are in no batch at the moment keep their slots: the owner frees a
   // request's slots when it is finished, or when it was cancelled and running(request) is false.
@@ -158,6 +176,7 @@ class ServiceBrain {
   int workers() const;                                          // ready and not leaving
   double capacity_rps() const;                                  // of full batches on them
   std::vector<WorkerId> overdue(Nanos now, Nanos grace) const;  // batch late by more than grace
+  Nanos first_overdue(Nanos grace) const;                       // when the next one will be
   const ServiceCounters& counters() const { return counters_; }
 
  private:
@@ -182,16 +201,25 @@ class ServiceBrain {
     Wish wish;
     int left = 0;     // items without a result
     int running = 0;  // of them, in a batch
-    int requeues = 0;
+    int deaths = 0;   // of workers, with it in flight
     bool failed = false;
     bool gone = false;  // cancelled
+    bool suspect() const { return !wish.trusted && (deaths > 0 || wish.alone); }
+    bool harmful() const { return deaths >= kMostDeaths; }
   };
 
   Nanos key_of(const Wish& wish) const;
   Nanos predicted_finish(Nanos now, std::size_t position, int items,
                          const plan::Pressure& pressure) const;
   void rebuild();
-  void insert(const Waiting& waiting, bool again);
+  void insert(const Waiting& waiting);
+  void insert_single(const Waiting& waiting);
+  std::vector<Waiting> take_batches(Worker& worker);
+  void run_again(Nanos now, const std::vector<Waiting>& under_way);
+  bool may_run(const Request& request) const;
+  void start_singles(Nanos now, std::vector<Batch>& run);
+  Batch begin_batch(Nanos now, WorkerId worker, Nanos predicted, std::vector<Waiting> items);
+  Nanos patience_of(const Request& request) const;
   void take_out(RequestId request);
   void settle(Nanos now, RequestId id);
   void finish(Nanos now, RequestId id, Outcome outcome);
@@ -204,14 +232,16 @@ class ServiceBrain {
   std::optional<plan::Dispatcher> dispatcher_;       // while some worker is ready
   std::vector<std::deque<WorkerId>> idle_;           // by member, the longest idle first
   std::deque<Waiting> queue_;                        // by key; the dispatcher holds the same keys
+  std::deque<Waiting> singles_;                      // by key: what runs alone, before the queue
   std::unordered_map<RequestId, Request> requests_;  // looked up only
   std::map<BatchId, Running> batches_;
   std::set<std::pair<Nanos, RequestId>> deadlines_;  // of requests with one of their own
   std::vector<Finished> finished_;
   std::vector<WorkerId> drained_;
   BatchId next_batch_ = 1;
-  plan::RecentRate rate_;  // of items
-  double drift_ = 1;       // execution time over what was predicted, smoothed
+  std::size_t most_workers_ = 0;  // that were there at the same time
+  plan::RecentRate rate_;         // of items
+  double drift_ = 1;              // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };
 

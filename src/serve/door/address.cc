@@ -83,6 +83,8 @@ Result<int> listen_on(const std::string& name, const ListenAddress& address) {
   if (::bind(fd, where, address.length) != 0 || ::listen(fd, kBacklog) != 0) {
     const int error = errno;
     ::close(fd);
+    if (error == EADDRINUSE)
+      return failed({ErrorCode::in_use, "cannot listen: somebody else does", name});
     return environment_error(name, std::string("cannot listen: ") + std::strerror(error));
   }
   return fd;
@@ -122,5 +124,7 @@ std::string address_text(const sockaddr_storage& address) {
   ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
   return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(v6.sin6_port));
 }
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 }  // namespace partita::serve

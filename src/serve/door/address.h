@@ -33,4 +33,7 @@ Result<int> listen_on_path(const std::string& path, unsigned mode);
 // "127.0.0.1:4711", "[::1]:4711".
 std::string address_text(const sockaddr_storage& address);
 
+// Without its port: "127.0.0.1". What has none stays as it is: "uid 1000".
+std::string host_of(const std::string& address);
+
 }  // namespace partita::serve

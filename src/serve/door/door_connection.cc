@@ -45,6 +45,8 @@ std::string_view reason_of(int status) {
       return "Length Required";
     case 413:
       return "Content Too Large";
+    case 422:
+      return "Unprocessable Content";
     case 415:
       return "Unsupported Media Type";
     case 429:
@@ -127,15 +129,20 @@ void DoorConnection::expire() {
   const bool asking =
       (stage_ == Stage::head && head_begun_) || stage_ == Stage::text || stage_ == Stage::tensors;
   if (!asking) return die();
+  refuse_body(408, stage_ == Stage::head ? "the request's head took too long"
+                                         : "the request's body took too long");
+  advance();
+}
+
+// What is wrong with what comes; nobody knows what would follow.
+void DoorConnection::refuse_body(int status, std::string_view what) {
   const HeadFacts facts = exchange_ == nullptr ? HeadFacts{} : exchange_->facts();
   const std::string service = exchange_ == nullptr ? "" : exchange_->service;
-  const std::string_view what = stage_ == Stage::head ? "the request's head took too long"
-                                                      : "the request's body took too long";
-  exchange_ = std::make_shared<AnsweredExchange>(facts, desk_.site.refusal(408, what));
+  if (exchange_ != nullptr) exchange_->wake = nullptr;
+  exchange_ = std::make_shared<AnsweredExchange>(facts, desk_.site.refusal(status, what));
   exchange_->service = service;
   keep_alive_ = false;
   begin_reply();
-  advance();
 }
 
 void DoorConnection::close_if_idle() {
@@ -216,13 +223,59 @@ std::string_view DoorConnection::buffered() const {
   return {buffer_->bytes.data() + buffer_->begin, buffer_->end - buffer_->begin};
 }
 
+// Bytes of the body that lie in the buffer.
 std::size_t DoorConnection::take_buffered(std::span<char> into) {
   const std::string_view have = buffered();
+  if (have.empty()) return 0;
+  if (incoming_) {
+    const ChunkedBody::Taken taken = incoming_->take(have, into);
+    buffer_->begin += taken.wire;
+    body_came(taken.body);
+    if (incoming_->ended()) body_left_ = 0;
+    return taken.body;
+  }
   const std::size_t count = std::min(have.size(), into.size());
   if (count == 0) return 0;
   std::memcpy(into.data(), have.data(), count);
   buffer_->begin += count;
+  body_left_ -= count;
+  body_came(count);
   return count;
+}
+
+// Reads into the buffer; as fill().
+bool DoorConnection::fill_buffer() {
+  if (buffer_ == nullptr) buffer_ = desk_.take_buffer();
+  HeadBuffer& buffer = *buffer_;
+  if (buffer.begin > 0) {
+    std::memmove(buffer.bytes.data(), buffer.bytes.data() + buffer.begin, buffered().size());
+    buffer.end -= std::exchange(buffer.begin, 0);
+  }
+  std::size_t got = 0;
+  const iovec room{buffer.bytes.data() + buffer.end, buffer.bytes.size() - buffer.end};
+  if (!fill({&room, 1}, got)) return false;
+  buffer.end += got;
+  return true;
+}
+
+// Reads the body to where it belongs; a chunked one to the buffer, from where it is taken.
+bool DoorConnection::fill_body(std::span<const iovec> into, std::size_t& got) {
+  got = 0;
+  if (incoming_) return fill_buffer();
+  if (!fill(into, got)) return false;
+  body_left_ -= got;
+  body_came(got);
+  return true;
+}
+
+// A body has the grace, and for what has come of it the time that this takes at the slowest rate:
+// who stops sending is not waited for because much is still to come.
+void DoorConnection::body_came(std::size_t bytes) {
+  body_in_ += bytes;
+  const auto rate = static_cast<std::uint64_t>(desk_.limits.bytes_per_second);
+  const std::uint64_t ms = body_in_ * 1000 / rate;
+  deadline_ =
+      body_began_ns_ + desk_.limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
 }
 
 void DoorConnection::body_deadline(std::uint64_t bytes) {
@@ -259,15 +312,7 @@ bool DoorConnection::step_head() {
     return false;
   }
   readable_ = true;
-  if (buffer_ == nullptr) buffer_ = desk_.take_buffer();
-  HeadBuffer& buffer = *buffer_;
-  if (buffer.begin > 0) {
-    std::memmove(buffer.bytes.data(), buffer.bytes.data() + buffer.begin, buffered().size());
-    buffer.end -= std::exchange(buffer.begin, 0);
-  }
-  std::size_t got = 0;
-  const iovec room{buffer.bytes.data() + buffer.end, buffer.bytes.size() - buffer.end};
-  if (fill({&room, 1}, got)) buffer.end += got;
+  fill_buffer();
   return stage_ != Stage::dead;  // once more: what came, or to give the buffer back
 }
 
@@ -280,6 +325,10 @@ void DoorConnection::begin_exchange(std::size_t head_bytes) {
   bytes_out_ = discarded_ = 0;
   text_have_ = scatter_at_ = 0;
   probed_ = chunked_ = stream_head_sent_ = false;
+  asked_ = true;
+  incoming_.reset();
+  body_in_ = 0;
+  body_began_ns_ = began_ns_;
   if (!head) {
     keep_alive_ = expects_continue_ = false;
     body_left_ = kDrainBytes + 1;  // nobody knows what follows
@@ -292,6 +341,7 @@ void DoorConnection::begin_exchange(std::size_t head_bytes) {
   http10_ = head->http10;
   expects_continue_ = head->expect_continue && !head->http10;
   body_left_ = head->transfer_encoding ? kDrainBytes + 1 : head->content_length.value_or(0);
+  if (head->chunked) incoming_.emplace();
   if (transport_.encrypted() && peer_.certificate.empty())
     peer_.certificate = transport_.certificate_name();
   exchange_ = desk_.site.route(*head, peer_);
@@ -308,10 +358,11 @@ void DoorConnection::apply(Step next) {
   switch (next) {
     case Step::text:
       stage_ = Stage::text;
-      return body_deadline(body_left_);
+      return body_came(0);
     case Step::tensors:
       stage_ = Stage::tensors;
-      return body_deadline(body_left_);
+      scatter_at_ = 0;
+      return body_came(0);
     case Step::backend:
       stage_ = Stage::backend;
       deadline_ = kNoDeadline;
@@ -335,15 +386,46 @@ void DoorConnection::continue_wanted() {
   if (transport_.write({&text, 1}).bytes != kContinue.size()) die();
 }
 
+// The form of a chunked body is broken, or it ends too soon or too late.
+bool DoorConnection::body_refused() {
+  if (!incoming_) return false;
+  const Exchange& exchange = *exchange_;
+  const bool text = stage_ == Stage::text;
+  if (incoming_->broken()) {
+    refuse_body(400, "the body's chunks are broken");
+  } else if (incoming_->ended() && !(text && exchange.text_open) &&
+             (!text || text_have_ < exchange.text_wanted)) {
+    refuse_body(400, "the body ends too soon");
+  } else if (text && exchange.text_open && text_have_ == exchange.text_wanted &&
+             !incoming_->ended() && !buffered().empty()) {
+    refuse_body(413, "the body is longer than " + std::to_string(text_have_) + " bytes");
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool DoorConnection::step_text() {
   Exchange& exchange = *exchange_;
   const std::size_t wanted = exchange.text_wanted;
-  if (text_have_ < wanted) {
-    if (text_have_ == exchange.text.size())
-      exchange.text.resize(std::min(wanted, std::max(kFirstText, 2 * text_have_)));
+  const auto whole = [&] {
+    return exchange.text_open ? body_ended() : text_have_ == wanted;
+  };
+  if (!whole()) {
+    if (text_have_ == exchange.text.size() && text_have_ < wanted) {
+      const std::size_t size = std::min(wanted, std::max(kFirstText, 2 * text_have_));
+      const Step next = exchange.on_growth(size);
+      if (next != Step::text) {
+        apply(next);
+        return true;
+      }
+      exchange.text.resize(size);
+    }
     const std::span<char> room = std::span(exchange.text).subspan(text_have_);
     std::size_t got = take_buffered(room);
-    if (got == 0) {
+    text_have_ += got;
+    if (body_refused()) return true;
+    if (got == 0 && !whole()) {
       if (!probed_ && text_have_ >= kProbeText) {
         probed_ = true;
         const Step next = exchange.on_part(std::string_view(exchange.text).substr(0, text_have_));
@@ -355,34 +437,41 @@ bool DoorConnection::step_text() {
       continue_wanted();
       if (stage_ == Stage::dead) return false;
       const iovec place{room.data(), room.size()};
-      if (!fill({&place, 1}, got)) return false;
+      if (!fill_body({&place, 1}, got)) return false;
+      text_have_ += got;
     }
-    text_have_ += got;
-    body_left_ -= got;
   }
-  if (text_have_ < wanted) return true;
-  exchange.text.resize(wanted);
+  if (!whole()) return true;
+  exchange.text.resize(text_have_);
+  if (exchange.text_open) {
+    exchange.text_wanted = text_have_;
+    exchange.on_length(text_have_);
+  }
   apply(exchange.on_text());
   return true;
 }
 
 bool DoorConnection::step_tensors() {
+  if (exchange_->ended()) {  // its places are somebody else's now
+    apply(Step::answer);
+    return true;
+  }
   std::vector<iovec>& scatter = exchange_->scatter;
   while (scatter_at_ < scatter.size() && !buffered().empty()) {
     const iovec& place = scatter[scatter_at_];
     const std::size_t got = take_buffered({static_cast<char*>(place.iov_base), place.iov_len});
-    body_left_ -= got;
+    if (got == 0) break;
     forward(scatter, scatter_at_, got);
   }
   if (scatter_at_ == scatter.size()) {
     apply(exchange_->on_filled());
     return true;
   }
+  if (body_refused()) return true;
   continue_wanted();
   if (stage_ == Stage::dead) return false;
   std::size_t got = 0;
-  if (!fill(some(scatter, scatter_at_), got)) return false;
-  body_left_ -= got;
+  if (!fill_body(some(scatter, scatter_at_), got)) return false;
   forward(scatter, scatter_at_, got);
   return true;
 }
@@ -507,6 +596,7 @@ std::string DoorConnection::reply_head(const Reply& reply, bool with_length) {
 
 void DoorConnection::begin_reply() {
   Reply& reply = exchange_->reply;
+  if (incoming_ && !incoming_->ended() && exchange_->submitted_ns > 0) take_buffered({});
   // A rest that was announced with Expect may never come; a long one is not worth reading.
   if (body_left_ > kDrainBytes || (body_left_ > 0 && expects_continue_)) keep_alive_ = false;
   out_text_ = reply_head(reply, true);
@@ -549,6 +639,11 @@ void DoorConnection::end_exchange() {
   log(exchange_->reply.status);
   const auto hundreds = static_cast<std::size_t>(exchange_->reply.status / 100);
   if (hundreds < desk_.counts.answers.size()) ++desk_.counts.answers[hundreds];
+  if (exchange_->submitted_ns > 0) {
+    const int status = exchange_->reply.status;
+    peer_.answered = peer_.answered || status == 200;
+    peer_.faulted = peer_.faulted || status == 500 || status == 422;
+  }
   exchange_->wake = nullptr;
   exchange_->give_back();
   exchange_ = nullptr;

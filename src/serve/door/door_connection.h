@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "serve/door/access_log.h"
+#include "serve/door/chunked_body.h"
 #include "serve/door/exchange.h"
 #include "serve/door/loop.h"
 #include "serve/door/transport.h"
@@ -52,6 +54,10 @@ class DoorConnection {
   bool dead() const { return stage_ == Stage::dead; }
   bool idle() const { return stage_ == Stage::head && exchange_ == nullptr && buffer_ == nullptr; }
   std::int64_t deadline() const { return deadline_; }
+  // No request is under way, but perhaps the head of one: it may be closed where room is short.
+  bool spare() const { return stage_ == Stage::head && exchange_ == nullptr; }
+  bool asked() const { return asked_; }  // had a request
+  void close() { die(); }
 
   std::function<void()> on_change = {};  // idle(), dead() or the deadline may be other than before
 
@@ -87,6 +93,12 @@ class DoorConnection {
   void die();
   // Reads; false when nothing came, and then the connection waits, or is dead.
   bool fill(std::span<const iovec> into, std::size_t& got);
+  bool fill_buffer();
+  bool fill_body(std::span<const iovec> into, std::size_t& got);
+  bool body_ended() const { return incoming_ ? incoming_->ended() : body_left_ == 0; }
+  bool body_refused();
+  void refuse_body(int status, std::string_view what);
+  void body_came(std::size_t bytes);
   std::size_t take_buffered(std::span<char> into);
   std::string_view buffered() const;
   void body_deadline(std::uint64_t bytes);
@@ -103,11 +115,15 @@ class DoorConnection {
   std::string out_text_ = {};
   std::size_t out_at_ = 0;  // first of out_ that is not written
   std::size_t scanned_ = 0, text_have_ = 0, scatter_at_ = 0;
-  std::uint64_t body_left_ = 0;  // of the request's body, not read yet
+  std::optional<ChunkedBody> incoming_ = {};
+  std::uint64_t body_left_ = 0;  // of the request's body, not read yet; of a chunked one: too much
+  std::uint64_t body_in_ = 0;    // and what has come of it
+  std::int64_t body_began_ns_ = 0;
   std::uint64_t bytes_out_ = 0, discarded_ = 0;
   std::int64_t deadline_ = 0, began_ns_ = 0, began_unix_ns_ = 0;
   Stage stage_ = Stage::head;
   bool readable_ = false, advancing_ = false, head_begun_ = false, probed_ = false;
+  bool asked_ = false;
   bool keep_alive_ = true, http10_ = false, expects_continue_ = false, chunked_ = false;
   bool stream_head_sent_ = false;
   bool write_blocked_ = false, read_paused_ = false, read_wants_write_ = false;

@@ -24,11 +24,12 @@ class AccessLog;
 
 // Times are nanoseconds.
 struct DoorLimits {
-  std::size_t connections = 16'384;
+  std::size_t connections = 16'384;             // of a listener for other machines,
+  std::size_t local_connections = 1024;         // or at a Unix socket; an address has a share
   std::int64_t idle_ns = 75'000'000'000;        // between requests
   std::int64_t head_ns = 10'000'000'000;        // from a head's first byte to its last
-  std::int64_t body_grace_ns = 10'000'000'000;  // for a body or an answer, besides its length by
-  std::int64_t bytes_per_second = 65'536;       // ... this rate, the slowest that is let in
+  std::int64_t body_grace_ns = 10'000'000'000;  // for a body or an answer, besides what came of it
+  std::int64_t bytes_per_second = 65'536;       // ... by this rate, the slowest that is let in
   std::size_t stream_bytes = 4u << 20;          // of an answer that its client does not fetch
 };
 
@@ -41,6 +42,8 @@ struct Peer {
   };
   std::optional<User> user = {};
   std::string certificate = {};  // the common name of a certificate that was checked
+  bool answered = false;         // this connection had an answer of a backend,
+  bool faulted = false;          // or a failure that may be its own
 };
 
 struct Reply {
@@ -55,12 +58,13 @@ struct Reply {
 struct HeadFacts {
   Method method = Method::other;
   std::string method_name = {}, path = {};  // without query
-  std::uint64_t content_length = 0;
+  std::uint64_t content_length = 0;  // of a chunked body: what has come, once it has ended
   TraceContext trace = {};
+  bool chunked = false;
 };
 
 enum class Step : std::uint8_t {
-  text,     // read text_wanted bytes of the body into text, then on_text()
+  text,     // read text_wanted bytes of the body into text, or all of a chunked one, then on_text()
   tensors,  // read the body into scatter, then on_filled()
   backend,  // wait until woken with ended(), then finish()
   stream,   // as backend, but pieces may come before
@@ -79,7 +83,12 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The beginning of the text, once, while it comes: text to go on, answer to refuse.
   virtual Step on_part(std::string_view /*beginning*/) { return Step::text; }
   virtual Step on_text() { return Step::answer; }
+  // Tensors: scatter is filled; with Step::tensors there is more, in a new scatter.
   virtual Step on_filled() { return Step::answer; }
+  // Before memory for so many bytes of text is taken: text to go on, answer to refuse.
+  virtual Step on_growth(std::size_t /*bytes*/) { return Step::text; }
+  // The length of a chunked body, once it is known.
+  virtual void on_length(std::uint64_t /*bytes*/) {}
   virtual void finish() {}      // fills reply from what came
   virtual void on_fetched() {}  // unsent was more, and is 0
   // Gives what others hold for it back; spans of the reply end with that.
@@ -88,6 +97,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   std::string text = {};
   std::size_t text_wanted = 0;
+  bool text_open = false;  // text_wanted is a limit: the body is chunked, and its end is the text's
   std::vector<iovec> scatter = {};
   Reply reply = {};
   std::function<void()> wake = {};  // set by the connection, empty once it has gone
@@ -135,6 +145,7 @@ struct DoorCounts {
   std::size_t connections = 0;
   std::array<std::uint64_t, 6> answers = {};  // by hundreds of their status
   std::uint64_t abandoned = 0;                // clients that left before their answer
+  std::uint64_t displaced = 0;                // idle connections that made room for others
 };
 
 }  // namespace partita::serve

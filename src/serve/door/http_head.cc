@@ -39,6 +39,7 @@ class Parser final : public http::basic_parser<true> {
   }
   HttpHead head;
   std::string_view fault = {};
+  bool said_length = false;
 
  private:
   void on_request_impl(http::verb verb, View name, View target, int version, Code&) override {
@@ -71,7 +72,11 @@ class Parser final : public http::basic_parser<true> {
       case http::field::accept_encoding:
         head.accept_encoding = value;
         return;
+      case http::field::content_length:
+        said_length = true;
+        return;
       case http::field::transfer_encoding:
+        head.chunked = !head.transfer_encoding && same_word(value, "chunked");
         head.transfer_encoding = true;
         return;
       case http::field::expect:
@@ -138,8 +143,12 @@ Result<HttpHead> parse_http_head(std::string_view text) {
   if (!parser.is_header_done()) return bad_input("request head", "incomplete");
   if (!parser.fault.empty()) return bad_input("request head", std::string(parser.fault));
   HttpHead head = parser.head;
+  const bool said_length = parser.said_length;
   head.keep_alive = parser.keep_alive();
   if (const auto length = parser.content_length()) head.content_length = *length;
+  // RFC 9112, 6.1: whoever is before us may have read another body than we would.
+  if (head.transfer_encoding && (head.http10 || said_length))
+    return bad_input("request head", "Transfer-Encoding beside Content-Length, or in HTTP/1.0");
   return head;
 }
 

@@ -22,7 +22,8 @@ struct HttpHead {
   bool http10 = false;
   bool keep_alive = true;
   bool expect_continue = false;
-  bool transfer_encoding = false;  // some is named: the front door takes none
+  bool transfer_encoding = false;  // some is named;
+  bool chunked = false;            // and it is chunked alone
   std::optional<std::uint64_t> content_length = {};
   std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length
   std::optional<std::string_view> timeout_ms = {}, priority = {}, idempotent = {};

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <ctime>
 #include <list>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/descriptor.h"
@@ -21,6 +23,9 @@ namespace {
 
 constexpr std::int64_t kTickNs = 250'000'000;
 constexpr int kAcceptsAtOnce = 32;
+constexpr std::size_t kOwnDescriptors = 128;  // files, links to workers, answers of others
+constexpr std::size_t kKeptForOthers = 16;    // one of so many connections no address gets alone
+constexpr int kLooksForRoom = 256;            // at connections, for one that can be closed
 
 std::string date_line() {
   std::tm utc{};
@@ -52,6 +57,7 @@ Peer local_peer(int fd) {
 struct DoorListener::Impl {
   struct Entry {
     std::unique_ptr<DoorConnection> connection;
+    std::string host = {};  // of its client: an address, a user of this machine
     bool is_idle = false;
     std::int64_t deadline = 0;  // for which it stands where it stands
   };
@@ -65,6 +71,9 @@ struct DoorListener::Impl {
         tick(on, [this](std::int64_t due) { on_tick(due); }) {}
 
   void accept_some();
+  std::size_t most() const;
+  bool room_for(const std::string& host);
+  bool close_spare_of(const std::string& host);
   void add(int fd, const sockaddr_storage& peer);
   void changed(Entries::iterator entry);
   void expire(Entries& entries, std::int64_t now, bool sorted);
@@ -78,7 +87,9 @@ struct DoorListener::Impl {
   Loop::Watch accepting = {};
   Entries idle = {};  // in the order of their deadlines
   Entries busy = {};
+  std::map<std::string, std::size_t> hosts = {};  // connections of each
   Entries ended = {};  // to be destroyed outside of their calls
+  std::size_t most_connections = 0;
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for what is posted
 };
 
@@ -98,10 +109,63 @@ void DoorListener::Impl::accept_some() {
   }
 }
 
+// A connection needs a descriptor, and others in this process need some, too.
+std::size_t DoorListener::Impl::most() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  const DoorLimits& limits = desk.limits;
+  if (address.ss_family == AF_UNIX) return limits.local_connections;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits.connections;
+  const auto reserved = kOwnDescriptors + limits.local_connections;
+  const auto there = static_cast<std::size_t>(files.rlim_cur);
+  return std::min(limits.connections, there > 2 * reserved ? there - reserved : there / 2);
+}
+
+// Where it is full, or one address has its share, a connection without a request makes room: of
+// the newcomer's address, or of the one that has most.
+bool DoorListener::Impl::room_for(const std::string& host) {
+  const std::size_t limit = most_connections;
+  const std::size_t share = limit - limit / kKeptForOthers;
+  const auto mine = hosts.find(host);
+  const std::size_t has = mine == hosts.end() ? 0 : mine->second;
+  const bool full = idle.size() + busy.size() >= limit;
+  if (!full && has < share) return true;
+  if (full) {
+    const auto most_of_all = std::max_element(
+        hosts.begin(), hosts.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    if (most_of_all->second > has && close_spare_of(std::string(most_of_all->first))) return true;
+  }
+  return has > 0 && close_spare_of(host);
+}
+
+// The first that never asked for anything, else the one that has been idle for longest.
+bool DoorListener::Impl::close_spare_of(const std::string& host) {
+  std::optional<Entries::iterator> found;
+  for (Entries* entries : {&idle, &busy}) {
+    int looked = 0;
+    for (auto entry = entries->begin(); entry != entries->end() && looked < kLooksForRoom;
+         ++entry, ++looked) {
+      if (entry->host != host || !entry->connection->spare()) continue;
+      if (!found || !entry->connection->asked()) found = entry;
+      if (!entry->connection->asked()) break;
+    }
+    if (found && !(*found)->connection->asked()) break;
+  }
+  if (!found) return false;
+  (*found)->connection->close();
+  changed(*found);
+  ++desk.counts.displaced;
+  return true;
+}
+
 void DoorListener::Impl::add(int fd, const sockaddr_storage& peer) {
   const int on = 1;
   if (peer.ss_family != AF_UNIX) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (desk.counts.connections >= desk.limits.connections) {
+  Peer who = peer.ss_family == AF_UNIX ? local_peer(fd) : Peer{.address = address_text(peer)};
+  const std::string host = host_of(who.address);
+  if (!room_for(host)) {
     static constexpr std::string_view kFull =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
         "Connection: close\r\n\r\n";
@@ -110,10 +174,10 @@ void DoorListener::Impl::add(int fd, const sockaddr_storage& peer) {
     ++desk.counts.answers[5];
     return;
   }
+  ++hosts[host];
   busy.push_back(
-      {.connection = std::make_unique<DoorConnection>(
-           desk, fd, tls.get(),
-           peer.ss_family == AF_UNIX ? local_peer(fd) : Peer{.address = address_text(peer)})});
+      {.connection = std::make_unique<DoorConnection>(desk, fd, tls.get(), std::move(who)),
+       .host = host});
   const auto entry = std::prev(busy.end());
   entry->connection->on_change = [this, entry] { changed(entry); };
   entry->connection->start(loop);
@@ -129,6 +193,7 @@ void DoorListener::Impl::changed(Entries::iterator entry) {
       loop.post([this, lives = std::weak_ptr(alive)] {
         if (!lives.expired()) ended.clear();
       });
+    if (const auto host = hosts.find(entry->host); --host->second == 0) hosts.erase(host);
     ended.splice(ended.end(), home, entry);
   } else if (is.idle() && (!entry->is_idle || entry->deadline != is.deadline())) {
     idle.splice(idle.end(), home, entry);
@@ -171,6 +236,7 @@ std::unique_ptr<DoorListener> DoorListener::open(Loop& loop, Desk& desk, int fd,
   auto impl = std::make_unique<Impl>(loop, desk, fd, std::move(tls));
   Impl& listener = *impl;
   desk.date = date_line();
+  listener.most_connections = listener.most();
   listener.accepting = loop.watch(fd, [&listener](Readiness) { listener.accept_some(); });
   listener.tick.at(Loop::now_ns() + kTickNs);
   return std::unique_ptr<DoorListener>(new DoorListener(std::move(impl)));

@@ -22,12 +22,15 @@ inline constexpr std::int64_t kPatience = 5'000 * kMilli;  // of a test, before 
 
 class RawClient {
  public:
-  RawClient(Loop& loop, int port, int receive_buffer = 0) : loop_(loop) {
+  // `host`: of 127.0.0.x, where it comes from.
+  RawClient(Loop& loop, int port, int receive_buffer = 0, std::uint32_t host = 1) : loop_(loop) {
     fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (receive_buffer > 0)
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+    if (host != 1) ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);

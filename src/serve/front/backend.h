@@ -2,8 +2,9 @@
 // Every call is made on the gateway's loop thread and returns at once; a front door with threads of
 // its own posts to that loop. Times are nanoseconds.
 //
-// A request: admit() when its head is there and its size is known, then its tensors are written
-// into input(), then submit(); when the completion is called with `done`, output() may be read
+// A request: admit() when its head is there and its size is known, then claim() for the rows whose
+// bytes are there or come next, their tensors are written into input(), and when all rows are there
+// submit(); when the completion is called with `done`, output() may be read
 // until release(). release() is called exactly once for whatever admit() let in, at any time:
 // before submit() or before the completion it means that the client has gone.
 #pragma once
@@ -30,6 +31,9 @@ struct RequestHead {
   int priority = 0;                             // higher goes first
   bool idempotent = true;
   bool again = false;  // was let in and given back just now: not one more that was offered
+  // Who sends it: its token or address; empty: nobody knows. trusted: its connection had answers.
+  std::string_view client = {};
+  bool trusted = true;
   // W3C trace context, checked, passed on to the worker; parent empty: none.
   std::string_view trace_parent = {}, trace_state = {};
 };
@@ -45,6 +49,8 @@ struct Denial {
     would_be_late,  // 503 and Retry-After: predicted to miss its deadline
     expired,        // 504, DEADLINE_EXCEEDED
     failed,         // 500: the worker failed, with its message
+    harmful,        // 422: workers died of it
+    slowed,         // 429 and Retry-After: its sender did harm, and has to wait
   };
   Kind kind = Kind::failed;
   std::string message;
@@ -87,6 +93,8 @@ class Backend {
   // The door has refused a request for this service by itself, for want of workers or room: it was
   // asked for all the same.
   virtual void turned_away(std::string_view service) = 0;
+  // Memory for its first `rows` rows; false: there is none now, and nothing has changed.
+  virtual bool claim(RequestId request, int rows) = 0;
   virtual std::span<char> input(RequestId request, int item, int tensor) = 0;
   virtual void submit(RequestId request, Completion completion) = 0;
   virtual std::span<const char> output(RequestId request, int item, int tensor) = 0;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/check.h"
 #include "serve/front/backend.h"
 
 namespace partita::serve::test {
@@ -18,7 +19,8 @@ class FakeBackend : public Backend {
     std::string service;
     RequestHead head = {};
     std::string trace = {}, trace_state = {};
-    int items = 0;
+    std::string client = {};
+    int items = 0, claimed = 0;
     bool submitted = false;
     std::vector<std::vector<char>> slots = {};
     Completion completion = {};
@@ -48,6 +50,7 @@ class FakeBackend : public Backend {
                     .head = head,
                     .trace = std::string(head.trace_parent),
                     .trace_state = std::string(head.trace_state),
+                    .client = std::string(head.client),
                     .items = head.items};
     if (spare.empty()) spare.emplace_back();
     request.slots = std::move(spare.back());
@@ -61,8 +64,16 @@ class FakeBackend : public Backend {
     return last;
   }
   void turned_away(std::string_view service) override { ++turned[std::string(service)]; }
+  bool claim(RequestId id, int rows) override {
+    const int more = rows - requests.at(id).claimed;
+    if (more > free_rows) return false;
+    free_rows -= more;
+    requests.at(id).claimed = rows;
+    return true;
+  }
   std::span<char> input(RequestId id, int item, int tensor) override {
     Request& request = requests.at(id);
+    CHECK(item < request.claimed);
     const auto& layout = layout_of(request.service);
     auto& slot = request.slots.at(static_cast<std::size_t>(item));
     const auto at = static_cast<std::size_t>(tensor);
@@ -95,6 +106,7 @@ class FakeBackend : public Backend {
   }
   void release(RequestId id) override {
     ++releases;
+    free_rows += requests.at(id).claimed;
     auto node = requests.extract(id);
     if (node && spare.size() < 64) spare.push_back(std::move(node.mapped().slots));
   }
@@ -116,6 +128,7 @@ class FakeBackend : public Backend {
   std::optional<Denial> denial = {};  // for every admission
   std::function<void(RequestId)> compute = {};
   bool at_once = true, all_ready = true;
+  int free_rows = 1 << 20;  // not claimed
   int admissions = 0, offered = 0, submissions = 0, releases = 0;
   std::map<std::string, int> turned;  // away, by service
   RequestId next = 1, last = 0;

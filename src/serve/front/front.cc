@@ -13,8 +13,8 @@ struct Front::Impl final : Site {
   Impl(Backend& backend, FrontOptions given)
       : options(std::move(given)), door{.backend = backend, .options = options} {}
 
-  std::shared_ptr<Exchange> route(const HttpHead& head, const Peer& /*peer*/) override {
-    return serve::route(door, head);
+  std::shared_ptr<Exchange> route(const HttpHead& head, const Peer& peer) override {
+    return serve::route(door, head, peer);
   }
   Reply refusal(int status, std::string_view message) override {
     return error_reply(status, message);

@@ -30,6 +30,17 @@ std::shared_ptr<const ModelSpec> Door::model(std::string_view service) {
   return copy;
 }
 
+bool Door::evict(std::string_view service, const Filling* except) {
+  Filling* worst = nullptr;
+  const std::int64_t since = Loop::now_ns() - kFillGrace;
+  for (Filling* one : filling) {
+    if (one == except || one->filling_since > since || !one->fills(service)) continue;
+    if (worst == nullptr || one->rows_held() > worst->rows_held()) worst = one;
+  }
+  if (worst != nullptr) worst->evict();
+  return worst != nullptr;
+}
+
 int status_of(Denial::Kind kind) {
   switch (kind) {
     case Denial::Kind::unknown_model:
@@ -44,6 +55,10 @@ int status_of(Denial::Kind kind) {
       return 503;
     case Denial::Kind::expired:
       return 504;
+    case Denial::Kind::harmful:
+      return 422;
+    case Denial::Kind::slowed:
+      return 429;
     case Denial::Kind::failed:
       return 500;
   }
@@ -71,9 +86,10 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   facts.method_name = head.method_name;
   facts.path = head.target.substr(0, head.target.find('?'));
   facts.content_length = head.content_length.value_or(0);
+  facts.chunked = head.chunked;
   facts.json_bytes = head.json_bytes;
   facts.trace = trace_context(head.trace_parent, head.trace_state);
-  if (head.json_bytes && *head.json_bytes > facts.content_length)
+  if (head.json_bytes && *head.json_bytes > facts.content_length && !head.chunked)
     return bad_input("Inference-Header-Content-Length", "more than Content-Length");
   if (head.timeout_ms) {
     const auto value = whole_number(*head.timeout_ms);
@@ -122,22 +138,24 @@ bool GatewayExchange::may_share() const {
   return door_.shared_memory_on && (facts_.token == nullptr || facts_.token->all);
 }
 
-bool GatewayExchange::take_budget(std::size_t limit) {
-  if (text_wanted > limit) {
-    refuse(413, std::to_string(text_wanted) + " bytes of JSON where " + std::to_string(limit) +
-                    " are the limit");
-    return false;
+bool GatewayExchange::text_allowed(std::size_t limit) {
+  if (text_wanted <= limit) return true;
+  refuse(413, facts_.chunked ? "more than " + std::to_string(limit) + " bytes of JSON"
+                             : std::to_string(text_wanted) + " bytes of JSON where " +
+                                   std::to_string(limit) + " are the limit");
+  return false;
+}
+
+Step GatewayExchange::on_growth(std::size_t bytes) {
+  if (bytes > budget_ + (door_.options.limits.json_bytes_in_flight - door_.json_in_flight)) {
+    if (!request_) door_.backend.turned_away(service);
+    return deny({.kind = Denial::Kind::overloaded,
+                 .message = "too much JSON in flight; try again, or send tensors in binary form",
+                 .retry_after_ns = 1'000'000'000});
   }
-  if (text_wanted > door_.options.limits.json_bytes_in_flight - door_.json_in_flight) {
-    door_.backend.turned_away(service);
-    deny({.kind = Denial::Kind::overloaded,
-          .message = "too much JSON in flight; try again, or send tensors in binary form",
-          .retry_after_ns = 1'000'000'000});
-    return false;
-  }
-  budget_ = text_wanted;
-  door_.json_in_flight += budget_;
-  return true;
+  door_.json_in_flight += bytes - budget_;
+  budget_ = bytes;
+  return Step::text;
 }
 
 void GatewayExchange::trace() {
@@ -150,6 +168,8 @@ std::optional<Denial> GatewayExchange::admit(int wanted_items, const RequestHead
   head.service = service;
   head.items = wanted_items;
   head.idempotent = facts_.idempotent;
+  head.client = facts_.client;
+  head.trusted = facts_.trusted;
   head.trace_parent = facts_.trace.parent;
   head.trace_state = facts_.trace.state;
   if (facts_.priority) head.priority = *facts_.priority;

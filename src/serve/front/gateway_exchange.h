@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,18 @@
 
 namespace partita::serve {
 
+// A request whose body is on its way into its slots. When others need them, who has taken long
+// gives them back.
+class Filling {
+ public:
+  virtual ~Filling() = default;
+  virtual bool fills(std::string_view service) const = 0;
+  virtual int rows_held() const = 0;
+  virtual void evict() = 0;
+  std::int64_t filling_since = 0;
+};
+inline constexpr std::int64_t kFillGrace = 1'000'000'000;
+
 // What all exchanges of a front door share. Loop thread only.
 struct Door {
   Backend& backend;
@@ -26,6 +39,11 @@ struct Door {
   std::size_t json_in_flight = 0;
   DoorCounts counts = {};
   std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};
+  std::set<Filling*> filling = {};  // requests whose bodies are on their way into slots
+
+  // Takes the slots of the request that holds most of this service's and has been filling them for
+  // longer than kFillGrace; false: there is none but `except`.
+  bool evict(std::string_view service, const Filling* except);
 
   // The service's model, kept alive while somebody uses it; null as Backend::model().
   std::shared_ptr<const ModelSpec> model(std::string_view service);
@@ -42,6 +60,8 @@ struct RequestFacts : HeadFacts {
   std::optional<int> priority = {};
   bool idempotent = true;
   const Token* token = nullptr;  // null: tokens are not asked for
+  std::string client = {};       // who sends it: token or address
+  bool trusted = true;           // its connection had answers, and no failures
 };
 // bad_input for header values that are none.
 Result<RequestFacts> facts_of(const HttpHead& head);
@@ -52,6 +72,8 @@ class GatewayExchange : public Exchange {
   ~GatewayExchange() override;
 
   const RequestFacts& facts() const override { return facts_; }
+  Step on_growth(std::size_t bytes) override;
+  void on_length(std::uint64_t bytes) override { facts_.content_length = bytes; }
   void give_back() override;
 
  protected:
@@ -60,8 +82,8 @@ class GatewayExchange : public Exchange {
   // Whether the facts' token may use the service; else replies 403.
   bool permitted();
   bool may_share() const;  // name regions of shared memory
-  // Takes text_wanted from the budget of JSON in flight, or replies.
-  bool take_budget(std::size_t limit);
+  // Whether so much text may come, or replies. The budget of JSON in flight is taken as it comes.
+  bool text_allowed(std::size_t limit);
   std::optional<Denial> admit(int wanted_items, const RequestHead& extra);
   void trace();  // an inference without a trace context gets one, where the options say so
   Step submit(bool streaming);

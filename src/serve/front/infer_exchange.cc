@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
+#include "serve/door/loop.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/bind.h"
@@ -15,13 +17,16 @@ namespace partita::serve {
 namespace {
 
 constexpr std::size_t kMaxBinaryJson = 1u << 20;  // the JSON before binary tensors
+// Of rows whose slots are claimed before they come.
+constexpr std::size_t kClaimBytes = 1u << 16, kClaimRows = 64;
 
-class InferExchange final : public GatewayExchange {
+class InferExchange final : public GatewayExchange, private Filling {
  public:
   InferExchange(Door& door, RequestFacts facts, std::string name)
       : GatewayExchange(door, std::move(facts)) {
     service = std::move(name);
   }
+  ~InferExchange() override { door_.filling.erase(this); }
 
   Step begin() override;
   Step on_part(std::string_view beginning) override;
@@ -42,6 +47,13 @@ class InferExchange final : public GatewayExchange {
     const ModelSpec* now = door_.backend.model(service);
     return now != nullptr && now->inputs == model_->inputs && now->outputs == model_->outputs;
   }
+  bool fills(std::string_view wanted) const override { return service == wanted; }
+  int rows_held() const override { return claimed_; }
+  void evict() override;
+  bool claim(int rows);
+  Step no_memory();
+  Step next_rows();
+  Step all_here();
   std::vector<std::span<char>> rows_of(int tensor);
   Result<void> spread(std::size_t input, std::string_view bytes);
   Result<void> place(std::size_t input);
@@ -52,6 +64,13 @@ class InferExchange final : public GatewayExchange {
   std::shared_ptr<const ModelSpec> model_;
   InferRequest wanted_;
   BoundRequest bound_;
+  struct Coming {  // a tensor in binary form, that follows the JSON
+    std::size_t input = 0;
+    int next_row = 0;
+  };
+  std::vector<Coming> coming_ = {};
+  std::size_t coming_at_ = 0;
+  int claimed_ = 0;                      // rows that have slots
   std::vector<std::string> texts_ = {};  // by input: BYTES in binary form, before they are spread
   std::vector<std::shared_ptr<SharedRegion>> output_regions_ = {};  // by output; held until the end
   std::vector<std::vector<std::span<const char>>> answered_ = {};   // by output, by item
@@ -75,14 +94,15 @@ Step InferExchange::begin() {
   }
   if (model_->kind != ModelKind::tensors)
     return refuse(400, "model '" + service + "' speaks /v1/chat/completions");
-  const std::uint64_t limit = door_.options.limits.body_bytes;
-  if (facts_.content_length > limit)
+  const FrontLimits& limits = door_.options.limits;
+  if (facts_.content_length > limits.body_bytes)
     return refuse(413, "a body of " + std::to_string(facts_.content_length) + " bytes; " +
-                           std::to_string(limit) + " are the limit");
-  text_wanted = facts_.json_bytes.value_or(facts_.content_length);
-  const bool binary = text_wanted < facts_.content_length;
-  if (!take_budget(binary ? kMaxBinaryJson : door_.options.limits.json_bytes)) return Step::answer;
-  return Step::text;
+                           std::to_string(limits.body_bytes) + " are the limit");
+  const std::uint64_t all = facts_.chunked ? limits.json_bytes : facts_.content_length;
+  text_wanted = facts_.json_bytes.value_or(all);
+  text_open = facts_.chunked && !facts_.json_bytes;
+  const bool binary = text_wanted < all;
+  return text_allowed(binary ? kMaxBinaryJson : limits.json_bytes) ? Step::text : Step::answer;
 }
 
 // Lets the request in, or not, before the rest of its numbers is read.
@@ -101,26 +121,45 @@ std::vector<std::span<char>> InferExchange::rows_of(int tensor) {
   return rows;
 }
 
-// Fills one input of the request, or notes where its bytes go.
+// Slots for its first rows, if need be those of somebody who sends too slowly.
+bool InferExchange::claim(int rows) {
+  const auto taken = [&] { return door_.backend.claim(*request_, rows); };
+  if (!taken() && !(door_.evict(service, this) && taken())) return false;
+  claimed_ = std::max(claimed_, rows);
+  return true;
+}
+
+Step InferExchange::no_memory() {
+  return deny({.kind = Denial::Kind::overloaded,
+               .message = "no memory for more rows of '" + service + "'",
+               .retry_after_ns = 1'000'000'000});
+}
+
+void InferExchange::evict() {
+  scatter.clear();
+  door_.filling.erase(this);
+  deny({.kind = Denial::Kind::overloaded,
+        .message = "its body came slowly, and others needed the memory",
+        .retry_after_ns = 1'000'000'000});
+  end();
+}
+
+// Fills one input of the request, or notes that its bytes come. Of the former the rows are there.
 Result<void> InferExchange::place(std::size_t input) {
   const InferInput& from = wanted_.inputs[input];
   const int tensor = bound_.inputs[input];
+  const bool is_text = model_->inputs[static_cast<std::size_t>(tensor)].type == DataType::bytes;
+  if (from.carrier == Carrier::binary) {
+    if (is_text) texts_[input].resize(from.bytes);
+    coming_.push_back({.input = input});
+    return {};
+  }
   const auto rows = rows_of(tensor);
   if (from.carrier == Carrier::json) {
     auto decoded =
         decode_json_tensor(from.json, model_->inputs[static_cast<std::size_t>(tensor)], rows);
     if (!decoded) decoded.error().context = "input '" + from.name + "', " + decoded.error().context;
     return decoded;
-  }
-  const bool is_text = model_->inputs[static_cast<std::size_t>(tensor)].type == DataType::bytes;
-  if (from.carrier == Carrier::binary && is_text) {
-    texts_[input].resize(from.bytes);
-    scatter.push_back({texts_[input].data(), texts_[input].size()});
-    return {};
-  }
-  if (from.carrier == Carrier::binary) {
-    for (const std::span<char> row : rows) scatter.push_back({row.data(), row.size()});
-    return {};
   }
   if (!may_share()) return bad_input("", "shared memory is not offered here");
   const auto region = door_.shared_memory.find(from.place.region);
@@ -138,15 +177,41 @@ Result<void> InferExchange::place(std::size_t input) {
   return {};
 }
 
-// Text that came in binary form into its rows.
-Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
-  const auto tensor = static_cast<std::size_t>(bound_.inputs[input]);
-  auto done = spread_texts(bytes, model_->inputs[tensor], rows_of(bound_.inputs[input]));
-  if (!done) done.error().context = "input '" + wanted_.inputs[input].name + "'";
-  return done;
+// Where the next bytes go. Slots are claimed for few rows at a time, so that who sends little holds
+// little.
+Step InferExchange::next_rows() {
+  scatter.clear();
+  while (coming_at_ < coming_.size()) {
+    Coming& coming = coming_[coming_at_];
+    const int tensor = bound_.inputs[coming.input];
+    const TensorSpec& spec = model_->inputs[static_cast<std::size_t>(tensor)];
+    if (spec.type == DataType::bytes) {
+      std::string& text_of = texts_[coming.input];
+      ++coming_at_;
+      if (text_of.empty()) continue;
+      scatter.push_back({text_of.data(), text_of.size()});
+      return Step::tensors;
+    }
+    if (coming.next_row == bound_.items) {
+      ++coming_at_;
+      continue;
+    }
+    const std::size_t fit = std::clamp<std::size_t>(kClaimBytes / bytes_of(spec), 1, kClaimRows);
+    const int last = static_cast<int>(
+        std::min(static_cast<std::size_t>(coming.next_row) + fit, at(bound_.items)));
+    if (!claim(last)) return no_memory();
+    for (; coming.next_row < last; ++coming.next_row) {
+      const std::span<char> row = door_.backend.input(*request_, coming.next_row, tensor);
+      scatter.push_back({row.data(), row.size()});
+    }
+    return Step::tensors;
+  }
+  return all_here();
 }
 
-Step InferExchange::on_filled() {
+Step InferExchange::all_here() {
+  door_.filling.erase(this);
+  if (!claim(bound_.items)) return no_memory();
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     if (texts_[i].empty()) continue;
     if (const auto done = spread(i, texts_[i]); !done) return refuse(400, to_string(done.error()));
@@ -155,6 +220,16 @@ Step InferExchange::on_filled() {
   return submit(false);
 }
 
+// Text that came in binary form into its rows.
+Result<void> InferExchange::spread(std::size_t input, std::string_view bytes) {
+  const auto tensor = static_cast<std::size_t>(bound_.inputs[input]);
+  auto done = spread_texts(bytes, model_->inputs[tensor], rows_of(bound_.inputs[input]));
+  if (!done) done.error().context = "input '" + wanted_.inputs[input].name + "'";
+  return done;
+}
+
+Step InferExchange::on_filled() { return next_rows(); }
+
 Step InferExchange::on_text() {
   auto parsed = parse_infer_json(text);
   if (!parsed) return refuse(400, to_string(parsed.error()));
@@ -162,7 +237,9 @@ Step InferExchange::on_text() {
   auto bound = bind_request(wanted_, *model_, Protocol::http);
   if (!bound) return refuse(400, to_string(bound.error()));
   bound_ = std::move(*bound);
-  const std::uint64_t behind = facts_.content_length - text_wanted;
+  const bool open_end = facts_.chunked && facts_.json_bytes;
+  const std::uint64_t behind =
+      open_end ? bound_.binary_bytes : facts_.content_length - text_wanted;
   if (bound_.binary_bytes != behind)
     return refuse(400, std::to_string(behind) + " bytes follow the JSON; its inputs say " +
                            std::to_string(bound_.binary_bytes));
@@ -185,11 +262,18 @@ Step InferExchange::on_text() {
          .message = "model '" + service + "' has just been replaced by one of other tensors",
          .retry_after_ns = 1'000'000'000});
   texts_.resize(wanted_.inputs.size());
+  const bool all_come =
+      std::ranges::all_of(wanted_.inputs, [](const InferInput& input) {
+        return input.carrier == Carrier::binary;
+      });
+  if (!all_come && !claim(bound_.items)) return no_memory();
   for (std::size_t i = 0; i < wanted_.inputs.size(); ++i)
     if (const auto placed = place(i); !placed) return refuse(400, to_string(placed.error()));
   text = {};
   for (InferInput& input : wanted_.inputs) input.json = {};
-  return scatter.empty() ? submit(false) : Step::tensors;
+  filling_since = Loop::now_ns();
+  if (!coming_.empty()) door_.filling.insert(this);
+  return next_rows();
 }
 
 // Looks once at what the worker wrote: where it is text, at how much.

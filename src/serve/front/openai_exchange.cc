@@ -29,6 +29,9 @@ class OpenaiExchange final : public GatewayExchange {
   using GatewayExchange::GatewayExchange;
   Step begin() override;
   Step on_text() override;
+  Step on_growth(std::size_t bytes) override {
+    return GatewayExchange::on_growth(bytes) == Step::text ? Step::text : in_our_form();
+  }
   void finish() override;
 
  private:
@@ -61,8 +64,9 @@ Step OpenaiExchange::begin() {
                     std::to_string(kOpenaiBodyBytes) + " are the limit");
     return in_our_form();
   }
-  text_wanted = facts_.content_length;
-  return take_budget(kOpenaiBodyBytes) ? Step::text : in_our_form();
+  text_open = facts_.chunked;
+  text_wanted = text_open ? kOpenaiBodyBytes : facts_.content_length;
+  return Step::text;
 }
 
 Step OpenaiExchange::read_model() {
@@ -88,6 +92,10 @@ Step OpenaiExchange::read_model() {
   if (model->kind != ModelKind::openai)
     return refuse(400, "model '" + service + "' takes tensors: /v2/models/" + service + "/infer");
   if (const auto denial = admit(1, {})) return deny(*denial);
+  if (!door_.backend.claim(*request_, 1))
+    return deny({.kind = Denial::Kind::overloaded,
+                 .message = "no memory for another request of '" + service + "'",
+                 .retry_after_ns = 1'000'000'000});
   return Step::backend;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/door/address.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/json_scan.h"
 
@@ -133,8 +134,9 @@ class RegisterExchange final : public GatewayExchange {
   RegisterExchange(Door& door, RequestFacts facts, std::string region)
       : GatewayExchange(door, std::move(facts)), region_(std::move(region)) {}
   Step begin() override {
-    text_wanted = facts_.content_length;
-    return take_budget(kMaxRegisterBytes) ? Step::text : Step::answer;
+    text_open = facts_.chunked;
+    text_wanted = text_open ? kMaxRegisterBytes : facts_.content_length;
+    return text_allowed(kMaxRegisterBytes) ? Step::text : Step::answer;
   }
   Step on_text() override {
     const auto wanted = parse_register(text);
@@ -238,8 +240,8 @@ bool is_open(std::string_view path) {
 
 // The refusals that need no more than the head; nothing when there is none.
 std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFacts& facts) {
-  if (head.transfer_encoding)
-    return error_reply(411, "send Content-Length; Transfer-Encoding is not taken");
+  if (head.transfer_encoding && !head.chunked)
+    return error_reply(501, "of Transfer-Encoding, chunked alone is taken");
   if (!head.content_encoding.empty() && head.content_encoding != "identity")
     return error_reply(415, "send the body without Content-Encoding");
   if (head.method == Method::other || head.method == Method::put)
@@ -254,7 +256,7 @@ std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFact
 
 }  // namespace
 
-std::shared_ptr<Exchange> route(Door& door, const HttpHead& head) {
+std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& peer) {
   auto read = facts_of(head);
   if (!read) {
     RequestFacts facts;
@@ -264,10 +266,14 @@ std::shared_ptr<Exchange> route(Door& door, const HttpHead& head) {
                                            error_reply(400, to_string(read.error())));
   }
   RequestFacts facts = std::move(*read);
+  facts.client = host_of(peer.address);
+  facts.trusted = peer.answered && !peer.faulted;
   const auto answer = [&](Reply reply) {
     return std::make_shared<PlainExchange>(door, std::move(facts), std::move(reply));
   };
   if (auto no = refusal(door, head, facts)) return answer(std::move(*no));
+  if (facts.token != nullptr)
+    facts.client = "token " + std::to_string(facts.token - door.options.tokens.data() + 1);
   const auto parts = parts_of(facts.path);
   if (!parts || parts->empty()) return answer(error_reply(404, "no such route"));
   const bool post = facts.method == Method::post;

@@ -9,6 +9,6 @@
 namespace partita::serve {
 
 // Never null; what cannot be is an exchange that answers so.
-std::shared_ptr<Exchange> route(Door& door, const HttpHead& head);
+std::shared_ptr<Exchange> route(Door& door, const HttpHead& head, const Peer& peer);
 
 }  // namespace partita::serve

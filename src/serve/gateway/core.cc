@@ -101,6 +101,11 @@ Nanos RecentLatencies::percentile(double percent) const {
 
 Millis slo_of(const plan::Terms& terms) { return terms.slo.value > 0 ? terms.slo : kUnsaidSlo; }
 
+Nanos hang_after(const LiveService& service, const CoreOptions& options) {
+  return std::clamp(nanos_of(slo_of(service.wanted)), options.hang_after,
+                    std::max(options.hang_after, options.silent_after));
+}
+
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
                             bool predictable) {
   return {.slo = nanos_of(slo_of(service)),
@@ -118,6 +123,8 @@ Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
     housekeeping->at(now + kLookEvery);
   });
   housekeeping->at(Loop::now_ns() + kLookEvery);
+  hang_watch =
+      std::make_unique<Loop::Timer>(loop, [this](std::int64_t due) { look_for_hanging(due); });
 }
 
 std::shared_ptr<LiveService> Core::Impl::find(std::string_view name) const {
@@ -215,6 +222,9 @@ void Core::Impl::run_batch(LiveService& service, Batch batch) {
   encode_run(run, run_frame);
   links->send(batch.worker, run_frame);
   service.batches.emplace(batch.id, std::move(batch));
+  if (hang_watch->pending()) return;  // and looks at all that run by then
+  const Nanos overdue = service.brain.first_overdue(hang_after(service, options));
+  if (overdue != plan::kForever) hang_watch->at(overdue);
 }
 
 void Core::Impl::finish(const Finished& finished) {
@@ -227,6 +237,7 @@ void Core::Impl::finish(const Finished& finished) {
   const Nanos now = Loop::now_ns();
   const Nanos latency = now - asked.wish.arrived;
   asked.state = LiveRequest::State::finished;
+  judge(asked, finished.outcome);
   if (finished.outcome == Outcome::done) {
     service.recent.add(now, latency);
     service.totals.success_ns += latency;
@@ -238,11 +249,32 @@ void Core::Impl::finish(const Finished& finished) {
   Denial denial{.kind = Denial::Kind::failed, .message = asked.message};
   if (finished.outcome == Outcome::expired) {
     denial.kind = Denial::Kind::expired;
-    denial.message = "its deadline passed while it waited";
+    denial.message = asked.wish.deadline ? "its deadline passed while it waited"
+                                         : "no worker took it in time";
+  } else if (finished.outcome == Outcome::harmful) {
+    ++service.totals.withdrawn;  // what it does is not what the service does
+    denial.kind = Denial::Kind::harmful;
+    denial.message = fmt::format("{} workers died with this request in flight", kMostDeaths);
   } else if (denial.message.empty()) {
     denial.message = "its worker died";
   }
   completion.ended(std::move(denial));
+}
+
+// What its sender is remembered for.
+void Core::Impl::judge(const LiveRequest& asked, Outcome outcome) {
+  if (asked.client.empty()) return;
+  const Nanos now = Loop::now_ns();
+  if (outcome == Outcome::done) return senders.good(asked.client, now);
+  if (outcome == Outcome::harmful) {
+    senders.harm(asked.client, now);
+    say(fmt::format("a request of {} to {} is refused: {} workers died with it in flight",
+                    asked.client, asked.service->wanted.name, kMostDeaths));
+  } else if (asked.suspect && !asked.wish.trusted) {
+    senders.suspicion(asked.client, now);
+  } else if (outcome == Outcome::failed && asked.wish.idempotent) {  // else: perhaps of others
+    senders.fault(asked.client, now);
+  }
 }
 
 // ---- requests ----
@@ -265,12 +297,25 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
   }
   const Nanos now = Loop::now_ns();
+  const bool watched = !head.trusted && senders.watched(head.client, now);
+  if (const Nanos wait = watched ? senders.wait(head.client, now) : 0; wait > 0) {
+    if (!head.again) {  // of no concern to how the service does
+      service->brain.refused_as_slowed();
+      ++service->totals.withdrawn;
+    }
+    return denied({.kind = Denial::Kind::slowed,
+                   .message = fmt::format("requests of {} did harm here: one at a time, and later",
+                                          head.client),
+                   .retry_after_ns = wait});
+  }
   Wish wish{
       .items = head.items,
       .arrived = now,
       .priority = head.priority,
       .idempotent = head.idempotent && !service->streams(),  // a part of it may be with the client
-      .again = head.again};
+      .again = head.again,
+      .trusted = head.trusted || senders.proven(head.client),
+      .alone = watched};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
   if (head.again) --service->totals.withdrawn;  // it was given back in between
   const Admission admission = service->brain.admit(now, wish);
@@ -281,7 +326,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     ++service->totals.withdrawn;
     return denied(denial_of(head.service, {.refusal = Refusal::too_many_items}));
   }
-  if (!slots.has_room(at(head.items))) {
+  if (!has_room(*service, head.client, at(head.items))) {
     service->brain.refused_for_memory();
     return denied({.kind = Denial::Kind::overloaded,
                    .message = fmt::format("no memory for another request of '{}'", head.service),
@@ -289,17 +334,47 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
   }
   const RequestId id = next_request++;
   LiveRequest asked{.id = id, .service = service, .wish = wish, .slots = {}};
-  for (int i = 0; i < head.items; ++i) {
-    asked.slots.push_back(*slots.take());
-    write_slot_trace(slots.trace(asked.slots.back()), head.trace_parent, head.trace_state);
-  }
+  asked.client = head.client;
+  asked.trace_parent = head.trace_parent;
+  asked.trace_state = head.trace_state;
+  asked.watched = watched;
+  if (watched) senders.begun(head.client);
   requests.emplace(id, std::move(asked));
   return id;
 }
 
+// One client leaves the others a part of what it finds: however many come, each gets something.
+bool Core::Impl::has_room(const LiveService& service, std::string_view client,
+                          std::size_t rows) const {
+  if (!service.slots->has_room(rows)) return false;
+  if (client.empty()) return true;
+  const auto held = service.held.find(client);
+  const std::size_t has = held == service.held.end() ? 0 : at(held->second);
+  return has + rows <= kClientShare * service.slots->free();
+}
+
+bool Core::Impl::claim(RequestId id, int rows) {
+  LiveRequest& asked = request(id);
+  LiveService& service = *asked.service;
+  CHECK(asked.state == LiveRequest::State::open && rows <= asked.wish.items);
+  const std::size_t had = asked.slots.size();
+  if (at(rows) <= had) return true;
+  const std::size_t more = at(rows) - had;
+  asked.starved = !has_room(service, asked.client, more);
+  if (asked.starved) return false;
+  asked.slots.reserve(at(asked.wish.items));
+  for (std::size_t i = 0; i < more; ++i) {
+    asked.slots.push_back(*service.slots->take());
+    write_slot_trace(service.slots->trace(asked.slots.back()), asked.trace_parent,
+                     asked.trace_state);
+  }
+  if (!asked.client.empty()) service.held[asked.client] += static_cast<int>(more);
+  return true;
+}
+
 void Core::Impl::submit(RequestId id, Completion completion) {
   LiveRequest& asked = request(id);
-  CHECK(asked.state == LiveRequest::State::open);
+  CHECK(asked.state == LiveRequest::State::open && asked.slots.size() == at(asked.wish.items));
   asked.completion = std::move(completion);
   asked.state = LiveRequest::State::submitted;
   const std::shared_ptr<LiveService> service = asked.service;
@@ -314,18 +389,31 @@ void Core::Impl::submit(RequestId id, Completion completion) {
 }
 
 void Core::Impl::free_slots(LiveRequest& asked) {
-  for (const std::uint32_t slot : asked.slots) asked.service->slots->give_back(slot);
+  LiveService& service = *asked.service;
+  for (const std::uint32_t slot : asked.slots)
+    if (slot != kNoSlot) service.slots->give_back(slot);
+  if (const auto held = service.held.find(asked.client); held != service.held.end()) {
+    held->second -= static_cast<int>(asked.slots.size());
+    if (held->second == 0) service.held.erase(held);
+  }
   requests.erase(asked.id);
 }
 
 void Core::Impl::release(RequestId id) {
   LiveRequest& asked = request(id);
   const std::shared_ptr<LiveService> service = asked.service;
+  if (asked.watched) {
+    const Nanos now = Loop::now_ns();
+    senders.ended(asked.client, now, now - asked.wish.arrived);
+  }
   const bool submitted = asked.state == LiveRequest::State::submitted;
   if (submitted || asked.state == LiveRequest::State::open) {
     const bool late =
         submitted && Loop::now_ns() - asked.wish.arrived > nanos_of(slo_of(service->wanted));
-    ++(late ? service->totals.given_up : service->totals.withdrawn);
+    if (asked.starved)
+      service->brain.refused_for_memory();
+    else
+      ++(late ? service->totals.given_up : service->totals.withdrawn);
   }
   if (submitted) {
     std::map<BatchId, std::vector<std::uint32_t>> cancelled;
@@ -389,6 +477,8 @@ std::vector<ServiceView> Core::service_views() const {
   return views;
 }
 
+const std::deque<WorkerLoss>& Core::losses() const { return impl_->losses; }
+
 std::vector<std::string> Core::services() const {
   std::vector<std::string> names;
   for (const auto& [name, service] : impl_->services) names.push_back(name);
@@ -416,6 +506,8 @@ bool Core::ready() const {
 }
 
 tl::expected<RequestId, Denial> Core::admit(const RequestHead& head) { return impl_->admit(head); }
+
+bool Core::claim(RequestId id, int rows) { return impl_->claim(id, rows); }
 
 void Core::turned_away(std::string_view name) {
   if (const auto service = impl_->find(name)) service->brain.turned_away();
@@ -458,13 +550,19 @@ void Core::Impl::look_after(Nanos now) {
       const auto seat = seats.find(worker);
       if (seat != seats.end()) end(worker, seat->second, "its batch does not end");
     }
+    for (const auto& [batch, abandoned] : service->abandoned) {
+      const auto seat = seats.find(abandoned.worker);
+      if (now - abandoned.since > options.dead_after && seat != seats.end())
+        end(abandoned.worker, seat->second, "its batch does not end");
+    }
   }
   for (auto& [worker, seat] : seats) {
     const Nanos ago = now - links->heard_at(worker);
     const bool silent = ago > options.silent_after;
     if (silent != seat.silent && seat.state == Seat::State::ready) {
       seat.silent = silent;
-      silent ? seat.service->brain.suspend(worker) : seat.service->brain.resume(worker);
+      silent || seat.hangs ? seat.service->brain.suspend(worker)
+                           : seat.service->brain.resume(worker);
       step(seat.service);
       changed();
     }

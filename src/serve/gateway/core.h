@@ -2,10 +2,12 @@
 // services, the slots in which tensors lie, and the connections of the workers; lives on one Loop
 // and does everything on its thread. Which services there are comes from outside (serve()); their
 // shapes come from the workers. Limits: CoreOptions; a service's memory is bounded by its slots,
-// and with none free a request is refused before its body is read.
+// which are claimed as rows come; with none free a request is refused, and one client never has
+// all of them.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,9 +25,13 @@ struct CoreOptions {
   int queue_limit = kDefaultQueueLimit;             // waiting items of a service
   std::size_t memory_bytes = std::size_t{1} << 30;  // of a service's slots
   bool shed = true;                                 // refuse what would be late
+  Nanos hang_after = 200'000'000;      // a batch late by so much, or by its SLO if that is more:
+                                       // its worker hangs, and what it has is taken back
   Nanos silent_after = 3'000'000'000;               // without a beat a worker is silent,
   Nanos dead_after = 10'000'000'000;                // then ended, so that its requests may move on
 };
+
+inline constexpr std::size_t kMostWorkerLosses = 64;
 
 // What a service is to be, from the assignment.
 struct ServedSegment {
@@ -49,6 +55,11 @@ struct WorkerView {
   int index = 0;
   std::int64_t pid = 0;
   Nanos heard_ago = 0;
+};
+struct WorkerLoss {  // one that ended with requests in flight
+  std::string device;
+  int index = 0;
+  std::int64_t pid = 0;
 };
 struct ServiceView {
   std::string name;
@@ -77,6 +88,7 @@ class Core final : public Backend {
   bool idle() const;
   std::vector<WorkerView> worker_views() const;
   std::vector<ServiceView> service_views() const;
+  const std::deque<WorkerLoss>& losses() const;  // the last kMostWorkerLosses
   // Called when a worker came, went or changed its state, at most once per loop turn.
   void on_change(std::function<void()> function);
 
@@ -87,6 +99,7 @@ class Core final : public Backend {
   bool ready() const override;
   tl::expected<RequestId, Denial> admit(const RequestHead& head) override;
   void turned_away(std::string_view service) override;
+  bool claim(RequestId request, int rows) override;
   std::span<char> input(RequestId request, int item, int tensor) override;
   void submit(RequestId request, Completion completion) override;
   std::span<const char> output(RequestId request, int item, int tensor) override;

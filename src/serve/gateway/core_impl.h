@@ -12,6 +12,7 @@
 
 #include "serve/gateway/core.h"
 #include "serve/gateway/metrics.h"
+#include "serve/gateway/senders.h"
 #include "serve/gateway/slot_pool.h"
 #include "serve/gateway/worker_links.h"
 #include "sim/histogram.h"
@@ -30,6 +31,13 @@ class RecentLatencies {
   Nanos turned_ = 0;
 };
 
+// A batch whose rows were taken back from a worker that hangs, which may still write to them.
+struct Abandoned {
+  WorkerId worker = 0;
+  Nanos since = 0;
+  std::vector<std::uint32_t> slots = {};
+};
+
 struct LiveService {
   LiveService(ServedService service, const ServiceSettings& settings)
       : wanted(std::move(service)), brain(settings) {}
@@ -39,6 +47,8 @@ struct LiveService {
   std::optional<SlotPool> slots = {};
   std::unique_ptr<Loop::Timer> timer = {};
   std::map<BatchId, Batch> batches = {};               // that run
+  std::map<BatchId, Abandoned> abandoned = {};         // and that nobody waits for any more
+  std::map<std::string, int, std::less<>> held = {};   // rows with slots, by client
   std::map<std::string, SegmentTotals> segments = {};  // by device
   RecentLatencies recent = {};
   ServiceTotals totals = {};
@@ -52,12 +62,23 @@ struct LiveService {
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
                             bool predictable);
 
+// Of a client's slots, how many times those that are free then: one alone gets 4 of 5.
+inline constexpr std::size_t kClientShare = 4;
+inline constexpr std::uint32_t kNoSlot = UINT32_MAX;
+
+// How late a batch may be before its worker counts as hanging.
+Nanos hang_after(const LiveService& service, const CoreOptions& options);
+
 struct LiveRequest {
   enum class State : std::uint8_t { open, submitted, finished, released };
   RequestId id = 0;
   std::shared_ptr<LiveService> service;
   Wish wish;
-  std::vector<std::uint32_t> slots;
+  std::vector<std::uint32_t> slots;  // of its first rows, as many as are claimed
+  std::string client = {}, trace_parent = {}, trace_state = {};
+  bool watched = false;  // its sender is
+  bool starved = false;  // there were no slots for its last rows
+  bool suspect = false;  // a worker died or hung with it in flight
   State state = State::open;
   Completion completion = {};
   std::string message = {};  // why a worker failed
@@ -73,7 +94,8 @@ struct Seat {
   State state = State::warming;
   int max_batch = 1;
   bool placed = false;  // started by the supervisor, on a device of the assignment
-  bool silent = false;  // suspended
+  bool silent = false;  // suspended; and so while it
+  bool hangs = false;   // has batches that were taken back
   bool ended = false;   // we have killed it
 };
 
@@ -93,7 +115,10 @@ struct Core::Impl {
   tl::expected<RequestId, Denial> admit(const RequestHead& head);
   void submit(RequestId id, Completion completion);
   void release(RequestId id);
+  bool claim(RequestId id, int rows);
+  bool has_room(const LiveService& service, std::string_view client, std::size_t rows) const;
   void free_slots(LiveRequest& request);
+  void judge(const LiveRequest& request, Outcome outcome);
   LiveRequest& request(RequestId id);
 
   // ---- workers
@@ -106,6 +131,10 @@ struct Core::Impl {
   void leave(WorkerId worker, Seat& seat);
   void refuse(WorkerId worker, const std::string& why);
   void gone(WorkerId worker, const std::string& why);
+  void take_back(WorkerId worker, Seat& seat);
+  void move_to_fresh_slot(const Item& item, Abandoned& abandoned);
+  void look_for_hanging(Nanos due);
+  void awake_again(WorkerId worker, Seat& seat);
   void settle_released(const std::vector<Item>& items);
   void look_after(Nanos now);
   void end(WorkerId worker, Seat& seat, const std::string& why);
@@ -123,7 +152,9 @@ struct Core::Impl {
   std::unordered_map<RequestId, LiveRequest> requests;  // looked up and counted only
   RequestId next_request = 1;
   std::string run_frame;  // reused
-  std::unique_ptr<Loop::Timer> housekeeping;
+  Senders senders;
+  std::deque<WorkerLoss> losses;
+  std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
 };
 
 }  // namespace partita::serve

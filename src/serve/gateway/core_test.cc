@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -51,6 +52,8 @@ class TestWorker {
   void hello_again() { say(Hello{.place = "", .service = "s", .model = doubler()}); }
 
   bool hold = false;  // takes batches and never answers
+  std::optional<float> dies_of = {}, fails_of = {};  // the first value of a row
+  void let_go() { finish(); }
   bool region = false, drained = false, refused = false, ended = false;
   int batches = 0, items = 0, after_drain = 0;
   std::vector<std::uint32_t> cancelled;
@@ -94,6 +97,11 @@ class TestWorker {
         traces.insert(read_slot_trace(memory_->base(slot) + slot_layout(doubler()).trace).parent);
       if (drained) ++after_drain;
       running_ = *run;
+      if (has(dies_of)) {
+        vanish();
+        ended = true;
+        return;
+      }
       if (!hold) timer_.at(Loop::now_ns() + takes_);
     } else if (const auto* cancel = std::get_if<Cancel>(&frame)) {
       cancelled = cancel->items;
@@ -105,7 +113,18 @@ class TestWorker {
       refused = std::holds_alternative<Refused>(frame);
     }
   }
+  bool has(const std::optional<float>& value) const {
+    return value && std::any_of(running_.slots.begin(), running_.slots.end(), [&](auto slot) {
+             float first = 0;
+             std::memcpy(&first, memory_->base(slot) + slot_layout(doubler()).inputs[0], 4);
+             return first == *value;
+           });
+  }
   void finish() {
+    if (has(fails_of)) {
+      const std::vector<ItemStatus> failed(running_.slots.size(), ItemStatus::failed);
+      return say(Done{running_.batch, takes_, failed, "a value of the bad client"});
+    }
     const SlotLayout layout = slot_layout(doubler());
     for (const std::uint32_t slot : running_.slots) {
       float values[4];
@@ -179,7 +198,13 @@ class CoreTest : public testing::Test {
       asked->denial = admitted.error();
       return asked;
     }
-    asked->let_in = true;
+    asked->let_in = core_->claim(*admitted, rows);
+    if (!asked->let_in) {
+      core_->release(*admitted);
+      asked->ended = true;
+      asked->denial = Denial{Denial::Kind::overloaded, "", 1};
+      return asked;
+    }
     asked->id = *admitted;
     for (int row = 0; row < rows; ++row) {
       float values[4];
@@ -372,6 +397,146 @@ TEST_F(CoreTest, MemoryIsBounded) {
   EXPECT_EQ(ask(0, 4)->denial->kind, Denial::Kind::too_large);
   ASSERT_TRUE(until([&] { return asked[0]->ended && asked[2]->ended; }));
   EXPECT_TRUE(ask(9)->let_in);
+}
+
+TEST_F(CoreTest, SlotsAreForRowsThatCome) {
+  open({.link_path = "", .shed = false});
+  const auto any = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  std::vector<RequestId> promised;
+  for (int i = 0; i < 16; ++i) {
+    const auto admitted = core_->admit({.service = "s", .items = 4096, .client = "a"});
+    ASSERT_TRUE(admitted);
+    promised.push_back(*admitted);
+    ASSERT_TRUE(core_->claim(*admitted, 1));
+  }
+  EXPECT_EQ(free_slots(), slots() - 16);
+  const auto other = ask(1, 4, {.service = "s", .client = "b"});
+  ASSERT_TRUE(until([&] { return other->ended; }));
+  expect_twice(*other, 1);
+  for (const RequestId id : promised) core_->release(id);
+  EXPECT_EQ(free_slots(), slots());
+}
+
+TEST_F(CoreTest, OneClientNeverHasAllSlots) {
+  open({.link_path = "", .memory_bytes = 10 * 4096, .shed = false});
+  const auto any = worker(kMs, "d", 0);
+  ASSERT_TRUE(until_ready(1));
+  std::vector<RequestId> held;
+  const auto take = [&](std::string_view client) {
+    const auto admitted = core_->admit({.service = "s", .client = client});
+    if (!admitted) return false;
+    held.push_back(*admitted);
+    return core_->claim(*admitted, 1);
+  };
+  int first = 0, second = 0;
+  while (take("a")) ++first;
+  while (take("b")) ++second;
+  EXPECT_EQ(first, 8);
+  EXPECT_EQ(second, 2);
+  for (const RequestId id : held) core_->release(id);
+  EXPECT_EQ(free_slots(), 10);
+  EXPECT_TRUE(take("b"));
+  core_->release(held.back());
+}
+
+// Each client sees its own error and nobody else's.
+TEST_F(CoreTest, ABadValueFailsItsRequestAlone) {
+  const auto any = worker(kMs, "d", 0);
+  any->fails_of = 666;
+  ASSERT_TRUE(until_ready(1));
+  std::vector<std::shared_ptr<Asked>> asked;
+  for (int i = 0; i < 12; ++i) {
+    const float value = i % 5 == 2 ? 666.0F : static_cast<float>(i);
+    asked.push_back(ask(value, 1, {.service = "s", .client = "c"}));
+  }
+  const auto once = ask(50, 1, {.service = "s", .idempotent = false});
+  ASSERT_TRUE(until([&] {
+    return once->ended && std::all_of(asked.begin(), asked.end(), [](auto& a) { return a->ended; });
+  }));
+  for (int i = 0; i < 12; ++i) {
+    const Asked& one = *asked[at(i)];
+    if (i % 5 != 2) {
+      expect_twice(one, static_cast<float>(i));
+      continue;
+    }
+    ASSERT_TRUE(one.denial);
+    EXPECT_EQ(one.denial->kind, Denial::Kind::failed);
+    EXPECT_EQ(one.denial->message, "a value of the bad client");
+  }
+  EXPECT_FALSE(once->denial && once->denial->message.find("bad client") != std::string::npos);
+  EXPECT_GT(metric("partita_rows_rerun_total{service=\"s\"}"), 0);
+  EXPECT_EQ(free_slots(), slots());
+}
+
+// Its sender is slowed, the others are not, and some worker is always there.
+TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  const auto start = [&](const std::string& device) {
+    workers.push_back(worker(kMs, device, 0));
+    workers.back()->dies_of = 666;
+  };
+  start("d");
+  start("e");
+  ASSERT_TRUE(until_ready(2));
+  const auto killer = ask(666, 1, {.service = "s", .client = "bad", .trusted = false});
+  const auto good = ask(5, 1, {.service = "s", .client = "good"});
+  int deaths = 0;
+  bool closed = false;
+  ASSERT_TRUE(until([&] {
+    closed = closed || core_->service_views().at(0).ready_workers == 0;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      if (!workers[i] || !workers[i]->ended) continue;
+      workers[i].reset();
+      ++deaths;
+      start(deaths == 1 ? "d" : "e");
+    }
+    return killer->ended && good->ended;
+  }));
+  expect_twice(*good, 5);
+  ASSERT_TRUE(killer->denial);
+  EXPECT_EQ(killer->denial->kind, Denial::Kind::harmful);
+  EXPECT_EQ(deaths, kMostDeaths);
+  EXPECT_FALSE(closed);
+  EXPECT_NE(said_.find("a request of bad to s is refused"), std::string::npos) << said_;
+  EXPECT_EQ(metric("partita_requests_unanswered_total{service=\"s\",reason=\"harmful\"}"), 1);
+  const auto again = ask(1, 1, {.service = "s", .client = "bad", .trusted = false});
+  ASSERT_TRUE(again->denial);
+  EXPECT_EQ(again->denial->kind, Denial::Kind::slowed);
+  EXPECT_GT(again->denial->retry_after_ns, 0);
+  EXPECT_EQ(metric("partita_requests_refused_total{service=\"s\",reason=\"slowed\"}"), 1);
+  const auto proven = ask(2, 1, {.service = "s", .client = "bad"});
+  const auto other = ask(3, 1, {.service = "s", .client = "good"});
+  ASSERT_TRUE(until([&] { return proven->ended && other->ended; }));
+  expect_twice(*proven, 2);  // its connection is known to be well
+  expect_twice(*other, 3);
+}
+
+// The worker neither answers nor goes, as one that was stopped: nobody waits for it.
+TEST_F(CoreTest, WhatAHangingWorkerHasIsAnsweredByAnother) {
+  service_.slo = Millis{300};
+  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  const auto stuck = worker(kMs, "d", 0);
+  stuck->hold = true;
+  ASSERT_TRUE(until_ready(1));
+  const auto asked = ask(7);
+  ASSERT_TRUE(until([&] { return stuck->batches == 1; }));
+  const auto other = worker(kMs, "e", 0);
+  ASSERT_TRUE(until_ready(2));
+  ASSERT_TRUE(until([&] { return asked->ended; }));
+  expect_twice(*asked, 7);
+  EXPECT_FALSE(stuck->ended);
+  EXPECT_EQ(core_->service_views().at(0).ready_workers, 1);
+  EXPECT_EQ(free_slots(), slots() - 1);  // it may still write there
+  stuck->let_go();
+  ASSERT_TRUE(until_ready(2));
+  EXPECT_EQ(free_slots(), slots());
+  // And where there is no other, who waits is told so.
+  other->hold = true;
+  const auto left = ask(8), right = ask(9);
+  ASSERT_TRUE(until([&] { return left->ended && right->ended; }));
+  EXPECT_EQ(left->denial->kind, Denial::Kind::expired);
+  EXPECT_EQ(right->denial->kind, Denial::Kind::expired);
 }
 
 TEST_F(CoreTest, ADeadlineOfTheClient) {

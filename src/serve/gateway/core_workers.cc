@@ -16,6 +16,7 @@ namespace partita::serve {
 namespace {
 
 constexpr std::uint32_t kMostSlots = 65536;
+constexpr Nanos kPaused = 50'000'000;  // a look that comes so late: it was we who did not run
 
 // "STATE_FILE:DEVICE:INDEX", as the supervisor names a worker's place.
 struct Place {
@@ -176,6 +177,12 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
 
 void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   const std::shared_ptr<LiveService> service = seat.service;
+  if (const auto late = service->abandoned.find(frame.batch);
+      late != service->abandoned.end() && late->second.worker == worker) {
+    for (const std::uint32_t slot : late->second.slots) service->slots->give_back(slot);
+    service->abandoned.erase(late);
+    return awake_again(worker, seat);
+  }
   const auto found = service->batches.find(frame.batch);
   const bool expected = found != service->batches.end() && found->second.worker == worker &&
                         found->second.items.size() == frame.status.size();
@@ -183,9 +190,15 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   const Batch batch = std::move(found->second);
   service->batches.erase(found);
   const auto failed = std::make_unique<bool[]>(batch.items.size());
+  const RequestId first = batch.items.front().request;
+  // What a worker says of a batch may be about somebody else's row: who fails hears it alone.
+  const bool shared = std::any_of(batch.items.begin(), batch.items.end(),
+                                  [&](const Item& item) { return item.request != first; });
   for (std::size_t i = 0; i < batch.items.size(); ++i) {
     failed[i] = frame.status[i] != ItemStatus::ok;
-    if (failed[i]) request(batch.items[i].request).message = frame.message;
+    if (!failed[i]) continue;
+    request(batch.items[i].request).message =
+        shared ? "the batch that it ran in failed, and it must not run again" : frame.message;
   }
   service->totals.execution_ns += frame.nanos;
   SegmentTotals& totals = service->segments[seat.device];
@@ -248,6 +261,16 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     had.insert(had.end(), batch->second.items.begin(), batch->second.items.end());
     batch = service->batches.erase(batch);
   }
+  for (const Item& item : had) request(item.request).suspect = true;
+  std::erase_if(service->abandoned, [&](const auto& entry) {
+    if (entry.second.worker != worker) return false;
+    for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
+    return true;
+  });
+  if (!had.empty() || seat.hangs) {
+    losses.push_back({seat.device, seat.index, seat.pid});
+    if (losses.size() > kMostWorkerLosses) losses.pop_front();
+  }
   if (seat.state == Seat::State::ready) --service->segments[seat.device].ready_workers;
   if (seat.state != Seat::State::leaving || !had.empty()) {
     say(fmt::format("{} is gone: {}{}", named(seat), why,
@@ -256,6 +279,87 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
   service->brain.lose(Loop::now_ns(), worker);
   settle_released(had);
   step(service);
+}
+
+// ---- workers that hang ----
+
+void Core::Impl::look_for_hanging(Nanos due) {
+  const Nanos now = Loop::now_ns();
+  // Their answers lie unread: they come before the next look.
+  if (now - due > kPaused) return hang_watch->at(now + kPaused);
+  std::vector<std::shared_ptr<LiveService>> all;
+  for (const auto& [name, service] : services) all.push_back(service);
+  Nanos next = plan::kForever;
+  for (const std::shared_ptr<LiveService>& service : all) {
+    const Nanos grace = hang_after(*service, options);
+    for (const WorkerId worker : service->brain.overdue(now, grace)) {
+      const auto seat = seats.find(worker);
+      if (seat != seats.end()) take_back(worker, seat->second);
+    }
+    next = std::min(next, service->brain.first_overdue(grace));
+  }
+  if (next != plan::kForever) hang_watch->at(next);
+}
+
+// Its rows move to other slots, since it may still write to the ones it has.
+void Core::Impl::take_back(WorkerId worker, Seat& seat) {
+  if (seat.hangs) return;
+  const std::shared_ptr<LiveService> service = seat.service;
+  seat.hangs = true;
+  std::vector<Item> had;
+  for (auto batch = service->batches.begin(); batch != service->batches.end();) {
+    if (batch->second.worker != worker) {
+      ++batch;
+      continue;
+    }
+    Abandoned& abandoned = service->abandoned[batch->first];
+    abandoned = {.worker = worker, .since = Loop::now_ns()};
+    for (const Item& item : batch->second.items) move_to_fresh_slot(item, abandoned);
+    had.insert(had.end(), batch->second.items.begin(), batch->second.items.end());
+    batch = service->batches.erase(batch);
+  }
+  say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
+  service->brain.take_back(Loop::now_ns(), worker);
+  settle_released(had);
+  changed();
+  step(service);
+}
+
+void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
+  LiveRequest& asked = request(item.request);
+  asked.suspect = true;
+  SlotPool& slots = *asked.service->slots;
+  std::uint32_t& slot = asked.slots[item.index];
+  abandoned.slots.push_back(slot);
+  const std::optional<std::uint32_t> fresh =
+      asked.state == LiveRequest::State::submitted ? slots.take() : std::nullopt;
+  if (fresh) {
+    slots.copy_inputs(slot, *fresh);
+    slot = *fresh;
+    return;
+  }
+  slot = kNoSlot;
+  if (asked.state != LiveRequest::State::submitted) return;
+  // No memory to run it again. It still counts as running until the batch is taken back.
+  asked.state = LiveRequest::State::finished;
+  asked.service->brain.cancel(item.request);
+  ++asked.service->totals.given_up;
+  const Completion completion = std::move(asked.completion);
+  loop.post([completion] {
+    completion.ended(Denial{.kind = Denial::Kind::expired, .message = "its worker hangs"});
+  });
+}
+
+// It has said something of a batch that was taken back.
+void Core::Impl::awake_again(WorkerId worker, Seat& seat) {
+  const bool more = std::any_of(seat.service->abandoned.begin(), seat.service->abandoned.end(),
+                                [&](const auto& entry) { return entry.second.worker == worker; });
+  if (more) return;
+  seat.hangs = false;
+  if (!seat.silent) seat.service->brain.resume(worker);
+  say(fmt::format("{} goes on", named(seat)));
+  changed();
+  step(seat.service);
 }
 
 // A worker that hangs still holds slots, and might write to them: only its end frees them.

@@ -114,14 +114,21 @@ void objectives(Text& text) {
               [](const Snapshot& s) { return s.counters.refused_miss; });
   text.series(kRefused, ",reason=\"no_worker\"",
               [](const Snapshot& s) { return s.counters.refused_worker; });
+  text.series(kRefused, ",reason=\"slowed\"",
+              [](const Snapshot& s) { return s.counters.refused_slowed; });
   constexpr const char* kEnded = "partita_requests_unanswered_total";
   text.family(kEnded, "counter", "Requests let in and not answered, and why");
   text.series(kEnded, ",reason=\"failed\"", [](const Snapshot& s) { return s.counters.failed; });
   text.series(kEnded, ",reason=\"expired\"", [](const Snapshot& s) { return s.counters.expired; });
   text.series(kEnded, ",reason=\"cancelled\"",
               [](const Snapshot& s) { return s.counters.cancelled; });
-  text.each("partita_rows_requeued_total", "counter", "Rows that ran again: their worker died",
+  text.series(kEnded, ",reason=\"harmful\"", [](const Snapshot& s) { return s.counters.harmful; });
+  text.each("partita_rows_requeued_total", "counter",
+            "Rows that ran again: their worker died or hung",
             [](const Snapshot& s) { return s.counters.requeued; });
+  text.each("partita_rows_rerun_total", "counter",
+            "Rows that ran again, alone: a batch failed that others were in",
+            [](const Snapshot& s) { return s.counters.rerun; });
   constexpr const char* kLatency = "partita_request_latency_seconds";
   text.family(kLatency, "gauge", "Latency of the answers of the last half minute");
   text.series(kLatency, ",quantile=\"0.5\"", [](const Snapshot& s) { return seconds(s.p50); });
@@ -180,7 +187,7 @@ ServiceStatistics statistics_of(const ServiceSnapshot& service) {
   const ServiceCounters& c = service.counters;
   return {.success_count = count(c.completed),
           .success_ns = count(service.totals.success_ns),
-          .fail_count = count(c.failed + c.expired),
+          .fail_count = count(c.failed + c.expired + c.harmful),
           .fail_ns = count(service.totals.fail_ns),
           .queue_count = count(c.items),
           .queue_ns = count(c.queued),

@@ -1,9 +1,11 @@
 #include "serve/gateway/slot_pool.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/index.h"
+#include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
 
@@ -33,6 +35,12 @@ std::optional<std::uint32_t> SlotPool::take() {
 void SlotPool::give_back(std::uint32_t slot) {
   CHECK(slot < memory_.slots() && free_.size() < memory_.slots());
   free_.push_back(slot);
+}
+
+void SlotPool::copy_inputs(std::uint32_t from, std::uint32_t to) {
+  const std::size_t inputs = layout_.outputs.empty() ? layout_.trace : layout_.outputs.front();
+  std::memcpy(memory_.base(to), memory_.base(from), inputs);
+  std::memcpy(trace(to), trace(from), kSlotTraceBytes);
 }
 
 std::span<char> SlotPool::input(std::uint32_t slot, int tensor) const {

@@ -21,6 +21,7 @@
 #include "base/secret_file.h"
 #include "serve/door/address.h"
 #include "serve/door/trace_context.h"
+#include "serve/front/gateway_exchange.h"
 #include "serve/oip/grpc_messages.h"
 #include "serve/wire/texts.h"
 
@@ -32,6 +33,9 @@ constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 constexpr int kReadChunk = 65'536, kFrameBytes = 1 << 18, kWindowBytes = 1 << 20;
 constexpr int kKeptByMalloc = 16 << 20, kMallocStep = 1 << 20;
 constexpr std::size_t kMaxPemBytes = 1u << 20;
+constexpr std::size_t kKeptForOthers = 16;  // one of so many calls no address gets alone
+constexpr std::int64_t kMessageGrace = 1'000'000'000;  // before a call makes room for others
+constexpr std::int64_t kLookEvery = 1'000'000'000;
 
 grpc::StatusCode code_of(Denial::Kind kind) {
   switch (kind) {
@@ -47,6 +51,10 @@ grpc::StatusCode code_of(Denial::Kind kind) {
       return grpc::StatusCode::UNAVAILABLE;
     case Denial::Kind::expired:
       return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case Denial::Kind::harmful:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case Denial::Kind::slowed:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
     case Denial::Kind::failed:
       return grpc::StatusCode::INTERNAL;
   }
@@ -67,7 +75,7 @@ int http_status_of(grpc::StatusCode code) {
     case grpc::StatusCode::NOT_FOUND:
       return 404;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return 413;
+      return 429;
     case grpc::StatusCode::CANCELLED:
       return 499;
     case grpc::StatusCode::UNIMPLEMENTED:
@@ -122,9 +130,21 @@ struct Shared {
   const std::vector<Token> tokens;
   const bool new_traces;
   AccessLog* const log;
+  const std::size_t most_per_connection, most_calls;
   std::atomic<bool> closing = false;
+  struct Connection {
+    std::size_t calls = 0;
+    bool answered = false, faulted = false;
+  };
+  // Under the mutex, up to the calls that wait for their message, by their number.
   std::mutex mutex = {};
-  std::set<Call*> calls = {};                                                        // under mutex
+  std::set<Call*> calls = {};
+  std::map<std::string, Connection> connections = {};  // with open calls, by peer
+  std::map<std::string, std::size_t> hosts = {};       // calls of each
+  std::map<std::uint64_t, Call*> receiving = {};
+  std::uint64_t next_call = 1;
+  // Of this address, or of any, one that has waited for its message for longer than the grace.
+  std::shared_ptr<Call> oldest_waiting(const std::string& host) const;
   std::map<std::string, std::shared_ptr<const ModelSpec>, std::less<>> models = {};  // on the loop
 };
 
@@ -138,18 +158,37 @@ class Call final : public grpc::ServerGenericBidiReactor {
   // The call keeps itself until OnDone.
   void begin(std::shared_ptr<Call> self) {
     self_ = std::move(self);
-    bool late = false;  // the door closes: nobody would end this call
+    peer_ = context_->peer();
+    std::optional<grpc::Status> refusal;
+    std::shared_ptr<Call> displaced;
     {
       const std::lock_guard lock(shared_->mutex);
-      late = shared_->closing;
-      if (!late) shared_->calls.insert(this);
+      // Where the door closes nobody would end this call.
+      if (shared_->closing)
+        refusal.emplace(grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down");
+      else
+        refusal = enter(displaced);
     }
-    if (!late) return StartRead(&request_);
+    if (displaced) displaced->end_later("others needed its place, and its message had not come");
+    if (!refusal) return StartRead(&request_);
     finished_ = true;
-    Finish({grpc::StatusCode::UNAVAILABLE, "this gateway is shutting down"});
+    Finish(*refusal);
   }
+  // Ends it, from any thread, when it still waits for its message.
+  void end_later(const char* why) {
+    on_loop([why](Call& call) {
+      if (!call.received_) call.end({grpc::StatusCode::RESOURCE_EXHAUSTED, why});
+    });
+  }
+  const std::string& peer() const { return peer_; }
+  std::int64_t began() const { return began_ns_; }
   void OnReadDone(bool ok) override {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->receiving.erase(number_);
+    }
     on_loop([ok](Call& call) {
+      call.received_ = true;
       if (call.finished_) return;
       if (ok) return call.serve();
       call.end({grpc::StatusCode::INVALID_ARGUMENT, "a message is wanted"});
@@ -161,7 +200,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void OnDone() override {
     {
       const std::lock_guard lock(shared_->mutex);
-      shared_->calls.erase(this);
+      if (shared_->calls.erase(this) > 0) leave();
     }
     self_.reset();  // the end, unless the loop still holds it
   }
@@ -171,6 +210,10 @@ class Call final : public grpc::ServerGenericBidiReactor {
   void end(const grpc::Status& status);
 
  private:
+  // Both under the mutex.
+  std::optional<grpc::Status> enter(std::shared_ptr<Call>& displaced);
+  void leave();
+  void well(bool answered);
   template <class F>
   void on_loop(F&& function) {
     shared_->loop.post([call = self_, function = std::forward<F>(function)] { function(*call); });
@@ -197,7 +240,11 @@ class Call final : public grpc::ServerGenericBidiReactor {
   std::shared_ptr<Call> self_ = {};
   grpc::ByteBuffer request_ = {}, response_ = {};
 
-  bool finished_ = false;
+  std::string peer_ = {};
+  std::uint64_t number_ = 0;
+
+  bool finished_ = false, received_ = false;
+  std::optional<int> log_status_ = {};
   const Token* token_ = nullptr;
   std::optional<RequestId> admitted_ = {};
   std::shared_ptr<const ModelSpec> model_ = {};
@@ -212,10 +259,69 @@ class Call final : public grpc::ServerGenericBidiReactor {
   TraceContext trace_ = {};
 };
 
+// "127.0.0.1" of "ipv4:127.0.0.1:4711".
+std::string host_of_peer(const std::string& peer) {
+  return host_of(peer.substr(std::min(peer.find(':') + 1, peer.size())));
+}
+
+std::shared_ptr<Call> Shared::oldest_waiting(const std::string& host) const {
+  for (const auto& [order, call] : receiving) {
+    if (Loop::now_ns() - call->began() < kMessageGrace) break;
+    if (host.empty() || host_of_peer(call->peer()) == host) return call->self();
+  }
+  return nullptr;
+}
+
+std::optional<grpc::Status> Call::enter(std::shared_ptr<Call>& displaced) {
+  Shared& all = *shared_;
+  const auto full = [](const char* what) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, what);
+  };
+  const std::string host = host_of_peer(peer_);
+  const auto connection = all.connections.find(peer_);
+  if (connection != all.connections.end() && connection->second.calls >= all.most_per_connection)
+    return full("too many calls on this connection");
+  const auto there = all.hosts.find(host);
+  const bool share = there != all.hosts.end() &&
+                     there->second >= all.most_calls - all.most_calls / kKeptForOthers;
+  if (share || all.calls.size() >= all.most_calls) {
+    displaced = all.oldest_waiting(share ? host : "");
+    if (displaced == nullptr)
+      return full(share ? "too many calls of this address" : "too many calls");
+    all.receiving.erase(displaced->number_);
+  }
+  number_ = all.next_call++;
+  all.receiving.emplace(number_, this);
+  all.calls.insert(this);
+  ++all.connections[peer_].calls;
+  ++all.hosts[host];
+  return std::nullopt;
+}
+
+void Call::leave() {
+  Shared& all = *shared_;
+  all.receiving.erase(number_);
+  if (const auto host = all.hosts.find(host_of_peer(peer_)); --host->second == 0)
+    all.hosts.erase(host);
+  // Whether it was well is remembered while others of it are open, or nobody needs the room.
+  if (const auto found = all.connections.find(peer_); --found->second.calls == 0) {
+    const bool keep = found->second.answered || found->second.faulted;
+    if (!keep || all.connections.size() > all.most_calls) all.connections.erase(found);
+  }
+}
+
+// What became of an inference of this connection.
+void Call::well(bool answered) {
+  const std::lock_guard lock(shared_->mutex);
+  const auto found = shared_->connections.find(peer_);
+  if (found == shared_->connections.end()) return;
+  (answered ? found->second.answered : found->second.faulted) = true;
+}
+
 void Call::end(const grpc::Status& status) {
   if (std::exchange(finished_, true)) return;
   give_back();
-  log(http_status_of(status.error_code()), 0);
+  log(log_status_.value_or(http_status_of(status.error_code())), 0);
   Finish(status);
 }
 
@@ -231,6 +337,7 @@ void Call::deny(const Denial& denial) {
   if (denial.retry_after_ns > 0 && !finished_)
     context_->AddTrailingMetadata("retry-after-ms",
                                   std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1));
+  log_status_ = status_of(denial.kind);
   fail(code_of(denial.kind), denial.message);
 }
 
@@ -319,6 +426,15 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   head.priority = wanted.priority;
   head.timeout_ns = wanted.timeout_ns;
   head.idempotent = metadata("partita-idempotent") != "false";
+  const std::string client =
+      token_ == nullptr ? host_of_peer(peer_)
+                        : "token " + std::to_string(token_ - shared_->tokens.data() + 1);
+  head.client = client;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    const Shared::Connection& connection = shared_->connections[peer_];
+    head.trusted = connection.answered && !connection.faulted;
+  }
   head.trace_parent = trace_.parent;
   head.trace_state = trace_.state;
   const auto deadline = context_->deadline();
@@ -333,6 +449,12 @@ std::optional<Denial> Call::admit(const InferRequest& wanted) {
   auto request = shared_->backend.admit(head);
   if (!request) return std::move(request.error());
   admitted_ = *request;
+  if (!shared_->backend.claim(*admitted_, bound_.items)) {
+    give_back();
+    return Denial{.kind = Denial::Kind::overloaded,
+                  .message = "no memory for another request of '" + wanted.model + "'",
+                  .retry_after_ns = 1'000'000'000};
+  }
   return std::nullopt;
 }
 
@@ -391,7 +513,12 @@ void Call::infer() {
     const auto call = weak.lock();
     if (call == nullptr || call->finished_) return;
     call->ended_ns_ = Loop::now_ns();
-    if (why) return call->deny(*why);
+    if (why) {
+      const bool own = why->kind == Denial::Kind::failed || why->kind == Denial::Kind::harmful;
+      if (own) call->well(false);
+      return call->deny(*why);
+    }
+    call->well(true);
     call->answer_infer();
   };
   submitted_ns_ = Loop::now_ns();
@@ -466,6 +593,7 @@ struct GrpcFront::Impl {
   std::shared_ptr<Shared> shared;
   std::unique_ptr<Service> service;
   std::unique_ptr<grpc::Server> server = {};
+  std::unique_ptr<Loop::Timer> late = {};  // calls whose message does not come
   int port = 0;
 };
 
@@ -486,7 +614,10 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                                                     .backend = backend,
                                                     .tokens = options.tokens,
                                                     .new_traces = options.new_traces,
-                                                    .log = options.log});
+                                                    .log = options.log,
+                                                    .most_per_connection =
+                                                        options.calls_per_connection,
+                                                    .most_calls = options.calls});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);
@@ -501,10 +632,28 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunk);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
+  // A client may pretend not to have heard the first of these: calls are counted besides.
+  const auto number = [](auto value) { return static_cast<int>(value); };
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, number(options.calls_per_connection));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, number(options.idle_ns / 1'000'000));
   builder.SetResourceQuota(grpc::ResourceQuota("partita").Resize(options.memory_bytes));
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0)
-    return environment_error(options.listen, "gRPC cannot listen here");
+    return failed({ErrorCode::in_use, "gRPC cannot listen here", options.listen});
+  impl->late = std::make_unique<Loop::Timer>(
+      loop, [shared = impl->shared, patience = options.message_ns, at = impl.get()](std::int64_t) {
+        std::vector<std::shared_ptr<Call>> late;
+        {
+          const std::lock_guard lock(shared->mutex);
+          for (const auto& [order, call] : shared->receiving) {
+            if (Loop::now_ns() - call->began() < patience) break;  // in their order
+            late.push_back(call->self());
+          }
+        }
+        for (const auto& call : late) call->end_later("its message took too long");
+        at->late->at(Loop::now_ns() + kLookEvery);
+      });
+  impl->late->at(Loop::now_ns() + kLookEvery);
   return std::unique_ptr<GrpcFront>(new GrpcFront(std::move(impl)));
 }
 

@@ -26,6 +26,12 @@ struct GrpcOptions {
   AccessLog* log = nullptr;                // lives longer than the door; null: none
   std::size_t message_bytes = 256u << 20;  // of a request
   std::size_t memory_bytes = 1u << 30;     // of all requests that are on their way in
+  // Calls that are open. Beyond these more are refused (RESOURCE_EXHAUSTED), and of one address
+  // beyond 15 of 16 of all; where all are there, those whose message has not come end first.
+  std::size_t calls_per_connection = 512;
+  std::size_t calls = 8192;
+  std::int64_t message_ns = 60'000'000'000;  // from a call's beginning to its whole message
+  std::int64_t idle_ns = 75'000'000'000;     // of a connection without a call
 };
 
 class GrpcFront {

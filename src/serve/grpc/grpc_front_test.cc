@@ -345,5 +345,103 @@ TEST_F(GrpcTest, TokensSayWhoMayUseWhat) {
             ErrorCode::bad_input);
 }
 
+// Calls that are opened and say nothing are bounded, and end where others need their places.
+TEST_F(GrpcTest, SilentCallsMakeRoomForOthers) {
+  open({.calls_per_connection = 8, .calls = 16});
+  struct Silent {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+    grpc::Status status;
+  };
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<grpc::GenericStub>> stubs;
+  std::vector<std::unique_ptr<Silent>> silent;
+  for (int connection = 0; connection < 3; ++connection) {
+    grpc::ChannelArguments own;
+    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stubs.push_back(std::make_unique<grpc::GenericStub>(
+        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(front->port()),
+                                  grpc::InsecureChannelCredentials(), own)));
+    for (int i = 0; i < 7; ++i) {
+      silent.push_back(std::make_unique<Silent>());
+      Silent& one = *silent.back();
+      const std::string method = "/inference.GRPCInferenceService/ModelInfer";
+      one.call = stubs.back()->PrepareCall(&one.context, method, &queue);
+      one.call->StartCall(nullptr);
+      one.call->Finish(&one.status, &one);
+    }
+  }
+  int begun = 0, refused = 0;
+  const auto look = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now()) ==
+           grpc::CompletionQueue::GOT_EVENT) {
+      if (tag == nullptr) {
+        ++begun;
+        continue;
+      }
+      refused += static_cast<Silent*>(tag)->status.error_code() ==
+                         grpc::StatusCode::RESOURCE_EXHAUSTED
+                     ? 1
+                     : 0;
+    }
+  };
+  ASSERT_TRUE(wait([&] { return look(), begun == 21 && refused == 6; })) << begun << refused;
+  loop->run_until(Loop::now_ns() + 1'100'000'000);
+  const auto [status, bytes] = ask("ModelInfer", pair_request());
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(wait([&] { return look(), refused == 7; }));
+  for (const auto& one : silent) one->context.TryCancel();
+  int ended = refused;
+  EXPECT_TRUE(wait([&] {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now()) ==
+           grpc::CompletionQueue::GOT_EVENT)
+      ++ended;
+    return ended == 21;
+  }));
+  queue.Shutdown();
+}
+
+TEST_F(GrpcTest, AMessageThatDoesNotComeIsNotWaitedFor) {
+  open({.message_ns = 100'000'000});
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  const auto call =
+      stub->PrepareCall(&context, "/inference.GRPCInferenceService/ModelInfer", &queue);
+  call->StartCall(nullptr);
+  grpc::Status status;
+  call->Finish(&status, &status);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(wait([&] {
+    return tag == &status || (queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now()) ==
+                                  grpc::CompletionQueue::GOT_EVENT &&
+                              tag == &status);
+  }));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  queue.Shutdown();
+}
+
+TEST_F(GrpcTest, HarmIsToldAndItsSenderIsNotTrusted) {
+  open();
+  EXPECT_TRUE(ask("ModelInfer", pair_request()).first.ok());
+  backend.at_once = false;
+  const auto call = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return backend.requests.size() == 1; }));
+  EXPECT_TRUE(backend.requests.at(backend.last).head.trusted);
+  EXPECT_EQ(backend.requests.at(backend.last).client, "127.0.0.1");
+  backend.finish(backend.last, Denial{Denial::Kind::harmful, "it kills", 0});
+  ASSERT_TRUE(wait([&] { return call->status.has_value(); }));
+  EXPECT_EQ(call->status->error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  const auto next = start("ModelInfer", pair_request());
+  ASSERT_TRUE(wait([&] { return backend.requests.size() == 1; }));
+  EXPECT_FALSE(backend.requests.at(backend.last).head.trusted);
+  backend.finish(backend.last, std::nullopt);
+  ASSERT_TRUE(wait([&] { return next->status.has_value(); }));
+}
+
 }  // namespace
 }  // namespace partita::serve

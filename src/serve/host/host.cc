@@ -84,6 +84,8 @@ actuate::GatewayState state_of(const Core& core, const actuate::Assignment& assi
     if (!fresh && readiness == actuate::WorkerReadiness::ready) place->second = worker;
   }
   for (auto& [place, worker] : workers) state.workers.push_back(std::move(worker));
+  for (const WorkerLoss& loss : core.losses())
+    state.lost.push_back({loss.device, loss.index, loss.pid});
   return state;
 }
 

@@ -1,7 +1,6 @@
 #include "serve/measure/gpu_places.h"
 
 #include <fmt/format.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>

@@ -1,0 +1,46 @@
+#include "node/local_verdicts.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/processes.h"
+#include "base/table.h"
+#include "base/terminal.h"
+#include "control/host/servers.h"
+
+namespace partita::cli {
+
+std::vector<control::ServiceVerdict> local_verdicts(Context& context,
+                                                    const std::string& state_directory) {
+  using namespace std::chrono;
+  RealProcesses processes;
+  const auto now = duration_cast<milliseconds>(system_clock::now().time_since_epoch());
+  auto verdicts = control::verdicts_of_node({.files = context.files,
+                                             .processes = processes,
+                                             .state_dir = state_directory,
+                                             .now_ns = context.clock.now_ns(),
+                                             .wall_ms = now.count()});
+  if (verdicts) return *std::move(verdicts);
+  complain(context, "how services do is not known: " + to_string(verdicts.error()));
+  return {};
+}
+
+std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts) {
+  if (verdicts.empty()) return {};
+  Table table{{"SERVICE", "VERDICT", "SINCE", "ASKED /s", "IN TIME /s", "CAN CARRY /s", ""}, {}};
+  for (const control::ServiceVerdict& one : verdicts)
+    table.rows.push_back({one.service, control::to_string(one.verdict),
+                          control::utc_text(one.since_ms), number_text(one.asked_rps),
+                          number_text(one.answered_rps), number_text(one.can_carry_rps), one.why});
+  return "\n" + to_string(table);
+}
+
+std::string lost_text(const device::NodeState& state) {
+  std::string text;
+  for (const device::GpuState& gpu : state.gpus)
+    if (gpu.lost) text += fmt::format("gpu {} fell off the bus\n", gpu.index);
+  return text;
+}
+
+}  // namespace partita::cli
