@@ -662,12 +662,28 @@ class NodeStateGpus(TypedDict):
     instances: list[NodeStateGpusInstances]
 
 
+class NodeStateServices(TypedDict):
+    name: str
+    verdict: Literal["serves", "degraded", "at_risk", "down", "unknown"]
+    since: str
+    as_of: NotRequired[str]
+    why: str
+    asked_rps: float
+    answered_rps: float
+    can_carry_rps: float
+
+
 class NodeState(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["NodeState"]
     driver: str | None
     driver_version: str | None
     gpus: list[NodeStateGpus]
+    # when this was read, UTC
+    as_of: NotRequired[str]
+    # why it cannot be read now
+    fault: NotRequired[str]
+    services: NotRequired[list[NodeStateServices]]
     unfinished: NotRequired[dict[str, Any]]
 
 
