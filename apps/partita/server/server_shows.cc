@@ -97,8 +97,8 @@ std::string services_table(const control::Snapshot& state) {
   for (const control::ServiceNow& one : state.services)
     table.rows.push_back(
         {one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
-         number_text(one.planned_rps), number_text(one.is.can_carry_rps), number_text(one.slo.value),
-         number_or_dash(one.p99_ms),
+         number_text(one.planned_rps), number_text(one.is.can_carry_rps),
+         number_text(one.slo.value), number_or_dash(one.p99_ms),
          one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : std::string("-"),
          fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict), one.is.why});
   return to_string(table);
