@@ -96,17 +96,55 @@ class AgentStateAssignmentSegments(TypedDict):
     throughput_rps: NotRequired[float]
 
 
+class AgentStateAssignmentServicesArrivals(TypedDict):
+    # how requests arrive
+    law: Literal["poisson", "uniform", "gamma", "burst", "mmpp", "trace"]
+    # gamma: the gaps' coefficient of variation
+    cv: NotRequired[float]
+    # burst, mmpp: times the mean rate
+    peak: NotRequired[float]
+    # burst, mmpp: so long
+    seconds: NotRequired[float]
+    # burst, mmpp: so often
+    every: NotRequired[float]
+    # trace: as the services file names it
+    file: NotRequired[str]
+    # trace: its row; missing: the service's name
+    row: NotRequired[str]
+
+
+class AgentStateAssignmentServicesRates(TypedDict):
+    # of the day
+    minute: int
+    # from then on
+    rate_rps: float
+
+
 class AgentStateAssignmentServices(TypedDict):
     # of the service
     name: str
-    # that it runs
+    # that it runs; missing: not known
     model: NotRequired[str]
-    # its objective
+    # asked for; 0: not known
+    rate_rps: NotRequired[float]
+    # asked for; 0: not known
     slo_ms: NotRequired[float]
-    # of the requests that shall keep it
-    percentile: float
-    # planned for
-    rate_rps: float
+    # of the requests that shall keep the SLO; missing: not known
+    percentile: NotRequired[float]
+    # instances at least; missing: 1
+    min_replicas: NotRequired[int]
+    # no two instances on one GPU
+    spread: NotRequired[bool]
+    # never on a GPU with one of these
+    avoid: NotRequired[list[str]]
+    # share of the rate that is planned for on top; missing: 0
+    headroom: NotRequired[float]
+    # how requests arrive; missing: Poisson
+    arrivals: NotRequired[AgentStateAssignmentServicesArrivals]
+    # over the day; missing: the same all day
+    rates: NotRequired[list[AgentStateAssignmentServicesRates]]
+    # the server that the promise is made for; missing: pooled
+    dispatch: NotRequired[Literal["pooled", "paced", "shared-queue", "per-process"]]
 
 
 class AgentStateAssignment(TypedDict):
@@ -114,8 +152,8 @@ class AgentStateAssignment(TypedDict):
     revision: int
     # by device
     segments: list[AgentStateAssignmentSegments]
-    # by name
-    services: list[AgentStateAssignmentServices]
+    # by name: what they ask for and are promised
+    services: NotRequired[list[AgentStateAssignmentServices]]
 
 
 class AgentStateGpusSampleActivity(TypedDict):
@@ -146,8 +184,8 @@ class AgentStateGpusSampleInstances(TypedDict):
     uuid: NotRequired[str]
     # "3g.40gb"
     profile: NotRequired[str]
-    compute_slices: int
-    memory_slices: int
+    compute_slices: NotRequired[int]
+    memory_slices: NotRequired[int]
     # of this instance, in shares of it
     activity: NotRequired[AgentStateGpusSampleActivity]
     memory_used_mib: NotRequired[float]
@@ -213,13 +251,25 @@ class AgentStateServices(TypedDict):
     # of the service
     name: str
     # that it runs
-    model: str
+    model: NotRequired[str]
     # its objective
-    slo_ms: float
-    # of the requests that shall keep it
-    percentile: float
+    slo_ms: NotRequired[float]
+    # of the requests that shall keep it; missing: 99
+    percentile: NotRequired[float]
     # as the services file says
-    wanted_rps: float
+    wanted_rps: NotRequired[float]
+    # instances at least; missing: 1
+    min_replicas: NotRequired[int]
+    # no two instances on one GPU
+    spread: NotRequired[bool]
+    # never on a GPU with one of these
+    avoid: NotRequired[list[str]]
+    # share of the rate that is planned for on top; missing: 0
+    headroom: NotRequired[float]
+    # how requests arrive; missing: Poisson
+    arrivals: NotRequired[AgentStateAssignmentServicesArrivals]
+    # over the day; missing: the same all day
+    rates: NotRequired[list[AgentStateAssignmentServicesRates]]
     # as measured now
     rate_rps: NotRequired[float]
     # the highest of the next minutes
@@ -228,14 +278,14 @@ class AgentStateServices(TypedDict):
     forecast_low_rps: NotRequired[float]
     # upper end of its interval
     forecast_high_rps: NotRequired[float]
-    # what the plan in force is made for
-    planned_rps: float
-    # of its segments that run
-    capacity_rps: float
-    # that run
-    segments: int
-    # as the gateway says
-    ready_workers: int
+    # what the plan in force is made for; missing: 0
+    planned_rps: NotRequired[float]
+    # the same as can_carry_rps
+    capacity_rps: NotRequired[float]
+    # that run; missing: 0
+    segments: NotRequired[int]
+    # as the gateway says; missing: 0
+    ready_workers: NotRequired[int]
     # measured
     p99_ms: NotRequired[float]
     # share of requests in SLO, measured
@@ -244,10 +294,24 @@ class AgentStateServices(TypedDict):
     watts: NotRequired[float]
     # the same in joules, since the agent began
     energy_j: NotRequired[float]
-    # its objective is at risk
-    at_risk: bool
-    # at risk of what
+    # whether it is served
+    verdict: Literal["serves", "degraded", "at_risk", "down", "unknown"]
+    # it has been so, UTC
+    since: str
+    # when that was measured; empty: never; missing: as the document's
+    as_of: NotRequired[str]
+    # instead of why: a place in `reasons`, from 0
+    reason: NotRequired[int]
+    # a sentence; empty: it is served
     why: NotRequired[str]
+    # answered or not, in the last seconds; missing: 0
+    asked_rps: NotRequired[float]
+    # in time, in the last seconds; missing: 0
+    answered_rps: NotRequired[float]
+    # by the workers that are ready; missing: 0
+    can_carry_rps: NotRequired[float]
+    # the verdict is another one than serves
+    at_risk: NotRequired[bool]
 
 
 class AgentStateCurrentChangeKeep(TypedDict):
@@ -443,12 +507,14 @@ class AgentStateCurrent(TypedDict):
     steps_done: int
     # why it failed; else empty
     error: str
+    # how many there are; then explanation, change and plan are left out: AgentChange
+    steps: NotRequired[int]
     # sentences
-    explanation: list[str]
+    explanation: NotRequired[list[str]]
     # how the node gets there
-    change: AgentStateCurrentChange
+    change: NotRequired[AgentStateCurrentChange]
     # the target, a document ServingPlan
-    plan: ServingPlan
+    plan: NotRequired[ServingPlan]
 
 
 class AgentStateBatchTasks(TypedDict):
@@ -511,24 +577,36 @@ class AgentState(TypedDict):
     kind: Literal["AgentState"]
     # grows with every change of the rest
     version: int
+    # the version in which `state` or `assignment` changed last
+    node_version: NotRequired[int]
+    # of a large node: keys that are documents of their own; `changes`: what is in them
+    left_out: NotRequired[list[str]]
     # since 1970, UTC
     time_ms: int
     # host name
     node: str
     # how changes come about
     mode: Literal["automatic", "approve", "observe"]
-    # the node is as the plan in force wants it
+    # the node is as the plan in force wants it, and no change is needed
     converged: bool
     # a sentence
     doing: str
     # what was read of the node
-    state: AgentStateState
+    state: NotRequired[AgentStateState]
+    # when that was, UTC
+    state_as_of: str
+    # why it cannot be read now, and so is as it was then
+    state_fault: NotRequired[str]
     # which segment runs where
-    assignment: AgentStateAssignment
+    assignment: NotRequired[AgentStateAssignment]
     # by index
     gpus: list[AgentStateGpus]
+    # when services were measured that do not say it
+    as_of: NotRequired[str]
     # by name
     services: list[AgentStateServices]
+    # that several services have; {service}: the name of each, {asked}: its asked_rps
+    reasons: NotRequired[list[str]]
     # in force, a document ServingPlan
     plan: NotRequired[ServingPlan]
     # proposed or under way
@@ -584,12 +662,28 @@ class NodeStateGpus(TypedDict):
     instances: list[NodeStateGpusInstances]
 
 
+class NodeStateServices(TypedDict):
+    name: str
+    verdict: Literal["serves", "degraded", "at_risk", "down", "unknown"]
+    since: str
+    as_of: NotRequired[str]
+    why: str
+    asked_rps: float
+    answered_rps: float
+    can_carry_rps: float
+
+
 class NodeState(TypedDict):
     api_version: Literal["partita/v1"]
     kind: Literal["NodeState"]
     driver: str | None
     driver_version: str | None
     gpus: list[NodeStateGpus]
+    # when this was read, UTC
+    as_of: NotRequired[str]
+    # why it cannot be read now
+    fault: NotRequired[str]
+    services: NotRequired[list[NodeStateServices]]
     unfinished: NotRequired[dict[str, Any]]
 
 

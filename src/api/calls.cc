@@ -42,12 +42,8 @@ const std::vector<Parameter>& series_query() {
   return query;
 }
 
-// A query of one word that is true when it is wanted.
-std::vector<Parameter> switch_of(const char* name, const char* about) {
-  return {{.name = name,
-           .about = std::string("true: ") + about,
-           .kind = Kind::words,
-           .words = {"true", "false"}}};
+std::vector<Parameter> yes_or_no(std::string_view name, std::string_view about) {
+  return {{.name = name, .about = about, .kind = Kind::words, .words = {"true", "false"}}};
 }
 
 const std::vector<Call>& table() {
@@ -61,7 +57,8 @@ const std::vector<Call>& table() {
       {metrics, get, "/metrics", kViewer, "metrics", "Numbers for Prometheus", "",
        "text/plain; version=0.0.4"},
       {state, get, "/v1/state", kViewer, "state", "What the agent knows and is doing", "",
-       "AgentState", 200, switch_of("whole", "of a large node, too, all parts in this document")},
+       "AgentState", 200,
+       yes_or_no("whole", "true: of a large node, too, all parts in this document")},
       {node, get, "/v1/node", kViewer, "node", "The GPUs and instances as read last", "",
        "NodeState"},
       {plan, get, "/v1/plan", kViewer, "plan", "The plan in force", "", "ServingPlan"},
@@ -112,7 +109,7 @@ const std::vector<Call>& table() {
        "Latest"},
       {events, get, "/v1/events", kViewer, "events",
        "The state whenever it has changed, as server-sent events", "", "text/event-stream", 200,
-       switch_of("changes", "behind the first state, what has changed in it")}};
+       yes_or_no("changes", "true: behind the first state, what has changed in it")}};
   return all;
 }
 

@@ -83,8 +83,9 @@ ServiceNow service_of(int i, bool served) {
   return one;
 }
 
-telemetry::GpuSample sample_of(const device::GpuState& gpu) {
-  telemetry::GpuSample sample;
+GpuNow gpu_of(const device::GpuState& gpu) {
+  GpuNow now{.index = gpu.index, .uuid = gpu.uuid, .model = gpu.model};
+  telemetry::GpuSample& sample = now.sample.emplace();
   sample.index = gpu.index;
   sample.uuid = gpu.uuid;
   sample.model = gpu.model;
@@ -95,48 +96,41 @@ telemetry::GpuSample sample_of(const device::GpuState& gpu) {
   sample.temperature = Celsius{41.5};
   sample.sm_clock = sample.memory_clock = Mhz{1410};
   sample.activity = {.graphics_engine = 1.0 / 3, .sm = 1.0 / 3, .dram = 1.0 / 3};
-  return sample;
+  return now;
 }
 
-// The GPU of that number, in all parts of the snapshot.
-void add_gpu(Snapshot& s, int g) {
-  device::GpuState gpu;
-  gpu.index = g;
-  gpu.uuid = uuid_of("GPU", g);
-  gpu.model = "A100-80GB";
-  GpuNow now{.index = g, .uuid = gpu.uuid, .model = gpu.model};
-  telemetry::GpuSample& sample = now.sample.emplace(sample_of(gpu));
-  plan::PlannedGpu& target = s.plan->gpus.emplace_back(plan::PlannedGpu{g, gpu.model, {}});
-  for (int k = 0; k < 7; ++k) {
-    const ServiceNow& service = s.services[static_cast<std::size_t>(7 * g + k) % s.services.size()];
-    device::Instance one;
-    one.profile = "1g.10gb";
-    one.start = k;
-    one.size = one.gpcs = 1;
-    one.profile_id = 19;
-    one.gi_id = 7 + k;
-    one.compute = {{0, 1, uuid_of("MIG", 7 * g + k)}};
-    one.holders = {{40'000 + 7 * g + k, "partita worker"}};
-    sample.instances.push_back({.gi_id = one.gi_id,
-                                .uuid = one.uuid(),
-                                .profile = one.profile,
-                                .compute_slices = 1,
-                                .memory_slices = 1,
-                                .activity = sample.activity,
-                                .memory_used = Mib{8123}});
-    sample.processes.push_back({40'000 + 7 * g + k, one.gi_id, Mib{8000}});
-    s.assignment.segments.push_back({.device = one.uuid(),
-                                     .gpu_uuid = gpu.uuid,
-                                     .profile = one.profile,
-                                     .start = k,
-                                     .service = service.name,
-                                     .batch = 8,
-                                     .processes = 2});
-    target.instances.push_back(planned(service, k));
-    gpu.instances.push_back(std::move(one));
-  }
-  s.state.gpus.push_back(std::move(gpu));
-  s.gpus.push_back(std::move(now));
+// Slice `k` of the last GPU, and what runs there.
+void add_slice(Snapshot& s, int k) {
+  device::GpuState& gpu = s.state.gpus.back();
+  telemetry::GpuSample& sample = *s.gpus.back().sample;
+  const int n = 7 * gpu.index + k;
+  const ServiceNow& service =
+      s.services[static_cast<std::size_t>(n % static_cast<int>(s.services.size()))];
+  device::Instance one;
+  one.profile = "1g.10gb";
+  one.start = k;
+  one.size = one.gpcs = 1;
+  one.profile_id = 19;
+  one.gi_id = 7 + k;
+  one.compute = {{0, 1, uuid_of("MIG", n)}};
+  one.holders = {{40'000 + n, "partita worker"}};
+  sample.instances.push_back({.gi_id = one.gi_id,
+                              .uuid = one.uuid(),
+                              .profile = one.profile,
+                              .compute_slices = 1,
+                              .memory_slices = 1,
+                              .activity = sample.activity,
+                              .memory_used = Mib{8123}});
+  sample.processes.push_back({40'000 + n, one.gi_id, Mib{8000}});
+  s.assignment.segments.push_back({.device = one.uuid(),
+                                   .gpu_uuid = gpu.uuid,
+                                   .profile = one.profile,
+                                   .start = k,
+                                   .service = service.name,
+                                   .batch = 8,
+                                   .processes = 2});
+  s.plan->gpus.back().instances.push_back(planned(service, k));
+  gpu.instances.push_back(std::move(one));
 }
 
 // A node of A100s in seven slices each; the services beyond the slices are not served. Everything
@@ -150,7 +144,15 @@ Snapshot node_of(int gpus, int services) {
   s.doing = "nothing to do";
   for (int i = 0; i < services; ++i) s.services.push_back(service_of(i, i < 7 * gpus));
   s.plan.emplace().gpu_model = "A100-80GB";
-  for (int g = 0; g < gpus; ++g) add_gpu(s, g);
+  for (int g = 0; g < gpus; ++g) {
+    device::GpuState& gpu = s.state.gpus.emplace_back();
+    gpu.index = g;
+    gpu.uuid = uuid_of("GPU", g);
+    gpu.model = "A100-80GB";
+    s.gpus.push_back(gpu_of(gpu));
+    s.plan->gpus.push_back(plan::PlannedGpu{g, gpu.model, {}});
+    for (int k = 0; k < 7; ++k) add_slice(s, k);
+  }
   std::ranges::sort(s.assignment.segments, {}, &actuate::AssignedSegment::device);
   s.current = change_to(s, 9);
   s.last = change_to(s, 8);

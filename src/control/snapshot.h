@@ -126,8 +126,8 @@ Snapshot brief_of(Snapshot snapshot);
 // A brief snapshot with what runs where, as GET /v1/node says it.
 void complete(Snapshot& brief, device::NodeState state, const device::Occupants& occupants);
 
-// The document `kind: AgentState`; parse_snapshot(snapshot_json(s)) == s. Where it is brief, what is
-// as it is by default is left out, and a reason that several services have is written once.
+// The document `kind: AgentState`; parse_snapshot(snapshot_json(s)) == s. Where it is brief, what
+// is as it is by default is left out, and a reason that several services have is written once.
 std::string snapshot_json(const Snapshot& snapshot);
 Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text);
 DocumentKind snapshot_kind();

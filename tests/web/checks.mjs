@@ -17,6 +17,12 @@ const browser = await startBrowser(tools, chromium);
 const tests = [];
 const test = (name, run) => tests.push({ name, run });
 
+async function slowed(page) {
+  if (!process.env.SLOWER) return;
+  const session = await browser.context.newCDPSession(page);
+  await session.send("Emulation.setCPUThrottlingRate", { rate: Number(process.env.SLOWER) });
+}
+
 // A page on an agent; whatever goes wrong in it is in `faults`.
 async function open(options = {}, wait = ".cell", view = "") {
   const agent = await startAgent({ root, ...options });
@@ -41,10 +47,7 @@ async function open(options = {}, wait = ".cell", view = "") {
       console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`),
     ),
   );
-  if (process.env.SLOWER) {
-    const session = await browser.context.newCDPSession(page);
-    await session.send("Emulation.setCPUThrottlingRate", { rate: Number(process.env.SLOWER) });
-  }
+  await slowed(page);
   await page.goto(agent.url + view);
   if (wait) await page.waitForSelector(wait);
   return {
@@ -146,6 +149,7 @@ for (const [width, height] of [
     await page.setViewportSize({ width, height });
     const session = await browser.context.newCDPSession(page);
     await session.send("Performance.enable", { timeDomain: "threadTicks" });
+    await slowed(page);
     await page.goto(agent.url);
     await page.waitForSelector(".services tbody tr");
     await page.waitForSelector(".gpus .cell"); // read from /v1/node
@@ -277,7 +281,8 @@ test("a state of which nothing newer comes is shown as old, and as not known", a
   const state = fleet();
   state.services.forEach((one) => Object.assign(one, { at_risk: false, verdict: "serves" }));
   const agent = await startAgent({ root, state }),
-    page = await browser.context.newPage();
+    other = await startBrowser(tools, chromium), // the clock is that of all pages of a browser
+    page = await other.context.newPage();
   page.setDefaultTimeout(60000);
   await page.clock.install();
   await page.goto(agent.url);
@@ -290,7 +295,7 @@ test("a state of which nothing newer comes is shown as old, and as not known", a
   await page.clock.runFor(1000);
   assert.match(await words(page, ".tiles"), /▲ 6 unknown/);
   assert.doesNotMatch(await words(page, "body"), /all kept|as planned|✓ serves/);
-  await page.close();
+  await other.close();
   await agent.stop();
 });
 
