@@ -21,7 +21,7 @@ long startable_by(const PoolProcess& process, Nanos until) {
   return process.free > until ? 0 : ((until - process.free) / process.full + 1) * process.batch;
 }
 
-// Behind a long queue: lets all processes start what they surely start before the last of `ahead` is
+// Behind a long queue: lets all processes start what they surely start before the last of them is
 // reached, in one go, and returns how many are left. A guess that is too late changes nothing.
 long skip_ahead(std::vector<PoolProcess>& processes, long ahead) {
   Nanos first = kForever, last = 0;

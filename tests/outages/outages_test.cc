@@ -2,7 +2,7 @@
 // the gateway, the driver, GPUs and the agent itself fail, in part and in whole, one or two at a
 // time, and come back. Every second each surface must say of each service what is so, or was within
 // the last five seconds: the agent's state, the API's document, its metrics, `partita status`. What
-// is so is taken from the simulated world; nothing of src/control/verdict.cc is used for it. Besides:
+// is so is taken from the simulated world; nothing of control/verdict.cc is used for it. Besides:
 // all that was asked for is counted, and forecasts are those of the same days without an outage.
 // PARTITA_SEEDS says how many seeds are run instead of the usual few, from PARTITA_FIRST_SEED on
 // (1); PARTITA_SEED runs one and tells everything that happens.

@@ -210,7 +210,7 @@ TEST(ServiceBrain, ServesAsTheSimulatorDoes) {
   }
 }
 
-// One trace through the simulator and through the brain: every request is let in or refused by both,
+// One trace through simulator and brain: every request is let in or refused by both,
 // and takes as long.
 class SameAnswers : public testing::TestWithParam<double> {};
 

@@ -31,7 +31,7 @@ Result<std::string> found_state_directory(Context& context, const DeviceFlags& d
 std::string gpu_prefix(const OpenDriver& open);
 
 // The locks of these GPUs, by UUID, for whoever changes anything of them: instances, clocks,
-// limits. One file per UUID, taken in the order of the UUIDs, so that whoever wants several gets all or
+// limits. One file per UUID, taken in their order, so that whoever wants several gets all or
 // none. in_use, with who it is, when another process has one of them.
 Result<FileLock> lock_gpus(Context& context, const OpenDriver& open,
                            std::vector<std::string> uuids);

@@ -75,7 +75,7 @@ class Agent {
   void take_over(Agent& before);
   // Looks, decides and does it, a change to its end; the time, since 1970, of the next look.
   std::int64_t step();
-  // Looks at who serves alone, and takes a whole step where a service does otherwise than was shown,
+  // Looks at who serves alone; takes a whole step where a service does otherwise than was shown,
   // or where one is due; the time of the next look, as step(). To be called every kGlanceMs.
   std::int64_t glance();
   // Looks and decides; what was decided is said by the answer and not done.

@@ -1,5 +1,5 @@
 // Files of the state directory, damaged at random places while an agent keeps a node and between
-// two of its lives: it goes on, and nothing that was promised is lost. A second world without damage
+// two of its lives: it goes on, and nothing promised is lost. A second world without damage
 // is the oracle: the same instances, made once, the same numbers of changes, modes, GPUs that were
 // taken out, batches.
 // PARTITA_DAMAGES says how many places instead of the usual few.
