@@ -62,8 +62,7 @@ struct HealthReading {
 
 // What is news in readings of the same GPUs. At the first reading of a GPU all that is wrong is
 // news, and that nothing is. A counter that falls, a flag that is cleared or a GPU that was lost
-// and is there again
-// means that the GPU was reset.
+// and is there again means that the GPU was reset.
 class HealthChanges {
  public:
   std::vector<HealthEvent> hear(const HealthReading& now);

@@ -1,10 +1,10 @@
 // Admission: whether a request is let in, as the gateway decides it and the simulator foresees
-// it. The judge lets everything in.
-// A request is refused at once when the queue is full, or when it would be done too late. Predicted is that full batches follow one another, each on the process that can take one
-// first, up to the request's own, which holds what waits before it and itself. While no more comes
-// than the pool can do, only what is late even so is refused: nothing else is to be lost. Beyond
-// that what comes until the batch starts is in it too, and it is to end a margin before the
-// deadline, the one that the dispatcher keeps for late wake-ups. Pure: no clock.
+// it. The judge lets everything in. A request is refused at once when the queue is full, or when it
+// would be done too late. Predicted is that full batches follow one another, each on the process
+// that can take one first, up to the request's own, which holds what waits before it and itself.
+// While no more comes than the pool can do, only what is late even so is refused: nothing else is
+// to be lost. Beyond that what comes until the batch starts is in it too, and it is to end a margin
+// before the deadline, the one that the dispatcher keeps for late wake-ups. Pure: no clock.
 #pragma once
 
 #include <array>
