@@ -123,7 +123,7 @@ Result<std::string> make_plan(Files& files, const Asked& asked) {
     const auto reasons = decide::too_many_gpus(**made->plan, asked.max_gpus);
     if (!reasons.empty()) return forms::refusal_json(reasons);
   }
-  return forms::plan_json(**made->plan);
+  return forms::plan_json(decide::with_overload(*problem, *made->plan));
 }
 
 Result<std::string> verify(Files& files, const Asked& asked) {

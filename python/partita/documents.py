@@ -165,6 +165,8 @@ class Refusal(TypedDict):
     kind: Literal["Refusal"]
     # each sufficient
     reasons: list[RefusalReasons]
+    # bound: there is none; none: the search gave up, there may be one
+    proof: NotRequired[Literal["none", "bound"]]
 
 
 class ServingPlanObjective(TypedDict):
@@ -222,19 +224,70 @@ class ServingPlanGpus(TypedDict):
     instances: list[ServingPlanGpusInstances]
 
 
+class ServingPlanServicesArrivals(TypedDict):
+    # how requests arrive
+    law: Literal["poisson", "uniform", "gamma", "burst", "mmpp", "trace"]
+    # gamma: the gaps' coefficient of variation
+    cv: NotRequired[float]
+    # burst, mmpp: times the mean rate
+    peak: NotRequired[float]
+    # burst, mmpp: so long
+    seconds: NotRequired[float]
+    # burst, mmpp: so often
+    every: NotRequired[float]
+    # trace: as the services file names it
+    file: NotRequired[str]
+    # trace: its row; missing: the service's name
+    row: NotRequired[str]
+
+
+class ServingPlanServicesRates(TypedDict):
+    # of the day
+    minute: int
+    # from then on
+    rate_rps: float
+
+
+class ServingPlanServicesOverload(TypedDict):
+    # times the service's rate
+    factor: float
+    # share of the requests then; those refused at once are not
+    in_time: float
+
+
 class ServingPlanServices(TypedDict):
     # of the service
     name: str
-    # asked for
+    # that it runs; missing: not known
+    model: NotRequired[str]
+    # asked for; 0: not known
     rate_rps: float
+    # asked for; 0: not known
+    slo_ms: float
+    # of the requests that shall keep the SLO; missing: not known
+    percentile: NotRequired[float]
+    # instances at least; missing: 1
+    min_replicas: NotRequired[int]
+    # no two instances on one GPU
+    spread: NotRequired[bool]
+    # never on a GPU with one of these
+    avoid: NotRequired[list[str]]
+    # share of the rate that is planned for on top; missing: 0
+    headroom: NotRequired[float]
+    # how requests arrive; missing: Poisson
+    arrivals: NotRequired[ServingPlanServicesArrivals]
+    # over the day; missing: the same all day
+    rates: NotRequired[list[ServingPlanServicesRates]]
     # the sum over its instances
     planned_rps: float
-    # asked for
-    slo_ms: float
     # the worst, of the SLO rule's kind; null: unbounded
     predicted_latency_ms: float | None
     # an instance of it is predicted, not measured
     predicted: NotRequired[bool]
+    # what was simulated of more than its rate; missing: nothing
+    overload: NotRequired[list[ServingPlanServicesOverload]]
+    # asked for, where the plan is for a part of it: rate_rps
+    wanted_rps: NotRequired[float]
 
 
 class ServingPlanStats(TypedDict):
@@ -336,6 +389,8 @@ class ServingReportServices(TypedDict):
     offered: int
     # requests
     completed: int
+    # of the offered ones, at once, as the gateway would
+    refused: NotRequired[int]
     # share of the offered ones that completed within the SLO
     slo_attainment: float
     # of the latency; 0: nothing completed

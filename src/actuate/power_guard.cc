@@ -101,8 +101,12 @@ Result<void> PowerGuard::note(const PowerBefore& before) {
   if (const auto ok = log_.append({power_record(before)}); !ok) return ok;
   changed_.push_back(before);
   std::ranges::sort(changed_, {}, &PowerBefore::gpu);
+  return mark(before.uuid);
+}
+
+Result<void> PowerGuard::mark(const std::string& uuid) {
   if (marks_.empty()) return {};
-  return files_->write_atomic(mark_of(before.uuid), path_ + "\n");
+  return files_->write_atomic(mark_of(uuid), path_ + "\n");
 }
 
 Result<void> PowerGuard::unmark(const std::string& uuid) {
@@ -116,9 +120,9 @@ Result<std::vector<PowerBefore>> PowerGuard::changed_by_others() {
   for (int gpu = 0; gpu < info->gpus; ++gpu) {
     const auto state = driver_->read(gpu);
     if (!state || std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) > 0) continue;
-    const auto mark = marked(state->uuid);
-    if (!mark) return failed(mark.error());
-    if (*mark) others.push_back({gpu, state->uuid, (*mark)->settings});
+    const auto known = marked(state->uuid);
+    if (!known) return failed(known.error());
+    if (*known) others.push_back({gpu, state->uuid, (*known)->settings});
   }
   return others;
 }
@@ -135,13 +139,16 @@ Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
   const bool first = std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) == 0;
   bool by_others = false;
   if (first) {
-    const auto mark = marked(state->uuid);
-    if (!mark) return failed(mark.error());
-    by_others = mark->has_value();
+    const auto known = marked(state->uuid);
+    if (!known) return failed(known.error());
+    by_others = known->has_value();
     const auto now = driver_->power_settings(gpu);
     if (!now) return failed(now.error());
-    const PowerBefore before{gpu, state->uuid, *mark ? (*mark)->settings : now->now};
+    const PowerBefore before{gpu, state->uuid, *known ? (*known)->settings : now->now};
     if (const auto ok = note(before); !ok) return ok;
+  } else if (!marks_.empty() && !files_->exists(mark_of(state->uuid))) {
+    // Another journal has put it back meanwhile, and knows nothing of what comes now.
+    if (const auto ok = mark(state->uuid); !ok) return ok;
   }
   auto set = driver_->set_power_settings(gpu, settings);
   if (set || set.error().code != ErrorCode::denied || !first) return set;

@@ -67,6 +67,7 @@ class PowerGuard {
   std::string mark_of(const std::string& uuid) const { return marks_ + uuid + ".power"; }
   Result<std::optional<PowerBefore>> marked(const std::string& uuid);
   Result<void> note(const PowerBefore& before);
+  Result<void> mark(const std::string& uuid);
   Result<void> unmark(const std::string& uuid);
   Result<void> write();
 

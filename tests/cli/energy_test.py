@@ -91,7 +91,7 @@ class Attribute(harness.CliTest):
         self.write("model.json", json.dumps(
             {"api_version": "partita/v1", "kind": "EnergyModel", "loss": "squares", "watts": True,
              "rows": 60, "residual_scale": 0.01, "condition": 2, "r2": 0.99, "mape": 0.01,
-             "components": [{"name": name, "joules": joules, "standard_error": 1}
+             "components": [{"name": name, "joules_per_access": joules, "standard_error": 1}
                             for name, joules in (("idle", 60), ("sm", 200), ("tensor", 200))]}))
         off = {}
         for rule in ((), ("--rule", "model"), ("--rule", "activity")):

@@ -56,11 +56,11 @@ class Top {
 
  private:
   Result<void> look_at_gateway(const std::string& directory) {
-    picture_.know_services(verdicts_text(verdicts_));
+    picture_.know_services(verdicts_text(verdicts_, context_.width));
     auto gateway =
         actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns());
     if (!gateway) return failed(gateway.error());
-    if (*gateway) picture_.know_services(services_of(**gateway) + verdicts_text(verdicts_));
+    if (*gateway) picture_.know_services(services_of(**gateway) + verdicts_text(verdicts_, context_.width));
     before_ = *std::move(gateway);
     return {};
   }

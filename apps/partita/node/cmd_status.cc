@@ -50,7 +50,7 @@ std::string content_of(const Context& context, const StatusFlags& flags, const S
                             {.colour = context.colour && flags.output.file.empty(),
                              .width = context.width,
                              .unfinished = seen.unfinished}) +
-         verdicts_text(seen.verdicts);
+         verdicts_text(seen.verdicts, context.width);
 }
 
 // Again and again: on a terminal a picture in place, else one after another; a file always has the

@@ -26,14 +26,19 @@ std::vector<control::ServiceVerdict> local_verdicts(Context& context,
   return {};
 }
 
-std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts) {
+std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts, int width) {
   if (verdicts.empty()) return {};
-  Table table{{"SERVICE", "VERDICT", "SINCE", "ASKED /s", "IN TIME /s", "CAN CARRY /s", ""}, {}};
-  for (const control::ServiceVerdict& one : verdicts)
+  constexpr std::size_t kToTheSecond = 19;
+  Table table{{"SERVICE", "VERDICT", "SINCE", "ASKED /s", "IN TIME /s", "CAN CARRY /s"}, {}};
+  std::string reasons;
+  for (const control::ServiceVerdict& one : verdicts) {
     table.rows.push_back({one.service, control::to_string(one.verdict),
-                          control::utc_text(one.since_ms), number_text(one.asked_rps),
-                          number_text(one.answered_rps), number_text(one.can_carry_rps), one.why});
-  return "\n" + to_string(table);
+                          control::utc_text(one.since_ms).substr(0, kToTheSecond) + "Z",
+                          number_text(one.asked_rps), number_text(one.answered_rps),
+                          number_text(one.can_carry_rps)});
+    if (!one.why.empty()) reasons += folded(one.service + ": " + one.why, width, 2);
+  }
+  return "\n" + to_string(table) + reasons;
 }
 
 std::string lost_text(const device::NodeState& state) {

@@ -15,7 +15,7 @@ namespace partita::cli {
 std::vector<control::ServiceVerdict> local_verdicts(Context& context,
                                                     const std::string& state_directory);
 // A line per service; empty without services.
-std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts);
+std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts, int width);
 // A line per GPU that is lost.
 std::string lost_text(const device::NodeState& state);
 

@@ -82,7 +82,7 @@ std::string status_of(const Remote& remote, const control::Snapshot& now) {
          device::state_text(state, occupants, hw::builtin_catalogue(),
                             {.colour = remote.context.colour && output.file.empty(),
                              .width = remote.context.width}) +
-         verdicts_text(verdicts_of(now));
+         verdicts_text(verdicts_of(now), remote.context.width);
 }
 
 std::string number_or_dash(const std::optional<double>& value) {
