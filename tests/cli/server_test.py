@@ -88,8 +88,18 @@ class ServerTest(harness.CliTest):
             {"id": 3, "time_ms": 1_700_000_000_000, "kind": "applied", "change": 7,
              "user": "agent", "cause": "", "subject": "", "outcome": "succeeded",
              "detail": "4 steps"}]}
+        state = {"api_version": "partita/v1", "kind": "AgentState", "version": 1, "time_ms": 1,
+                 "node": "n", "mode": "automatic", "converged": True, "doing": "",
+                 "state": json.loads(self.node), "state_as_of": "2026-01-02T03:04:05.000Z",
+                 "assignment": {"revision": 0, "segments": []}, "gpus": [], "services": [
+                     {"name": "chat", "verdict": "down", "since": "2026-01-02T03:04:05.000Z",
+                      "why": "no worker of chat is ready", "asked_rps": 3, "can_carry_rps": 0}],
+                 "batch": {"waiting": 0, "running": 0, "done": 0, "failed": 0}, "notices": [],
+                 "restarts": 0, "given_up_workers": 0, "drifts": 0, "changes": 0,
+                 "failed_changes": 0}
         Agent.documents = {
             ("GET", "/v1/node"): self.node,
+            ("GET", "/v1/state"): json.dumps(state),
             ("GET", "/v1/plan"): self.read("plan.json"),
             ("POST", "/v1/preview"): json.dumps(change),
             ("GET", "/v1/history?documents=false"): json.dumps(history),
@@ -107,8 +117,16 @@ class ServerTest(harness.CliTest):
         self.there = ("--server", "unix:" + self.path("api.sock"), "--token-file", "token")
 
     def test_what_is_shown_is_what_is_shown_at_the_node(self):
-        self.assertEqual(self.ok(*self.there, "status"), self.ok("status", *self.sim))
-        self.assertEqual(self.ok(*self.there, "status", "--format", "json"), self.node)
+        shown, local = self.ok(*self.there, "status"), self.ok("status", *self.sim)
+        self.assertTrue(shown.startswith(local), (shown, local))
+        self.assertIn("chat: no worker of chat is ready\n", shown)
+        shown, local = json.loads(self.ok(*self.there, "status", "--format", "json")), \
+            json.loads(self.node)
+        self.assertEqual(shown.pop("as_of"), "2026-01-02T03:04:05.000Z")
+        self.assertEqual([(one["name"], one["verdict"], one["asked_rps"])
+                          for one in shown.pop("services")], [("chat", "down", 3)])
+        local.pop("services")
+        self.assertEqual(shown, local)
         self.assertEqual(self.ok(*self.there, "plan", "--format", "json"), self.read("plan.json"))
         shown, local = self.ok(*self.there, "plan"), self.ok(*self.plan_args())
         self.assertEqual(shown.splitlines()[:3], local.splitlines()[:3])
