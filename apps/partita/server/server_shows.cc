@@ -155,7 +155,8 @@ Result<Exit> remote_status(const Remote& remote) {
   if (!answer) return failed(answer.error());
   std::string shown = *answer;
   if (!whole) {
-    const auto state = control::parse_snapshot("the server's answer", *answer);
+    const auto state =
+        NodeParts(remote).completed(control::parse_snapshot("the server's answer", *answer));
     if (!state) return failed(state.error());
     shown = status_of(remote, *state);
   }
