@@ -34,7 +34,8 @@ sim::ServiceReport simulated(const model::BatchQueue& queue, Rps load, double se
   profile::WorkloadProfile& workload = fleet.profiles["m"];
   workload.model = std::string("m");
   for (const auto& step : queue.curve.steps) {
-    workload.points.push_back({1, step.batch, queue.processes, Rps{1}, step.latency, {}});
+    const Rps full{1e3 * step.batch * queue.processes / step.latency.value};
+    workload.points.push_back({1, step.batch, queue.processes, full, step.latency, {}});
   }
   plan::Service service;
   service.name = std::string("s");
