@@ -56,11 +56,12 @@ class Top {
 
  private:
   Result<void> look_at_gateway(const std::string& directory) {
-    picture_.know_services(verdicts_text(verdicts_, context_.width));
+    const std::string verdicts = verdicts_text(verdicts_, context_.width);
+    picture_.know_services(verdicts);
     auto gateway =
         actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns());
     if (!gateway) return failed(gateway.error());
-    if (*gateway) picture_.know_services(services_of(**gateway) + verdicts_text(verdicts_, context_.width));
+    if (*gateway) picture_.know_services(services_of(**gateway) + verdicts);
     before_ = *std::move(gateway);
     return {};
   }
