@@ -28,9 +28,9 @@ bool too_many(const actuate::RequestStretch& stretch, double allowed, double nat
   return missed > mean && surprise(missed, mean) > nats;
 }
 
-// The misses of late are of an outage that ended before the last seconds.
-bool is_over(const actuate::RequestStretch& recent, const actuate::RequestStretch& lately) {
-  const double due = lately.due - recent.due, missed = lately.missed() - recent.missed();
+// The misses of a longer stretch are of an outage that ended before the last seconds.
+bool is_over(const actuate::RequestStretch& recent, const actuate::RequestStretch& longer) {
+  const double due = longer.due - recent.due, missed = longer.missed() - recent.missed();
   if (due <= 0 || recent.due <= 0) return false;
   const double mean = recent.due * missed / due;
   return recent.missed() < mean && surprise(recent.missed(), mean) > kSurpriseOfRecovery;
@@ -137,15 +137,22 @@ class Judgement {
     const double allowed = 1 - service_.percentile / 100;
     const actuate::RequestStretch &recent = *load_->recent, &minute = *load_->minute;
     const bool now = too_many(recent, allowed, kSurpriseOfSeconds);
-    const bool goes_on =
-        load_->lately->missed() > allowed * load_->lately->due && !is_over(recent, *load_->lately);
-    if (!now && !(goes_on && too_many(minute, allowed, kSurpriseOfMinute))) return {};
+    if (!now && !goes_on(allowed)) return {};
     const actuate::RequestStretch& stretch = now ? recent : minute;
     return fmt::format(
         "{:.2f} % of the requests of {} were in time in the last {:.0f} s, {:g} % are promised "
         "({:.4g} req/s come, {:.4g} are planned for)",
         100 * stretch.in_slo / stretch.due, service_.name, stretch.seconds, service_.percentile,
         asked_, promised_);
+  }
+
+  // Misses that are too few to be sure of by three seconds. Where an outage of this minute is over,
+  // the minute tells of that one; then only what came lately can tell of another one.
+  bool goes_on(double allowed) const {
+    const actuate::RequestStretch &recent = *load_->recent, &lately = *load_->lately;
+    if (lately.missed() <= allowed * lately.due || is_over(recent, lately)) return false;
+    return is_over(recent, *load_->minute) ? too_many(lately, allowed, kSurpriseOfSeconds)
+                                           : too_many(*load_->minute, allowed, kSurpriseOfMinute);
   }
 
   std::string why_unknown() const {
