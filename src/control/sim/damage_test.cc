@@ -148,10 +148,10 @@ TEST(Damage, AnAgentGoesOnAndLosesNothing) {
     if (restart)
       for (DamageWorld* one : {&world, &twin}) one->weeks->drop_agent();
     if (text) node.write(path, *text);
+    bool refuses = !text;  // until it is moved, or something is put in its place
     node.disk_refuses = [&](const std::string& asked, bool change) -> std::optional<Error> {
-      // Until it is moved, or something is put in its place.
-      if (change && asked == path) node.disk_refuses = {};
-      if (text || change || asked != path) return std::nullopt;
+      if (change && asked == path) refuses = false;
+      if (!refuses || change || asked != path) return std::nullopt;
       return Error{ErrorCode::denied, "cannot open: Permission denied", path};
     };
     world.told.clear();

@@ -136,6 +136,7 @@ Step InferExchange::no_memory() {
 }
 
 void InferExchange::evict() {
+  const auto kept = weak_from_this().lock();  // its connection drops it when it has ended
   scatter.clear();
   door_.filling.erase(this);
   deny({.kind = Denial::Kind::overloaded,
