@@ -25,7 +25,8 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 
 // ---- handing in ----
 
-Result<std::vector<plan::Task>> Batches::tasks_of(const NodeView& node, const std::string& text) const {
+Result<std::vector<plan::Task>> Batches::tasks_of(const NodeView& node,
+                                                  const std::string& text) const {
   const BatchSettings& policy = world_.settings.batch;
   std::vector<hw::GpuModel> models;
   std::vector<int> gpus;
@@ -80,10 +81,10 @@ Reply Batches::submit(const Ground& ground, const SubmitTasks& request, const st
       fmt::format("batch {}: {} {} taken; it begins when a GPU is free for batches", batch.number,
                   tasks->size(), tasks->size() == 1 ? "task is" : "tasks are");
   report_.record(history::EventKind::desired,
-         {.user = user,
-          .cause = fmt::format("{} handed in batch {}", user, batch.number),
-          .detail = fmt::format("{} tasks", tasks->size()),
-          .documents = {{"tasks", request.text}}});
+                 {.user = user,
+                  .cause = fmt::format("{} handed in batch {}", user, batch.number),
+                  .detail = fmt::format("{} tasks", tasks->size()),
+                  .documents = {{"tasks", request.text}}});
   kept_.batch.push_back(std::move(batch));
   return Receipt{0, sentence};
 }
@@ -123,9 +124,9 @@ Reply Batches::cancel(const Ground& ground, const CancelBatch& request, const st
   found->cancelled_ms = ground.now_ms;
   const bool runs = !found->gpus.empty();
   report_.record(history::EventKind::desired,
-         {.user = user,
-          .cause = fmt::format("{} cancelled batch {}", user, request.batch),
-          .detail = request.why});
+                 {.user = user,
+                  .cause = fmt::format("{} cancelled batch {}", user, request.batch),
+                  .detail = request.why});
   if (!runs) cancel_rest(ground, *found, {});
   end_batches(ground);
   return Receipt{0, fmt::format("batch {} is cancelled; {}", request.batch,
@@ -160,7 +161,7 @@ void Batches::hear(const Ground& ground, const std::optional<std::vector<BatchRu
     if (found == kept_.batch.end()) continue;
     if (!run.error.empty())
       report_.tell(NoticeKind::other, "batch:" + run.key, "",
-           fmt::format("batch {}: {}", found->number, run.error));
+                   fmt::format("batch {}: {}", found->number, run.error));
     if (run.over && ground.node.known) {
       end_run(ground, *found, run);
       continue;
@@ -187,8 +188,7 @@ void Batches::end_run(const Ground& ground, BatchKept& batch, const BatchRunNow&
   for (const BatchTask& task : run.tasks) {
     const device::GpuState* gpu = ground.node.state.find(task.gpu_uuid);
     const auto out = std::ranges::find(ground.out, task.gpu_uuid, &OutGpu::uuid);
-    const bool unwell =
-        gpu == nullptr || gpu->lost || (out != ground.out.end() && !out->by_person);
+    const bool unwell = gpu == nullptr || gpu->lost || (out != ground.out.end() && !out->by_person);
     // What failed on a GPU that broke is tried elsewhere; what failed once its batch was cancelled
     // was stopped, though an agent that was killed in between cannot tell.
     const bool stopped = batch.cancelled_ms > 0 && task.end_ms >= batch.cancelled_ms;
@@ -211,8 +211,9 @@ void Batches::end_run(const Ground& ground, BatchKept& batch, const BatchRunNow&
   batch.returned.clear();
   batch.barren = some || given_back ? 0 : batch.barren + 1;
   if (batch.barren > 0)
-    batch.not_before_ms = ground.now_ms + static_cast<std::int64_t>(1000 * kBarrenPauseS *
-                                                           static_cast<double>(1 << batch.barren));
+    batch.not_before_ms =
+        ground.now_ms +
+        static_cast<std::int64_t>(1000 * kBarrenPauseS * static_cast<double>(1 << batch.barren));
   const std::vector<std::string> left =
       skip_after_failures(names_of(ground.node, batch), batch.over, batch.number, ground.now_ms);
   if (!batch.cancelled_by.empty()) return cancel_rest(ground, batch, run.tasks);
@@ -238,15 +239,15 @@ void Batches::end_batch(const BatchKept& batch, std::int64_t now_ms) {
   const bool cancelled = !batch.cancelled_by.empty();
   const bool all = static_cast<std::size_t>(past.done) == batch.over.size();
   report_.record(history::EventKind::notice,
-         {.user = cancelled ? batch.cancelled_by : batch.user,
-          .cause = fmt::format("batch {} is over", batch.number),
-          .outcome = all ? history::Outcome::succeeded : history::Outcome::failed,
-          .detail = fmt::format("{} of {} tasks are done{}", past.done, batch.over.size(),
-                                cancelled ? ", it was cancelled" : "")});
+                 {.user = cancelled ? batch.cancelled_by : batch.user,
+                  .cause = fmt::format("batch {} is over", batch.number),
+                  .outcome = all ? history::Outcome::succeeded : history::Outcome::failed,
+                  .detail = fmt::format("{} of {} tasks are done{}", past.done, batch.over.size(),
+                                        cancelled ? ", it was cancelled" : "")});
   if (past.failed > 0)
     report_.tell(NoticeKind::other, fmt::format("batch:{}", batch.number), "",
-         fmt::format("batch {}: {} of {} tasks did not finish", batch.number, past.failed,
-                     batch.over.size()));
+                 fmt::format("batch {}: {} of {} tasks did not finish", batch.number, past.failed,
+                             batch.over.size()));
   kept_.tasks_done += past.done;
   kept_.tasks_failed += past.failed;
   kept_.tasks_cancelled += past.cancelled;
@@ -346,8 +347,7 @@ BatchGpu Batches::gpu_of(const Ground& ground, const BatchKept& batch, const std
     one.leave = one.stop = true;
     return one;
   }
-  one.leave =
-      ground.node.known ? wanted_back(ground, uuid) : wanted_back_since_.contains(uuid);
+  one.leave = ground.node.known ? wanted_back(ground, uuid) : wanted_back_since_.contains(uuid);
   if (!one.leave) {
     wanted_back_since_.erase(uuid);
     return one;

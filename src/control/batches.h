@@ -34,7 +34,7 @@ class Batches {
     const NodeView& node;
     const std::vector<OutGpu>& out;
     const PlansKept& plans;
-    bool idles = false;  // services need no more than they have: what is idle may be lent
+    bool idles = false;      // services need no more than they have: what is idle may be lent
     bool may_begin = false;  // no change is under way
   };
 

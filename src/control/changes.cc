@@ -62,11 +62,11 @@ bool Changes::still_as_wanted(const actuate::Wanted& wanted, const ChangeGround&
 void Changes::count_drift(const Target& target, const actuate::Change& change, Mode mode) {
   told_drift_ = true;
   ++kept_.drifts;
-  report_.record(history::EventKind::repair,
-                 {.change = target.change,
-                  .cause = drift_text(target, change),
-                  .detail = mode == Mode::observe ? "only observed"
-                                                  : "the plan in force is made again"});
+  report_.record(
+      history::EventKind::repair,
+      {.change = target.change,
+       .cause = drift_text(target, change),
+       .detail = mode == Mode::observe ? "only observed" : "the plan in force is made again"});
 }
 
 bool Changes::waits_for_batches(const actuate::Wanted& wanted, const NodeView& node) {
@@ -121,9 +121,9 @@ Progress Changes::make(const actuate::Wanted& wanted, actuate::Change change,
   Progress progress{.busy = true};
   if (verify_) {
     verify_ = false;
-    progress.cannot_be = end_badly(
-        {ErrorCode::environment, "read back, the node is not as wanted: " + differs, ""}, false,
-        ground);
+    progress.cannot_be =
+        end_badly({ErrorCode::environment, "read back, the node is not as wanted: " + differs, ""},
+                  false, ground);
   }
   const bool drift = target.done;
   if (drift && !told_drift_) count_drift(target, change, ground.mode);
@@ -135,17 +135,16 @@ Progress Changes::make(const actuate::Wanted& wanted, actuate::Change change,
   report_.untell("observe");
   if (ground.now_ms < retry_ms_) {
     report_.look_by(retry_ms_);
-    report_.doing =
-        fmt::format("tries again in {} s", (retry_ms_ - ground.now_ms + 999) / 1000);
+    report_.doing = fmt::format("tries again in {} s", (retry_ms_ - ground.now_ms + 999) / 1000);
     return progress;
   }
   if (drift) {
     repair_number_ = progress.changes = ground.changes + 1;
     progress.is_not_there = true;
   }
-  progress.apply = apply(wanted, std::move(change),
-                         {std::max(repair_number_, target.change), drift ? differs : target.cause},
-                         ground);
+  progress.apply =
+      apply(wanted, std::move(change),
+            {std::max(repair_number_, target.change), drift ? differs : target.cause}, ground);
   return progress;
 }
 
@@ -163,8 +162,7 @@ Progress Changes::empty(const std::vector<OutGpu>& out, const ChangeGround& grou
         gpu->instances, [&](const device::Instance& there) { return node.is_ours(there); });
     int& tries = emptying_[one.uuid];
     if (empty) tries = 0;
-    const bool later =
-        tries >= kEmptyingTries && !tries_.may(one.uuid, "", ground.now_ms);
+    const bool later = tries >= kEmptyingTries && !tries_.may(one.uuid, "", ground.now_ms);
     if (planned_with || empty || later) continue;
     actuate::Wanted wanted;
     if (ground.judged != nullptr) wanted = wanted_of(node, *ground.judged, *ground.target);
@@ -197,10 +195,9 @@ ApplyDeed Changes::apply(actuate::Wanted wanted, actuate::Change change, Under u
   const Settings& settings = world_.settings;
   ApplyDeed deed{under.number, std::move(wanted), apply_options(settings), {}, {}, repair};
   if (!under.writes()) {
-    report_.record(history::EventKind::applying,
-                   {.change = under.number,
-                    .cause = under.cause,
-                    .detail = to_string(under.shown.change.changes)});
+    report_.record(history::EventKind::applying, {.change = under.number,
+                                                  .cause = under.cause,
+                                                  .detail = to_string(under.shown.change.changes)});
     deed.hooks_before = settings.hooks_before;
     deed.hooks_after = settings.hooks_after;
     report_.doing = fmt::format("change {} is made: {}", under.number, under.cause);
@@ -285,10 +282,10 @@ std::string Changes::end_badly(const Error& error, bool stopped, const ChangeGro
         fmt::format("change {} could not be made {} times: {}", number, in_vain_, to_string(error));
     in_vain_ = 0;
   }
-  report_.tell(NoticeKind::failed_change, "apply", "",
-               fmt::format("change {} was not made: {}; it is tried again", number,
-                           to_string(error)),
-               number);
+  report_.tell(
+      NoticeKind::failed_change, "apply", "",
+      fmt::format("change {} was not made: {}; it is tried again", number, to_string(error)),
+      number);
   return cannot_be;
 }
 

@@ -22,18 +22,18 @@ struct ChangeGround {
   std::int64_t now_ms = 0;
   Mode mode = Mode::automatic;
   const NodeView& node;
-  const std::optional<Target>& target;                           // the plan in force
-  const plan::Judged<plan::ServingPlan>* judged = nullptr;       // null: the judge refuses it now,
-  std::string refusal = {};                                      // and why
-  long changes = 0;                                              // numbers used so far
+  const std::optional<Target>& target;                      // the plan in force
+  const plan::Judged<plan::ServingPlan>* judged = nullptr;  // null: the judge refuses it now,
+  std::string refusal = {};                                 // and why
+  long changes = 0;                                         // numbers used so far
 };
 
 // What a look at changes leads to.
 struct Progress {
-  bool busy = false;      // the node is not as wanted, whatever is done about that
-  bool is_there = false;  // the node is as the plan in force wants it
-  bool by_repair = false;   // of is_there: it was made so again
-  bool is_not_there = false;  // it was there and is no more
+  bool busy = false;           // the node is not as wanted, whatever is done about that
+  bool is_there = false;       // the node is as the plan in force wants it
+  bool by_repair = false;      // of is_there: it was made so again
+  bool is_not_there = false;   // it was there and is no more
   std::string cannot_be = {};  // why another plan is needed: this one could not be made too often
   std::optional<ApplyDeed> apply = {};
   long changes = 0;  // numbers used so far

@@ -27,8 +27,8 @@ bool Damping::cools(const std::string& service, std::int64_t now_ms) const {
 bool Damping::cools(const Difference& difference, std::int64_t now_ms) const {
   const auto any = [&](const std::vector<Touched>& touched,
                        const std::vector<std::string>& subjects) {
-    return std::ranges::any_of(
-        subjects, [&](const std::string& one) { return cools(touched, one, now_ms); });
+    return std::ranges::any_of(subjects,
+                               [&](const std::string& one) { return cools(touched, one, now_ms); });
   };
   return any(kept_.services_touched, difference.services) ||
          any(kept_.gpus_touched, difference.gpus);

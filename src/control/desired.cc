@@ -61,7 +61,8 @@ Reply Desired::set(const SetServices& request, const std::string& user) {
   kept_.services_by = user;
   load();
   record(user, fmt::format("{} sent other services", user));
-  return Receipt{0, fmt::format("{} services are wanted now; a plan follows", now_.services.size())};
+  return Receipt{0,
+                 fmt::format("{} services are wanted now; a plan follows", now_.services.size())};
 }
 
 void Desired::set_mode(Mode mode, const std::string& user) {

@@ -79,8 +79,7 @@ GpuUse Health::watch(const Ground& ground, const std::vector<HealthEvent>& event
     if (!gpu.uuid.empty()) watch_gpu(ground, gpu, needed);
   GpuUse use = gpus_for_services(world_, ground.node.state, kept_.out);
   for (const auto& [uuid, why] : use.not_used)
-    if (out_of(uuid) == nullptr)
-      report_.tell(NoticeKind::health, "unusable:" + uuid, uuid, why);
+    if (out_of(uuid) == nullptr) report_.tell(NoticeKind::health, "unusable:" + uuid, uuid, why);
   for (const GpuUse::Gpu& gpu : use.usable) report_.untell("unusable:" + gpu.uuid);
   return use;
 }
@@ -183,8 +182,8 @@ Reply Health::take_out(const Ground& ground, const TakeOut& request, const std::
 Reply Health::give_back(const Ground& ground, const GiveBack& request, const std::string& user) {
   if (out_of(request.gpu_uuid) == nullptr) {
     if (ground.node.state.find(request.gpu_uuid) == nullptr) return unknown_gpu(request.gpu_uuid);
-    return failed({ErrorCode::infeasible,
-                   fmt::format("GPU {} is not taken out", request.gpu_uuid), ""});
+    return failed(
+        {ErrorCode::infeasible, fmt::format("GPU {} is not taken out", request.gpu_uuid), ""});
   }
   give(request.gpu_uuid, user, fmt::format("{} gave it back", user));
   return Receipt{0, "it may be used again; services move there when a plan needs it"};

@@ -211,9 +211,8 @@ bool Loop::Work::follow(Progress progress) {
 void Loop::Work::lend() {
   Batches::Ground ground = batch_ground();
   ground.may_begin = !changes_.under();
-  ground.idles = memory_.target
-                     ? memory_.target->done && plans_.must_replan(plan_ground()).empty()
-                     : desired_.now().services.empty();
+  ground.idles = memory_.target ? memory_.target->done && plans_.must_replan(plan_ground()).empty()
+                                : desired_.now().services.empty();
   deeds_.batches = batches_.lend(ground);
   node_.lent = batches_.lent();
 }

@@ -97,7 +97,7 @@ struct VerdictKept {
   bool operator==(const VerdictKept&) const = default;
 };
 
-// Parts of the memory; each brain of the loop (loop_work.h) writes its own.
+// Parts of the memory; each brain of the loop (loop.cc) writes its own.
 
 struct DesiredKept {
   std::string services;       // text of the services file that is wanted
@@ -142,12 +142,7 @@ struct BatchesKept {
   bool operator==(const BatchesKept&) const = default;
 };
 
-struct AgentMemory : DesiredKept,
-                     PlansKept,
-                     DampingKept,
-                     ChangesKept,
-                     HealthKept,
-                     BatchesKept {
+struct AgentMemory : DesiredKept, PlansKept, DampingKept, ChangesKept, HealthKept, BatchesKept {
   std::vector<ServiceForecast> forecasts;  // by service
   std::vector<VerdictKept> verdicts;       // by service
   bool power_held = false;  // boards may be set otherwise than before the agent set them

@@ -34,15 +34,15 @@ GpuUse gpus_for_services(const World& world, const device::NodeState& state,
                          const std::vector<OutGpu>& out);
 
 struct NodeView {
-  bool known = false;             // in this step
-  device::NodeState state;        // printable
-  device::NodeState raw;          // as the driver told it
+  bool known = false;       // in this step
+  device::NodeState state;  // printable
+  device::NodeState raw;    // as the driver told it
   actuate::Assignment assignment;
   actuate::JournalState journal;
-  std::int64_t read_ms = 0;       // when that was
-  std::string blind;              // why it cannot be read now; empty: it can
+  std::int64_t read_ms = 0;  // when that was
+  std::string blind;         // why it cannot be read now; empty: it can
   GpuUse use;
-  std::set<std::string> lent;     // UUIDs of GPUs that batches have
+  std::set<std::string> lent;  // UUIDs of GPUs that batches have
 
   // Takes over what was read, or says why nothing was.
   void read(const Seen& seen, std::int64_t now_ms);

@@ -74,8 +74,8 @@ struct JudgeAsk {
 verify::Verdict<plan::ServingPlan> judge_target(const World& world, const GpuUse& use,
                                                 const JudgeAsk& ask, PlanMemo& memo);
 
-// What apply is told: exactly these GPUs, those that the target does not use being empty. A GPU that
-// is lent to batches, and stays so, is left out.
+// What apply is told: exactly these GPUs, those that the target does not use being empty. A GPU
+// that is lent to batches, and stays so, is left out.
 actuate::Wanted wanted_of(const NodeView& node, const plan::Judged<plan::ServingPlan>& plan,
                           const Target& target);
 // A GPU that this is wanted of, while batches have it; nothing: none.

@@ -67,8 +67,8 @@ std::string Plans::must_replan(const PlanGround& ground) const {
 
 const plan::Judged<plan::ServingPlan>* Plans::judged(const PlanGround& ground) {
   if (!judged_ && kept_.target) {
-    auto verdict = judge_target(world_, ground.node.use,
-                                {ground.desired.services, *kept_.target}, memo_);
+    auto verdict =
+        judge_target(world_, ground.node.use, {ground.desired.services, *kept_.target}, memo_);
     if (verdict)
       judged_ = *std::move(verdict);
     else
@@ -164,8 +164,8 @@ void Plans::drop(const std::string& why) {
 Reply Plans::not_waiting(long change) const {
   if (change < 1 || change > kept_.changes)
     return failed({ErrorCode::not_found, fmt::format("there is no change {}", change), ""});
-  return failed({ErrorCode::infeasible,
-                 fmt::format("change {} does not wait for approval", change), ""});
+  return failed(
+      {ErrorCode::infeasible, fmt::format("change {} does not wait for approval", change), ""});
 }
 
 Reply Plans::approve(const Approve& request, const std::string& user, const PlanGround& ground) {
@@ -200,8 +200,8 @@ Reply Plans::reject(const Reject& request, const std::string& user, std::int64_t
 
 Reply Plans::roll_back(const std::string& user, const PlanGround& ground) {
   if (!kept_.before)
-    return failed({ErrorCode::infeasible,
-                   "there was no change before that this could go back to", ""});
+    return failed(
+        {ErrorCode::infeasible, "there was no change before that this could go back to", ""});
   Target target = *kept_.before;
   const long from = kept_.target ? kept_.target->change : 0;
   target.change = ++kept_.changes;
@@ -239,8 +239,7 @@ void Plans::be_quiet(std::int64_t now_ms) {
 
 void Plans::is_there(bool by_repair, std::int64_t now_ms) {
   // A cooldown is counted from when a change was there, not from when it was decided.
-  if (!kept_.target->done && !by_repair)
-    damping_.begin_cooldown(kept_.target->planned_ms, now_ms);
+  if (!kept_.target->done && !by_repair) damping_.begin_cooldown(kept_.target->planned_ms, now_ms);
   kept_.target->done = true;
   rerated_ = false;
   stuck_.clear();

@@ -58,7 +58,7 @@ class Plans {
   void end_quiet() { quiet_until_ms_ = 0; }
   // Nothing but what is promised is to change.
   bool is_rerated() const { return rerated_; }
-  // The one that waits, with what it would change, as far as it is known; show_proposal() sees to it.
+  // The one that waits, with what it would change, as far as show_proposal() has seen to it.
   const std::optional<ChangeNow>& proposed() const { return proposed_; }
   void show_proposal(const PlanGround& ground);
   void forget_proposed() { proposed_.reset(); }

@@ -39,9 +39,9 @@ std::optional<std::vector<ClockedSegment>> clocked_segments(
     const std::vector<plan::Service>& services, const device::GpuState& gpu) {
   std::vector<ClockedSegment> segments;
   for (const device::Instance& instance : gpu.instances) {
-    const auto one = std::ranges::find_if(
-        assigned,
-        [&](const actuate::AssignedSegment& each) { return each.device == instance.uuid(); });
+    const auto one = std::ranges::find_if(assigned, [&](const actuate::AssignedSegment& each) {
+      return each.device == instance.uuid();
+    });
     if (one == assigned.end()) return std::nullopt;
     const auto service = std::ranges::find(services, one->service, &plan::Service::name);
     if (service == services.end() || one->processes > 1) return std::nullopt;
@@ -76,10 +76,11 @@ void Power::hear(const Seen& seen, std::int64_t now_ms) {
     const bool denied = error.code == ErrorCode::denied;
     if (denied) denied_.insert(end.uuid);
     // A denial is told once, for all boards.
-    report_.tell(NoticeKind::other, denied ? "power_denied" : "power:" + to_string(error), end.uuid,
-         denied
-             ? "limits and clocks may not be set here, so they are left alone: " + to_string(error)
-             : "limits and clocks could not be set; it is tried again: " + to_string(error));
+    report_.tell(
+        NoticeKind::other, denied ? "power_denied" : "power:" + to_string(error), end.uuid,
+        denied
+            ? "limits and clocks may not be set here, so they are left alone: " + to_string(error)
+            : "limits and clocks could not be set; it is tried again: " + to_string(error));
   }
   if (!seen.power_back) return;
   if (*seen.power_back) {
@@ -88,10 +89,11 @@ void Power::hear(const Seen& seen, std::int64_t now_ms) {
     return;
   }
   retry_ms_ = now_ms + kPowerRetryMs;
-  report_.tell(NoticeKind::other, "power_back", "",
-       "what GPUs had before their limits and clocks were set could not be put back; it is tried "
-       "again: " +
-           to_string(seen.power_back->error()));
+  report_.tell(
+      NoticeKind::other, "power_back", "",
+      "what GPUs had before their limits and clocks were set could not be put back; it is tried "
+      "again: " +
+          to_string(seen.power_back->error()));
 }
 
 void Power::is_back() {
@@ -106,14 +108,14 @@ std::optional<plan::Setting> Power::slo_setting(const Ground& ground, const devi
   const auto table = std::ranges::find(world_.power_tables, gpu.model, &plan::ResponseTable::gpu);
   const auto& assigned = ground.node.assignment.segments;
   const auto segments = clocked_segments(assigned, ground.services, gpu);
-  const auto several = std::ranges::find_if(assigned, [&](const auto& one) {
-    return one.gpu_uuid == gpu.uuid && one.processes > 1;
-  });
+  const auto several = std::ranges::find_if(
+      assigned, [&](const auto& one) { return one.gpu_uuid == gpu.uuid && one.processes > 1; });
   if (several != assigned.end())
-    report_.tell(NoticeKind::other, "clock_processes:" + gpu.uuid, gpu.uuid,
-         fmt::format("gpu {} runs as fast as it can: {} has {} processes on an instance, and "
-                     "response tables know of one",
-                     gpu.index, several->service, several->processes));
+    report_.tell(
+        NoticeKind::other, "clock_processes:" + gpu.uuid, gpu.uuid,
+        fmt::format("gpu {} runs as fast as it can: {} has {} processes on an instance, and "
+                    "response tables know of one",
+                    gpu.index, several->service, several->processes));
   else
     report_.untell("clock_processes:" + gpu.uuid);
   if (ground.changes || !segments || segments->empty() || ground.node.lent.contains(gpu.uuid)) {
@@ -121,8 +123,9 @@ std::optional<plan::Setting> Power::slo_setting(const Ground& ground, const devi
     return std::nullopt;
   }
   if (table == world_.power_tables.end()) {
-    report_.tell(NoticeKind::other, "clock:" + gpu.model, gpu.uuid,
-         fmt::format("there is no response table of {}, so its clocks are left alone", gpu.model));
+    report_.tell(
+        NoticeKind::other, "clock:" + gpu.model, gpu.uuid,
+        fmt::format("there is no response table of {}, so its clocks are left alone", gpu.model));
     return std::nullopt;
   }
   auto known = clocks_.find(gpu.uuid);
@@ -134,8 +137,9 @@ std::optional<plan::Setting> Power::slo_setting(const Ground& ground, const devi
                                 .memory_s = policy.memory_s});
     clocks_.erase(gpu.uuid);
     if (!made) {
-      report_.tell(NoticeKind::other, "clock:" + gpu.uuid, gpu.uuid,
-           fmt::format("gpu {}: its clock is left alone: {}", gpu.index, to_string(made.error())));
+      report_.tell(
+          NoticeKind::other, "clock:" + gpu.uuid, gpu.uuid,
+          fmt::format("gpu {}: its clock is left alone: {}", gpu.index, to_string(made.error())));
       return std::nullopt;
     }
     report_.untell("clock:" + gpu.uuid);
@@ -148,7 +152,8 @@ std::optional<plan::Setting> Power::slo_setting(const Ground& ground, const devi
     const auto known_rate = ground.rates.find(one.service);
     rates.push_back(known_rate == ground.rates.end() ? ClockedRate{} : known_rate->second);
   }
-  return clock_setting_[gpu.uuid] = known->second.decide(static_cast<double>(ground.now_ms) / 1e3, rates);
+  return clock_setting_[gpu.uuid] =
+             known->second.decide(static_cast<double>(ground.now_ms) / 1e3, rates);
 }
 
 std::optional<plan::Setting> Power::clock_of(const Ground& ground, const device::GpuState& gpu,
@@ -170,18 +175,20 @@ std::vector<double> Power::capped(const std::vector<PowerBoard>& boards) {
   }
   if (cap <= 0) return limits;
   if (least > cap)
-    report_.tell(NoticeKind::other, "power_cap", "",
-         fmt::format("the limits of {} GPUs cannot be below {:.0f} W together, so the cap of "
-                     "{:.0f} W does not hold",
-                     boards.size(), least, cap));
+    report_.tell(
+        NoticeKind::other, "power_cap", "",
+        fmt::format("the limits of {} GPUs cannot be below {:.0f} W together, so the cap of "
+                    "{:.0f} W does not hold",
+                    boards.size(), least, cap));
   limits = split_power(boards, cap);
   for (std::size_t b = 0; b < boards.size(); ++b)
     if (!boards[b].fixed && limits[b] + kLeastStepW <= std::min(boards[b].now, boards[b].most) &&
         (boards[b].wants <= 0 || limits[b] < boards[b].wants))
-      report_.tell(NoticeKind::other, "power_lowered", "",
-           fmt::format("GPUs are limited to keep {:.0f} W together; services may be slower than "
-                       "their profiles say",
-                       cap));
+      report_.tell(
+          NoticeKind::other, "power_lowered", "",
+          fmt::format("GPUs are limited to keep {:.0f} W together; services may be slower than "
+                      "their profiles say",
+                      cap));
   return limits;
 }
 
@@ -196,9 +203,9 @@ Power::Deeds Power::look(const Ground& ground) {
   std::vector<std::optional<plan::Setting>> clocks;
   for (PowerBoard& board : boards) {
     const device::GpuState* gpu = ground.node.state.find(board.uuid);
-    board.used = gpu != nullptr &&
-                 (!gpu->instances.empty() || ground.node.lent.contains(board.uuid) ||
-                  (ground.target && ground.target->uses(board.uuid)));
+    board.used =
+        gpu != nullptr && (!gpu->instances.empty() || ground.node.lent.contains(board.uuid) ||
+                           (ground.target && ground.target->uses(board.uuid)));
     board.fixed = denied_.contains(board.uuid);
     clocks.push_back(gpu == nullptr || board.fixed ? std::nullopt : clock_of(ground, *gpu, poll));
     board.wants = wanted_watts(ground.seen, board.uuid, clocks.back());
@@ -224,8 +231,7 @@ std::optional<PowerDeed> Power::deed_of(const PowerBoard& board,
   wanted.limit = Watts{std::max(most, board.least)};
   device::PowerSettings now = board.state.now;
   const auto set = set_.find(board.uuid);
-  if (!board.state.clocks_told)
-    now.clocks = set == set_.end() ? std::nullopt : set->second.clocks;
+  if (!board.state.clocks_told) now.clocks = set == set_.end() ? std::nullopt : set->second.clocks;
   // Where the driver tells no clocks, what an agent before this one has set is not known.
   const bool unsure = !board.state.clocks_told && set == set_.end() && held_;
   if (!unsure && same_limit(now.limit, wanted.limit) && now.clocks == wanted.clocks) return {};

@@ -8,7 +8,7 @@
 namespace partita::control {
 namespace {
 
-constexpr std::int64_t kCalmMs = 5 * kMinuteMs;  // between changes for what is only forecast
+constexpr std::int64_t kCalmMs = 5 * kMinuteMs;   // between changes for what is only forecast
 constexpr std::int64_t kGainMs = 10 * kMinuteMs;  // after a change, and between looks for gain
 constexpr double kLeastSavedGpcs = 2;             // that a look for gain is begun for
 constexpr double kFirstTryPause = 60;
@@ -56,9 +56,9 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
   const std::optional<Target>& basis = limits.stuck ? none : ground.plans.target;
   const NodeView& node = ground.node;
   const auto plan_on = [&](const GpuUse& use, bool partial) {
-    return plan_target(
-        world_, use,
-        {want, current_plan(use, basis, node.assignment), limits.max_moves, partial}, memo_);
+    return plan_target(world_, use,
+                       {want, current_plan(use, basis, node.assignment), limits.max_moves, partial},
+                       memo_);
   };
   // What batches have is left to them where the rest is enough.
   if (const GpuUse spared = node.spared(); spared.usable.size() < node.use.usable.size())
@@ -141,9 +141,9 @@ std::optional<Decision> Replanner::relieve(const PlanGround& ground, const Short
   tries_.note("shortage", shortage.about, kFirstTryPause, now_ms);
   if (!planned) {
     if (shortage.too_many)
-      report_.tell(NoticeKind::slo_risk, "shortage", "",
-                   fmt::format("{}, and there is no plan: {}", shortage.cause,
-                               to_string(planned.error())));
+      report_.tell(
+          NoticeKind::slo_risk, "shortage", "",
+          fmt::format("{}, and there is no plan: {}", shortage.cause, to_string(planned.error())));
     return {};
   }
   report_.untell("shortage");
@@ -219,11 +219,10 @@ std::optional<Decision> Replanner::consider_gain(const PlanGround& ground) {
   tries_.note("gain", about, static_cast<double>(kGainMs) / 1000, now_ms);
   if (!planned || !worth_it(ground, *planned)) return {};
   const double ahead_s = std::max(settings.damping.lasts_s, settings.forecast.horizon_s);
-  const std::string cause =
-      fmt::format("{:.4g} req/s of all services are enough for the next {:.0f} min, {:.4g} "
-                  "are planned for: {} GPUs instead of {}",
-                  after, ahead_s / 60, before, gpus_in_use(planned->target.plan),
-                  gpus_in_use(target.plan));
+  const std::string cause = fmt::format(
+      "{:.4g} req/s of all services are enough for the next {:.0f} min, {:.4g} "
+      "are planned for: {} GPUs instead of {}",
+      after, ahead_s / 60, before, gpus_in_use(planned->target.plan), gpus_in_use(target.plan));
   return Decision{*std::move(planned), cause, Why::gain};
 }
 

@@ -71,7 +71,8 @@ Result<Planned> sent_plan(const World& world, const PlanGround& ground, PlanMemo
   const GpuUse& use = ground.node.use;
   auto parsed = forms::parse_plan("plan", text);
   if (!parsed) return failed(parsed.error());
-  if (!ground.node.known) return failed({ErrorCode::environment, "the node cannot be read now", ""});
+  if (!ground.node.known)
+    return failed({ErrorCode::environment, "the node cannot be read now", ""});
   if (services.empty())
     return failed({ErrorCode::infeasible,
                    "no services are wanted: send those first that the plan is for", ""});

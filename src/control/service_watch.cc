@@ -57,9 +57,9 @@ void ServiceWatch::tell(const ServiceVerdict& one, std::int64_t now_ms) {
                                "is not known to be served"};
   report_.untell(key);
   told_of_[one.service] = one.verdict;
-  report_.tell(NoticeKind::slo_risk, key, one.service,
-       fmt::format("{} {}: {}", one.service, words[static_cast<std::size_t>(one.verdict)],
-                   one.why));
+  report_.tell(
+      NoticeKind::slo_risk, key, one.service,
+      fmt::format("{} {}: {}", one.service, words[static_cast<std::size_t>(one.verdict)], one.why));
 }
 
 void ServiceWatch::hear_workers(const std::vector<actuate::WorkerRecord>& workers) {
@@ -74,9 +74,9 @@ void ServiceWatch::hear_workers(const std::vector<actuate::WorkerRecord>& worker
     }
     ++given_up_;
     report_.tell(NoticeKind::given_up_worker, key, one.segment.service,
-         fmt::format("worker {} of {} on {} keeps failing{}", one.index, one.segment.service,
-                     one.segment.device,
-                     one.last_status ? fmt::format(" (status {})", *one.last_status) : ""));
+                 fmt::format("worker {} of {} on {} keeps failing{}", one.index,
+                             one.segment.service, one.segment.device,
+                             one.last_status ? fmt::format(" (status {})", *one.last_status) : ""));
   }
 }
 

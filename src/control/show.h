@@ -33,7 +33,7 @@ struct ShowGround {
   const std::optional<ChangeNow>&proposed, &last;
   const PlanMemo& memo;
   const Report& report;
-  bool rerated = false;                // only what is promised is to change
+  bool rerated = false;  // only what is promised is to change
   BatchNow batch = {};
   long restarts = 0, given_up = 0, changes = 0;
 };
