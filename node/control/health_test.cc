@@ -34,8 +34,8 @@ TEST_F(HealthTest, AnXidTakesAGpuOutUntilItIsReset) {
 }
 
 TEST_F(HealthTest, AProgramsOwnXidTakesNothingOut) {
-  EXPECT_EQ(watch({{.gpu_uuid = "GPU-1", .kind = HealthEvent::Kind::xid, .code = 13}}).usable.size(),
-            2u);
+  EXPECT_EQ(
+      watch({{.gpu_uuid = "GPU-1", .kind = HealthEvent::Kind::xid, .code = 13}}).usable.size(), 2u);
 }
 
 TEST_F(HealthTest, ALostGpuComesBackAtOnceWhereServicesAreShort) {

@@ -13,7 +13,8 @@ std::int64_t count(Rates& rates, std::int64_t now_ms, double rate, int minutes) 
   servers.gateway = true;
   servers.loads.push_back({.service = "a"});
   for (int look = 0; look <= 6 * minutes; ++look) {
-    servers.loads[0].arrived = servers.loads[0].in_slo = static_cast<std::uint64_t>(rate * 10 * look);
+    servers.loads[0].arrived = servers.loads[0].in_slo =
+        static_cast<std::uint64_t>(rate * 10 * look);
     rates.see(servers, now_ms + 10'000 * look);
   }
   return now_ms + 60'000 * minutes;
