@@ -98,7 +98,7 @@ TEST_F(BatchesTest, AGpuThatServicesWantIsGivenBackAfterAWhile) {
   node.lent = batches.lent();
   plans.target.emplace();
   plans.target->gpus = {{0, "GPU-0"}, {1, "GPU-1"}};
-  plans.target->plan.gpus = {{0, "A100-80GB", {{.profile = "7g.80gb"}}}};
+  plans.target->plan.gpus = {{0, "A100-80GB", {plan::PlannedInstance{}}}};
   BatchGpu gpu = batches.lend(ground()).at(0).gpus.at(0);
   EXPECT_TRUE(gpu.leave && !gpu.stop);
   now += static_cast<std::int64_t>(world.settings.batch.give_back_s * 1000) - 1;

@@ -71,7 +71,7 @@ inline NodeView empty_node(const World& world, int gpus) {
   return node;
 }
 
-inline plan::Service service_of(const std::string& name, double rate) {
+inline plan::Service wanted_service(const std::string& name, double rate) {
   plan::Service service;
   service.name = name;
   service.model = "m";

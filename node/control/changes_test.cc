@@ -23,7 +23,7 @@ struct ChangesTest : testing::Test {
 
   ChangesTest() {
     PlanMemo memo;
-    const std::vector<plan::Service> services = {service_of("a", 150)};
+    const std::vector<plan::Service> services = {wanted_service("a", 150)};
     target = plan_target(world, node.use, {{services, 0, {}}, current_plan(node.use, {}, {})}, memo)
                  ->target;
     target->change = 1;

@@ -21,7 +21,7 @@ TEST(Damping, CoolsFromWhenAChangeWasThere) {
   EXPECT_FALSE(damping.cools("a", kMonday + 100'000));
   EXPECT_FALSE(damping.cools("b", kMonday));
   damping.begin_cooldown(kMonday, kMonday + 50'000);
-  EXPECT_TRUE(damping.cools(Difference{.gpus = {"GPU-0"}}, kMonday + 149'999));
+  EXPECT_TRUE(damping.cools(Difference{{}, {}, {"GPU-0"}}, kMonday + 149'999));
   EXPECT_EQ(damping.just_made(kMonday + 149'999).size(), 2u);
   EXPECT_TRUE(damping.just_made(kMonday + 150'000).empty());
 }

@@ -18,13 +18,13 @@ struct PlansTest : testing::Test {
   Report report;
   Plans plans{world, {kept, damping}, memo, report};
   NodeView node = empty_node(world, 2);
-  DesiredNow desired{{service_of("a", 150)}, 0, "key", "ops"};
+  DesiredNow desired{{wanted_service("a", 150)}, 0, "key", "ops"};
   std::vector<ServiceNeed> needs;
   std::int64_t now = kMonday;
 
   PlanGround ground(Mode mode) const { return {now, mode, desired, node, kept, needs}; }
   Decision decision(double rate, Why why = Why::must) {
-    const Want want{{service_of("a", rate)}, 0, {}};
+    const Want want{{wanted_service("a", rate)}, 0, {}};
     const auto planned =
         plan_target(world, node.use, {want, current_plan(node.use, kept.target, {})}, memo);
     EXPECT_TRUE(planned.has_value());

@@ -21,7 +21,7 @@ struct PowerTest : testing::Test {
   std::int64_t now = kMonday;
 
   PowerTest() {
-    node.state.gpus[0].instances.push_back({.profile = "7g.80gb"});
+    node.state.gpus[0].instances.emplace_back().profile = "7g.80gb";
     for (int g = 0; g < 2; ++g) {
       PowerBoard& board = seen.power.emplace_back(PowerBoard{g, node.state.gpus[g].uuid});
       board.least = 100;
@@ -69,6 +69,7 @@ TEST_F(PowerTest, LimitsGoDownBeforeTheyGoUp) {
 TEST_F(PowerTest, ABoardThatMayNotBeSetIsLeftAloneAndTheOtherGivesWay) {
   world.settings.power.cap_w = 600;
   look();
+  report.take_news();
   seen.power_ends = {{"GPU-1", failed({ErrorCode::denied, "no permission", ""})}};
   power.hear(seen, now);
   EXPECT_EQ(report.take_news().at(0).subject, "GPU-1");
@@ -83,7 +84,7 @@ TEST_F(PowerTest, ABoardThatMayNotBeSetIsLeftAloneAndTheOtherGivesWay) {
 TEST_F(PowerTest, WithoutAResponseTableClocksAreLeftAlone) {
   world.settings.power.clocks = Clocks::slo;
   EXPECT_TRUE(power.by_rates());
-  services = {service_of("a", 100)};
+  services = {wanted_service("a", 100)};
   node.state.gpus[0].instances[0].compute = {{0, 7, "MIG-1"}};
   node.assignment.segments.push_back({"MIG-1", "GPU-0", "7g.80gb", 0, "a", 1, 1, 200});
   EXPECT_TRUE(look().set.empty());

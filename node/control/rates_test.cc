@@ -21,7 +21,7 @@ std::int64_t count(Rates& rates, std::int64_t now_ms, double rate, int minutes) 
 }
 
 TEST(Rates, NeedIsTheFilesWhileNothingIsMeasured) {
-  plan::Service service = service_of("a", 100);
+  plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};
   rates.begin({service});
   rates.see({}, kMonday);
@@ -32,7 +32,7 @@ TEST(Rates, NeedIsTheFilesWhileNothingIsMeasured) {
 }
 
 TEST(Rates, NeedFollowsWhatComesOnAGridWithinItsBounds) {
-  const plan::Service service = service_of("a", 100);
+  const plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};
   rates.begin({service});
   count(rates, kMonday, 200, 10);
@@ -43,12 +43,12 @@ TEST(Rates, NeedFollowsWhatComesOnAGridWithinItsBounds) {
               std::round(std::log(need.soon_rps) / std::log(1.05)), 1e-9);
   Rates idle{Settings()};
   idle.begin({service});
-  count(idle, kMonday, 0, 10);
+  count(idle, kMonday, 0, 60);
   EXPECT_NEAR(idle.needs({service}).at(0).soon_rps, 25, 25 * 0.05);  // floor_share
 }
 
 TEST(Rates, AnAnswerlessGatewayLeavesClocksWithoutRates) {
-  const plan::Service service = service_of("a", 100);
+  const plan::Service service = wanted_service("a", 100);
   Rates rates{Settings()};
   rates.begin({service});
   const std::int64_t now = count(rates, kMonday, 50, 3);

@@ -15,7 +15,7 @@ struct ReplannerTest : testing::Test {
   Report report;
   Replanner replanner{world, damping, memo, report};
   NodeView node = empty_node(world, 3);
-  DesiredNow desired{{service_of("a", 150), service_of("b", 300)}, 0, "key", "ops"};
+  DesiredNow desired{{wanted_service("a", 150), wanted_service("b", 300)}, 0, "key", "ops"};
   PlansKept plans;
   std::vector<ServiceNeed> needs{{{}, 150, 150}, {{}, 300, 300}};
   std::int64_t now = kMonday;

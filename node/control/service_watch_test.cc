@@ -10,7 +10,7 @@ namespace {
 struct ServiceWatchTest : testing::Test {
   Report report;
   ServiceWatch watch{report};
-  std::vector<plan::Service> services{service_of("a", 100)};
+  std::vector<plan::Service> services{wanted_service("a", 100)};
   AgentMemory memory;
   actuate::Assignment assignment;
   ServersSeen servers;
