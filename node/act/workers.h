@@ -101,8 +101,8 @@ struct SupervisedWorker {
   bool living() const { return record.pid != 0; }
 };
 
-// WorkerPulse: whether workers answer, by probes and by what the gateway says of them; one that does
-// not is to be replaced. It knows one worker at a time, and starts and ends none.
+// WorkerPulse: whether workers answer, by probes and by what the gateway says of them; who does not
+// is to be replaced. It knows one worker at a time, and starts and ends none.
 class WorkerPulse {
  public:
   // The door must outlive it.

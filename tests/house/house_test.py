@@ -184,7 +184,8 @@ class Tidy(HouseTest):
         def large(functions, inline):
             text = "struct A;\nclass P::B {\n  int inside() { return x; }\n"
             text += "".join(f"  int f{n}(int);\n" for n in range(functions - inline - 1))
-            return text + "".join(f"  int g{n}() {{ return {n}; }}\n" for n in range(inline)) + "};\n"
+            text += "".join(f"  int g{n}() {{ return {n}; }}\n" for n in range(inline))
+            return text + "};\n"
 
         def bodies(some):
             return "".join(f"int P::B::f{n}(int i) {{ return i; }}\n" for n in some)
