@@ -560,8 +560,8 @@ class PoolPlanner {
   // the throughputs of a process in batches up to the SLO and in any, and theta <= r1 / r2
   // everywhere, sum r1 >= (p + theta (1 - p)) rate.
   PointTables fluid_tables() const {
-    PointTables tables = tables_within(1);
-    const PointTables any = tables_within(1e9);
+    PointTables tables = tables_within(problem_, 1);
+    const PointTables any = tables_within(problem_, 1e9);
     for (std::size_t s = 0; s < problem_.services.size(); ++s) {
       double theta = 1;
       for (std::size_t e = 0; e < any.size(); ++e) {
