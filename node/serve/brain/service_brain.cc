@@ -189,7 +189,11 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   if (!wish.again) {
     ++counters_.offered;
-    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) rate_.arrived(now);
+    const double carried = capacity_rps() / drift_ / 1e9;
+    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) {
+      rate_.arrived(now);
+      arrears_.arrived(now, carried, settings_.slo);
+    }
   }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
@@ -201,7 +205,7 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
       std::upper_bound(queue_.begin(), queue_.end(), key_of(wish),
                        [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
   const auto position = static_cast<std::size_t>(after - queue_.begin());
-  const plan::Pressure pressure{rate_.per_nano(now), capacity_rps() / drift_ / 1e9};
+  const plan::Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
   const Nanos finish = predicted_finish(now, position, wish.items, pressure);
   const Nanos full = queued() + wish.items > settings_.queue_limit;
   if (full) {

@@ -241,6 +241,7 @@ class ServiceBrain {
   BatchId next_batch_ = 1;
   std::size_t most_workers_ = 0;  // that were there at the same time
   plan::RecentRate rate_;         // of items
+  plan::Arrears arrears_;
   double drift_ = 1;              // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };
