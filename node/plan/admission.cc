@@ -71,10 +71,10 @@ double RecentRate::per_nano(Nanos now) const {
   return gaps / static_cast<double>(std::max<Nanos>(1, now - oldest));
 }
 
-void Arrears::arrived(Nanos now, double carried, Nanos slo) {
+void Arrears::arrived(Nanos now, double carried, Nanos slack) {
   constexpr double kFewest = 32;  // of which the last dozens are no chance
   constexpr double kMost = 2;     // bounds, so that it ends when less comes
-  bound_ = std::max(kFewest, carried * static_cast<double>(slo));
+  bound_ = std::max(kFewest, carried * static_cast<double>(slack));
   behind_ -= carried * static_cast<double>(now - last_);
   behind_ = std::min(std::max(0.0, behind_) + 1, kMost * bound_);
   last_ = now;
@@ -161,7 +161,7 @@ std::vector<PoolProcess> Admission::processes(Nanos now) const {
 
 bool Admission::admits(Nanos now, int queued) {
   rate_.arrived(now);
-  arrears_.arrived(now, carried_, slo_);
+  arrears_.arrived(now, carried_, slo_ - longest_);
   if (queued >= queue_limit_) return false;
   forget_ended(now);
   const long ahead = queued + 1L;

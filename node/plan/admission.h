@@ -50,13 +50,14 @@ class RecentRate {
   std::size_t seen_ = 0;
 };
 
-// Whether more comes than full batches on all processes do: they would, back to back, be more than
-// an SLO behind what has come, let in or not. Below capacity that is rarer than a late request, as
-// these wait in a longer queue; the rate of a few dozen requests exceeds capacity all the time.
+// Whether more comes than full batches on all processes do: back to back they would be so far
+// behind what has come, let in or not, that the slack of the longest batch is used up. A plan is
+// made so that this is rarer than a late request may be; the rate of a few dozen requests exceeds
+// capacity all the time.
 class Arrears {
  public:
-  // `carried`: requests of full batches per nanosecond.
-  void arrived(Nanos now, double carried, Nanos slo);
+  // `carried`: requests of full batches per nanosecond. `slack`: the SLO without the longest one.
+  void arrived(Nanos now, double carried, Nanos slack);
   bool lasts() const { return behind_ > bound_; }
 
  private:

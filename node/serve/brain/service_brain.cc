@@ -186,14 +186,22 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
   return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
+void ServiceBrain::note_arrivals(Nanos now, int items) {
+  Nanos longest = 0;
+  for (const auto& [id, worker] : workers_)
+    if (worker.usable())
+      longest = std::max(longest, plan::execution_time(worker.offer.curve.steps.back().latency));
+  const double carried = capacity_rps() / drift_ / 1e9;
+  for (int i = 0; i < items; ++i) {
+    rate_.arrived(now);
+    arrears_.arrived(now, carried, settings_.slo - scaled(longest, drift_));
+  }
+}
+
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   if (!wish.again) {
     ++counters_.offered;
-    const double carried = capacity_rps() / drift_ / 1e9;
-    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) {
-      rate_.arrived(now);
-      arrears_.arrived(now, carried, settings_.slo);
-    }
+    note_arrivals(now, std::min(wish.items, kMaxItems));
   }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};

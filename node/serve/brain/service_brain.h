@@ -211,6 +211,7 @@ class ServiceBrain {
   Nanos key_of(const Wish& wish) const;
   Nanos predicted_finish(Nanos now, std::size_t position, int items,
                          const plan::Pressure& pressure) const;
+  void note_arrivals(Nanos now, int items);
   void rebuild();
   void insert(const Waiting& waiting);
   void insert_single(const Waiting& waiting);
