@@ -67,11 +67,37 @@ std::vector<GpuNow> Loop::Work::gpus_now(const Seen& seen) const {
   return gpus;
 }
 
-// The node is as the plan in force wants it, and nothing more is needed.
+// The node is as the plan in force wants it, its workers too, and nothing more is needed.
 bool Loop::Work::is_converged(bool writing) const {
   if (!memory_.target || !same_gpus_usable(*memory_.target, use_)) return false;
+  if (std::ranges::any_of(verdicts_, [&](const ServiceVerdict& one) { return lacks_workers(one); }))
+    return false;
   if (memory_.proposal && !memory_.proposal->gain) return false;
   return writing || ((memory_.target->done || rerated_) && !under_);
+}
+
+// Nobody serves it, or its workers that are ready carry less than is planned for.
+bool Loop::Work::lacks_workers(const ServiceVerdict& one) const {
+  if (one.verdict == Standing::unknown) return false;
+  const auto& rates = memory_.target->rates;
+  const auto planned = std::ranges::find(rates, one.service, &PlannedFor::service);
+  constexpr double kExact = 1 - 1e-9;
+  return one.verdict == Standing::down ||
+         (planned != rates.end() && one.can_carry_rps < planned->rate_rps * kExact);
+}
+
+// Where nothing is to be done on the node a service may still be down: that is for others to mend.
+std::string Loop::Work::what_it_does() const {
+  std::string down;
+  int services = 0;
+  for (const ServiceVerdict& one : verdicts_)
+    if (one.verdict == Standing::down) {
+      ++services;
+      down = one.service;
+    }
+  if (doing_ != "nothing to do" || services == 0) return doing_;
+  if (services == 1) return fmt::format("nothing to change; {} is down", down);
+  return fmt::format("nothing to change; {} services are down", services);
 }
 
 void Loop::Work::show(const Seen& seen) {
@@ -128,7 +154,7 @@ void Loop::Work::show(const Seen& seen) {
   update(snapshot_.drifts, memory_.drifts);
   update(snapshot_.changes, made_);
   update(snapshot_.failed_changes, memory_.failed_changes);
-  update(snapshot_.doing, doing_);
+  update(snapshot_.doing, what_it_does());
   if (changed) ++snapshot_.version;
   if (other_node || others_run) snapshot_.node_version = snapshot_.version;
   snapshot_.time_ms = now_;

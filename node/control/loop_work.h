@@ -148,6 +148,8 @@ class Loop::Work {
   void over(const std::string& key);
   void show(const Seen& seen);
   bool is_converged(bool writing) const;
+  bool lacks_workers(const ServiceVerdict& one) const;
+  std::string what_it_does() const;
   std::vector<ServiceNow> services_now() const;
   std::vector<GpuNow> gpus_now(const Seen& seen) const;
   std::int64_t local() const { return now_ + world_.settings.utc_offset_min * kMinuteMs; }
