@@ -27,6 +27,7 @@ class NodeInMemory {
   actuate::JournalState journal;
   std::map<std::string, double> rates;  // of what comes; empty: no gateway
   std::optional<Error> fault;           // of every apply
+  bool nobody_works = false;            // workers are not there, their instances are
   bool nothing_new = false;             // what is not there does not come up: its apply fails
   std::vector<std::string> violations;
   std::vector<history::Event> events;
@@ -53,7 +54,7 @@ class NodeInMemory {
     double sum = 0;
     for (const actuate::AssignedSegment& one : assignment.segments)
       if (one.service == service && is_there(one)) sum += one.throughput_rps;
-    return sum;
+    return nobody_works ? 0 : sum;
   }
 
   Deeds step(Loop& loop, std::int64_t now_ms, Seen seen = {}) {
@@ -76,7 +77,7 @@ class NodeInMemory {
     }
     if (seen.gateway)
       for (const actuate::AssignedSegment& one : assignment.segments)
-        seen.ready[one.device] = is_there(one) ? one.processes : 0;
+        seen.ready[one.device] = is_there(one) && !nobody_works ? one.processes : 0;
     last_ms_ = now_ms;
     Deeds deeds = loop.step(now_ms, seen);
     if (deeds.remember) remembered = deeds.remember;
@@ -443,6 +444,25 @@ TEST(Loop, ALostGpuWhoseRepairWaitsForAPersonIsNotWell) {
   node.step(next, now += 1000, with_request(Approve{next.memory().proposal->change}));
   node.run(next, now, now + 60'000);
   EXPECT_TRUE(next.snapshot().converged) << next.snapshot().doing;
+}
+
+TEST(Loop, WithoutItsWorkersANodeIsNotAsPlanned) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 100}})));
+  node.rates = {{"a", 100}};
+  node.run(loop, now, now + 60'000);
+  ASSERT_TRUE(loop.snapshot().converged);
+  node.nobody_works = true;
+  node.step(loop, now += 1000);
+  EXPECT_EQ(loop.snapshot().services[0].is.verdict, Standing::down);
+  EXPECT_FALSE(loop.snapshot().converged);
+  EXPECT_EQ(loop.snapshot().doing, "nothing to change; a is down");
+  node.nobody_works = false;
+  node.step(loop, now += 1000);
+  EXPECT_TRUE(loop.snapshot().converged);
+  EXPECT_EQ(loop.snapshot().doing, "nothing to do");
 }
 
 TEST(Loop, WhatIsNotMeasuredOrReadIsUnknownAndTheNodesLastStateIsCalledOld) {

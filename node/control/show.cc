@@ -55,13 +55,41 @@ std::vector<GpuNow> gpus_now(const ShowGround& ground) {
   return gpus;
 }
 
-// The node is as the plan in force wants it, and nothing more is needed.
+// Nobody serves it, or its workers that are ready carry less than is planned for.
+bool lacks_workers(const ServiceVerdict& one, const std::vector<PlannedFor>& rates) {
+  if (one.verdict == Standing::unknown) return false;
+  const auto planned = std::ranges::find(rates, one.service, &PlannedFor::service);
+  constexpr double kExact = 1 - 1e-9;
+  return one.verdict == Standing::down ||
+         (planned != rates.end() && one.can_carry_rps < planned->rate_rps * kExact);
+}
+
+// The node is as the plan in force wants it, its workers too, and nothing more is needed.
 bool is_converged(const ShowGround& ground, bool writing) {
   const AgentMemory& memory = ground.memory;
   if (!ground.node.known || !memory.target) return false;
   if (!same_gpus_usable(*memory.target, ground.node.use)) return false;
+  const auto lacks = [&](const ServiceVerdict& one) {
+    return lacks_workers(one, memory.target->rates);
+  };
+  if (std::ranges::any_of(ground.verdicts, lacks)) return false;
   if (memory.proposal && !memory.proposal->gain) return false;
   return writing || ((memory.target->done || ground.rerated) && !ground.under);
+}
+
+// Where nothing is to be done on the node a service may still be down: that is for others to mend.
+std::string what_it_does(const ShowGround& ground) {
+  std::string down;
+  int services = 0;
+  for (const ServiceVerdict& one : ground.verdicts) {
+    if (one.verdict != Standing::down) continue;
+    ++services;
+    down = one.service;
+  }
+  const std::string& doing = ground.report.doing;
+  if (doing != "nothing to do" || services == 0) return doing;
+  if (services == 1) return fmt::format("nothing to change; {} is down", down);
+  return fmt::format("nothing to change; {} services are down", services);
 }
 
 }  // namespace
@@ -108,7 +136,7 @@ void show(Snapshot& snapshot, const ShowGround& ground) {
   update(snapshot.drifts, ground.memory.drifts);
   update(snapshot.changes, ground.changes);
   update(snapshot.failed_changes, ground.memory.failed_changes);
-  update(snapshot.doing, ground.report.doing);
+  update(snapshot.doing, what_it_does(ground));
   snapshot.notices = ground.report.notices();
   snapshot.restarts = ground.restarts;
   snapshot.given_up_workers = ground.given_up;

@@ -186,10 +186,22 @@ Nanos ServiceBrain::predicted_finish(Nanos now, std::size_t position, int items,
   return batch.start + scaled(plan::execution_time(curve.latency(size)), drift_);
 }
 
+void ServiceBrain::note_arrivals(Nanos now, int items) {
+  Nanos longest = 0;
+  for (const auto& [id, worker] : workers_)
+    if (worker.usable())
+      longest = std::max(longest, plan::execution_time(worker.offer.curve.steps.back().latency));
+  const double carried = capacity_rps() / drift_ / 1e9;
+  for (int i = 0; i < items; ++i) {
+    rate_.arrived(now);
+    arrears_.arrived(now, carried, settings_.slo - scaled(longest, drift_));
+  }
+}
+
 Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
   if (!wish.again) {
     ++counters_.offered;
-    for (int i = 0; i < std::min(wish.items, kMaxItems); ++i) rate_.arrived(now);
+    note_arrivals(now, std::min(wish.items, kMaxItems));
   }
   if (wish.items < 1 || wish.items > kMaxItems || wish.items > settings_.queue_limit)
     return {Refusal::too_many_items};
@@ -201,7 +213,7 @@ Admission ServiceBrain::admit(Nanos now, const Wish& wish) {
       std::upper_bound(queue_.begin(), queue_.end(), key_of(wish),
                        [](Nanos key, const Waiting& waiting) { return key < waiting.key; });
   const auto position = static_cast<std::size_t>(after - queue_.begin());
-  const plan::Pressure pressure{rate_.per_nano(now), capacity_rps() / drift_ / 1e9};
+  const plan::Pressure pressure{rate_.per_nano(now), arrears_.lasts()};
   const Nanos finish = predicted_finish(now, position, wish.items, pressure);
   const Nanos full = queued() + wish.items > settings_.queue_limit;
   if (full) {

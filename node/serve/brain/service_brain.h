@@ -211,6 +211,7 @@ class ServiceBrain {
   Nanos key_of(const Wish& wish) const;
   Nanos predicted_finish(Nanos now, std::size_t position, int items,
                          const plan::Pressure& pressure) const;
+  void note_arrivals(Nanos now, int items);
   void rebuild();
   void insert(const Waiting& waiting);
   void insert_single(const Waiting& waiting);
@@ -241,6 +242,7 @@ class ServiceBrain {
   BatchId next_batch_ = 1;
   std::size_t most_workers_ = 0;  // that were there at the same time
   plan::RecentRate rate_;         // of items
+  plan::Arrears arrears_;
   double drift_ = 1;              // execution time over what was predicted, smoothed
   Nanos asked_ = plan::kForever;
 };
