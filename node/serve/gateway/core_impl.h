@@ -119,6 +119,7 @@ struct Core::Impl {
   bool has_room(const LiveService& service, std::string_view client, std::size_t rows) const;
   void free_slots(LiveRequest& request);
   void judge(const LiveRequest& request, Outcome outcome);
+  void doubt_senders(const std::vector<Item>& had);
   LiveRequest& request(RequestId id);
 
   // ---- workers

@@ -15,6 +15,7 @@
 #include "serve/link/slot_memory.h"
 #include "serve/wire/frames.h"
 #include "serve/wire/slot_trace.h"
+#include "serve/gateway/senders.h"
 
 namespace partita::serve {
 namespace {
@@ -510,6 +511,46 @@ TEST_F(CoreTest, ARequestThatKillsItsWorkersIsRefusedByName) {
   ASSERT_TRUE(until([&] { return proven->ended && other->ended; }));
   expect_twice(*proven, 2);  // its connection is known to be well
   expect_twice(*other, 3);
+}
+
+// Workers may take long to come back: who has ended one asks in vain for the last one's end.
+TEST_F(CoreTest, AKillersNextRequestsSpareTheLastWorker) {
+  service_.slo = Millis{60};
+  open({.link_path = "", .silent_after = INT64_MAX / 4, .dead_after = INT64_MAX / 4});
+  const auto first = worker(kMs, "d", 0), second = worker(kMs, "e", 0);
+  first->dies_of = second->dies_of = 666;
+  ASSERT_TRUE(until_ready(2));
+  for (int i = 0; i < 5; ++i) {
+    std::vector<std::shared_ptr<Asked>> killers;  // several at a time
+    for (int n = 0; n < (i == 0 ? 1 : 3); ++n)
+      killers.push_back(ask(666, 1, {.service = "s", .client = "bad", .trusted = false}));
+    const auto good = ask(5, 1, {.service = "s", .client = "good"});
+    ASSERT_TRUE(until([&] {
+      return good->ended && std::ranges::all_of(killers, [](const auto& one) { return one->ended; });
+    }));
+    for (const auto& killer : killers) EXPECT_TRUE(killer->denial);
+    expect_twice(*good, 5);
+    EXPECT_NE(first->ended, second->ended);
+  }
+}
+
+// A connection that began to be well after its sender did harm is no better than its sender.
+TEST_F(CoreTest, WhoDidHarmIsNotTrustedForAnAnswerSince) {
+  const auto here = worker(kMs, "d", 0);
+  here->fails_of = 13;
+  ASSERT_TRUE(until_ready(1));
+  const Nanos before = Loop::now_ns();
+  for (int i = 0; i < kFaultsToWatch; ++i) {
+    const auto bad = ask(13, 1, {.service = "s", .client = "bad", .trusted = false});
+    ASSERT_TRUE(until([&] { return bad->ended; }));
+  }
+  const auto hold = ask(1, 1, {.service = "s", .client = "bad", .trusted = false});
+  const auto since = ask(2, 1, {.service = "s", .client = "bad", .trusted_since = Loop::now_ns()});
+  ASSERT_TRUE(since->denial);
+  EXPECT_EQ(since->denial->kind, Denial::Kind::slowed);
+  const auto of_old = ask(3, 1, {.service = "s", .client = "bad", .trusted_since = before});
+  ASSERT_TRUE(until([&] { return of_old->ended && hold->ended; }));
+  expect_twice(*of_old, 3);
 }
 
 // The worker neither answers nor goes, as one that was stopped: nobody waits for it.

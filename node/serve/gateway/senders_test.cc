@@ -67,6 +67,34 @@ TEST(Senders, SuspicionIsNoProof) {
   EXPECT_FALSE(senders.watched("b", 10 * kFaultWindow));
 }
 
+TEST(Senders, AreDoubtedFromADeathUntilTheRequestHasItsAnswer) {
+  Senders senders;
+  EXPECT_FALSE(senders.doubted("a", 0));
+  senders.doubt("a", kSendersSecond);
+  EXPECT_TRUE(senders.doubted("a", kSendersSecond));
+  EXPECT_FALSE(senders.doubted("b", kSendersSecond));
+  EXPECT_FALSE(senders.watched("a", kSendersSecond));
+  senders.good("a", 2 * kSendersSecond);  // of another request
+  EXPECT_TRUE(senders.doubted("a", kSendersSecond + kDoubtedFor - 1));
+  EXPECT_FALSE(senders.doubted("a", kSendersSecond + kDoubtedFor));
+  senders.clear("a");
+  EXPECT_FALSE(senders.doubted("a", 3 * kSendersSecond));
+  for (std::size_t i = 0; i < 2 * kMostSenders; ++i) senders.good(std::to_string(i), 1);
+  senders.doubt("c", 2);
+  for (std::size_t i = 0; i < 2 * kMostSenders; ++i) senders.good(std::to_string(i), 3);
+  EXPECT_TRUE(senders.doubted("c", 4));
+}
+
+TEST(Senders, AreWatchedFromTheirFirstHarm) {
+  Senders senders;
+  senders.harm("a", 10);
+  senders.harm("a", 20);
+  EXPECT_TRUE(senders.watched_since_before("a", 15, 30));
+  EXPECT_FALSE(senders.watched_since_before("a", 10, 30));
+  EXPECT_FALSE(senders.watched_since_before("b", 15, 30));
+  EXPECT_FALSE(senders.watched_since_before("a", 15, 30 + kWatchedAtMost));
+}
+
 TEST(Senders, AreBoundedAndWhoIsWatchedIsKept) {
   Senders senders;
   senders.harm("bad", 0);
