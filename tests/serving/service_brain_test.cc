@@ -416,10 +416,10 @@ TEST(ServiceBrain, WhatADoubtedSenderSendsSparesTheLastWorker) {
     world.join(1, "a", fast());
     world.join(2, "a", fast());
     world.enter(1, {.trusted = false});
-    world.enter(20, {});
-    world.enter(2, {.trusted = false});  // these two wait
+    world.enter(20, {});  // from here on they wait
+    world.enter(2, {.trusted = false});
     world.enter(3, {.trusted = false});
-    ASSERT_EQ(world.brain.queued(), 2);
+    ASSERT_EQ(world.brain.queued(), 3);
     world.brain.doubt(2);
     world.lose(*world.workers_with(1).begin());
     world.enter(4, {.trusted = false, .doubted = true});

@@ -22,6 +22,7 @@
 #include "base/door/address.h"
 #include "base/door/trace_context.h"
 #include "serve/front/gateway_exchange.h"
+#include "serve/grpc/end_connection.h"
 #include "serve/oip/grpc_messages.h"
 #include "serve/wire/texts.h"
 
@@ -133,6 +134,7 @@ struct Shared {
   AccessLog* const log;
   const std::size_t most_per_connection, most_calls;
   std::atomic<bool> closing = false;
+  std::atomic<int> port = 0;
   struct Connection {
     std::size_t calls = 0, refused = 0;
     std::int64_t answered_ns = 0;  // its first answer
@@ -172,14 +174,14 @@ class Call final : public grpc::ServerGenericBidiReactor {
       else
         refusal = enter(displaced);
       refused_ = refusal.has_value();
-      if (refused_) pile = ++shared_->connections[peer_].refused > kRefusedKindly;
+      if (refused_) pile = ++shared_->connections[peer_].refused == kRefusedKindly;
     }
     if (displaced) displaced->end_later("others needed its place, and its message had not come");
     if (!refusal) return StartRead(&request_);
     finished_ = true;
-    // A call holds its memory until its status is sent, and a client may never take it.
-    if (pile) context_->TryCancel();
     Finish(*refusal);
+    // Refused calls hold their memory until that is sent, which a client can put off.
+    if (pile) end_connection(peer_, shared_->port);
   }
   // Ends it, from any thread, when it still waits for its message.
   void end_later(const char* why) {
@@ -649,7 +651,8 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunk);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
-  // A client may pretend not to have heard the first of these: calls are counted besides.
+  // A client may pretend not to have heard the first of these: calls are counted besides, and who
+  // goes on opening more is put out.
   const auto number = [](auto value) { return static_cast<int>(value); };
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, number(options.calls_per_connection));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, number(options.idle_ns / 1'000'000));
@@ -657,6 +660,7 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0)
     return failed({ErrorCode::in_use, "gRPC cannot listen here", options.listen});
+  impl->shared->port = impl->port;
   impl->late = std::make_unique<Loop::Timer>(
       loop, [shared = impl->shared, patience = options.message_ns, at = impl.get()](std::int64_t) {
         std::vector<std::shared_ptr<Call>> late;
