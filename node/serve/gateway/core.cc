@@ -342,7 +342,7 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
       .priority = head.priority,
       .idempotent = head.idempotent && !service->streams(),  // a part of it may be with the client
       .again = head.again,
-      .trusted = well || senders.proven(head.client),
+      .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),
       .alone = watched,
       .doubted = senders.doubted(head.client, now)};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
