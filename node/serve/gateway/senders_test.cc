@@ -67,6 +67,22 @@ TEST(Senders, SuspicionIsNoProof) {
   EXPECT_FALSE(senders.watched("b", 10 * kFaultWindow));
 }
 
+// What is far apart says nothing, whenever it was.
+TEST(Senders, CountWithinAWindow) {
+  Senders senders;
+  const Nanos begin = 1'000 * kSendersSecond;
+  for (int i = 0; i < 50; ++i) senders.suspicion("one death", begin + i);
+  EXPECT_FALSE(senders.watched("one death", begin + 50));
+  for (const int at : {0, 40, 80}) {
+    senders.suspicion("seldom", begin + at * kSendersSecond);
+    EXPECT_FALSE(senders.watched("seldom", begin + at * kSendersSecond)) << at;
+  }
+  for (const int at : {0, 10, 65}) {
+    senders.fault("seldom at fault", begin + at * kSendersSecond);
+    EXPECT_FALSE(senders.watched("seldom at fault", begin + at * kSendersSecond)) << at;
+  }
+}
+
 TEST(Senders, AreDoubtedFromADeathUntilTheRequestHasItsAnswer) {
   Senders senders;
   EXPECT_FALSE(senders.doubted("a", 0));
