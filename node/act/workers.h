@@ -140,7 +140,8 @@ class Supervisor {
 
   // Must come first: takes the lock (in_use: another supervisor has it), reads the state file and
   // adopts what still runs, and says in the state file who follows from now on. A damaged state
-  // file is refused and nothing is touched. The assignment must be read after it.
+  // file is set aside and its copy read; refused only when it cannot be moved, with nothing
+  // touched. The assignment must be read after it.
   Result<void> recover(std::int64_t now_ns);
   // What is to run from now on. Before the first call nothing is started; what recover() adopted
   // goes on.
@@ -173,6 +174,9 @@ class Supervisor {
     bool living() const;
   };
 
+  std::string copy_path() const { return options_.state_file + ".copy"; }
+  Result<WorkersState> recorded(const std::string& path);
+  Result<WorkersState> recall();
   void adopt_recorded(const WorkersState& state, std::int64_t now_ns);
   void adopt_strays(std::int64_t now_ns);
   bool keeps(const Group& group) const;
@@ -191,6 +195,7 @@ class Supervisor {
   std::int64_t wait_after(int failures) const;
   int free_port() const;
   void save();
+  void check_saved(std::int64_t now_ns);
   std::int64_t next_time(std::int64_t now_ns) const;
   void say(const std::string& line) const;
 
@@ -207,6 +212,7 @@ class Supervisor {
   bool prepare_failed_ = false;  // in this step
   std::string saved_;            // content of the state file
   bool unsaved_ = false;
+  std::int64_t next_check_ns_ = 0;
 };
 
 }  // namespace partita::actuate

@@ -60,8 +60,11 @@ void Agent::mend() {
     const auto text = text_of(doors_.files, path);
     return text && (!*text || (kept.value && *kept.value && kept.text == **text));
   };
-  if (fine(journal_, actuate::journal_path(doors_.state_dir)) &&
-      fine(assignment_, actuate::assignment_path(doors_.state_dir)))
+  const std::string assignment = actuate::assignment_path(doors_.state_dir);
+  const auto copy = text_of(doors_.files, assignment + ".copy");
+  const bool copied = assignment_.text.empty() || (copy && *copy == assignment_.text);
+  if (fine(journal_, actuate::journal_path(doors_.state_dir)) && fine(assignment_, assignment) &&
+      copied)
     return;  // as at the look before
   const auto take = [&](Result<std::optional<Mended>> mended) {
     if (!mended) return;  // the look says what is wrong
@@ -74,7 +77,8 @@ void Agent::mend() {
     if (const auto workers = actuate::parse_workers("", **text))
       followed = std::max(followed, workers->revision);
   take(mend_journal(doors_.files, doors_.state_dir));
-  take(mend_assignment(doors_.files, doors_.state_dir, followed));
+  const bool seen = assignment_.value && *assignment_.value;
+  take(mend_assignment(doors_.files, doors_.state_dir, followed, seen ? assignment_.text : ""));
 }
 
 void Agent::tell(const Mended& mended) {

@@ -67,6 +67,18 @@ void ServiceBrain::rebuild() {
     for (const Waiting& waiting : queue_) dispatcher_->arrive(waiting.key);
   }
   dispatcher_->change_members(std::move(members), busy);
+  hold_suspects();
+}
+
+// What suspects have in the queue is not to run on the last worker.
+void ServiceBrain::hold_suspects() {
+  if (!dispatcher_ || !last_is_kept()) return;
+  for (std::size_t i = queue_.size(); i-- > 0;) {
+    if (!requests_.at(queue_[i].item.request).suspect()) continue;
+    insert_single(queue_[i]);
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    dispatcher_->withdraw(i);
+  }
 }
 
 void ServiceBrain::join(WorkerId id, WorkerOffer offer) {
@@ -250,6 +262,14 @@ void ServiceBrain::enqueue(Nanos now, RequestId id, const Wish& wish) {
     const Waiting waiting{key_of(wish), now, {id, static_cast<std::uint32_t>(i)}};
     wish.alone ? insert_single(waiting) : insert(waiting);
   }
+  if (wish.doubted) hold_suspects();
+}
+
+void ServiceBrain::doubt(RequestId id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  found->second.wish.doubted = true;
+  hold_suspects();
 }
 
 // Its items that wait leave the queue.
@@ -426,11 +446,17 @@ Batch ServiceBrain::start(Nanos now, const plan::Dispatcher::Decision& decision)
   return begin_batch(now, worker, decision.duration, std::move(items));
 }
 
+// One is left of several.
+bool ServiceBrain::last_is_kept() const {
+  const bool several = most_workers_ >= 2 && settings_.planned_workers != 1;
+  return several && workers() < 2;
+}
+
 // Whether it may run now. Suspects never run on all workers at a time, unless there is but one.
 bool ServiceBrain::may_run(const Request& request) const {
   if (!request.suspect()) return true;
   const int usable = workers();
-  if (usable < 2) return most_workers_ < 2;
+  if (usable < 2) return !last_is_kept();
   int suspects = 0;
   for (const auto& [id, running] : batches_)
     suspects += requests_.at(running.items.front().item.request).suspect() ? 1 : 0;

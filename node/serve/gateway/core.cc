@@ -108,8 +108,11 @@ Nanos hang_after(const LiveService& service, const CoreOptions& options) {
 
 ServiceSettings settings_of(const ServedService& service, const CoreOptions& options,
                             bool predictable) {
+  int planned = 0;
+  for (const ServedSegment& segment : service.segments) planned += std::max(1, segment.processes);
   return {.slo = nanos_of(slo_of(service)),
           .queue_limit = options.queue_limit,
+          .planned_workers = planned,
           .shed = options.shed,
           .predictable = predictable};
 }
@@ -266,7 +269,10 @@ void Core::Impl::finish(const Finished& finished) {
 void Core::Impl::judge(const LiveRequest& asked, Outcome outcome) {
   if (asked.client.empty()) return;
   const Nanos now = Loop::now_ns();
-  if (outcome == Outcome::done) return senders.good(asked.client, now);
+  if (outcome == Outcome::done) {
+    if (asked.suspect) senders.clear(asked.client);
+    return senders.good(asked.client, now);
+  }
   if (outcome == Outcome::harmful) {
     senders.harm(asked.client, now);
     say(fmt::format("a request of {} to {} is refused: {} workers died with it in flight",
@@ -276,6 +282,26 @@ void Core::Impl::judge(const LiveRequest& asked, Outcome outcome) {
   } else if (outcome == Outcome::failed && asked.wish.idempotent) {  // else: perhaps of others
     senders.fault(asked.client, now);
   }
+}
+
+// Of rows that a worker died or hung with: what else their senders have sent is doubted as well.
+void Core::Impl::doubt_senders(const std::vector<Item>& had) {
+  const Nanos now = Loop::now_ns();
+  std::set<std::string> doubted;
+  for (const Item& item : had) {
+    LiveRequest& asked = requests.at(item.request);
+    asked.suspect = true;
+    if (asked.wish.trusted || asked.client.empty()) continue;
+    senders.doubt(asked.client, now);
+    doubted.insert(asked.client);
+  }
+  if (doubted.empty()) return;
+  std::vector<RequestId> theirs;
+  for (const auto& [id, asked] : requests)
+    if (asked.state == LiveRequest::State::submitted && doubted.contains(asked.client))
+      theirs.push_back(id);
+  std::ranges::sort(theirs);
+  for (const RequestId id : theirs) requests.at(id).service->brain.doubt(id);
 }
 
 // ---- requests ----
@@ -298,7 +324,9 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
     return denied({.kind = Denial::Kind::not_ready, .message = "this gateway is shutting down"});
   }
   const Nanos now = Loop::now_ns();
-  const bool watched = !head.trusted && senders.watched(head.client, now);
+  const bool well = head.trusted &&
+                    !senders.watched_since_before(head.client, head.trusted_since, now);
+  const bool watched = !well && senders.watched(head.client, now);
   if (const Nanos wait = watched ? senders.wait(head.client, now) : 0; wait > 0) {
     if (!head.again) {  // of no concern to how the service does
       service->brain.refused_as_slowed();
@@ -315,8 +343,9 @@ tl::expected<RequestId, Denial> Core::Impl::admit(const RequestHead& head) {
       .priority = head.priority,
       .idempotent = head.idempotent && !service->streams(),  // a part of it may be with the client
       .again = head.again,
-      .trusted = head.trusted || senders.proven(head.client),
-      .alone = watched};
+      .trusted = head.client.empty() ? head.trusted : senders.proven(head.client),
+      .alone = watched,
+      .doubted = senders.doubted(head.client, now)};
   if (head.timeout_ns) wish.deadline = now + *head.timeout_ns;
   if (head.again) --service->totals.withdrawn;  // it was given back in between
   const Admission admission = service->brain.admit(now, wish);

@@ -132,6 +132,7 @@ struct Core::Impl {
   void release(RequestId id);
   bool claim(RequestId id, int rows);
   void judge(const LiveRequest& request, Outcome outcome);
+  void doubt_senders(const std::vector<Item>& had);
 
   // ---- workers
   void heard(WorkerId worker, const UnixPeer& peer, Frame frame);

@@ -252,7 +252,7 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     had.insert(had.end(), batch->second.items.begin(), batch->second.items.end());
     batch = service->batches.erase(batch);
   }
-  for (const Item& item : had) requests.at(item.request).suspect = true;
+  doubt_senders(had);
   std::erase_if(service->abandoned, [&](const auto& entry) {
     if (entry.second.worker != worker) return false;
     for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
@@ -310,6 +310,7 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
     batch = service->batches.erase(batch);
   }
   say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
+  doubt_senders(had);
   service->brain.take_back(Loop::now_ns(), worker);
   requests.forget_released(had);
   changed();
@@ -318,7 +319,6 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
 
 void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
   LiveRequest& asked = requests.at(item.request);
-  asked.suspect = true;
   SlotPool& slots = *asked.service->slots;
   std::uint32_t& slot = asked.slots[item.index];
   abandoned.slots.push_back(slot);
