@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 
 #include "base/index.h"
-#include "planners/serving/energy_covers.h"
-#include "planners/serving/energy_search.h"
 #include "planners/serving/fleet.h"
-#include "planners/serving/master.h"
 #include "planners/serving/place.h"
+#include "planners/serving/search.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -22,7 +20,6 @@ using GpuCounts = std::vector<int>;  // per model
 
 constexpr double kAlike = 1e-9;           // of the watts: so much less is no better
 constexpr double kMasterGap = 1e-6;       // of the watts: where a master stops
-constexpr double kBoundRounding = 1e-9;   // of the watts, taken off every bound
 constexpr std::size_t kMostNumbers = 60;  // numbers of GPUs that are looked at
 constexpr double kMostVectors = 100'000;  // that are listed for it
 
@@ -34,7 +31,7 @@ class EnergyPlanner {
         modes_(modes),
         fleet_(std::move(fleet)),
         options_(options),
-        kinds_(make_burning_kinds(problem, modes, fleet_)),
+        table_(make_kinds(problem, modes, fleet_, OwnCost::watts)),
         nodes_(options.node_budget) {
     for (const plan::FleetEntry& entry : problem.fleet)
       off_ += entry.count.value_or(0) * entry.power->off.value;
@@ -72,15 +69,9 @@ class EnergyPlanner {
   MasterProblem master() const {
     MasterProblem master;
     master.classes = fleet_.classes;
-    master.kinds = &kinds_.table.kinds;
+    master.kinds = &table_.kinds;
     master.rows = &fleet_.rows;
     master.gpcs = fleet_.gpcs;
-    master.own_cost = [this](std::size_t i, const Counts& counts) {
-      return least_burnt(kinds_.table.kinds[i], kinds_.burns[i], counts, fleet_.classes);
-    };
-    master.cheapest = [this](std::size_t i, const Prices& prices) {
-      return cheapest_burning(kinds_.table.kinds[i], kinds_.burns[i], prices, fleet_.classes);
-    };
     return master;
   }
 
@@ -94,28 +85,26 @@ class EnergyPlanner {
     root_ = solve_master(problem, {}, [](double bound, double value) {
       return value - bound < kMasterGap * (1 + value);
     });
-    root_bound_ = off_ + root_.bound - kBoundRounding * (1 + root_.bound);
-    for (std::size_t i = 0; i < kinds_.burns.size(); ++i)
-      busy_ +=
-          kinds_.table.kinds[i].copies *
-          cheapest_burning(kinds_.table.kinds[i], kinds_.burns[i], Prices{}, fleet_.classes).bound;
+    root_bound_ = off_ + root_.bound - kWattsRounding * (1 + root_.bound);
+    for (const Kind& kind : table_.kinds)
+      busy_ += kind.copies * cheapest_cover(kind, Prices{}, fleet_.classes).bound;
     say(
         fmt::format("lower bound: {:.6g} W with GPUs cut at will, {:.6g} W of them burnt by work "
                     "even where GPUs cost nothing ({} kinds of service, {} covers, rounds: {})",
-                    root_bound_, busy_, kinds_.burns.size(), root_.columns.size(), root_.rounds));
+                    root_bound_, busy_, table_.kinds.size(), root_.columns.size(), root_.rounds));
     fraction_ = fraction_of(root_.columns);
-    rounded_ = needed_by(sum_of(round_columns(kinds_.table.kinds, root_.columns)));
+    rounded_ = needed_by(sum_of(round_columns(table_.kinds, root_.columns)));
   }
 
   // GPUs per model that the columns take, cut at will.
   std::vector<double> fraction_of(const std::vector<Column>& columns) const {
-    const auto groups = at(group_count(kinds_.burns.size()));
+    const auto groups = at(group_count(table_.kinds.size()));
     std::vector<double> sum(at(fleet_.classes), 0), gpus(models(), 0);
     for (const Column& column : columns)
       for (std::size_t c = 0; c < column.covers.size(); ++c)
         for (std::size_t k = 0; k < sum.size(); ++k)
           sum[k] += column.weight * column.covers[c][k] *
-                    kinds_.table.kinds[at(column.group) + c * groups].copies;
+                    table_.kinds[at(column.group) + c * groups].copies;
     for (const Row& row : fleet_.rows) {
       double load = 0;
       for (std::size_t k = 0; k < sum.size(); ++k)
@@ -147,20 +136,23 @@ class EnergyPlanner {
         solve_master(problem, root_.columns, [&](double bound, double value) {
           return on + bound >= watts_ || value - bound < kMasterGap * (1 + value);
         });
-    const double bound = on + solution.bound - kBoundRounding * (1 + solution.bound);
+    const double bound = on + solution.bound - kWattsRounding * (1 + solution.bound);
     if (bound >= watts_ * (1 - kAlike)) return kNoWatts;
-    double paid = 0;
-    for (std::size_t f = 0; f < fleet_.rows.size(); ++f)
-      paid += solution.multipliers[f] * static_cast<double>(fleet_.rows[f].capacity) *
-              gpus[at(fleet_.rows[f].model)];
-    const BurningResult result = search_burning(
-        {&kinds_, &fleet_, gpus, solution.prices, paid, watts_ - on}, solution.columns, nodes_);
-    if (result.choice) {
+    SearchProblem search{fleet_.classes, &table_.kinds, {}, {{solution.multipliers}},
+                         &fleet_.smaller, watts_ - on};
+    for (const Row& row : fleet_.rows)
+      search.rows.push_back({row.weight, row.capacity * gpus[at(row.model)]});
+    const auto keep = [&](const SearchResult& result) {
+      if (result.choice.empty()) return;
+      search.below = result.watts;
       watts_ = on + result.watts;
-      choice_ = *result.choice;
+      choice_ = result.choice;
       gpus_ = gpus;
-    }
-    return result.exhausted ? std::max(bound, on + result.bound) : bound;
+    };
+    keep(Search(search, solution.columns, Search::Reach::near).cheapen());
+    const SearchResult all = Search(search, {}, Search::Reach::all).exhaust(nodes_, {});
+    keep(all);
+    return all.verdict == SearchResult::Verdict::none ? std::max(bound, on + all.bound) : bound;
   }
 
   // The least bound of the numbers of GPUs that were looked at; the root's when some were not.
@@ -248,10 +240,10 @@ class EnergyPlanner {
     double slices = 0;
     for (std::size_t i = 0; i < choice_.size(); ++i)
       for (std::size_t copy = 0; copy < choice_[i].size(); ++copy) {
-        const auto s = at(kinds_.table.services[i][copy]);
+        const auto s = at(table_.services[i][copy]);
         counts[s] = choice_[i][copy];
         slices += cost(counts[s], fleet_.gpcs, fleet_.classes);
-        const int m = burnt(kinds_.table.kinds[i], kinds_.burns[i], counts[s], fleet_.classes).mode;
+        const int m = watts_of(table_.kinds[i], counts[s], fleet_.classes).mode;
         for (std::size_t e = 0; e < tables.size() && m > 0; ++e)
           tables[e].best[s] = modes_[at(m)][e].best[s];
       }
@@ -273,7 +265,7 @@ class EnergyPlanner {
   const std::vector<PointTables>& modes_;
   const Fleet fleet_;
   const Options& options_;
-  const BurningKinds kinds_;
+  const KindTable table_;
   long nodes_;
   double off_ = 0;  // of all GPUs that the fleet counts, off
 
@@ -295,45 +287,6 @@ EnergyOutcome plan_energy(const plan::ServingProblem& problem,
   auto fleet = make_fleet(problem, modes.front());
   if (!fleet) return {};
   return EnergyPlanner(problem, modes, std::move(*fleet), options).plan();
-}
-
-double expected_watts(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
-  std::map<std::string, double> carried, joules;  // by service: the sum, and weighted with it
-  std::map<std::string, int> used;                // by GPU model
-  for (const plan::PlannedGpu& gpu : plan.gpus) {
-    ++used[gpu.model];
-    const auto entry = std::ranges::find_if(
-        problem.fleet, [&](const plan::FleetEntry& one) { return one.gpu.name == gpu.model; });
-    for (const plan::PlannedInstance& instance : gpu.instances) {
-      const auto service =
-          std::ranges::find(problem.services, instance.service, &plan::Service::name);
-      const int gpcs = entry->gpu.profiles[at(entry->gpu.profile_index(instance.profile))].gpcs;
-      const double each =
-          joules_per_request(*entry, service->model, {gpcs, instance.batch, instance.processes});
-      carried[instance.service] += instance.throughput.value;
-      joules[instance.service] += instance.throughput.value * each;
-    }
-  }
-  double watts = 0;
-  for (const plan::Service& service : problem.services)
-    if (const double sum = carried[service.name]; sum > 0)
-      watts += service.rate.value * joules[service.name] / sum;
-  for (const plan::FleetEntry& entry : problem.fleet) {
-    const int on = used[entry.gpu.name];
-    watts += on * entry.power->idle.value;
-    if (entry.count) watts += (*entry.count - on) * entry.power->off.value;
-  }
-  return watts;
-}
-
-void state_watts(const plan::ServingProblem& problem, double bound, plan::ServingPlan& plan) {
-  plan::Objective& objective = plan.objective;
-  objective.goal = problem.goal;
-  objective.watts = expected_watts(problem, plan);
-  objective.lower_bound_watts = std::min(objective.watts, std::max(0.0, bound));
-  objective.lower_bound_gpus = objective.lower_bound_gpcs = 0;
-  objective.lower_bound_cost = 0;
-  objective.optimal = objective.watts <= objective.lower_bound_watts * (1 + 2 * kBoundRounding);
 }
 
 }  // namespace partita::planners::serving

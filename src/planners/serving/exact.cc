@@ -17,6 +17,7 @@
 #include "planners/serving/pooled.h"
 #include "planners/serving/search.h"
 #include "planners/serving/survive.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
