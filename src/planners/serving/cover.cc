@@ -303,13 +303,16 @@ class Enumerator {
     // Where watts count, more than what carries the rate can burn less.
     double most = std::ceil((kind_.burn ? needed(*mode_) : left) / mode_->rate[k]);
     if (kind_.burn) most = std::max(most, 1.0 * kind_.min_count);
-    for (auto n = static_cast<std::int32_t>(std::min(most, 1e9)); n >= 0; --n) {
+    const auto top = static_cast<std::int32_t>(std::min(most, 1e9));
+    for (std::int32_t step = 0; step <= top; ++step) {
+      const std::int32_t n = kind_.burn ? step : top - step;  // first those that beat others
       const double now = spent + n * prices_[k];
       const double rest = left - n * mode_->rate[k];
-      if (now > limits_.budget) continue;
       // Fewer of this class leave more to the dearer ones; stop where nothing later can still
       // afford it.
-      if (rest > 0 && i + 1 == order_.size()) break;
+      const bool dear = now > limits_.budget, short_of = rest > 0 && i + 1 == order_.size();
+      if (kind_.burn ? dear : short_of) break;
+      if (dear || short_of) continue;
       chosen_[k] = n;
       visit(i + 1, rest, now, taken + n);
       if (stopped_) break;

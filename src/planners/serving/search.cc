@@ -19,7 +19,7 @@ constexpr double kTieTolerance = 1e-3;       // what a cover's price may make of
 constexpr std::size_t kNearCovers = 60;    // per kind, for the tabu search
 constexpr std::size_t kAllCovers = 1'500;  // per kind, for the proof
 constexpr std::size_t kMostUnits = 40;     // services of a proof
-constexpr long kProofNodes = 400'000;      // of one proof
+constexpr long kProofChecks = 3'000'000, kChecksPerNode = 64;  // of a proof: covers looked at
 constexpr double kWork = 1e7;              // of a tabu search: moves looked at times rows
 constexpr double kNoBetter = 1e-9;
 constexpr double kNear = 0.15;  // of the cheapest cover: how much dearer ones are tried
@@ -187,12 +187,21 @@ bool Search::admissible(const Candidate& candidate) const {
   return std::isfinite(candidate.watts);
 }
 
+// Few enough services for a proof where watts count.
+bool Search::provable() const {
+  std::size_t units = 0;
+  for (const Kind& kind : *problem_.kinds) units += at(kind.copies);
+  return units <= kMostUnits;
+}
+
 // Covers whose price under the first certificate leaves them a place in some solution.
 std::vector<std::vector<Counts>> Search::enumerate(Reach reach) {
   const auto& kinds = *problem_.kinds;
   std::vector<std::vector<Counts>> found(kinds.size());
   if (reach == Reach::columns || kinds.size() > kMaxExactKinds) return found;
   complete_ = reach == Reach::all;
+  if (watts() && complete_ && !provable()) complete_ = false;
+  if (watts() && reach == Reach::all && !complete_) return found;
   const std::size_t most = reach == Reach::all ? (watts() ? kAllCovers : kMaxCovers)
                                                : (watts() ? kNearCovers : 4 * kTabuCandidates);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -201,6 +210,7 @@ std::vector<std::vector<Counts>> Search::enumerate(Reach reach) {
     const EnumerationLimits limits{cheapest_[0][i] + slack, most};
     Enumeration all = enumerate_covers(kinds[i], prices_[0], *problem_.smaller, limits);
     complete_ = complete_ && all.complete;
+    if (watts() && reach == Reach::all && !complete_) return found;  // of no use
     found[i] = std::move(all.covers);
   }
   return found;
@@ -418,6 +428,9 @@ struct Search::Frame {
   // Where watts count: the best so far, its watts, and the least that a choice could come to.
   std::vector<std::size_t> best;
   double watts = 0, least = 0;
+  struct {
+    double watts = 0, least = 0;
+  } own;  // of what is chosen
 };
 
 bool Search::enter(Frame& frame, std::size_t c) const {
@@ -429,6 +442,8 @@ bool Search::enter(Frame& frame, std::size_t c) const {
     if (next.excess[z] > frame.slack[z]) return false;
   for (std::size_t r = 0; r < frame.load.size(); ++r) frame.load[r] += next.load[r];
   for (std::size_t z = 0; z < frame.slack.size(); ++z) frame.slack[z] -= next.excess[z];
+  frame.own.watts += next.watts;
+  frame.own.least += next.least;
   frame.chosen[frame.unit++] = c;
   return true;
 }
@@ -443,20 +458,16 @@ bool Search::accepted(Frame& frame) const {
 
 // A choice that fits: from here on only better ones are of interest.
 void Search::weigh(Frame& frame) const {
-  double watts = 0, least = 0;
-  std::vector<double> excess(slack_.size(), 0);
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Candidate& one = candidates_[units_[u].kind][frame.chosen[u]];
-    watts += one.watts;
-    least += one.least;
-    for (std::size_t z = 0; z < excess.size(); ++z) excess[z] += one.excess[z];
-  }
-  frame.least = std::min(frame.least, least);
-  if (watts >= frame.watts * (1 - kNoBetter)) return;
-  frame.watts = watts;
+  frame.least = std::min(frame.least, frame.own.least);
+  if (frame.own.watts >= frame.watts * (1 - kNoBetter)) return;
+  frame.watts = frame.own.watts;
   frame.best = frame.chosen;
-  for (std::size_t z = 0; z < excess.size(); ++z)
-    frame.slack[z] = limit_[z] + watts - excess[z];
+  frame.slack = limit_;
+  for (std::size_t z = 0; z < limit_.size(); ++z) {
+    frame.slack[z] += frame.watts;
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      frame.slack[z] -= candidates_[units_[u].kind][frame.chosen[u]].excess[z];
+  }
 }
 
 bool Search::descend(Frame& frame) {
@@ -479,9 +490,12 @@ bool Search::descend(Frame& frame) {
   for (std::size_t c = first; c < candidates_[unit.kind].size(); ++c) {
     const Candidate& candidate = candidates_[unit.kind][c];
     if (candidate.excess[0] > frame.slack[0]) break;  // sorted by it
+    if (watts() && --frame.nodes < 0) break;
     if (!enter(frame, c)) continue;
     if (descend(frame)) return true;
     --frame.unit;
+    frame.own.watts -= candidate.watts;
+    frame.own.least -= candidate.least;
     for (std::size_t r = 0; r < frame.load.size(); ++r) frame.load[r] -= candidate.load[r];
     for (std::size_t z = 0; z < frame.slack.size(); ++z) frame.slack[z] += candidate.excess[z];
     if (frame.exhausted) return false;
@@ -495,17 +509,18 @@ SearchResult Search::exhaust(long& nodes, const Accept& accept) {
   if (!possible_)
     return {refuted_ || complete_ ? SearchResult::Verdict::none : SearchResult::Verdict::unknown,
             {}, below, below};
-  if (units_.size() > (watts() ? kMostUnits : kMaxExactUnits) || (watts() && !complete_)) return {};
+  if (watts() ? !complete_ : units_.size() > kMaxExactUnits) return {};
   Frame frame;
   frame.load.assign(problem_.rows.size(), 0);
   frame.slack = slack_;
   frame.chosen.assign(units_.size(), 0);
-  const long most = watts() ? std::min(nodes, kProofNodes) : nodes;
+  const long scale = watts() ? kChecksPerNode : 1;
+  const long most = watts() ? std::min(scale * nodes, kProofChecks) : nodes;
   frame.nodes = most;
   frame.accept = &accept;
   frame.watts = frame.least = below;
   const bool found = descend(frame);
-  nodes -= most - std::max(0L, frame.nodes);
+  nodes -= (most - std::max(0L, frame.nodes)) / scale;
   if (found) return {SearchResult::Verdict::found, to_choice(frame.chosen)};
   const bool proved = complete_ && !frame.exhausted && !frame.doubtful;
   SearchResult result{proved ? SearchResult::Verdict::none : SearchResult::Verdict::unknown, {},

@@ -103,6 +103,7 @@ class Search {
   struct Point;
   struct Frame;
 
+  bool provable() const;
   bool watts() const { return problem_.below.has_value(); }
   void make_certificates();
   void make_units();
