@@ -53,35 +53,35 @@ double filled(const Burn& burn, const Counts& counts, double demand, int classes
 
 // Branch and bound over the items of one mode, those first that are the cheapest per rate (or burn
 // least); each takes from all that is left down to none.
+template <bool kBurns, std::size_t kMostItems>
 class Pricer {
  public:
   // Only covers below `best` are of interest.
   Pricer(const Kind& kind, const Mode& mode, int nodes, double best)
-      : kind_(kind), mode_(mode), burn_(kind.burn ? &*kind.burn : nullptr), nodes_(nodes),
-        best_(best) {}
+      : kind_(kind), mode_(mode), burn_(kBurns ? &*kind.burn : nullptr), nodes_(nodes), best_(best) {}
 
   void add(const Item& item) { items_[count_++] = item; }
   void add(const Prices& prices, int classes) {
     classes_ = classes;
-    for (std::size_t k = 0; k < at(classes); ++k)
-      if (mode_.rate[k] > 0) add({k, mode_.rate[k], prices[k]});
+    for (int k = 0; k < classes; ++k)
+      if (mode_.rate[at(k)] > 0) add({mode_.rate[at(k)], prices[at(k)], k, INT32_MAX});
   }
 
   PricedCover solve() {
     CHECK(count_ > 0);
     Left all{needed(mode_), 0, 0, 0};
     sort();
-    if (burn_) all = start_burning(all.demand);
+    if constexpr (kBurns) all = start_burning(all.demand);
     const double root = all.spent + rest(0, all);
     if (all.demand <= 0 || improves(root)) visit(0, all);
     // The relaxation stays a bound where the search stopped.
     PricedCover result{std::min(best_, nodes_ < 0 ? root : stretched_), Counts{}};
-    for (std::size_t i = 0; i < count_; ++i) result.counts[items_[i].cls] += best_counts_[i];
+    for (std::size_t i = 0; i < count_; ++i) result.counts[at(items_[i].cls)] += best_counts_[i];
     return result;
   }
 
  private:
-  using Numbers = std::array<std::int32_t, 2 * kMaxClasses>;  // per item
+  using Numbers = std::array<std::int32_t, kMostItems>;  // per item
   // What is to be carried yet, and (where watts count) requests that no instance has.
   struct Left {
     double demand, rate, spent;
@@ -99,11 +99,11 @@ class Pricer {
       return left != right ? left < right : a.rate != b.rate ? a.rate > b.rate : a.cls < b.cls;
     };
     const auto by_burn = [&](const Item& a, const Item& b) {
-      return std::tuple(burn_->least[a.cls], a.price / a.rate, a.cls) <
-             std::tuple(burn_->least[b.cls], b.price / b.rate, b.cls);
+      return std::tuple(burn_->least[at(a.cls)], a.price / a.rate, a.cls) <
+             std::tuple(burn_->least[at(b.cls)], b.price / b.rate, b.cls);
     };
     const auto end = items_.begin() + static_cast<std::ptrdiff_t>(count_);
-    if (burn_) return std::sort(items_.begin(), end, by_burn);
+    if constexpr (kBurns) return std::sort(items_.begin(), end, by_burn);
     std::sort(items_.begin(), end, by_price);
   }
 
@@ -127,7 +127,7 @@ class Pricer {
     std::vector<double> all;
     double most = kNoWatts;
     for (std::size_t i = first; i < count_; ++i) {
-      const std::size_t k = items_[i].cls;
+      const std::size_t k = at(items_[i].cls);
       all.push_back(burn_->least[k]);
       most = std::min(most, burn_->least[k] + items_[i].price / burn_->most[k]);
     }
@@ -137,7 +137,7 @@ class Pricer {
       if (!std::isfinite(joules) || joules > most) continue;
       double watts = kNoWatts;
       for (std::size_t i = first; i < count_; ++i) {
-        const std::size_t k = items_[i].cls;
+        const std::size_t k = at(items_[i].cls);
         const double worth = burn_->most[k] * std::max(0.0, joules - burn_->least[k]);
         watts = std::min(watts, std::max(0.0, items_[i].price - worth) / items_[i].rate);
       }
@@ -148,7 +148,7 @@ class Pricer {
 
   // What the items from i on cost at least for what is left.
   double rest(std::size_t i, const Left& left) const {
-    if (burn_) return burning_rest(i, left);
+    if constexpr (kBurns) return burning_rest(i, left);
     double demand = left.demand, spent = 0;
     for (; i < count_; ++i) {
       const Item& item = items_[i];
@@ -177,14 +177,14 @@ class Pricer {
     for (auto n = static_cast<std::int32_t>(std::min(enough, 1e9)); n >= 0; --n) {
       Left next{left.demand - n * item.rate, left.rate, left.spent + n * item.price,
                 left.taken + n};
-      if (burn_) {
+      if constexpr (kBurns) {
         if (--nodes_ < 0) break;
-        const double part = std::min(left.rate, n * burn_->most[item.cls]);
+        const double part = std::min(left.rate, n * burn_->most[at(item.cls)]);
         next.rate -= part;
-        next.spent += part * burn_->least[item.cls];
+        next.spent += part * burn_->least[at(item.cls)];
       }
       if (next.demand > 0 && !improves(next.spent + rest(i + 1, next))) {
-        if (burn_) continue;
+        if constexpr (kBurns) continue;
         break;  // fewer of this one only make the rest dearer
       }
       chosen_[i] = n;
@@ -195,12 +195,12 @@ class Pricer {
 
   // A cover; with replicas missing, as many more of the cheapest.
   void finish(const Left& left) {
-    if (!burn_ && !improves(left.spent)) return;
+    if (!kBurns && !improves(left.spent)) return;
     Numbers numbers = chosen_;
     double spent = left.spent;
     const bool few = left.taken < kind_.min_count;
     if (few) spent += fill_up(numbers, kind_.min_count - left.taken);
-    if (!burn_) return keep(numbers, spent);
+    if constexpr (!kBurns) return keep(numbers, spent);
     // Others than the cheapest might carry at less: no better than this.
     if (few) stretched_ = std::min(stretched_, paid(numbers) + joules_);
     keep(numbers, burning(numbers));
@@ -227,7 +227,7 @@ class Pricer {
   }
   double burning(const Numbers& numbers) const {
     Counts counts{};
-    for (std::size_t i = 0; i < count_; ++i) counts[items_[i].cls] += numbers[i];
+    for (std::size_t i = 0; i < count_; ++i) counts[at(items_[i].cls)] += numbers[i];
     return paid(numbers) + least_watts_of(kind_, counts, classes_);
   }
   void keep(const Numbers& numbers, double price) {
@@ -239,7 +239,7 @@ class Pricer {
   const Kind& kind_;
   const Mode& mode_;
   const Burn* burn_;
-  std::array<Item, 2 * kMaxClasses> items_;
+  std::array<Item, kMostItems> items_;
   std::size_t count_ = 0;
   std::vector<std::vector<Dual>> duals_;  // of the items from there on
   Numbers chosen_{}, best_counts_{};
@@ -293,12 +293,14 @@ class Enumerator {
   void visit(std::size_t i, double left, double spent, int taken) {
     if (stopped_) return;
     const bool all = i == order_.size();
-    if (left <= 0 && (all || !kind_.burn)) return finish(spent, taken);
-    if (all || spent + floor_ + std::max(0.0, left) * ratio_[i] > limits_.budget) return;
+    const bool ends = left <= 0 && (all || !kind_.burn);
+    if (ends && !kind_.burn) return finish(spent, taken);
+    if (!ends && (all || spent + floor_ + std::max(0.0, left) * ratio_[i] > limits_.budget)) return;
     if (++nodes_ > 64 * limits_.covers) {
       stopped_ = true;
       return;
     }
+    if (ends) return finish(spent, taken);
     const std::size_t k = order_[i];
     // Where watts count, more than what carries the rate can burn less.
     double most = std::ceil((kind_.burn ? needed(*mode_) : left) / mode_->rate[k]);
@@ -364,14 +366,11 @@ class Enumerator {
   }
 
   void keep(double spent, int taken) {
-    Found fresh{chosen_, 0, 0};
-    if (kind_.burn) {
-      const int classes = static_cast<int>(smaller_.size());
-      fresh.least = least_watts_of(kind_, chosen_, classes);
-      fresh.watts = watts_of(kind_, chosen_, classes).watts;
-    }
+    const int classes = static_cast<int>(smaller_.size());
+    Found fresh{chosen_, least_watts_of(kind_, chosen_, classes), 0};
     if (spent + fresh.least > limits_.budget || taken > kind_.max_count) return;
     if (kind_.burn) {
+      fresh.watts = watts_of(kind_, chosen_, classes).watts;
       if (std::ranges::any_of(found_, [&](const Found& f) { return beats(f, fresh); })) return;
       std::erase_if(found_, [&](const Found& f) { return beats(fresh, f); });
     }
@@ -461,14 +460,26 @@ double least_watts_of(const Kind& kind, const Counts& counts, int classes) {
   return least;
 }
 
+namespace {
+
+template <bool kBurns>
+PricedCover priced_in(const Kind& kind, const Mode& mode, const Prices& prices, int classes,
+                      double best) {
+  Pricer<kBurns, kMaxClasses> pricer(kind, mode, kPricingNodes, best);
+  pricer.add(prices, classes);
+  return pricer.solve();
+}
+
+}  // namespace
+
 PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes) {
   PricedCover best{kInfinity, Counts{}};
   double least = kInfinity;
   for (int m = 0; m < modes(kind); ++m) {
     if (kind.others.size() > 0 && !works(mode(kind, m))) continue;
-    Pricer pricer(kind, mode(kind, m), kPricingNodes, least);
-    pricer.add(prices, classes);
-    const PricedCover priced = pricer.solve();
+    const PricedCover priced = kind.burn
+                                   ? priced_in<true>(kind, mode(kind, m), prices, classes, least)
+                                   : priced_in<false>(kind, mode(kind, m), prices, classes, least);
     best.bound = std::min(best.bound, priced.bound);
     if (least < kInfinity && total(priced.counts) == 0) continue;  // none is cheaper
     best.counts = priced.counts;
@@ -478,7 +489,7 @@ PricedCover cheapest_cover(const Kind& kind, const Prices& prices, int classes) 
 }
 
 PricedCover cheapest_of(const Kind& kind, const std::vector<Item>& items, int nodes) {
-  Pricer pricer(kind, kind, nodes, kInfinity);
+  Pricer<false, 2 * kMaxClasses> pricer(kind, kind, nodes, kInfinity);
   for (const Item& item : items) pricer.add(item);
   return pricer.solve();
 }

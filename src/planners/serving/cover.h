@@ -82,9 +82,9 @@ double least_watts_of(const Kind& kind, const Counts& counts, int classes);
 
 // Instances of a class at a price, `most` of them.
 struct Item {
-  std::size_t cls = 0;
-  double rate = 0, price = 0;
-  std::int32_t most = INT32_MAX;
+  double rate, price;
+  int cls;
+  std::int32_t most;
 };
 
 struct PricedCover {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
+#include "base/index.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -108,7 +108,8 @@ PricedCover NearestCounts::cheapest(std::size_t service,
                                     const std::vector<double>& multipliers) const {
   const Kind& kind = site_.kinds[service];
   std::vector<Item> items;  // kept instances of a class, and created ones
-  for (std::size_t k = 0; k < static_cast<std::size_t>(site_.fleet.classes); ++k) {
+  for (int cls = 0; cls < site_.fleet.classes; ++cls) {
+    const std::size_t k = at(cls);
     if (kind.rate[k] <= 0) continue;
     double price = 0, kept = 0;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
@@ -117,8 +118,8 @@ PricedCover NearestCounts::cheapest(std::size_t service,
     }
     // A kept instance may always be counted as a created one instead.
     if (running_[service][k] > 0)
-      items.push_back({k, kind.rate[k], price + std::min(kept, 1.0), running_[service][k]});
-    items.push_back({k, kind.rate[k], price + 1});
+      items.push_back({kind.rate[k], price + std::min(kept, 1.0), cls, running_[service][k]});
+    items.push_back({kind.rate[k], price + 1, cls, INT32_MAX});
   }
   return cheapest_of(kind, items, kItemNodes);
 }

@@ -317,6 +317,7 @@ Search::Point Search::point_at(const Choice& start) const {
 // at a weight.
 std::optional<Search::Move> Search::best_move(const Point& point, std::size_t step,
                                               double weight) const {
+  const bool watted = watts();
   std::optional<Move> best;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -325,13 +326,13 @@ std::optional<Search::Move> Search::best_move(const Point& point, std::size_t st
     // Copies of a kind that are alike need one look.
     if (units_[u].repeats && now == point.chosen[u - 1] && point.free_at[u - 1] <= step) continue;
     const auto& list = candidates_[units_[u].kind];
-    const std::size_t count = watts() ? list.size() : std::min(list.size(), kTabuCandidates);
+    const std::size_t count = watted ? list.size() : std::min(list.size(), kTabuCandidates);
     for (std::size_t c = 0; c < count; ++c) {
       if (c == now) continue;
-      const double own = watts() ? list[c].watts - list[now].watts : 1e-6 * list[c].excess[0];
-      const double enough = watts() ? (least - own) / weight : least;
+      const double own = watted ? list[c].watts - list[now].watts : 1e-6 * list[c].excess[0];
+      const double enough = watted ? (least - own) / weight : least;
       const double left = violation_after(point, list[now], list[c], enough + kTieTolerance);
-      if (left == 0 && !watts()) return Move{u, c};
+      if (left == 0 && !watted) return Move{u, c};
       const double value = weight * left + own;
       if (value >= least) continue;
       least = value;
