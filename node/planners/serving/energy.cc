@@ -8,31 +8,22 @@
 #include <numeric>
 
 #include "base/index.h"
-#include "planners/serving/fleet.h"
-#include "planners/serving/place.h"
-#include "planners/serving/search.h"
+#include "planners/serving/planning.h"
 #include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
-
-using GpuCounts = std::vector<int>;  // per model
 
 constexpr double kAlike = 1e-9;           // of the watts: so much less is no better
 constexpr double kMasterGap = 1e-6;       // of the watts: where a master stops
 constexpr std::size_t kMostNumbers = 60;  // numbers of GPUs that are looked at
 constexpr double kMostVectors = 100'000;  // that are listed for it
 
-class EnergyPlanner {
+class EnergyPlanner : Planning {
  public:
   EnergyPlanner(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                 Fleet fleet, const Options& options)
-      : problem_(problem),
-        modes_(modes),
-        fleet_(std::move(fleet)),
-        options_(options),
-        table_(make_kinds(problem, modes, fleet_, OwnCost::watts)),
-        nodes_(options.node_budget) {
+      : Planning(problem, modes, std::move(fleet), options, OwnCost::watts) {
     for (const plan::FleetEntry& entry : problem.fleet)
       off_ += entry.count.value_or(0) * entry.power->off.value;
   }
@@ -61,22 +52,8 @@ class EnergyPlanner {
     for (std::size_t m = 0; m < models(); ++m) sum += gpus[m] * idle(m);
     return sum;
   }
-  void say(std::string sentence) {
-    if (options_.progress) options_.progress(sentence);
-    explanation_.push_back(std::move(sentence));
-  }
-
-  MasterProblem master() const {
-    MasterProblem master;
-    master.classes = fleet_.classes;
-    master.kinds = &table_.kinds;
-    master.rows = &fleet_.rows;
-    master.gpcs = fleet_.gpcs;
-    return master;
-  }
-
   void solve_root() {
-    MasterProblem problem = master();
+    MasterProblem problem = master_problem();
     for (std::size_t m = 0; m < models(); ++m) {
       Supply supply{0, idle(m)};
       if (problem_.fleet[m].count) supply.most = *problem_.fleet[m].count;
@@ -128,7 +105,7 @@ class EnergyPlanner {
   // below, or infinity where it is not less than the best.
   double try_gpus(const GpuCounts& gpus, bool even = false) {
     if (!even && idle(gpus) + busy_ >= watts_) return kNoWatts;
-    MasterProblem problem = master();
+    MasterProblem problem = master_problem();
     const double extra = 1e5 + 100 * std::abs(root_.value);  // of a GPU that is not there
     for (const int count : gpus) problem.supply.push_back({1.0 * count, extra});
     const double on = idle(gpus);
@@ -138,10 +115,9 @@ class EnergyPlanner {
         });
     const double bound = on + solution.bound - kWattsRounding * (1 + solution.bound);
     if (bound >= watts_ * (1 - kAlike)) return kNoWatts;
-    SearchProblem search{fleet_.classes, &table_.kinds, {}, {{solution.multipliers}},
-                         &fleet_.smaller, watts_ - on};
-    for (const Row& row : fleet_.rows)
-      search.rows.push_back({row.weight, row.capacity * gpus[at(row.model)]});
+    SearchProblem search = rows_on(gpus);
+    search.certificates.push_back({solution.multipliers});
+    search.below = watts_ - on;
     const auto keep = [&](const SearchResult& result) {
       if (result.choice.empty()) return;
       search.below = result.watts;
@@ -232,41 +208,12 @@ class EnergyPlanner {
     return sum;
   }
 
-  // ---- the plan ----
-
   std::optional<plan::ServingPlan> finish() {
-    PointTables tables = modes_.front();
-    std::vector<Counts> counts(problem_.services.size(), Counts{});
-    double slices = 0;
-    for (std::size_t i = 0; i < choice_.size(); ++i)
-      for (std::size_t copy = 0; copy < choice_[i].size(); ++copy) {
-        const auto s = at(table_.services[i][copy]);
-        counts[s] = choice_[i][copy];
-        slices += cost(counts[s], fleet_.gpcs, fleet_.classes);
-        const int m = watts_of(table_.kinds[i], counts[s], fleet_.classes).mode;
-        for (std::size_t e = 0; e < tables.size() && m > 0; ++e)
-          tables[e].best[s] = modes_[at(m)][e].best[s];
-      }
-    Placement placement = place(problem_, tables, fleet_, counts, gpus_);
+    Placement placement = placed(choice_, gpus_);
     if (!placement.gpus) return std::nullopt;
-    plan::ServingPlan plan;
-    plan.gpus = *std::move(placement.gpus);
-    plan.objective.gpus = static_cast<int>(plan.gpus.size());
-    plan.objective.gpcs = static_cast<int>(std::lround(slices));
-    for (const plan::PlannedGpu& gpu : plan.gpus)
-      for (const plan::FleetEntry& entry : problem_.fleet)
-        if (entry.gpu.name == gpu.model) plan.objective.cost += entry.price;
-    plan.explanation = std::move(explanation_);
-    plan.stats.nodes = options_.node_budget - nodes_;
-    return plan;
+    return plan_of(*std::move(placement.gpus), gpcs_of(choice_));
   }
 
-  const plan::ServingProblem& problem_;
-  const std::vector<PointTables>& modes_;
-  const Fleet fleet_;
-  const Options& options_;
-  const KindTable table_;
-  long nodes_;
   double off_ = 0;  // of all GPUs that the fleet counts, off
 
   MasterSolution root_;
@@ -277,7 +224,6 @@ class EnergyPlanner {
   GpuCounts gpus_;  // of the best
   Choice choice_;
   double watts_ = kNoWatts;
-  std::vector<std::string> explanation_;
 };
 
 }  // namespace
