@@ -21,6 +21,7 @@
 #include "planners/serving/place.h"
 #include "planners/serving/pool_oracle.h"
 #include "planners/serving/survive.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
