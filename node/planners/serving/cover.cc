@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -58,7 +59,7 @@ class Pricer {
  public:
   // Only covers below `best` are of interest.
   Pricer(const Kind& kind, const Mode& mode, int nodes, double best)
-      : kind_(kind), mode_(mode), burn_(kBurns ? &*kind.burn : nullptr), nodes_(nodes), best_(best) {}
+      : kind_(kind), mode_(mode), burn_(kind.burn.get()), nodes_(nodes), best_(best) {}
 
   void add(const Item& item) { items_[count_++] = item; }
   void add(const Prices& prices, int classes) {

@@ -16,7 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace partita::planners::serving {
@@ -55,7 +55,7 @@ struct Kind : Mode {
   int min_count = 1;          // instances at least
   int max_count = INT32_MAX;  // instances at most (a spread service: one per GPU)
   int copies = 1;
-  std::optional<Burn> burn = {};  // none: covers cost nothing of their own
+  std::shared_ptr<const Burn> burn = {};  // none: covers cost nothing of their own
 };
 
 bool covers(const Kind& kind, const Counts& counts, int classes);

@@ -142,20 +142,20 @@ KindTable make_kinds(const plan::ServingProblem& problem, const std::vector<Poin
                      const Fleet& fleet, OwnCost own) {
   KindTable table;
   const std::set<std::string> apart = named_in_avoid(problem.services);
-  using Key = std::tuple<std::vector<Mode>, int, bool, std::string, std::optional<Burn>>;
+  using Key = std::tuple<std::vector<Mode>, int, bool, std::string, std::vector<Burn>>;
   std::map<Key, std::size_t> known;
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
     const plan::Service& service = problem.services[s];
     std::vector<Mode> ways;
     for (const PointTables& tables : modes) ways.push_back(mode_in(problem, tables, fleet, s));
-    std::optional<Burn> burn;
-    if (own == OwnCost::watts) burn = burn_of(problem, modes, fleet, s);
+    std::vector<Burn> burn;  // at most one
+    if (own == OwnCost::watts) burn.push_back(burn_of(problem, modes, fleet, s));
     const Key key{ways, service.min_replicas, service.spread,
                   apart.contains(service.name) ? service.name : "", burn};
     const auto [at, fresh] = known.emplace(key, table.kinds.size());
     if (fresh) {
       Kind kind{ways.front(), {ways.begin() + 1, ways.end()}, service.min_replicas};
-      kind.burn = std::move(burn);
+      if (!burn.empty()) kind.burn = std::make_shared<const Burn>(burn.front());
       table.kinds.push_back(std::move(kind));
       table.services.emplace_back();
     } else {
