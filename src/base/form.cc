@@ -45,6 +45,8 @@ void Form::lines(std::string_view indent) {
   lines_indent_ = indent;
 }
 
+void Form::one_line() { lines_ = false; }
+
 bool Form::when(bool holds) {
   if (mode_ == Mode::write || mode_ == Mode::read) return holds;
   demanded_ = false;
@@ -446,6 +448,11 @@ void Form::nested(std::string_view key, std::string_view about, Walker walker) {
 void Form::each(std::string_view key, std::size_t count, const ListForm& how,
                 std::string_view about, Walker walker) {
   if (!open(key, about)) return;
+  const bool none = mode_ == Mode::read ? !in_->known(key) : count == 0;
+  if (field_.or_null && none) {
+    if (mode_ == Mode::write) out_->raw("null");
+    if (mode_ != Mode::schema) return;
+  }
   if (mode_ == Mode::write)
     write_list(count, how, [&](std::size_t i) {
       Form item(Mode::write, out_, nullptr, style_, depth_ + 1);

@@ -49,7 +49,8 @@ class Form {
   // ---- what the next field is like
   // It may be missing and keeps its value then. `write`: whether it is written.
   Form& optional(bool write = true);
-  // A number that is null where it is infinite, or an object where there is none.
+  // A number that is null where it is infinite, an object where there is none, a list of objects
+  // where it is empty.
   Form& or_null();
   // Written on a new line behind `indent`.
   Form& line(std::string_view indent);
@@ -57,6 +58,8 @@ class Form {
   // ---- what the object is like
   // Every field from here on, and the closing brace, on a line of its own.
   void lines(std::string_view indent);
+  // Fields from here on follow each other in one line.
+  void one_line();
   // Whether what follows is described: it is there where this holds. The schema demands none of it.
   bool when(bool holds);
   // The same of fields that are there together, or not at all: where `key` is, one of them.
@@ -305,6 +308,12 @@ template <class T>
 std::string write_form(const T& value, void (*describe)(Form&, std::type_identity_t<T>&),
                        Form::Style style = Form::Style::by_hand) {
   Form::Item<T> item{const_cast<T*>(&value), nullptr, describe};  // writing leaves it as it is
+  return Form::write(item.walker(), style);
+}
+template <class T, std::invocable<Form&, T&> D>
+std::string write_form(const T& value, const D& describe,
+                       Form::Style style = Form::Style::by_hand) {
+  Form::Item<T, D> item{const_cast<T*>(&value), nullptr, describe};
   return Form::write(item.walker(), style);
 }
 // The same of what is told alone.
