@@ -273,10 +273,11 @@ void Form::quote(std::string_view key, std::string& value, std::string_view abou
   close();
 }
 
-void Form::embedded(std::string_view key, std::string_view json, std::string_view about) {
-  if (!open_told(key, about)) return;
+void Form::embedded(std::string_view key, std::string_view json, std::string_view schema) {
+  if (!open_told(key, {})) return;
   if (mode_ == Mode::write) out_->raw(json.substr(0, json.find_last_not_of('\n') + 1));
-  if (mode_ == Mode::schema) type("object");
+  if (mode_ == Mode::schema && schema.empty()) type("object");
+  if (mode_ == Mode::schema && !schema.empty()) out_->raw("\"$ref\": ").string(schema);
   close();
 }
 

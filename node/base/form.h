@@ -182,8 +182,8 @@ class Form {
   }
   void told_list(std::string_view key, const std::vector<std::string>& texts, const ListForm& how,
                  std::string_view about = {});
-  // An object that is JSON already.
-  void embedded(std::string_view key, std::string_view json, std::string_view about = {});
+  // An object that is JSON already; `schema` is a reference to its schema.
+  void embedded(std::string_view key, std::string_view json, std::string_view schema = {});
 
   // The fields that are read, for what no field says alone: `if (Fields* in = f.reading()) ...`
   // refuses, or fills in what may be missing. Null while writing.
@@ -351,12 +351,16 @@ Result<T> read_form(const std::string& file, std::string_view text, const D& des
 }
 
 // The JSON Schema of what write_form writes and read_form reads.
+template <class T, class D>
+std::string schema_form(std::string_view title, std::string_view about, const D& describe) {
+  T value;
+  Form::Item<T, D> item{&value, nullptr, describe};
+  return Form::schema(title, about, item.walker());
+}
 template <class T>
 std::string schema_form(std::string_view title, std::string_view about,
                         void (*describe)(Form&, T&)) {
-  T value;
-  Form::Item<T> item{&value, nullptr, describe};
-  return Form::schema(title, about, item.walker());
+  return schema_form<T, void (*)(Form&, T&)>(title, about, describe);
 }
 
 }  // namespace partita

@@ -8,6 +8,8 @@
 
 namespace partita {
 
+class Node;
+
 class JsonWriter {
  public:
   JsonWriter& raw(std::string_view text) {
@@ -33,6 +35,8 @@ class JsonWriter {
     text_ += ']';
     return *this;
   }
+  // The value without blanks.
+  JsonWriter& value(const Node& node);
   std::string take() { return std::move(text_); }
 
  private:

@@ -76,6 +76,11 @@ std::string state_json(const NodeState& state, const Occupants& occupants,
   return write_form(document, StateForm{hw::builtin_catalogue(), unfinished, more});
 }
 
+std::string state_schema(const std::function<void(Form&)>& more) {
+  return schema_form<StateDocument>("NodeState", "what a driver reads back of a node",
+                                    StateForm{hw::builtin_catalogue(), {}, more});
+}
+
 Result<StateDocument> parse_state(const std::string& file, std::string_view text,
                                   const hw::Catalogue& catalogue) {
   const auto document = parse_document(file, text);

@@ -45,6 +45,9 @@ std::string state_json(const NodeState& state, const Occupants& occupants = {},
                        const std::optional<Unfinished>& unfinished = {},
                        const std::function<void(Form&)>& more = {});
 
+// Its JSON Schema, with that of `more`.
+std::string state_schema(const std::function<void(Form&)>& more = {});
+
 struct StateDocument {
   NodeState state;
   Occupants occupants;
