@@ -116,19 +116,19 @@ std::string node_schema() {
 }
 
 std::optional<control::ChangeState> state_after(const history::Event& event) {
-  using Kind = history::EventKind;
+  using Happened = history::EventKind;
   using State = control::ChangeState;
   switch (event.kind) {
-    case Kind::proposed:
+    case Happened::proposed:
       return State::proposed;
-    case Kind::approved:
+    case Happened::approved:
       return State::approved;
-    case Kind::rejected:
+    case Happened::rejected:
       return State::rejected;
-    case Kind::applying:
-    case Kind::step:
+    case Happened::applying:
+    case Happened::step:
       return State::applying;
-    case Kind::applied:
+    case Happened::applied:
       return event.outcome == history::Outcome::succeeded ? State::succeeded : State::failed;
     default:
       return std::nullopt;

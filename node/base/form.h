@@ -330,6 +330,12 @@ std::string line_form(const T& value, void (*describe)(Form&, std::type_identity
   text.pop_back();
   return text;
 }
+template <std::invocable<Form&> D>
+std::string line_form(const D& describe) {
+  std::string text = write_form(describe);
+  text.pop_back();
+  return text;
+}
 
 // Refused with FILE:LINE.
 template <class T, class D = void (*)(Form&, T&)>
