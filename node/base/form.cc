@@ -390,13 +390,6 @@ void Form::notes(std::string_view key, std::vector<std::string>& all, const List
       });
 }
 
-void Form::told_list(std::string_view key, const std::vector<std::string>& texts,
-                     const ListForm& how, std::string_view about) {
-  if (!open_told(key, about)) return;
-  write_list(texts.size(), how, [&](std::size_t i) { put(texts[i]); });
-  close();
-}
-
 void Form::texts(std::string_view key, std::map<std::string, std::string>& values,
                  std::string_view about) {
   if (!open(key, about)) return;

@@ -174,14 +174,25 @@ class Form {
     if (mode_ == Mode::schema) return told(key, std::vector<int>(), about);  // there is no row
     if (!skipped()) each(key, count, how, about, {&rows, &Rows<D>::walk});
   }
+  template <class T, std::invocable<Form&, const T&> D>
+  void rows(std::string_view key, const std::vector<T>& all, const D& describe,
+            const ListForm& how, std::string_view about = {}) {
+    const auto one = [&](Form& f, std::size_t i) { describe(f, all[i]); };
+    rows(key, all.size(), one, how, about);
+  }
   template <std::invocable<Form&> D>
   void told_object(std::string_view key, const D& describe, std::string_view about = {}) {
     const auto only = [&](Form& f, std::size_t) { describe(f); };
     Rows<decltype(only)> rows{only};
     if (!skipped()) nested(key, about, {&rows, &Rows<decltype(only)>::walk});
   }
-  void told_list(std::string_view key, const std::vector<std::string>& texts, const ListForm& how,
-                 std::string_view about = {});
+  template <class T>
+  void told_list(std::string_view key, const std::vector<T>& values, const ListForm& how,
+                 std::string_view about = {}) {
+    if (!open_told(key, about)) return;
+    write_list(values.size(), how, [&](std::size_t i) { put(values[i]); });
+    close();
+  }
   // An object that is JSON already; `schema` is a reference to its schema.
   void embedded(std::string_view key, std::string_view json, std::string_view schema = {});
 
